@@ -1,0 +1,30 @@
+"""Exceptions that moorage raises on purpose."""
+
+from __future__ import annotations
+
+
+class MoorageError(Exception):
+    """Base class of moorage's own exceptions."""
+
+
+class InputError(MoorageError):
+    """Bad input: names the file, the object and the field, in one line.
+
+    Parameters
+    ----------
+    message : str
+        What is wrong.
+    source : str, optional
+        The file (with the line where known).
+    obj : str, optional
+        The object, as ``Kind namespace/name``.
+    path : str, optional
+        The field, as ``spec.containers[0].resources.requests.cpu``.
+    """
+
+    def __init__(self, message: str, *, source: str = "", obj: str = "", path: str = "") -> None:
+        self.message = message
+        self.source = source
+        self.obj = obj
+        self.path = path
+        super().__init__(": ".join(part for part in (source, obj, path, message) if part))

@@ -1,0 +1,1 @@
+"""Kubernetes objects: structs, quantities, selectors, reading, defaults and validation."""

@@ -1,0 +1,91 @@
+"""The base of all object structs, and the metadata that every object carries."""
+
+from __future__ import annotations
+
+import msgspec
+
+QuantityLike = str | int | float
+"""A quantity as it stands in a manifest; `moorage.objects.Quantity` parses it."""
+
+Resources = dict[str, QuantityLike]
+"""Resource name to quantity, as in `requests`, `limits`, `capacity` and `allocatable`."""
+
+
+class Struct(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True):
+    """A Kubernetes object or a part of one.
+
+    Attributes are snake_case, the wire names camelCase. Unknown fields are ignored when reading.
+    Objects are never changed in place: an update is a new object.
+    """
+
+
+class OwnerReference(Struct, frozen=True):
+    api_version: str = ""
+    kind: str = ""
+    name: str = ""
+    uid: str = ""
+    controller: bool | None = None
+    block_owner_deletion: bool | None = None
+
+
+class ObjectMeta(Struct, frozen=True):
+    name: str = ""
+    generate_name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = ""
+    creation_timestamp: str | None = None
+    deletion_timestamp: str | None = None
+    deletion_grace_period_seconds: int | None = None
+    labels: dict[str, str] = {}
+    annotations: dict[str, str] = {}
+    owner_references: tuple[OwnerReference, ...] = ()
+    finalizers: tuple[str, ...] = ()
+
+    def controller(self) -> OwnerReference | None:
+        """The owner reference whose ``controller`` is true, if there is one."""
+        for owner in self.owner_references:
+            if owner.controller:
+                return owner
+        return None
+
+
+class LabelSelectorRequirement(Struct, frozen=True):
+    key: str = ""
+    operator: str = ""
+    values: tuple[str, ...] = ()
+
+
+class LabelSelector(Struct, frozen=True):
+    match_labels: dict[str, str] = {}
+    match_expressions: tuple[LabelSelectorRequirement, ...] = ()
+
+
+class Condition(Struct, frozen=True):
+    type: str = ""
+    status: str = ""
+    reason: str = ""
+    message: str = ""
+    last_transition_time: str | None = None
+
+
+class Object(Struct, frozen=True):
+    """What every top-level object has."""
+
+    api_version: str = ""
+    kind: str = ""
+    metadata: ObjectMeta = ObjectMeta()
+
+    @property
+    def name(self) -> str:
+        return self.metadata.name
+
+    @property
+    def namespace(self) -> str:
+        return self.metadata.namespace
+
+    @property
+    def key(self) -> str:
+        """``namespace/name``, or the name alone where there is no namespace."""
+        meta = self.metadata
+        return f"{meta.namespace}/{meta.name}" if meta.namespace else meta.name

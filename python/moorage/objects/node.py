@@ -1,0 +1,48 @@
+"""Node and Namespace."""
+
+from __future__ import annotations
+
+from .meta import Condition, Object, Resources, Struct
+
+
+class Taint(Struct, frozen=True):
+    key: str = ""
+    value: str = ""
+    effect: str = ""
+    time_added: str | None = None
+
+
+class NodeSpec(Struct, frozen=True):
+    unschedulable: bool = False
+    taints: tuple[Taint, ...] = ()
+    provider_id: str = ""
+
+
+class ContainerImage(Struct, frozen=True):
+    names: tuple[str, ...] = ()
+    size_bytes: int = 0
+
+
+class AttachedVolume(Struct, frozen=True):
+    name: str = ""
+    device_path: str = ""
+
+
+class NodeStatus(Struct, frozen=True):
+    capacity: Resources = {}
+    allocatable: Resources = {}
+    images: tuple[ContainerImage, ...] = ()
+    conditions: tuple[Condition, ...] = ()
+    volumes_attached: tuple[AttachedVolume, ...] = ()
+
+
+class Node(Object, frozen=True):
+    kind: str = "Node"
+    api_version: str = "v1"
+    spec: NodeSpec = NodeSpec()
+    status: NodeStatus = NodeStatus()
+
+
+class Namespace(Object, frozen=True):
+    kind: str = "Namespace"
+    api_version: str = "v1"

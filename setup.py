@@ -1,0 +1,55 @@
+"""Builds the compiled core: Cython modules under pyx/, and the cffi module over csrc/."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from Cython.Build import cythonize
+from setuptools import Extension, setup
+
+HEADERS = sorted(str(path) for path in Path("csrc").glob("*.h"))
+PXDS = sorted(str(path) for path in Path("pyx").rglob("*.pxd"))
+
+# Which C files each compiled module needs; a module without C kernels is not listed.
+KERNELS: dict[str, list[str]] = {}
+
+DIRECTIVES = {
+    "language_level": 3,
+    "boundscheck": False,
+    "wraparound": False,
+    "initializedcheck": False,
+    "nonecheck": False,
+    "cdivision": True,
+    "embedsignature": True,
+}
+# -fwrapv: int64 arithmetic wraps as in Go. -ffp-contract=off: no fused multiply-add, ever.
+FLAGS = ["-std=c11", "-O3", "-g0", "-fwrapv", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math"]
+LINK: list[str] = []
+
+
+def extension(path: Path) -> Extension:
+    name = path.stem
+    return Extension(
+        f"moorage._core.{name}",
+        [str(path), *KERNELS.get(name, [])],
+        include_dirs=["csrc"],
+        depends=HEADERS + PXDS + KERNELS.get(name, []),
+        extra_compile_args=FLAGS,
+        extra_link_args=LINK,
+    )
+
+
+JOBS = os.cpu_count() or 1
+
+setup(
+    ext_modules=cythonize(
+        [extension(path) for path in sorted(Path("pyx/moorage/_core").glob("*.pyx"))],
+        include_path=["pyx"],
+        compiler_directives=DIRECTIVES,
+        build_dir="build/cython",
+        nthreads=JOBS if JOBS > 1 else 0,
+    ),
+    cffi_modules=["csrc/ffi_build.py:ffibuilder"] if Path("csrc/ffi_build.py").exists() else [],
+    options={"build_ext": {"parallel": JOBS}},
+)

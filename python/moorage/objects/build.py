@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from ..errors import InputError
 from .cluster import Cluster
-from .defaults import default_object, priority_classes
+from .defaults import default_namespace, default_object, priority_classes
 from .meta import Object
 from .naming import Names
 from .node import Namespace, Node
@@ -35,7 +35,7 @@ def label(kind: str, namespace: str, name: str, origin: Origin) -> str:
     if name:
         return shorten(f"{kind} {namespace}/{name}" if namespace else f"{kind} {name}").strip()
     position = f"document {origin.document}" if origin.item is None else f"items[{origin.item}]"
-    return f"{shorten(kind)} ({position})".strip()
+    return f"{shorten(kind)} ({position})" if kind else position
 
 
 def build_cluster(
@@ -63,5 +63,59 @@ def build_cluster(
     listed = list(objects)
     places = origins if origins is not None else [Origin()] * len(listed)
     names = Names()
-    for i, obj in enumerate(listed):
-        _locate(validate_unique, obj, names, places[i])
+    for obj, origin in zip(listed, places, strict=True):
+        try:
+            validate(obj)
+            _take_name(obj, names)
+        except InputError as error:
+            raise _located(error, obj, origin) from None
+    classes = priority_classes(listed)
+    cluster = Cluster(skipped=dict(sorted((skipped or {}).items())))
+    uids: set[str] = set()
+    for obj, origin in zip(listed, places, strict=True):
+        try:
+            filled = default_object(obj, classes, names)
+            if filled.metadata.uid in uids:
+                raise InputError("another object has the same UID", path="metadata.uid")
+        except InputError as error:
+            raise _located(error, obj, origin) from None
+        uids.add(filled.metadata.uid)
+        _place(cluster, filled)
+    cluster.warnings += _warnings(cluster)
+    return expand_workloads(cluster)
+
+
+def _located(error: InputError, obj: Object, origin: Origin) -> InputError:
+    named = label(obj.kind, obj.namespace, obj.name, origin)
+    return InputError(error.message, source=origin.source, obj=named, path=error.path)
+
+
+def _take_name(obj: Object, names: Names) -> None:
+    if obj.name and not names.take(obj.kind, default_namespace(obj), obj.name):
+        raise InputError("listed twice")
+
+
+def _place(cluster: Cluster, obj: Object) -> None:
+    if isinstance(obj, Pod):
+        (cluster.finished if obj.status.phase in FINISHED else cluster.pods).append(obj)
+    elif isinstance(obj, Node):
+        cluster.nodes.append(obj)
+    elif isinstance(obj, Namespace):
+        cluster.namespaces.append(obj)
+    else:
+        cluster.others.append(obj)
+
+
+def _warnings(cluster: Cluster) -> list[str]:
+    warnings = []
+    if cluster.skipped:
+        kinds = ", ".join(f"{kind} ({count})" for kind, count in cluster.skipped.items())
+        warnings.append(f"Left out, because scheduling does not read these kinds: {kinds}.")
+    nodes = {node.name for node in cluster.nodes}
+    stray = [pod for pod in cluster.pods if pod.spec.node_name and pod.spec.node_name not in nodes]
+    if stray:
+        examples = [f"{pod.key} on {shorten(pod.spec.node_name)}" for pod in stray[:_EXAMPLES]]
+        more = ["…"] if len(stray) > _EXAMPLES else []
+        verb = "1 pod is" if len(stray) == 1 else f"{len(stray)} pods are"
+        warnings.append(f"{verb} bound to nodes that are not listed: {', '.join(examples + more)}.")
+    return warnings

@@ -17,7 +17,6 @@ from .pod import (
     NodeSelector,
     NodeSelectorRequirement,
     NodeSelectorTerm,
-    Pod,
     PodSpec,
     Toleration,
 )
@@ -25,7 +24,8 @@ from .selectors import find_intolerable_taint, pod_matches_node_selector
 from .workload import DaemonSet
 
 _PRESSURES = tuple(
-    f"node.kubernetes.io/{name}" for name in ("disk-pressure", "memory-pressure", "pid-pressure", "unschedulable")
+    f"node.kubernetes.io/{name}"
+    for name in ("disk-pressure", "memory-pressure", "pid-pressure", "unschedulable")
 )
 _NETWORK = "node.kubernetes.io/network-unavailable"
 _REPELLING = frozenset({"NoSchedule", "NoExecute"})
@@ -59,7 +59,9 @@ def daemon_tolerations(spec: PodSpec) -> tuple[Toleration, ...]:
     keys = (*_PRESSURES, _NETWORK) if spec.host_network else _PRESSURES
     added += [Toleration(key=key, operator="Exists", effect="NoSchedule") for key in keys]
     same = {(item.key, item.operator, item.effect, item.value) for item in added}
-    kept = [item for item in spec.tolerations if (item.key, item.operator, item.effect, item.value) not in same]
+    kept = [
+        item for item in spec.tolerations if (item.key, item.operator, item.effect, item.value) not in same
+    ]
     return (*kept, *added)
 
 

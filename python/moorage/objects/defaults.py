@@ -7,14 +7,13 @@ from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
-from moorage._core.quantity import Quantity
-
 from ..errors import InputError
 from .decode import CLUSTER_SCOPED
 from .meta import LabelSelector, Object, Resources
 from .naming import Names, stable_uid
 from .node import Namespace, Node
 from .pod import Container, ContainerPort, Pod, PodSpec, ResourceRequirements, Toleration
+from .quantity import Quantity
 from .workload import (
     DaemonSet,
     Deployment,
@@ -71,7 +70,7 @@ def defaults(objects: Iterable[Object]) -> list[Object]:
     classes = priority_classes(objects)
     names = Names()
     for obj in objects:
-        names.take(obj.kind, _namespace(obj), obj.name)
+        names.take(obj.kind, default_namespace(obj), obj.name)
     return [default_object(obj, classes, names) for obj in objects]
 
 
@@ -88,13 +87,14 @@ def default_object(obj: T, classes: PriorityClasses, names: Names) -> T:
     return filled
 
 
-def _namespace(obj: Object) -> str:
+def default_namespace(obj: Object) -> str:
+    """The namespace that the object is in, empty for a kind that has none."""
     return "" if obj.kind in CLUSTER_SCOPED else obj.namespace or "default"
 
 
 def _default_metadata(obj: T, names: Names) -> T:
     meta = obj.metadata
-    namespace = _namespace(obj)
+    namespace = default_namespace(obj)
     if meta.name and meta.uid and meta.namespace == namespace:
         return obj
     name = meta.name or names.generate(obj.kind, namespace, meta.generate_name)
@@ -257,7 +257,9 @@ def _default_namespace(namespace: Namespace, classes: PriorityClasses) -> Namesp
     return replace(namespace, metadata=replace(namespace.metadata, labels=labels))
 
 
-def _default_template(template: PodTemplateSpec, classes: PriorityClasses, *, tolerate: bool) -> PodTemplateSpec:
+def _default_template(
+    template: PodTemplateSpec, classes: PriorityClasses, *, tolerate: bool
+) -> PodTemplateSpec:
     spec = default_pod_spec(template.spec, classes, "spec.template.spec", tolerate=tolerate)
     return replace(template, spec=spec)
 

@@ -27,7 +27,9 @@ def expand_job(expansion: Expansion, job: Job) -> None:
     if any(item.type in _DONE and item.status == "True" for item in job.status.conditions):
         return
     owned = expansion.index.owned(job)
-    active = [pod for pod in owned if is_active(pod)] + expansion.index.adopt(job.namespace, job.spec.selector)
+    active = [pod for pod in owned if is_active(pod)] + expansion.index.adopt(
+        job.namespace, job.spec.selector
+    )
     succeeded = [pod for pod in owned if pod.status.phase == "Succeeded"]
     uid = job.metadata.uid
     labels = {
@@ -66,11 +68,11 @@ def _pending_indexes(job: Job, active: list[Pod], succeeded: list[Pod]) -> Itera
         index = pod.metadata.annotations.get(_INDEX, "")
         if index.isdecimal():
             done.append((int(index), int(index)))
-    index = 0
+    pending = 0
     for low, high in sorted(done):
-        yield from range(index, min(low, job.spec.completions or 0))
-        index = max(index, high + 1)
-    yield from range(index, job.spec.completions or 0)
+        yield from range(pending, min(low, job.spec.completions or 0))
+        pending = max(pending, high + 1)
+    yield from range(pending, job.spec.completions or 0)
 
 
 def _ranges(text: str) -> list[tuple[int, int]]:

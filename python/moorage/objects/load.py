@@ -18,6 +18,7 @@ from .meta import Object
 from .yaml_reader import read_yaml
 
 _SUFFIXES = frozenset({".json", ".yaml", ".yml"})
+_PEEK = 4096
 _BOM = b"\xef\xbb\xbf"
 
 
@@ -104,12 +105,12 @@ class _Reader:
                 raise InputError(error.message, source=origin.source, obj=obj, path=error.path) from None
             except RecursionError:
                 raise InputError("nested too deeply", source=origin.source) from None
-            except msgspec.DecodeError as error:
+            except (msgspec.DecodeError, UnicodeDecodeError) as error:
                 raise InputError(f"invalid JSON: {_reason(error)}", source=origin.source) from None
 
     def _read_one(self, document: Any, kind: str, origin: Origin) -> list[tuple[Any, str, Origin]]:
         """Keep or count one object; the items of a list are returned, the first one last."""
-        head: _Head | _DictHead = decode(document, _Head if is_json(document) else _DictHead)
+        head = decode(document, _Head) if is_json(document) else decode(document, _DictHead)
         kind = head.kind or kind
         if head.api_version.startswith("audit.k8s.io/"):
             raise InputError("an audit log, not a dump of objects")
@@ -129,20 +130,20 @@ class _Reader:
 
 def _documents(data: bytes, file: Path) -> Iterable[Any]:
     """The documents of a file: JSON texts, or the values of YAML documents."""
+    data = data.removeprefix(_BOM)
+    if data[:_PEEK].lstrip()[:1] in (b"{", b"["):
+        try:
+            return _json_documents(data, str(file))
+        except InputError:
+            if file.suffix not in (".yaml", ".yml"):  # where a flow map may look like JSON
+                raise
     try:
-        text = data.removeprefix(_BOM).decode()
+        text = data.decode()
     except UnicodeDecodeError:
         text = "\0"
     if "\0" in text:
         raise InputError("not a text file", source=str(file))
-    if text.lstrip()[:1] not in ("{", "["):
-        return read_yaml(text, str(file))
-    try:
-        return _json_documents(text.encode(), str(file))
-    except InputError:
-        if file.suffix not in (".yaml", ".yml"):
-            raise
-    return read_yaml(text, str(file))  # a flow map looks like JSON at first
+    return read_yaml(text, str(file))
 
 
 def _json_documents(data: bytes, source: str) -> list[msgspec.Raw]:
@@ -167,7 +168,9 @@ def _json_documents(data: bytes, source: str) -> list[msgspec.Raw]:
     return documents
 
 
-def _reason(error: msgspec.DecodeError) -> str:
+def _reason(error: Exception) -> str:
+    if isinstance(error, UnicodeDecodeError):
+        return "not UTF-8"
     text = str(error).removeprefix("JSON is malformed: ")
     return "it ends too early" if "truncated" in text else text.partition(" (byte")[0]
 
@@ -181,7 +184,7 @@ def _identity(document: Any, kind: str) -> tuple[str, str, str]:
     """Kind, namespace and name of an object that cannot be decoded, as far as they can be read."""
     try:
         value = msgspec.json.decode(document) if is_json(document) else document
-    except (msgspec.DecodeError, RecursionError):
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         value = None
     fields = value if isinstance(value, dict) else {}
     metadata = fields.get("metadata")

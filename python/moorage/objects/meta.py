@@ -17,11 +17,12 @@ Resources = dict[str, QuantityLike]
 """Resource name to quantity, as in `requests`, `limits`, `capacity` and `allocatable`."""
 
 
-class Struct(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True):
+class Struct(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True, gc=False):
     """A Kubernetes object or a part of one.
 
     Attributes are snake_case, the wire names camelCase. Unknown fields are ignored when reading.
-    Objects are never changed in place: an update is a new object.
+    Objects are never changed in place: an update is a new object. As they hold only strings, numbers and
+    one another, they cannot form cycles, and the garbage collector need not visit them.
     """
 
 

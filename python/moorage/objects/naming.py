@@ -1,4 +1,4 @@
-"""Names, UIDs and hashes that the API server and the controllers make up at random: here a function of the input."""
+"""Names, UIDs and hashes that Kubernetes makes up at random: here they follow from the input."""
 
 from __future__ import annotations
 

@@ -7,13 +7,12 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
-from moorage._core.selectors import LabelSelectorMatcher
-
 from ..errors import InputError
 from .decode import CLUSTER_SCOPED
-from .meta import Object, ObjectMeta
+from .meta import Object
 from .node import Node
 from .pod import Pod
+from .selectors import LabelSelectorMatcher
 from .validate_pod import (
     EFFECTS,
     PREEMPTION_POLICIES,
@@ -86,9 +85,9 @@ def _check_metadata(obj: Object) -> None:
         fail(field, f"must not be longer than {limit} characters")
     if pattern.fullmatch(name) is None:
         fail(field, f'"{name}" is not a DNS {"label" if namespace_kind else "subdomain"}')
-    if obj.kind not in CLUSTER_SCOPED and meta.namespace:
-        if len(meta.namespace) > _MAX_NAMESPACE or _NAMESPACE.fullmatch(meta.namespace) is None:
-            fail("metadata.namespace", f'"{meta.namespace}" is not a DNS label')
+    namespace = "" if obj.kind in CLUSTER_SCOPED else meta.namespace
+    if namespace and (len(namespace) > _MAX_NAMESPACE or _NAMESPACE.fullmatch(namespace) is None):
+        fail("metadata.namespace", f'"{namespace}" is not a DNS label')
     check_labels(meta.labels, "metadata.labels")
     _check_timestamp(meta.creation_timestamp, "metadata.creationTimestamp")
     _check_timestamp(meta.deletion_timestamp, "metadata.deletionTimestamp")

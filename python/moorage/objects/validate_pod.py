@@ -6,9 +6,6 @@ from collections.abc import Callable, Iterable
 from functools import lru_cache
 from typing import NoReturn, TypeVar
 
-from moorage._core.quantity import Quantity, parse_value
-from moorage._core.selectors import field_requirement_error, requirement_error
-
 from ..errors import InputError
 from .meta import LabelSelector, QuantityLike, Resources
 from .pod import (
@@ -23,6 +20,8 @@ from .pod import (
     Toleration,
     TopologySpreadConstraint,
 )
+from .quantity import Quantity, parse_value
+from .selectors import field_requirement_error, requirement_error
 
 EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 PREEMPTION_POLICIES = ("PreemptLowerPriority", "Never")

@@ -14,8 +14,7 @@ from .job import expand_job
 from .meta import LabelSelector, Object, ObjectMeta
 from .naming import stable_uid, template_hash
 from .ownership import HASH_LABEL, is_active, refers_to
-from .pod import Pod, PersistentVolumeClaimVolumeSource, PodSpec, Volume
-
+from .pod import PersistentVolumeClaimVolumeSource, Pod, PodSpec, Volume
 from .workload import (
     DaemonSet,
     Deployment,
@@ -67,6 +66,10 @@ def expand_workloads(cluster: Cluster) -> Cluster:
     """
     expansion = Expansion(cluster)
     replica_sets = _ReplicaSets(expansion)
+
+    def present(obj: Object) -> list[Pod]:
+        return [pod for pod in expansion.index.owned(obj) if is_active(pod)]
+
     for obj in cluster.others:
         if obj.metadata.deletion_timestamp is not None:
             continue

@@ -38,7 +38,7 @@ _TAG = "tag:yaml.org,2002:"
 _MERGE = object()
 
 
-class _Refused(Exception):
+class _RefusedError(Exception):
     """What is wrong; the caller knows the line."""
 
 
@@ -65,7 +65,7 @@ def resolve_plain(text: str) -> Any:
     if text[0] not in "+-.0123456789":
         return text
     if _NOT_FINITE.fullmatch(text):
-        raise _Refused(f"{text} is not a number that JSON knows")
+        raise _RefusedError(f"{text} is not a number that JSON knows")
     plain = text.replace("_", "") if text[0] != "." else text
     if len(plain) <= _MAX_DIGITS:
         if _INTEGER.fullmatch(plain):
@@ -91,7 +91,7 @@ def _scalar(event: events.ScalarEvent) -> Any:
     number = isinstance(value, int | float) and not isinstance(value, bool)
     if number and (tag == _TAG + "float" or (tag == _TAG + "int" and isinstance(value, int))):
         return value
-    raise _Refused(f"tag {tag} is not allowed here")
+    raise _RefusedError(f"tag {tag} is not allowed here")
 
 
 def _key(value: Any) -> str:
@@ -102,7 +102,7 @@ def _key(value: Any) -> str:
         return "true" if value else "false"
     if isinstance(value, int | float):
         return str(value)
-    raise _Refused("a key must be a string")
+    raise _RefusedError("a key must be a string")
 
 
 class _Builder:
@@ -122,7 +122,7 @@ class _Builder:
         elif isinstance(event, events.MappingEndEvent | events.SequenceEndEvent):
             self._close()
         elif isinstance(event, events.AliasEvent):
-            self._alias(event.anchor)
+            self._alias(event.anchor or "")
 
     def _handle_scalar(self, event: events.ScalarEvent) -> None:
         is_key = bool(self.stack) and isinstance(self.stack[-1].value, dict) and self.stack[-1].key is None
@@ -138,11 +138,11 @@ class _Builder:
     def _open(self, event: events.MappingStartEvent | events.SequenceStartEvent) -> None:
         mapping = isinstance(event, events.MappingStartEvent)
         if event.tag not in (None, "!", _TAG + ("map" if mapping else "seq")):
-            raise _Refused(f"tag {event.tag} is not allowed here")
+            raise _RefusedError(f"tag {event.tag} is not allowed here")
         if len(self.stack) == MAX_DEPTH:
-            raise _Refused(f"nested more than {MAX_DEPTH} levels deep")
+            raise _RefusedError(f"nested more than {MAX_DEPTH} levels deep")
         if self.stack and isinstance(self.stack[-1].value, dict) and self.stack[-1].key is None:
-            raise _Refused("a key must be a string")
+            raise _RefusedError("a key must be a string")
         self.stack.append(_Frame({} if mapping else [], event.anchor))
 
     def _close(self) -> None:
@@ -158,11 +158,11 @@ class _Builder:
     def _alias(self, name: str) -> None:
         if name not in self.anchors:
             loop = any(frame.anchor == name for frame in self.stack)
-            raise _Refused(f"alias *{name} {'contains itself' if loop else 'is not defined'}")
+            raise _RefusedError(f"alias *{name} {'contains itself' if loop else 'is not defined'}")
         value, size = self.anchors[name]
         self.aliased += size
         if self.aliased > MAX_ALIASED:
-            raise _Refused("aliases expand to too much data")
+            raise _RefusedError("aliases expand to too much data")
         self._add(value, size)
 
     def _add(self, value: Any, size: int) -> None:
@@ -176,7 +176,7 @@ class _Builder:
         elif frame.key is None:
             frame.key = _key(value)
             if frame.key in frame.value:
-                raise _Refused(f'duplicate key "{frame.key}"')
+                raise _RefusedError(f'duplicate key "{frame.key}"')
         else:
             if frame.key is _MERGE:
                 self._merge(frame, value)
@@ -188,7 +188,7 @@ class _Builder:
     def _merge(frame: _Frame, value: Any) -> None:
         for source in value if isinstance(value, list) else [value]:
             if not isinstance(source, dict):
-                raise _Refused("only maps can be merged with <<")
+                raise _RefusedError("only maps can be merged with <<")
             frame.merges.append(source)
 
 
@@ -205,7 +205,7 @@ def read_yaml(text: str, source: str) -> Iterator[Any]:
     line = 1
     try:
         for event in yaml.parse(text, Loader=yaml.CSafeLoader):
-            line = event.start_mark.line + 1
+            line = event.start_mark.line + 1 if event.start_mark else line
             if isinstance(event, events.DocumentStartEvent):
                 builder = _Builder()
             elif isinstance(event, events.DocumentEndEvent):
@@ -213,7 +213,7 @@ def read_yaml(text: str, source: str) -> Iterator[Any]:
                     yield builder.root
             else:
                 builder.handle(event)
-    except _Refused as error:
+    except _RefusedError as error:
         raise InputError(str(error), source=f"{source}:{line}") from None
     except yaml.MarkedYAMLError as error:
         if error.problem_mark is not None:

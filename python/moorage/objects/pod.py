@@ -58,8 +58,8 @@ class NodeAffinity(Struct, frozen=True):
     required: NodeSelector | None = field(
         default=None, name="requiredDuringSchedulingIgnoredDuringExecution"
     )
-    preferred: tuple[PreferredSchedulingTerm, ...] = field(
-        default=(), name="preferredDuringSchedulingIgnoredDuringExecution"
+    preferred: tuple[PreferredSchedulingTerm, ...] | None = field(
+        default=None, name="preferredDuringSchedulingIgnoredDuringExecution"
     )
 
 

@@ -1,0 +1,20 @@
+from libc.stdint cimport int64_t
+
+
+cdef class Quantity:
+    cdef object _unscaled
+    cdef int _scale
+    cdef int _format
+    cdef bint _fast
+    cdef str _text
+
+    cpdef object value(self)
+    cpdef object milli_value(self)
+    cpdef int sign(self)
+    cdef object scaled(self, int scale)
+    cdef object _nanos(self)
+
+
+cpdef int64_t parse_value(object raw) except? -1
+cpdef int64_t parse_milli(object raw) except? -1
+cdef object parse_int64(str text)

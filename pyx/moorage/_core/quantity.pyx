@@ -1,0 +1,343 @@
+"""Kubernetes quantities: parsing, rounding, arithmetic, formatting.
+
+The rules are those of k8s.io/apimachinery v0.36, pkg/api/resource. It keeps an amount
+in one of two forms, an int64 with a decimal scale (here: fast) or a big decimal, and the two round negative
+amounts and overflow differently; so they are told apart here as well.
+"""
+
+import re
+
+cimport cython
+from cpython.dict cimport PyDict_GetItemWithError
+from cpython.object cimport PyObject
+from libc.stdint cimport int32_t, int64_t
+
+cdef enum Format:
+    DECIMAL_SI
+    DECIMAL_EXPONENT
+    BINARY_SI
+
+cdef object INT64_MAX = 2**63 - 1
+cdef int NANO = -9
+cdef object NANOS = 10**9
+# CPython converts so many digits without ado; it also keeps hostile exponents from filling the memory.
+cdef int MAX_DIGITS = 4000
+cdef int MEMO_LIMIT = 1 << 16
+
+cdef str FORMAT_WRONG = (
+    "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
+)
+cdef str SUFFIX_WRONG = "unable to parse quantity's suffix"
+cdef str NUMERIC_WRONG = "unable to parse numeric part of quantity"
+
+cdef dict DECIMAL_SUFFIXES = {
+    "n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18,
+}
+cdef dict BINARY_SUFFIXES = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
+cdef dict SUFFIX_OF_EXPONENT = {exponent: suffix for suffix, exponent in DECIMAL_SUFFIXES.items()}
+cdef list BINARY_SUFFIX_OF_POWER = ["", *BINARY_SUFFIXES]
+
+# Sign, leading zeros, whole part, fraction, suffix. Possessive, so that no text makes it backtrack.
+cdef object SYNTAX = re.compile(r"([+-]?)(0*+)([0-9]*+)(\.[0-9]*+)?+([eEinumkKMGTP]*+[+-]?[0-9]*+)")
+cdef object INTEGER = re.compile(r"([+-]?)(?=[0-9])0*+([0-9]*+)")
+
+cdef dict values_by_raw = {}
+cdef dict millis_by_raw = {}
+
+
+cdef object parse_int64(str text):
+    """The integer that Go's ParseInt reads from `text` (base 10, 64 bits), or None."""
+    match = INTEGER.fullmatch(text)
+    if match is None:
+        return None
+    sign, digits = match.groups()
+    if len(digits) > 19:
+        return None
+    number = int(sign + (digits or "0"))
+    return number if fits_int64(number) else None
+
+
+cdef object ten_to(object exponent):
+    return 10**exponent
+
+
+cdef bint fits_int64(object number) except -1:
+    return -INT64_MAX - 1 <= number <= INT64_MAX
+
+
+cdef object wrap_int64(object number):
+    return ((number + INT64_MAX + 1) & (2 * INT64_MAX + 1)) - INT64_MAX - 1
+
+
+cdef tuple read_suffix(str suffix):
+    """(exponent, format); the exponent is one of 2 for BINARY_SI, else one of 10."""
+    if suffix in DECIMAL_SUFFIXES:
+        return DECIMAL_SUFFIXES[suffix], DECIMAL_SI
+    if suffix in BINARY_SUFFIXES:
+        return BINARY_SUFFIXES[suffix], BINARY_SI
+    exponent = parse_int64(suffix[1:]) if suffix[0] in "eE" else None
+    if exponent is None:
+        raise ValueError(SUFFIX_WRONG)
+    return <int32_t><int64_t>exponent, DECIMAL_EXPONENT
+
+
+cdef int read(Quantity q, str text) except -1:
+    """Fill `q` from `text`."""
+    match = SYNTAX.fullmatch(text)
+    if match is None or not text:
+        raise ValueError(FORMAT_WRONG)
+    sign, zeros, whole, fraction, suffix = match.groups()
+    fraction = fraction[1:] if fraction else ""
+    exponent, q._format = read_suffix(suffix)
+    cdef str digits = (whole or "0") + fraction
+    if len(digits) + abs(exponent) > MAX_DIGITS:
+        raise ValueError(NUMERIC_WRONG)
+    unscaled = int(digits)
+    cdef int precision = 18 - len(digits)
+    q._scale = -len(fraction)
+    if q._format == BINARY_SI:
+        precision = -1 if fraction else 14 - len(digits) - exponent * 3 // 10
+        unscaled <<= exponent
+    else:
+        q._scale += exponent
+    q._fast = precision >= 0 and q._scale >= NANO
+    if q._fast:
+        if is_kept_as_read(q._format, q._scale, digits):
+            q._text = text
+    elif not (zeros or whole or fraction):
+        raise ValueError(NUMERIC_WRONG)
+    else:
+        unscaled = round_and_cap(q, unscaled)
+    q._unscaled = -unscaled if sign == "-" else unscaled
+    return 0
+
+
+cdef bint is_kept_as_read(int format, int scale, str digits) except -1:
+    """Whether upstream takes the text for canonical and shows it unchanged, be it "1.500" or "+1"."""
+    if format == BINARY_SI:
+        return int(digits) % 8 != 0
+    return scale % 3 == 0 and not digits.endswith("000") and digits[0] != "0"
+
+
+cdef object round_and_cap(Quantity q, object unscaled):
+    """Bring a big decimal to nano, upwards; cap it at 2**63-1 if it is binary. Sets scale and format."""
+    if not unscaled:
+        q._scale = 0
+        return unscaled
+    if q._scale < NANO:
+        unscaled = -(-unscaled // ten_to(NANO - q._scale))
+    else:
+        unscaled *= ten_to(q._scale - NANO)
+    q._scale = NANO
+    if q._format == BINARY_SI:
+        if unscaled > INT64_MAX * NANOS:
+            q._scale = 0
+            return INT64_MAX
+        if unscaled < NANOS:
+            q._format = DECIMAL_SI
+    return unscaled
+
+
+cdef str text_of(object raw):
+    """The text of a JSON string or number."""
+    if isinstance(raw, str):
+        return str(raw)
+    if isinstance(raw, (int, float)) and not isinstance(raw, bool):
+        return repr(raw)
+    raise ValueError(FORMAT_WRONG)
+
+
+@cython.total_ordering
+@cython.final
+cdef class Quantity:
+    """A fixed-point number with a unit suffix, as Kubernetes reads, rounds and shows it.
+
+    Immutable; ordered and hashed by value, whatever the suffix.
+
+    Parameters
+    ----------
+    raw : str, int or float
+        The quantity; a number is read through its JSON text.
+
+    Raises
+    ------
+    ValueError
+        With the text of upstream's ParseQuantity. Unlike upstream, so is an amount whose digits and
+        decimal exponent together exceed 4,000 places.
+
+    Notes
+    -----
+    k8s.io/apimachinery v0.36, pkg/api/resource. What is finer than nano is rounded up (away from zero), and
+    binary amounts (Ki ... Ei) are capped at 2**63-1.
+    """
+
+    def __init__(self, raw: str | int | float) -> None:
+        read(self, text_of(raw))
+
+    cpdef object value(self):
+        """Return the amount rounded up to an integer, as Quantity.Value.
+
+        Returns
+        -------
+        int
+            In the int64 range. A decimal amount beyond it wraps or gives 0, as upstream: to check the
+            magnitude, compare quantities, not values.
+        """
+        return self.scaled(0)
+
+    cpdef object milli_value(self):
+        """Return a thousand times the amount, rounded up, as Quantity.MilliValue.
+
+        Returns
+        -------
+        int
+            In the int64 range; beyond it as `value`.
+        """
+        return self.scaled(-3)
+
+    cpdef int sign(self):
+        """Return -1, 0 or 1."""
+        return (self._unscaled > 0) - (self._unscaled < 0)
+
+    cdef object scaled(self, int scale):
+        """The amount in units of 10**scale, as Quantity.ScaledValue."""
+        if scale <= self._scale:
+            number = self._unscaled * ten_to(self._scale - scale)
+            # Upstream multiplies by these powers at once and wraps, by others step by step and gives up.
+            if self._fast and not fits_int64(number) and self._scale - scale not in (1, 2, 3, 6, 9):
+                return 0
+            return wrap_int64(number)
+        divisor = ten_to(scale - self._scale)
+        if self._fast:  # away from zero
+            number = -(-abs(self._unscaled) // divisor)
+            return -number if self._unscaled < 0 else number
+        if self._unscaled >= INT64_MAX:
+            return wrap_int64(-(-self._unscaled // divisor))
+        # Upstream truncates and then adds one, even to a negative amount.
+        number = wrap_int64(self._unscaled)
+        quotient = abs(number) // divisor
+        return (-quotient if number < 0 else quotient) + (number % divisor != 0)
+
+    cdef object _nanos(self):
+        return self._unscaled * ten_to(self._scale - NANO)
+
+    def __add__(self, other: object) -> Quantity:
+        return add(self, <Quantity>other, 1) if isinstance(other, Quantity) else NotImplemented
+
+    def __sub__(self, other: object) -> Quantity:
+        return add(self, <Quantity>other, -1) if isinstance(other, Quantity) else NotImplemented
+
+    def __eq__(self, other: object) -> bool:
+        return self._nanos() == (<Quantity>other)._nanos() if isinstance(other, Quantity) else NotImplemented
+
+    def __lt__(self, other: object) -> bool:
+        return self._nanos() < (<Quantity>other)._nanos() if isinstance(other, Quantity) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self._nanos())
+
+    def __str__(self) -> str:
+        return self._text or canonical(self)
+
+    def __repr__(self) -> str:
+        return f"Quantity({str(self)!r})"
+
+    def __reduce__(self) -> tuple[type[Quantity], tuple[str]]:
+        return Quantity, (str(self),)
+
+
+cdef Quantity add(Quantity a, Quantity b, int sign):
+    """a + sign * b. A sum takes the format of its first operand that is not zero."""
+    cdef Quantity result = Quantity.__new__(Quantity)
+    result._format = a._format if a._unscaled else b._format
+    result._fast = a._fast and b._fast
+    if result._fast and not b._unscaled:
+        result._scale, result._unscaled = a._scale, a._unscaled
+    elif result._fast and not a._unscaled:
+        result._scale, result._unscaled = b._scale, sign * b._unscaled
+    else:
+        result._scale = min(a._scale, b._scale)
+        left = a._unscaled * ten_to(a._scale - result._scale)
+        right = sign * b._unscaled * ten_to(b._scale - result._scale)
+        result._unscaled = left + right
+        result._fast = (
+            result._fast and fits_int64(left) and fits_int64(right) and fits_int64(result._unscaled)
+        )
+    return result
+
+
+cdef str canonical(Quantity q):
+    """The shortest form without a fraction in the quantity's own format.
+
+    Binary amounts below 1024 or with a fraction are shown as decimals. A decimal beyond the suffix E is shown
+    with an exponent, as upstream does since it noticed that v0.36 leaves the exponent out.
+    """
+    if not q._unscaled:
+        return "0"
+    nanos = q._nanos()
+    if q._format == BINARY_SI and abs(nanos) >= 1024 * NANOS and nanos % NANOS == 0:
+        return binary(nanos // NANOS)
+    amount, exponent = q._unscaled, q._scale
+    while amount % 10 == 0:
+        amount //= 10
+        exponent += 1
+    while exponent % 3:
+        amount *= 10
+        exponent -= 1
+    if q._format != DECIMAL_EXPONENT and exponent in SUFFIX_OF_EXPONENT:
+        return f"{amount}{SUFFIX_OF_EXPONENT[exponent]}"
+    return f"{amount}e{exponent}" if exponent else str(amount)
+
+
+cdef str binary(object amount):
+    cdef int power = 0
+    while power < 6 and amount % 1024 == 0:
+        amount //= 1024
+        power += 1
+    return f"{amount}{BINARY_SUFFIX_OF_POWER[power]}"
+
+
+cdef inline int64_t memoised(dict memo, object raw, int scale) except? -1:
+    # Only exact types are keys: True == 1, and a float's text is not that of the equal integer.
+    if type(raw) is not str and type(raw) is not int:
+        raw = text_of(raw)
+    cdef PyObject* hit = PyDict_GetItemWithError(memo, raw)
+    if hit != NULL:
+        return <int64_t><object>hit
+    value = Quantity(raw).scaled(scale)
+    if len(memo) >= MEMO_LIMIT:
+        memo.clear()
+    memo[raw] = value
+    return value
+
+
+cpdef int64_t parse_value(object raw) except? -1:
+    """Return ``Quantity(raw).value()``, remembering the answer.
+
+    Parameters
+    ----------
+    raw : str, int or float
+        A quantity as it stands in a manifest.
+
+    Returns
+    -------
+    int
+        The amount rounded up.
+    """
+    return memoised(values_by_raw, raw, 0)
+
+
+cpdef int64_t parse_milli(object raw) except? -1:
+    """Return ``Quantity(raw).milli_value()``, remembering the answer.
+
+    Parameters
+    ----------
+    raw : str, int or float
+        A quantity as it stands in a manifest.
+
+    Returns
+    -------
+    int
+        A thousand times the amount, rounded up.
+    """
+    return memoised(millis_by_raw, raw, -3)

@@ -1,0 +1,361 @@
+"""Label selectors, node selectors and tolerations, object by object.
+
+The rules are those of k8s.io/apimachinery v0.36, pkg/labels, and k8s.io/component-helpers v0.36,
+scheduling/corev1.
+"""
+
+import re
+
+from moorage._core.label_syntax import field_requirement_error, requirement_error
+
+cimport cython
+
+from moorage._core.label_syntax cimport invalid, key_detail, syntax_error
+from moorage._core.quantity cimport parse_int64
+
+cdef object TOKEN = re.compile(r"==|!=|[=!(),<>]|[^=!(),<> \t\r\n]+")
+cdef dict OPERATOR_OF_TOKEN = {
+    "in": "In", "notin": "NotIn", "=": "Equals", "==": "Equals", "!=": "NotEquals", ">": "Gt", "<": "Lt",
+}
+
+
+@cython.final
+@cython.auto_pickle(False)
+cdef class _Requirement:
+    """A label requirement that is known to be well-formed."""
+
+    cdef str key
+    cdef str op
+    cdef tuple values
+
+    def __init__(self, str key, str op, tuple values):
+        self.key = key
+        self.op = op
+        self.values = values
+
+    cdef bint matches(self, dict labels) except -1:
+        value = labels.get(self.key)
+        if self.op in ("In", "Equals"):
+            return value is not None and value in self.values
+        if self.op in ("NotIn", "NotEquals"):
+            return value is None or value not in self.values
+        if self.op == "Exists":
+            return value is not None
+        if self.op == "DoesNotExist":
+            return value is None
+        number = parse_int64(value) if value is not None else None
+        if number is None:
+            return False
+        bound = parse_int64(self.values[0])
+        return number > bound if self.op == "Gt" else number < bound
+
+
+cdef bint all_match(tuple requirements, dict labels) except -1:
+    cdef _Requirement requirement
+    for requirement in requirements:
+        if not requirement.matches(labels):
+            return False
+    return True
+
+
+cdef _Requirement checked(str key, str op, tuple values):
+    cdef str error = syntax_error(key, op, values)
+    if error is not None:
+        raise ValueError(error)
+    return _Requirement(key, op, values)
+
+
+@cython.final
+@cython.auto_pickle(False)
+cdef class LabelSelectorMatcher:
+    """A label selector, ready to match.
+
+    Parameters
+    ----------
+    selector : LabelSelector or None
+        None matches nothing, an empty selector everything.
+
+    Raises
+    ------
+    ValueError
+        With the text of metav1.LabelSelectorAsSelector (apimachinery v0.36), if the selector is malformed.
+    """
+
+    def __init__(self, selector) -> None:
+        if selector is None:
+            self._requirements = None
+            return
+        cdef list requirements = [
+            checked(key, "Equals", (value,)) for key, value in selector.match_labels.items()
+        ]
+        for expression in selector.match_expressions:
+            error = requirement_error(expression.key, expression.operator, expression.values, node=False)
+            if error is not None:
+                raise ValueError(error)
+            requirements.append(_Requirement(expression.key, expression.operator, expression.values))
+        self._requirements = tuple(requirements)
+
+    cpdef bint matches(self, dict labels) except -1:
+        """Say whether the labels satisfy every requirement.
+
+        Parameters
+        ----------
+        labels : dict
+            Label key to value.
+
+        Returns
+        -------
+        bool
+        """
+        return self._requirements is not None and all_match(self._requirements, labels)
+
+
+cdef object parse_term(object term):
+    """The requirements on labels and those on the node's name; None for an empty or malformed term."""
+    if not term.match_expressions and not term.match_fields:
+        return None
+    for r in term.match_expressions:
+        if requirement_error(r.key, r.operator, r.values, node=True) is not None:
+            return None
+    for r in term.match_fields:
+        if field_requirement_error(r.key, r.operator, r.values) is not None:
+            return None
+    return (
+        tuple(_Requirement(r.key, r.operator, r.values) for r in term.match_expressions),
+        tuple(_Requirement(r.key, r.operator, r.values) for r in term.match_fields),
+    )
+
+
+@cython.final
+@cython.auto_pickle(False)
+cdef class NodeSelectorMatcher:
+    """A node selector, ready to match: any of its terms.
+
+    A term is all its expressions and fields. An empty term matches nothing, and one with a malformed
+    requirement is passed over (component-helpers v0.36, scheduling/corev1/nodeaffinity).
+
+    Parameters
+    ----------
+    node_selector : NodeSelector
+        The selector.
+    """
+
+    def __init__(self, node_selector) -> None:
+        self._terms = [parsed for parsed in map(parse_term, node_selector.node_selector_terms) if parsed]
+
+    cpdef bint matches(self, object node) except -1:
+        """Say whether some term matches the node.
+
+        Parameters
+        ----------
+        node : Node
+            The node. Without a name it has no fields, and these are then not asked for.
+
+        Returns
+        -------
+        bool
+        """
+        cdef dict labels = node.metadata.labels
+        cdef str name = node.metadata.name
+        for expressions, fields in self._terms:
+            if all_match(expressions, labels) and (not name or all_match(fields, {"metadata.name": name})):
+                return True
+        return False
+
+
+def pod_matches_node_selector(pod_spec, node) -> bool:
+    """Say whether a pod's nodeSelector and required node affinity both match a node.
+
+    Parameters
+    ----------
+    pod_spec : PodSpec
+        The pod's spec.
+    node : Node
+        The node.
+
+    Returns
+    -------
+    bool
+        As component-helpers v0.36, GetRequiredNodeAffinity. The values of nodeSelector are not validated.
+    """
+    labels = node.metadata.labels
+    for key, value in (pod_spec.node_selector or {}).items():
+        if labels.get(key) != value:
+            return False
+    affinity = pod_spec.affinity and pod_spec.affinity.node_affinity
+    if not affinity or affinity.required is None:
+        return True
+    return NodeSelectorMatcher(affinity.required).matches(node)
+
+
+# ---- kubectl's text form
+
+
+@cython.final
+@cython.auto_pickle(False)
+cdef class _Parser:
+    """Reads the text form; methods are named after what they read."""
+
+    cdef list tokens
+    cdef Py_ssize_t position
+
+    def __init__(self, str text):
+        self.tokens = [*TOKEN.findall(text), ""]
+        self.position = 0
+
+    cdef str peek(self):
+        return self.tokens[self.position]
+
+    cdef str next(self):
+        self.position += 1
+        return self.tokens[self.position - 1]
+
+    cdef tuple requirements(self):
+        cdef list found = []
+        cdef str token
+        if not self.peek():
+            return ()
+        if not starts_requirement(self.peek()):
+            raise ValueError(f"found '{self.peek()}', expected: !, identifier, or 'end of string'")
+        while True:
+            try:
+                found.append(self.requirement())
+            except ValueError as error:
+                raise ValueError(f"unable to parse requirement: {error}") from None
+            token = self.next()
+            if not token:
+                return tuple(found)
+            if token != ",":
+                raise ValueError(f"found '{token}', expected: ',' or 'end of string'")
+            if not starts_requirement(self.peek()):
+                raise ValueError(f"found '{self.peek()}', expected: identifier after ','")
+
+    cdef _Requirement requirement(self):
+        cdef str key = self.next()
+        cdef bint absent = key == "!"
+        if absent:
+            key = self.next()
+        if not is_identifier(key):
+            raise ValueError(f"found '{key}', expected: identifier")
+        cdef str detail = key_detail(key)
+        if detail:
+            raise ValueError(invalid("<nil>", key, detail))
+        if absent or self.peek() in ("", ","):
+            return _Requirement(key, "DoesNotExist" if absent else "Exists", ())
+        cdef str token = self.next()
+        cdef str op = OPERATOR_OF_TOKEN.get(token)
+        if op is None:
+            raise ValueError(f"found '{token}', expected: in, notin, =, ==, !=, gt, lt")
+        return checked(key, op, self.value_set() if op in ("In", "NotIn") else self.exact_value())
+
+    cdef tuple exact_value(self):
+        if self.peek() in ("", ","):
+            return ("",)
+        cdef str token = self.next()
+        if not is_identifier(token):
+            raise ValueError(f"found '{token}', expected: identifier")
+        return (token,)
+
+    cdef tuple value_set(self):
+        """The values between parentheses, sorted; an empty place is the empty value."""
+        cdef str token = self.next()
+        if token != "(":
+            raise ValueError(f"found '{token}' expected: '('")
+        if self.peek() != ")" and self.peek() != "," and not is_identifier(self.peek()):
+            raise ValueError(f"found '{self.peek()}', expected: ',', ')' or identifier")
+        cdef set values = set()
+        while True:
+            token = ""
+            if self.peek() not in (",", ")"):
+                token = self.next()
+                if not is_identifier(token):
+                    raise ValueError(f"found '{token}', expected: ',', or identifier")
+                if self.peek() not in (",", ")"):
+                    raise ValueError(f"found '{self.peek()}', expected: ',' or ')'")
+            values.add(token)
+            if self.next() == ")":
+                return tuple(sorted(values))
+
+
+cdef bint is_identifier(str token) except -1:
+    return token != "" and token[0] not in "=!(),<>"
+
+
+cdef bint starts_requirement(str token) except -1:
+    return token == "!" or is_identifier(token)
+
+
+def parse_selector(text: str) -> LabelSelectorMatcher:
+    """Read a selector as kubectl takes it, such as ``a=b,c!=d,e in (x,y),!f,g,h>1``.
+
+    Parameters
+    ----------
+    text : str
+        The selector; an empty one matches everything.
+
+    Returns
+    -------
+    LabelSelectorMatcher
+
+    Raises
+    ------
+    ValueError
+        With the text of labels.Parse (apimachinery v0.36).
+    """
+    cdef LabelSelectorMatcher matcher = LabelSelectorMatcher.__new__(LabelSelectorMatcher)
+    matcher._requirements = _Parser(text).requirements()
+    return matcher
+
+
+# ---- taints
+
+
+def tolerates(tolerations, taint) -> bool:
+    """Say whether some toleration tolerates a taint.
+
+    Parameters
+    ----------
+    tolerations : iterable of Toleration
+        A pod's tolerations.
+    taint : Taint
+        A node's taint.
+
+    Returns
+    -------
+    bool
+        As k8s.io/api v0.36, Toleration.ToleratesTaint: an empty effect or key stands for any; no operator
+        means Equal; Lt and Gt (an alpha feature that is off) never tolerate.
+    """
+    for toleration in tolerations:
+        if toleration.effect and toleration.effect != taint.effect:
+            continue
+        if toleration.key and toleration.key != taint.key:
+            continue
+        if toleration.operator == "Exists":
+            return True
+        if toleration.operator in ("", "Equal") and toleration.value == taint.value:
+            return True
+    return False
+
+
+def find_intolerable_taint(taints, tolerations, effects):
+    """Return the first taint with one of some effects that is not tolerated.
+
+    Parameters
+    ----------
+    taints : iterable of Taint
+        A node's taints.
+    tolerations : sequence of Toleration
+        A pod's tolerations.
+    effects : container of str
+        The effects that count, such as NoSchedule and NoExecute.
+
+    Returns
+    -------
+    Taint or None
+        As component-helpers v0.36, FindMatchingUntoleratedTaint.
+    """
+    for taint in taints:
+        if taint.effect in effects and not tolerates(tolerations, taint):
+            return taint
+    return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -19,7 +20,9 @@ exec {python} "$@"
 
 def make(*arguments: str) -> subprocess.CompletedProcess[str]:
     command = ["make", "--no-print-directory", *arguments]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    outer = ("MAKEFLAGS", "MAKELEVEL", "MAKEOVERRIDES", "MFLAGS")  # these tests may run under make
+    environment = {key: value for key, value in os.environ.items() if key not in outer}
+    return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
 
 
 pytestmark = pytest.mark.skipif(shutil.which("make") is None, reason="make is not installed")

@@ -31,9 +31,9 @@ bench: build
 build: .venv/built
 
 clean:
-	rm -rf .venv build .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks
+	rm -rf .venv build dist python/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks
 	rm -f python/moorage/_core/*.so
-	find python tests bench -name __pycache__ -prune -exec rm -rf {} +
+	find . -name __pycache__ -prune -exec rm -rf {} +
 
 # The stamps are written last, so whatever was interrupted is made again.
 .venv/built: .venv/ready $(SOURCES)

@@ -34,7 +34,7 @@ def allowed() -> dict[str, set[str]]:
                 rooms[room].add("objects")
             if room in USES_STORE:
                 rooms[room].add("store")
-    return {room: targets | {room, "errors"} for room, targets in rooms.items()}
+    return {room: targets | {room, "errors", "__version__"} for room, targets in rooms.items()}
 
 
 ALLOWED = allowed()
@@ -110,6 +110,7 @@ def test_every_room_is_known() -> None:
         ("store", "from moorage.cache import SchedulerCache", False),
         ("store", "from moorage.errors import InputError", True),
         ("sim", "from moorage import Scheduler", False),
+        ("cli", "from moorage import __version__", True),
         ("errors", "import moorage.objects", False),
         ("attic", "import moorage.objects", False),
     ],

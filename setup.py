@@ -12,7 +12,11 @@ HEADERS = sorted(str(path) for path in Path("csrc").glob("*.h"))
 PXDS = sorted(str(path) for path in Path("pyx").rglob("*.pxd"))
 
 # Which C files each compiled module needs; a module without C kernels is not listed.
-KERNELS: dict[str, list[str]] = {}
+KERNELS: dict[str, list[str]] = {
+    "node_table": ["csrc/rows.c"],
+    "view": ["csrc/scan.c", "csrc/plugins.c", "csrc/rows.c"],
+    "cycle": ["csrc/scan.c", "csrc/plugins.c", "csrc/rows.c"],
+}
 
 DIRECTIVES = {
     "language_level": 3,

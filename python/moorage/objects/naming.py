@@ -13,6 +13,7 @@ _ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
 _SUFFIX_LENGTH = 5
 _MAX_BASE = 63 - _SUFFIX_LENGTH
 _SPACE = len(_ALPHABET) ** _SUFFIX_LENGTH
+_START = 7_654_321
 _STEP = 8_675_309
 """Prime to `_SPACE`, so that `_SPACE` numbers in a row give as many different suffixes."""
 
@@ -61,6 +62,6 @@ class Names:
         while True:
             number = self._next.get((kind, namespace, base), 0)
             self._next[kind, namespace, base] = number + 1
-            name = base + _letters((number * _STEP + 1) % _SPACE, _SUFFIX_LENGTH)
+            name = base + _letters((number * _STEP + _START) % _SPACE, _SUFFIX_LENGTH)
             if self.take(kind, namespace, name):
                 return name

@@ -56,8 +56,8 @@ class PreferredSchedulingTerm(Struct, frozen=True):
 
 class NodeAffinity(Struct, frozen=True):
     required: NodeSelector | None = field(default=None, name="requiredDuringSchedulingIgnoredDuringExecution")
-    preferred: tuple[PreferredSchedulingTerm, ...] = field(
-        default=(), name="preferredDuringSchedulingIgnoredDuringExecution"
+    preferred: tuple[PreferredSchedulingTerm, ...] | None = field(
+        default=None, name="preferredDuringSchedulingIgnoredDuringExecution"
     )
 
 

@@ -180,7 +180,7 @@ def _check_node_affinity(affinity: NodeAffinity, path: str) -> None:
         if not affinity.required.node_selector_terms:
             fail(terms, "at least one term is required")
         _check_each(affinity.required.node_selector_terms, _check_node_term, terms)
-    for i, preferred in enumerate(affinity.preferred):
+    for i, preferred in enumerate(affinity.preferred or ()):
         at = f"{path}.preferredDuringSchedulingIgnoredDuringExecution[{i}]"
         check_range(preferred.weight, 1, 100, f"{at}.weight")
         _check_node_term(preferred.preference, f"{at}.preference")

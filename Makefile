@@ -1,0 +1,61 @@
+# A newcomer types `make demo` and `make test`; lint, bench, build and clean are for developers.
+# Needs build-essential, python3-dev and python3-venv; everything else goes into .venv.
+
+PYTHON ?= python3
+PY := .venv/bin/python
+# Empty as well when the interpreter that .venv was made from is gone or was upgraded.
+USABLE := $(shell $(PY) -c 'import pip; print("yes")' 2> /dev/null)
+SOURCES := pyx/moorage/_core $(wildcard pyx/moorage/*.pxd pyx/moorage/_core/* csrc csrc/*)
+
+.PHONY: demo test lint bench build clean check FORCE
+
+demo: build
+	$(PY) -m moorage simulate -f examples
+	$(PY) -m moorage simulate --synthetic nodes=5000,pods=20000 --summary
+
+# The benchmark plugin would warn that it stands back for xdist, and warnings are errors.
+test: build
+	$(PY) -m pytest -n auto -q -p no:benchmark
+
+lint: build
+	$(PY) -m ruff check .
+	$(PY) -m ruff format --check .
+	PATH="$(CURDIR)/.venv/bin:$$PATH" $(PY) -m cython_lint.cython_lint pyx
+	$(PY) -m mypy
+	MYPYPATH=python $(PY) -m mypy.stubtest moorage._core --mypy-config-file pyproject.toml \
+		--allowlist tests/house/stubtest.txt --ignore-unused-allowlist --ignore-disjoint-bases --concise
+
+bench: build
+	$(PY) -m pytest bench -p no:randomly -p no:xdist --benchmark-only -o python_files='bench_*.py test_*.py'
+
+build: .venv/built
+
+clean:
+	rm -rf .venv build dist python/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks
+	rm -f python/moorage/_core/*.so
+	find . -name __pycache__ -prune -exec rm -rf {} +
+
+# The stamps are written last, so whatever was interrupted is made again.
+.venv/built: .venv/ready $(SOURCES)
+	$(PY) setup.py --quiet build_ext --inplace
+	touch $@
+
+# A change of interpreter, flags or compiler versions makes compiled files stale as well.
+.venv/ready: pyproject.toml setup.py constraints.txt $(if $(USABLE),,FORCE)
+	@$(MAKE) --no-print-directory check
+	rm -rf .venv build python/moorage/_core/*.so
+	$(PYTHON) -m venv .venv
+	$(PY) -m pip install --quiet --disable-pip-version-check -r constraints.txt
+	cd .venv/lib/python3*/site-packages && echo ../../../../python > moorage.pth
+	touch $@
+
+# Names the first thing that is missing, in one line.
+check:
+	@need() { echo "moorage needs $$1: apt-get install $$2" >&2; exit 1; }; \
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2> /dev/null \
+		|| need 'Python 3.11 or later ($(PYTHON) is not; make PYTHON=... names another)' python3; \
+	$(PYTHON) -c 'import ensurepip, venv' 2> /dev/null || need 'venv with ensurepip' python3-venv; \
+	$(PYTHON) -c 'import sysconfig as s; open(s.get_path("include") + "/Python.h")' 2> /dev/null \
+		|| need 'the header Python.h' python3-dev; \
+	printf '#include <stdlib.h>\nint main(void) { return 0; }\n' | $(CC) -x c -o /dev/null - 2> /dev/null \
+		|| need 'a C compiler' build-essential

@@ -1,0 +1,219 @@
+#include "plugins.h"
+
+#define MIB (1024.0 * 1024.0)
+
+/* NodeResourcesFit (kube-scheduler v1.36, fit.go): pods first, then each requested resource against what is free. */
+uint64_t mr_fit_filter(const mr_plan *plan, const mr_cluster *cluster, const mr_shape *shape, int32_t row)
+{
+    const mr_ledger *ledger = &cluster->ledger;
+    const mr_row *r = &ledger->rows[row];
+    uint64_t reasons = 0;
+    int above = 0;
+    if (r->pods + 1 > r->pods_max) reasons |= MR_TOO_MANY_PODS;
+    int64_t allocatable = mr_row_value(ledger, row, 0);
+    if (shape->cpu > 0 && shape->cpu > allocatable - mr_row_value(ledger, row, 2)) {
+        reasons |= MR_INSUFFICIENT_CPU;
+        above |= shape->cpu > allocatable;
+    }
+    allocatable = mr_row_value(ledger, row, 1);
+    if (shape->memory > 0 && shape->memory > allocatable - mr_row_value(ledger, row, 3)) {
+        reasons |= MR_INSUFFICIENT_MEMORY;
+        above |= shape->memory > allocatable;
+    }
+    for (int32_t i = 0; i < shape->n_others; i++) {
+        const mr_request *request = &shape->others[i];
+        allocatable = mr_other_allocatable(ledger, row, request->resource);
+        if (request->value > 0 && request->value > allocatable - mr_other_requested(ledger, row, request->resource)) {
+            reasons |= MR_INSUFFICIENT_OTHER(i);
+            above |= request->value > allocatable;
+        }
+    }
+    return above && plan->fit_unresolvable ? reasons | MR_UNRESOLVABLE : reasons;
+}
+
+static int has_value(const mr_shape *shape, const mr_requirement *requirement, int32_t symbol)
+{
+    for (int32_t i = 0; i < requirement->count; i++)
+        if (shape->values[requirement->first + i] == symbol) return 1;
+    return 0;
+}
+
+static int requirement_matches(const mr_cluster *cluster, const mr_shape *shape, const mr_pod *pod,
+                               const mr_requirement *requirement, int32_t row)
+{
+    int32_t value = requirement->column < 0 ? cluster->name[row] : cluster->labels[requirement->column][row];
+    switch (requirement->op) {
+    case MR_IN: return value != 0 && has_value(shape, requirement, value);
+    case MR_NOT_IN: return value == 0 || !has_value(shape, requirement, value);
+    case MR_EXISTS: return value != 0;
+    case MR_DOES_NOT_EXIST: return value == 0;
+    case MR_GT: return cluster->is_number[value] && cluster->number[value] > requirement->number;
+    case MR_LT: return cluster->is_number[value] && cluster->number[value] < requirement->number;
+    case MR_NAME_IN: return has_value(shape, requirement, value);
+    case MR_NAME_NOT_IN: return !has_value(shape, requirement, value);
+    default: return value == pod->pinned_name;
+    }
+}
+
+static int term_matches(const mr_cluster *cluster, const mr_shape *shape, const mr_pod *pod, const mr_term *term,
+                        int32_t row)
+{
+    for (int32_t i = 0; i < term->count; i++)
+        if (!requirement_matches(cluster, shape, pod, &shape->requirements[term->first + i], row)) return 0;
+    return term->count > 0;
+}
+
+/* spec.nodeSelector and required node affinity: selector AND (any term). */
+int mr_node_affinity_matches(const mr_cluster *cluster, const mr_shape *shape, const mr_pod *pod, int32_t row)
+{
+    if (shape->selector.count && !term_matches(cluster, shape, pod, &shape->selector, row)) return 0;
+    if (!(shape->flags & MR_SHAPE_REQUIRED)) return 1;
+    for (int32_t i = 0; i < shape->n_required; i++)
+        if (term_matches(cluster, shape, pod, &shape->required[i], row)) return 1;
+    return 0;
+}
+
+/* Sum of the weights of the matching preferred terms. */
+int64_t mr_node_affinity_score(const mr_cluster *cluster, const mr_shape *shape, const mr_pod *pod, int32_t row)
+{
+    int64_t sum = 0;
+    for (int32_t i = 0; i < shape->n_preferred; i++)
+        if (term_matches(cluster, shape, pod, &shape->preferred[i], row)) sum += shape->preferred[i].weight;
+    return sum;
+}
+
+/* HostPortInfo.CheckConflict: same protocol and port, and the same address or 0.0.0.0 on either side. */
+int mr_ports_conflict(const mr_cluster *cluster, const mr_shape *shape, int32_t row)
+{
+    int32_t set = cluster->port_set[row];
+    const mr_port *used = &cluster->ports[cluster->port_first[set]];
+    for (int32_t i = 0; i < shape->n_ports; i++) {
+        const mr_port *want = &shape->ports[i];
+        for (int32_t j = 0; j < cluster->port_count[set]; j++)
+            if (used[j].port == want->port && used[j].protocol == want->protocol
+                && (used[j].ip == want->ip || used[j].ip == cluster->any_ip || want->ip == cluster->any_ip))
+                return 1;
+    }
+    return 0;
+}
+
+/* What a scoring strategy sees of one resource; answers 0 where the resource does not take part. */
+static int score_inputs(const mr_cluster *cluster, const mr_shape *shape, int32_t row, int32_t resource,
+                        int nonzero, int64_t *capacity, int64_t *used, int64_t *request)
+{
+    const mr_ledger *ledger = &cluster->ledger;
+    if (resource < 0) {
+        int which = resource == MR_MEMORY;
+        *capacity = mr_row_value(ledger, row, which);
+        *used = mr_row_value(ledger, row, (nonzero ? 4 : 2) + which);
+        *request = nonzero ? (which ? shape->score_memory : shape->score_cpu) : (which ? shape->memory : shape->cpu);
+        return *capacity != 0;
+    }
+    *capacity = mr_other_allocatable(ledger, row, resource);
+    *used = mr_other_requested(ledger, row, resource);
+    *request = 0;
+    for (int32_t i = 0; i < shape->n_others; i++)
+        if (shape->others[i].resource == resource) *request = shape->others[i].value;
+    if (resource != MR_EPHEMERAL_STORAGE && *request == 0) return 0; /* a pod is not judged by what it does not use */
+    return *capacity != 0;
+}
+
+/* LeastAllocated (least_allocated.go): weighted mean of (capacity - requested) * 100 / capacity. */
+int64_t mr_least_allocated(const mr_plan *plan, const mr_cluster *cluster, const mr_shape *shape, int32_t row)
+{
+    int64_t sum = 0, weights = 0, capacity, used, request;
+    for (int32_t i = 0; i < plan->n_fit; i++) {
+        if (!score_inputs(cluster, shape, row, plan->fit[i].resource, 1, &capacity, &used, &request)) continue;
+        int64_t requested = used + request;
+        int64_t score = requested > capacity ? 0 : (capacity - requested) * 100 / capacity;
+        sum += score * plan->fit[i].weight;
+        weights += plan->fit[i].weight;
+    }
+    return weights == 0 ? 0 : sum / weights;
+}
+
+/* b of balanced_allocation.go: (1 - std) * 100 over the fractions in use, with the pod or without it. */
+static int64_t balance(const mr_plan *plan, const mr_cluster *cluster, const mr_shape *shape, int32_t row, int with_pod)
+{
+    double fraction[MR_MAX_RESOURCES], sum = 0.0, std = 0.0;
+    int n = 0;
+    for (int32_t i = 0; i < plan->n_balanced; i++) {
+        int64_t capacity, used, request;
+        if (!score_inputs(cluster, shape, row, plan->balanced[i].resource, 0, &capacity, &used, &request)) continue;
+        fraction[n] = mr_fraction((double)(with_pod ? used + request : used), (double)capacity);
+        sum += fraction[n++];
+    }
+    if (n == 2) return mr_balance(fraction[0], fraction[1]);
+    if (n > 2) {
+        double mean = sum / n, squares = 0.0;
+        for (int i = 0; i < n; i++) squares += (fraction[i] - mean) * (fraction[i] - mean);
+        std = __builtin_sqrt(squares / n);
+    }
+    return (int64_t)((1.0 - std) * 100.0);
+}
+
+/* NodeResourcesBalancedAllocation: since 1.36 half of what the pod changes, around 75; before, b with the pod. */
+int64_t mr_balanced_allocation(const mr_plan *plan, const mr_cluster *cluster, const mr_shape *shape, int32_t row)
+{
+    int64_t with = balance(plan, cluster, shape, row, 1);
+    if (!plan->balanced_difference) return with;
+    return 50 + (50 + with - balance(plan, cluster, shape, row, 0)) / 2;
+}
+
+/* ImageLocality (image_locality.go): sizes scaled by the share of nodes that have the image, clamped, to 0..100. */
+int64_t mr_image_locality(const mr_cluster *cluster, const mr_shape *shape, int32_t row)
+{
+    const int32_t *seen = &cluster->images[cluster->image_first[row]];
+    int64_t sum = 0;
+    for (int32_t i = 0; i < shape->n_images; i++)
+        for (int32_t j = 0; j < cluster->image_count[row]; j += 2)
+            if (seen[j] == shape->images[i]) {
+                double spread = (double)seen[j + 1] / (double)cluster->nodes;
+                sum += (int64_t)((double)cluster->image_size[seen[j]] * spread);
+                break;
+            }
+    int64_t low = (int64_t)(23 * MIB), high = (int64_t)(1000 * MIB) * shape->image_containers;
+    if (sum < low) sum = low;
+    else if (sum > high) sum = high;
+    return 100 * (sum - low) / (high - low);
+}
+
+static uint64_t filter(int32_t kernel, const mr_plan *plan, const mr_cluster *cluster, const mr_shape *shape,
+                       const mr_pod *pod, int32_t row)
+{
+    const uint64_t rejected = 1 | MR_UNRESOLVABLE;
+    switch (kernel) {
+    case MR_NODE_UNSCHEDULABLE:
+        return cluster->ledger.rows[row].flags & MR_UNSCHEDULABLE
+            && !(shape->flags & MR_SHAPE_TOLERATES_UNSCHEDULABLE) ? rejected : 0;
+    case MR_NODE_NAME: return pod->node_name && pod->node_name != cluster->name[row] ? rejected : 0;
+    case MR_TAINT_TOLERATION: return shape->taints[cluster->taint_set[row]] < 0 ? rejected : 0;
+    case MR_NODE_AFFINITY: return mr_node_affinity_matches(cluster, shape, pod, row) ? 0 : rejected;
+    case MR_NODE_PORTS: return mr_ports_conflict(cluster, shape, row);
+    case MR_NODE_RESOURCES_FIT: return mr_fit_filter(plan, cluster, shape, row);
+    default: return 0;
+    }
+}
+
+uint64_t mr_verdict(const mr_plan *plan, const mr_cluster *cluster, const mr_shape *shape, const mr_pod *pod,
+                    int32_t row)
+{
+    for (int32_t i = 0; i < plan->n_filters; i++) {
+        uint64_t reasons = filter(plan->filters[i], plan, cluster, shape, pod, row);
+        if (reasons) return (uint64_t)(i + 1) << MR_VERDICT_SHIFT | reasons;
+    }
+    return 0;
+}
+
+int64_t mr_score(int32_t kernel, const mr_plan *plan, const mr_cluster *cluster, const mr_shape *shape,
+                 const mr_pod *pod, int32_t row)
+{
+    switch (kernel) {
+    case MR_TAINT_TOLERATION: return shape->taints[cluster->taint_set[row]];
+    case MR_NODE_AFFINITY: return mr_node_affinity_score(cluster, shape, pod, row);
+    case MR_NODE_RESOURCES_FIT: return mr_least_allocated(plan, cluster, shape, row);
+    case MR_BALANCED_ALLOCATION: return mr_balanced_allocation(plan, cluster, shape, row);
+    case MR_IMAGE_LOCALITY: return mr_image_locality(cluster, shape, row);
+    default: return 0;
+    }
+}

@@ -1,0 +1,38 @@
+/* Row-local kernels of the in-tree plugins: each rule is written here once; scans, diagnosis and explain call it.
+ * A filter answers its reason bits (0: passes), a score its raw value; what depends on the other feasible nodes
+ * enters as a constant per bucket (the raw value is the bucket). */
+#ifndef MOORAGE_PLUGINS_H
+#define MOORAGE_PLUGINS_H
+
+#include "rows.h"
+
+uint64_t mr_fit_filter(const mr_plan *plan, const mr_cluster *cluster, const mr_shape *shape, int32_t row);
+int mr_node_affinity_matches(const mr_cluster *cluster, const mr_shape *shape, const mr_pod *pod, int32_t row);
+int64_t mr_node_affinity_score(const mr_cluster *cluster, const mr_shape *shape, const mr_pod *pod, int32_t row);
+int mr_ports_conflict(const mr_cluster *cluster, const mr_shape *shape, int32_t row);
+int64_t mr_least_allocated(const mr_plan *plan, const mr_cluster *cluster, const mr_shape *shape, int32_t row);
+int64_t mr_balanced_allocation(const mr_plan *plan, const mr_cluster *cluster, const mr_shape *shape, int32_t row);
+int64_t mr_image_locality(const mr_cluster *cluster, const mr_shape *shape, int32_t row);
+
+/* First rejecting filter in profile order, as a verdict; 0 when the row is feasible. */
+uint64_t mr_verdict(const mr_plan *plan, const mr_cluster *cluster, const mr_shape *shape, const mr_pod *pod,
+                    int32_t row);
+
+/* Raw score of one plugin on a feasible row. */
+int64_t mr_score(int32_t kernel, const mr_plan *plan, const mr_cluster *cluster, const mr_shape *shape,
+                 const mr_pod *pod, int32_t row);
+
+/* 1 where the plugin has a NormalizeScore, i.e. its raw value is a bucket key. */
+static inline int mr_is_normalized(int32_t kernel)
+{
+    return kernel == MR_TAINT_TOLERATION || kernel == MR_NODE_AFFINITY;
+}
+
+/* The constant of a bucket: the normalized score given the largest raw value among the feasible nodes. */
+static inline int64_t mr_constant(int32_t kernel, int64_t raw, int64_t max)
+{
+    if (kernel == MR_TAINT_TOLERATION) return max == 0 ? 100 : 100 - 100 * raw / max;
+    return max == 0 ? raw : 100 * raw / max;
+}
+
+#endif

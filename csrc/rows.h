@@ -1,0 +1,56 @@
+/* Rows of the node table: exact reads and writes, and what is derived from a row alone. */
+#ifndef MOORAGE_ROWS_H
+#define MOORAGE_ROWS_H
+
+#include "state.h"
+
+#define MR_EXACT 9007199254740992.0         /* 2^53 */
+#define MR_RECIPROCAL_LIMIT 4398046511104.0 /* 2^42: below it `100.0/cap` times a difference truncates exactly */
+
+/* Field of a row, exactly. `field` counts the doubles of mr_row. */
+static inline int64_t mr_row_value(const mr_ledger *ledger, int32_t row, int field)
+{
+    const mr_row *r = &ledger->rows[row];
+    if (r->flags & MR_WIDE) return ledger->wide[(int64_t)row * MR_FIELDS + field];
+    return (int64_t)(&r->alloc_cpu)[field];
+}
+
+static inline int64_t mr_other_allocatable(const mr_ledger *ledger, int32_t row, int32_t resource)
+{
+    return ledger->others[resource][2 * (int64_t)row];
+}
+
+static inline int64_t mr_other_requested(const mr_ledger *ledger, int32_t row, int32_t resource)
+{
+    return ledger->others[resource][2 * (int64_t)row + 1];
+}
+
+/* Fraction of a resource in use, at most 1. */
+static inline double mr_fraction(double requested, double allocatable)
+{
+    double f = requested / allocatable;
+    return f > 1.0 ? 1.0 : f;
+}
+
+/* BalancedAllocation of two fractions (kube-scheduler v1.36, balanced_allocation.go): (1 - |f0 - f1| / 2) * 100. */
+static inline int32_t mr_balance(double f0, double f1)
+{
+    double d = f0 - f1;
+    d = d < 0.0 ? -d : d;
+    return (int32_t)((1.0 - d / 2.0) * 100.0);
+}
+
+/* The same over cpu and memory of one row, of which a resource without capacity does not take part. */
+static inline int32_t mr_balance_row(double alloc_cpu, double alloc_memory, double cpu, double memory)
+{
+    if (alloc_cpu == 0.0 || alloc_memory == 0.0) return 100;
+    return mr_balance(mr_fraction(cpu, alloc_cpu), mr_fraction(memory, alloc_memory));
+}
+
+/* Writes all fields of a row, choosing the exact form, and what derives from them. */
+void mr_row_set(mr_ledger *ledger, int32_t row, const int64_t *values);
+
+/* Adds a pod's requests (sign 1) or takes them back (sign -1): cpu, memory, non-zero, others, pod count. */
+void mr_row_add_pod(mr_ledger *ledger, int32_t row, const mr_shape *shape, int32_t sign);
+
+#endif

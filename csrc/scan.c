@@ -1,0 +1,265 @@
+#include "scan.h"
+
+#include <stddef.h>
+
+void mr_columns_set(mr_columns *c, int32_t p, const mr_ledger *ledger, const int32_t *taint_set, int32_t row)
+{
+    const mr_row *r = &ledger->rows[row];
+    int slow = (r->flags & MR_SLOW) != 0;
+    int32_t fixed = taint_set[row] * 2 + ((r->flags & MR_UNSCHEDULABLE) != 0);
+    c->alloc_cpu[p] = r->alloc_cpu;
+    c->alloc_memory[p] = r->alloc_memory;
+    c->used_cpu[p] = r->req_cpu;
+    c->used_memory[p] = r->req_memory;
+    c->free_cpu[p] = r->alloc_cpu - r->req_cpu;
+    c->free_memory[p] = r->alloc_memory - r->req_memory;
+    c->nonzero_free_cpu[p] = r->alloc_cpu - r->nonzero_cpu;
+    c->nonzero_free_memory[p] = r->alloc_memory - r->nonzero_memory;
+    c->per_cpu[p] = slow ? 0.0 : 100.0 / r->alloc_cpu;
+    c->per_memory[p] = slow ? 0.0 : 100.0 / r->alloc_memory;
+    c->balanced[p] = r->balanced;
+    c->slots[p] = r->pods < r->pods_max ? r->pods_max - r->pods : 0;
+    c->n_slow += slow - c->slow[p];
+    c->slow[p] = (uint8_t)slow;
+    c->n_fixed += (fixed != 0) - (c->fixed[p] != 0);
+    c->fixed[p] = fixed;
+}
+
+static int64_t weight_of(const mr_plan *plan, int32_t kernel)
+{
+    int64_t weight = 0;
+    for (int32_t i = 0; i < plan->n_scores; i++)
+        if (plan->scores[i] == kernel) weight += plan->weights[i];
+    return weight;
+}
+
+static int filters(const mr_plan *plan, int32_t kernel)
+{
+    for (int32_t i = 0; i < plan->n_filters; i++)
+        if (plan->filters[i] == kernel) return 1;
+    return 0;
+}
+
+static int is_cpu_and_memory(const mr_weighted *list, int32_t n)
+{
+    return n == 2 && list[0].resource == MR_CPU && list[1].resource == MR_MEMORY && list[0].weight == list[1].weight
+        && list[0].weight == 1;
+}
+
+int mr_is_plain(const mr_search *search)
+{
+    const mr_plan *plan = search->plan;
+    const mr_shape *s = search->shape;
+    const int64_t limit = (int64_t)MR_RECIPROCAL_LIMIT;
+    if (!search->columns) return 0;
+    if (s->flags & (MR_SHAPE_WIDE | MR_SHAPE_REQUIRED) || s->n_others || s->n_ports || s->n_images || s->n_preferred
+        || s->selector.count || search->pod.node_name)
+        return 0;
+    if (s->cpu > limit || s->memory > limit || s->score_cpu > limit || s->score_memory > limit) return 0;
+    return filters(plan, MR_NODE_UNSCHEDULABLE) && filters(plan, MR_TAINT_TOLERATION)
+        && filters(plan, MR_NODE_RESOURCES_FIT) && is_cpu_and_memory(plan->fit, plan->n_fit)
+        && is_cpu_and_memory(plan->balanced, plan->n_balanced);
+}
+
+/* LeastAllocated of one resource: exact truncation of (capacity - requested) * 100 / capacity for capacities up to
+ * 2^42, see ARCHITECTURE.md "Arithmetic". */
+static inline int32_t least(double free, double request, double per)
+{
+    double x = free - request;
+    x = x < 0.0 ? 0.0 : x;
+    return (int32_t)(x * per + 0x1p-44);
+}
+
+static void fused_scores(const mr_search *search, int32_t first, int32_t n, int32_t *restrict out)
+{
+    const mr_columns *c = search->columns;
+    const mr_shape *s = search->shape;
+    const double *restrict zero_cpu = c->nonzero_free_cpu + first, *restrict per_cpu = c->per_cpu + first;
+    const double *restrict zero_memory = c->nonzero_free_memory + first, *restrict per_memory = c->per_memory + first;
+    const double *restrict alloc_cpu = c->alloc_cpu + first, *restrict alloc_memory = c->alloc_memory + first;
+    const double *restrict used_cpu = c->used_cpu + first, *restrict used_memory = c->used_memory + first;
+    const int32_t *restrict before = c->balanced + first;
+    const double cpu = (double)s->score_cpu, memory = (double)s->score_memory;
+    const double more_cpu = (double)s->cpu, more_memory = (double)s->memory;
+    const int32_t fit = (int32_t)weight_of(search->plan, MR_NODE_RESOURCES_FIT);
+    const int32_t level = s->flags & MR_SHAPE_BEST_EFFORT
+        ? 0 : (int32_t)weight_of(search->plan, MR_BALANCED_ALLOCATION);
+    for (int32_t i = 0; i < n; i++)
+        out[i] = 1 + fit * ((least(zero_cpu[i], cpu, per_cpu[i]) + least(zero_memory[i], memory, per_memory[i])) >> 1);
+    if (level == 0) return;
+    if (search->plan->balanced_difference)
+        for (int32_t i = 0; i < n; i++) {
+            int32_t with = mr_balance(mr_fraction(used_cpu[i] + more_cpu, alloc_cpu[i]),
+                                      mr_fraction(used_memory[i] + more_memory, alloc_memory[i]));
+            out[i] += level * (50 + ((50 + with - before[i]) >> 1));
+        }
+    else
+        for (int32_t i = 0; i < n; i++)
+            out[i] += level * mr_balance(mr_fraction(used_cpu[i] + more_cpu, alloc_cpu[i]),
+                                         mr_fraction(used_memory[i] + more_memory, alloc_memory[i]));
+}
+
+static void fused_fit(const mr_search *search, int32_t first, int32_t n, int32_t *restrict out)
+{
+    const mr_columns *c = search->columns;
+    const double *restrict free_cpu = c->free_cpu + first, *restrict free_memory = c->free_memory + first;
+    const int32_t *restrict slots = c->slots + first, *restrict fixed = c->fixed + first;
+    /* A request of nothing fits however overcommitted the row is. */
+    const double cpu = search->shape->cpu > 0 ? (double)search->shape->cpu : -__builtin_inf();
+    const double memory = search->shape->memory > 0 ? (double)search->shape->memory : -__builtin_inf();
+    for (int32_t i = 0; i < n; i++) {
+        int32_t fits = (cpu <= free_cpu[i]) & (memory <= free_memory[i]) & (slots[i] > 0);
+        out[i] &= -fits;
+    }
+    if (search->fixed_ok && c->n_fixed)
+        for (int32_t i = 0; i < n; i++) out[i] &= -(int32_t)search->fixed_ok[fixed[i]];
+}
+
+/* Sum of the weighted scores that do not depend on other nodes. */
+static int64_t local_total(const mr_search *search, int32_t row)
+{
+    const mr_plan *plan = search->plan;
+    int64_t total = 0;
+    for (int32_t i = 0; i < plan->n_scores; i++) {
+        int32_t kernel = plan->scores[i];
+        if (mr_is_normalized(kernel)) continue;
+        if (kernel == MR_BALANCED_ALLOCATION && search->shape->flags & MR_SHAPE_BEST_EFFORT) continue;
+        if (kernel == MR_IMAGE_LOCALITY && !search->shape->n_images) continue;
+        total += plan->weights[i] * mr_score(kernel, plan, search->cluster, search->shape, &search->pod, row);
+    }
+    return total;
+}
+
+static void exact_lane(const mr_search *search, int32_t position, int32_t *out)
+{
+    int32_t row = search->order[position];
+    uint64_t verdict = mr_verdict(search->plan, search->cluster, search->shape, &search->pod, row);
+    *out = verdict ? 0 : 1 + (int32_t)local_total(search, row);
+}
+
+void mr_plain_block(const mr_search *search, int32_t first, int32_t n, int32_t *out)
+{
+    fused_scores(search, first, n, out);
+    fused_fit(search, first, n, out);
+    if (search->columns->n_slow)
+        for (int32_t i = 0; i < n; i++)
+            if (search->columns->slow[first + i]) exact_lane(search, first + i, &out[i]);
+}
+
+static void general_block(const mr_search *search, int32_t first, int32_t n, int32_t *out)
+{
+    for (int32_t i = 0; i < n; i++)
+        out[i] = mr_verdict(search->plan, search->cluster, search->shape, &search->pod, search->order[first + i]) == 0;
+}
+
+/* Adds each normalized plugin's constant of the row's bucket. */
+static void add_constants(const mr_search *search, mr_found *found)
+{
+    const mr_plan *plan = search->plan;
+    for (int32_t k = 0; k < plan->n_scores; k++) {
+        int32_t kernel = plan->scores[k];
+        if (!mr_is_normalized(kernel) || (kernel == MR_NODE_AFFINITY && !search->shape->n_preferred)) continue;
+        int64_t max = 0;
+        int varies = kernel == MR_NODE_AFFINITY || !search->columns || search->columns->n_fixed;
+        for (int32_t i = 0; varies && i < found->feasible; i++) {
+            int64_t raw = mr_score(kernel, plan, search->cluster, search->shape, &search->pod,
+                                   search->order[found->positions[i]]);
+            max = raw > max ? raw : max;
+        }
+        if (max == 0) {
+            int64_t constant = plan->weights[k] * mr_constant(kernel, 0, 0);
+            for (int32_t i = 0; i < found->feasible; i++) found->totals[i] += constant;
+            continue;
+        }
+        for (int32_t i = 0; i < found->feasible; i++) {
+            int64_t raw = mr_score(kernel, plan, search->cluster, search->shape, &search->pod,
+                                   search->order[found->positions[i]]);
+            found->totals[i] += plan->weights[k] * mr_constant(kernel, raw, max);
+        }
+    }
+}
+
+void mr_search_run(const mr_search *search, int32_t start, int32_t wanted, mr_found *found)
+{
+    int32_t block[MR_BLOCK], n = search->n, seen = 0;
+    int plain = mr_is_plain(search), full = 0;
+    found->feasible = 0;
+    while (seen < n && !full) {
+        int32_t first = start + seen < n ? start + seen : start + seen - n;
+        int32_t room = first < start ? start - first : n - first;
+        int32_t size = room < MR_BLOCK ? room : MR_BLOCK;
+        if (plain) mr_plain_block(search, first, size, block);
+        else general_block(search, first, size, block);
+        for (int32_t i = 0; i < size; i++) {
+            if (!block[i]) continue;
+            if (found->feasible == wanted) {
+                full = 1;
+                seen += i - size;
+                break;
+            }
+            found->positions[found->feasible] = first + i;
+            found->totals[found->feasible++] = block[i] - 1;
+        }
+        seen += size;
+    }
+    found->evaluated = seen;
+    if (found->feasible < 2) return; /* a single node is not scored */
+    if (!plain)
+        for (int32_t i = 0; i < found->feasible; i++)
+            found->totals[i] = local_total(search, search->order[found->positions[i]]);
+    add_constants(search, found);
+}
+
+int32_t mr_pick_first(const int64_t *totals, int32_t n)
+{
+    int32_t best = 0;
+    for (int32_t i = 1; i < n; i++)
+        if (totals[i] > totals[best]) best = i;
+    return best;
+}
+
+/* The root after Go's heap.Init on totals alone: of the tied maxima, the one that comes first in preorder. With
+ * x = index + 1, preorder within one heap level follows x, and across levels x shifted left until its top bit is set. */
+int32_t mr_pick_heap(const int64_t *totals, int32_t n)
+{
+    int64_t max = totals[0];
+    for (int32_t i = 1; i < n; i++) max = totals[i] > max ? totals[i] : max;
+    uint32_t best_key = UINT32_MAX;
+    int32_t best = 0;
+    for (int32_t i = 0; i < n; i++) {
+        if (totals[i] != max) continue;
+        uint32_t x = (uint32_t)i + 1, key = x << __builtin_clz(x);
+        if (best_key == UINT32_MAX || key < best_key) {
+            best_key = key;
+            best = i;
+        }
+    }
+    return best;
+}
+
+/* splitmix64: small, seeded, the same on every machine. */
+static uint64_t next_random(uint64_t *state)
+{
+    uint64_t z = (*state += 0x9E3779B97F4A7C15ull);
+    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9ull;
+    z = (z ^ (z >> 27)) * 0x94D049BB133111EBull;
+    return z ^ (z >> 31);
+}
+
+/* Uniform among the tied maxima, as selectHost up to v1.34 (not its generator). */
+int32_t mr_pick_random(const int64_t *totals, int32_t n, uint64_t *state)
+{
+    int64_t max = totals[0];
+    uint64_t ties = 0;
+    for (int32_t i = 0; i < n; i++) {
+        if (totals[i] > max) {
+            max = totals[i];
+            ties = 0;
+        }
+        ties += totals[i] == max;
+    }
+    uint64_t chosen = ties > 1 ? (uint64_t)(((unsigned __int128)next_random(state) * ties) >> 64) : 0;
+    for (int32_t i = 0; i < n; i++)
+        if (totals[i] == max && chosen-- == 0) return i;
+    return 0;
+}

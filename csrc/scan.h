@@ -1,0 +1,57 @@
+/* Scans over the view: the fused kernel for shapes that look at cpu, memory and taints only, and the general one. */
+#ifndef MOORAGE_SCAN_H
+#define MOORAGE_SCAN_H
+
+#include "plugins.h"
+
+/* The rows in list order, as compact columns; position i describes the view's i-th node. */
+typedef struct {
+    double *alloc_cpu, *alloc_memory, *free_cpu, *free_memory, *used_cpu, *used_memory;
+    double *nonzero_free_cpu, *nonzero_free_memory, *per_cpu, *per_memory; /* per_x: 100 / allocatable */
+    int32_t *balanced, *slots;  /* slots: pods that still fit */
+    int32_t *fixed;             /* taint set * 2 + unschedulable */
+    uint8_t *slow;              /* 1: only the general kernel is exact here */
+    int32_t n_fixed, n_slow;    /* positions with fixed != 0, slow != 0 */
+} mr_columns;
+
+/* A scan in progress: what was found in the order found. */
+typedef struct {
+    int32_t *positions; /* feasible positions */
+    int64_t *totals;    /* weighted totals, aligned */
+    int32_t feasible;
+    int32_t evaluated;  /* feasible and rejected nodes looked at */
+} mr_found;
+
+/* Everything one decision needs. */
+typedef struct {
+    const mr_plan *plan;
+    const mr_cluster *cluster;
+    const mr_shape *shape;
+    const mr_columns *columns; /* NULL: `order` is not the view's list */
+    const int8_t *fixed_ok; /* [fixed] 1: NodeUnschedulable and TaintToleration pass; NULL: all pass */
+    const int32_t *order;   /* [position] row */
+    int32_t n;              /* positions */
+    mr_pod pod;
+} mr_search;
+
+/* Copies one row into the columns. */
+void mr_columns_set(mr_columns *columns, int32_t position, const mr_ledger *ledger, const int32_t *taint_set,
+                    int32_t row);
+
+/* 1 when the fused kernel decides this shape exactly, up to slow rows. */
+int mr_is_plain(const mr_search *search);
+
+/* Fused kernel over positions [first, first + n), n <= MR_BLOCK: total + 1 of the local scores, 0 where infeasible. */
+#define MR_BLOCK 256
+void mr_plain_block(const mr_search *search, int32_t first, int32_t n, int32_t *out);
+
+/* Searches from `start` until `wanted` nodes are feasible (kube-scheduler v1.36, findNodesThatPassFilters with one
+ * worker: it stops on the next feasible node after that), and scores them. */
+void mr_search_run(const mr_search *search, int32_t start, int32_t wanted, mr_found *found);
+
+/* Index of the winner among n totals. */
+int32_t mr_pick_first(const int64_t *totals, int32_t n);
+int32_t mr_pick_heap(const int64_t *totals, int32_t n);
+int32_t mr_pick_random(const int64_t *totals, int32_t n, uint64_t *state);
+
+#endif

@@ -1,0 +1,26 @@
+from libc.stdint cimport int32_t, int64_t
+
+
+cdef class Journal:
+    cdef readonly int depth
+    cdef list buffers
+    cdef list actions
+    cdef object memory
+    cdef char* data
+    cdef Py_ssize_t used, capacity
+
+    cdef int _push(self, int32_t buffer, int64_t offset, int32_t nbytes, const char* before) except -1
+    cdef int save(self, int32_t buffer, int64_t offset, int32_t nbytes, const char* before) except -1
+    cdef int on_undo(self, object action) except -1
+
+
+cdef class Buffer:
+    cdef char* data
+    cdef readonly Py_ssize_t itemsize, capacity
+    cdef object memory
+    cdef Journal journal
+    cdef int32_t number
+
+    cdef int reserve(self, Py_ssize_t items) except -1
+    cdef int touch(self, Py_ssize_t item) except -1
+    cdef int touch_range(self, Py_ssize_t first, Py_ssize_t items) except -1

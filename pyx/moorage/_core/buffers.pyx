@@ -1,0 +1,141 @@
+"""Growable, aligned arrays whose every change a journal can take back.
+
+All hot state of the core lives in `Buffer` objects. A writer calls `touch` before it changes an item; while a
+transaction is open that saves the item's bytes, and `Journal.rollback` copies them back, newest first. State
+that lives in Python containers registers a function with `Journal.on_undo` instead.
+"""
+
+import numpy as np
+from libc.string cimport memcpy
+
+cdef enum:
+    ALIGNMENT = 64
+    ACTION = -1
+
+cdef struct Header:
+    int64_t offset
+    int32_t nbytes
+    int32_t buffer
+
+
+cdef tuple aligned_memory(Py_ssize_t nbytes):
+    """A zeroed byte array and the offset of its first 64-byte boundary."""
+    array = np.zeros(nbytes + ALIGNMENT, dtype=np.uint8)
+    cdef Py_ssize_t address = array.ctypes.data
+    return array, -address % ALIGNMENT
+
+
+cdef class Journal:
+    """The undo record of one cluster: before-images of buffer items, and undo functions, in order of change."""
+
+    def __cinit__(self):
+        self.buffers = []
+        self.actions = []
+
+    def begin(self):
+        """Start recording; transactions nest. Returns the mark to hand to `rollback` or `commit`."""
+        self.depth += 1
+        return self.used
+
+    def commit(self, Py_ssize_t mark):
+        """Keep the changes made since `mark`; an enclosing transaction can still undo them."""
+        self.depth -= 1
+        if self.depth == 0:
+            self.used = 0
+            self.actions.clear()
+
+    def rollback(self, Py_ssize_t mark):
+        """Undo every change made since `mark`, newest first."""
+        cdef Header header
+        cdef Buffer buffer
+        cdef int depth = self.depth
+        self.depth = 0  # undoing is not recorded
+        while self.used > mark:
+            memcpy(&header, self.data + self.used - sizeof(Header), sizeof(Header))
+            self.used -= sizeof(Header)
+            if header.buffer == ACTION:
+                self.actions.pop()()
+            else:
+                self.used -= header.nbytes
+                buffer = self.buffers[header.buffer]
+                memcpy(buffer.data + header.offset, self.data + self.used, header.nbytes)
+        self.depth = depth - 1
+
+    cdef int _push(self, int32_t buffer, int64_t offset, int32_t nbytes, const char* before) except -1:
+        cdef Py_ssize_t need = self.used + nbytes + sizeof(Header)
+        cdef Header header
+        if need > self.capacity:
+            array, skip = aligned_memory(max(2 * need, 1 << 16))
+            self._move(array, skip)
+        if nbytes:
+            memcpy(self.data + self.used, before, nbytes)
+        header.offset = offset
+        header.nbytes = nbytes
+        header.buffer = buffer
+        memcpy(self.data + self.used + nbytes, &header, sizeof(Header))
+        self.used = need
+        return 0
+
+    def _move(self, array, Py_ssize_t skip):
+        cdef unsigned char[::1] view = array
+        if self.used:
+            memcpy(&view[skip], self.data, self.used)
+        self.memory = array
+        self.data = <char*>&view[skip]
+        self.capacity = view.shape[0] - ALIGNMENT
+
+    cdef int save(self, int32_t buffer, int64_t offset, int32_t nbytes, const char* before) except -1:
+        return self._push(buffer, offset, nbytes, before)
+
+    cdef int on_undo(self, object action) except -1:
+        """Register a function that takes one change of a Python container back."""
+        if self.depth:
+            self._push(ACTION, 0, 0, NULL)
+            self.actions.append(action)
+        return 0
+
+
+cdef class Buffer:
+    """A zero-filled array of fixed-size items that grows by doubling. `array()` is stale after a growth."""
+
+    def __cinit__(self, Journal journal, Py_ssize_t itemsize, Py_ssize_t items=16):
+        self.journal = journal
+        self.itemsize = itemsize
+        self.number = <int32_t>len(journal.buffers)
+        journal.buffers.append(self)
+        self.reserve(items)
+
+    cdef int reserve(self, Py_ssize_t items) except -1:
+        cdef Py_ssize_t capacity
+        cdef unsigned char[::1] view
+        if items <= self.capacity:
+            return 0
+        capacity = max(items, 2 * self.capacity)
+        array, skip = aligned_memory(capacity * self.itemsize)
+        view = array
+        if self.capacity:
+            memcpy(&view[skip], self.data, self.capacity * self.itemsize)
+        self.memory = array
+        self.data = <char*>&view[<Py_ssize_t>skip]
+        self.capacity = capacity
+        return 0
+
+    cdef int touch(self, Py_ssize_t item) except -1:
+        """Call before changing an item."""
+        if self.journal.depth:
+            self.journal.save(self.number, item * self.itemsize, <int32_t>self.itemsize,
+                              self.data + item * self.itemsize)
+        return 0
+
+    cdef int touch_range(self, Py_ssize_t first, Py_ssize_t items) except -1:
+        if self.journal.depth and items:
+            self.journal.save(self.number, first * self.itemsize, <int32_t>(items * self.itemsize),
+                              self.data + first * self.itemsize)
+        return 0
+
+    def array(self, dtype, Py_ssize_t items):
+        """The first `items` items as a read-only numpy array that shares this memory."""
+        cdef Py_ssize_t skip = <Py_ssize_t>(self.data) - <Py_ssize_t>self.memory.ctypes.data
+        out = self.memory[skip:skip + items * self.itemsize].view(dtype)
+        out.flags.writeable = False
+        return out

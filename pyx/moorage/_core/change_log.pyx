@@ -1,0 +1,33 @@
+"""The one mechanism for "what changed": a ring of (sequence, kind, id).
+
+Everything derived keeps a cursor, the sequence number up to which it has read, and replays what came after it.
+A consumer that fell behind the ring rebuilds. An undo appends entries like any other change, so no consumer
+ever sees a rollback.
+
+Kinds: ROW (usage of a row: pods, requests, ports), STATIC (what a node says of itself: allocatable, labels,
+taints, images, unschedulable), ORDER (a node came or went; id is its row), NAMESPACE, WORKLOAD (what selects
+pods), VOLUME, NOMINATION, DOMAIN.
+"""
+
+
+cdef class ChangeLog:
+    """Ring of changes; `capacity` must be a power of two."""
+
+    def __cinit__(self, Journal journal, int64_t capacity=1 << 16):
+        if capacity < 1 or capacity & (capacity - 1):
+            raise ValueError("the capacity of a change log is a power of two")
+        self.capacity = capacity
+        self.kinds = Buffer(journal, sizeof(uint8_t), capacity)
+        self.ids = Buffer(journal, sizeof(int32_t), capacity)
+        self.kind = <uint8_t*>self.kinds.data
+        self.id = <int32_t*>self.ids.data
+
+    def since(self, int64_t cursor):
+        """Entries after `cursor` as (sequence, kind, id), or None when some were overwritten."""
+        cdef int64_t at
+        if self.lost(cursor):
+            return None
+        return [
+            (at + 1, Kind(self.kind[at & (self.capacity - 1)]), self.id[at & (self.capacity - 1)])
+            for at in range(cursor, self.head)
+        ]

@@ -1,0 +1,19 @@
+from libc.stdint cimport int32_t, int64_t
+
+from moorage._core.buffers cimport Buffer
+
+
+cdef class Chunks:
+    cdef Buffer arena, first, count, room, state
+
+    cdef inline int32_t size(self, Py_ssize_t row) noexcept nogil:
+        return (<int32_t*>self.count.data)[row]
+
+    cdef inline int32_t* items(self, Py_ssize_t row) noexcept nogil:
+        return <int32_t*>self.arena.data + (<int32_t*>self.first.data)[row]
+
+    cdef int reserve(self, Py_ssize_t rows) except -1
+    cdef int _fit(self, Py_ssize_t row, int32_t items) except -1
+    cdef int append(self, Py_ssize_t row, int32_t value) except -1
+    cdef int swap_remove(self, Py_ssize_t row, int32_t index) except -1
+    cdef int assign(self, Py_ssize_t row, const int32_t* values, int32_t items) except -1

@@ -1,0 +1,88 @@
+"""Per row, a short list of int32: power-of-two pieces of one arena, freed pieces kept per size."""
+
+from libc.string cimport memcpy
+
+from moorage._core.buffers cimport Buffer, Journal
+
+cdef enum:
+    SIZES = 31
+    USED = SIZES  # state[0..30]: first free piece of 2^i items, plus 1; state[31]: end of the arena
+
+
+cdef class Chunks:
+    """Lists of int32 by row. Order is insertion order, but `swap_remove` moves the last item into the hole."""
+
+    def __cinit__(self, Journal journal):
+        self.arena = Buffer(journal, sizeof(int32_t), 64)
+        self.first = Buffer(journal, sizeof(int32_t))
+        self.count = Buffer(journal, sizeof(int32_t))
+        self.room = Buffer(journal, sizeof(int32_t))
+        self.state = Buffer(journal, sizeof(int32_t), SIZES + 1)
+
+    cdef int reserve(self, Py_ssize_t rows) except -1:
+        self.first.reserve(rows)
+        self.count.reserve(rows)
+        self.room.reserve(rows)
+        return 0
+
+    cdef int _fit(self, Py_ssize_t row, int32_t items) except -1:
+        """Give `row` a piece for at least `items` items, with its items moved there."""
+        cdef int32_t* room = <int32_t*>self.room.data
+        cdef int32_t* first = <int32_t*>self.first.data
+        cdef int32_t* state = <int32_t*>self.state.data
+        cdef int32_t power = 0, old = 0, at
+        if items <= room[row]:
+            return 0
+        while (1 << power) < items:
+            power += 1
+        self.state.touch(power)
+        if state[power]:
+            at = state[power] - 1
+            state[power] = (<int32_t*>self.arena.data)[at]
+        else:
+            at = state[USED]
+            self.arena.reserve(at + (<Py_ssize_t>1 << power))
+            self.state.touch(USED)
+            state[USED] = at + (1 << power)
+        self.arena.touch_range(at, 1 << power)
+        memcpy(<int32_t*>self.arena.data + at, self.items(row), self.size(row) * sizeof(int32_t))
+        self.first.touch(row)
+        self.room.touch(row)
+        if room[row]:
+            while (1 << old) < room[row]:
+                old += 1
+            self.state.touch(old)
+            self.arena.touch(first[row])
+            (<int32_t*>self.arena.data)[first[row]] = state[old]
+            state[old] = first[row] + 1
+        first[row] = at
+        room[row] = 1 << power
+        return 0
+
+    cdef int append(self, Py_ssize_t row, int32_t value) except -1:
+        cdef int32_t n = self.size(row)
+        self._fit(row, n + 1)
+        self.arena.touch((<int32_t*>self.first.data)[row] + n)
+        self.count.touch(row)
+        self.items(row)[n] = value
+        (<int32_t*>self.count.data)[row] = n + 1
+        return 0
+
+    cdef int swap_remove(self, Py_ssize_t row, int32_t index) except -1:
+        """Remove the item at `index`; the last item takes its place."""
+        cdef int32_t last = self.size(row) - 1
+        self.arena.touch((<int32_t*>self.first.data)[row] + index)
+        self.count.touch(row)
+        self.items(row)[index] = self.items(row)[last]
+        (<int32_t*>self.count.data)[row] = last
+        return 0
+
+    cdef int assign(self, Py_ssize_t row, const int32_t* values, int32_t items) except -1:
+        """Replace the whole list of `row`."""
+        self._fit(row, items)
+        self.arena.touch_range((<int32_t*>self.first.data)[row], items)
+        self.count.touch(row)
+        if items:
+            memcpy(self.items(row), values, items * sizeof(int32_t))
+        (<int32_t*>self.count.data)[row] = items
+        return 0

@@ -1,0 +1,32 @@
+from libc.stdint cimport int32_t, int64_t, uint64_t
+
+from moorage._core.buffers cimport Buffer
+from moorage._core.csrc cimport mr_cluster, mr_found, mr_search
+from moorage._core.pod_class cimport Shape
+from moorage._core.plan cimport Plan
+from moorage._core.state cimport ClusterState
+
+
+cpdef enum TieBreak:
+    FIRST = 0
+    RANDOM = 1
+    GO_HEAP = 2
+
+
+cdef class Cycle:
+    cdef readonly ClusterState state
+    cdef readonly Plan plan
+    cdef readonly TieBreak tie_break
+    cdef readonly int32_t percentage
+    cdef public int32_t start
+    cdef uint64_t random
+    cdef mr_cluster cluster
+    cdef mr_search search
+    cdef mr_found found
+    cdef Buffer positions, totals, fixed_ok, restricted
+
+    cdef int _prepare(self, Shape shape, int32_t node_name, int32_t pinned) except -1
+    cdef int _set_fixed_ok(self, Shape shape) except -1
+    cdef int32_t _decide(self, int32_t wanted) noexcept nogil
+    cdef int32_t _run(self, Shape shape, int32_t* rows, int32_t n) noexcept nogil
+    cdef int _restrict(self, object names, int32_t pinned) except -1

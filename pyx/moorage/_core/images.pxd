@@ -1,0 +1,23 @@
+from libc.stdint cimport int32_t, int64_t
+
+from moorage._core.buffers cimport Buffer, Journal
+from moorage._core.chunks cimport Chunks
+from moorage._core.symbols cimport Symbols
+
+
+cdef class ImageStates:
+    cdef readonly Symbols names
+    cdef Buffer counts, sizes, scalars
+    cdef Chunks held
+    cdef Journal journal
+
+    cdef inline int32_t nodes(self, int32_t image) noexcept:
+        return (<int32_t*>self.counts.data)[image]
+
+    cdef inline int64_t epoch(self) noexcept nogil:
+        """Grows with every change of a count."""
+        return (<int64_t*>self.scalars.data)[0]
+
+    cpdef int32_t image(self, str name) except -1
+    cdef int set_row(self, int32_t row, object reported) except -1
+    cdef int _count(self, int32_t image, int32_t change) except -1

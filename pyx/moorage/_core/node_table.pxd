@@ -1,0 +1,36 @@
+from libc.stdint cimport int32_t, int64_t
+
+from moorage._core.buffers cimport Buffer, Journal
+from moorage._core.change_log cimport ChangeLog, Kind
+from moorage._core.csrc cimport mr_ledger, mr_row, mr_shape
+from moorage._core.sets cimport PortSets, TaintSets
+from moorage._core.symbols cimport Symbols
+
+
+cdef class NodeTable:
+    cdef readonly Symbols symbols
+    cdef readonly ChangeLog log
+    cdef readonly TaintSets taint_sets
+    cdef readonly PortSets port_sets
+    cdef readonly list objects
+    cdef readonly list resources
+    cdef Journal journal
+    cdef dict resource_ids, label_columns
+    cdef list rows, wide, others, other_pointers, labels, free_rows
+    cdef Buffer name, taint_set, port_set, generation, row_of, label_pointers
+    cdef readonly int32_t ledgers
+    cdef readonly int32_t used
+
+    cdef int fill_ledger(self, int32_t ledger, mr_ledger* out) except -1
+    cdef int _reserve(self, Py_ssize_t rows) except -1
+    cdef int32_t find(self, int32_t name) noexcept
+    cdef int32_t row_for(self, int32_t name) except -1
+    cdef int release(self, int32_t row) except -1
+    cdef int set_node(self, int32_t row, object node, dict allocatable) except -1
+    cdef int clear_node(self, int32_t row) except -1
+    cdef int add_pod(self, int32_t ledger, int32_t row, const mr_shape* shape, tuple ports, int32_t sign) except -1
+    cdef int changed(self, Kind kind, int32_t row) except -1
+    cdef int32_t resource_id(self, str resource) except -2
+    cdef int32_t label_column(self, str key) except -1
+    cdef inline mr_row* row(self, int32_t ledger, int32_t row) noexcept:
+        return &(<mr_row*>(<Buffer>self.rows[ledger]).data)[row]

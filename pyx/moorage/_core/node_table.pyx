@@ -1,0 +1,312 @@
+"""The node table: one row per node, and the only place where a node's usage is written down.
+
+A row is named by the symbol of its node's name and keeps its number until the node and its last pod are gone; then
+the number is reused. Per resource ledger there is a slab of `mr_row` records (csrc/state.h), a column of
+(allocatable, requested) for each other resource, and the exact values of rows beyond 2^53. Label columns are filled when a selector first asks for a key.
+"""
+
+from functools import partial
+
+import numpy as np
+
+from moorage._core.buffers cimport Buffer, Journal
+from moorage._core.change_log cimport LOG_STATIC, ChangeLog, Kind
+from moorage._core.csrc cimport (
+    MR_FIELDS,
+    MR_PRESENT,
+    MR_UNSCHEDULABLE,
+    mr_ledger,
+    mr_row,
+    mr_row_add_pod,
+    mr_row_set,
+    mr_row_value,
+    mr_shape,
+)
+from moorage._core.quantity cimport parse_milli, parse_value
+from moorage._core.resources import is_counted
+from moorage._core.sets import Taint
+
+from moorage._core.sets cimport PortSets, TaintSets
+from moorage._core.symbols cimport Symbols
+
+ROW = np.dtype(
+    [(name, "f8") for name in ("alloc_cpu", "alloc_memory", "req_cpu", "req_memory", "nonzero_cpu", "nonzero_memory")]
+    + [("balanced", "i4"), ("pods", "i4"), ("pods_max", "i4"), ("flags", "u4")]
+)
+
+cdef enum:
+    INT32_MAX = 0x7FFFFFFF
+
+
+cdef int _reserve_columns(Buffer pointers, list columns, Py_ssize_t rows) except -1:
+    """Make room for `rows` rows in each column, and point at the columns anew."""
+    cdef Py_ssize_t at
+    cdef Buffer column
+    pointers.reserve(len(columns))
+    for at, column in enumerate(columns):
+        column.reserve(rows)
+        (<void**>pointers.data)[at] = column.data
+    return 0
+
+
+cdef class NodeTable:
+    """Rows of nodes. Millicores for cpu, bytes for memory and storage, units otherwise.
+
+    Parameters
+    ----------
+    ledgers : int
+        Resource ledgers: how many accounts of usage each row keeps side by side.
+    """
+
+    def __cinit__(self, Symbols symbols, Journal journal, ChangeLog log, int32_t ledgers=1):
+        self.symbols = symbols
+        self.journal = journal
+        self.log = log
+        self.ledgers = ledgers
+        self.taint_sets = TaintSets()
+        self.port_sets = PortSets(symbols)
+        self.objects = []
+        self.free_rows = []
+        self.resources = ["ephemeral-storage"]
+        self.resource_ids = {"ephemeral-storage": 0}
+        self.rows = [Buffer(journal, sizeof(mr_row)) for _ in range(ledgers)]
+        self.wide = [Buffer(journal, MR_FIELDS * sizeof(int64_t)) for _ in range(ledgers)]
+        self.others = [[Buffer(journal, 2 * sizeof(int64_t))] for _ in range(ledgers)]
+        self.other_pointers = [Buffer(journal, sizeof(void*)) for _ in range(ledgers)]
+        self.name = Buffer(journal, sizeof(int32_t))
+        self.taint_set = Buffer(journal, sizeof(int32_t))
+        self.port_set = Buffer(journal, sizeof(int32_t))
+        self.generation = Buffer(journal, sizeof(int64_t))
+        self.row_of = Buffer(journal, sizeof(int32_t), 1024)
+        self.label_columns = {}
+        self.labels = []
+        self.label_pointers = Buffer(journal, sizeof(void*))
+        self._reserve(16)
+
+    # ---- access --------------------------------------------------------------------------------------------------
+
+    cdef int fill_ledger(self, int32_t ledger, mr_ledger* out) except -1:
+        """Point `out` at a ledger's arrays; valid until the next growth."""
+        out.rows = <mr_row*>(<Buffer>self.rows[ledger]).data
+        out.wide = <int64_t*>(<Buffer>self.wide[ledger]).data
+        out.others = <int64_t**>(<Buffer>self.other_pointers[ledger]).data
+        return 0
+
+    cdef int32_t find(self, int32_t name) noexcept:
+        """Row of a node name's symbol, or -1."""
+        if name >= self.row_of.capacity:
+            return -1
+        return (<int32_t*>self.row_of.data)[name] - 1
+
+    def find_row(self, str name):
+        """Row of a node name, or None."""
+        cdef int32_t row = self.find(self.symbols.find(name))
+        return None if row < 0 else row
+
+    def row_name(self, int32_t row):
+        """The node name of a row."""
+        return self.symbols.names[(<int32_t*>self.name.data)[row]]
+
+    def is_present(self, int32_t row):
+        """True for a node that exists; False for a ghost, which only has pods."""
+        return bool(self.row(0, row).flags & MR_PRESENT)
+
+    # ---- rows ----------------------------------------------------------------------------------------------------
+
+    cdef int32_t row_for(self, int32_t name) except -1:
+        """Row of a name, made (without a node) if it is new: pods may arrive before their node."""
+        cdef int32_t row = self.find(name)
+        if row >= 0:
+            return row
+        if self.free_rows:
+            row = self.free_rows.pop()
+            self.journal.on_undo(partial(self.free_rows.append, row))
+        else:
+            row = self.used
+            self._reserve(row + 1)
+            self.used = row + 1
+            self.objects.append(None)
+            self.journal.on_undo(self._drop_last_row)
+        self.row_of.reserve(name + 1)
+        self.row_of.touch(name)
+        self.name.touch(row)
+        (<int32_t*>self.row_of.data)[name] = row + 1
+        (<int32_t*>self.name.data)[row] = name
+        return row
+
+    def _drop_last_row(self):
+        self.used -= 1
+        self.objects.pop()
+
+    cdef int release(self, int32_t row) except -1:
+        """Free a row that has neither node nor pods."""
+        cdef int32_t name = (<int32_t*>self.name.data)[row]
+        self.row_of.touch(name)
+        self.name.touch(row)
+        (<int32_t*>self.row_of.data)[name] = 0
+        (<int32_t*>self.name.data)[row] = 0
+        self.free_rows.append(row)
+        self.journal.on_undo(self.free_rows.pop)
+        return 0
+
+    cdef int _reserve(self, Py_ssize_t rows) except -1:
+        cdef Buffer buffer
+        for group in (self.rows, self.wide, (self.name, self.taint_set, self.port_set, self.generation)):
+            for buffer in group:
+                buffer.reserve(rows)
+        _reserve_columns(self.label_pointers, self.labels, rows)
+        for pointers, columns in zip(self.other_pointers, self.others, strict=True):
+            _reserve_columns(pointers, columns, rows)
+        return 0
+
+    cdef int changed(self, Kind kind, int32_t row) except -1:
+        """Log a change of a row."""
+        (<int64_t*>self.generation.data)[row] = self.log.append(kind, row)
+        return 0
+
+    # ---- nodes ---------------------------------------------------------------------------------------------------
+
+    cdef int set_node(self, int32_t row, object node, dict allocatable) except -1:
+        """Take over what a node says of itself: allocatable (as read), taints, labels, unschedulable."""
+        taints = self.taint_sets.intern(tuple([Taint(t.key, t.value, t.effect) for t in node.spec.taints]))
+        labels = node.metadata.labels
+        self._set_capacity(row, allocatable, True, node.spec.unschedulable)
+        self.taint_set.touch(row)
+        (<int32_t*>self.taint_set.data)[row] = taints
+        for key, column in self.label_columns.items():
+            self._set_label(column, row, labels.get(key))
+        self.journal.on_undo(partial(self.objects.__setitem__, row, self.objects[row]))
+        self.objects[row] = node
+        return self.changed(LOG_STATIC, row)
+
+    cdef int clear_node(self, int32_t row) except -1:
+        """The node is gone; its pods and their usage stay."""
+        self._set_capacity(row, {}, False, False)
+        self.taint_set.touch(row)
+        (<int32_t*>self.taint_set.data)[row] = 0
+        for column in self.label_columns.values():
+            self._set_label(column, row, None)
+        self.journal.on_undo(partial(self.objects.__setitem__, row, self.objects[row]))
+        self.objects[row] = None
+        return self.changed(LOG_STATIC, row)
+
+    def read_allocatable(self, resources):
+        """{"cpu": millicores, "memory": bytes, "pods": n, resource id: value}; raises before anything is changed."""
+        out = {}
+        for name, raw in resources.items():
+            if name == "cpu":
+                out[name] = parse_milli(raw)
+            elif name in ("memory", "pods"):
+                out[name] = parse_value(raw)
+            elif is_counted(name):
+                out[self.resource_id(name)] = parse_value(raw)
+        return out
+
+    def _set_capacity(self, int32_t row, dict allocatable, bint present, bint unschedulable):
+        cdef mr_ledger ledger
+        cdef int64_t[6] values
+        cdef mr_row* record
+        cdef int32_t which, field
+        for which in range(self.ledgers):
+            (<Buffer>self.rows[which]).touch(row)
+            (<Buffer>self.wide[which]).touch(row)
+            self.fill_ledger(which, &ledger)
+            record = &ledger.rows[row]
+            for field in range(MR_FIELDS):
+                values[field] = mr_row_value(&ledger, row, field)
+            values[0] = allocatable.get("cpu", 0)
+            values[1] = allocatable.get("memory", 0)
+            record.flags &= ~(MR_PRESENT | MR_UNSCHEDULABLE)
+            record.flags |= (MR_PRESENT if present else 0) | (MR_UNSCHEDULABLE if unschedulable else 0)
+            record.pods_max = max(-INT32_MAX, min(INT32_MAX, allocatable.get("pods", 0)))
+            mr_row_set(&ledger, row, values)
+            for resource, column in enumerate(self.others[which]):
+                (<Buffer>column).touch(row)
+                (<int64_t*>(<Buffer>column).data)[2 * row] = allocatable.get(resource, 0)
+
+    # ---- pods ----------------------------------------------------------------------------------------------------
+
+    cdef int add_pod(self, int32_t ledger, int32_t row, const mr_shape* shape, tuple ports, int32_t sign) except -1:
+        """Account for a pod on a row (sign 1), or take it back (sign -1). The caller logs the row."""
+        cdef mr_ledger view
+        cdef int32_t moved, at
+        (<Buffer>self.rows[ledger]).touch(row)
+        (<Buffer>self.wide[ledger]).touch(row)
+        for at in range(shape.n_others):
+            (<Buffer>self.others[ledger][shape.others[at].resource]).touch(row)
+        self.fill_ledger(ledger, &view)
+        mr_row_add_pod(&view, row, shape, sign)
+        if ports:
+            moved = self.port_sets.moved((<int32_t*>self.port_set.data)[row], ports, sign > 0)
+            self.port_set.touch(row)
+            (<int32_t*>self.port_set.data)[row] = moved
+        return 0
+
+    # ---- columns -------------------------------------------------------------------------------------------------
+
+    cdef int32_t resource_id(self, str resource) except -2:
+        """Id of a resource other than cpu and memory, made if it is new. Ids are never given up."""
+        cdef Py_ssize_t rows = (<Buffer>self.name).capacity
+        found = self.resource_ids.get(resource)
+        if found is None:
+            found = self.resource_ids[resource] = len(self.resources)
+            self.resources.append(resource)
+            for pointers, columns in zip(self.other_pointers, self.others, strict=True):
+                columns.append(Buffer(self.journal, 2 * sizeof(int64_t), rows))
+                _reserve_columns(pointers, columns, rows)
+        return found
+
+    cdef int32_t label_column(self, str key) except -1:
+        """Column of a label key, filled from the nodes if this is its first use."""
+        cdef int32_t row, at
+        found = self.label_columns.get(key)
+        if found is not None:
+            return found
+        at = <int32_t>len(self.labels)
+        self.labels.append(Buffer(self.journal, sizeof(int32_t)))
+        _reserve_columns(self.label_pointers, self.labels, (<Buffer>self.name).capacity)
+        self.label_columns[key] = at
+        for row in range(self.used):
+            node = self.objects[row]
+            if node is not None:
+                self._set_label(at, row, node.metadata.labels.get(key))
+        return at
+
+    def _set_label(self, int32_t at, int32_t row, value):
+        cdef Buffer column = self.labels[at]
+        column.touch(row)
+        (<int32_t*>column.data)[row] = 0 if value is None else self.symbols.intern(value)
+
+    # ---- what Python sees ------------------------------------------------------------------------------------------
+
+    def column(self, str kind, str resource, int32_t ledger=0):
+        """A resource of all rows as a new int64 array: kind "allocatable", "requested" or "nonzero"."""
+        cdef mr_ledger view
+        cdef int32_t row
+        cdef int64_t[::1] out = np.zeros(self.used, dtype=np.int64)
+        cdef int field = ("allocatable", "requested", "nonzero").index(kind) * 2
+        cdef int32_t other = self.resource_ids.get(resource, -1)
+        self.fill_ledger(ledger, &view)
+        for row in range(self.used):
+            if resource in ("cpu", "memory"):
+                out[row] = mr_row_value(&view, row, field + (resource == "memory"))
+            elif resource == "pods":
+                out[row] = view.rows[row].pods if field else view.rows[row].pods_max
+            elif other >= 0 and field < 4:
+                out[row] = view.others[other][2 * row + (field != 0)]
+        array = np.asarray(out)
+        array.flags.writeable = False
+        return array
+
+    def raw(self, int32_t ledger=0):
+        """Zero-copy, read-only and stale after a growth: the records of a ledger, and per other resource its
+        (allocatable, requested) pairs."""
+        others = {
+            resource: (<Buffer>column).array(np.int64, self.used).reshape(self.used, 2)
+            for resource, column in zip(self.resources, self.others[ledger], strict=True)
+        }
+        return (<Buffer>self.rows[ledger]).array(ROW, self.used), others
+
+    def generations(self):
+        """Per row the sequence number of its last log entry (zero-copy int64)."""
+        return self.generation.array(np.int64, self.used)

@@ -1,0 +1,14 @@
+from libc.stdint cimport int32_t
+
+from moorage._core.buffers cimport Journal
+
+
+cdef class NodeTree:
+    cdef Journal journal
+    cdef dict tree
+    cdef readonly list zones
+    cdef readonly Py_ssize_t num_nodes
+
+    cdef int add(self, str zone, int32_t node) except -1
+    cdef int remove(self, str zone, int32_t node) except -1
+    cpdef list list(self)

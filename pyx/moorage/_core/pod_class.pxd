@@ -1,0 +1,34 @@
+from libc.stdint cimport int32_t
+
+from moorage._core.buffers cimport Buffer
+from moorage._core.csrc cimport mr_shape
+from moorage._core.images cimport ImageStates
+from moorage._core.node_table cimport NodeTable
+
+
+cdef class Shape:
+    cdef mr_shape c
+    cdef list memory
+    cdef readonly int32_t id
+    cdef readonly tuple key
+    cdef readonly tuple tolerations
+    cdef readonly tuple ports
+    cdef readonly tuple others
+    cdef readonly bint has_node_affinity
+    cdef readonly bint is_pinned
+    cdef readonly bint has_preferred
+    cdef readonly object node_names
+    cdef readonly bint names_conflict
+    cdef readonly str preferred_error
+
+    cdef void* keep(self, Py_ssize_t itemsize, Py_ssize_t items) except? NULL
+
+
+cdef class PodClasses:
+    cdef NodeTable table
+    cdef ImageStates images
+    cdef dict shape_ids, class_ids, memo
+    cdef readonly list shapes
+    cdef readonly list keys
+
+    cdef Shape shape(self, int32_t pod_class)

@@ -1,0 +1,198 @@
+"""Pod classes: pods of one template share what a decision depends on.
+
+The **shape** is everything that a decision depends on except labels, owner and a single node name; it is compiled
+to an `mr_shape`. A **class** is (shape, label set, owner), which is what matchers and counters see. Both are
+interned and append-only. What differs between the pods of one template stays with the pod: the node it names and
+the node it is pinned to by matchFields metadata.name.
+"""
+
+from libc.stdint cimport int64_t
+from libc.string cimport memset
+
+from moorage._core.buffers cimport Buffer, Journal
+from moorage._core.csrc cimport (
+    MR_MAX_OTHER_REQUESTS,
+    MR_SHAPE_BEST_EFFORT,
+    MR_SHAPE_REQUIRED,
+    MR_SHAPE_TOLERATES_UNSCHEDULABLE,
+    MR_SHAPE_WIDE,
+    mr_port,
+    mr_request,
+    mr_requirement,
+    mr_shape,
+    mr_term,
+)
+from moorage._core.images cimport ImageStates
+from moorage._core.node_table cimport NodeTable
+from moorage._core.pod_spec import PodSpecReader, pinned_node, spec_key
+
+cdef enum:
+    MEMO_LIMIT = 1 << 16
+
+cdef int64_t EXACT = <int64_t>1 << 53
+
+
+cdef class Shape:
+    """A compiled pod shape; see `mr_shape` in csrc/state.h."""
+
+    cdef void* keep(self, Py_ssize_t itemsize, Py_ssize_t items) except? NULL:
+        """Memory that lives as long as the shape; NULL for nothing."""
+        if items == 0:
+            return NULL
+        cdef Buffer buffer = Buffer(Journal(), itemsize, items)
+        self.memory.append(buffer)
+        return buffer.data
+
+    def __cinit__(self, int32_t id, read):
+        self.memory = []
+        self.id = id
+        self.key = read.key
+        self.tolerations = read.tolerations
+        self.ports = read.ports
+        self.others = tuple(name for name, _, _ in read.others)
+        self.has_node_affinity = read.has_node_affinity
+        self.is_pinned = read.is_pinned
+        self.has_preferred = read.has_preferred
+        self.node_names = read.node_names
+        self.names_conflict = read.names_conflict
+        self.preferred_error = read.preferred_error
+        memset(&self.c, 0, sizeof(mr_shape))
+        self._set_requests(read)
+        self._set_lists(read)
+        self._set_selectors(read)
+
+    def _set_requests(self, read):
+        cdef mr_request* request
+        self.c.cpu, self.c.memory = read.requests
+        self.c.score_cpu, self.c.score_memory = read.score_requests
+        self.c.nonzero_cpu, self.c.nonzero_memory = read.nonzero_requests
+        if len(read.others) > MR_MAX_OTHER_REQUESTS:
+            raise ValueError(f"a pod may request at most {MR_MAX_OTHER_REQUESTS} resources besides cpu and memory")
+        request = <mr_request*>self.keep(sizeof(mr_request), len(read.others))
+        self.c.others = request
+        self.c.n_others = <int32_t>len(read.others)
+        for at, (_, resource, value) in enumerate(read.others):
+            request[at].resource = resource
+            request[at].value = value
+        if max(read.requests + read.score_requests + read.nonzero_requests) > EXACT:
+            self.c.flags |= MR_SHAPE_WIDE
+        if self.c.cpu == 0 and self.c.memory == 0:
+            self.c.flags |= MR_SHAPE_BEST_EFFORT
+        if read.tolerates_unschedulable:
+            self.c.flags |= MR_SHAPE_TOLERATES_UNSCHEDULABLE
+
+    def _set_lists(self, read):
+        cdef mr_port* port = <mr_port*>self.keep(sizeof(mr_port), len(read.ports))
+        cdef int32_t* image = <int32_t*>self.keep(sizeof(int32_t), len(read.images))
+        self.c.ports = port
+        self.c.n_ports = <int32_t>len(read.ports)
+        for at, item in enumerate(read.ports):
+            port[at].ip, port[at].protocol, port[at].port = item
+        self.c.images = image
+        self.c.n_images = <int32_t>len(read.images)
+        self.c.image_containers = read.image_containers
+        for at, item in enumerate(read.images):
+            image[at] = item
+
+    def _set_selectors(self, read):
+        """Flatten the terms into requirements and values."""
+        terms = [read.selector, *read.required, *(requirements for _, requirements in read.preferred)]
+        cdef Py_ssize_t n = sum(map(len, terms)), at = 0, value_at = 0
+        cdef mr_requirement* requirements = <mr_requirement*>self.keep(sizeof(mr_requirement), n)
+        n = sum(len(r.values) for term in terms for r in term)
+        cdef int32_t* values = <int32_t*>self.keep(sizeof(int32_t), n)
+        cdef mr_term* out = <mr_term*>self.keep(sizeof(mr_term), len(terms))
+        cdef Py_ssize_t term_at
+        for term_at, term in enumerate(terms):
+            out[term_at].first = <int32_t>at
+            out[term_at].count = <int32_t>len(term)
+            for r in term:
+                requirements[at].column = r.column
+                requirements[at].op = r.op
+                requirements[at].number = r.number
+                requirements[at].first = <int32_t>value_at
+                requirements[at].count = <int32_t>len(r.values)
+                for value in r.values:
+                    values[value_at] = value
+                    value_at += 1
+                at += 1
+        for term_at, (weight, _) in enumerate(read.preferred):
+            out[1 + len(read.required) + term_at].weight = weight
+        self.c.requirements = requirements
+        self.c.values = values
+        self.c.selector = out[0]
+        self.c.required = out + 1
+        self.c.n_required = <int32_t>len(read.required)
+        self.c.preferred = out + 1 + len(read.required)
+        self.c.n_preferred = <int32_t>len(read.preferred)
+        if read.has_required:
+            self.c.flags |= MR_SHAPE_REQUIRED
+
+    @property
+    def requests(self):
+        """Effective cpu (millicores) and memory (bytes)."""
+        return self.c.cpu, self.c.memory
+
+    @property
+    def is_best_effort(self):
+        """True where BalancedAllocation has nothing to look at."""
+        return bool(self.c.flags & MR_SHAPE_BEST_EFFORT)
+
+
+cdef class PodClasses:
+    """The interner of shapes and classes of one cluster and its forks."""
+
+    def __cinit__(self, NodeTable table, ImageStates images):
+        self.table = table
+        self.images = images
+        self.shape_ids = {}
+        self.class_ids = {}
+        self.memo = {}
+        self.shapes = []
+        self.keys = []
+
+    def intern(self, pod):
+        """The class of a pod, by number."""
+        meta = pod.metadata
+        shape = self._intern_shape(pod)
+        owner = meta.controller()
+        key = (shape, frozenset(meta.labels.items()), owner and (owner.kind, owner.name, owner.uid))
+        found = self.class_ids.get(key)
+        if found is None:
+            found = self.class_ids[key] = len(self.keys)
+            self.keys.append(key)
+        return found
+
+    def _intern_shape(self, pod):
+        # Reading a spec costs tens of microseconds; equal bytes are read once.
+        raw = spec_key(pod)
+        found = self.memo.get(raw)
+        if found is not None:
+            return found
+        read = PodSpecReader(pod, self.table, self.images)
+        found = self.shape_ids.get(read.key)
+        if found is None:
+            found = len(self.shapes)
+            self.shapes.append(Shape(found, read))
+            self.shape_ids[read.key] = found
+        if len(self.memo) >= MEMO_LIMIT:
+            self.memo.clear()
+        self.memo[raw] = found
+        return found
+
+    cdef Shape shape(self, int32_t pod_class):
+        return self.shapes[self.keys[pod_class][0]]
+
+    def shape_of(self, int32_t pod_class):
+        """The shape of a class."""
+        return self.shape(pod_class)
+
+    def labels_of(self, int32_t pod_class):
+        """The label set of a class."""
+        return dict(sorted(self.keys[pod_class][1]))
+
+    def pinned_symbol(self, int32_t pod_class, pod):
+        """Symbol of the node that matchFields pins a pod to; 0 where its class is not pinned."""
+        if not self.shape(pod_class).is_pinned:
+            return 0
+        return self.table.symbols.intern(pinned_node(pod.spec))

@@ -1,0 +1,223 @@
+"""Reading a pod's spec into what a shape is compiled from. Plain Python: it runs once per distinct spec."""
+
+from collections import namedtuple
+
+import msgspec
+
+from moorage._core.csrc cimport (
+    MR_DOES_NOT_EXIST,
+    MR_EXISTS,
+    MR_GT,
+    MR_IN,
+    MR_LT,
+    MR_NAME_IN,
+    MR_NAME_NOT_IN,
+    MR_NAME_PARAMETER,
+    MR_NOT_IN,
+)
+from moorage._core.images cimport ImageStates
+from moorage._core.node_table cimport NodeTable
+from moorage._core.images import normalized_image_name
+from moorage._core.resources import NON_ZERO, ZERO, is_counted, nonzero_requests, pod_requests
+from moorage._core.selectors import field_requirement_error, requirement_error, tolerates
+from moorage._core.sets import Taint, Toleration
+
+UNSCHEDULABLE = Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")
+NODE_NAME_FIELD = "metadata.name"
+OPERATORS = {
+    "In": MR_IN, "NotIn": MR_NOT_IN, "Exists": MR_EXISTS, "DoesNotExist": MR_DOES_NOT_EXIST, "Gt": MR_GT, "Lt": MR_LT
+}
+
+Requirement = namedtuple("Requirement", "column op values number")
+
+encode = msgspec.msgpack.Encoder().encode
+
+
+def _resized(pod):
+    """Container statuses that take part in effective requests."""
+    status = pod.status
+    if not status.container_statuses and not status.init_container_statuses:
+        return ()
+    held = [s for s in (*status.container_statuses, *status.init_container_statuses) if s.resources is not None]
+    return (held, status.conditions) if held else ()
+
+
+def spec_key(pod):
+    """Bytes that are equal only for pods of one shape."""
+    spec = pod.spec
+    if spec.node_name:
+        spec = msgspec.structs.replace(spec, node_name="")
+    return encode((pod.metadata.namespace, spec, _resized(pod)))
+
+
+def pinned_node(spec):
+    """The one node that required node affinity names by matchFields (as DaemonSet pods do), or None.
+
+    Only the plain form counts: one term whose single field requirement is metadata.name In [one name].
+    """
+    affinity = spec.affinity and spec.affinity.node_affinity
+    if not affinity or affinity.required is None or len(affinity.required.node_selector_terms) != 1:
+        return None
+    fields = affinity.required.node_selector_terms[0].match_fields
+    if len(fields) != 1 or fields[0].key != NODE_NAME_FIELD or fields[0].operator != "In":
+        return None
+    return fields[0].values[0] if len(fields[0].values) == 1 else None
+
+
+def required_node_names(spec):
+    """Node names that required node affinity narrows the search to, or None (kube-scheduler v1.36,
+    node_affinity.go PreFilter): a set only if every term has a metadata.name In field."""
+    affinity = spec.affinity and spec.affinity.node_affinity
+    if not affinity or affinity.required is None or not affinity.required.node_selector_terms:
+        return None
+    names = set()
+    for term in affinity.required.node_selector_terms:
+        fields = [set(f.values) for f in term.match_fields if f.key == NODE_NAME_FIELD and f.operator == "In"]
+        if not fields:
+            return None
+        names |= set.intersection(*fields)
+    return frozenset(names)
+
+
+class PodSpecReader:
+    """What `Shape` is compiled from; `key` identifies the shape.
+
+    Parameters
+    ----------
+    pod : Pod
+    table : NodeTable
+        Gives resource ids, label columns and symbols.
+    images : ImageStates
+        Gives image ids.
+    """
+
+    def __init__(self, pod, NodeTable table, ImageStates images):
+        self.table = table
+        self.preferred_error = None
+        self._read_requests(pod)
+        self._read_tolerations(pod.spec)
+        self._read_ports(pod.spec)
+        self._read_images(pod.spec, images)
+        self._read_node_affinity(pod.spec)
+        self.key = (
+            pod.metadata.namespace, self.requests, self.score_requests, self.nonzero_requests, self.others,
+            self.tolerations, self.ports, self.images, self.image_containers, self.selector, self.required,
+            self.has_required, self.has_node_affinity, self.preferred, self.has_preferred, self.preferred_error,
+            self.is_pinned, self.node_names, _later(pod.spec),
+        )
+
+    def _read_requests(self, pod):
+        requests = pod_requests(pod)
+        nonzero = nonzero_requests(pod, requests)
+        score = pod_requests(pod, NON_ZERO, False)
+        self.requests = _cpu_and_memory(requests)
+        self.score_requests = _cpu_and_memory(score)
+        self.nonzero_requests = _cpu_and_memory(nonzero)
+        names = sorted((name for name in requests if name not in ("cpu", "memory") and is_counted(name)),
+                       key=lambda name: (name != "ephemeral-storage", name))
+        values = [(name, requests[name].value()) for name in names]
+        self.others = tuple([(name, _resource_id(self.table, name), value) for name, value in values if value])
+
+    def _read_tolerations(self, spec):
+        self.tolerations = tuple([Toleration(t.key, t.operator, t.value, t.effect) for t in spec.tolerations])
+        self.tolerates_unschedulable = tolerates(self.tolerations, UNSCHEDULABLE)
+
+    def _read_ports(self, spec):
+        """Host ports of containers and sidecars; the address defaults to 0.0.0.0, the protocol to TCP."""
+        cdef list out = []
+        sidecars = [c for c in spec.init_containers if c.restart_policy == "Always"]
+        for container in (*spec.containers, *sidecars):
+            for port in container.ports:
+                if port.host_port > 0:
+                    ip = self.table.symbols.intern(port.host_ip or "0.0.0.0")
+                    protocol = self.table.symbols.intern(port.protocol or "TCP")
+                    out.append((ip, protocol, port.host_port))
+        self.ports = tuple(out)
+
+    def _read_images(self, spec, ImageStates images):
+        names = [c.image for c in (*spec.containers, *spec.init_containers)]
+        names += [v.image.reference for v in spec.volumes if v.image is not None]
+        self.images = tuple([images.image(normalized_image_name(name)) for name in names if name])
+        self.image_containers = len(spec.containers) + len(spec.init_containers)
+
+    def _read_node_affinity(self, spec):
+        affinity = (spec.affinity and spec.affinity.node_affinity) or None
+        required = affinity and affinity.required
+        self.has_required = required is not None
+        self.has_node_affinity = self.has_required or spec.node_selector is not None
+        self.selector = tuple(
+            [self._requirement(key, "In", (value,)) for key, value in sorted((spec.node_selector or {}).items())]
+        )
+        self.is_pinned = pinned_node(spec) is not None
+        names = required_node_names(spec)
+        self.names_conflict = names is not None and not names
+        self.node_names = None if self.is_pinned else names
+        # A malformed required term is skipped like an empty one: neither matches anything.
+        terms = required.node_selector_terms if self.has_required else ()
+        self.required = tuple([self._term(t, self.is_pinned) for t in terms if not _term_error(t) and _requirements(t)])
+        self._read_preferred(affinity)
+
+    def _read_preferred(self, affinity):
+        self.has_preferred = affinity is not None and affinity.preferred is not None
+        self.preferred = ()
+        for term in (affinity.preferred if self.has_preferred else ()):
+            if term.weight == 0 or not _requirements(term.preference):
+                continue
+            error = _term_error(term.preference)
+            if error:
+                self.preferred_error = error
+                return
+            self.preferred += ((term.weight, self._term(term.preference, False)),)
+
+    def _term(self, term, is_pinned):
+        expressions = [self._requirement(r.key, r.operator, r.values) for r in term.match_expressions]
+        return tuple(expressions + [self._field(r, is_pinned) for r in term.match_fields])
+
+    def _requirement(self, str key, str operator, tuple values):
+        number = int(values[0]) if operator in ("Gt", "Lt") else 0
+        symbols = tuple([self.table.symbols.intern(v) for v in values]) if operator in ("In", "NotIn") else ()
+        return Requirement(_label_column(self.table, key), OPERATORS[operator], symbols, number)
+
+    def _field(self, r, is_pinned):
+        if is_pinned:
+            return Requirement(-1, MR_NAME_PARAMETER, (), 0)
+        op = MR_NAME_IN if r.operator == "In" else MR_NAME_NOT_IN
+        return Requirement(-1, op, tuple([self.table.symbols.intern(v) for v in r.values]), 0)
+
+
+def _later(spec):
+    """What plugins that are not native yet decide by; part of the key so that shapes stay what they are."""
+    affinity = spec.affinity
+    return encode((
+        spec.scheduler_name, spec.priority, spec.preemption_policy, spec.scheduling_gates,
+        spec.topology_spread_constraints, affinity and (affinity.pod_affinity, affinity.pod_anti_affinity),
+    ))
+
+
+def _cpu_and_memory(requests):
+    return requests.get("cpu", ZERO).milli_value(), requests.get("memory", ZERO).value()
+
+
+def _resource_id(NodeTable table, str name):
+    return table.resource_id(name)
+
+
+def _label_column(NodeTable table, str key):
+    return table.label_column(key)
+
+
+def _requirements(term):
+    return (*term.match_expressions, *term.match_fields)
+
+
+def _term_error(term):
+    """Why upstream cannot parse a node selector term, or None."""
+    for r in term.match_expressions:
+        error = requirement_error(r.key, r.operator, r.values, node=True)
+        if error:
+            return error
+    for r in term.match_fields:
+        error = field_requirement_error(r.key, r.operator, r.values)
+        if error:
+            return error
+    return None

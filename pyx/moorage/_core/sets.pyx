@@ -1,0 +1,105 @@
+"""Interned taint sets and host port sets: a row holds an id, and what a pod thinks of a set is computed once.
+
+Both are append-only, so undo and forks only restore ids.
+"""
+
+from collections import namedtuple
+
+from moorage._core.buffers cimport Buffer, Journal
+from moorage._core.selectors import tolerates
+
+Taint = namedtuple("Taint", "key value effect")
+Toleration = namedtuple("Toleration", "key operator value effect")
+
+
+cdef class TaintSets:
+    """Taint sets by id; 0 is the empty set. A set is a tuple of `Taint` in the node's order."""
+
+    def __cinit__(self):
+        self.ids = {(): 0}
+        self.sets = [()]
+        self.verdicts = {}
+
+    cpdef int32_t intern(self, tuple taints) except -1:
+        found = self.ids.get(taints)
+        if found is None:
+            found = self.ids[taints] = len(self.sets)
+            self.sets.append(taints)
+        return found
+
+    cdef const int16_t* verdicts_of(self, tuple tolerations) except NULL:
+        """Per taint set: -1 where a NoSchedule or NoExecute taint is not tolerated, else the number of
+        PreferNoSchedule taints that no toleration with an empty or that effect covers
+        (kube-scheduler v1.36, taint_toleration.go). Valid until the next set is interned."""
+        cdef Buffer buffer
+        cdef Py_ssize_t known, at
+        entry = self.verdicts.get(tolerations)
+        if entry is None:
+            entry = self.verdicts[tolerations] = [0, Buffer(Journal(), sizeof(int16_t))]
+        known, buffer = entry
+        if known < len(self.sets):
+            buffer.reserve(len(self.sets))
+            for at in range(known, len(self.sets)):
+                (<int16_t*>buffer.data)[at] = _verdict(self.sets[at], tolerations)
+            entry[0] = len(self.sets)
+        return <const int16_t*>buffer.data
+
+
+def _verdict(tuple taints, tuple tolerations):
+    soft = [t for t in tolerations if t.effect in ("", "PreferNoSchedule")]
+    intolerable = 0
+    for taint in taints:
+        if taint.effect in ("NoSchedule", "NoExecute"):
+            if not tolerates(tolerations, taint):
+                return -1
+        elif taint.effect == "PreferNoSchedule" and not tolerates(soft, taint):
+            intolerable += 1
+    return intolerable
+
+
+cdef class PortSets:
+    """Host port sets by id; 0 is the empty set. A port is (ip symbol, protocol symbol, port).
+
+    As in upstream's HostPortInfo these are sets: taking away one of two equal ports takes the port away.
+    """
+
+    def __cinit__(self, Symbols symbols):
+        cdef Journal journal = Journal()
+        self.symbols = symbols
+        self.ids = {}
+        self.moves = {}
+        self.sets = []
+        self.ports = Buffer(journal, sizeof(mr_port))
+        self.first = Buffer(journal, sizeof(int32_t))
+        self.count = Buffer(journal, sizeof(int32_t))
+        self.any_ip = symbols.intern("0.0.0.0")
+        self.intern(frozenset())
+
+    cpdef int32_t intern(self, frozenset ports) except -1:
+        cdef int32_t at
+        cdef mr_port* port
+        found = self.ids.get(ports)
+        if found is not None:
+            return found
+        at = <int32_t>len(self.sets)
+        self.first.reserve(at + 1)
+        self.count.reserve(at + 1)
+        self.ports.reserve(self.used + len(ports))
+        (<int32_t*>self.first.data)[at] = self.used
+        (<int32_t*>self.count.data)[at] = <int32_t>len(ports)
+        for item in sorted(ports):
+            port = &(<mr_port*>self.ports.data)[self.used]
+            port.ip, port.protocol, port.port = item
+            self.used += 1
+        self.sets.append(ports)
+        self.ids[ports] = at
+        return at
+
+    cdef int32_t moved(self, int32_t set_id, tuple ports, bint adding) except -1:
+        """The set after a pod with these ports came or went."""
+        key = (set_id, ports, adding)
+        found = self.moves.get(key)
+        if found is None:
+            before = self.sets[set_id]
+            found = self.moves[key] = self.intern(before | set(ports) if adding else before - set(ports))
+        return found

@@ -1,0 +1,12 @@
+from libc.stdint cimport int32_t, int64_t, uint8_t
+
+from moorage._core.buffers cimport Buffer
+
+
+cdef class Symbols:
+    cdef dict ids
+    cdef readonly list names
+    cdef Buffer numbers, are_numbers
+
+    cpdef int32_t intern(self, str text) except -1
+    cpdef int32_t find(self, str text) except -1

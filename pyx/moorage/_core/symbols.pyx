@@ -1,0 +1,50 @@
+"""Symbols: dense int32 ids of interned strings. Append-only, so forks share them and nothing is ever undone."""
+
+import re
+
+from moorage._core.buffers cimport Buffer, Journal
+
+INTEGER = re.compile(r"[+-]?[0-9]+", re.ASCII)
+
+
+cdef class Symbols:
+    """Interned strings; id 0 stands for "absent" and belongs to no string."""
+
+    def __cinit__(self):
+        cdef Journal journal = Journal()
+        self.ids = {}
+        self.names = [None]
+        self.numbers = Buffer(journal, sizeof(int64_t), 1024)
+        self.are_numbers = Buffer(journal, sizeof(uint8_t), 1024)
+
+    def __len__(self):
+        return len(self.names)
+
+    cpdef int32_t intern(self, str text) except -1:
+        """The symbol of `text`, made if it is new."""
+        found = self.ids.get(text)
+        cdef int32_t symbol
+        if found is not None:
+            return found
+        symbol = <int32_t>len(self.names)
+        self.numbers.reserve(symbol + 1)
+        self.are_numbers.reserve(symbol + 1)
+        number = _integer(text)
+        if number is not None:
+            (<int64_t*>self.numbers.data)[symbol] = number
+            (<uint8_t*>self.are_numbers.data)[symbol] = 1
+        self.names.append(text)
+        self.ids[text] = symbol
+        return symbol
+
+    cpdef int32_t find(self, str text) except -1:
+        """The symbol of `text`, or 0."""
+        return self.ids.get(text, 0)
+
+
+def _integer(str text):
+    """The value that Go's strconv.ParseInt(text, 10, 64) gives, or None where it fails."""
+    if not INTEGER.fullmatch(text):
+        return None
+    value = int(text) if len(text) < 64 else 1 << 64
+    return value if -(1 << 63) <= value < 1 << 63 else None

@@ -1,0 +1,35 @@
+from libc.stdint cimport int32_t, int64_t
+
+from moorage._core.buffers cimport Buffer
+from moorage._core.chunks cimport Chunks
+from moorage._core.csrc cimport mr_cluster, mr_columns, mr_ledger
+from moorage._core.images cimport ImageStates
+from moorage._core.node_table cimport NodeTable
+from moorage._core.node_tree cimport NodeTree
+
+
+cdef class View:
+    cdef readonly NodeTable table
+    cdef readonly NodeTree tree
+    cdef readonly ImageStates images
+    cdef readonly int64_t cursor
+    cdef readonly int32_t size
+    cdef Buffer order, names, position, seen_epoch
+    cdef list columns_memory
+    cdef mr_columns columns
+    cdef mr_ledger ledger
+    cdef const int32_t* taint_set
+    cdef Chunks seen
+
+    cpdef int refresh(self) except -1
+    cdef int _reorder(self) except -1
+    cdef int _keep_order(self) except -1
+    cdef int _rebuild(self) except -1
+    cdef int _set_all_columns(self) except -1
+    cdef void refresh_usage(self, int32_t row) noexcept nogil
+    cdef int fill_cluster(self, mr_cluster* out, int32_t ledger) except -1
+
+    cdef inline void follow(self, int32_t row) noexcept nogil:
+        """Take over one usage change that the caller has just logged, when nothing else was pending."""
+        self.refresh_usage(row)
+        self.cursor += 1

@@ -1,0 +1,190 @@
+"""The view: what a scheduling cycle sees. Brought up to date at the start of each cycle, by upstream's rules.
+
+kube-scheduler v1.36, cache.go UpdateSnapshot: the node list is rebuilt only when a name is new to the view or the
+view holds a node that is gone; a zone that moves alone reorders nothing, nor does a node that went and came back
+between two cycles. What a row shows of its images is frozen when the row is copied, i.e. when it has changed.
+
+The compact columns for scans stand in list order and follow the change log like everything derived.
+"""
+
+import numpy as np
+from libc.string cimport memset
+
+from moorage._core.buffers cimport Buffer, Journal
+from moorage._core.change_log cimport LOG_ORDER, LOG_ROW, LOG_STATIC, ChangeLog
+from moorage._core.chunks cimport Chunks
+from moorage._core.csrc cimport MR_PRESENT, mr_cluster, mr_columns_set, mr_port
+from moorage._core.images cimport ImageStates
+from moorage._core.node_table cimport NodeTable
+from moorage._core.node_tree cimport NodeTree
+
+cdef enum:
+    DOUBLES = 10
+
+
+cdef class View:
+    """Positions of the nodes in list order, and the scan columns; `refresh` consumes the change log."""
+
+    def __cinit__(self, NodeTable table, NodeTree tree, ImageStates images):
+        cdef Journal journal = Journal()
+        self.table = table
+        self.tree = tree
+        self.images = images
+        self.order = Buffer(journal, sizeof(int32_t))
+        self.names = Buffer(journal, sizeof(int32_t))
+        self.position = Buffer(journal, sizeof(int32_t))
+        self.seen_epoch = Buffer(journal, sizeof(int64_t))
+        self.seen = Chunks(journal)
+        self.columns_memory = [Buffer(journal, 8) for _ in range(DOUBLES)]
+        self.columns_memory += [Buffer(journal, 4) for _ in range(3)]
+        self.columns_memory.append(Buffer(journal, 1))
+
+    cpdef int refresh(self) except -1:
+        """Take over every change since the last refresh."""
+        cdef ChangeLog log = self.table.log
+        cdef int64_t at, head = log.head
+        cdef int32_t row
+        cdef bint lost = log.lost(self.cursor), order_changed = lost
+        if head == self.cursor:
+            return 0
+        self.table.fill_ledger(0, &self.ledger)
+        self.taint_set = <int32_t*>self.table.taint_set.data
+        self.position.reserve(self.table.used)
+        self.seen_epoch.reserve(self.table.used)
+        self.seen.reserve(self.table.used)
+        if not lost:
+            for at in range(self.cursor, head):
+                order_changed |= log.kind[at & (log.capacity - 1)] == LOG_ORDER
+        if order_changed:
+            self._reorder()
+        if lost:
+            for row in range(self.table.used):
+                if (<int64_t*>self.table.generation.data)[row] > self.cursor:
+                    self._refresh_row(row)
+        else:
+            for at in range(self.cursor, head):
+                if log.kind[at & (log.capacity - 1)] == LOG_ROW:
+                    self.refresh_usage(log.id[at & (log.capacity - 1)])
+                elif log.kind[at & (log.capacity - 1)] == LOG_STATIC:
+                    self._refresh_row(log.id[at & (log.capacity - 1)])
+        self.cursor = head
+        return 0
+
+    def _refresh_row(self, int32_t row):
+        """A row whose node changed: its images may be other ones."""
+        cdef int32_t at, image
+        cdef Chunks held = self.images.held
+        if (<int32_t*>self.position.data)[row] == 0:
+            return
+        held.reserve(row + 1)
+        self.seen.assign(row, NULL, 0)
+        for at in range(held.size(row)):
+            image = held.items(row)[at]
+            self.seen.append(row, image)
+            self.seen.append(row, self.images.nodes(image))
+        (<int64_t*>self.seen_epoch.data)[row] = self.images.epoch()
+        self.refresh_usage(row)
+
+    cdef void refresh_usage(self, int32_t row) noexcept nogil:
+        """A row whose usage changed: its columns, and the counts of the images that it has."""
+        cdef int32_t position = (<int32_t*>self.position.data)[row] - 1, at
+        cdef int64_t* seen_epoch = <int64_t*>self.seen_epoch.data
+        cdef int32_t* seen
+        if position < 0:
+            return
+        if seen_epoch[row] != self.images.epoch():
+            seen = self.seen.items(row)
+            for at in range(0, self.seen.size(row), 2):
+                seen[at + 1] = (<int32_t*>self.images.counts.data)[seen[at]]
+            seen_epoch[row] = self.images.epoch()
+        mr_columns_set(&self.columns, position, &self.ledger, self.taint_set, row)
+
+    cdef int _reorder(self) except -1:
+        """Nodes came or went: keep the list if its names are still exactly the tree's, else rebuild it."""
+        if not self._keep_order():
+            self._rebuild()
+        return self._set_all_columns()
+
+    cdef int _keep_order(self) except -1:
+        cdef int32_t at, row
+        if self.size != self.tree.num_nodes:
+            return 0
+        for at in range(self.size):
+            row = self.table.find((<int32_t*>self.names.data)[at])
+            if row < 0 or not self.table.row(0, row).flags & MR_PRESENT:
+                return 0
+        for at in range(self.size):
+            (<int32_t*>self.order.data)[at] = self.table.find((<int32_t*>self.names.data)[at])
+        return 1
+
+    cdef int _rebuild(self) except -1:
+        cdef int32_t at, name
+        names = self.tree.list()
+        self.size = <int32_t>len(names)
+        self.order.reserve(self.size)
+        self.names.reserve(self.size)
+        for at, name in enumerate(names):
+            (<int32_t*>self.names.data)[at] = name
+            (<int32_t*>self.order.data)[at] = self.table.find(name)
+        return 0
+
+    cdef int _set_all_columns(self) except -1:
+        cdef Buffer buffer
+        cdef int32_t at
+        cdef int32_t* order = <int32_t*>self.order.data
+        for buffer in self.columns_memory:
+            buffer.reserve(self.size)
+            memset(buffer.data, 0, buffer.capacity * buffer.itemsize)
+        self._point_columns()
+        memset(self.position.data, 0, self.position.capacity * sizeof(int32_t))
+        for at in range(self.size):
+            (<int32_t*>self.position.data)[order[at]] = at + 1
+            mr_columns_set(&self.columns, at, &self.ledger, self.taint_set, order[at])
+        return 0
+
+    def _point_columns(self):
+        self.columns.alloc_cpu = <double*>(<Buffer>self.columns_memory[0]).data
+        self.columns.alloc_memory = <double*>(<Buffer>self.columns_memory[1]).data
+        self.columns.free_cpu = <double*>(<Buffer>self.columns_memory[2]).data
+        self.columns.free_memory = <double*>(<Buffer>self.columns_memory[3]).data
+        self.columns.used_cpu = <double*>(<Buffer>self.columns_memory[4]).data
+        self.columns.used_memory = <double*>(<Buffer>self.columns_memory[5]).data
+        self.columns.nonzero_free_cpu = <double*>(<Buffer>self.columns_memory[6]).data
+        self.columns.nonzero_free_memory = <double*>(<Buffer>self.columns_memory[7]).data
+        self.columns.per_cpu = <double*>(<Buffer>self.columns_memory[8]).data
+        self.columns.per_memory = <double*>(<Buffer>self.columns_memory[9]).data
+        self.columns.balanced = <int32_t*>(<Buffer>self.columns_memory[10]).data
+        self.columns.slots = <int32_t*>(<Buffer>self.columns_memory[11]).data
+        self.columns.fixed = <int32_t*>(<Buffer>self.columns_memory[12]).data
+        self.columns.slow = <unsigned char*>(<Buffer>self.columns_memory[13]).data
+        self.columns.n_fixed = self.columns.n_slow = 0
+
+    cdef int fill_cluster(self, mr_cluster* out, int32_t ledger) except -1:
+        """Point `out` at all arrays that kernels read; valid until the next change of a node."""
+        cdef NodeTable table = self.table
+        table.fill_ledger(ledger, &out.ledger)
+        out.name = <int32_t*>table.name.data
+        out.taint_set = <int32_t*>table.taint_set.data
+        out.port_set = <int32_t*>table.port_set.data
+        out.labels = <const int32_t**>table.label_pointers.data
+        out.number = <int64_t*>table.symbols.numbers.data
+        out.is_number = <unsigned char*>table.symbols.are_numbers.data
+        out.ports = <mr_port*>table.port_sets.ports.data
+        out.port_first = <int32_t*>table.port_sets.first.data
+        out.port_count = <int32_t*>table.port_sets.count.data
+        out.any_ip = table.port_sets.any_ip
+        out.images = <int32_t*>self.seen.arena.data
+        out.image_first = <int32_t*>self.seen.first.data
+        out.image_count = <int32_t*>self.seen.count.data
+        out.image_size = <int64_t*>self.images.sizes.data
+        out.nodes = self.size
+        return 0
+
+    def rows(self):
+        """Rows in list order, a new int32 array."""
+        return np.array(self.order.array(np.int32, self.size))
+
+    def node_names(self):
+        """Node names in list order."""
+        cdef int32_t at
+        return [self.table.symbols.names[(<int32_t*>self.names.data)[at]] for at in range(self.size)]

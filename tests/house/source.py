@@ -1,0 +1,58 @@
+"""The source tree as the house tests read it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+GENERATED = {".git", ".venv", "build", "dist", "__pycache__"}
+
+
+def files(*suffixes: str, under: str = ".") -> list[Path]:
+    """Files of the repository with one of these suffixes (all files without any), in sorted order."""
+    found = []
+    for path in sorted((ROOT / under).rglob("*")):
+        parts = path.relative_to(ROOT).parts
+        hidden = any(part.startswith(".") and part != ".ci" for part in parts[:-1])
+        if path.is_file() and not hidden and not GENERATED.intersection(parts):
+            found.append(path)
+    return [path for path in found if not suffixes or path.suffix in suffixes]
+
+
+def name(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+def strip_cython(text: str) -> str:
+    """Cython source without comments, each line of a string an empty one; lines keep their numbers."""
+    token = (
+        r'(?s:"""(?:\\.|.)*?"""|\'\'\'(?:\\.|.)*?\'\'\')|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'|#[^\n]*'
+    )
+
+    def blank(match: re.Match[str]) -> str:
+        return "" if match[0][0] == "#" else "''" + "\n''" * match[0].count("\n")
+
+    return re.sub(token, blank, text)
+
+
+def strip_c(text: str) -> str:
+    """C source with comments, strings and preprocessor lines blanked; lines keep their numbers."""
+    token = (
+        r"(?s:/\*.*?\*/)|//[^\n]*|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])+'|^[ \t]*#(?:[^\n]*\\\n)*[^\n]*"
+    )
+    return re.sub(token, lambda match: " " + "\n" * match[0].count("\n"), text, flags=re.MULTILINE)
+
+
+def logical_lines(text: str) -> Iterator[tuple[int, int, str]]:
+    """(first, last, line) of stripped Cython source, with lines joined while a bracket is open."""
+    start, joined, depth = 0, "", 0
+    for number, line in enumerate(strip_cython(text).splitlines(), 1):
+        if depth == 0:
+            start, joined = number, line
+        else:
+            joined += " " + line.strip()
+        depth = max(0, depth + sum(map(line.count, "([{")) - sum(map(line.count, ")]}")))
+        if depth == 0 and joined.strip():
+            yield start, number, joined

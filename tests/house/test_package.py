@@ -1,0 +1,159 @@
+"""The package as a user installs and imports it."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+import tomllib
+from typing import Any
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.version import Version
+from tests.house.source import ROOT, files, name
+
+EXTRAS = {"cli", "test", "bench", "lint", "metrics", "yaml", "kube", "ray", "report", "lp"}
+# typing_extensions: msgspec takes it along where it happens to be installed.
+THIRD_PARTIES = {"numpy", "msgspec", "yaml", "cffi", "typing_extensions"}
+
+# Hides the compiled core, or puts an empty one in its place.
+FINDER = """
+import sys
+from importlib.machinery import ModuleSpec
+class Finder:
+    def find_spec(name, path=None, target=None):
+        if name == "moorage._core.cycle":
+            return None if {hide} else ModuleSpec(name, None)
+        return next(filter(None, (finder.find_spec(name, path, target) for finder in others)), None)
+others, sys.meta_path = sys.meta_path, [Finder]
+before = set(sys.modules)
+import moorage
+"""
+LOADED = (
+    "{module for module in set(sys.modules) - before if module.split('.')[0] not in sys.stdlib_module_names}"
+)
+
+
+def metadata() -> dict[str, Any]:
+    return tomllib.loads((ROOT / "pyproject.toml").read_text())
+
+
+def run(code: str) -> subprocess.CompletedProcess[str]:
+    """Run Python code that sees the package of this tree."""
+    command = [sys.executable, "-c", code]
+    return subprocess.run(command, cwd=ROOT / "python", capture_output=True, text=True, check=False)
+
+
+def facade() -> tuple[dict[str, str], dict[str, str]]:
+    """The table of public names of ``moorage``, and what its imports for type checkers say."""
+    tree = ast.parse((ROOT / "python/moorage/__init__.py").read_text())
+    table: dict[str, str] = {}
+    typed: dict[str, str] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "_MODULES":
+            table = ast.literal_eval(node.value)
+        if isinstance(node, ast.ImportFrom) and node.level == 1:
+            typed.update({alias.name: node.module or "" for alias in node.names})
+    return table, typed
+
+
+def test_extras() -> None:
+    assert metadata()["project"]["optional-dependencies"].keys() == EXTRAS
+
+
+def test_constraints_pin_what_make_installs() -> None:
+    lines = (ROOT / "constraints.txt").read_text().splitlines()
+    pins = dict(line.split("==") for line in lines if not line.startswith("#"))
+    pinned = {canonical(package): Version(version) for package, version in pins.items()}
+    project = metadata()["project"]
+    wanted = [*project["dependencies"], *metadata()["build-system"]["requires"]]
+    for extra in ("cli", "test", "bench", "lint"):
+        wanted += project["optional-dependencies"][extra]
+    for requirement in map(Requirement, wanted):
+        if requirement.name != "moorage":
+            assert pinned[canonical(requirement.name)] in requirement.specifier, str(requirement)
+
+
+def canonical(package: str) -> str:
+    return re.sub(r"[-_.]+", "-", package).lower()
+
+
+def test_version_is_the_metadata_s() -> None:
+    text = (ROOT / "python/moorage/__init__.py").read_text()
+    assert f'__version__ = "{metadata()["project"]["version"]}"\n' in text
+
+
+def test_import_is_lazy() -> None:
+    result = run(FINDER.format(hide=False) + f"print(*sorted({LOADED}))")
+    assert (result.stdout.split(), result.stderr) == (["moorage", "moorage._core"], "")
+
+
+def test_public_names_need_only_the_run_time_dependencies() -> None:
+    base = ROOT / "python/moorage"
+    modules = {public: base / module.replace(".", "/") for public, module in facade()[0].items()}
+    here = [public for public, path in modules.items() if path.is_dir() or path.with_suffix(".py").exists()]
+    code = FINDER.format(hide=False) + (
+        f"for name in {here}:\n"
+        "    assert getattr(moorage, name) is getattr(moorage, name) and name in dir(moorage)\n"
+        f"print(*{LOADED})"
+    )
+    result = run(code)
+    assert result.stderr == ""
+    loaded = {module.partition(".")[0] for module in result.stdout.split()}
+    loaded = {module for module in loaded if not module.startswith(("_cython_", "cython_runtime"))}
+    assert "moorage" in loaded
+    assert loaded <= {"moorage", *THIRD_PARTIES}
+
+
+def test_unknown_name_is_an_attribute_error() -> None:
+    result = run(FINDER.format(hide=False) + "moorage.Sheduler")
+    assert "AttributeError: module 'moorage' has no attribute 'Sheduler'" in result.stderr
+
+
+def test_type_checkers_see_the_same_names() -> None:
+    table, typed = facade()
+    assert table == typed != {}
+
+
+def test_missing_core_is_one_clear_sentence() -> None:
+    result = run(FINDER.format(hide=True))
+    assert result.stderr.splitlines()[-1] == (
+        "ImportError: the compiled core of moorage is missing: "
+        "run `pip install .` (or `make build`) in its source tree"
+    )
+
+
+MACHINE = re.compile(r"(?<![\w.}/-])/(?:root|home|Users|work|tmp|opt|mnt)/\w")
+
+
+def test_no_machine_paths() -> None:
+    wrong = []
+    for path in files():
+        if path.suffix in {
+            ".json",
+            ".jsonl",
+            ".gz",
+            ".yaml",
+            ".yml",
+            ".so",
+        }:  # data, with paths in containers
+            continue
+        for number, line in enumerate(path.read_text(errors="replace").splitlines(), 1):
+            if MACHINE.search(line):
+                wrong.append(f"{name(path)}:{number}")
+    assert wrong == []
+
+
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        ("cd {}home/me/moorage", True),
+        ('"{}tmp/x.json"', True),
+        ("https://example.org{}home/x", False),
+        ("python{}home/x", False),
+    ],
+)
+def test_machine_path_pattern(line: str, found: bool) -> None:
+    assert (MACHINE.search(line.format("/")) is not None) == found

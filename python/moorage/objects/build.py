@@ -7,13 +7,14 @@ from typing import NamedTuple
 
 from ..errors import InputError
 from .cluster import Cluster
+from .decode import shorten
 from .defaults import default_namespace, default_object, priority_classes
 from .meta import Object
 from .naming import Names
 from .node import Namespace, Node
 from .ownership import FINISHED
 from .pod import Pod
-from .validate import shorten, validate
+from .validate import validate
 from .workloads import expand_workloads
 
 _EXAMPLES = 3

@@ -145,7 +145,7 @@ def _without_nulls(value: Any, zero: str | None = None) -> Any:
 def _explain(error: str, value: Any) -> tuple[str, str]:
     """Message and field path of a msgspec error; finds the map key, which msgspec does not name."""
     message, _, place = error.partition(" - at ")
-    numbers = "float" in message
+    numbers = "float" in message.partition(", got")[0]
     path = ""
     for name, index in _STEP.findall(place.removeprefix("`key` in ").strip("`").removeprefix("$")):
         if index.isdigit():
@@ -167,5 +167,12 @@ def _is_plain(item: Any, numbers: bool) -> bool:
 
 def _words(types: str) -> str:
     """The field's words for the type names in a msgspec message."""
-    names = [name for name in types.split(" | ") if name != "null" or types == "null"]
-    return " or ".join(_WORDS.get(name, name) for name in names)
+    names = types.split(" | ")
+    implied = {"int"} if "float" in names else set()
+    kept = [name for name in names if name not in implied | {"null"}] or names
+    return " or ".join(_WORDS.get(name, name) for name in kept)
+
+
+def shorten(text: str, limit: int = 240) -> str:
+    """The text with its middle left out, if it is too long for one line."""
+    return text if len(text) <= limit else f"{text[: limit // 2]}…{text[-limit // 4 :]}"

@@ -10,10 +10,8 @@ from .meta import Object, ObjectMeta, OwnerReference
 from .naming import Names, stable_uid
 from .ownership import PodIndex
 from .pod import Pod, PodSpec, PodStatus
+from .validate import MAX_PODS
 from .workload import PodTemplateSpec
-
-MAX_PODS = 2_000_000
-"""How many pods the workloads of one cluster may be expanded to."""
 
 _PENDING = PodStatus(phase="Pending")
 

@@ -13,7 +13,7 @@ import msgspec
 from ..errors import InputError
 from .build import Origin, build_cluster, label
 from .cluster import Cluster
-from .decode import decode, decode_kind, is_json, is_known
+from .decode import decode, decode_kind, is_json, is_known, shorten
 from .meta import Object
 from .yaml_reader import read_yaml
 
@@ -102,7 +102,8 @@ class _Reader:
                 pending += self._read_one(document, kind, origin)
             except InputError as error:
                 obj = label(*_identity(document, kind), origin)
-                raise InputError(error.message, source=origin.source, obj=obj, path=error.path) from None
+                path = shorten(error.path)
+                raise InputError(error.message, source=origin.source, obj=obj, path=path) from None
             except RecursionError:
                 raise InputError("nested too deeply", source=origin.source) from None
             except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -158,7 +159,7 @@ def _json_documents(data: bytes, source: str) -> list[msgspec.Raw]:
             raise InputError("nested too deeply", source=source) from None
         except msgspec.DecodeError as error:
             at = re.search(r"\(byte (\d+)\)", str(error))
-            end = start + int(at[1]) if at else len(data)
+            end = start + int(at[1]) - 1 if at else len(data)
             if at is None or "trailing characters" not in str(error):
                 line = data.count(b"\n", 0, end) + 1
                 raise InputError(f"invalid JSON: {_reason(error)}", source=f"{source}:{line}") from None
@@ -180,15 +181,22 @@ def _no_kind(document: Any) -> str:
     return "no kind: a trace, not a dump of objects" if "events" in fields else "no kind"
 
 
+class _Identity(msgspec.Struct):
+    """What names an object, whatever the rest of it is."""
+
+    kind: Any = ""
+    metadata: Any = None
+
+
 def _identity(document: Any, kind: str) -> tuple[str, str, str]:
     """Kind, namespace and name of an object that cannot be decoded, as far as they can be read."""
     try:
-        value = msgspec.json.decode(document) if is_json(document) else document
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        value = None
-    fields = value if isinstance(value, dict) else {}
-    metadata = fields.get("metadata")
-    names = metadata if isinstance(metadata, dict) else {}
-    found = (fields.get("kind", kind), names.get("namespace", ""), names.get("name", ""))
-    texts = [item if isinstance(item, str) else "" for item in found]
+        found = decode(document, _Identity)
+    except (InputError, UnicodeDecodeError):
+        found = _Identity()
+    names = found.metadata if isinstance(found.metadata, dict) else {}
+    texts = [
+        item if isinstance(item, str) else ""
+        for item in (found.kind or kind, names.get("namespace"), names.get("name"))
+    ]
     return texts[0], texts[1], texts[2]

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from ..errors import InputError
-from .decode import CLUSTER_SCOPED
+from .decode import CLUSTER_SCOPED, shorten
 from .meta import Object
 from .node import Node
 from .pod import Pod
@@ -40,9 +40,10 @@ _NAME = re.compile(rf"{_LABEL}(?:\.{_LABEL})*")
 _NAMESPACE = re.compile(_LABEL)
 _MAX_NAME = 253
 _MAX_NAMESPACE = 63
+MAX_PODS = 2_000_000
+"""How many pods workloads may ask for, each and all together; one more would hardly fit into memory."""
 _TIMESTAMP = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)")
 _PHASES = ("Pending", "Running", "Succeeded", "Failed", "Unknown")
-_MAX_TEXT = 200
 
 
 def validate(obj: Object) -> None:
@@ -62,15 +63,8 @@ def validate(obj: Object) -> None:
         if check is not None:
             check(obj)
     except InputError as error:
-        message = f"{obj.kind} {obj.key}" if obj.key else obj.kind
-        raise InputError(shorten(error.message), obj=shorten(message), path=shorten(error.path)) from None
-
-
-def shorten(text: str) -> str:
-    """The text with its middle left out, if it is too long for one line."""
-    if len(text) <= _MAX_TEXT:
-        return text
-    return f"{text[: _MAX_TEXT // 2]}…{text[-_MAX_TEXT // 4 :]}"
+        named = f"{obj.kind} {obj.key}".strip()
+        raise InputError(shorten(error.message), obj=shorten(named), path=shorten(error.path)) from None
 
 
 def _check_metadata(obj: Object) -> None:
@@ -136,7 +130,7 @@ def _check_node(node: Node) -> None:
 
 def _check_workload(obj: Deployment | ReplicaSet | StatefulSet | DaemonSet) -> None:
     if not isinstance(obj, DaemonSet):
-        check_range(obj.spec.replicas, 0, None, "spec.replicas")
+        check_range(obj.spec.replicas, 0, MAX_PODS, "spec.replicas")
     check_selector(obj.spec.selector, "spec.selector")
     _check_template(obj.spec.template)
     selector, labels = obj.spec.selector, obj.spec.template.metadata.labels
@@ -145,7 +139,7 @@ def _check_workload(obj: Deployment | ReplicaSet | StatefulSet | DaemonSet) -> N
 
 
 def _check_replication_controller(obj: ReplicationController) -> None:
-    check_range(obj.spec.replicas, 0, None, "spec.replicas")
+    check_range(obj.spec.replicas, 0, MAX_PODS, "spec.replicas")
     check_labels(obj.spec.selector, "spec.selector")
     if obj.spec.template is None:
         fail("spec.template", "required")

@@ -7,6 +7,7 @@ from functools import lru_cache
 from typing import NoReturn, TypeVar
 
 from ..errors import InputError
+from .decode import shorten
 from .meta import LabelSelector, QuantityLike, Resources
 from .pod import (
     Affinity,
@@ -31,6 +32,8 @@ _RESTART_POLICIES = ("Always", "OnFailure", "Never")
 _UNSATISFIABLE = ("DoNotSchedule", "ScheduleAnyway")
 _INCLUSION_POLICIES = ("Honor", "Ignore")
 _MAX_PORT = 65535
+_EXCERPT = 80
+_LABEL_VALUE = "at most 63 of letters, digits, -, _ and ., with a letter or digit at both ends"
 
 T = TypeVar("T")
 
@@ -54,8 +57,11 @@ def check_range(value: int | None, low: int, high: int | None, path: str) -> Non
 
 @lru_cache(maxsize=65536)
 def _label_error(key: str, value: str) -> str | None:
-    """What a selector may ask for is what a label may be."""
-    return requirement_error(key, "In", (value,), node=False)
+    if requirement_error(key, "In", (value,), node=False) is None:
+        return None
+    if requirement_error(key, "Exists", (), node=False) is not None:
+        return f'"{shorten(key, _EXCERPT)}" is not a label key'
+    return f'"{shorten(value, _EXCERPT)}" is not a label value: {_LABEL_VALUE}'
 
 
 def check_labels(labels: dict[str, str] | None, path: str) -> None:

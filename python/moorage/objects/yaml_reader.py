@@ -16,6 +16,7 @@ import yaml
 from yaml import events
 
 from ..errors import InputError
+from .decode import shorten
 
 MAX_DEPTH = 200
 MAX_ALIASED = 1_000_000
@@ -214,7 +215,7 @@ def read_yaml(text: str, source: str) -> Iterator[Any]:
             else:
                 builder.handle(event)
     except _RefusedError as error:
-        raise InputError(str(error), source=f"{source}:{line}") from None
+        raise InputError(shorten(str(error)), source=f"{source}:{line}") from None
     except yaml.MarkedYAMLError as error:
         if error.problem_mark is not None:
             line = error.problem_mark.line + 1

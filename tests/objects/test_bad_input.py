@@ -1,0 +1,483 @@
+"""Bad input: the text of a file, and the one line that it is refused with."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from moorage.errors import InputError
+from moorage.objects import load
+
+
+def refusal(path: Path) -> str:
+    """The error for a file, with its directory left out; one line, whatever the input."""
+    with pytest.raises(InputError) as caught:
+        load(path)
+    text = str(caught.value)
+    assert "\n" not in text
+    assert len(text) < 1000
+    return text.replace(f"{path.parent}/", "")
+
+
+def pod(spec: str = "", metadata: str = "name: p") -> str:
+    return (
+        f"apiVersion: v1\nkind: Pod\nmetadata: {{{metadata}}}\nspec: {{containers: [{{name: c}}]"
+        f"{', ' if spec else ''}{spec}}}\n"
+    )
+
+
+def container(fields: str) -> str:
+    return (
+        f"apiVersion: v1\nkind: Pod\nmetadata: {{name: p}}\nspec: {{containers: [{{name: c, {fields}}}]}}\n"
+    )
+
+
+def spread(fields: str) -> str:
+    return pod(f"topologySpreadConstraints: [{{{fields}}}]")
+
+
+def node_affinity(terms: str) -> str:
+    required = "requiredDuringSchedulingIgnoredDuringExecution"
+    return pod(f"affinity: {{nodeAffinity: {{{required}: {{nodeSelectorTerms: [{terms}]}}}}}}")
+
+
+def workload(kind: str, spec: str) -> str:
+    return (
+        f"apiVersion: apps/v1\nkind: {kind}\nmetadata: {{name: w}}\nspec: {{{spec}, template: "
+        "{metadata: {labels: {app: w}}, spec: {containers: [{name: c}]}}}\n"
+    )
+
+
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
+POD = "f.yaml: Pod p: "
+CONTAINER = f"{POD}spec.containers[0]"
+QUANTITY = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
+LABEL_VALUE = "at most 63 of letters, digits, -, _ and ., with a letter or digit at both ends"
+LONG_X = "x" * 40 + "…" + "x" * 20
+LONG_K = "k" * 40 + "…" + "k" * 20
+
+YAML = {
+    "empty": ("", "f.yaml: empty: there is no object in this file"),
+    "only comments": ("# nothing\n---\n", "f.yaml: empty: there is no object in this file"),
+    "plain text": ("just some words\n", "f.yaml: document 1: expected map, got string"),
+    "a list": ("- a\n", "f.yaml: document 1: expected map, got list"),
+    "broken": ("kind: Pod\nmetadata: {name: p\n", "f.yaml:3: invalid YAML: did not find expected ',' or '}'"),
+    "tab": (
+        "kind: Pod\n\tmetadata: x\n",
+        "f.yaml:2: invalid YAML: found a tab character that violates indentation",
+    ),
+    "duplicate key": ("kind: Pod\nspec: {}\nkind: Node\n", 'f.yaml:3: duplicate key "kind"'),
+    "duplicate deep key": (
+        "kind: Pod\nmetadata:\n  labels:\n    a: x\n    a: y\n",
+        'f.yaml:5: duplicate key "a"',
+    ),
+    "python tag": (
+        "kind: Pod\nspec: !!python/object/apply:os.system [echo]\n",
+        "f.yaml:2: tag tag:yaml.org,2002:python/object/apply:os.system is not allowed here",
+    ),
+    "unknown tag": ("kind: !Ref Pod\n", "f.yaml:1: tag !Ref is not allowed here"),
+    "binary tag": ("kind: !!binary aGk=\n", "f.yaml:1: tag tag:yaml.org,2002:binary is not allowed here"),
+    "wrong tag": ("kind: !!int Pod\n", "f.yaml:1: tag tag:yaml.org,2002:int is not allowed here"),
+    "alias loop": ("kind: Pod\nspec: &a\n  x: *a\n", "f.yaml:3: alias *a contains itself"),
+    "unknown alias": ("kind: *nothing\n", "f.yaml:1: alias *nothing is not defined"),
+    "map as key": ("{a: 1}: b\n", "f.yaml:1: a key must be a string"),
+    "null as key": ("kind: Pod\n~: b\n", "f.yaml:2: a key must be a string"),
+    "merged list": ("kind: Pod\n<<: [1]\n", "f.yaml:2: only maps can be merged with <<"),
+    "not a number": ("kind: Pod\nx: .nan\n", "f.yaml:2: .nan is not a number that JSON knows"),
+    "nested deeply": (
+        "kind: Pod\nx: " + "[" * 100_000 + "]" * 100_000,
+        "f.yaml:2: nested more than 200 levels deep",
+    ),
+    "no kind": ("metadata: {name: p}\n", "f.yaml: p: no kind"),
+    "kind not a string": ("kind: 1\nmetadata: {name: p}\n", "f.yaml: p: kind: expected string, got integer"),
+    "trace": ("events: []\n", "f.yaml: document 1: no kind: a trace, not a dump of objects"),
+    "second document": (pod() + "---\nkind: 3\n", "f.yaml: document 2: kind: expected string, got integer"),
+    "items not a list": (
+        "kind: List\nitems: {}\n",
+        "f.yaml: List (document 1): items: expected list, got map",
+    ),
+    "item without kind": ("kind: List\nitems: [{}]\n", "f.yaml: items[0]: no kind"),
+    "item not a map": ("kind: List\nitems: [7]\n", "f.yaml: items[0]: expected map, got integer"),
+    "no name": (pod(metadata=""), "f.yaml: Pod (document 1): metadata.name: required"),
+    "bad name": (pod(metadata="name: A_b"), 'f.yaml: Pod A_b: metadata.name: "A_b" is not a DNS subdomain'),
+    "long name": (
+        pod(metadata=f"name: {'a' * 254}"),
+        f"f.yaml: Pod {'a' * 116}…{'a' * 60}: metadata.name: must not be longer than 253 characters",
+    ),
+    "bad generateName": (
+        pod(metadata="generateName: A-"),
+        'f.yaml: Pod (document 1): metadata.generateName: "A" is not a DNS subdomain',
+    ),
+    "bad namespace": (
+        pod(metadata="name: p, namespace: a.b"),
+        'f.yaml: Pod a.b/p: metadata.namespace: "a.b" is not a DNS label',
+    ),
+    "bad namespace name": (
+        "kind: Namespace\nmetadata: {name: a.b}\n",
+        'f.yaml: Namespace a.b: metadata.name: "a.b" is not a DNS label',
+    ),
+    "bad time": (
+        pod(metadata="name: p, creationTimestamp: yesterday"),
+        f'{POD}metadata.creationTimestamp: "yesterday" is not a timestamp like 2006-01-02T15:04:05Z',
+    ),
+    "no such day": (
+        pod(metadata="name: p, deletionTimestamp: 2021-02-30T00:00:00Z"),
+        f'{POD}metadata.deletionTimestamp: "2021-02-30T00:00:00Z" is not a timestamp like '
+        "2006-01-02T15:04:05Z",
+    ),
+    "duplicate pod": (
+        pod() + "---\n" + pod(metadata="name: p, namespace: default"),
+        "f.yaml: Pod default/p: listed twice",
+    ),
+    "duplicate node": (
+        "kind: List\nitems:\n" + "- {kind: Node, metadata: {name: node}}\n" * 2,
+        "f.yaml: Node node: listed twice",
+    ),
+    "duplicate UID": (
+        pod(metadata="name: p, uid: u") + "---\n" + pod(metadata="name: q, uid: u"),
+        "f.yaml: Pod q: metadata.uid: another object has the same UID",
+    ),
+    "no containers": (
+        "kind: Pod\nmetadata: {name: p}\n",
+        f"{POD}spec.containers: a pod needs at least one container",
+    ),
+    "string for int": (pod("priority: high"), f"{POD}spec.priority: expected integer, got string"),
+    "fraction for int": (pod("priority: 1.5"), f"{POD}spec.priority: expected integer, got number"),
+    "boolean for string": (pod("nodeName: yes"), f"{POD}spec.nodeName: expected string, got boolean"),
+    "list for map": (pod(metadata="name: p, labels: [a]"), f"{POD}metadata.labels: expected map, got list"),
+    "map for list": (pod("tolerations: {}"), f"{POD}spec.tolerations: expected list, got map"),
+    "number as label": (
+        pod(metadata="name: p, labels: {ok: x, version: 1.10}"),
+        f"{POD}metadata.labels.version: expected string, got number",
+    ),
+    "null in a list": (
+        "kind: Pod\nmetadata: {name: p}\nspec: {containers: [~]}\n",
+        f"{POD}spec.containers[0]: expected map, got null",
+    ),
+    "priority beyond int32": (
+        pod("priority: 2147483648"),
+        f"{POD}spec.priority: expected integer <= 2147483647",
+    ),
+    "seconds beyond int64": (
+        pod("terminationGracePeriodSeconds: 9223372036854775808"),
+        f"{POD}spec.terminationGracePeriodSeconds: expected integer <= 9223372036854775807",
+    ),
+    "replicas beyond int32": (
+        workload("Deployment", "replicas: 3000000000"),
+        "f.yaml: Deployment w: spec.replicas: expected integer <= 2147483647",
+    ),
+    "negative replicas": (
+        workload("StatefulSet", "replicas: -1"),
+        "f.yaml: StatefulSet w: spec.replicas: must be between 0 and 2000000, not -1",
+    ),
+    "too many replicas": (
+        workload("ReplicaSet", "replicas: 2000001"),
+        "f.yaml: ReplicaSet w: spec.replicas: must be between 0 and 2000000, not 2000001",
+    ),
+    "selector of other pods": (
+        workload("Deployment", "selector: {matchLabels: {app: v}}"),
+        "f.yaml: Deployment w: spec.template.metadata.labels: spec.selector does not match them",
+    ),
+    "template without containers": (
+        "kind: Job\nmetadata: {name: j}\n",
+        "f.yaml: Job j: spec.template.spec.containers: a pod needs at least one container",
+    ),
+    "controller without template": (
+        "kind: ReplicationController\nmetadata: {name: r}\n",
+        "f.yaml: ReplicationController r: spec.template: required",
+    ),
+    "port 0": (
+        container("ports: [{containerPort: 80}, {hostPort: 80}]"),
+        f"{CONTAINER}.ports[1].containerPort: must be between 1 and 65535, not 0",
+    ),
+    "port 70000": (
+        container("ports: [{containerPort: 70000}]"),
+        f"{CONTAINER}.ports[0].containerPort: must be between 1 and 65535, not 70000",
+    ),
+    "negative host port": (
+        container("ports: [{containerPort: 1, hostPort: -1}]"),
+        f"{CONTAINER}.ports[0].hostPort: must be between 0 and 65535, not -1",
+    ),
+    "protocol": (
+        container("ports: [{containerPort: 1, protocol: tcp}]"),
+        f'{CONTAINER}.ports[0].protocol: must be one of TCP, UDP, SCTP, not "tcp"',
+    ),
+    "unknown quantity": (
+        container("resources: {requests: {cpu: lots}}"),
+        f'{CONTAINER}.resources.requests[cpu]: "lots" is not a quantity: {QUANTITY}',
+    ),
+    "malformed quantity": (
+        container("resources: {limits: {memory: 1K}}"),
+        f'{CONTAINER}.resources.limits[memory]: "1K" is not a quantity: unable to parse quantity\'s suffix',
+    ),
+    "negative quantity": (
+        container("resources: {requests: {cpu: -1m}}"),
+        f"{CONTAINER}.resources.requests[cpu]: must not be negative, not -1m",
+    ),
+    "negative number": (
+        container("resources: {requests: {cpu: -0.5}}"),
+        f"{CONTAINER}.resources.requests[cpu]: must not be negative, not -0.5",
+    ),
+    "boolean quantity": (
+        container("resources: {requests: {memory: 1, cpu: true}}"),
+        f"{CONTAINER}.resources.requests.cpu: expected number or string, got boolean",
+    ),
+    "init container": (
+        pod("initContainers: [{name: i, resources: {requests: {cpu: -1}}}]"),
+        f"{POD}spec.initContainers[0].resources.requests[cpu]: must not be negative, not -1",
+    ),
+    "overhead": (pod("overhead: {cpu: -1}"), f"{POD}spec.overhead[cpu]: must not be negative, not -1"),
+    "pod-level resources": (
+        pod("resources: {limits: {cpu: -1}}"),
+        f"{POD}spec.resources.limits[cpu]: must not be negative, not -1",
+    ),
+    "node capacity": (
+        "kind: Node\nmetadata: {name: node}\nstatus: {capacity: {cpu: -4}}\n",
+        "f.yaml: Node node: status.capacity[cpu]: must not be negative, not -4",
+    ),
+    "resource claims": (
+        pod("resourceClaims: [{name: gpu}]"),
+        f"{POD}spec.resourceClaims: dynamic resource allocation is not supported",
+    ),
+    "toleration operator": (
+        pod("tolerations: [{key: a, operator: In}]"),
+        f'{POD}spec.tolerations[0].operator: must be one of Equal, Exists, not "In"',
+    ),
+    "toleration effect": (
+        pod("tolerations: [{key: a, effect: Never}]"),
+        f"{POD}spec.tolerations[0].effect: must be one of NoSchedule, PreferNoSchedule, NoExecute, "
+        'not "Never"',
+    ),
+    "toleration without key": (
+        pod("tolerations: [{operator: Equal}]"),
+        f"{POD}spec.tolerations[0].operator: must be Exists when the key is empty",
+    ),
+    "taint effect": (
+        "kind: Node\nmetadata: {name: node}\nspec: {taints: [{key: a}]}\n",
+        "f.yaml: Node node: spec.taints[0].effect: must be one of NoSchedule, PreferNoSchedule, NoExecute, "
+        'not ""',
+    ),
+    "taint key": (
+        "kind: Node\nmetadata: {name: node}\nspec: {taints: [{effect: NoExecute}]}\n",
+        "f.yaml: Node node: spec.taints[0].key: required",
+    ),
+    "whenUnsatisfiable": (
+        spread("maxSkew: 1, topologyKey: zone, whenUnsatisfiable: Maybe"),
+        f"{POD}spec.topologySpreadConstraints[0].whenUnsatisfiable: must be one of DoNotSchedule, "
+        'ScheduleAnyway, not "Maybe"',
+    ),
+    "maxSkew": (
+        spread("topologyKey: zone, whenUnsatisfiable: DoNotSchedule"),
+        f"{POD}spec.topologySpreadConstraints[0].maxSkew: must be at least 1, not 0",
+    ),
+    "spread without topologyKey": (
+        spread("maxSkew: 1, whenUnsatisfiable: DoNotSchedule"),
+        f"{POD}spec.topologySpreadConstraints[0].topologyKey: required",
+    ),
+    "minDomains": (
+        spread("maxSkew: 1, topologyKey: zone, whenUnsatisfiable: DoNotSchedule, minDomains: 0"),
+        f"{POD}spec.topologySpreadConstraints[0].minDomains: must be at least 1, not 0",
+    ),
+    "inclusion policy": (
+        spread(
+            "maxSkew: 1, topologyKey: zone, whenUnsatisfiable: DoNotSchedule, nodeTaintsPolicy: No thanks"
+        ),
+        f"{POD}spec.topologySpreadConstraints[0].nodeTaintsPolicy: must be one of Honor, Ignore, "
+        'not "No thanks"',
+    ),
+    "term without topologyKey": (
+        pod(f"affinity: {{podAntiAffinity: {{{REQUIRED}: [{{}}]}}}}"),
+        f"{POD}spec.affinity.podAntiAffinity.{REQUIRED}[0].topologyKey: required",
+    ),
+    "pod affinity weight": (
+        pod(f"affinity: {{podAffinity: {{{PREFERRED}: [{{weight: 101}}]}}}}"),
+        f"{POD}spec.affinity.podAffinity.{PREFERRED}[0].weight: must be between 1 and 100, not 101",
+    ),
+    "node affinity weight": (
+        pod(f"affinity: {{nodeAffinity: {{{PREFERRED}: [{{preference: {{}}}}]}}}}"),
+        f"{POD}spec.affinity.nodeAffinity.{PREFERRED}[0].weight: must be between 1 and 100, not 0",
+    ),
+    "no terms": (
+        node_affinity(""),
+        f"{POD}spec.affinity.nodeAffinity.{REQUIRED}.nodeSelectorTerms: at least one term is required",
+    ),
+    "node selector operator": (
+        node_affinity("{matchExpressions: [{key: a, operator: Equals, values: [b]}]}"),
+        f"{POD}spec.affinity.nodeAffinity.{REQUIRED}.nodeSelectorTerms[0].matchExpressions[0]: "
+        'operator: Unsupported value: "Equals": supported values: "In", "NotIn", '
+        '"Exists", "DoesNotExist", "Gt", "Lt"',
+    ),
+    "node field": (
+        node_affinity("{matchFields: [{key: spec.x, operator: In, values: [b]}]}"),
+        f"{POD}spec.affinity.nodeAffinity.{REQUIRED}.nodeSelectorTerms[0].matchFields[0]: "
+        'key: Invalid value: "spec.x": not a valid field selector key',
+    ),
+    "label selector operator": (
+        spread(
+            "maxSkew: 1, topologyKey: z, whenUnsatisfiable: DoNotSchedule, "
+            "labelSelector: {matchExpressions: [{key: a, operator: Gt, values: ['1']}]}"
+        ),
+        f"{POD}spec.topologySpreadConstraints[0].labelSelector.matchExpressions[0]: "
+        '"Gt" is not a valid label selector operator',
+    ),
+    "selector without values": (
+        workload("Deployment", "selector: {matchExpressions: [{key: a, operator: In}]}"),
+        "f.yaml: Deployment w: spec.selector.matchExpressions[0]: values: "
+        "Invalid value: null: for 'in', 'notin' operators, values set can't be empty",
+    ),
+    "label value": (
+        pod(metadata="name: p, labels: {a: '-'}"),
+        f'{POD}metadata.labels[a]: "-" is not a label value: {LABEL_VALUE}',
+    ),
+    "node selector value": (
+        pod("nodeSelector: {a: b c}"),
+        f'{POD}spec.nodeSelector[a]: "b c" is not a label value: {LABEL_VALUE}',
+    ),
+    "long label": (
+        pod(metadata=f"name: p, labels: {{a: {'x' * 1_000_000}}}"),
+        f'{POD}metadata.labels[a]: "{LONG_X}" is not a label value: {LABEL_VALUE}',
+    ),
+    "long label key": (
+        pod(metadata="name: p, labels: {? " + "k" * 1_000_000 + " : v}"),
+        f'{POD}metadata.labels[{"k" * 104}…{"k" * 59}]: "{LONG_K}" is not a label key',
+    ),
+    "restart policy": (
+        pod("restartPolicy: Sometimes"),
+        f'{POD}spec.restartPolicy: must be one of Always, OnFailure, Never, not "Sometimes"',
+    ),
+    "preemption policy": (
+        pod("preemptionPolicy: always"),
+        f'{POD}spec.preemptionPolicy: must be one of PreemptLowerPriority, Never, not "always"',
+    ),
+    "phase": (
+        pod() + "status: {phase: Done}\n",
+        f'{POD}status.phase: must be one of Pending, Running, Succeeded, Failed, Unknown, not "Done"',
+    ),
+    "completion mode": (
+        workload("Job", "completionMode: Sorted").replace("apps", "batch"),
+        'f.yaml: Job w: spec.completionMode: must be one of NonIndexed, Indexed, not "Sorted"',
+    ),
+    "indexed without completions": (
+        workload("Job", "completionMode: Indexed").replace("apps", "batch"),
+        "f.yaml: Job w: spec.completions: required for an indexed Job",
+    ),
+    "completed indexes": (
+        workload("Job", "completions: 3").replace("apps", "batch") + "status: {completedIndexes: 1-}\n",
+        'f.yaml: Job w: status.completedIndexes: "1-" is not a list of indexes like 1,3-5',
+    ),
+    "priority class": (
+        pod("priorityClassName: vip"),
+        f'{POD}spec.priorityClassName: there is no PriorityClass "vip"',
+    ),
+    "priority class of a template": (
+        workload("Deployment", "replicas: 0").replace("containers", "priorityClassName: vip, containers"),
+        'f.yaml: Deployment w: spec.template.spec.priorityClassName: there is no PriorityClass "vip"',
+    ),
+}
+
+
+@pytest.mark.parametrize("name", YAML)
+def test_bad_yaml(name: str, tmp_path: Path) -> None:
+    text, expected = YAML[name]
+    file = tmp_path / "f.yaml"
+    file.write_text(text)
+    assert refusal(file) == expected
+
+
+DEEP = 100_000
+JSON: dict[str, tuple[bytes, str]] = {
+    "broken": (b'{"kind": "Pod",\n "metadata": }', "f.json:2: invalid JSON: invalid character"),
+    "cut off": (b'{"kind": "Pod",\n\n', "f.json:3: invalid JSON: it ends too early"),
+    "second text": (
+        b'{"kind": "ConfigMap"}\n{"kind": "Pod"',
+        "f.json:2: invalid JSON: it ends too early",
+    ),
+    "binary": (b"\x7fELF\x00\x01", "f.json: not a text file"),
+    "not UTF-8": (b"kind: caf\xe9", "f.json: not a text file"),
+    "text not UTF-8": (
+        b'{"kind": "Pod", "metadata": {"name": "caf\xe9"}}',
+        "f.json: invalid JSON: not UTF-8",
+    ),
+    "a list": (b"[1]", "f.json: document 1: expected map, got list"),
+    "empty map": (b"{}", "f.json: document 1: no kind"),
+    "nested deeply": (
+        b'{"kind": "Pod", "x": ' + b"[" * DEEP + b"]" * DEEP + b"}",
+        "f.json: nested too deeply",
+    ),
+    "cut off deeply": (b"[" * DEEP, "f.json: nested too deeply"),
+    "lists in lists": (b'{"kind":"List","items":[' * DEEP + b"]}" * DEEP, "f.json: nested too deeply"),
+    "audit log": (
+        b'{"kind":"Event","apiVersion":"audit.k8s.io/v1","level":"Metadata"}\n'
+        b'{"kind":"Event","apiVersion":"audit.k8s.io/v1","level":"Metadata"}\n',
+        "f.json: Event (document 1): an audit log, not a dump of objects",
+    ),
+    "trace": (
+        b'{"version": 2, "config": {}, "events": []}',
+        "f.json: document 1: no kind: a trace, not a dump of objects",
+    ),
+    "items not a list": (
+        b'{"kind": "PodList", "items": {"a": 1}}',
+        "f.json: PodList (document 1): items: expected list, got map",
+    ),
+    "item": (
+        b'{"kind": "PodList", "items": [{"metadata": {"name": "a"}, "spec": {"priority": "x"}}]}',
+        "f.json: Pod a: spec.priority: expected integer, got string",
+    ),
+    "huge number": (
+        b'{"kind": "Pod", "metadata": {"name": "a"}, "spec": {"priority": ' + b"9" * 5000 + b"}}",
+        "f.json: Pod a: spec.priority: integer value out of range",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", JSON)
+def test_bad_json(name: str, tmp_path: Path) -> None:
+    data, expected = JSON[name]
+    file = tmp_path / "f.json"
+    file.write_bytes(data)
+    assert refusal(file) == expected
+
+
+def test_missing_file(tmp_path: Path) -> None:
+    assert refusal(tmp_path / "none.yaml") == "none.yaml: no such file"
+
+
+def test_directory_without_manifests(tmp_path: Path) -> None:
+    (tmp_path / "d").mkdir()
+    (tmp_path / "d" / "notes.txt").write_text("kind: Pod")
+    assert refusal(tmp_path / "d") == "d: no .json, .yaml or .yml file in this directory"
+
+
+def test_unreadable_file(tmp_path: Path) -> None:
+    loop = tmp_path / "loop.yaml"
+    loop.symlink_to(loop)
+    assert refusal(loop).startswith("loop.yaml: cannot be read: ")
+
+
+def test_alias_bomb(tmp_path: Path) -> None:
+    lines = ["kind: Pod", "a0: &a0 [lol, lol, lol, lol, lol, lol, lol, lol, lol]"]
+    lines += [f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 9)}]" for i in range(1, 30)]
+    file = tmp_path / "bomb.yaml"
+    file.write_text("\n".join(lines))
+    assert refusal(file) == "bomb.yaml:7: aliases expand to too much data"
+
+
+def test_second_file_is_named(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text(pod())
+    (tmp_path / "b.yaml").write_text(pod())
+    with pytest.raises(InputError) as caught:
+        load(tmp_path / "a.yaml", tmp_path / "b.yaml")
+    assert str(caught.value) == f"{tmp_path}/b.yaml: Pod p: listed twice"
+    assert (caught.value.source, caught.value.obj, caught.value.path) == (f"{tmp_path}/b.yaml", "Pod p", "")
+
+
+@pytest.mark.parametrize("digits", [20, 5000])
+def test_numbers_beyond_64_bits_in_unread_fields_are_ignored(digits: int, tmp_path: Path) -> None:
+    file = tmp_path / "f.json"
+    pod_: dict[str, Any] = {"kind": "Pod", "metadata": {"name": "p"}, "spec": {"containers": [{"name": "c"}]}}
+    file.write_text(json.dumps(pod_)[:-1] + f', "x": {"9" * digits}}}')
+    assert len(load(file).pods) == 1

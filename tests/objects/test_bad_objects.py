@@ -1,25 +1,11 @@
-"""Bad input: the text of a file, and the one line that it is refused with."""
+"""Bad objects: the text of a file, and the one line that it is refused with."""
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Any
 
 import pytest
-
-from moorage.errors import InputError
-from moorage.objects import load
-
-
-def refusal(path: Path) -> str:
-    """The error for a file, with its directory left out; one line, whatever the input."""
-    with pytest.raises(InputError) as caught:
-        load(path)
-    text = str(caught.value)
-    assert "\n" not in text
-    assert len(text) < 1000
-    return text.replace(f"{path.parent}/", "")
+from tests.objects.refusal import refusal
 
 
 def pod(spec: str = "", metadata: str = "name: p") -> str:
@@ -60,48 +46,7 @@ LABEL_VALUE = "at most 63 of letters, digits, -, _ and ., with a letter or digit
 LONG_X = "x" * 40 + "…" + "x" * 20
 LONG_K = "k" * 40 + "…" + "k" * 20
 
-YAML = {
-    "empty": ("", "f.yaml: empty: there is no object in this file"),
-    "only comments": ("# nothing\n---\n", "f.yaml: empty: there is no object in this file"),
-    "plain text": ("just some words\n", "f.yaml: document 1: expected map, got string"),
-    "a list": ("- a\n", "f.yaml: document 1: expected map, got list"),
-    "broken": ("kind: Pod\nmetadata: {name: p\n", "f.yaml:3: invalid YAML: did not find expected ',' or '}'"),
-    "tab": (
-        "kind: Pod\n\tmetadata: x\n",
-        "f.yaml:2: invalid YAML: found a tab character that violates indentation",
-    ),
-    "duplicate key": ("kind: Pod\nspec: {}\nkind: Node\n", 'f.yaml:3: duplicate key "kind"'),
-    "duplicate deep key": (
-        "kind: Pod\nmetadata:\n  labels:\n    a: x\n    a: y\n",
-        'f.yaml:5: duplicate key "a"',
-    ),
-    "python tag": (
-        "kind: Pod\nspec: !!python/object/apply:os.system [echo]\n",
-        "f.yaml:2: tag tag:yaml.org,2002:python/object/apply:os.system is not allowed here",
-    ),
-    "unknown tag": ("kind: !Ref Pod\n", "f.yaml:1: tag !Ref is not allowed here"),
-    "binary tag": ("kind: !!binary aGk=\n", "f.yaml:1: tag tag:yaml.org,2002:binary is not allowed here"),
-    "wrong tag": ("kind: !!int Pod\n", "f.yaml:1: tag tag:yaml.org,2002:int is not allowed here"),
-    "alias loop": ("kind: Pod\nspec: &a\n  x: *a\n", "f.yaml:3: alias *a contains itself"),
-    "unknown alias": ("kind: *nothing\n", "f.yaml:1: alias *nothing is not defined"),
-    "map as key": ("{a: 1}: b\n", "f.yaml:1: a key must be a string"),
-    "null as key": ("kind: Pod\n~: b\n", "f.yaml:2: a key must be a string"),
-    "merged list": ("kind: Pod\n<<: [1]\n", "f.yaml:2: only maps can be merged with <<"),
-    "not a number": ("kind: Pod\nx: .nan\n", "f.yaml:2: .nan is not a number that JSON knows"),
-    "nested deeply": (
-        "kind: Pod\nx: " + "[" * 100_000 + "]" * 100_000,
-        "f.yaml:2: nested more than 200 levels deep",
-    ),
-    "no kind": ("metadata: {name: p}\n", "f.yaml: p: no kind"),
-    "kind not a string": ("kind: 1\nmetadata: {name: p}\n", "f.yaml: p: kind: expected string, got integer"),
-    "trace": ("events: []\n", "f.yaml: document 1: no kind: a trace, not a dump of objects"),
-    "second document": (pod() + "---\nkind: 3\n", "f.yaml: document 2: kind: expected string, got integer"),
-    "items not a list": (
-        "kind: List\nitems: {}\n",
-        "f.yaml: List (document 1): items: expected list, got map",
-    ),
-    "item without kind": ("kind: List\nitems: [{}]\n", "f.yaml: items[0]: no kind"),
-    "item not a map": ("kind: List\nitems: [7]\n", "f.yaml: items[0]: expected map, got integer"),
+OBJECTS = {
     "no name": (pod(metadata=""), "f.yaml: Pod (document 1): metadata.name: required"),
     "bad name": (pod(metadata="name: A_b"), 'f.yaml: Pod A_b: metadata.name: "A_b" is not a DNS subdomain'),
     "long name": (
@@ -357,6 +302,67 @@ YAML = {
         pod() + "status: {phase: Done}\n",
         f'{POD}status.phase: must be one of Pending, Running, Succeeded, Failed, Unknown, not "Done"',
     ),
+    "start time": (
+        pod() + "status: {startTime: now}\n",
+        f'{POD}status.startTime: "now" is not a timestamp like 2006-01-02T15:04:05Z',
+    ),
+    "allocated resources of a container": (
+        pod() + "status: {containerStatuses: [{name: c, allocatedResources: {cpu: -1}}]}\n",
+        f"{POD}status.containerStatuses[0].allocatedResources[cpu]: must not be negative, not -1",
+    ),
+    "actual resources of an init container": (
+        pod() + "status: {initContainerStatuses: [{name: c, resources: {requests: {cpu: -1}}}]}\n",
+        f"{POD}status.initContainerStatuses[0].resources.requests[cpu]: must not be negative, not -1",
+    ),
+    "allocated resources": (
+        pod() + "status: {allocatedResources: {cpu: -1}}\n",
+        f"{POD}status.allocatedResources[cpu]: must not be negative, not -1",
+    ),
+    "actual resources": (
+        pod() + "status: {resources: {requests: {cpu: -1}}}\n",
+        f"{POD}status.resources.requests[cpu]: must not be negative, not -1",
+    ),
+    "node allocatable": (
+        "kind: Node\nmetadata: {name: node}\nstatus: {allocatable: {cpu: many}}\n",
+        f'f.yaml: Node node: status.allocatable[cpu]: "many" is not a quantity: {QUANTITY}',
+    ),
+    "taint value": (
+        "kind: Node\nmetadata: {name: node}\nspec: {taints: [{key: a, value: b c, effect: NoExecute}]}\n",
+        f'f.yaml: Node node: spec.taints[0][a]: "b c" is not a label value: {LABEL_VALUE}',
+    ),
+    "topology key": (
+        spread("maxSkew: 1, topologyKey: a/b/c, whenUnsatisfiable: DoNotSchedule"),
+        f'{POD}spec.topologySpreadConstraints[0].topologyKey: "a/b/c" is not a label key',
+    ),
+    "namespace selector": (
+        pod(
+            f"affinity: {{podAffinity: {{{REQUIRED}: [{{topologyKey: a, "
+            "namespaceSelector: {matchLabels: {a: b c}}}]}}"
+        ),
+        f"{POD}spec.affinity.podAffinity.{REQUIRED}[0].namespaceSelector.matchLabels[a]: "
+        f'"b c" is not a label value: {LABEL_VALUE}',
+    ),
+    "container restart policy": (
+        container("restartPolicy: Twice"),
+        f'{CONTAINER}.restartPolicy: must be one of Always, OnFailure, Never, not "Twice"',
+    ),
+    "selector of a controller": (
+        workload("ReplicationController", "selector: {a: b c}").replace("apps/v1", "v1"),
+        f'f.yaml: ReplicationController w: spec.selector[a]: "b c" is not a label value: {LABEL_VALUE}',
+    ),
+    "template labels": (
+        workload("DaemonSet", "minReadySeconds: 1").replace("{app: w}", "{app: w w}"),
+        f'f.yaml: DaemonSet w: spec.template.metadata.labels[app]: "w w" is not a label value: {LABEL_VALUE}',
+    ),
+    "parallelism": (
+        workload("Job", "parallelism: -1").replace("apps", "batch"),
+        "f.yaml: Job w: spec.parallelism: must be at least 0, not -1",
+    ),
+    "preemption policy of a class": (
+        "kind: PriorityClass\nmetadata: {name: vip}\npreemptionPolicy: Sometimes\n",
+        "f.yaml: PriorityClass vip: preemptionPolicy: must be one of PreemptLowerPriority, Never, "
+        'not "Sometimes"',
+    ),
     "completion mode": (
         workload("Job", "completionMode: Sorted").replace("apps", "batch"),
         'f.yaml: Job w: spec.completionMode: must be one of NonIndexed, Indexed, not "Sorted"',
@@ -380,104 +386,9 @@ YAML = {
 }
 
 
-@pytest.mark.parametrize("name", YAML)
-def test_bad_yaml(name: str, tmp_path: Path) -> None:
-    text, expected = YAML[name]
+@pytest.mark.parametrize("name", OBJECTS)
+def test_bad_object(name: str, tmp_path: Path) -> None:
+    text, expected = OBJECTS[name]
     file = tmp_path / "f.yaml"
     file.write_text(text)
     assert refusal(file) == expected
-
-
-DEEP = 100_000
-JSON: dict[str, tuple[bytes, str]] = {
-    "broken": (b'{"kind": "Pod",\n "metadata": }', "f.json:2: invalid JSON: invalid character"),
-    "cut off": (b'{"kind": "Pod",\n\n', "f.json:3: invalid JSON: it ends too early"),
-    "second text": (
-        b'{"kind": "ConfigMap"}\n{"kind": "Pod"',
-        "f.json:2: invalid JSON: it ends too early",
-    ),
-    "binary": (b"\x7fELF\x00\x01", "f.json: not a text file"),
-    "not UTF-8": (b"kind: caf\xe9", "f.json: not a text file"),
-    "text not UTF-8": (
-        b'{"kind": "Pod", "metadata": {"name": "caf\xe9"}}',
-        "f.json: invalid JSON: not UTF-8",
-    ),
-    "a list": (b"[1]", "f.json: document 1: expected map, got list"),
-    "empty map": (b"{}", "f.json: document 1: no kind"),
-    "nested deeply": (
-        b'{"kind": "Pod", "x": ' + b"[" * DEEP + b"]" * DEEP + b"}",
-        "f.json: nested too deeply",
-    ),
-    "cut off deeply": (b"[" * DEEP, "f.json: nested too deeply"),
-    "lists in lists": (b'{"kind":"List","items":[' * DEEP + b"]}" * DEEP, "f.json: nested too deeply"),
-    "audit log": (
-        b'{"kind":"Event","apiVersion":"audit.k8s.io/v1","level":"Metadata"}\n'
-        b'{"kind":"Event","apiVersion":"audit.k8s.io/v1","level":"Metadata"}\n',
-        "f.json: Event (document 1): an audit log, not a dump of objects",
-    ),
-    "trace": (
-        b'{"version": 2, "config": {}, "events": []}',
-        "f.json: document 1: no kind: a trace, not a dump of objects",
-    ),
-    "items not a list": (
-        b'{"kind": "PodList", "items": {"a": 1}}',
-        "f.json: PodList (document 1): items: expected list, got map",
-    ),
-    "item": (
-        b'{"kind": "PodList", "items": [{"metadata": {"name": "a"}, "spec": {"priority": "x"}}]}',
-        "f.json: Pod a: spec.priority: expected integer, got string",
-    ),
-    "huge number": (
-        b'{"kind": "Pod", "metadata": {"name": "a"}, "spec": {"priority": ' + b"9" * 5000 + b"}}",
-        "f.json: Pod a: spec.priority: integer value out of range",
-    ),
-}
-
-
-@pytest.mark.parametrize("name", JSON)
-def test_bad_json(name: str, tmp_path: Path) -> None:
-    data, expected = JSON[name]
-    file = tmp_path / "f.json"
-    file.write_bytes(data)
-    assert refusal(file) == expected
-
-
-def test_missing_file(tmp_path: Path) -> None:
-    assert refusal(tmp_path / "none.yaml") == "none.yaml: no such file"
-
-
-def test_directory_without_manifests(tmp_path: Path) -> None:
-    (tmp_path / "d").mkdir()
-    (tmp_path / "d" / "notes.txt").write_text("kind: Pod")
-    assert refusal(tmp_path / "d") == "d: no .json, .yaml or .yml file in this directory"
-
-
-def test_unreadable_file(tmp_path: Path) -> None:
-    loop = tmp_path / "loop.yaml"
-    loop.symlink_to(loop)
-    assert refusal(loop).startswith("loop.yaml: cannot be read: ")
-
-
-def test_alias_bomb(tmp_path: Path) -> None:
-    lines = ["kind: Pod", "a0: &a0 [lol, lol, lol, lol, lol, lol, lol, lol, lol]"]
-    lines += [f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 9)}]" for i in range(1, 30)]
-    file = tmp_path / "bomb.yaml"
-    file.write_text("\n".join(lines))
-    assert refusal(file) == "bomb.yaml:7: aliases expand to too much data"
-
-
-def test_second_file_is_named(tmp_path: Path) -> None:
-    (tmp_path / "a.yaml").write_text(pod())
-    (tmp_path / "b.yaml").write_text(pod())
-    with pytest.raises(InputError) as caught:
-        load(tmp_path / "a.yaml", tmp_path / "b.yaml")
-    assert str(caught.value) == f"{tmp_path}/b.yaml: Pod p: listed twice"
-    assert (caught.value.source, caught.value.obj, caught.value.path) == (f"{tmp_path}/b.yaml", "Pod p", "")
-
-
-@pytest.mark.parametrize("digits", [20, 5000])
-def test_numbers_beyond_64_bits_in_unread_fields_are_ignored(digits: int, tmp_path: Path) -> None:
-    file = tmp_path / "f.json"
-    pod_: dict[str, Any] = {"kind": "Pod", "metadata": {"name": "p"}, "spec": {"containers": [{"name": "c"}]}}
-    file.write_text(json.dumps(pod_)[:-1] + f', "x": {"9" * digits}}}')
-    assert len(load(file).pods) == 1

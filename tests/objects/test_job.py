@@ -1,0 +1,125 @@
+"""The pods that a Job would still start."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.objects.make import cluster, owned, pod, workload
+
+from moorage.objects import Object
+
+INDEX = "batch.kubernetes.io/job-completion-index"
+
+
+def run(spec: dict[str, Any], *listed: Object, **status: Any) -> list[Any]:
+    """The pods that a Job gets in addition to those listed."""
+    result = cluster(workload("Job", "j", spec, status=status, metadata={"uid": "u"}), *listed)
+    return result.pods[sum(item.name.startswith("x") for item in result.pods) :]
+
+
+def listed(phase: str, number: int = 0, index: int | None = None, **metadata: Any) -> Object:
+    annotations = {} if index is None else {INDEX: str(index)}
+    meta = owned("Job", "j", annotations=annotations, **metadata)
+    return pod(f"x-{phase.lower()}-{number}-{index or 0}", metadata=meta, status={"phase": phase})
+
+
+@pytest.mark.parametrize(
+    ("spec", "status", "pods", "missing"),
+    [
+        ({}, {}, [], 1),
+        ({"completions": 5}, {}, [], 1),
+        ({"completions": 5, "parallelism": 2}, {}, [], 2),
+        ({"completions": 2, "parallelism": 9}, {}, [], 2),
+        ({"parallelism": 3}, {}, [], 3),
+        ({"parallelism": 0}, {}, [], 0),
+        ({"completions": 0}, {}, [], 0),
+        ({"completions": 5, "parallelism": 3}, {"succeeded": 3}, [], 2),
+        ({"completions": 5, "parallelism": 3}, {"succeeded": 5}, [], 0),
+        ({"completions": 5, "parallelism": 3}, {}, [("Succeeded", 0), ("Succeeded", 1), ("Succeeded", 2)], 2),
+        ({"completions": 5, "parallelism": 3}, {"succeeded": 4}, [("Succeeded", 0)], 1),
+        ({"completions": 5, "parallelism": 3}, {"succeeded": 1}, [("Running", 0), ("Pending", 0)], 1),
+        ({"completions": 3, "parallelism": 3}, {"succeeded": 1}, [("Running", 0), ("Pending", 0)], 0),
+        ({"completions": 3, "parallelism": 3}, {}, [("Failed", 0)], 3),
+        ({"parallelism": 3}, {}, [("Running", 0)], 2),
+        ({"parallelism": 3}, {"succeeded": 1}, [("Running", 0)], 0),
+        ({"suspend": True}, {}, [], 0),
+        ({"suspend": False}, {}, [], 1),
+        ({}, {"completionTime": "2024-01-01T00:00:00Z"}, [], 0),
+        ({}, {"conditions": [{"type": "Failed", "status": "True"}]}, [], 0),
+        ({}, {"conditions": [{"type": "Complete", "status": "True"}]}, [], 0),
+        ({}, {"conditions": [{"type": "Failed", "status": "False"}]}, [], 1),
+        ({}, {"conditions": [{"type": "Suspended", "status": "True"}]}, [], 1),
+    ],
+)
+def test_how_many(
+    spec: dict[str, Any], status: dict[str, Any], pods: list[tuple[str, int]], missing: int
+) -> None:
+    assert len(run(spec, *(listed(*item) for item in pods), **status)) == missing
+
+
+def test_labels_and_owner() -> None:
+    (item,) = run({})
+    assert item.name.startswith("j-")
+    assert item.metadata.labels == {
+        "app": "j",
+        "batch.kubernetes.io/controller-uid": "u",
+        "batch.kubernetes.io/job-name": "j",
+        "controller-uid": "u",
+        "job-name": "j",
+    }
+    assert item.metadata.controller().uid == "u"
+
+
+def test_terminating_pods_are_replaced() -> None:
+    assert len(run({}, listed("Running", deletionTimestamp="2024-01-01T00:00:00Z"))) == 1
+
+
+def indexes(spec: dict[str, Any], *pods: Object, **status: Any) -> list[int]:
+    items = run({"completionMode": "Indexed"} | spec, *pods, **status)
+    for item in items:
+        index = item.metadata.annotations[INDEX]
+        assert item.metadata.labels[INDEX] == index
+        assert item.name.startswith(f"j-{index}-")
+    return [int(item.metadata.annotations[INDEX]) for item in items]
+
+
+@pytest.mark.parametrize(
+    ("spec", "status", "pods", "expected"),
+    [
+        ({"completions": 3}, {}, [], [0]),
+        ({"completions": 5, "parallelism": 3}, {}, [], [0, 1, 2]),
+        ({"completions": 2, "parallelism": 3}, {}, [], [0, 1]),
+        ({"completions": 6, "parallelism": 3}, {"completedIndexes": "0,2-3"}, [], [1, 4, 5]),
+        (
+            {"completions": 6, "parallelism": 3},
+            {"completedIndexes": "0", "failedIndexes": "1"},
+            [],
+            [2, 3, 4],
+        ),
+        ({"completions": 6, "parallelism": 3}, {}, [listed("Running", index=1)], [0, 2]),
+        ({"completions": 6, "parallelism": 3}, {}, [listed("Succeeded", index=0)], [1, 2, 3]),
+        ({"completions": 6, "parallelism": 3}, {}, [listed("Failed", index=0)], [0, 1, 2]),
+        ({"completions": 2_000_000_000}, {"completedIndexes": "0-1999999998"}, [], [1_999_999_999]),
+        ({"completions": 2}, {"completedIndexes": "0-9"}, [], []),
+    ],
+)
+def test_indexed(
+    spec: dict[str, Any], status: dict[str, Any], pods: list[Object], expected: list[int]
+) -> None:
+    assert indexes(spec, *pods, **status) == expected
+
+
+@settings(deadline=None)
+@given(st.integers(0, 12), st.integers(0, 12), st.sets(st.integers(0, 14)), st.sets(st.integers(0, 14)))
+def test_indexed_against_sets(
+    completions: int, parallelism: int, completed: set[int], failed: set[int]
+) -> None:
+    text = {
+        "completedIndexes": ",".join(map(str, sorted(completed))),
+        "failedIndexes": ",".join(map(str, failed)),
+    }
+    free = sorted(set(range(completions)) - completed - failed)
+    assert indexes({"completions": completions, "parallelism": parallelism}, **text) == free[:parallelism]

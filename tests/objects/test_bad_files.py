@@ -23,6 +23,10 @@ YAML = {
         "kind: Pod\n\tmetadata: x\n",
         "f.yaml:2: invalid YAML: found a tab character that violates indentation",
     ),
+    "control character": (
+        "kind: \x01\n",
+        "f.yaml: invalid YAML: control characters are not allowed",
+    ),
     "duplicate key": ("kind: Pod\nspec: {}\nkind: Node\n", 'f.yaml:3: duplicate key "kind"'),
     "duplicate deep key": (
         "kind: Pod\nmetadata:\n  labels:\n    a: x\n    a: y\n",
@@ -84,6 +88,10 @@ JSON: dict[str, tuple[bytes, str]] = {
     "empty map": (b"{}", "f.json: document 1: no kind"),
     "nested deeply": (
         b'{"kind": "Pod", "x": ' + b"[" * DEEP + b"]" * DEEP + b"}",
+        "f.json: nested too deeply",
+    ),
+    "nested deeply beside a null": (
+        b'{"kind": "Pod", "metadata": {"labels": null}, "x": ' + b"[" * 900 + b"]" * 900 + b"}",
         "f.json: nested too deeply",
     ),
     "cut off deeply": (b"[" * DEEP, "f.json: nested too deeply"),

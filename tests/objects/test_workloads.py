@@ -284,6 +284,12 @@ def test_stateful_set_fills_gaps_only() -> None:
     assert [item.name for item in new(result, "db-0", "db-2", "db-4")] == ["db-1", "db-3"]
 
 
+def test_controller_reference_among_others() -> None:
+    references = [{"kind": "Custom", "name": "x"}, {"kind": "ReplicaSet", "name": "web", "controller": True}]
+    listed = pod("p", metadata={"ownerReferences": references})
+    assert names(cluster(workload("ReplicaSet", "web"), listed)) == ["p"]
+
+
 def test_owners_in_a_circle_do_not_hang() -> None:
     first = workload("ReplicaSet", "a", {"replicas": 1}, metadata=owned("ReplicaSet", "b"))
     second = workload("ReplicaSet", "b", {"replicas": 1}, metadata=owned("ReplicaSet", "a"))

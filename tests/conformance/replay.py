@@ -26,7 +26,8 @@ SCENARIO_KEYS = {
 def replay(scenario: Json) -> Iterator[Json]:
     """Yield the result's header (everything but the steps), then one result per step.
 
-    Later steps rest on this engine's own decisions: the vector's `chosen`, as long as nothing differs, and the comparison ends with the first step that differs.
+    Later steps rest on this engine's own decisions. As long as nothing differs they are those of
+    the vector; the comparison ends with the first step that differs.
     """
     mode = scenario.get("mode")
     if mode in LATER_MODES or scenario.get("batching"):

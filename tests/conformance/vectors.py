@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -33,7 +34,7 @@ def lines(path: Path) -> Iterator[bytes]:
             for line in file:
                 empty = False
                 yield line
-    except (OSError, EOFError) as error:
+    except (OSError, EOFError, zlib.error) as error:
         raise MalformedError(f"cannot be read: {error}") from error
     if empty:
         raise MalformedError("no scenario in this file")

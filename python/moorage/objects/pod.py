@@ -55,9 +55,7 @@ class PreferredSchedulingTerm(Struct, frozen=True):
 
 
 class NodeAffinity(Struct, frozen=True):
-    required: NodeSelector | None = field(
-        default=None, name="requiredDuringSchedulingIgnoredDuringExecution"
-    )
+    required: NodeSelector | None = field(default=None, name="requiredDuringSchedulingIgnoredDuringExecution")
     preferred: tuple[PreferredSchedulingTerm, ...] = field(
         default=(), name="preferredDuringSchedulingIgnoredDuringExecution"
     )

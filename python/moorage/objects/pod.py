@@ -55,7 +55,9 @@ class PreferredSchedulingTerm(Struct, frozen=True):
 
 
 class NodeAffinity(Struct, frozen=True):
-    required: NodeSelector | None = field(default=None, name="requiredDuringSchedulingIgnoredDuringExecution")
+    required: NodeSelector | None = field(
+        default=None, name="requiredDuringSchedulingIgnoredDuringExecution"
+    )
     preferred: tuple[PreferredSchedulingTerm, ...] = field(
         default=(), name="preferredDuringSchedulingIgnoredDuringExecution"
     )

@@ -86,7 +86,7 @@ def _use(use: Use) -> dict[str, Any]:
     return {"resource": use.resource, "unit": unit} | amounts
 
 
-Table = tuple[Sequence[str], list[Sequence[str]]]
+Table = tuple[Sequence[str], Sequence[Sequence[str]]]
 
 
 def _tables(rows: list[PodRow] | None, summary: Summary) -> Iterable[Table]:
@@ -131,7 +131,7 @@ def amount(resource: str, value: int) -> str:
     return str(value)
 
 
-def _table(headings: Sequence[str], cells: list[Sequence[str]]) -> None:
+def _table(headings: Sequence[str], cells: Sequence[Sequence[str]]) -> None:
     if sys.stdout.isatty() and len(cells) <= RICH_ROWS:
         _rich_table(headings, cells)
         return
@@ -141,7 +141,7 @@ def _table(headings: Sequence[str], cells: list[Sequence[str]]) -> None:
     print()
 
 
-def _rich_table(headings: Sequence[str], cells: list[Sequence[str]]) -> None:
+def _rich_table(headings: Sequence[str], cells: Sequence[Sequence[str]]) -> None:
     from rich.console import Console
     from rich.table import Table as RichTable
 

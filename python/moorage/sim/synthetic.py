@@ -7,7 +7,7 @@ from random import Random
 
 from moorage.errors import InputError
 from moorage.objects.cluster import Cluster
-from moorage.objects.meta import ObjectMeta
+from moorage.objects.meta import ObjectMeta, Resources
 from moorage.objects.node import Node, NodeSpec, NodeStatus
 from moorage.objects.pod import Container, Pod, PodSpec, ResourceRequirements
 
@@ -59,7 +59,7 @@ def _nodes(random: Random, count: int, zones: int) -> list[Node]:
 
 
 def _node(name: str, zone: int, cores: int, gib_per_core: int) -> Node:
-    resources = {"cpu": str(cores), "memory": f"{cores * gib_per_core}Gi", "pods": "110"}
+    resources: Resources = {"cpu": str(cores), "memory": f"{cores * gib_per_core}Gi", "pods": "110"}
     labels = {
         "kubernetes.io/hostname": name,
         "topology.kubernetes.io/region": "region-0",

@@ -287,6 +287,7 @@ def test_tables_on_a_terminal(
     [
         ("cpu", 1500, "1.5"),
         ("memory", 3 << 29, "1.5Gi"),
+        ("hugepages-2Mi", 1 << 30, "1.0Gi"),
         ("pods", 110, "110"),
         ("example.com/gpu", 8, "8"),
     ],

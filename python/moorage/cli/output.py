@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from moorage.scheduler import Result
     from moorage.sim.summary import Summary, Use
 
-UNITS = {"cpu": "millicores", "memory": "bytes", "ephemeral-storage": "bytes"}
-
 RICH_ROWS = 1000
 """Longer tables are plain even on a terminal: rich lays out every cell."""
 
@@ -81,9 +79,8 @@ def _document(rows: list[PodRow] | None, summary: Summary) -> dict[str, Any]:
 
 
 def _use(use: Use) -> dict[str, Any]:
-    unit = UNITS.get(use.resource, "count")
     amounts = {"requested": use.requested, "allocatable": use.allocatable, "percent": round(use.percent, 2)}
-    return {"resource": use.resource, "unit": unit} | amounts
+    return {"resource": use.resource, "unit": unit(use.resource)} | amounts
 
 
 Table = tuple[Sequence[str], Sequence[Sequence[str]]]
@@ -121,9 +118,18 @@ def _tables(rows: list[PodRow] | None, summary: Summary) -> Iterable[Table]:
     yield ("ZONE", "NODES", *(name.upper() for name in resources)), zones
 
 
+def unit(resource: str) -> str:
+    """What a resource is counted in."""
+    if resource == "cpu":
+        return "millicores"
+    if resource in ("memory", "ephemeral-storage") or resource.startswith("hugepages-"):
+        return "bytes"
+    return "count"
+
+
 def amount(resource: str, value: int) -> str:
     """Cores for cpu, GiB for bytes, the plain number otherwise."""
-    match UNITS.get(resource):
+    match unit(resource):
         case "millicores":
             return f"{value / 1000:.1f}"
         case "bytes":

@@ -45,6 +45,7 @@ ITEMS = [
     pod("p3"),
     pod("p4"),
     pod("gated", schedulingGates=[{"name": "wait"}]),
+    pod("done", nodeName="b") | {"status": {"phase": "Succeeded"}},
 ]
 
 TABLE = """\
@@ -55,12 +56,13 @@ default    p3     b
 default    p4     unschedulable   0/2 nodes are available: 2 Too many pods.
 default    gated  skipped         gated
 
-PODS             COUNT
-running before   1
-placed           3
-unschedulable    1
-  Too many pods  1
-skipped: gated   1
+PODS               COUNT
+running before     1
+placed             3
+unschedulable      1
+  Too many pods    1
+skipped: finished  1
+skipped: gated     1
 
 RESOURCE  REQUESTED  ALLOCATABLE  USE
 cpu       4.0        8.0          50.0%
@@ -120,7 +122,7 @@ def test_json(dump: str, capsys: pytest.CaptureFixture[str]) -> None:
         "unschedulable": 1,
     }
     assert summary["reasons"] == {"Too many pods": 1}
-    assert summary["skipped"] == {"gated": 1}
+    assert summary["skipped"] == {"finished": 1, "gated": 1}
     assert summary["use"][0] == {
         "resource": "cpu",
         "unit": "millicores",

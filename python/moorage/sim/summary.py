@@ -53,7 +53,7 @@ class Summary:
     reasons : dict of str to int
         For each reason the number of unschedulable pods that some node refused for it.
     skipped : dict of str to int
-        Why pods were left alone, and how many.
+        Why pods were left alone, and how many; a finished pod has succeeded or failed.
     use : tuple of Use
         Per resource, the whole cluster.
     zones : tuple of Zone
@@ -72,6 +72,8 @@ class Summary:
 
 def summarize(cluster: Cluster, scheduler: Scheduler, result: Result) -> Summary:
     """Count the outcome of ``scheduler.run()`` on `cluster`."""
+    skipped = Counter(result.skipped.values())
+    skipped["finished"] += len(cluster.finished)
     reasons = Counter(reason for failure in result.unschedulable.values() for reason in failure.reasons)
     rows = np.asarray(scheduler.view_rows())
     zone_of = {node.name: node.metadata.labels.get(ZONE, NO_ZONE) for node in cluster.nodes}
@@ -82,7 +84,7 @@ def summarize(cluster: Cluster, scheduler: Scheduler, result: Result) -> Summary
         placed=len(result.placements),
         unschedulable=len(result.unschedulable),
         reasons=_by_count(reasons),
-        skipped=_by_count(Counter(result.skipped.values())),
+        skipped=_by_count(+skipped),
         use=_use(scheduler, rows),
         zones=tuple(
             Zone(name, int(here.sum()), _use(scheduler, rows[here]))

@@ -1,1 +1,43 @@
 """Kubernetes objects: structs, quantities, selectors, reading, defaults and validation."""
+
+from __future__ import annotations
+
+from .build import build_cluster
+from .cluster import Cluster
+from .decode import decode_object
+from .defaults import defaults
+from .load import load
+from .meta import LabelSelector, Object, ObjectMeta, OwnerReference
+from .node import Namespace, Node, Taint
+from .pod import Container, Pod, PodSpec, Toleration
+from .quantity import Quantity, parse_milli, parse_value
+from .selectors import LabelSelectorMatcher, NodeSelectorMatcher, parse_selector
+from .validate import validate
+from .workloads import expand_workloads
+
+__all__ = [
+    "Cluster",
+    "Container",
+    "LabelSelector",
+    "LabelSelectorMatcher",
+    "Namespace",
+    "Node",
+    "NodeSelectorMatcher",
+    "Object",
+    "ObjectMeta",
+    "OwnerReference",
+    "Pod",
+    "PodSpec",
+    "Quantity",
+    "Taint",
+    "Toleration",
+    "build_cluster",
+    "decode_object",
+    "defaults",
+    "expand_workloads",
+    "load",
+    "parse_milli",
+    "parse_selector",
+    "parse_value",
+    "validate",
+]

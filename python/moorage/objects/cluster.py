@@ -16,9 +16,13 @@ class Cluster:
     Attributes
     ----------
     nodes, pods, namespaces : list
-        In reading order; workloads have been expanded into `pods`.
+        In reading order; pods that workloads lack come after those listed, workload by workload.
     others : list of Object
         Everything else that scheduling reads (services, controllers, priority classes).
+    finished : list of Pod
+        Pods that have succeeded or failed: they hold nothing and are not scheduled.
+    skipped : dict
+        How many objects of which kinds were left out because scheduling does not read them.
     warnings : list of str
         What the loader noticed without refusing the input, one sentence each.
     """
@@ -27,4 +31,6 @@ class Cluster:
     pods: list[Pod] = field(default_factory=list)
     namespaces: list[Namespace] = field(default_factory=list)
     others: list[Object] = field(default_factory=list)
+    finished: list[Pod] = field(default_factory=list)
+    skipped: dict[str, int] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import msgspec
+
+Int32 = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
+Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
+"""The API's integer types: reading refuses what does not fit, as Go does."""
 
 QuantityLike = str | int | float
 """A quantity as it stands in a manifest; `moorage.objects.Quantity` parses it."""
@@ -11,11 +17,12 @@ Resources = dict[str, QuantityLike]
 """Resource name to quantity, as in `requests`, `limits`, `capacity` and `allocatable`."""
 
 
-class Struct(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True):
+class Struct(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True, gc=False):
     """A Kubernetes object or a part of one.
 
     Attributes are snake_case, the wire names camelCase. Unknown fields are ignored when reading.
-    Objects are never changed in place: an update is a new object.
+    Objects are never changed in place: an update is a new object. As they hold only strings, numbers and
+    one another, they cannot form cycles, and the garbage collector need not visit them.
     """
 
 
@@ -36,7 +43,7 @@ class ObjectMeta(Struct, frozen=True):
     resource_version: str = ""
     creation_timestamp: str | None = None
     deletion_timestamp: str | None = None
-    deletion_grace_period_seconds: int | None = None
+    deletion_grace_period_seconds: Int64 | None = None
     labels: dict[str, str] = {}
     annotations: dict[str, str] = {}
     owner_references: tuple[OwnerReference, ...] = ()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from .meta import Condition, Object, Resources, Struct
+from msgspec import field
+
+from .meta import Condition, Int64, Object, Resources, Struct
 
 
 class Taint(Struct, frozen=True):
@@ -15,12 +17,12 @@ class Taint(Struct, frozen=True):
 class NodeSpec(Struct, frozen=True):
     unschedulable: bool = False
     taints: tuple[Taint, ...] = ()
-    provider_id: str = ""
+    provider_id: str = field(default="", name="providerID")
 
 
 class ContainerImage(Struct, frozen=True):
     names: tuple[str, ...] = ()
-    size_bytes: int = 0
+    size_bytes: Int64 = 0
 
 
 class AttachedVolume(Struct, frozen=True):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .meta import LabelSelector, Object, ObjectMeta, Struct
+from .meta import Condition, Int32, LabelSelector, Object, ObjectMeta, Struct
 from .pod import PersistentVolumeClaimSpec, PodSpec
 
 
@@ -22,7 +22,7 @@ class Service(Object, frozen=True):
 
 
 class ReplicationControllerSpec(Struct, frozen=True):
-    replicas: int | None = None
+    replicas: Int32 | None = None
     selector: dict[str, str] | None = None
     template: PodTemplateSpec | None = None
 
@@ -34,7 +34,7 @@ class ReplicationController(Object, frozen=True):
 
 
 class ReplicaSetSpec(Struct, frozen=True):
-    replicas: int | None = None
+    replicas: Int32 | None = None
     selector: LabelSelector | None = None
     template: PodTemplateSpec = PodTemplateSpec()
 
@@ -46,7 +46,7 @@ class ReplicaSet(Object, frozen=True):
 
 
 class DeploymentSpec(Struct, frozen=True):
-    replicas: int | None = None
+    replicas: Int32 | None = None
     selector: LabelSelector | None = None
     template: PodTemplateSpec = PodTemplateSpec()
 
@@ -63,11 +63,11 @@ class PersistentVolumeClaimTemplateObject(Struct, frozen=True):
 
 
 class StatefulSetOrdinals(Struct, frozen=True):
-    start: int = 0
+    start: Int32 = 0
 
 
 class StatefulSetSpec(Struct, frozen=True):
-    replicas: int | None = None
+    replicas: Int32 | None = None
     selector: LabelSelector | None = None
     template: PodTemplateSpec = PodTemplateSpec()
     volume_claim_templates: tuple[PersistentVolumeClaimTemplateObject, ...] = ()
@@ -92,8 +92,8 @@ class DaemonSet(Object, frozen=True):
 
 
 class JobSpec(Struct, frozen=True):
-    parallelism: int | None = None
-    completions: int | None = None
+    parallelism: Int32 | None = None
+    completions: Int32 | None = None
     completion_mode: str | None = None
     suspend: bool | None = None
     selector: LabelSelector | None = None
@@ -101,11 +101,13 @@ class JobSpec(Struct, frozen=True):
 
 
 class JobStatus(Struct, frozen=True):
-    active: int = 0
-    succeeded: int = 0
-    failed: int = 0
+    active: Int32 = 0
+    succeeded: Int32 = 0
+    failed: Int32 = 0
     completion_time: str | None = None
     completed_indexes: str = ""
+    failed_indexes: str | None = None
+    conditions: tuple[Condition, ...] = ()
 
 
 class Job(Object, frozen=True):
@@ -118,6 +120,6 @@ class Job(Object, frozen=True):
 class PriorityClass(Object, frozen=True):
     kind: str = "PriorityClass"
     api_version: str = "scheduling.k8s.io/v1"
-    value: int = 0
+    value: Int32 = 0
     global_default: bool = False
     preemption_policy: str | None = None

@@ -83,14 +83,14 @@ class World:
         return decode_object(step["pod"])
 
     def place(self, pod: Any, node: str) -> None:
-        """Put a pod that the scheduler examined on a node."""
+        """Put a pod on a node, as its binding would."""
         bound = replace(pod, spec=replace(pod.spec, node_name=node))
-        self.scheduler.cache.assume_pod(bound)
+        self.scheduler.cache.add_pod(bound)
         self.pods[pod.key] = bound
 
     def placed(self, pod: Any, node: str) -> None:
-        """Take note of a pod that the scheduler has put on a node itself."""
-        self.pods[pod.key] = replace(pod, spec=replace(pod.spec, node_name=node))
+        """Report a pod as bound that the scheduler has assumed on a node."""
+        self.place(pod, node)
 
     def _add_node(self, node: Any) -> None:
         self.scheduler.cache.add_node(node)

@@ -21,7 +21,7 @@ class Profile:
     ----------
     plugins : sequence of Plugin
         In order; a plugin takes part at the extension points that it extends.
-    weights : dict
+    weight_overrides : dict
         Score plugin to weight, where it is not the plugin's default.
     percentage_of_nodes_to_score : int or None
         Overrides the scheduler's own; 0 is adaptive.
@@ -34,7 +34,7 @@ class Profile:
 
     plugins: Sequence[Plugin]
     scheduler_name: str = "default-scheduler"
-    weights: dict[str, int] = field(default_factory=dict)
+    weight_overrides: dict[str, int] = field(default_factory=dict)
     percentage_of_nodes_to_score: int | None = None
     balanced_allocation: str = "1.36"
     fit_unresolvable: bool = True
@@ -66,7 +66,12 @@ class Profile:
 
     def weight(self, plugin: Plugin) -> int:
         """A score plugin's weight; 0 counts as 1."""
-        return self.weights.get(plugin.name, plugin.default_weight) or 1
+        return self.weight_overrides.get(plugin.name, plugin.default_weight) or 1
+
+    @property
+    def weights(self) -> dict[str, int]:
+        """Weight of every score plugin."""
+        return {plugin.name: self.weight(plugin) for plugin in self.at(SCORE)}
 
     def native(self, point: str) -> list[NativePlugin]:
         """The native plugins at an extension point, in order: the plan's indices count these."""

@@ -7,6 +7,10 @@ class MoorageError(Exception):
     """Base class of moorage's own exceptions."""
 
 
+class NotBuiltError(MoorageError):
+    """A pod or a configuration uses a plugin that this version does not have yet."""
+
+
 class InputError(MoorageError):
     """Bad input: names the file, the object and the field, in one line.
 

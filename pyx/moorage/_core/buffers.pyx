@@ -22,7 +22,7 @@ cdef tuple aligned_memory(Py_ssize_t nbytes):
     """A zeroed byte array and the offset of its first 64-byte boundary."""
     array = np.zeros(nbytes + ALIGNMENT, dtype=np.uint8)
     cdef Py_ssize_t address = array.ctypes.data
-    return array, -address % ALIGNMENT
+    return array, (ALIGNMENT - address % ALIGNMENT) % ALIGNMENT
 
 
 cdef class Journal:

@@ -229,7 +229,7 @@ cdef class Cycle:
             out[at] = mr_verdict(&self.plan.c, &self.cluster, &shape.c, &self.search.pod, rows[at])
         return np.asarray(rows), np.asarray(out)
 
-    def scores(self, str plugin, int32_t pod_class, const int32_t[::1] rows, int32_t node_name=0, int32_t pinned=0):
+    def scores(self, str plugin, const int32_t[::1] rows, int32_t pod_class, int32_t node_name=0, int32_t pinned=0):
         """Raw and normalized scores of one plugin over feasible rows: two int64 arrays."""
         cdef Shape shape = self.state.classes.shape(pod_class)
         cdef int32_t kernel = KERNELS[plugin], at

@@ -5,6 +5,7 @@ the number is reused. Per resource ledger there is a slab of `mr_row` records (c
 (allocatable, requested) for each other resource, and the exact values of rows beyond 2^53. Label columns are filled when a selector first asks for a key.
 """
 
+from collections.abc import Mapping
 from functools import partial
 
 import numpy as np
@@ -36,6 +37,28 @@ ROW = np.dtype(
 
 cdef enum:
     INT32_MAX = 0x7FFFFFFF
+
+
+class TableColumns(Mapping):
+    """One kind of quantity of a node table, by resource name."""
+
+    def __init__(self, table, kind):
+        self.table = table
+        self.kind = kind
+
+    def __getitem__(self, resource):
+        if resource not in set(self):
+            raise KeyError(resource)
+        return self.table.column(self.kind, resource)
+
+    def __iter__(self):
+        yield from ("cpu", "memory")
+        if self.kind != "nonzero":
+            yield "pods"
+            yield from self.table.resources
+
+    def __len__(self):
+        return sum(1 for _ in self)
 
 
 cdef int _reserve_columns(Buffer pointers, list columns, Py_ssize_t rows) except -1:
@@ -278,6 +301,27 @@ cdef class NodeTable:
         (<int32_t*>column.data)[row] = 0 if value is None else self.symbols.intern(value)
 
     # ---- what Python sees ------------------------------------------------------------------------------------------
+
+    @property
+    def names(self):
+        """Node name by row; None for a free row."""
+        cdef int32_t row
+        return [self.symbols.names[(<int32_t*>self.name.data)[row]] for row in range(self.used)]
+
+    @property
+    def allocatable(self):
+        """Resource name to a read-only int64 array by row."""
+        return TableColumns(self, "allocatable")
+
+    @property
+    def requested(self):
+        """What the pods of each row request, like `allocatable`."""
+        return TableColumns(self, "requested")
+
+    @property
+    def nonzero(self):
+        """The same with defaults for containers that request nothing; cpu and memory."""
+        return TableColumns(self, "nonzero")
 
     def column(self, str kind, str resource, int32_t ledger=0):
         """A resource of all rows as a new int64 array: kind "allocatable", "requested" or "nonzero"."""

@@ -15,11 +15,19 @@ from moorage._core.csrc cimport (
     MR_NODE_PORTS,
     MR_NODE_RESOURCES_FIT,
     MR_NODE_UNSCHEDULABLE,
+    MR_REASONS,
     MR_TAINT_TOLERATION,
+    MR_UNRESOLVABLE,
+    MR_VERDICT_SHIFT,
     mr_plan,
     mr_weighted,
 )
 from moorage._core.node_table cimport NodeTable
+
+# How `Cycle.verdicts` packs a verdict, for those who read it.
+VERDICT_SHIFT = MR_VERDICT_SHIFT
+UNRESOLVABLE = MR_UNRESOLVABLE
+REASONS = MR_REASONS
 
 KERNELS = {
     "NodeUnschedulable": MR_NODE_UNSCHEDULABLE,

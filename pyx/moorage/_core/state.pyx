@@ -6,6 +6,8 @@ Texts are those of kube-scheduler v1.36, backend/cache/cache.go.
 
 from functools import partial
 
+from msgspec.structs import replace
+
 from moorage._core.buffers cimport Journal
 from moorage._core.change_log cimport LOG_ORDER, LOG_ROW, ChangeLog
 from moorage._core.images cimport ImageStates
@@ -164,11 +166,16 @@ cdef class ClusterState:
         self._take_away(number)
 
     def get_pod(self, pod):
-        """The pod as the cache has it."""
+        """The pod as the cache has it, with the node that it is on."""
         cdef int32_t number = self._known(pod)
         if number < 0:
             raise KeyError(f"pod {_names(pod)} does not exist in scheduler cache")
-        return self.ledger.objects[number]
+        held = self.ledger.objects[number]
+        name = self.table.row_name(self.ledger.row_of(number))
+        if held.spec.node_name == name:
+            return held
+        # A batch enters pods as they came; the bound object is made when somebody asks for it.
+        return replace(held, spec=replace(held.spec, node_name=name))
 
     def is_assumed_pod(self, pod):
         cdef int32_t number = self._known(pod)

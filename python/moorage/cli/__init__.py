@@ -1,0 +1,23 @@
+"""The command line, ``moorage …``. It needs the ``[cli]`` extra."""
+
+from __future__ import annotations
+
+import sys
+from importlib.util import find_spec
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the command line; `arguments` default to those of the process.
+
+    Returns
+    -------
+    int
+        0 done, 1 something unschedulable under ``--require-all``, 2 bad input, 130 interrupted.
+    """
+    missing = [name for name in ("click", "rich") if find_spec(name) is None]
+    if missing:
+        print(f"error: {' and '.join(missing)} missing: pip install 'moorage[cli]'", file=sys.stderr)
+        return 2
+    from moorage.cli.app import run
+
+    return run(arguments)

@@ -1,0 +1,136 @@
+"""The commands and their options; the engine is imported only when a command runs."""
+
+from __future__ import annotations
+
+import re
+import sys
+import time
+from typing import TYPE_CHECKING
+
+import click
+
+from moorage.errors import InputError, MoorageError
+
+if TYPE_CHECKING:
+    from moorage.objects import Cluster
+
+
+def run(arguments: list[str] | None) -> int:
+    """Parse the arguments and run a command; every error becomes one line and an exit code."""
+    try:
+        code = app.main(arguments, prog_name="moorage", standalone_mode=False)
+    except (click.Abort, KeyboardInterrupt):
+        return 130
+    except click.ClickException as error:
+        return _fail(error.format_message())
+    except MoorageError as error:
+        return _fail(str(error))
+    return int(code or 0)
+
+
+def _fail(message: str) -> int:
+    print("error:", " ".join(message.split()), file=sys.stderr)
+    return 2
+
+
+@click.group(invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})
+@click.pass_context
+def app(context: click.Context) -> None:
+    """Schedule Kubernetes pods as kube-scheduler does, without a cluster."""
+    if context.invoked_subcommand is None:
+        click.echo(context.get_help())
+
+
+@app.command()
+def version() -> None:
+    """Print the version."""
+    from moorage import __version__
+
+    click.echo(f"moorage {__version__}")
+
+
+@app.command()
+@click.option(
+    "-f", "--file", "files", multiple=True, metavar="FILE|DIR", help="Manifests or kubectl dumps; repeatable."
+)
+@click.option("--synthetic", metavar="nodes=N,pods=N[,zones=N]", help="A made-up cluster instead of files.")
+@click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
+@click.option("-n", "--namespace", help="Show only this namespace's pods; everything is still scheduled.")
+@click.option("--summary", "summary_only", is_flag=True, help="Leave out the row per pod.")
+@click.option(
+    "--seed",
+    type=click.IntRange(0, 2**63 - 1),
+    default=0,
+    show_default=True,
+    help="For random ties and --synthetic.",
+)
+@click.option(
+    "--percentage-of-nodes-to-score",
+    "percentage",
+    type=click.IntRange(0, 100),
+    default=0,
+    show_default=True,
+    help="How many feasible nodes are enough, in percent of the nodes; 0 adapts to the cluster's size.",
+)
+@click.option(
+    "--tie-break",
+    type=click.Choice(["first", "random", "go-heap"]),
+    default="first",
+    show_default=True,
+    help="Which of the best nodes is taken; go-heap is kube-scheduler's own way.",
+)
+@click.option("--require-all", is_flag=True, help="Exit with 1 if a pod is unschedulable.")
+def simulate(
+    files: tuple[str, ...],
+    synthetic: str | None,
+    output: str,
+    namespace: str | None,
+    summary_only: bool,
+    seed: int,
+    percentage: int,
+    tie_break: str,
+    require_all: bool,
+) -> int:
+    """Schedule all pending pods, and say where they go or why they do not."""
+    from moorage.cli import output as out
+    from moorage.scheduler import Scheduler
+    from moorage.sim.summary import summarize
+
+    if bool(files) == bool(synthetic):
+        raise click.UsageError("give either -f or --synthetic")
+    started = time.perf_counter()
+    cluster = _load(files, synthetic, seed)
+    scheduler = Scheduler(cluster, percentage_of_nodes_to_score=percentage, tie_break=tie_break, seed=seed)
+    loaded = time.perf_counter() - started
+    result = scheduler.run()
+    for warning in [*cluster.warnings, *result.warnings]:
+        print("warning:", " ".join(warning.split()), file=sys.stderr)
+    rows = None if summary_only else out.pod_rows(cluster, result, namespace)
+    out.write(output, rows, summarize(cluster, scheduler, result))
+    print(f"loaded in {loaded:.3f} s, scheduled in {result.seconds:.3f} s", file=sys.stderr)
+    return 1 if require_all and result.unschedulable else 0
+
+
+def _load(files: tuple[str, ...], synthetic: str | None, seed: int) -> Cluster:
+    if synthetic is None:
+        from moorage.objects import load
+
+        return load(*files)
+    from moorage.sim.synthetic import synthetic as make
+
+    return make(**_sizes(synthetic), seed=seed)
+
+
+def _sizes(text: str) -> dict[str, int]:
+    """``nodes=5000,pods=100`` as numbers."""
+    sizes: dict[str, int] = {}
+    for part in text.split(","):
+        name, _, value = part.strip().partition("=")
+        if name not in ("nodes", "pods", "zones"):
+            raise InputError(
+                "unknown; nodes, pods and zones are known", source="--synthetic", path=repr(name)
+            )
+        if not re.fullmatch("[0-9]{1,9}", value):
+            raise InputError(f"not a whole number below 10^9: {value!r}", source="--synthetic", path=name)
+        sizes[name] = int(value)
+    return sizes

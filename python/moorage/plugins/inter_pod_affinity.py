@@ -1,0 +1,25 @@
+"""InterPodAffinity: known by name; its decisions are not built yet."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from moorage.framework.interface import FILTER, PRE_FILTER, PRE_SCORE, SCORE, UnbuiltPlugin
+from moorage.objects.meta import Object
+from moorage.objects.pod import Pod
+
+
+class InterPodAffinity(UnbuiltPlugin):
+    """kube-scheduler v1.36, interpodaffinity/."""
+
+    name = "InterPodAffinity"
+    extension_points = (PRE_FILTER, FILTER, PRE_SCORE, SCORE)
+    default_weight = 2
+    default_args = {"hardPodAffinityWeight": 1, "ignorePreferredTermsOfExistingPods": False}
+
+    def unbuilt_use(self, pod: Pod, workloads: Sequence[Object]) -> str:
+        affinity = pod.spec.affinity
+        if affinity is None:
+            return ""
+        sides = (affinity.pod_affinity, affinity.pod_anti_affinity)
+        return "pod (anti-)affinity" if any(s and (s.required or s.preferred) for s in sides) else ""

@@ -1,0 +1,16 @@
+"""NodeName: a pod with spec.nodeName fits that node only."""
+
+from __future__ import annotations
+
+from moorage._core.pod_class import Shape
+from moorage.framework.interface import FILTER, NativePlugin
+
+
+class NodeName(NativePlugin):
+    """kube-scheduler v1.36, node_name.go."""
+
+    name = "NodeName"
+    extension_points = (FILTER,)
+
+    def reasons(self, bits: int, shape: Shape) -> tuple[str, ...]:
+        return ("node(s) didn't match the requested node name",)

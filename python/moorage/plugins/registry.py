@@ -1,0 +1,55 @@
+"""The in-tree registry: every plugin of kube-scheduler v1.36.2 that is on by default, in MultiPoint order."""
+
+from __future__ import annotations
+
+from moorage.framework.interface import Plugin
+from moorage.framework.profile import Profile
+
+from .default_binder import DefaultBinder
+from .default_preemption import DefaultPreemption
+from .dynamic_resources import DynamicResources
+from .image_locality import ImageLocality
+from .inter_pod_affinity import InterPodAffinity
+from .node_affinity import NodeAffinity
+from .node_declared_features import NodeDeclaredFeatures
+from .node_name import NodeName
+from .node_ports import NodePorts
+from .node_resources_balanced_allocation import NodeResourcesBalancedAllocation
+from .node_resources_fit import NodeResourcesFit
+from .node_unschedulable import NodeUnschedulable
+from .node_volume_limits import NodeVolumeLimits
+from .pod_topology_spread import PodTopologySpread
+from .priority_sort import PrioritySort
+from .scheduling_gates import SchedulingGates
+from .taint_toleration import TaintToleration
+from .volume_binding import VolumeBinding
+from .volume_restrictions import VolumeRestrictions
+from .volume_zone import VolumeZone
+
+IN_TREE: tuple[type[Plugin], ...] = (
+    SchedulingGates,
+    PrioritySort,
+    NodeUnschedulable,
+    NodeName,
+    TaintToleration,
+    NodeAffinity,
+    NodePorts,
+    NodeResourcesFit,
+    VolumeRestrictions,
+    NodeVolumeLimits,
+    VolumeBinding,
+    VolumeZone,
+    PodTopologySpread,
+    InterPodAffinity,
+    DynamicResources,
+    DefaultPreemption,
+    NodeResourcesBalancedAllocation,
+    ImageLocality,
+    DefaultBinder,
+    NodeDeclaredFeatures,
+)
+
+
+def default_profile() -> Profile:
+    """The profile of a kube-scheduler v1.36.2 without configuration."""
+    return Profile(plugins=tuple(plugin() for plugin in IN_TREE))

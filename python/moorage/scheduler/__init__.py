@@ -1,0 +1,11 @@
+"""The scheduler: cycles over the cache, decisions, and why a pod did not fit."""
+
+from moorage.framework.profile import Profile as Profile
+
+from .diagnosis import Diagnosis as Diagnosis
+from .results import Decision as Decision
+from .results import Examination as Examination
+from .results import Failure as Failure
+from .results import PreFilterOutcome as PreFilterOutcome
+from .results import Result as Result
+from .scheduler import Scheduler as Scheduler

@@ -1,0 +1,81 @@
+"""Why a pod fits nowhere, as data; the text is made when somebody reads it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from moorage._core.plan import REASONS, UNRESOLVABLE, VERDICT_SHIFT
+from moorage.framework.interface import FILTER, Code, Status
+from moorage.framework.profile import Profile
+
+if TYPE_CHECKING:
+    from moorage._core.pod_class import Shape
+
+NO_NODES = "no nodes available to schedule pods"
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """The rejections of one failed pod, counted when it failed.
+
+    Attributes
+    ----------
+    nodes : int
+        Nodes in the view.
+    pre_filter : Status or None
+        The rejection of a PreFilter plugin, which speaks for all nodes.
+    verdicts : dict of int to int
+        Verdict (see `Cycle.verdicts`) to number of nodes.
+    absent : Status or None
+        Status of the nodes that PreFilter left out of the search.
+    """
+
+    nodes: int
+    profile: Profile
+    shape: Shape
+    pre_filter: Status | None = None
+    verdicts: dict[int, int] = field(default_factory=dict)
+    absent: Status | None = None
+
+    def reasons(self) -> dict[str, int]:
+        """Reason to number of nodes that gave it; by plugin, then by verdict."""
+        if self.pre_filter is not None:
+            return dict.fromkeys(self.pre_filter.reasons, self.nodes)
+        counts: Counter[str] = Counter()
+        for verdict, nodes in sorted(self.verdicts.items()):
+            for reason in explain_verdict(self.profile, self.shape, verdict).reasons:
+                counts[reason] += nodes
+        left_out = self.nodes - sum(self.verdicts.values())
+        if self.absent is not None and left_out:
+            counts.update(dict.fromkeys(self.absent.reasons, left_out))
+        return dict(counts)
+
+    def message(self) -> str:
+        """The text of upstream's FitError, without what preemption adds (kube-scheduler v1.36, types.go)."""
+        if self.nodes == 0:
+            return NO_NODES
+        if self.pre_filter is not None:
+            detail = self.pre_filter.message()
+        else:
+            # Sorted as text, so "10 x" comes before "2 y".
+            detail = ", ".join(sorted(f"{count} {reason}" for reason, count in self.reasons().items()))
+        head = f"0/{self.nodes} nodes are available:"
+        return f"{head} {detail}." if detail else head
+
+
+def count_verdicts(verdicts: npt.NDArray[np.uint64]) -> dict[int, int]:
+    """Verdict to number of nodes, for the nodes that were rejected."""
+    values, counts = np.unique(verdicts[verdicts != 0], return_counts=True)
+    return {int(value): int(count) for value, count in zip(values, counts, strict=True)}
+
+
+def explain_verdict(profile: Profile, shape: Shape, verdict: int) -> Status:
+    """The status that a verdict stands for."""
+    plugin = profile.native(FILTER)[(verdict >> VERDICT_SHIFT) - 1]
+    code = Code.UNSCHEDULABLE_AND_UNRESOLVABLE if verdict & UNRESOLVABLE else Code.UNSCHEDULABLE
+    return Status(code, plugin.reasons(verdict & REASONS, shape), plugin.name)

@@ -1,0 +1,223 @@
+"""Scheduler: cycles over a cluster, one pod at a time or all pending pods in queue order."""
+
+from __future__ import annotations
+
+import time
+from itertools import groupby
+
+import numpy as np
+import numpy.typing as npt
+from msgspec.structs import replace
+
+from moorage._core.cycle import Cycle, TieBreak
+from moorage._core.node_table import NodeTable
+from moorage._core.pod_class import Shape
+from moorage.cache import SchedulerCache
+from moorage.framework.interface import PRE_ENQUEUE, QUEUE_SORT
+from moorage.framework.profile import Profile
+from moorage.objects.cluster import Cluster
+from moorage.objects.pod import Pod
+from moorage.plugins.priority_sort import PrioritySort
+from moorage.plugins.registry import default_profile
+from moorage.plugins.scheduling_gates import SchedulingGates
+
+from .diagnosis import Diagnosis, count_verdicts
+from .examine import examine
+from .points import PreFilterRun, run_pre_filters, run_pre_scores
+from .results import Decision, Examination, Failure, Result
+from .unbuilt import UnbuiltUses
+
+TIE_BREAKS = {"first": TieBreak.FIRST, "random": TieBreak.RANDOM, "go-heap": TieBreak.GO_HEAP}
+FINISHED = ("Succeeded", "Failed")
+NO_ROWS = np.zeros(0, dtype=np.int32)
+
+# A pod's class, the symbol of the node that it names and of the one that it is pinned to.
+Target = tuple[int, int, int]
+
+
+class Scheduler:
+    """Decides for the pods of a cluster as kube-scheduler v1.36.2 with one worker does.
+
+    Parameters
+    ----------
+    cluster : Cluster, optional
+        Its nodes and bound pods enter the cache; its pending pods are what `run` places.
+    profile : Profile, optional
+        Default: kube-scheduler's own.
+    percentage_of_nodes_to_score : int
+        0 (adaptive, the default) to 100; a profile's own value goes first.
+    tie_break : {"first", "random", "go-heap"}
+        Among nodes of equal total: the first found; a seeded random one (as up to v1.34); the one that Go's heap
+        puts on top (v1.35 and v1.36, parity).
+    seed : int
+        For the random tie-break.
+    strict : bool
+        Raise NotBuiltError for a pod that uses a plugin that is not built yet, instead of leaving that out.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster | None = None,
+        *,
+        profile: Profile | None = None,
+        percentage_of_nodes_to_score: int = 0,
+        tie_break: str = "first",
+        seed: int = 0,
+        strict: bool = False,
+    ) -> None:
+        if tie_break not in TIE_BREAKS:
+            raise ValueError(f"tie_break {tie_break!r}: one of {', '.join(TIE_BREAKS)}")
+        self.profile = profile or default_profile()
+        percentage = self.profile.percentage_of_nodes_to_score
+        percentage = percentage_of_nodes_to_score if percentage is None else percentage
+        if not 0 <= percentage <= 100:
+            raise ValueError(f"percentage_of_nodes_to_score {percentage}: 0 (adaptive) to 100")
+        self.cluster = cluster or Cluster()
+        self.cache = SchedulerCache()
+        self.plan = self.profile.compile(self.table)
+        self.cycle = Cycle(
+            self.cache.state, self.plan, TIE_BREAKS[tie_break], percentage, seed & 0xFFFFFFFFFFFFFFFF
+        )
+        self.failures: dict[Target, tuple[int, Failure]] = {}  # with the head of the change log at that time
+        self.unbuilt = UnbuiltUses(self.profile, self.cluster.others, strict)
+        for node in self.cluster.nodes:
+            self.cache.add_node(node)
+        for pod in self.cluster.pods:
+            if pod.spec.node_name and pod.status.phase not in FINISHED:
+                self.cache.add_pod(pod)
+
+    @property
+    def table(self) -> NodeTable:
+        """The node table: ``table.allocatable["cpu"]``, ``table.requested[...]``, ``table.names`` by row."""
+        return self.cache.state.table
+
+    def view_order(self) -> list[str]:
+        """Node names in the order in which a cycle that began now would list them."""
+        self.cache.state.view.refresh()
+        return self.cache.state.view.node_names()
+
+    def view_rows(self) -> npt.NDArray[np.int32]:
+        """Rows of the node table in that order."""
+        self.cache.state.view.refresh()
+        return self.cache.state.view.rows()
+
+    # ---- one pod ---------------------------------------------------------------------------------------------------
+
+    def examine(self, pod: Pod) -> Examination:
+        """Filter every node and score all feasible ones, without sampling and without placing the pod."""
+        self.unbuilt.note(pod, self.cache.state.classes.intern(pod))
+        return examine(self, pod)
+
+    def schedule_one(self, pod: Pod) -> Decision:
+        """One cycle: search, choose, assume the pod on the chosen node."""
+        target = self.classify(pod)
+        self.unbuilt.note(pod, target[0])
+        return self._schedule(pod, target)
+
+    def _schedule(self, pod: Pod, target: Target) -> Decision:
+        shape = self.cache.state.classes.shape_of(target[0])
+        ran = run_pre_filters(self.profile, pod, shape)
+        nodes = len(self.view_rows())
+        if ran.rejection is not None or nodes == 0:
+            return self._no_search(Diagnosis(nodes, self.profile, shape, pre_filter=ran.rejection))
+        row, start, evaluated, positions, totals = self.cycle.decide(*target)
+        _, error = run_pre_scores(self.profile, pod, shape) if len(positions) > 1 else ((), "")
+        node = None if row < 0 or error else self.table.names[row]
+        diagnosis = self._diagnose(target, shape, ran) if row < 0 else None
+        if node is not None:
+            self.cache.assume_pod(replace(pod, spec=replace(pod.spec, node_name=node)))
+        return Decision(
+            node, start, self.cycle.start, evaluated, positions, totals, self.view_order, diagnosis, error
+        )
+
+    def classify(self, pod: Pod) -> Target:
+        """A pod's class, and the symbols of the node that it names and of the one that it is pinned to (0: none)."""
+        state = self.cache.state
+        pod_class = state.classes.intern(pod)
+        node_name = state.symbols.intern(pod.spec.node_name) if pod.spec.node_name else 0
+        return pod_class, node_name, state.classes.pinned_symbol(pod_class, pod)
+
+    def _no_search(self, diagnosis: Diagnosis) -> Decision:
+        start = self.cycle.start
+        error = "" if diagnosis.nodes else diagnosis.message()
+        return Decision(None, start, start, 0, NO_ROWS, None, self.view_order, diagnosis, error)
+
+    def _diagnose(self, target: Target, shape: Shape, ran: PreFilterRun) -> Diagnosis:
+        _, verdicts = self.cycle.verdicts(*target)
+        counts = count_verdicts(verdicts)
+        return Diagnosis(len(self.view_rows()), self.profile, shape, verdicts=counts, absent=ran.absent)
+
+    # ---- many pods -------------------------------------------------------------------------------------------------
+
+    def run(self) -> Result:
+        """Place every pending pod of the cluster, in queue order: higher priority first, then older."""
+        result = Result()
+        pending = []
+        for pod in self.cluster.pods:
+            if pod.spec.node_name or pod.status.phase in FINISHED:
+                continue
+            why = self._not_ours(pod)
+            if why:
+                result.skipped[pod.key] = why
+            else:
+                pending.append(pod)
+        sorter = next(p for p in self.profile.at(QUEUE_SORT) if isinstance(p, PrioritySort))
+        classified = [(self.classify(pod), pod) for pod in sorted(pending, key=sorter.key)]
+        for target, pod in classified:
+            self.unbuilt.note(pod, target[0])
+        for target, group in groupby(classified, key=lambda item: item[0]):
+            self._place_run([pod for _, pod in group], target, result)
+        result.warnings.extend(self.unbuilt.warnings())
+        return result
+
+    def _not_ours(self, pod: Pod) -> str:
+        if pod.metadata.deletion_timestamp:
+            return "terminating"
+        if pod.spec.scheduler_name not in ("", self.profile.scheduler_name):
+            return "other scheduler"
+        gates = [p for p in self.profile.at(PRE_ENQUEUE) if isinstance(p, SchedulingGates)]
+        return "gated" if any(plugin.pre_enqueue(pod) for plugin in gates) else ""
+
+    def _place_run(self, pods: list[Pod], target: Target, result: Result) -> None:
+        """Place pods that are equal to a decision."""
+        began = time.perf_counter()
+        shape = self.cache.state.classes.shape_of(target[0])
+        _, error = run_pre_scores(self.profile, pods[0], shape)
+        if error:
+            self._place_erring(pods, target, result)
+        else:
+            rows, failure = self._decide_run(pods, target, shape)
+            names = self.table.names
+            for pod, row in zip(pods, rows.tolist(), strict=False):
+                result.placements[pod.key] = names[row]
+            for pod in pods[len(rows) :]:
+                result.unschedulable[pod.key] = failure
+        result.seconds += time.perf_counter() - began
+
+    def _place_erring(self, pods: list[Pod], target: Target, result: Result) -> None:
+        """Pods whose PreScore fails the cycle, which it does only where two nodes are feasible."""
+        for pod in pods:
+            decision = self._schedule(pod, target)
+            if decision.node is not None:
+                result.placements[pod.key] = decision.node
+            else:
+                result.unschedulable[pod.key] = Failure(decision.diagnosis, decision.error)
+
+    def _decide_run(
+        self, pods: list[Pod], target: Target, shape: Shape
+    ) -> tuple[npt.NDArray[np.int32], Failure]:
+        """Rows of the pods that fit, and why the next one does not; nothing changes for those after it."""
+        state = self.cache.state
+        ran = run_pre_filters(self.profile, pods[0], shape)
+        nodes = len(self.view_rows())
+        head, failure = self.failures.get(target, (-1, Failure()))
+        if head == state.log.head:
+            return NO_ROWS, failure
+        if ran.rejection is not None or nodes == 0:
+            return NO_ROWS, Failure(Diagnosis(nodes, self.profile, shape, pre_filter=ran.rejection))
+        rows = self.cycle.place_run(target[0], len(pods), target[1], target[2])
+        state.assume_rows(target[0], pods, rows)
+        if len(rows) < len(pods):
+            failure = Failure(self._diagnose(target, shape, ran))
+            self.failures[target] = (state.log.head, failure)
+        return rows, failure

@@ -1,0 +1,58 @@
+"""What the decisions leave out because its plugin is not built yet: counted, and said once."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from moorage.errors import NotBuiltError
+from moorage.framework.profile import Profile
+from moorage.objects.meta import Object
+from moorage.objects.pod import Pod
+
+
+class UnbuiltUses:
+    """Counts, per feature, the pods that were decided without it.
+
+    Parameters
+    ----------
+    strict : bool
+        Raise NotBuiltError instead.
+    """
+
+    def __init__(self, profile: Profile, workloads: Sequence[Object], strict: bool) -> None:
+        self.plugins = profile.plugins
+        self.workloads = workloads
+        self.strict = strict
+        self.uses_of_class: dict[int, list[str]] = {}
+        self.pods: Counter[str] = Counter()
+
+    def note(self, pod: Pod, pod_class: int) -> None:
+        """Take note of a pod that is about to be decided. Pods of one class use the same features, except for
+        volumes and nominations, which a class does not include."""
+        volumes = pod.spec.volumes or pod.status.nominated_node_name
+        uses = None if volumes else self.uses_of_class.get(pod_class)
+        if uses is None:
+            uses = self._uses(pod)
+            if not volumes:
+                self.uses_of_class[pod_class] = uses
+        if uses and self.strict:
+            raise NotBuiltError(f"not built yet: {uses[0]} (pod {pod.key})")
+        self.pods.update(uses)
+
+    def _uses(self, pod: Pod) -> list[str]:
+        found = []
+        for plugin in self.plugins:
+            use = plugin.unbuilt_use(pod, self.workloads)
+            if use:
+                found.append(f"{plugin.name}, {use}")
+        if pod.status.nominated_node_name:
+            found.append("nominated nodes")
+        return found
+
+    def warnings(self) -> list[str]:
+        """One sentence per feature, with its pod count."""
+        return [
+            f"not built yet and left out of the decision: {use} of {count} pod{'s' if count > 1 else ''}"
+            for use, count in sorted(self.pods.items())
+        ]

@@ -1,0 +1,1 @@
+"""Simulations: made-up clusters, and what a run comes to."""

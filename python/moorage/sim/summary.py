@@ -1,0 +1,113 @@
+"""What a run comes to: pods by outcome, and how full the cluster is."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from moorage.objects.cluster import Cluster
+
+if TYPE_CHECKING:
+    from moorage.scheduler import Result, Scheduler
+
+ZONE = "topology.kubernetes.io/zone"
+NO_ZONE = "(no zone)"
+
+# Shown first, in this order; the others follow by name.
+FIRST = ("cpu", "memory", "pods", "ephemeral-storage")
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """Requests against allocatable of one resource: cpu in millicores, everything else in its own unit."""
+
+    resource: str
+    requested: int
+    allocatable: int
+
+    @property
+    def percent(self) -> float:
+        return 100.0 * self.requested / self.allocatable if self.allocatable else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Zone:
+    name: str
+    nodes: int
+    use: tuple[Use, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """The outcome of a run in numbers.
+
+    Attributes
+    ----------
+    nodes, running, placed, unschedulable : int
+        Nodes; pods that were on a node before; pods that this run placed; pods that fit nowhere.
+    reasons : dict of str to int
+        For each reason the number of unschedulable pods that some node refused for it.
+    skipped : dict of str to int
+        Why pods were left alone, and how many; a finished pod has succeeded or failed.
+    use : tuple of Use
+        Per resource, the whole cluster.
+    zones : tuple of Zone
+        The same per value of the label ``topology.kubernetes.io/zone``, by name.
+    """
+
+    nodes: int
+    running: int
+    placed: int
+    unschedulable: int
+    reasons: dict[str, int]
+    skipped: dict[str, int]
+    use: tuple[Use, ...]
+    zones: tuple[Zone, ...]
+
+
+def summarize(cluster: Cluster, scheduler: Scheduler, result: Result) -> Summary:
+    """Count the outcome of ``scheduler.run()`` on `cluster`."""
+    skipped = Counter(result.skipped.values())
+    skipped["finished"] += len(cluster.finished)
+    reasons = Counter(reason for failure in result.unschedulable.values() for reason in failure.reasons)
+    rows = np.asarray(scheduler.view_rows())
+    zone_of = {node.name: node.metadata.labels.get(ZONE, NO_ZONE) for node in cluster.nodes}
+    zone_names = np.array([zone_of[scheduler.table.names[row]] for row in rows], dtype=object)
+    return Summary(
+        nodes=len(rows),
+        running=sum(bool(pod.spec.node_name) for pod in cluster.pods),
+        placed=len(result.placements),
+        unschedulable=len(result.unschedulable),
+        reasons=_by_count(reasons),
+        skipped=_by_count(+skipped),
+        use=_use(scheduler, rows),
+        zones=tuple(
+            Zone(name, int(here.sum()), _use(scheduler, rows[here]))
+            for name in sorted(set(zone_names))
+            for here in [zone_names == name]
+        ),
+    )
+
+
+def _by_count(counts: Mapping[str, int]) -> dict[str, int]:
+    """The most frequent first, equally frequent ones by name."""
+    return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
+
+
+def _use(scheduler: Scheduler, rows: npt.NDArray[np.intp]) -> tuple[Use, ...]:
+    table = scheduler.table
+    uses = (
+        Use(name, int(table.requested[name][rows].sum()), int(table.allocatable[name][rows].sum()))
+        for name in _resources(table.allocatable)
+    )
+    return tuple(use for use in uses if use.requested or use.allocatable)
+
+
+def _resources(names: Iterable[str]) -> list[str]:
+    names = set(names)
+    return [name for name in FIRST if name in names] + sorted(names.difference(FIRST))

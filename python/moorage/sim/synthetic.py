@@ -1,0 +1,97 @@
+"""Made-up clusters of any size, the same for the same arguments."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from random import Random
+
+from moorage.errors import InputError
+from moorage.objects.cluster import Cluster
+from moorage.objects.meta import ObjectMeta, Resources
+from moorage.objects.node import Node, NodeSpec, NodeStatus
+from moorage.objects.pod import Container, Pod, PodSpec, ResourceRequirements
+
+# Cores of a node and how many in a hundred have them; memory per core comes in three ratios, equally often.
+CORES = {4: 30, 8: 30, 16: 20, 32: 15, 64: 5}
+GIB_PER_CORE = (2, 4, 8)
+
+# Application: cpu, memory, and how many pods in a hundred are of it.
+TEMPLATES = {
+    "web": ("250m", "512Mi", 34),
+    "api": ("500m", "1Gi", 25),
+    "cache": ("1", "8Gi", 15),
+    "worker": ("2", "4Gi", 15),
+    "batch": ("4", "16Gi", 8),
+    "train": ("8", "32Gi", 3),
+}
+
+START = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def synthetic(nodes: int = 5000, zones: int = 3, pods: int = 0, seed: int = 0) -> Cluster:
+    """Make up a cluster: nodes of several sizes, and pending pods of a few plain templates.
+
+    Parameters
+    ----------
+    nodes : int
+        Number of nodes: 4 to 64 cores with 2, 4 or 8 GiB per core, room for 110 pods each.
+    zones : int
+        Number of zones; the nodes go round them.
+    pods : int
+        Number of pending pods, created one second apart.
+    seed : int
+        Which cluster of this size; equal arguments give equal clusters.
+    """
+    for name, value, least in (("nodes", nodes, 0), ("zones", zones, 1), ("pods", pods, 0)):
+        if value < least:
+            raise InputError(f"must be at least {least}, not {value}", obj="synthetic", path=name)
+    random = Random(seed)
+    return Cluster(nodes=_nodes(random, nodes, zones), pods=_pods(random, pods))
+
+
+def _nodes(random: Random, count: int, zones: int) -> list[Node]:
+    cores = random.choices(list(CORES), list(CORES.values()), k=count)
+    ratios = random.choices(GIB_PER_CORE, k=count)
+    return [
+        _node(f"node-{index:05d}", index % zones, *size)
+        for index, size in enumerate(zip(cores, ratios, strict=True))
+    ]
+
+
+def _node(name: str, zone: int, cores: int, gib_per_core: int) -> Node:
+    resources: Resources = {"cpu": str(cores), "memory": f"{cores * gib_per_core}Gi", "pods": "110"}
+    labels = {
+        "kubernetes.io/hostname": name,
+        "topology.kubernetes.io/region": "region-0",
+        "topology.kubernetes.io/zone": f"zone-{zone}",
+    }
+    return Node(
+        metadata=ObjectMeta(name=name, uid=f"node/{name}", labels=labels),
+        spec=NodeSpec(),
+        status=NodeStatus(capacity=resources, allocatable=resources),
+    )
+
+
+def _pods(random: Random, count: int) -> list[Pod]:
+    """Pods of one template share their spec and labels, as the objects never change."""
+    weights = [weight for *_, weight in TEMPLATES.values()]
+    labels = {app: {"app": app} for app in TEMPLATES}
+    specs = {app: _spec(app, cpu, memory) for app, (cpu, memory, _) in TEMPLATES.items()}
+    pods = []
+    for index, app in enumerate(random.choices(list(TEMPLATES), weights, k=count)):
+        name = f"{app}-{index:06d}"
+        metadata = ObjectMeta(
+            name=name,
+            namespace="default",
+            uid=f"pod/{name}",
+            labels=labels[app],
+            creation_timestamp=f"{START + timedelta(seconds=index):%Y-%m-%dT%H:%M:%SZ}",
+        )
+        pods.append(Pod(metadata=metadata, spec=specs[app]))
+    return pods
+
+
+def _spec(app: str, cpu: str, memory: str) -> PodSpec:
+    resources = ResourceRequirements(requests={"cpu": cpu, "memory": memory})
+    container = Container(name=app, image=f"example.com/{app}:1", resources=resources)
+    return PodSpec(scheduler_name="default-scheduler", containers=(container,))

@@ -1,0 +1,298 @@
+"""``moorage simulate``: what it prints, where, and its exit codes."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from moorage.cli import main
+from moorage.cli.output import amount
+
+
+def node(name: str, zone: str) -> dict[str, Any]:
+    labels = {"kubernetes.io/hostname": name, "topology.kubernetes.io/zone": zone}
+    resources = {"cpu": "4", "memory": "8Gi", "pods": "2"}
+    status = {"capacity": resources, "allocatable": resources}
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": name, "labels": labels},
+        "status": status,
+    }
+
+
+def pod(name: str, namespace: str = "default", **spec: Any) -> dict[str, Any]:
+    containers = [{"name": "c", "image": "i", "resources": {"requests": {"cpu": "1", "memory": "1Gi"}}}]
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": {"containers": containers} | spec,
+    }
+
+
+ITEMS = [
+    node("a", "z1"),
+    node("b", "z2"),
+    pod("old", nodeName="a"),
+    pod("p1"),
+    pod("p2", "other"),
+    pod("p3"),
+    pod("p4"),
+    pod("gated", schedulingGates=[{"name": "wait"}]),
+    pod("done", nodeName="b") | {"status": {"phase": "Succeeded"}},
+]
+
+TABLE = """\
+NAMESPACE  POD    NODE OR STATUS  REASON
+default    p1     b
+other      p2     a
+default    p3     b
+default    p4     unschedulable   0/2 nodes are available: 2 Too many pods.
+default    gated  skipped         gated
+
+PODS               COUNT
+running before     1
+placed             3
+unschedulable      1
+  Too many pods    1
+skipped: finished  1
+skipped: gated     1
+
+RESOURCE  REQUESTED  ALLOCATABLE  USE
+cpu       4.0        8.0          50.0%
+memory    4.0Gi      16.0Gi       25.0%
+pods      4          4            100.0%
+
+ZONE  NODES  CPU    MEMORY  PODS
+z1    1      50.0%  25.0%   100.0%
+z2    1      50.0%  25.0%   100.0%
+
+"""
+
+
+@pytest.fixture
+def dump(tmp_path: Path) -> str:
+    path = tmp_path / "dump.json"
+    path.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": ITEMS}))
+    return str(path)
+
+
+def simulate(*arguments: str) -> int:
+    return main(["simulate", *arguments])
+
+
+def moorage(*arguments: str, **options: Any) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "moorage", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, **options)
+
+
+def test_table(dump: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert simulate("-f", dump) == 0
+    out, err = capsys.readouterr()
+    assert out == TABLE
+    assert "scheduled in" in err
+
+
+def test_json(dump: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert simulate("-f", dump, "-o", "json") == 0
+    document = json.loads(capsys.readouterr().out)
+    rows = {row["pod"]: row for row in document["pods"]}
+    assert list(rows) == ["p1", "p2", "p3", "p4", "gated"]
+    assert rows["p2"] == {
+        "namespace": "other",
+        "pod": "p2",
+        "node": "a",
+        "status": "placed",
+        "reason": "",
+    }
+    assert rows["p4"]["node"] == ""
+    assert rows["p4"]["status"] == "unschedulable"
+    assert rows["p4"]["reason"] == "0/2 nodes are available: 2 Too many pods."
+    summary = document["summary"]
+    assert {key: summary[key] for key in ("nodes", "running", "placed", "unschedulable")} == {
+        "nodes": 2,
+        "running": 1,
+        "placed": 3,
+        "unschedulable": 1,
+    }
+    assert summary["reasons"] == {"Too many pods": 1}
+    assert summary["skipped"] == {"finished": 1, "gated": 1}
+    assert summary["use"][0] == {
+        "resource": "cpu",
+        "unit": "millicores",
+        "requested": 4000,
+        "allocatable": 8000,
+        "percent": 50.0,
+    }
+    assert [zone["name"] for zone in summary["zones"]] == ["z1", "z2"]
+
+
+def test_namespace_only_chooses_rows(dump: str, capsys: pytest.CaptureFixture[str]) -> None:
+    simulate("-f", dump, "-o", "json")
+    everything = json.loads(capsys.readouterr().out)
+    simulate("-f", dump, "-o", "json", "-n", "other")
+    one = json.loads(capsys.readouterr().out)
+    assert one["pods"] == [row for row in everything["pods"] if row["namespace"] == "other"]
+    assert one["summary"] == everything["summary"]
+
+
+def test_summary_leaves_out_the_rows(dump: str, capsys: pytest.CaptureFixture[str]) -> None:
+    simulate("-f", dump, "--summary")
+    assert capsys.readouterr().out == TABLE.split("\n\n", 1)[1]
+    simulate("-f", dump, "--summary", "-o", "json")
+    assert list(json.loads(capsys.readouterr().out)) == ["summary"]
+
+
+def test_require_all(dump: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert simulate("-f", dump, "--require-all") == 1
+    assert simulate("--synthetic", "nodes=3,pods=2", "--require-all") == 0
+
+
+def test_synthetic(capsys: pytest.CaptureFixture[str]) -> None:
+    assert simulate("--synthetic", "nodes=6,pods=9,zones=2", "-o", "json") == 0
+    document = json.loads(capsys.readouterr().out)
+    assert len(document["pods"]) == 9
+    assert [(zone["name"], zone["nodes"]) for zone in document["summary"]["zones"]] == [
+        ("zone-0", 3),
+        ("zone-1", 3),
+    ]
+
+
+@pytest.mark.parametrize("tie_break", ["first", "random", "go-heap"])
+def test_settings_reach_the_scheduler(tie_break: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    import moorage.scheduler
+
+    seen: dict[str, Any] = {}
+    real = moorage.scheduler.Scheduler
+
+    def spy(cluster: Any, **settings: Any) -> Any:
+        seen.update(settings)
+        return real(cluster, **settings)
+
+    monkeypatch.setattr(moorage.scheduler, "Scheduler", spy)
+    options = ["--tie-break", tie_break, "--seed", "7", "--percentage-of-nodes-to-score", "30"]
+    assert simulate("--synthetic", "nodes=3,pods=1", *options) == 0
+    assert seen == {"tie_break": tie_break, "seed": 7, "percentage_of_nodes_to_score": 30}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["-f", "/no/such/file.yaml"], "/no/such/file.yaml: "),
+        ([], "give either -f or --synthetic"),
+        (["-f", "x", "--synthetic", "nodes=1"], "give either -f or --synthetic"),
+        (["--synthetic", "nodes=many"], "--synthetic: nodes: not a whole number below 10^9: 'many'"),
+        (["--synthetic", "nodes=" + "9" * 5000], "--synthetic: nodes: not a whole number below 10^9: '999"),
+        (["--synthetic", "racks=3"], "--synthetic: 'racks': unknown; nodes, pods and zones are known"),
+        (["--synthetic", "nodes=1,zones=0"], "synthetic: zones: must be at least 1, not 0"),
+        (["--percentage-of-nodes-to-score", "101"], "Invalid value for '--percentage-of-nodes-to-score'"),
+        (["-o", "xml"], "Invalid value for '-o' / '--output'"),
+        (["--no-such-option"], "No such option"),
+    ],
+)
+def test_bad_input_is_one_line(
+    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert simulate(*arguments) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith(f"error: {message}")
+    assert err.count("\n") == 1
+
+
+def test_an_error_of_several_lines_becomes_one(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    import moorage.objects
+    from moorage.errors import InputError
+
+    def load(*paths: str) -> None:
+        raise InputError("two\nlines", source=paths[0], obj="Pod a/b", path="spec.x")
+
+    monkeypatch.setattr(moorage.objects, "load", load)
+    assert simulate("-f", "f.yaml") == 2
+    assert capsys.readouterr().err == "error: f.yaml: Pod a/b: spec.x: two lines\n"
+
+
+def test_interrupt(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    import moorage.objects
+
+    def load(*paths: str) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(moorage.objects, "load", load)
+    assert simulate("-f", "f.yaml") == 130
+
+
+def test_warnings_go_to_stderr(
+    dump: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    import moorage.objects
+
+    real = moorage.objects.load
+
+    def load(*paths: str) -> Any:
+        cluster = real(*paths)
+        cluster.warnings.append("something\nodd")
+        return cluster
+
+    monkeypatch.setattr(moorage.objects, "load", load)
+    assert simulate("-f", dump) == 0
+    out, err = capsys.readouterr()
+    assert "warning: something odd\n" in err
+    assert "odd" not in out
+
+
+def test_stdout_is_the_same_bytes_every_time(dump: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    outputs = set()
+    for hash_seed in ("1", "2"):
+        monkeypatch.setenv("PYTHONHASHSEED", hash_seed)
+        for arguments in (["-f", dump], ["--synthetic", "nodes=40,pods=90", "-o", "json"]):
+            done = moorage("simulate", *arguments)
+            assert done.returncode == 0, done.stderr
+            outputs.add(done.stdout)
+    assert len(outputs) == 2
+
+
+def test_a_reader_that_goes_away_is_no_error() -> None:
+    command = [sys.executable, "-m", "moorage", "simulate", "--synthetic", "nodes=50,pods=4000"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.readline()
+        process.stdout.close()
+        errors = process.stderr.read()
+        assert process.wait(60) == 0
+    assert "Traceback" not in errors
+    assert "BrokenPipe" not in errors
+
+
+def test_tables_on_a_terminal(
+    dump: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", "200")
+    assert simulate("-f", dump) == 0
+    out = capsys.readouterr().out
+    assert "┃" in out
+    assert "0/2 nodes are available: 2 Too many pods." in out
+
+
+@pytest.mark.parametrize(
+    ("resource", "value", "text"),
+    [
+        ("cpu", 1500, "1.5"),
+        ("memory", 3 << 29, "1.5Gi"),
+        ("hugepages-2Mi", 1 << 30, "1.0Gi"),
+        ("pods", 110, "110"),
+        ("example.com/gpu", 8, "8"),
+    ],
+)
+def test_amount(resource: str, value: int, text: str) -> None:
+    assert amount(resource, value) == text

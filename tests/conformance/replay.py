@@ -1,0 +1,183 @@
+"""Replays one scenario through the engine; the outcome has the vectors' own format."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from moorage.scheduler import Scheduler
+
+from moorage.errors import NotBuiltError
+
+from .vectors import MalformedError
+from .world import World
+
+Json = dict[str, Any]
+
+TIE_BREAK = {"full": "first", "sampled": "go-heap", "order": "first"}
+LATER_MODES = ("preempt", "queue")
+SCENARIO_KEYS = {
+    *("name", "family", "seed", "mode", "brief", "digest", "batching"),
+    *("config", "objects", "steps"),
+}
+
+
+def replay(scenario: Json) -> Iterator[Json]:
+    """Yield the result's header (everything but the steps), then one result per step.
+
+    Later steps rest on this engine's own decisions. As long as nothing differs they are those of
+    the vector; the comparison ends with the first step that differs.
+    """
+    mode = scenario.get("mode")
+    if mode in LATER_MODES or scenario.get("batching"):
+        raise NotBuiltError(f"not built yet: mode {mode}{', batching' if scenario.get('batching') else ''}")
+    if mode not in TIE_BREAK:
+        raise MalformedError(f"unknown mode {mode!r}")
+    unknown = scenario.keys() - SCENARIO_KEYS
+    if unknown:
+        raise MalformedError(f"unknown fields in the scenario: {', '.join(sorted(unknown))}")
+    world = World(
+        scenario["objects"],
+        tie_break=TIE_BREAK[mode],
+        percentage_of_nodes_to_score=percentage_of_nodes_to_score(scenario.get("config", {})),
+    )
+    yield header(scenario, world.scheduler)
+    recorder = Recorder(scenario, world)
+    for step in scenario["steps"]:
+        yield recorder.step(step)
+
+
+def percentage_of_nodes_to_score(config: Json) -> int:
+    """The one setting that is honoured so far; the first profile's value goes before the global one."""
+    if config.get("featureGates"):
+        raise NotBuiltError("configuration not built yet: featureGates")
+    configuration = dict(config.get("configuration", {}))
+    profile = dict((configuration.pop("profiles", None) or [{}])[0])
+    rest = (configuration.keys() - {"apiVersion", "kind", "percentageOfNodesToScore"}) | (
+        profile.keys() - {"schedulerName", "percentageOfNodesToScore"}
+    )
+    if rest:
+        raise NotBuiltError(f"configuration not built yet: {', '.join(sorted(rest))}")
+    value: int = profile.get("percentageOfNodesToScore", configuration.get("percentageOfNodesToScore", 0))
+    return value
+
+
+def header(scenario: Json, scheduler: Scheduler) -> Json:
+    result = {"name": scenario["name"], "mode": scenario["mode"]}
+    if scenario["mode"] == "order":
+        return result
+    profile = scheduler.profile
+    return result | given(
+        filterPlugins=list(profile.filter_plugins),
+        scorePlugins=list(profile.score_plugins),
+        weights=dict(profile.weights),
+    )
+
+
+class Recorder:
+    """Carries out the steps and writes down what came of them."""
+
+    def __init__(self, scenario: Json, world: World) -> None:
+        self.world = world
+        self.mode = scenario["mode"]
+        self.brief = scenario.get("brief", False)
+        self.digest = scenario.get("digest", False)
+        self.last_order: list[str] | None = None
+
+    def step(self, step: Json) -> Json:
+        if step.get("op") != "schedule":
+            result = {"op": step.get("op")} | given(absent=self.world.apply(step) or None)
+            if self.mode == "order" and step.get("snapshot", True):
+                result["order"] = list(self.world.scheduler.view_order())
+            return result
+        record = self.full if self.mode == "full" else self.sampled
+        return {"op": "schedule"} | record(self.world.pod(step))
+
+    def full(self, pod: Any) -> Json:
+        """One pod in mode full: every node filtered, all feasible ones scored, the first best chosen."""
+        e = self.world.scheduler.examine(pod)
+        if e.error:
+            return self.order(e.order) | {"error": e.error}
+        chosen = e.best[0] if e.best else None
+        if chosen is not None:
+            self.world.place(pod, chosen)
+        result = self.order(e.order) | given(
+            prefilter=prefilter(e.pre_filter),
+            skippedFilter=list(e.skipped_filter),
+            skippedScore=list(e.skipped_score),
+            chosen=chosen,
+            fitError=e.fit_error,
+        )
+        if self.brief:
+            counts = {"feasibleCount": len(e.feasible), "feasibleHash": sha1(e.feasible, "\n")}
+            return result | counts | given(totalsHash=sha1(e.total, ",") if len(e.feasible) else None)
+        return result | given(
+            filter={
+                name: {"plugin": one.plugin, "code": int(one.code), "reasons": list(one.reasons)}
+                for name, one in e.rejected.items()
+            },
+            feasible=list(e.feasible),
+            scores=given(raw=columns(e.raw), normalized=columns(e.normalized), total=integers(e.total)),
+            best=list(e.best),
+        )
+
+    def sampled(self, pod: Any) -> Json:
+        """One pod in mode sampled: the real search, from where the last one ended."""
+        d = self.world.scheduler.schedule_one(pod)
+        order = list(d.order())
+        result = self.order(order) | {
+            "start": int(d.start),
+            "next": int(d.next),
+            "evaluated": int(d.evaluated),
+        }
+        if d.error:
+            return result | {"error": d.error}
+        feasible, totals = integers(d.feasible), None if d.totals is None else integers(d.totals)
+        result |= given(chosen=d.node, fitError=d.fit_error, feasibleCount=len(feasible) or None)
+        if d.node is not None:
+            self.world.placed(pod, d.node)
+        if not feasible:
+            return result
+        if self.digest:
+            return result | given(
+                feasibleAtDigest=sha1(feasible, ",")[:12], totalsDigest=totals and sha1(totals, ",")[:12]
+            )
+        if self.brief:
+            names = [order[position] for position in feasible]
+            return result | given(feasibleHash=sha1(names, "\n"), totalsHash=totals and sha1(totals, ","))
+        return result | given(feasibleAt=feasible, totals=totals)
+
+    def order(self, order: Sequence[str]) -> Json:
+        """The node list, if it is not the one given last."""
+        names = list(order)
+        if names == self.last_order:
+            return {}
+        self.last_order = names
+        return {"orderHash": sha1(names, "\n")} if self.brief or self.digest else {"order": names}
+
+
+def given(**fields: Any) -> Json:
+    """The fields that have a value; the vectors leave out empty ones."""
+    return {key: value for key, value in fields.items() if value not in (None, "", [], {})}
+
+
+def prefilter(outcome: Any) -> Json | None:
+    if outcome is None:
+        return None
+    result = {"plugin": outcome.plugin, "code": int(outcome.code), "reasons": list(outcome.reasons)}
+    if result["code"]:
+        return result
+    return result | {"nodeNames": list(outcome.node_names), "plugins": list(outcome.plugins)}
+
+
+def integers(values: Iterable[Any]) -> list[int]:
+    return [int(value) for value in values]
+
+
+def columns(scores: dict[str, Iterable[Any]]) -> dict[str, list[int]]:
+    return {plugin: integers(values) for plugin, values in scores.items()}
+
+
+def sha1(values: Iterable[Any], separator: str) -> str:
+    return hashlib.sha1(separator.join(map(str, values)).encode(), usedforsecurity=False).hexdigest()

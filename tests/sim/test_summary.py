@@ -1,0 +1,82 @@
+"""What a run comes to."""
+
+from __future__ import annotations
+
+from moorage.objects import Cluster
+from moorage.objects.meta import ObjectMeta
+from moorage.objects.node import Node, NodeStatus
+from moorage.objects.pod import Container, Pod, PodSpec, ResourceRequirements
+from moorage.scheduler import Scheduler
+from moorage.sim.summary import NO_ZONE, Summary, Use, Zone, summarize
+
+
+def node(name: str, zone: str, pods: int, **resources: str) -> Node:
+    allocatable = {"cpu": "2", "memory": "1Gi", "pods": str(pods)} | resources
+    labels = {"topology.kubernetes.io/zone": zone} if zone else {}
+    return Node(metadata=ObjectMeta(name=name, labels=labels), status=NodeStatus(allocatable=allocatable))
+
+
+def pod(name: str, cpu: str, node_name: str = "") -> Pod:
+    requests = {"cpu": cpu, "memory": "256Mi"}
+    container = Container(name="c", resources=ResourceRequirements(requests=requests))
+    metadata = ObjectMeta(name=name, namespace="default", uid=name)
+    return Pod(metadata=metadata, spec=PodSpec(node_name=node_name, containers=(container,)))
+
+
+def summary(nodes: list[Node], pods: list[Pod]) -> Summary:
+    cluster = Cluster(nodes=nodes, pods=pods)
+    scheduler = Scheduler(cluster)
+    return summarize(cluster, scheduler, scheduler.run())
+
+
+def by_name(use: tuple[Use, ...]) -> dict[str, Use]:
+    return {one.resource: one for one in use}
+
+
+def test_counts_and_use() -> None:
+    nodes = [node("a", "z2", 1), node("b", "z1", 1), node("c", "", 1, **{"example.com/gpu": "4"})]
+    pods = [pod("old", "500m", "a"), *(pod(f"p{index}", "1") for index in range(4))]
+    total = summary(nodes, pods)
+    assert (total.nodes, total.running, total.placed, total.unschedulable) == (3, 1, 2, 2)
+    assert total.reasons == {"Too many pods": 2}
+    assert total.skipped == {}
+    use = by_name(total.use)
+    assert list(use) == ["cpu", "memory", "pods", "example.com/gpu"]
+    assert use["cpu"] == Use("cpu", 2500, 6000)
+    assert use["memory"] == Use("memory", 3 << 28, 3 << 30)
+    assert use["pods"] == Use("pods", 3, 3)
+    assert use["example.com/gpu"] == Use("example.com/gpu", 0, 4)
+    assert [(zone.name, zone.nodes) for zone in total.zones] == [(NO_ZONE, 1), ("z1", 1), ("z2", 1)]
+    assert by_name(total.zones[2].use)["cpu"] == Use("cpu", 500, 2000)
+    assert by_name(total.zones[0].use)["example.com/gpu"].allocatable == 4
+
+
+def test_reasons_are_counted_in_pods_the_most_frequent_first() -> None:
+    total = summary([node("a", "z", 110)], [pod("p0", "9"), pod("p1", "2"), pod("p2", "1"), pod("p3", "1")])
+    assert total.placed == 1
+    assert total.reasons == {"Insufficient cpu": 3}
+
+
+def test_an_empty_cluster() -> None:
+    total = summary([], [])
+    assert total == Summary(0, 0, 0, 0, {}, {}, (), ())
+
+
+def test_percent() -> None:
+    assert Use("cpu", 1, 3).percent == 100 / 3
+    assert Use("cpu", 1, 0).percent == 0.0
+
+
+def test_zones_add_up() -> None:
+    nodes = [node(f"n{index}", f"z{index % 3}", 10) for index in range(10)]
+    total = summary(nodes, [pod(f"p{index}", "100m") for index in range(30)])
+    assert sum(zone.nodes for zone in total.zones) == total.nodes
+    for name, use in by_name(total.use).items():
+        parts = [by_name(zone.use)[name] for zone in total.zones]
+        assert sum(part.requested for part in parts) == use.requested
+        assert sum(part.allocatable for part in parts) == use.allocatable
+
+
+def test_zone_type() -> None:
+    (zone,) = summary([node("a", "z", 1)], []).zones
+    assert zone == Zone("z", 1, zone.use)

@@ -29,15 +29,17 @@ def test_uids_differ(first: tuple[str, str, str], second: tuple[str, str, str]) 
 def test_names_are_pinned_and_distinct() -> None:
     names = Names()
     made = [names.generate("Pod", "default", "web-") for _ in range(20_000)]
-    assert made[:3] == ["web-n26ns", "web-fcwzf", "web-6lnc2"]
+    assert made[:3] == ["web-5s4sd", "web-t5s6x", "web-lflhl"]
     assert len(set(made)) == len(made)
 
 
 def test_namespaces_and_kinds_do_not_matter_to_one_another() -> None:
     names = Names()
     first = names.generate("Pod", "a", "web-")
-    assert names.generate("Pod", "b", "web-") == first
-    assert names.generate("Job", "a", "web-") == first
+    others = [names.generate("Pod", "b", "web-"), names.generate("Job", "a", "web-")]
+    alone = Names()
+    assert [alone.generate("Pod", "b", "web-"), alone.generate("Job", "a", "web-")] == others
+    assert Names().generate("Pod", "a", "web-") == first
 
 
 def test_taken_names_are_passed_over() -> None:

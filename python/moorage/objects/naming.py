@@ -13,7 +13,6 @@ _ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
 _SUFFIX_LENGTH = 5
 _MAX_BASE = 63 - _SUFFIX_LENGTH
 _SPACE = len(_ALPHABET) ** _SUFFIX_LENGTH
-_START = 7_654_321
 _STEP = 8_675_309
 """Prime to `_SPACE`, so that `_SPACE` numbers in a row give as many different suffixes."""
 
@@ -29,8 +28,11 @@ def template_hash(template: PodTemplateSpec) -> str:
 
     It is not the hash that the controllers compute, which depends on Go's memory layout.
     """
-    digest = hashlib.sha1(msgspec.json.encode(template, order="deterministic"), usedforsecurity=False)
-    return _letters(int.from_bytes(digest.digest()[:8], "big"), 10)
+    return _letters(_hash(msgspec.json.encode(template, order="deterministic")), 10)
+
+
+def _hash(data: bytes) -> int:
+    return int.from_bytes(hashlib.sha1(data, usedforsecurity=False).digest()[:8], "big")
 
 
 def _letters(number: int, length: int) -> str:
@@ -59,9 +61,11 @@ class Names:
     def generate(self, kind: str, namespace: str, base: str) -> str:
         """Reserve and return `base` with a suffix of five characters."""
         base = base[:_MAX_BASE]
+        key = (kind, namespace, base)
+        number = self._next[key] if key in self._next else _hash("/".join(key).encode()) % _SPACE
         while True:
-            number = self._next.get((kind, namespace, base), 0)
-            self._next[kind, namespace, base] = number + 1
-            name = base + _letters((number * _STEP + _START) % _SPACE, _SUFFIX_LENGTH)
+            name = base + _letters(number, _SUFFIX_LENGTH)
+            number = (number + _STEP) % _SPACE
             if self.take(kind, namespace, name):
+                self._next[key] = number
                 return name

@@ -28,7 +28,9 @@ DIRECTIVES = {
     "embedsignature": True,
 }
 # -fwrapv: int64 arithmetic wraps as in Go. -ffp-contract=off: no fused multiply-add, ever.
-FLAGS = ["-std=c11", "-O3", "-g0", "-fwrapv", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math"]
+FLAGS = ["-std=c11", "-O3", "-g0", "-fwrapv", "-ffp-contract=off"]
+# For the kernels, which see neither NaN nor infinity: no value changes, but min, max and select become instructions.
+KERNEL_FLAGS = ["-fno-math-errno", "-fno-trapping-math", "-fno-signed-zeros", "-ffinite-math-only"]
 LINK: list[str] = []
 
 
@@ -39,7 +41,7 @@ def extension(path: Path) -> Extension:
         [str(path), *KERNELS.get(name, [])],
         include_dirs=["csrc"],
         depends=HEADERS + PXDS + KERNELS.get(name, []),
-        extra_compile_args=FLAGS,
+        extra_compile_args=FLAGS + (KERNEL_FLAGS if name in KERNELS else []),
         extra_link_args=LINK,
     )
 

@@ -29,15 +29,13 @@ static inline int64_t mr_other_requested(const mr_ledger *ledger, int32_t row, i
 static inline double mr_fraction(double requested, double allocatable)
 {
     double f = requested / allocatable;
-    return f > 1.0 ? 1.0 : f;
+    return f < 1.0 ? f : 1.0;
 }
 
 /* BalancedAllocation of two fractions (kube-scheduler v1.36, balanced_allocation.go): (1 - |f0 - f1| / 2) * 100. */
 static inline int32_t mr_balance(double f0, double f1)
 {
-    double d = f0 - f1;
-    d = d < 0.0 ? -d : d;
-    return (int32_t)((1.0 - d / 2.0) * 100.0);
+    return (int32_t)((1.0 - __builtin_fabs(f0 - f1) / 2.0) * 100.0);
 }
 
 /* The same over cpu and memory of one row, of which a resource without capacity does not take part. */

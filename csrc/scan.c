@@ -2,15 +2,19 @@
 
 #include <stddef.h>
 
+#define MR_ANYTHING 1e300
+#define MR_MAX_FUSED_WEIGHT 1000000
+
 void mr_columns_set(mr_columns *c, int32_t p, const mr_ledger *ledger, const int32_t *taint_set, int32_t row)
 {
     const mr_row *r = &ledger->rows[row];
     int slow = (r->flags & MR_SLOW) != 0;
     int32_t fixed = taint_set[row] * 2 + ((r->flags & MR_UNSCHEDULABLE) != 0);
-    c->alloc_cpu[p] = r->alloc_cpu;
-    c->alloc_memory[p] = r->alloc_memory;
-    c->used_cpu[p] = r->req_cpu;
-    c->used_memory[p] = r->req_memory;
+    /* A slow row goes to the general kernel; here it only must not divide by zero. */
+    c->alloc_cpu[p] = slow ? 1.0 : r->alloc_cpu;
+    c->alloc_memory[p] = slow ? 1.0 : r->alloc_memory;
+    c->used_cpu[p] = slow ? 0.0 : r->req_cpu;
+    c->used_memory[p] = slow ? 0.0 : r->req_memory;
     c->free_cpu[p] = r->alloc_cpu - r->req_cpu;
     c->free_memory[p] = r->alloc_memory - r->req_memory;
     c->nonzero_free_cpu[p] = r->alloc_cpu - r->nonzero_cpu;
@@ -55,6 +59,10 @@ int mr_is_plain(const mr_search *search)
     if (s->flags & (MR_SHAPE_WIDE | MR_SHAPE_REQUIRED) || s->n_others || s->n_ports || s->n_images || s->n_preferred
         || s->selector.count || search->pod.node_name)
         return 0;
+    /* Totals of the fused kernel are 32 bits wide. */
+    if (weight_of(plan, MR_NODE_RESOURCES_FIT) > MR_MAX_FUSED_WEIGHT
+        || weight_of(plan, MR_BALANCED_ALLOCATION) > MR_MAX_FUSED_WEIGHT)
+        return 0;
     if (s->cpu > limit || s->memory > limit || s->score_cpu > limit || s->score_memory > limit) return 0;
     return filters(plan, MR_NODE_UNSCHEDULABLE) && filters(plan, MR_TAINT_TOLERATION)
         && filters(plan, MR_NODE_RESOURCES_FIT) && is_cpu_and_memory(plan->fit, plan->n_fit)
@@ -66,7 +74,7 @@ int mr_is_plain(const mr_search *search)
 static inline int32_t least(double free, double request, double per)
 {
     double x = free - request;
-    x = x < 0.0 ? 0.0 : x;
+    x = x > 0.0 ? x : 0.0;
     return (int32_t)(x * per + 0x1p-44);
 }
 
@@ -82,21 +90,21 @@ static void fused_scores(const mr_search *search, int32_t first, int32_t n, int3
     const double cpu = (double)s->score_cpu, memory = (double)s->score_memory;
     const double more_cpu = (double)s->cpu, more_memory = (double)s->memory;
     const int32_t fit = (int32_t)weight_of(search->plan, MR_NODE_RESOURCES_FIT);
+    const int32_t difference = search->plan->balanced_difference;
     const int32_t level = s->flags & MR_SHAPE_BEST_EFFORT
         ? 0 : (int32_t)weight_of(search->plan, MR_BALANCED_ALLOCATION);
-    for (int32_t i = 0; i < n; i++)
-        out[i] = 1 + fit * ((least(zero_cpu[i], cpu, per_cpu[i]) + least(zero_memory[i], memory, per_memory[i])) >> 1);
+    /* A weight of 1 is the common one, and SSE2 has no 32-bit product: the compiler splits the loops on it. */
+    for (int32_t i = 0; i < n; i++) {
+        int32_t score = (least(zero_cpu[i], cpu, per_cpu[i]) + least(zero_memory[i], memory, per_memory[i])) >> 1;
+        out[i] = 1 + (fit == 1 ? score : fit * score);
+    }
     if (level == 0) return;
-    if (search->plan->balanced_difference)
-        for (int32_t i = 0; i < n; i++) {
-            int32_t with = mr_balance(mr_fraction(used_cpu[i] + more_cpu, alloc_cpu[i]),
-                                      mr_fraction(used_memory[i] + more_memory, alloc_memory[i]));
-            out[i] += level * (50 + ((50 + with - before[i]) >> 1));
-        }
-    else
-        for (int32_t i = 0; i < n; i++)
-            out[i] += level * mr_balance(mr_fraction(used_cpu[i] + more_cpu, alloc_cpu[i]),
-                                         mr_fraction(used_memory[i] + more_memory, alloc_memory[i]));
+    for (int32_t i = 0; i < n; i++) {
+        int32_t score = mr_balance(mr_fraction(used_cpu[i] + more_cpu, alloc_cpu[i]),
+                                   mr_fraction(used_memory[i] + more_memory, alloc_memory[i]));
+        score = difference ? 50 + ((50 + score - before[i]) >> 1) : score;
+        out[i] += level == 1 ? score : level * score;
+    }
 }
 
 static void fused_fit(const mr_search *search, int32_t first, int32_t n, int32_t *restrict out)
@@ -105,8 +113,8 @@ static void fused_fit(const mr_search *search, int32_t first, int32_t n, int32_t
     const double *restrict free_cpu = c->free_cpu + first, *restrict free_memory = c->free_memory + first;
     const int32_t *restrict slots = c->slots + first, *restrict fixed = c->fixed + first;
     /* A request of nothing fits however overcommitted the row is. */
-    const double cpu = search->shape->cpu > 0 ? (double)search->shape->cpu : -__builtin_inf();
-    const double memory = search->shape->memory > 0 ? (double)search->shape->memory : -__builtin_inf();
+    const double cpu = search->shape->cpu > 0 ? (double)search->shape->cpu : -MR_ANYTHING;
+    const double memory = search->shape->memory > 0 ? (double)search->shape->memory : -MR_ANYTHING;
     for (int32_t i = 0; i < n; i++) {
         int32_t fits = (cpu <= free_cpu[i]) & (memory <= free_memory[i]) & (slots[i] > 0);
         out[i] &= -fits;
@@ -152,24 +160,36 @@ static void general_block(const mr_search *search, int32_t first, int32_t n, int
         out[i] = mr_verdict(search->plan, search->cluster, search->shape, &search->pod, search->order[first + i]) == 0;
 }
 
-/* Adds each normalized plugin's constant of the row's bucket. */
+/* 1 where the plugin's raw value can differ between feasible rows, so that its constants need the rows. */
+static int differs(const mr_search *search, int32_t kernel)
+{
+    if (kernel == MR_NODE_AFFINITY) return search->shape->n_preferred > 0;
+    return !search->columns || search->columns->n_fixed > 0;
+}
+
+/* Normalized plugins whose rows are all in bucket 0 add the same to every row. */
+static int64_t common_constant(const mr_search *search)
+{
+    const mr_plan *plan = search->plan;
+    int64_t sum = 0;
+    for (int32_t k = 0; k < plan->n_scores; k++)
+        if (mr_is_normalized(plan->scores[k]) && !differs(search, plan->scores[k]))
+            sum += plan->weights[k] * mr_constant(plan->scores[k], 0, 0);
+    return sum;
+}
+
+/* Adds the other normalized plugins' constants, by each row's bucket. */
 static void add_constants(const mr_search *search, mr_found *found)
 {
     const mr_plan *plan = search->plan;
     for (int32_t k = 0; k < plan->n_scores; k++) {
         int32_t kernel = plan->scores[k];
-        if (!mr_is_normalized(kernel) || (kernel == MR_NODE_AFFINITY && !search->shape->n_preferred)) continue;
+        if (!mr_is_normalized(kernel) || !differs(search, kernel)) continue;
         int64_t max = 0;
-        int varies = kernel == MR_NODE_AFFINITY || !search->columns || search->columns->n_fixed;
-        for (int32_t i = 0; varies && i < found->feasible; i++) {
+        for (int32_t i = 0; i < found->feasible; i++) {
             int64_t raw = mr_score(kernel, plan, search->cluster, search->shape, &search->pod,
                                    search->order[found->positions[i]]);
             max = raw > max ? raw : max;
-        }
-        if (max == 0) {
-            int64_t constant = plan->weights[k] * mr_constant(kernel, 0, 0);
-            for (int32_t i = 0; i < found->feasible; i++) found->totals[i] += constant;
-            continue;
         }
         for (int32_t i = 0; i < found->feasible; i++) {
             int64_t raw = mr_score(kernel, plan, search->cluster, search->shape, &search->pod,
@@ -179,34 +199,49 @@ static void add_constants(const mr_search *search, mr_found *found)
     }
 }
 
+/* Appends the feasible lanes of a block, at most up to `wanted`; answers how many lanes were looked at. */
+static int32_t collect(const int32_t *block, int32_t first, int32_t n, int32_t wanted, int64_t constant,
+                       mr_found *found)
+{
+    int32_t feasible = found->feasible, i = 0;
+    int32_t *positions = found->positions;
+    int64_t *totals = found->totals;
+    for (int32_t sure = wanted - feasible < n ? wanted - feasible : n; i < sure; i++) {
+        positions[feasible] = first + i;
+        totals[feasible] = block[i] - 1 + constant;
+        feasible += block[i] != 0;
+    }
+    for (; i < n; i++) {
+        if (!block[i]) continue;
+        if (feasible == wanted) break;
+        positions[feasible] = first + i;
+        totals[feasible++] = block[i] - 1 + constant;
+    }
+    found->feasible = feasible;
+    return i;
+}
+
 void mr_search_run(const mr_search *search, int32_t start, int32_t wanted, mr_found *found)
 {
     int32_t block[MR_BLOCK], n = search->n, seen = 0;
-    int plain = mr_is_plain(search), full = 0;
+    int plain = mr_is_plain(search);
+    int64_t constant = common_constant(search);
     found->feasible = 0;
-    while (seen < n && !full) {
+    while (seen < n) {
         int32_t first = start + seen < n ? start + seen : start + seen - n;
         int32_t room = first < start ? start - first : n - first;
         int32_t size = room < MR_BLOCK ? room : MR_BLOCK;
         if (plain) mr_plain_block(search, first, size, block);
         else general_block(search, first, size, block);
-        for (int32_t i = 0; i < size; i++) {
-            if (!block[i]) continue;
-            if (found->feasible == wanted) {
-                full = 1;
-                seen += i - size;
-                break;
-            }
-            found->positions[found->feasible] = first + i;
-            found->totals[found->feasible++] = block[i] - 1;
-        }
-        seen += size;
+        int32_t looked_at = collect(block, first, size, wanted, constant, found);
+        seen += looked_at;
+        if (looked_at < size) break;
     }
     found->evaluated = seen;
     if (found->feasible < 2) return; /* a single node is not scored */
     if (!plain)
         for (int32_t i = 0; i < found->feasible; i++)
-            found->totals[i] = local_total(search, search->order[found->positions[i]]);
+            found->totals[i] = constant + local_total(search, search->order[found->positions[i]]);
     add_constants(search, found);
 }
 

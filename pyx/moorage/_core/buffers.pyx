@@ -26,7 +26,7 @@ cdef tuple aligned_memory(Py_ssize_t nbytes):
 
 
 cdef class Journal:
-    """The undo record of one cluster: before-images of buffer items, and undo functions, in order of change."""
+    """The undo record of one cluster: before-images of buffer items and undo functions, in order."""
 
     def __cinit__(self):
         self.buffers = []

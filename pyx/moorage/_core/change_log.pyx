@@ -1,8 +1,8 @@
 """The one mechanism for "what changed": a ring of (sequence, kind, id).
 
-Everything derived keeps a cursor, the sequence number up to which it has read, and replays what came after it.
-A consumer that fell behind the ring rebuilds. An undo appends entries like any other change, so no consumer
-ever sees a rollback.
+Everything derived keeps a cursor, the sequence number up to which it has read, and replays what came after
+it. A consumer that fell behind the ring rebuilds. An undo appends entries like any other change, so no
+consumer ever sees a rollback.
 
 Kinds: ROW (usage of a row: pods, requests, ports), STATIC (what a node says of itself: allocatable, labels,
 taints, images, unschedulable), ORDER (a node came or went; id is its row), NAMESPACE, WORKLOAD (what selects

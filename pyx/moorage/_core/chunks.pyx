@@ -10,7 +10,7 @@ cdef enum:
 
 
 cdef class Chunks:
-    """Lists of int32 by row. Order is insertion order, but `swap_remove` moves the last item into the hole."""
+    """Lists of int32 by row. Order is of insertion, but `swap_remove` moves the last item into the hole."""
 
     def __cinit__(self, Journal journal):
         self.arena = Buffer(journal, sizeof(int32_t), 64)

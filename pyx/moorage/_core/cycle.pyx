@@ -1,7 +1,7 @@
 """One scheduling cycle over the core: search, score, choose. Placing pods in a run of equal class stays in C.
 
-kube-scheduler v1.36, schedule_one.go, with one worker: nodes are examined in list order from a rotating start, and
-the search ends on the first feasible node after the wanted number of them.
+kube-scheduler v1.36, schedule_one.go, with one worker: nodes are examined in list order from a rotating
+start, and the search ends on the first feasible node after the wanted number of them.
 """
 
 import numpy as np
@@ -47,7 +47,8 @@ cdef class Cycle:
         For the tie-break RANDOM.
     """
 
-    def __cinit__(self, ClusterState state, Plan plan, TieBreak tie_break, int32_t percentage=0, uint64_t seed=0):
+    def __cinit__(self, ClusterState state, Plan plan, TieBreak tie_break, int32_t percentage=0,
+                  uint64_t seed=0):
         cdef Journal journal = Journal()
         self.state = state
         self.plan = plan
@@ -59,7 +60,7 @@ cdef class Cycle:
         self.fixed_ok = Buffer(journal, 1)
         self.restricted = Buffer(journal, sizeof(int32_t))
 
-    # ---- preparing -------------------------------------------------------------------------------------------------
+    # ---- preparing -----------------------------------------------------------------------------------------
 
     cdef int _prepare(self, Shape shape, int32_t node_name, int32_t pinned) except -1:
         """Bring the view up to date and point the search at it."""
@@ -86,7 +87,7 @@ cdef class Cycle:
         return 0
 
     cdef int _set_fixed_ok(self, Shape shape) except -1:
-        """Per (taint set, unschedulable): whether NodeUnschedulable and TaintToleration let the shape pass."""
+        """Per (taint set, unschedulable): whether NodeUnschedulable and TaintToleration pass the shape."""
         cdef Py_ssize_t at, sets = len(self.state.table.taint_sets.sets)
         cdef bint tolerates = shape.c.flags & MR_SHAPE_TOLERATES_UNSCHEDULABLE
         self.search.fixed_ok = NULL
@@ -121,10 +122,10 @@ cdef class Cycle:
         self.search.n = <int32_t>len(places)
         return 0
 
-    # ---- deciding --------------------------------------------------------------------------------------------------
+    # ---- deciding ------------------------------------------------------------------------------------------
 
     cdef int32_t _decide(self, int32_t wanted) noexcept nogil:
-        """Search, score and choose; answers the position in the searched list or -1, and moves the rotation."""
+        """Search, score and choose; answers the position in the searched list or -1; moves the rotation."""
         cdef int32_t nodes = self.state.view.size, winner = 0
         self.found.feasible = self.found.evaluated = 0
         if self.search.n == 0:
@@ -164,15 +165,17 @@ cdef class Cycle:
         start = self.start
         at = self._decide(self._wanted())
         positions = np.array(self.positions.array(np.int32, self.found.feasible))
-        totals = np.array(self.totals.array(np.int64, self.found.feasible)) if self.found.feasible > 1 else None
+        totals = None
+        if self.found.feasible > 1:
+            totals = np.array(self.totals.array(np.int64, self.found.feasible))
         row = -1 if at < 0 else self.search.order[at]
         return row, start, self.found.evaluated, positions, totals
 
     def place_run(self, int32_t pod_class, int32_t n, int32_t node_name=0, int32_t pinned=0):
         """Choose nodes for up to `n` pods of one class, one after the other, and account for each on its row.
 
-        Stops at the first pod that fits nowhere. Returns the rows chosen, an int32 array; the caller enters the
-        pods in the ledger.
+        Stops at the first pod that fits nowhere. Returns the rows chosen, an int32 array; the caller enters
+        the pods in the ledger.
         """
         cdef Shape shape = self.state.classes.shape(pod_class)
         cdef int32_t[::1] rows = np.empty(n, dtype=np.int32)
@@ -211,7 +214,7 @@ cdef class Cycle:
             placed += 1
         return placed
 
-    # ---- looking ---------------------------------------------------------------------------------------------------
+    # ---- looking -------------------------------------------------------------------------------------------
 
     def verdicts(self, int32_t pod_class, int32_t node_name=0, int32_t pinned=0):
         """The verdict of every searched node: (rows, verdicts), int32 and uint64 arrays in list order.
@@ -229,7 +232,8 @@ cdef class Cycle:
             out[at] = mr_verdict(&self.plan.c, &self.cluster, &shape.c, &self.search.pod, rows[at])
         return np.asarray(rows), np.asarray(out)
 
-    def scores(self, str plugin, const int32_t[::1] rows, int32_t pod_class, int32_t node_name=0, int32_t pinned=0):
+    def scores(self, str plugin, const int32_t[::1] rows, int32_t pod_class, int32_t node_name=0,
+               int32_t pinned=0):
         """Raw and normalized scores of one plugin over feasible rows: two int64 arrays."""
         cdef Shape shape = self.state.classes.shape(pod_class)
         cdef int32_t kernel = KERNELS[plugin], at

@@ -1,7 +1,7 @@
 """Which images the nodes hold: per image the number of nodes and the size that the first of them reported.
 
-kube-scheduler v1.36, cache.go addNodeImageStates: the size stays that of the first reporter for as long as any
-node has the image.
+kube-scheduler v1.36, cache.go addNodeImageStates: the size stays that of the first reporter for as long as
+any node has the image.
 """
 
 from moorage._core.buffers cimport Buffer, Journal
@@ -35,7 +35,7 @@ cdef class ImageStates:
         return 0
 
     cdef int set_row(self, int32_t row, object reported) except -1:
-        """Take what a node reports (status.images; empty for a node that is gone) in place of what it did before."""
+        """Take what a node reports (status.images; nothing if it is gone) in place of what it did before."""
         cdef int32_t image, at
         names = {}
         for entry in reported:

@@ -28,7 +28,8 @@ cdef class NodeTable:
     cdef int release(self, int32_t row) except -1
     cdef int set_node(self, int32_t row, object node, dict allocatable) except -1
     cdef int clear_node(self, int32_t row) except -1
-    cdef int add_pod(self, int32_t ledger, int32_t row, const mr_shape* shape, tuple ports, int32_t sign) except -1
+    cdef int add_pod(self, int32_t ledger, int32_t row, const mr_shape* shape, tuple ports,
+                     int32_t sign) except -1
     cdef int changed(self, Kind kind, int32_t row) except -1
     cdef int32_t resource_id(self, str resource) except -2
     cdef int32_t label_column(self, str key) except -1

@@ -1,8 +1,9 @@
 """The node table: one row per node, and the only place where a node's usage is written down.
 
-A row is named by the symbol of its node's name and keeps its number until the node and its last pod are gone; then
-the number is reused. Per resource ledger there is a slab of `mr_row` records (csrc/state.h), a column of
-(allocatable, requested) for each other resource, and the exact values of rows beyond 2^53. Label columns are filled when a selector first asks for a key.
+A row is named by the symbol of its node's name and keeps its number until the node and its last pod are gone;
+then the number is reused. Per resource ledger there is a slab of `mr_row` records (csrc/state.h), a column of
+(allocatable, requested) for each other resource, and the exact values of rows beyond 2^53. Label columns are
+filled when a selector first asks for a key.
 """
 
 from collections.abc import Mapping
@@ -31,8 +32,11 @@ from moorage._core.sets cimport PortSets, TaintSets
 from moorage._core.symbols cimport Symbols
 
 ROW = np.dtype(
-    [(name, "f8") for name in ("alloc_cpu", "alloc_memory", "req_cpu", "req_memory", "nonzero_cpu", "nonzero_memory")]
-    + [("balanced", "i4"), ("pods", "i4"), ("pods_max", "i4"), ("flags", "u4")]
+    [
+        *((kind + name, "f8") for kind in ("alloc_", "req_", "nonzero_") for name in ("cpu", "memory")),
+        *((name, "i4") for name in ("balanced", "pods", "pods_max")),
+        ("flags", "u4"),
+    ]
 )
 
 cdef enum:
@@ -106,7 +110,7 @@ cdef class NodeTable:
         self.label_pointers = Buffer(journal, sizeof(void*))
         self._reserve(16)
 
-    # ---- access --------------------------------------------------------------------------------------------------
+    # ---- access --------------------------------------------------------------------------------------------
 
     cdef int fill_ledger(self, int32_t ledger, mr_ledger* out) except -1:
         """Point `out` at a ledger's arrays; valid until the next growth."""
@@ -134,7 +138,7 @@ cdef class NodeTable:
         """True for a node that exists; False for a ghost, which only has pods."""
         return bool(self.row(0, row).flags & MR_PRESENT)
 
-    # ---- rows ----------------------------------------------------------------------------------------------------
+    # ---- rows ----------------------------------------------------------------------------------------------
 
     cdef int32_t row_for(self, int32_t name) except -1:
         """Row of a name, made (without a node) if it is new: pods may arrive before their node."""
@@ -187,7 +191,7 @@ cdef class NodeTable:
         (<int64_t*>self.generation.data)[row] = self.log.append(kind, row)
         return 0
 
-    # ---- nodes ---------------------------------------------------------------------------------------------------
+    # ---- nodes ---------------------------------------------------------------------------------------------
 
     cdef int set_node(self, int32_t row, object node, dict allocatable) except -1:
         """Take over what a node says of itself: allocatable (as read), taints, labels, unschedulable."""
@@ -214,7 +218,7 @@ cdef class NodeTable:
         return self.changed(LOG_STATIC, row)
 
     def read_allocatable(self, resources):
-        """{"cpu": millicores, "memory": bytes, "pods": n, resource id: value}; raises before anything is changed."""
+        """{"cpu": millicores, "memory": bytes, "pods": n, resource id: value}; raises before any change."""
         out = {}
         for name, raw in resources.items():
             if name == "cpu":
@@ -247,9 +251,10 @@ cdef class NodeTable:
                 (<Buffer>column).touch(row)
                 (<int64_t*>(<Buffer>column).data)[2 * row] = allocatable.get(resource, 0)
 
-    # ---- pods ----------------------------------------------------------------------------------------------------
+    # ---- pods ----------------------------------------------------------------------------------------------
 
-    cdef int add_pod(self, int32_t ledger, int32_t row, const mr_shape* shape, tuple ports, int32_t sign) except -1:
+    cdef int add_pod(self, int32_t ledger, int32_t row, const mr_shape* shape, tuple ports,
+                     int32_t sign) except -1:
         """Account for a pod on a row (sign 1), or take it back (sign -1). The caller logs the row."""
         cdef mr_ledger view
         cdef int32_t moved, at
@@ -265,7 +270,7 @@ cdef class NodeTable:
             (<int32_t*>self.port_set.data)[row] = moved
         return 0
 
-    # ---- columns -------------------------------------------------------------------------------------------------
+    # ---- columns -------------------------------------------------------------------------------------------
 
     cdef int32_t resource_id(self, str resource) except -2:
         """Id of a resource other than cpu and memory, made if it is new. Ids are never given up."""
@@ -300,7 +305,7 @@ cdef class NodeTable:
         column.touch(row)
         (<int32_t*>column.data)[row] = 0 if value is None else self.symbols.intern(value)
 
-    # ---- what Python sees ------------------------------------------------------------------------------------------
+    # ---- what Python sees ----------------------------------------------------------------------------------
 
     @property
     def names(self):

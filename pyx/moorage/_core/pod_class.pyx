@@ -1,9 +1,9 @@
 """Pod classes: pods of one template share what a decision depends on.
 
-The **shape** is everything that a decision depends on except labels, owner and a single node name; it is compiled
-to an `mr_shape`. A **class** is (shape, label set, owner), which is what matchers and counters see. Both are
-interned and append-only. What differs between the pods of one template stays with the pod: the node it names and
-the node it is pinned to by matchFields metadata.name.
+The **shape** is everything that a decision depends on except labels, owner and a single node name; it is
+compiled to an `mr_shape`. A **class** is (shape, label set, owner), which is what matchers and counters see.
+Both are interned and append-only. What differs between the pods of one template stays with the pod: the node
+it names and the node it is pinned to by matchFields metadata.name.
 """
 
 from libc.stdint cimport int64_t
@@ -67,7 +67,9 @@ cdef class Shape:
         self.c.score_cpu, self.c.score_memory = read.score_requests
         self.c.nonzero_cpu, self.c.nonzero_memory = read.nonzero_requests
         if len(read.others) > MR_MAX_OTHER_REQUESTS:
-            raise ValueError(f"a pod may request at most {MR_MAX_OTHER_REQUESTS} resources besides cpu and memory")
+            raise ValueError(
+                f"a pod may request at most {MR_MAX_OTHER_REQUESTS} resources besides cpu and memory"
+            )
         request = <mr_request*>self.keep(sizeof(mr_request), len(read.others))
         self.c.others = request
         self.c.n_others = <int32_t>len(read.others)

@@ -35,7 +35,7 @@ cdef class ClusterState:
         self.ledger = Ledger(self.journal)
         self.zones = {}
 
-    # ---- nodes ---------------------------------------------------------------------------------------------------
+    # ---- nodes ---------------------------------------------------------------------------------------------
 
     def set_node(self, node):
         """A node appeared or changed; one that is not known is added."""
@@ -74,8 +74,10 @@ cdef class ClusterState:
         else:
             self.zones[name] = after
         if self.journal.depth:
-            undo = partial(self.zones.pop, name) if before is None else partial(self.zones.__setitem__, name, before)
-            self.journal.on_undo(undo)
+            if before is None:
+                self.journal.on_undo(partial(self.zones.pop, name))
+            else:
+                self.journal.on_undo(partial(self.zones.__setitem__, name, before))
 
     def has_node(self, str name):
         return name in self.zones
@@ -85,7 +87,7 @@ cdef class ClusterState:
         if self.ledger.pods_on.size(row) == 0 and self.table.row_name(row) not in self.zones:
             self.table.release(row)
 
-    # ---- pods ----------------------------------------------------------------------------------------------------
+    # ---- pods ----------------------------------------------------------------------------------------------
 
     cdef int32_t _known(self, object pod) except -2:
         """Number of a pod by its UID, or -1."""

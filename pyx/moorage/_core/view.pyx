@@ -1,8 +1,9 @@
 """The view: what a scheduling cycle sees. Brought up to date at the start of each cycle, by upstream's rules.
 
-kube-scheduler v1.36, cache.go UpdateSnapshot: the node list is rebuilt only when a name is new to the view or the
-view holds a node that is gone; a zone that moves alone reorders nothing, nor does a node that went and came back
-between two cycles. What a row shows of its images is frozen when the row is copied, i.e. when it has changed.
+kube-scheduler v1.36, cache.go UpdateSnapshot: the node list is rebuilt only when a name is new to the view or
+the view holds a node that is gone; a zone that moves alone reorders nothing, nor does a node that went and
+came back between two cycles. What a row shows of its images is frozen when the row is copied, that is when
+it has changed.
 
 The compact columns for scans stand in list order and follow the change log like everything derived.
 """

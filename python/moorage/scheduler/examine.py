@@ -38,7 +38,7 @@ def examine(scheduler: Scheduler, pod: Pod) -> Examination:
             order=order, pre_filter=_outcome(ran), skipped_filter=skipped_filter, fit_error=diagnosis.message()
         )
     rows, verdicts = cycle.verdicts(*target)
-    names = [scheduler.table.names[row] for row in rows]
+    names = [scheduler.table.row_name(row) for row in rows]
     diagnosis = Diagnosis(len(order), profile, shape, verdicts=count_verdicts(verdicts), absent=ran.absent)
     examination = Examination(
         order=order,

@@ -41,7 +41,7 @@ def examine(scheduler: Scheduler, pod: Pod) -> Examination:
             fit_error=diagnosis.message(),
         )
     rows, verdicts = cycle.verdicts(*target)
-    names = [scheduler.table.names[row] for row in rows]
+    names = [scheduler.table.row_name(row) for row in rows]
     diagnosis = Diagnosis(len(order), profile, shape, verdicts=count_verdicts(verdicts), absent=ran.absent)
     examination = Examination(
         order=order,

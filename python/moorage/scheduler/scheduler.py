@@ -101,6 +101,10 @@ class Scheduler:
         self.cache.state.view.refresh()
         return self.cache.state.view.rows()
 
+    def _nodes_in_view(self) -> int:
+        self.cache.state.view.refresh()
+        return self.cache.state.view.size
+
     # ---- one pod -------------------------------------------------------------------------------------------
 
     def examine(self, pod: Pod) -> Examination:
@@ -117,12 +121,12 @@ class Scheduler:
     def _schedule(self, pod: Pod, target: Target) -> Decision:
         shape = self.cache.state.classes.shape_of(target[0])
         ran = run_pre_filters(self.profile, pod, shape)
-        nodes = len(self.view_rows())
+        nodes = self._nodes_in_view()
         if ran.rejection is not None or nodes == 0:
             return self._no_search(Diagnosis(nodes, self.profile, shape, pre_filter=ran.rejection))
         row, start, evaluated, positions, totals = self.cycle.decide(*target)
         _, error = run_pre_scores(self.profile, pod, shape) if len(positions) > 1 else ((), "")
-        node = None if row < 0 or error else self.table.names[row]
+        node = None if row < 0 or error else self.table.row_name(row)
         diagnosis = self._diagnose(target, shape, ran) if row < 0 else None
         if node is not None:
             self.cache.assume_pod(replace(pod, spec=replace(pod.spec, node_name=node)))
@@ -145,7 +149,7 @@ class Scheduler:
     def _diagnose(self, target: Target, shape: Shape, ran: PreFilterRun) -> Diagnosis:
         _, verdicts = self.cycle.verdicts(*target)
         counts = count_verdicts(verdicts)
-        return Diagnosis(len(self.view_rows()), self.profile, shape, verdicts=counts, absent=ran.absent)
+        return Diagnosis(self._nodes_in_view(), self.profile, shape, verdicts=counts, absent=ran.absent)
 
     # ---- many pods -----------------------------------------------------------------------------------------
 
@@ -187,9 +191,8 @@ class Scheduler:
             self._place_erring(pods, target, result)
         else:
             rows, failure = self._decide_run(pods, target, shape)
-            names = self.table.names
             for pod, row in zip(pods, rows.tolist(), strict=False):
-                result.placements[pod.key] = names[row]
+                result.placements[pod.key] = self.table.row_name(row)
             for pod in pods[len(rows) :]:
                 result.unschedulable[pod.key] = failure
         result.seconds += time.perf_counter() - began
@@ -209,7 +212,7 @@ class Scheduler:
         """Rows of the pods that fit, and why the next one does not; nothing changes for those after it."""
         state = self.cache.state
         ran = run_pre_filters(self.profile, pods[0], shape)
-        nodes = len(self.view_rows())
+        nodes = self._nodes_in_view()
         head, failure = self.failures.get(target, (-1, Failure()))
         if head == state.log.head:
             return NO_ROWS, failure

@@ -139,12 +139,12 @@ cdef extern from "scan.h" nogil:
         const mr_columns* columns
         const int8_t* fixed_ok
         const int32_t* order
-        int32_t n
+        int32_t n, has_images
         mr_pod pod
 
     void mr_columns_set(mr_columns* columns, int32_t position, const mr_ledger* ledger,
                         const int32_t* taint_set, int32_t row)
-    int mr_is_plain(const mr_search* search)
+    int mr_is_fused(const mr_search* search)
     void mr_search_run(const mr_search* search, int32_t start, int32_t wanted, mr_found* found)
     int32_t mr_pick_first(const int64_t* totals, int32_t n)
     int32_t mr_pick_heap(const int64_t* totals, int32_t n)

@@ -77,6 +77,7 @@ cdef class Cycle:
         self.search.columns = &self.state.view.columns
         self.search.order = <int32_t*>self.state.view.order.data
         self.search.n = self.state.view.size
+        self.search.has_images = self._has_images(shape)
         self.search.pod.node_name = node_name
         self.search.pod.pinned_name = pinned
         self._set_fixed_ok(shape)
@@ -85,6 +86,13 @@ cdef class Cycle:
         elif shape.node_names is not None:
             self._restrict(shape.node_names, 0)
         return 0
+
+    cdef bint _has_images(self, Shape shape) noexcept:
+        cdef int32_t at
+        for at in range(shape.c.n_images):
+            if self.state.images.nodes(shape.c.images[at]):
+                return True
+        return False
 
     cdef int _set_fixed_ok(self, Shape shape) except -1:
         """Per (taint set, unschedulable): whether NodeUnschedulable and TaintToleration pass the shape."""

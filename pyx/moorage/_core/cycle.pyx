@@ -70,7 +70,7 @@ cdef class Cycle:
         self.totals.reserve(self.state.view.size + 1)
         self.found.positions = <int32_t*>self.positions.data
         self.found.totals = <int64_t*>self.totals.data
-        shape.c.taints = self.state.table.taint_sets.verdicts_of(shape.tolerations)
+        self.search.pod.taints = self.state.table.taint_sets.verdicts_of(shape.tolerations)
         self.search.plan = &self.plan.c
         self.search.cluster = &self.cluster
         self.search.shape = &shape.c
@@ -103,8 +103,8 @@ cdef class Cycle:
             return 0
         self.fixed_ok.reserve(2 * sets)
         for at in range(sets):
-            self.fixed_ok.data[2 * at] = shape.c.taints[at] >= 0
-            self.fixed_ok.data[2 * at + 1] = shape.c.taints[at] >= 0 and tolerates
+            self.fixed_ok.data[2 * at] = self.search.pod.taints[at] >= 0
+            self.fixed_ok.data[2 * at + 1] = self.search.pod.taints[at] >= 0 and tolerates
         self.search.fixed_ok = <const signed char*>self.fixed_ok.data
         return 0
 

@@ -48,7 +48,7 @@ def extension(path: Path) -> Extension:
     )
 
 
-# For `make sanitize`: stops at the first bad access or undefined operation. -fwrapv still defines signed overflow.
+# For `make sanitize`: ends at the first bad access or undefined operation. -fwrapv defines signed overflow.
 SANITIZE = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
 
 
@@ -57,7 +57,13 @@ class BuildExt(build_ext):
 
     def build_extension(self, ext: Extension) -> None:
         if os.environ.get("MOORAGE_SANITIZE") == "1":
-            ext.extra_compile_args = [*ext.extra_compile_args, *SANITIZE, "-O1", "-g", "-fno-omit-frame-pointer"]
+            ext.extra_compile_args = [
+                *ext.extra_compile_args,
+                *SANITIZE,
+                "-O1",
+                "-g",
+                "-fno-omit-frame-pointer",
+            ]
             ext.extra_link_args = [*ext.extra_link_args, *SANITIZE]
         super().build_extension(ext)
 

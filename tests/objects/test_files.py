@@ -86,7 +86,7 @@ def test_standard_input(data: bytes, monkeypatch: pytest.MonkeyPatch, tmp_path: 
         (b"", "stdin: empty: there is no object in this file"),
         (b'{"kind": ', "stdin:1: invalid JSON: it ends too early"),
         (b"kind: Pod\nkind: Pod\n", 'stdin:2: duplicate key "kind"'),
-        (b"kind: Pod\nmetadata: {name: p}\n", "stdin: Pod p: spec.containers: a pod needs at least one container"),
+        (b"kind: Pod\nmetadata: {name: p}\nspec: 7\n", "stdin: Pod p: spec: expected map, got integer"),
         (b"\x00", "stdin: not a text file"),
         (PACKED[:-12], "stdin: broken gzip data"),
     ],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any, get_args, get_origin, get_type_hints
 
@@ -31,8 +32,12 @@ from moorage.objects.yaml_reader import read_yaml
 from moorage.sim.synthetic import synthetic
 
 # Where the spelling matters: numbers, booleans, nulls, dates, merge keys and base-60 numbers that are none.
-TRICKY = """y n Y N yes no on off On true false null ~ 1 -1 +1 007 0o7 0x1F 0b1 1_000 1e3 1E5 .5 5. 1.5 .inf -.INF .nan
-1:30 190:20:30 2001-12-14 2001-12-14T21:59:43Z << = - -- --- ... ? : # & * ! | > % @ ` [ ] { } , a:b a: :a #a a#b""".split()
+TRICKY = re.split(
+    r"\s+",
+    "y n Y N yes no on off On true false null ~ 1 -1 +1 007 0o7 0x1F 0b1 1_000 1e3 1E5 .5 5. 1.5 .inf -.INF "
+    ".nan 1:30 190:20:30 2001-12-14 2001-12-14T21:59:43Z << = - -- --- ... ? : # & * ! | > % @ ` [ ] { } , "
+    "a:b a: :a #a a#b",
+)
 TEXTS = st.sampled_from(
     [
         *TRICKY,

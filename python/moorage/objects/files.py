@@ -12,7 +12,7 @@ from ..errors import InputError
 
 STDIN = "-"
 MAX_UNPACKED = 1 << 30
-"""How many bytes a compressed file may unpack to: a few kilobytes can stand for far more than fits into memory."""
+"""How many bytes a compressed file may unpack to: a small one can stand for more than fits into memory."""
 
 YAML_SUFFIXES = (".yaml", ".yml")
 _SUFFIXES = (".json", *YAML_SUFFIXES)

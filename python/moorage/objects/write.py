@@ -20,13 +20,13 @@ from .yaml_reader import is_text
 
 
 class _Dumper(yaml.CSafeDumper):
-    """Block style, no anchors; a string that YAML 1.1 or Kubernetes would read as something else is quoted."""
+    """No anchors; a string that YAML 1.1 or Kubernetes would read as something else is quoted."""
 
     def ignore_aliases(self, data: Any) -> bool:
         return True
 
     def resolve(self, kind: type[yaml.Node], value: Any, implicit: Any) -> Any:
-        tag = super().resolve(kind, value, implicit)
+        tag = super().resolve(kind, value, implicit)  # type: ignore[no-untyped-call]
         if kind is yaml.ScalarNode and implicit[0] and tag == "tag:yaml.org,2002:str" and not is_text(value):
             return None  # no plain scalar: the emitter looks for a style that says "string"
         return tag
@@ -57,7 +57,8 @@ def _plain(value: Any) -> Any:
 
 def to_value(obj: Object) -> dict[str, Any]:
     """An object as a JSON value, ``apiVersion`` and ``kind`` first; empty fields are left out."""
-    return {"apiVersion": obj.api_version, "kind": obj.kind} | _plain(obj)
+    value: dict[str, Any] = _plain(obj)
+    return {"apiVersion": obj.api_version, "kind": obj.kind} | value
 
 
 def encode_object(obj: Object) -> bytes:
@@ -87,9 +88,9 @@ def dump(objects: Iterable[Object], format: Literal["json", "yaml"] = "json") ->
 
 
 def write(path: str | Path, objects: Iterable[Object]) -> None:
-    """Write objects to a file: YAML for a name in ``.yaml`` or ``.yml``, JSON otherwise, compressed for ``.gz``.
+    """Write objects to a file; the same objects give the same bytes.
 
-    The same objects give the same bytes.
+    The name decides: YAML for ``.yaml`` and ``.yml``, JSON otherwise, compressed if ``.gz`` follows.
     """
     path = Path(path)
     parts = _FORMATS["yaml" if has_suffix(path.name, YAML_SUFFIXES) else "json"](objects)

@@ -36,6 +36,19 @@ def assume_and_expire() -> Operation:
     return run
 
 
+def assume_without_deadline_and_confirm() -> Operation:
+    cache = scheduler().cache
+    one = pod("p", "n0")
+
+    def run() -> None:
+        cache.assume_pod(one)
+        cache.finish_binding(one, float("inf"))
+        cache.add_pod(one)
+        cache.remove_pod(one)
+
+    return run
+
+
 def assume_and_confirm() -> Operation:
     cache = scheduler().cache
     one, clock = pod("p", "n0"), count()
@@ -233,6 +246,7 @@ OPERATIONS: dict[str, Callable[[], Operation]] = {
     for make in (
         assume_and_forget,
         assume_and_expire,
+        assume_without_deadline_and_confirm,
         assume_and_confirm,
         add_update_and_remove_pod,
         set_and_remove_node,

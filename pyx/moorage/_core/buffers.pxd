@@ -9,6 +9,7 @@ cdef class Journal:
     cdef char* data
     cdef Py_ssize_t used, capacity
 
+    cdef int reserve(self, Py_ssize_t nbytes) except -1
     cdef int _push(self, int32_t buffer, int64_t offset, int32_t nbytes, const char* before) except -1
     cdef int save(self, int32_t buffer, int64_t offset, int32_t nbytes, const char* before) except -1
     cdef int on_undo(self, object action) except -1

@@ -61,12 +61,18 @@ cdef class Journal:
                 memcpy(buffer.data + header.offset, self.data + self.used, header.nbytes)
         self.depth = depth - 1
 
+    cdef int reserve(self, Py_ssize_t nbytes) except -1:
+        """Have the memory for recording `nbytes` more, so that an operation cannot fail half-way."""
+        cdef Py_ssize_t need = self.used + nbytes
+        if self.depth and need > self.capacity:
+            array, skip = aligned_memory(max(2 * need, 1 << 16))
+            self._move(array, skip)
+        return 0
+
     cdef int _push(self, int32_t buffer, int64_t offset, int32_t nbytes, const char* before) except -1:
         cdef Py_ssize_t need = self.used + nbytes + sizeof(Header)
         cdef Header header
-        if need > self.capacity:
-            array, skip = aligned_memory(max(2 * need, 1 << 16))
-            self._move(array, skip)
+        self.reserve(nbytes + sizeof(Header))
         if nbytes:
             memcpy(self.data + self.used, before, nbytes)
         header.offset = offset
@@ -101,9 +107,9 @@ cdef class Buffer:
     def __cinit__(self, Journal journal, Py_ssize_t itemsize, Py_ssize_t items=16):
         self.journal = journal
         self.itemsize = itemsize
+        self.reserve(items)
         self.number = <int32_t>len(journal.buffers)
         journal.buffers.append(self)
-        self.reserve(items)
 
     cdef int reserve(self, Py_ssize_t items) except -1:
         cdef Py_ssize_t capacity

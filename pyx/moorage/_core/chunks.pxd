@@ -13,6 +13,7 @@ cdef class Chunks:
         return <int32_t*>self.arena.data + (<int32_t*>self.first.data)[row]
 
     cdef int reserve(self, Py_ssize_t rows) except -1
+    cdef int make_room(self, Py_ssize_t items) except -1
     cdef int _fit(self, Py_ssize_t row, int32_t items) except -1
     cdef int append(self, Py_ssize_t row, int32_t value) except -1
     cdef int swap_remove(self, Py_ssize_t row, int32_t index) except -1

@@ -25,6 +25,11 @@ cdef class Chunks:
         self.room.reserve(rows)
         return 0
 
+    cdef int make_room(self, Py_ssize_t items) except -1:
+        """Have the memory for lists that grow to `items` items in all, so that growing cannot fail: on its way
+        to n items a list leaves behind pieces of fewer than 4 n items together."""
+        return self.arena.reserve((<int32_t*>self.state.data)[USED] + 4 * items)
+
     cdef int _fit(self, Py_ssize_t row, int32_t items) except -1:
         """Give `row` a piece for at least `items` items, with its items moved there."""
         cdef int32_t* room = <int32_t*>self.room.data

@@ -29,5 +29,6 @@ cdef class Cycle:
     cdef bint _has_images(self, Shape shape) noexcept
     cdef int _set_fixed_ok(self, Shape shape) except -1
     cdef int32_t _decide(self, int32_t wanted) noexcept nogil
+    cdef int32_t _run_recorded(self, Shape shape, int32_t[::1] rows, int32_t node_name, int32_t pinned) except -1
     cdef int32_t _run(self, Shape shape, int32_t* rows, int32_t n) noexcept nogil
     cdef int _restrict(self, object names, int32_t pinned) except -1

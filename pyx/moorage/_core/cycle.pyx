@@ -187,10 +187,23 @@ cdef class Cycle:
         """
         cdef Shape shape = self.state.classes.shape(pod_class)
         cdef int32_t[::1] rows = np.empty(n, dtype=np.int32)
-        cdef int32_t placed = 0, at, row
+        cdef int32_t placed = 0
         self._prepare(shape, node_name, pinned)
+        self.state.make_room_for_run(shape, n)
         if shape.ports or self.state.journal.depth:
-            while placed < n:
+            placed = self._run_recorded(shape, rows, node_name, pinned)
+        elif n:
+            with nogil:
+                placed = self._run(shape, &rows[0], n)
+        return np.asarray(rows[:placed])
+
+    cdef int32_t _run_recorded(self, Shape shape, int32_t[::1] rows, int32_t node_name, int32_t pinned) except -1:
+        """A run whose steps can fail for want of memory, for new port sets; all of it is taken back then."""
+        cdef int32_t placed = 0, at, row, start = self.start
+        cdef uint64_t random = self.random
+        mark = self.state.journal.begin()
+        try:
+            while placed < rows.shape[0]:
                 at = self._decide(self._wanted())
                 if at < 0:
                     break
@@ -200,10 +213,14 @@ cdef class Cycle:
                 rows[placed] = row
                 placed += 1
                 self._prepare(shape, node_name, pinned)
-        elif n:
-            with nogil:
-                placed = self._run(shape, &rows[0], n)
-        return np.asarray(rows[:placed])
+        except MemoryError:
+            self.state.journal.rollback(mark)
+            self.start, self.random = start, random
+            for at in range(placed):
+                self.state.table.changed(LOG_ROW, rows[at])
+            raise
+        self.state.journal.commit(mark)
+        return placed
 
     cdef int32_t _run(self, Shape shape, int32_t* rows, int32_t n) noexcept nogil:
         cdef int32_t wanted = 1, placed = 0, at, row

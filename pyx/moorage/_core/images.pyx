@@ -34,14 +34,24 @@ cdef class ImageStates:
         (<int64_t*>self.scalars.data)[0] += 1
         return 0
 
+    cdef int make_room(self, Py_ssize_t rows, object reported) except -1:
+        """Have the memory for a row that reports so many images: `set_row` cannot fail then."""
+        cdef Py_ssize_t images = 0
+        for entry in reported:
+            for name in entry.names:
+                self.image(name)
+                images += 1
+        self.held.reserve(rows)
+        return self.held.make_room(images)
+
     cdef int set_row(self, int32_t row, object reported) except -1:
-        """Take what a node reports (status.images; nothing if it is gone) in place of what it did before."""
+        """Take what a node reports (status.images; nothing if it is gone) in place of what it did before.
+        The caller has made room."""
         cdef int32_t image, at
         names = {}
         for entry in reported:
             for name in entry.names:
                 names.setdefault(name, entry.size_bytes)
-        self.held.reserve(row + 1)
         for at in range(self.held.size(row)):
             self._count(self.held.items(row)[at], -1)
         self.held.assign(row, NULL, 0)

@@ -18,6 +18,7 @@ cdef class Ledger:
     cdef readonly Chunks pods_on
 
     cdef int32_t find(self, str uid) except -2
+    cdef int make_room(self, Py_ssize_t pods, Py_ssize_t rows) except -1
     cdef int32_t insert(self, str uid, object pod, int32_t pod_class, int32_t row, PodState state) except -1
     cdef int remove(self, int32_t number) except -1
     cdef int set_state(self, int32_t number, PodState state) except -1

@@ -38,8 +38,18 @@ cdef class Ledger:
         """Number of a pod, or -1."""
         return self.index.get(uid, -1)
 
+    cdef int make_room(self, Py_ssize_t pods, Py_ssize_t rows) except -1:
+        """Have the memory for so many more pods on any of the first `rows` rows: entering them cannot fail."""
+        cdef Buffer buffer
+        cdef Py_ssize_t numbers = len(self.objects) + pods
+        if numbers > self.deadline.capacity:
+            for buffer in (self.pod_class, self.row, self.slot, self.state, self.deadline):
+                buffer.reserve(numbers)
+        self.pods_on.reserve(rows)
+        return self.pods_on.make_room(len(self.index) + pods)
+
     cdef int32_t insert(self, str uid, object pod, int32_t pod_class, int32_t row, PodState state) except -1:
-        """Enter a pod that is not in the ledger."""
+        """Enter a pod that is not in the ledger; the caller has made room."""
         cdef int32_t number
         cdef Buffer buffer
         if self.free:
@@ -48,13 +58,10 @@ cdef class Ledger:
                 self.journal.on_undo(partial(self.free.append, number))
         else:
             number = <int32_t>len(self.objects)
-            for buffer in (self.pod_class, self.row, self.slot, self.state, self.deadline):
-                buffer.reserve(number + 1)
             self.objects.append(None)
             self.uids.append(None)
             if self.journal.depth:
                 self.journal.on_undo(self._drop_last)
-        self.pods_on.reserve(row + 1)
         for buffer in (self.pod_class, self.row, self.slot, self.state, self.deadline):
             buffer.touch(number)
         (<int32_t*>self.pod_class.data)[number] = pod_class
@@ -113,7 +120,8 @@ cdef class Ledger:
         self.deadline.touch(number)
         (<double*>self.deadline.data)[number] = deadline
         # Entries of the heap are hints: one counts only while the pod still has that deadline.
-        heapq.heappush(self.deadlines, (deadline, number))
+        if deadline != NEVER:
+            heapq.heappush(self.deadlines, (deadline, number))
 
     def expired(self, double now):
         """Numbers of the assumed pods whose deadline lies strictly before `now`, earliest first."""

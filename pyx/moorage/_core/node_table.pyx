@@ -41,6 +41,10 @@ ROW = np.dtype(
 
 cdef enum:
     INT32_MAX = 0x7FFFFFFF
+    # Upper bounds of what the journal takes: a label or resource column, an image, the rest of a node.
+    LABEL_RECORD = 32
+    IMAGE_RECORD = 256
+    NODE_RECORD = 4096
 
 
 class TableColumns(Mapping):
@@ -145,21 +149,25 @@ cdef class NodeTable:
         cdef int32_t row = self.find(name)
         if row >= 0:
             return row
+        self.make_row_room(name)
         if self.free_rows:
             row = self.free_rows.pop()
             self.journal.on_undo(partial(self.free_rows.append, row))
         else:
             row = self.used
-            self._reserve(row + 1)
             self.used = row + 1
             self.objects.append(None)
             self.journal.on_undo(self._drop_last_row)
-        self.row_of.reserve(name + 1)
         self.row_of.touch(name)
         self.name.touch(row)
         (<int32_t*>self.row_of.data)[name] = row + 1
         (<int32_t*>self.name.data)[row] = name
         return row
+
+    cdef int make_row_room(self, int32_t name) except -1:
+        """Have the memory for a row of this name."""
+        self.row_of.reserve(name + 1)
+        return 0 if self.free_rows else self._reserve(self.used + 1)
 
     def _drop_last_row(self):
         self.used -= 1
@@ -178,12 +186,12 @@ cdef class NodeTable:
 
     cdef int _reserve(self, Py_ssize_t rows) except -1:
         cdef Buffer buffer
-        for group in (self.rows, self.wide, (self.name, self.taint_set, self.port_set, self.generation)):
-            for buffer in group:
-                buffer.reserve(rows)
         _reserve_columns(self.label_pointers, self.labels, rows)
         for pointers, columns in zip(self.other_pointers, self.others, strict=True):
             _reserve_columns(pointers, columns, rows)
+        for group in (self.rows, self.wide, (self.taint_set, self.port_set, self.generation, self.name)):
+            for buffer in group:
+                buffer.reserve(rows)
         return 0
 
     cdef int changed(self, Kind kind, int32_t row) except -1:
@@ -262,12 +270,12 @@ cdef class NodeTable:
         (<Buffer>self.wide[ledger]).touch(row)
         for at in range(shape.n_others):
             (<Buffer>self.others[ledger][shape.others[at].resource]).touch(row)
-        self.fill_ledger(ledger, &view)
-        mr_row_add_pod(&view, row, shape, sign)
         if ports:
             moved = self.port_sets.moved((<int32_t*>self.port_set.data)[row], ports, sign > 0)
             self.port_set.touch(row)
             (<int32_t*>self.port_set.data)[row] = moved
+        self.fill_ledger(ledger, &view)
+        mr_row_add_pod(&view, row, shape, sign)
         return 0
 
     # ---- columns -------------------------------------------------------------------------------------------
@@ -275,12 +283,16 @@ cdef class NodeTable:
     cdef int32_t resource_id(self, str resource) except -2:
         """Id of a resource other than cpu and memory, made if it is new. Ids are never given up."""
         cdef Py_ssize_t rows = (<Buffer>self.name).capacity
+        cdef Buffer pointers
         found = self.resource_ids.get(resource)
         if found is None:
+            for pointers in self.other_pointers:
+                pointers.reserve(len(self.resources) + 1)
+            new = [Buffer(self.journal, 2 * sizeof(int64_t), rows) for _ in range(self.ledgers)]
             found = self.resource_ids[resource] = len(self.resources)
             self.resources.append(resource)
-            for pointers, columns in zip(self.other_pointers, self.others, strict=True):
-                columns.append(Buffer(self.journal, 2 * sizeof(int64_t), rows))
+            for pointers, columns, column in zip(self.other_pointers, self.others, new, strict=True):
+                columns.append(column)
                 _reserve_columns(pointers, columns, rows)
         return found
 
@@ -291,7 +303,10 @@ cdef class NodeTable:
         if found is not None:
             return found
         at = <int32_t>len(self.labels)
-        self.labels.append(Buffer(self.journal, sizeof(int32_t)))
+        self.label_pointers.reserve(at + 1)
+        self.intern_labels(self.objects, (key,))
+        self.journal.reserve(self.used * LABEL_RECORD)
+        self.labels.append(Buffer(self.journal, sizeof(int32_t), (<Buffer>self.name).capacity))
         _reserve_columns(self.label_pointers, self.labels, (<Buffer>self.name).capacity)
         self.label_columns[key] = at
         for row in range(self.used):
@@ -299,6 +314,22 @@ cdef class NodeTable:
             if node is not None:
                 self._set_label(at, row, node.metadata.labels.get(key))
         return at
+
+    cdef int intern_labels(self, object nodes, object keys) except -1:
+        """Make the symbols of these labels: setting them cannot fail then."""
+        for node in nodes:
+            if node is not None:
+                for key in keys:
+                    value = node.metadata.labels.get(key)
+                    if value is not None:
+                        self.symbols.intern(value)
+        return 0
+
+    cdef int make_room(self, object node, Py_ssize_t images) except -1:
+        """Have the memory to record a change of a node with so many images, before and after."""
+        cdef Py_ssize_t columns = len(self.labels) + self.ledgers * len(self.resources)
+        self.intern_labels((node,), self.label_columns)
+        return self.journal.reserve(NODE_RECORD + columns * LABEL_RECORD + images * IMAGE_RECORD)
 
     def _set_label(self, int32_t at, int32_t row, value):
         cdef Buffer column = self.labels[at]

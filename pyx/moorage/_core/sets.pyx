@@ -97,6 +97,8 @@ cdef class PortSets:
 
     cdef int32_t moved(self, int32_t set_id, tuple ports, bint adding) except -1:
         """The set after a pod with these ports came or went."""
+        if not ports:
+            return set_id
         key = (set_id, ports, adding)
         found = self.moves.get(key)
         if found is None:

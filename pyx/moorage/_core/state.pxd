@@ -6,7 +6,7 @@ from moorage._core.images cimport ImageStates
 from moorage._core.ledger cimport Ledger, PodState
 from moorage._core.node_table cimport NodeTable
 from moorage._core.node_tree cimport NodeTree
-from moorage._core.pod_class cimport PodClasses
+from moorage._core.pod_class cimport PodClasses, Shape
 from moorage._core.symbols cimport Symbols
 from moorage._core.view cimport View
 
@@ -23,6 +23,10 @@ cdef class ClusterState:
     cdef readonly Ledger ledger
     cdef dict zones
 
+    cdef int make_room_for_run(self, Shape shape, Py_ssize_t pods) except -1
+    cdef int _make_room_for_node(self, int32_t symbol, object node, object images) except -1
+    cdef int _make_room_for_pod(self, int32_t leaving, Shape coming, int32_t row) except -1
+    cdef int _replace(self, int32_t leaving, object pod, int32_t pod_class, PodState state) except -1
     cdef int _place(self, str uid, object pod, int32_t pod_class, int32_t row, PodState state) except -1
     cdef int _take_away(self, int32_t number) except -1
     cdef int32_t _known(self, object pod) except -2

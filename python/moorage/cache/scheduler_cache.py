@@ -48,7 +48,7 @@ class SchedulerCache:
 
     def update_pod(self, old: Pod, new: Pod) -> None:
         """A bound pod changed."""
-        self.state.update_pod(new)
+        self.state.update_pod(old, new)
 
     def remove_pod(self, pod: Pod) -> None:
         """A pod went."""

@@ -96,7 +96,7 @@ cdef class Cycle:
     cdef int _set_fixed_ok(self, Shape shape) except -1:
         """Per (taint set, unschedulable): whether NodeUnschedulable and TaintToleration let the shape pass."""
         cdef Py_ssize_t at, sets = len(self.state.table.taint_sets.sets)
-        cdef bint tolerates = shape.c.flags & MR_SHAPE_TOLERATES_UNSCHEDULABLE
+        cdef bint tolerates = (shape.c.flags & MR_SHAPE_TOLERATES_UNSCHEDULABLE) != 0
         self.search.fixed_ok = NULL
         if self.state.view.columns.n_fixed == 0:
             return 0

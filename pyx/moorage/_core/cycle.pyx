@@ -200,7 +200,15 @@ cdef class Cycle:
         elif n:
             with nogil:
                 placed = self._run(shape, &rows[0], n)
+        if placed < n:
+            self._fail_alike(n - placed - 1)
         return np.asarray(rows[:placed])
+
+    cdef void _fail_alike(self, int64_t pods) noexcept nogil:
+        """Move the rotation as if each of the pods after a failed one were tried in vain too. Over the whole list
+        that is full circles; over named nodes it is not."""
+        if self.state.view.size:
+            self.start = <int32_t>((self.start + pods * self.found.evaluated) % self.state.view.size)
 
     cdef int32_t _run(self, Shape shape, int32_t* rows, int32_t n) noexcept nogil:
         cdef int32_t wanted = 1, placed = 0, at, row

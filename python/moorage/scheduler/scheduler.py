@@ -47,8 +47,8 @@ class Scheduler:
     percentage_of_nodes_to_score : int
         0 (adaptive, the default) to 100; a profile's own value goes first.
     tie_break : {"first", "random", "go-heap"}
-        Among nodes of equal total: the first found; a seeded random one (as up to v1.34); the one that Go's heap
-        puts on top (v1.35 and v1.36, parity).
+        Among nodes of equal total: the first found; a seeded random one (as up to v1.34); the one that Go's
+        heap puts on top (v1.35 and v1.36, parity).
     seed : int
         For the random tie-break.
     strict : bool
@@ -105,7 +105,7 @@ class Scheduler:
         self.cache.state.view.refresh()
         return self.cache.state.view.size
 
-    # ---- one pod ---------------------------------------------------------------------------------------------------
+    # ---- one pod -------------------------------------------------------------------------------------------
 
     def examine(self, pod: Pod) -> Examination:
         """Filter every node and score all feasible ones, without sampling and without placing the pod."""
@@ -135,7 +135,7 @@ class Scheduler:
         )
 
     def classify(self, pod: Pod) -> Target:
-        """A pod's class, and the symbols of the node that it names and of the one that it is pinned to (0: none)."""
+        """A pod's class, and the symbols of the node it names and of the one it is pinned to (0: none)."""
         state = self.cache.state
         pod_class = state.classes.intern(pod)
         node_name = state.symbols.intern(pod.spec.node_name) if pod.spec.node_name else 0
@@ -151,7 +151,7 @@ class Scheduler:
         counts = count_verdicts(verdicts)
         return Diagnosis(self._nodes_in_view(), self.profile, shape, verdicts=counts, absent=ran.absent)
 
-    # ---- many pods -------------------------------------------------------------------------------------------------
+    # ---- many pods -----------------------------------------------------------------------------------------
 
     def run(self) -> Result:
         """Place every pending pod of the cluster, in queue order: higher priority first, then older."""

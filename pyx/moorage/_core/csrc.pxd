@@ -47,7 +47,6 @@ cdef extern from "state.h" nogil:
         const mr_request* others
         const mr_port* ports
         const int32_t* images
-        const int16_t* taints
         const mr_requirement* requirements
         const int32_t* values
         const mr_term* required
@@ -57,6 +56,7 @@ cdef extern from "state.h" nogil:
         uint32_t flags
 
     ctypedef struct mr_pod:
+        const int16_t* taints
         int32_t node_name, pinned_name
 
     ctypedef struct mr_cluster:

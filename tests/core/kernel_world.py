@@ -118,7 +118,6 @@ class World:
         shape.others = self.array("mr_request", [{"resource": r, "value": v} for r, v in given.others])
         shape.ports = self.array("mr_port", map(self.port, given.ports))
         shape.images = self.array("int32_t", given.images)
-        self.taints = self.array("int16_t", given.taints)
         shape.n_others, shape.n_ports = len(given.others), len(given.ports)
         shape.n_images, shape.image_containers = len(given.images), given.image_containers
         self._selectors(shape, given)
@@ -156,9 +155,7 @@ class World:
         shape.preferred, shape.n_preferred = spans_c + 1 + len(required), len(given.preferred)
 
     def pod(self, node_name: str | None = None, pinned: str | None = None) -> Any:
-        """A pod of the shape made last."""
-        names = {"node_name": self.symbol(node_name), "pinned_name": self.symbol(pinned)}
-        return self.new("mr_pod *", names | {"taints": self.taints})
+        return self.new("mr_pod *", {"node_name": self.symbol(node_name), "pinned_name": self.symbol(pinned)})
 
     # ---- plans
 

@@ -119,7 +119,10 @@ cdef class Ledger:
         """Numbers of the assumed pods whose deadline lies strictly before `now`, earliest first."""
         out = []
         while self.deadlines and self.deadlines[0][0] < now:
-            deadline, number = heapq.heappop(self.deadlines)
+            deadline, number = entry = heapq.heappop(self.deadlines)
+            if self.journal.depth:
+                self.deadline.touch(number)
+                self.journal.on_undo(partial(heapq.heappush, self.deadlines, entry))
             if self.state_of(number) == ASSUMED and (<double*>self.deadline.data)[number] == deadline:
                 (<double*>self.deadline.data)[number] = NEVER
                 out.append(number)

@@ -192,14 +192,11 @@ cdef class NodeTable:
     cdef int set_node(self, int32_t row, object node, dict allocatable) except -1:
         """Take over what a node says of itself: allocatable (as read), taints, labels, unschedulable."""
         taints = self.taint_sets.intern(tuple([Taint(t.key, t.value, t.effect) for t in node.spec.taints]))
-        labels = node.metadata.labels
         self._set_capacity(row, allocatable, True, node.spec.unschedulable)
         self.taint_set.touch(row)
         (<int32_t*>self.taint_set.data)[row] = taints
-        for key, column in self.label_columns.items():
-            self._set_label(column, row, labels.get(key))
-        self.journal.on_undo(partial(self.objects.__setitem__, row, self.objects[row]))
-        self.objects[row] = node
+        self.journal.on_undo(partial(self._set_object, row, self.objects[row]))
+        self._set_object(row, node)
         return self.changed(LOG_STATIC, row)
 
     cdef int clear_node(self, int32_t row) except -1:
@@ -207,11 +204,16 @@ cdef class NodeTable:
         self._set_capacity(row, {}, False, False)
         self.taint_set.touch(row)
         (<int32_t*>self.taint_set.data)[row] = 0
-        for column in self.label_columns.values():
-            self._set_label(column, row, None)
-        self.journal.on_undo(partial(self.objects.__setitem__, row, self.objects[row]))
-        self.objects[row] = None
+        self.journal.on_undo(partial(self._set_object, row, self.objects[row]))
+        self._set_object(row, None)
         return self.changed(LOG_STATIC, row)
+
+    def _set_object(self, int32_t row, node):
+        """The node of a row, or None. Label columns follow it, here and on undo: one may be younger than the
+        transaction, so the journal does not hold them."""
+        self.objects[row] = node
+        for key, column in self.label_columns.items():
+            self._set_label(column, row, None if node is None else node.metadata.labels.get(key))
 
     def read_allocatable(self, resources):
         """{"cpu": millicores, "memory": bytes, "pods": n, resource id: value}; raises before anything is changed."""
@@ -297,7 +299,6 @@ cdef class NodeTable:
 
     def _set_label(self, int32_t at, int32_t row, value):
         cdef Buffer column = self.labels[at]
-        column.touch(row)
         (<int32_t*>column.data)[row] = 0 if value is None else self.symbols.intern(value)
 
     # ---- what Python sees ------------------------------------------------------------------------------------------

@@ -135,5 +135,5 @@ cdef class Ledger:
         return [self.objects[self.pods_on.items(row)[at]] for at in range(self.pods_on.size(row))]
 
     def assumed(self):
-        """UIDs of the assumed pods, in no particular order but always the same one."""
-        return [uid for uid, number in self.index.items() if self.state_of(number) == ASSUMED]
+        """UIDs of the assumed pods, by number: an order that an undo restores."""
+        return [uid for number, uid in enumerate(self.uids) if self.state_of(number) == ASSUMED]

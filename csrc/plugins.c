@@ -187,7 +187,7 @@ static uint64_t filter(int32_t kernel, const mr_plan *plan, const mr_cluster *cl
         return cluster->ledger.rows[row].flags & MR_UNSCHEDULABLE
             && !(shape->flags & MR_SHAPE_TOLERATES_UNSCHEDULABLE) ? rejected : 0;
     case MR_NODE_NAME: return pod->node_name && pod->node_name != cluster->name[row] ? rejected : 0;
-    case MR_TAINT_TOLERATION: return shape->taints[cluster->taint_set[row]] < 0 ? rejected : 0;
+    case MR_TAINT_TOLERATION: return pod->taints[cluster->taint_set[row]] < 0 ? rejected : 0;
     case MR_NODE_AFFINITY: return mr_node_affinity_matches(cluster, shape, pod, row) ? 0 : rejected;
     case MR_NODE_PORTS: return mr_ports_conflict(cluster, shape, row);
     case MR_NODE_RESOURCES_FIT: return mr_fit_filter(plan, cluster, shape, row);
@@ -209,7 +209,7 @@ int64_t mr_score(int32_t kernel, const mr_plan *plan, const mr_cluster *cluster,
                  const mr_pod *pod, int32_t row)
 {
     switch (kernel) {
-    case MR_TAINT_TOLERATION: return shape->taints[cluster->taint_set[row]];
+    case MR_TAINT_TOLERATION: return pod->taints[cluster->taint_set[row]];
     case MR_NODE_AFFINITY: return mr_node_affinity_score(cluster, shape, pod, row);
     case MR_NODE_RESOURCES_FIT: return mr_least_allocated(plan, cluster, shape, row);
     case MR_BALANCED_ALLOCATION: return mr_balanced_allocation(plan, cluster, shape, row);

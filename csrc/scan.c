@@ -50,21 +50,18 @@ static int is_cpu_and_memory(const mr_weighted *list, int32_t n)
         && list[0].weight == 1;
 }
 
-int mr_is_plain(const mr_search *search)
+int mr_is_fused(const mr_search *search)
 {
     const mr_plan *plan = search->plan;
     const mr_shape *s = search->shape;
     const int64_t limit = (int64_t)MR_RECIPROCAL_LIMIT;
-    if (!search->columns) return 0;
-    if (s->flags & (MR_SHAPE_WIDE | MR_SHAPE_REQUIRED) || s->n_others || s->n_ports || s->n_images || s->n_preferred
-        || s->selector.count || search->pod.node_name)
-        return 0;
     /* Totals of the fused kernel are 32 bits wide. */
     if (weight_of(plan, MR_NODE_RESOURCES_FIT) > MR_MAX_FUSED_WEIGHT
-        || weight_of(plan, MR_BALANCED_ALLOCATION) > MR_MAX_FUSED_WEIGHT)
+        || weight_of(plan, MR_BALANCED_ALLOCATION) > MR_MAX_FUSED_WEIGHT
+        || weight_of(plan, MR_IMAGE_LOCALITY) > MR_MAX_FUSED_WEIGHT)
         return 0;
     if (s->cpu > limit || s->memory > limit || s->score_cpu > limit || s->score_memory > limit) return 0;
-    return filters(plan, MR_NODE_UNSCHEDULABLE) && filters(plan, MR_TAINT_TOLERATION)
+    return search->columns && filters(plan, MR_NODE_UNSCHEDULABLE) && filters(plan, MR_TAINT_TOLERATION)
         && filters(plan, MR_NODE_RESOURCES_FIT) && is_cpu_and_memory(plan->fit, plan->n_fit)
         && is_cpu_and_memory(plan->balanced, plan->n_balanced);
 }
@@ -132,7 +129,7 @@ static int64_t local_total(const mr_search *search, int32_t row)
         int32_t kernel = plan->scores[i];
         if (mr_is_normalized(kernel)) continue;
         if (kernel == MR_BALANCED_ALLOCATION && search->shape->flags & MR_SHAPE_BEST_EFFORT) continue;
-        if (kernel == MR_IMAGE_LOCALITY && !search->shape->n_images) continue;
+        if (kernel == MR_IMAGE_LOCALITY && !search->has_images) continue;
         total += plan->weights[i] * mr_score(kernel, plan, search->cluster, search->shape, &search->pod, row);
     }
     return total;
@@ -145,10 +142,27 @@ static void exact_lane(const mr_search *search, int32_t position, int32_t *out)
     *out = verdict ? 0 : 1 + (int32_t)local_total(search, row);
 }
 
-void mr_plain_block(const mr_search *search, int32_t first, int32_t n, int32_t *out)
+/* Lanes that the columns let pass, for shapes that ask for more than the columns show. */
+static void remaining_lanes(const mr_search *search, int32_t first, int32_t n, int32_t *out)
+{
+    const mr_shape *s = search->shape;
+    int filters = s->n_others || s->n_ports || s->selector.count || s->flags & MR_SHAPE_REQUIRED
+        || search->pod.node_name;
+    int32_t images = search->has_images ? (int32_t)weight_of(search->plan, MR_IMAGE_LOCALITY) : 0;
+    if (!filters && !images) return;
+    for (int32_t i = 0; i < n; i++) {
+        if (!out[i] || search->columns->slow[first + i]) continue;
+        int32_t row = search->order[first + i];
+        if (filters && mr_verdict(search->plan, search->cluster, s, &search->pod, row)) out[i] = 0;
+        else if (images) out[i] += images * (int32_t)mr_image_locality(search->cluster, s, row);
+    }
+}
+
+void mr_fused_block(const mr_search *search, int32_t first, int32_t n, int32_t *out)
 {
     fused_scores(search, first, n, out);
     fused_fit(search, first, n, out);
+    remaining_lanes(search, first, n, out);
     if (search->columns->n_slow)
         for (int32_t i = 0; i < n; i++)
             if (search->columns->slow[first + i]) exact_lane(search, first + i, &out[i]);
@@ -224,14 +238,14 @@ static int32_t collect(const int32_t *block, int32_t first, int32_t n, int32_t w
 void mr_search_run(const mr_search *search, int32_t start, int32_t wanted, mr_found *found)
 {
     int32_t block[MR_BLOCK], n = search->n, seen = 0;
-    int plain = mr_is_plain(search);
+    int fused = mr_is_fused(search);
     int64_t constant = common_constant(search);
     found->feasible = 0;
     while (seen < n) {
         int32_t first = start + seen < n ? start + seen : start + seen - n;
         int32_t room = first < start ? start - first : n - first;
         int32_t size = room < MR_BLOCK ? room : MR_BLOCK;
-        if (plain) mr_plain_block(search, first, size, block);
+        if (fused) mr_fused_block(search, first, size, block);
         else general_block(search, first, size, block);
         int32_t looked_at = collect(block, first, size, wanted, constant, found);
         seen += looked_at;
@@ -239,7 +253,7 @@ void mr_search_run(const mr_search *search, int32_t start, int32_t wanted, mr_fo
     }
     found->evaluated = seen;
     if (found->feasible < 2) return; /* a single node is not scored */
-    if (!plain)
+    if (!fused)
         for (int32_t i = 0; i < found->feasible; i++)
             found->totals[i] = constant + local_total(search, search->order[found->positions[i]]);
     add_constants(search, found);

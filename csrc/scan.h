@@ -1,4 +1,4 @@
-/* Scans over the view: the fused kernel for shapes that look at cpu, memory and taints only, and the general one. */
+/* Scans over the view: the fused kernel over columns, and the general one over rows. */
 #ifndef MOORAGE_SCAN_H
 #define MOORAGE_SCAN_H
 
@@ -31,6 +31,7 @@ typedef struct {
     const int8_t *fixed_ok; /* [fixed] 1: NodeUnschedulable and TaintToleration pass; NULL: all pass */
     const int32_t *order;   /* [position] row */
     int32_t n;              /* positions */
+    int32_t has_images;     /* some node has an image of the pod: ImageLocality differs */
     mr_pod pod;
 } mr_search;
 
@@ -38,12 +39,13 @@ typedef struct {
 void mr_columns_set(mr_columns *columns, int32_t position, const mr_ledger *ledger, const int32_t *taint_set,
                     int32_t row);
 
-/* 1 when the fused kernel decides this shape exactly, up to slow rows. */
-int mr_is_plain(const mr_search *search);
+/* 1 when the fused kernel may be used: the plan's arithmetic is the one that it knows, and exact in doubles. */
+int mr_is_fused(const mr_search *search);
 
-/* Fused kernel over positions [first, first + n), n <= MR_BLOCK: total + 1 of the local scores, 0 where infeasible. */
+/* Positions [first, first + n), n <= MR_BLOCK: total + 1 of the local scores, 0 where infeasible. Taints, cpu, memory
+ * and pod count go through the columns; what else a shape asks for is looked at on the lanes that remain. */
 #define MR_BLOCK 256
-void mr_plain_block(const mr_search *search, int32_t first, int32_t n, int32_t *out);
+void mr_fused_block(const mr_search *search, int32_t first, int32_t n, int32_t *out);
 
 /* Searches from `start` until `wanted` nodes are feasible (kube-scheduler v1.36, findNodesThatPassFilters with one
  * worker: it stops on the next feasible node after that), and scores them. */

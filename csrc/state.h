@@ -71,7 +71,6 @@ typedef struct {
     const mr_request *others;
     const mr_port *ports;
     const int32_t *images;  /* image ids, one per mention */
-    const int16_t *taints;  /* [taint set]: -1 a taint rejects, else PreferNoSchedule taints not tolerated */
     const mr_requirement *requirements;
     const int32_t *values;
     const mr_term *required;
@@ -82,8 +81,9 @@ typedef struct {
     uint32_t flags;
 } mr_shape;
 
-/* What is known of one pod beyond its shape. Symbols of node names; 0 is none. */
+/* What a decision about one pod knows beyond its shape. Symbols of node names; 0 is none. */
 typedef struct {
+    const int16_t *taints; /* [taint set]: -1 a taint rejects the shape, else PreferNoSchedule taints not tolerated */
     int32_t node_name;   /* spec.nodeName */
     int32_t pinned_name; /* the value of MR_NAME_PARAMETER */
 } mr_pod;

@@ -6,9 +6,8 @@ import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from moorage.scheduler import Scheduler
-
 from moorage.errors import NotBuiltError
+from moorage.scheduler import Scheduler
 
 from .vectors import MalformedError
 from .world import World

@@ -41,7 +41,7 @@ def vector(**changes: Any) -> Json:
         "steps": [
             {"op": "addNode", "order": ["a", "b", "c"]},
             {"op": "removeNode"},
-            {"op": "updateNode", "order": ["b", "c"]},
+            {"op": "updateNode", "order": ["c", "b"]},
         ],
     }
     objects = [node("a", "z1"), node("b", "z2")]

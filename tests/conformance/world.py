@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from moorage.scheduler import Scheduler
 from msgspec.structs import replace
 
 from moorage.errors import NotBuiltError
 from moorage.objects import Cluster, decode_object
+from moorage.scheduler import Scheduler
 
 from .vectors import MalformedError
 

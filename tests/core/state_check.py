@@ -139,20 +139,11 @@ def check_ledger(state: ClusterState, twin: StateTwin) -> None:
         values(ledger[n], t, used) for n, t in (("row", "i4"), ("slot", "i4"), ("state", "i1"))
     )
     for uid, one in twin.pods.items():
-        info = twin.infos[one.on]
-        held = (
-            ledger["uids"][one.number],
-            state.ledger.objects[one.number],
-            rows[one.number],
-            slots[one.number],
-        )
+        info, at = twin.infos[one.on], one.number
+        held = (ledger["uids"][at], state.ledger.objects[at], rows[at], slots[at])
         assert_equal(f"pod {uid}", held, (uid, one.pod, info.row, info.pods.index(uid)))
         assert_equal(f"state of {uid}", states[at], ASSUMED if one.is_assumed else ADDED)
-        assert_equal(
-            f"class of {uid}",
-            ledger["pod_class"].array("i4", used)[one.number],
-            state.classes.intern(one.pod),
-        )
+        assert_equal(f"class of {uid}", classes[at], state.classes.intern(one.pod))
     for number in twin.numbers.free:
         assert_equal(f"free number {number}", (states[number], state.ledger.objects[number]), (0, None))
     pods = {info.row: info.pods for info in twin.infos.values()}

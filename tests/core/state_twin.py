@@ -1,4 +1,4 @@
-"""A slow twin of the cluster state: upstream's cache and snapshot rules, simulated literally on dicts and lists.
+"""A slow twin of the cluster state: upstream's cache and snapshot rules, literally, on dicts and lists.
 
 kube-scheduler v1.36, backend/cache/cache.go and node_tree.go. Rows and pod numbers follow the engine's own
 rule: the number that was given up last is taken first.

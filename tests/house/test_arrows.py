@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
 from tests.house.source import ROOT, files, logical_lines, name
 
 LAYERS = [

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from tests.house.source import ROOT
 
 # Stands for an interpreter that lacks something: it fails when its code mentions the word.

@@ -10,6 +10,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+
 from tests.house.source import ROOT, files, logical_lines, name, strip_c, strip_cython
 
 BUILTIN_CLASSES = "object list dict tuple str bytes bytearray set frozenset type slice memoryview ndarray"

@@ -1,6 +1,8 @@
 from collections.abc import Container, Iterable
 from typing import final
 
+from moorage._core.label_syntax import field_requirement_error as field_requirement_error
+from moorage._core.label_syntax import requirement_error as requirement_error
 from moorage.objects.meta import LabelSelector
 from moorage.objects.node import Node, Taint
 from moorage.objects.pod import NodeSelector, PodSpec, Toleration

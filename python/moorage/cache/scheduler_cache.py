@@ -10,9 +10,9 @@ from moorage.objects.pod import Pod
 class SchedulerCache:
     """Keeps nodes and pods up to date from events; the scheduler assumes pods in it.
 
-    State of a pod: Initial → Assumed → Added → gone. Errors are KeyError (an unknown object, or one in the wrong
-    state) and ValueError (a pod without UID, an unreadable object), with the texts of kube-scheduler v1.36; an
-    operation that raises changed nothing.
+    State of a pod: Initial → Assumed → Added → gone. Errors are KeyError (an unknown object, or one in the
+    wrong state) and ValueError (a pod without UID, an unreadable object), with the texts of kube-scheduler
+    v1.36; an operation that raises changed nothing.
     """
 
     def __init__(self) -> None:
@@ -48,7 +48,7 @@ class SchedulerCache:
 
     def update_pod(self, old: Pod, new: Pod) -> None:
         """A bound pod changed."""
-        self.state.update_pod(new)
+        self.state.update_pod(old, new)
 
     def remove_pod(self, pod: Pod) -> None:
         """A pod went."""
@@ -56,8 +56,7 @@ class SchedulerCache:
 
     def get_pod(self, pod: Pod) -> Pod:
         """The pod as the cache has it, by UID."""
-        held: Pod = self.state.get_pod(pod)
-        return held
+        return self.state.get_pod(pod)
 
     def is_assumed_pod(self, pod: Pod) -> bool:
         """True for a pod that is assumed and not confirmed yet."""

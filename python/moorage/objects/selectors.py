@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from moorage._core.label_syntax import field_requirement_error, requirement_error
 from moorage._core.selectors import (
     LabelSelectorMatcher,
     NodeSelectorMatcher,
+    field_requirement_error,
     find_intolerable_taint,
     parse_selector,
     pod_matches_node_selector,
+    requirement_error,
     tolerates,
 )
 

@@ -1,5 +1,5 @@
-"""DynamicResources: known by name only. It filters nothing and scores 0 for pods without resource claims, and pods
-with claims are refused when they are read."""
+"""DynamicResources: known by name only. It filters nothing and scores 0 for pods without resource claims, and
+pods with claims are refused when they are read."""
 
 from __future__ import annotations
 

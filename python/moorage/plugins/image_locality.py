@@ -6,7 +6,8 @@ from moorage.framework.interface import SCORE, NativePlugin
 
 
 class ImageLocality(NativePlugin):
-    """kube-scheduler v1.36, image_locality.go. Counts are those of the moment a node was last copied to the view."""
+    """kube-scheduler v1.36, image_locality.go. Counts are those of the moment a node was last copied to the
+    view."""
 
     name = "ImageLocality"
     extension_points = (SCORE,)

@@ -18,8 +18,8 @@ from moorage.objects.pod import Pod
 
 
 class NodeAffinity(NativePlugin):
-    """kube-scheduler v1.36, node_affinity.go. The bucket is the sum of the matching preferred weights; its constant
-    is 100 * sum / max."""
+    """kube-scheduler v1.36, node_affinity.go. The bucket is the sum of the matching preferred weights; its
+    constant is 100 * sum / max."""
 
     name = "NodeAffinity"
     extension_points = (PRE_FILTER, FILTER, PRE_SCORE, SCORE)
@@ -30,9 +30,8 @@ class NodeAffinity(NativePlugin):
             return SKIP
         if shape.names_conflict:
             return Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, ("pod affinity terms conflict",), self.name)
-        if shape.is_pinned:
-            return frozenset({pinned_node(pod.spec)})
-        return shape.node_names
+        pinned = pinned_node(pod.spec)
+        return shape.node_names if pinned is None else frozenset({pinned})
 
     def pre_score(self, pod: Pod, shape: Shape) -> Status | None:
         if shape.preferred_error:

@@ -7,8 +7,8 @@ from moorage.framework.interface import FILTER, PRE_FILTER, PRE_SCORE, SCORE, Na
 
 
 class NodeResourcesFit(NativePlugin):
-    """kube-scheduler v1.36, fit.go and least_allocated.go. Reason bits: pods, cpu, memory, then the shape's other
-    requests in their order (ephemeral-storage, then by name)."""
+    """kube-scheduler v1.36, fit.go and least_allocated.go. Reason bits: pods, cpu, memory, then the shape's
+    other requests in their order (ephemeral-storage, then by name)."""
 
     name = "NodeResourcesFit"
     extension_points = (PRE_FILTER, FILTER, PRE_SCORE, SCORE)

@@ -28,8 +28,8 @@ class PodTopologySpread(UnbuiltPlugin):
 
 
 def _spreads(workload: Object, pod: Pod) -> bool:
-    """True where the system default constraints spread the pod: it is selected by this Service, or owned by this
-    controller, with a selector that is not empty (helper.DefaultSelector)."""
+    """True where the system default constraints spread the pod: it is selected by this Service, or owned by
+    this controller, with a selector that is not empty (helper.DefaultSelector)."""
     if workload.namespace != pod.namespace:
         return False
     if isinstance(workload, Service):

@@ -11,8 +11,8 @@ LAST = datetime.max.replace(tzinfo=UTC)
 
 
 class PrioritySort(Plugin):
-    """kube-scheduler v1.36, priority_sort.go. A pod's age stands for its time in the queue; pods without a creation
-    timestamp are the youngest, and equal ones keep the order in which they came."""
+    """kube-scheduler v1.36, priority_sort.go. A pod's age stands for its time in the queue; pods without a
+    creation timestamp are the youngest, and equal ones keep the order in which they came."""
 
     name = "PrioritySort"
     extension_points = (QUEUE_SORT,)

@@ -7,8 +7,8 @@ from moorage.framework.interface import FILTER, PRE_SCORE, SCORE, NativePlugin
 
 
 class TaintToleration(NativePlugin):
-    """kube-scheduler v1.36, taint_toleration.go. The bucket is the number of PreferNoSchedule taints that the pod
-    does not tolerate; its constant is 100 - 100 * n / max."""
+    """kube-scheduler v1.36, taint_toleration.go. The bucket is the number of PreferNoSchedule taints that the
+    pod does not tolerate; its constant is 100 - 100 * n / max."""
 
     name = "TaintToleration"
     extension_points = (FILTER, PRE_SCORE, SCORE)

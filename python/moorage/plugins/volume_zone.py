@@ -1,4 +1,5 @@
-"""VolumeZone: known by name; its decisions are not built yet. VolumeBinding reports pods with claims for both."""
+"""VolumeZone: known by name; its decisions are not built yet. VolumeBinding reports pods with claims for
+both."""
 
 from __future__ import annotations
 

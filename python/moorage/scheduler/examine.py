@@ -1,4 +1,4 @@
-"""Examining a pod: every filter's verdict and every score, per node, through the same kernels as scheduling."""
+"""Examining a pod: every filter's verdict and every score, per node, through the kernels of scheduling."""
 
 from __future__ import annotations
 
@@ -35,10 +35,13 @@ def examine(scheduler: Scheduler, pod: Pod) -> Examination:
     if ran.rejection is not None:
         diagnosis = Diagnosis(len(order), profile, shape, pre_filter=ran.rejection)
         return Examination(
-            order=order, pre_filter=_outcome(ran), skipped_filter=skipped_filter, fit_error=diagnosis.message()
+            order=order,
+            pre_filter=_outcome(ran),
+            skipped_filter=skipped_filter,
+            fit_error=diagnosis.message(),
         )
     rows, verdicts = cycle.verdicts(*target)
-    names = [scheduler.table.names[row] for row in rows]
+    names = [scheduler.table.row_name(row) for row in rows]
     diagnosis = Diagnosis(len(order), profile, shape, verdicts=count_verdicts(verdicts), absent=ran.absent)
     examination = Examination(
         order=order,
@@ -52,7 +55,11 @@ def examine(scheduler: Scheduler, pod: Pod) -> Examination:
         feasible=[name for name, verdict in zip(names, verdicts, strict=True) if not verdict],
         fit_error="" if (verdicts == 0).any() else diagnosis.message(),
     )
-    return _score(scheduler, pod, examination, rows[verdicts == 0], target) if examination.feasible else examination
+    return (
+        _score(scheduler, pod, examination, rows[verdicts == 0], target)
+        if examination.feasible
+        else examination
+    )
 
 
 def _outcome(ran: PreFilterRun) -> PreFilterOutcome | None:

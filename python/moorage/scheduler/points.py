@@ -58,7 +58,7 @@ def run_pre_filters(profile: Profile, pod: Pod, shape: Shape) -> PreFilterRun:
 
 
 def run_pre_scores(profile: Profile, pod: Pod, shape: Shape) -> tuple[frozenset[str], str]:
-    """PreScore in profile order: the plugins whose Score is passed over, and the error that fails the cycle."""
+    """PreScore in profile order: the plugins whose Score is passed over, and the error that fails a cycle."""
     skipped: set[str] = set()
     for plugin in profile.pre_scores:
         status = plugin.pre_score(pod, shape)
@@ -68,4 +68,3 @@ def run_pre_scores(profile: Profile, pod: Pod, shape: Shape) -> tuple[frozenset[
             return frozenset(skipped), f'running PreScore plugin "{plugin.name}": {status.message()}'
         skipped.add(plugin.name)
     return frozenset(skipped), ""
-

@@ -47,8 +47,8 @@ class Scheduler:
     percentage_of_nodes_to_score : int
         0 (adaptive, the default) to 100; a profile's own value goes first.
     tie_break : {"first", "random", "go-heap"}
-        Among nodes of equal total: the first found; a seeded random one (as up to v1.34); the one that Go's heap
-        puts on top (v1.35 and v1.36, parity).
+        Among nodes of equal total: the first found; a seeded random one (as up to v1.34); the one that Go's
+        heap puts on top (v1.35 and v1.36, parity).
     seed : int
         For the random tie-break.
     strict : bool
@@ -101,7 +101,11 @@ class Scheduler:
         self.cache.state.view.refresh()
         return self.cache.state.view.rows()
 
-    # ---- one pod ---------------------------------------------------------------------------------------------------
+    def _nodes_in_view(self) -> int:
+        self.cache.state.view.refresh()
+        return self.cache.state.view.size
+
+    # ---- one pod -------------------------------------------------------------------------------------------
 
     def examine(self, pod: Pod) -> Examination:
         """Filter every node and score all feasible ones, without sampling and without placing the pod."""
@@ -117,12 +121,12 @@ class Scheduler:
     def _schedule(self, pod: Pod, target: Target) -> Decision:
         shape = self.cache.state.classes.shape_of(target[0])
         ran = run_pre_filters(self.profile, pod, shape)
-        nodes = len(self.view_rows())
+        nodes = self._nodes_in_view()
         if ran.rejection is not None or nodes == 0:
             return self._no_search(Diagnosis(nodes, self.profile, shape, pre_filter=ran.rejection))
         row, start, evaluated, positions, totals = self.cycle.decide(*target)
         _, error = run_pre_scores(self.profile, pod, shape) if len(positions) > 1 else ((), "")
-        node = None if row < 0 or error else self.table.names[row]
+        node = None if row < 0 or error else self.table.row_name(row)
         diagnosis = self._diagnose(target, shape, ran) if row < 0 else None
         if node is not None:
             self.cache.assume_pod(replace(pod, spec=replace(pod.spec, node_name=node)))
@@ -131,7 +135,7 @@ class Scheduler:
         )
 
     def classify(self, pod: Pod) -> Target:
-        """A pod's class, and the symbols of the node that it names and of the one that it is pinned to (0: none)."""
+        """A pod's class, and the symbols of the node it names and of the one it is pinned to (0: none)."""
         state = self.cache.state
         pod_class = state.classes.intern(pod)
         node_name = state.symbols.intern(pod.spec.node_name) if pod.spec.node_name else 0
@@ -145,9 +149,9 @@ class Scheduler:
     def _diagnose(self, target: Target, shape: Shape, ran: PreFilterRun) -> Diagnosis:
         _, verdicts = self.cycle.verdicts(*target)
         counts = count_verdicts(verdicts)
-        return Diagnosis(len(self.view_rows()), self.profile, shape, verdicts=counts, absent=ran.absent)
+        return Diagnosis(self._nodes_in_view(), self.profile, shape, verdicts=counts, absent=ran.absent)
 
-    # ---- many pods -------------------------------------------------------------------------------------------------
+    # ---- many pods -----------------------------------------------------------------------------------------
 
     def run(self) -> Result:
         """Place every pending pod of the cluster, in queue order: higher priority first, then older."""
@@ -187,9 +191,8 @@ class Scheduler:
             self._place_erring(pods, target, result)
         else:
             rows, failure = self._decide_run(pods, target, shape)
-            names = self.table.names
             for pod, row in zip(pods, rows.tolist(), strict=False):
-                result.placements[pod.key] = names[row]
+                result.placements[pod.key] = self.table.row_name(row)
             for pod in pods[len(rows) :]:
                 result.unschedulable[pod.key] = failure
         result.seconds += time.perf_counter() - began
@@ -209,7 +212,7 @@ class Scheduler:
         """Rows of the pods that fit, and why the next one does not; nothing changes for those after it."""
         state = self.cache.state
         ran = run_pre_filters(self.profile, pods[0], shape)
-        nodes = len(self.view_rows())
+        nodes = self._nodes_in_view()
         head, failure = self.failures.get(target, (-1, Failure()))
         if head == state.log.head:
             return NO_ROWS, failure

@@ -99,7 +99,7 @@ def _by_count(counts: Mapping[str, int]) -> dict[str, int]:
     return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
 
 
-def _use(scheduler: Scheduler, rows: npt.NDArray[np.intp]) -> tuple[Use, ...]:
+def _use(scheduler: Scheduler, rows: npt.NDArray[np.int32]) -> tuple[Use, ...]:
     table = scheduler.table
     uses = (
         Use(name, int(table.requested[name][rows].sum()), int(table.allocatable[name][rows].sum()))

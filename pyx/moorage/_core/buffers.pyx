@@ -26,11 +26,18 @@ cdef tuple aligned_memory(Py_ssize_t nbytes):
 
 
 cdef class Journal:
-    """The undo record of one cluster: before-images of buffer items, and undo functions, in order of change."""
+    """The undo record of one cluster: before-images of buffer items and undo functions, in order."""
 
     def __cinit__(self):
         self.buffers = []
         self.actions = []
+
+    cdef Buffer adopt(self, Buffer buffer):
+        """Take over a buffer that was filled under another journal."""
+        buffer.journal = self
+        buffer.number = <int32_t>len(self.buffers)
+        self.buffers.append(buffer)
+        return buffer
 
     def begin(self):
         """Start recording; transactions nest. Returns the mark to hand to `rollback` or `commit`."""
@@ -99,10 +106,8 @@ cdef class Buffer:
     """A zero-filled array of fixed-size items that grows by doubling. `array()` is stale after a growth."""
 
     def __cinit__(self, Journal journal, Py_ssize_t itemsize, Py_ssize_t items=16):
-        self.journal = journal
         self.itemsize = itemsize
-        self.number = <int32_t>len(journal.buffers)
-        journal.buffers.append(self)
+        journal.adopt(self)
         self.reserve(items)
 
     cdef int reserve(self, Py_ssize_t items) except -1:
@@ -114,10 +119,16 @@ cdef class Buffer:
         array, skip = aligned_memory(capacity * self.itemsize)
         view = array
         if self.capacity:
-            memcpy(&view[skip], self.data, self.capacity * self.itemsize)
+            memcpy(&view[<Py_ssize_t>skip], self.data, self.capacity * self.itemsize)
         self.memory = array
         self.data = <char*>&view[<Py_ssize_t>skip]
         self.capacity = capacity
+        return 0
+
+    cdef int copy_from(self, Buffer other) except -1:
+        """Take over the contents of a buffer of the same item size."""
+        self.reserve(other.capacity)
+        memcpy(self.data, other.data, other.capacity * self.itemsize)
         return 0
 
     cdef int touch(self, Py_ssize_t item) except -1:

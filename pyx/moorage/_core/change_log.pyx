@@ -1,8 +1,8 @@
 """The one mechanism for "what changed": a ring of (sequence, kind, id).
 
-Everything derived keeps a cursor, the sequence number up to which it has read, and replays what came after it.
-A consumer that fell behind the ring rebuilds. An undo appends entries like any other change, so no consumer
-ever sees a rollback.
+Everything derived keeps a cursor, the sequence number up to which it has read, and replays what came after
+it. A consumer that fell behind the ring rebuilds. An undo appends entries like any other change, so no
+consumer ever sees a rollback.
 
 Kinds: ROW (usage of a row: pods, requests, ports), STATIC (what a node says of itself: allocatable, labels,
 taints, images, unschedulable), ORDER (a node came or went; id is its row), NAMESPACE, WORKLOAD (what selects
@@ -21,6 +21,24 @@ cdef class ChangeLog:
         self.ids = Buffer(journal, sizeof(int32_t), capacity)
         self.kind = <uint8_t*>self.kinds.data
         self.id = <int32_t*>self.ids.data
+
+    cdef ChangeLog clone(self, Journal journal):
+        """An independent copy."""
+        cdef ChangeLog out = ChangeLog(journal, self.capacity)
+        out.kinds.copy_from(self.kinds)
+        out.ids.copy_from(self.ids)
+        out.head = self.head
+        return out
+
+    cdef int repeat(self, int64_t mark) except -1:
+        """Log once more what was logged since `mark`, because it has been undone."""
+        entries = self.since(mark)
+        if entries is None:
+            self.head += self.capacity + 1  # every consumer rebuilds
+            return 0
+        for kind, id in dict.fromkeys([(kind, id) for _, kind, id in entries]):
+            self.append(kind, id)
+        return 0
 
     def since(self, int64_t cursor):
         """Entries after `cursor` as (sequence, kind, id), or None when some were overwritten."""

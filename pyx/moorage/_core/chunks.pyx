@@ -10,7 +10,7 @@ cdef enum:
 
 
 cdef class Chunks:
-    """Lists of int32 by row. Order is insertion order, but `swap_remove` moves the last item into the hole."""
+    """Lists of int32 by row. Order is of insertion, but `swap_remove` moves the last item into the hole."""
 
     def __cinit__(self, Journal journal):
         self.arena = Buffer(journal, sizeof(int32_t), 64)
@@ -18,6 +18,20 @@ cdef class Chunks:
         self.count = Buffer(journal, sizeof(int32_t))
         self.room = Buffer(journal, sizeof(int32_t))
         self.state = Buffer(journal, sizeof(int32_t), SIZES + 1)
+
+    cdef Chunks clone(self, Journal journal):
+        """An independent copy."""
+        cdef Chunks out = Chunks(journal)
+        out.arena.copy_from(self.arena)
+        out.first.copy_from(self.first)
+        out.count.copy_from(self.count)
+        out.room.copy_from(self.room)
+        out.state.copy_from(self.state)
+        return out
+
+    cdef int touch_items(self, Py_ssize_t row) except -1:
+        """Call before changing the items of a row in place."""
+        return self.arena.touch_range((<int32_t*>self.first.data)[row], self.size(row))
 
     cdef int reserve(self, Py_ssize_t rows) except -1:
         self.first.reserve(rows)

@@ -47,7 +47,6 @@ cdef extern from "state.h" nogil:
         const mr_request* others
         const mr_port* ports
         const int32_t* images
-        const int16_t* taints
         const mr_requirement* requirements
         const int32_t* values
         const mr_term* required
@@ -57,6 +56,7 @@ cdef extern from "state.h" nogil:
         uint32_t flags
 
     ctypedef struct mr_pod:
+        const int16_t* taints
         int32_t node_name, pinned_name
 
     ctypedef struct mr_cluster:
@@ -139,12 +139,12 @@ cdef extern from "scan.h" nogil:
         const mr_columns* columns
         const int8_t* fixed_ok
         const int32_t* order
-        int32_t n
+        int32_t n, has_images
         mr_pod pod
 
     void mr_columns_set(mr_columns* columns, int32_t position, const mr_ledger* ledger,
                         const int32_t* taint_set, int32_t row)
-    int mr_is_plain(const mr_search* search)
+    int mr_is_fused(const mr_search* search)
     void mr_search_run(const mr_search* search, int32_t start, int32_t wanted, mr_found* found)
     int32_t mr_pick_first(const int64_t* totals, int32_t n)
     int32_t mr_pick_heap(const int64_t* totals, int32_t n)

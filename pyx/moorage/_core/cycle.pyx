@@ -1,8 +1,10 @@
 """One scheduling cycle over the core: search, score, choose. Placing pods in a run of equal class stays in C.
 
-kube-scheduler v1.36, schedule_one.go, with one worker: nodes are examined in list order from a rotating start, and
-the search ends on the first feasible node after the wanted number of them.
+kube-scheduler v1.36, schedule_one.go, with one worker: nodes are examined in list order from a rotating
+start, and the search ends on the first feasible node after the wanted number of them.
 """
+
+from functools import partial
 
 import numpy as np
 
@@ -23,7 +25,9 @@ from moorage._core.csrc cimport (
 from moorage._core.plan import KERNELS
 from moorage._core.plan cimport Plan
 from moorage._core.pod_class cimport Shape
+from moorage._core.sets cimport PortSets
 from moorage._core.state cimport ClusterState
+from moorage._core.symbols cimport Symbols
 
 
 cpdef int32_t num_feasible_nodes_to_find(int32_t percentage, int32_t nodes) noexcept nogil:
@@ -47,7 +51,8 @@ cdef class Cycle:
         For the tie-break RANDOM.
     """
 
-    def __cinit__(self, ClusterState state, Plan plan, TieBreak tie_break, int32_t percentage=0, uint64_t seed=0):
+    def __cinit__(self, ClusterState state, Plan plan, TieBreak tie_break, int32_t percentage=0,
+                  uint64_t seed=0):
         cdef Journal journal = Journal()
         self.state = state
         self.plan = plan
@@ -59,23 +64,24 @@ cdef class Cycle:
         self.fixed_ok = Buffer(journal, 1)
         self.restricted = Buffer(journal, sizeof(int32_t))
 
-    # ---- preparing -------------------------------------------------------------------------------------------------
+    # ---- preparing -----------------------------------------------------------------------------------------
 
     cdef int _prepare(self, Shape shape, int32_t node_name, int32_t pinned) except -1:
         """Bring the view up to date and point the search at it."""
         self.state.view.refresh()
         self.state.view.fill_cluster(&self.cluster, 0)
+        self._hold(shape)
         self.positions.reserve(self.state.view.size + 1)
         self.totals.reserve(self.state.view.size + 1)
         self.found.positions = <int32_t*>self.positions.data
         self.found.totals = <int64_t*>self.totals.data
-        shape.c.taints = self.state.table.taint_sets.verdicts_of(shape.tolerations)
         self.search.plan = &self.plan.c
         self.search.cluster = &self.cluster
         self.search.shape = &shape.c
         self.search.columns = &self.state.view.columns
         self.search.order = <int32_t*>self.state.view.order.data
         self.search.n = self.state.view.size
+        self.search.has_images = self._has_images(shape)
         self.search.pod.node_name = node_name
         self.search.pod.pinned_name = pinned
         self._set_fixed_ok(shape)
@@ -85,8 +91,27 @@ cdef class Cycle:
             self._restrict(shape.node_names, 0)
         return 0
 
+    cdef int _hold(self, Shape shape) except -1:
+        """Keep the memory of what is shared with forks: it may grow under another thread while this one searches."""
+        cdef Buffer taints = self.state.table.taint_sets.verdicts_of(shape.tolerations)
+        cdef Symbols symbols = self.state.symbols
+        cdef PortSets ports = self.state.table.port_sets
+        self.search.pod.taints = <const int16_t*>taints.data
+        self.held = (
+            taints.memory, symbols.numbers.memory, symbols.are_numbers.memory,
+            ports.ports.memory, ports.first.memory, ports.count.memory,
+        )
+        return 0
+
+    cdef bint _has_images(self, Shape shape) noexcept:
+        cdef int32_t at
+        for at in range(shape.c.n_images):
+            if self.state.images.nodes(shape.c.images[at]):
+                return True
+        return False
+
     cdef int _set_fixed_ok(self, Shape shape) except -1:
-        """Per (taint set, unschedulable): whether NodeUnschedulable and TaintToleration let the shape pass."""
+        """Per (taint set, unschedulable): whether NodeUnschedulable and TaintToleration pass the shape."""
         cdef Py_ssize_t at, sets = len(self.state.table.taint_sets.sets)
         cdef bint tolerates = shape.c.flags & MR_SHAPE_TOLERATES_UNSCHEDULABLE
         self.search.fixed_ok = NULL
@@ -94,8 +119,8 @@ cdef class Cycle:
             return 0
         self.fixed_ok.reserve(2 * sets)
         for at in range(sets):
-            self.fixed_ok.data[2 * at] = shape.c.taints[at] >= 0
-            self.fixed_ok.data[2 * at + 1] = shape.c.taints[at] >= 0 and tolerates
+            self.fixed_ok.data[2 * at] = self.search.pod.taints[at] >= 0
+            self.fixed_ok.data[2 * at + 1] = self.search.pod.taints[at] >= 0 and tolerates
         self.search.fixed_ok = <const signed char*>self.fixed_ok.data
         return 0
 
@@ -121,10 +146,10 @@ cdef class Cycle:
         self.search.n = <int32_t>len(places)
         return 0
 
-    # ---- deciding --------------------------------------------------------------------------------------------------
+    # ---- deciding ------------------------------------------------------------------------------------------
 
     cdef int32_t _decide(self, int32_t wanted) noexcept nogil:
-        """Search, score and choose; answers the position in the searched list or -1, and moves the rotation."""
+        """Search, score and choose; answers the position in the searched list or -1; moves the rotation."""
         cdef int32_t nodes = self.state.view.size, winner = 0
         self.found.feasible = self.found.evaluated = 0
         if self.search.n == 0:
@@ -142,7 +167,7 @@ cdef class Cycle:
                 winner = mr_pick_first(self.found.totals, self.found.feasible)
         return self.found.positions[winner]
 
-    def _wanted(self):
+    cdef int32_t _wanted(self) noexcept:
         return num_feasible_nodes_to_find(self.percentage, self.search.n) if self.plan.c.n_scores else 1
 
     def decide(self, int32_t pod_class, int32_t node_name=0, int32_t pinned=0):
@@ -160,27 +185,32 @@ cdef class Cycle:
         """
         cdef Shape shape = self.state.classes.shape(pod_class)
         cdef int32_t start, at
+        self._save()
         self._prepare(shape, node_name, pinned)
         start = self.start
         at = self._decide(self._wanted())
         positions = np.array(self.positions.array(np.int32, self.found.feasible))
-        totals = np.array(self.totals.array(np.int64, self.found.feasible)) if self.found.feasible > 1 else None
+        totals = None
+        if self.found.feasible > 1:
+            totals = np.array(self.totals.array(np.int64, self.found.feasible))
         row = -1 if at < 0 else self.search.order[at]
         return row, start, self.found.evaluated, positions, totals
 
     def place_run(self, int32_t pod_class, int32_t n, int32_t node_name=0, int32_t pinned=0):
         """Choose nodes for up to `n` pods of one class, one after the other, and account for each on its row.
 
-        Stops at the first pod that fits nowhere. Returns the rows chosen, an int32 array; the caller enters the
-        pods in the ledger.
+        Stops at the first pod that fits nowhere. Returns the rows chosen, an int32 array; the caller enters
+        the pods in the ledger.
         """
         cdef Shape shape = self.state.classes.shape(pod_class)
         cdef int32_t[::1] rows = np.empty(n, dtype=np.int32)
-        cdef int32_t placed = 0, at, row
+        cdef int32_t placed = 0, at, row, wanted
+        self._save()
         self._prepare(shape, node_name, pinned)
+        wanted = self._wanted()
         if shape.ports or self.state.journal.depth:
             while placed < n:
-                at = self._decide(self._wanted())
+                at = self._decide(wanted)
                 if at < 0:
                     break
                 row = self.search.order[at]
@@ -191,14 +221,12 @@ cdef class Cycle:
                 self._prepare(shape, node_name, pinned)
         elif n:
             with nogil:
-                placed = self._run(shape, &rows[0], n)
+                placed = self._run(shape, wanted, &rows[0], n)
         return np.asarray(rows[:placed])
 
-    cdef int32_t _run(self, Shape shape, int32_t* rows, int32_t n) noexcept nogil:
-        cdef int32_t wanted = 1, placed = 0, at, row
+    cdef int32_t _run(self, Shape shape, int32_t wanted, int32_t* rows, int32_t n) noexcept nogil:
+        cdef int32_t placed = 0, at, row
         cdef int64_t* generation = <int64_t*>self.state.table.generation.data
-        if self.plan.c.n_scores:
-            wanted = num_feasible_nodes_to_find(self.percentage, self.search.n)
         while placed < n:
             at = self._decide(wanted)
             if at < 0:
@@ -211,7 +239,22 @@ cdef class Cycle:
             placed += 1
         return placed
 
-    # ---- looking ---------------------------------------------------------------------------------------------------
+    def _save(self):
+        """An open transaction takes the rotation and the random state back as well."""
+        if self.state.journal.depth:
+            self.state.journal.on_undo(partial(self._restore, self.start, self.random))
+
+    def _restore(self, int32_t start, uint64_t random):
+        self.start = start
+        self.random = random
+
+    def clone(self, ClusterState state):
+        """The same search over a fork."""
+        cdef Cycle out = Cycle(state, self.plan, self.tie_break, self.percentage, self.random)
+        out.start = self.start
+        return out
+
+    # ---- looking -------------------------------------------------------------------------------------------
 
     def verdicts(self, int32_t pod_class, int32_t node_name=0, int32_t pinned=0):
         """The verdict of every searched node: (rows, verdicts), int32 and uint64 arrays in list order.
@@ -229,7 +272,8 @@ cdef class Cycle:
             out[at] = mr_verdict(&self.plan.c, &self.cluster, &shape.c, &self.search.pod, rows[at])
         return np.asarray(rows), np.asarray(out)
 
-    def scores(self, str plugin, const int32_t[::1] rows, int32_t pod_class, int32_t node_name=0, int32_t pinned=0):
+    def scores(self, str plugin, const int32_t[::1] rows, int32_t pod_class, int32_t node_name=0,
+               int32_t pinned=0):
         """Raw and normalized scores of one plugin over feasible rows: two int64 arrays."""
         cdef Shape shape = self.state.classes.shape(pod_class)
         cdef int32_t kernel = KERNELS[plugin], at

@@ -18,6 +18,8 @@ cdef class ImageStates:
         """Grows with every change of a count."""
         return (<int64_t*>self.scalars.data)[0]
 
+    cdef ImageStates clone(self, Journal journal)
+    cdef int sync(self) except -1
     cpdef int32_t image(self, str name) except -1
     cdef int set_row(self, int32_t row, object reported) except -1
     cdef int _count(self, int32_t image, int32_t change) except -1

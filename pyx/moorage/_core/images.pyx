@@ -1,7 +1,7 @@
 """Which images the nodes hold: per image the number of nodes and the size that the first of them reported.
 
-kube-scheduler v1.36, cache.go addNodeImageStates: the size stays that of the first reporter for as long as any
-node has the image.
+kube-scheduler v1.36, cache.go addNodeImageStates: the size stays that of the first reporter for as long as
+any node has the image.
 """
 
 from moorage._core.buffers cimport Buffer, Journal
@@ -20,11 +20,26 @@ cdef class ImageStates:
         self.scalars = Buffer(journal, sizeof(int64_t), 1)
         self.held = Chunks(journal)
 
+    cdef ImageStates clone(self, Journal journal):
+        """An independent copy; ids are shared."""
+        cdef ImageStates out = ImageStates(journal)
+        out.names = self.names
+        out.counts.copy_from(self.counts)
+        out.sizes.copy_from(self.sizes)
+        out.scalars.copy_from(self.scalars)
+        out.held = self.held.clone(journal)
+        return out
+
+    cdef int sync(self) except -1:
+        """Make room for the images that forks have named since."""
+        self.counts.reserve(len(self.names))
+        self.sizes.reserve(len(self.names))
+        return 0
+
     cpdef int32_t image(self, str name) except -1:
         """The id of an image name as it stands (a node's names are not normalized)."""
         cdef int32_t image = self.names.intern(name)
-        self.counts.reserve(image + 1)
-        self.sizes.reserve(image + 1)
+        self.sync()
         return image
 
     cdef int _count(self, int32_t image, int32_t change) except -1:
@@ -35,7 +50,7 @@ cdef class ImageStates:
         return 0
 
     cdef int set_row(self, int32_t row, object reported) except -1:
-        """Take what a node reports (status.images; empty for a node that is gone) in place of what it did before."""
+        """Take what a node reports (status.images; nothing if it is gone) in place of what it did before."""
         cdef int32_t image, at
         names = {}
         for entry in reported:

@@ -13,9 +13,8 @@ cdef class NodeTable:
     cdef readonly TaintSets taint_sets
     cdef readonly PortSets port_sets
     cdef readonly list objects
-    cdef readonly list resources
+    cdef readonly Symbols resource_names, label_keys
     cdef Journal journal
-    cdef dict resource_ids, label_columns
     cdef list rows, wide, others, other_pointers, labels, free_rows
     cdef Buffer name, taint_set, port_set, generation, row_of, label_pointers
     cdef readonly int32_t ledgers
@@ -28,9 +27,12 @@ cdef class NodeTable:
     cdef int release(self, int32_t row) except -1
     cdef int set_node(self, int32_t row, object node, dict allocatable) except -1
     cdef int clear_node(self, int32_t row) except -1
-    cdef int add_pod(self, int32_t ledger, int32_t row, const mr_shape* shape, tuple ports, int32_t sign) except -1
+    cdef int add_pod(self, int32_t ledger, int32_t row, const mr_shape* shape, tuple ports,
+                     int32_t sign) except -1
     cdef int changed(self, Kind kind, int32_t row) except -1
-    cdef int32_t resource_id(self, str resource) except -2
+    cdef int32_t resource_id(self, str resource) except -1
+    cdef int sync_columns(self) except -1
+    cdef NodeTable clone(self, Journal journal, ChangeLog log)
     cdef int32_t label_column(self, str key) except -1
     cdef inline mr_row* row(self, int32_t ledger, int32_t row) noexcept:
         return &(<mr_row*>(<Buffer>self.rows[ledger]).data)[row]

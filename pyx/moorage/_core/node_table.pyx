@@ -1,8 +1,9 @@
 """The node table: one row per node, and the only place where a node's usage is written down.
 
-A row is named by the symbol of its node's name and keeps its number until the node and its last pod are gone; then
-the number is reused. Per resource ledger there is a slab of `mr_row` records (csrc/state.h), a column of
-(allocatable, requested) for each other resource, and the exact values of rows beyond 2^53. Label columns are filled when a selector first asks for a key.
+A row is named by the symbol of its node's name and keeps its number until the node and its last pod are gone;
+then the number is reused. Per resource ledger there is a slab of `mr_row` records (csrc/state.h), a column of
+(allocatable, requested) for each other resource, and the exact values of rows beyond 2^53. Label columns are
+filled when a selector first asks for a key.
 """
 
 from collections.abc import Mapping
@@ -31,8 +32,11 @@ from moorage._core.sets cimport PortSets, TaintSets
 from moorage._core.symbols cimport Symbols
 
 ROW = np.dtype(
-    [(name, "f8") for name in ("alloc_cpu", "alloc_memory", "req_cpu", "req_memory", "nonzero_cpu", "nonzero_memory")]
-    + [("balanced", "i4"), ("pods", "i4"), ("pods_max", "i4"), ("flags", "u4")]
+    [
+        *((kind + name, "f8") for kind in ("alloc_", "req_", "nonzero_") for name in ("cpu", "memory")),
+        *((name, "i4") for name in ("balanced", "pods", "pods_max")),
+        ("flags", "u4"),
+    ]
 )
 
 cdef enum:
@@ -90,23 +94,50 @@ cdef class NodeTable:
         self.port_sets = PortSets(symbols)
         self.objects = []
         self.free_rows = []
-        self.resources = ["ephemeral-storage"]
-        self.resource_ids = {"ephemeral-storage": 0}
+        self.resource_names = Symbols()
+        self.resource_names.intern("ephemeral-storage")
+        self.label_keys = Symbols()
         self.rows = [Buffer(journal, sizeof(mr_row)) for _ in range(ledgers)]
         self.wide = [Buffer(journal, MR_FIELDS * sizeof(int64_t)) for _ in range(ledgers)]
-        self.others = [[Buffer(journal, 2 * sizeof(int64_t))] for _ in range(ledgers)]
+        self.others = [[] for _ in range(ledgers)]
         self.other_pointers = [Buffer(journal, sizeof(void*)) for _ in range(ledgers)]
         self.name = Buffer(journal, sizeof(int32_t))
         self.taint_set = Buffer(journal, sizeof(int32_t))
         self.port_set = Buffer(journal, sizeof(int32_t))
         self.generation = Buffer(journal, sizeof(int64_t))
         self.row_of = Buffer(journal, sizeof(int32_t), 1024)
-        self.label_columns = {}
         self.labels = []
         self.label_pointers = Buffer(journal, sizeof(void*))
         self._reserve(16)
+        self.sync_columns()
 
-    # ---- access --------------------------------------------------------------------------------------------------
+    cdef NodeTable clone(self, Journal journal, ChangeLog log):
+        """An independent copy; names, sets and their ids are shared."""
+        cdef NodeTable out = NodeTable(self.symbols, journal, log, self.ledgers)
+        cdef Buffer mine, theirs
+        out.taint_sets = self.taint_sets
+        out.port_sets = self.port_sets
+        out.resource_names = self.resource_names
+        out.label_keys = self.label_keys
+        out.objects = list(self.objects)
+        out.free_rows = list(self.free_rows)
+        out.used = self.used
+        out._reserve((<Buffer>self.name).capacity)
+        out.sync_columns()
+        self.sync_columns()
+        for theirs, mine in zip(out._buffers(), self._buffers(), strict=True):
+            theirs.copy_from(mine)
+        out._reserve((<Buffer>self.name).capacity)
+        return out
+
+    def _buffers(self):
+        """All buffers, in a fixed order."""
+        out = [*self.rows, *self.wide, self.name, self.taint_set, self.port_set, self.generation, self.row_of]
+        for columns in self.others:
+            out += columns
+        return out + self.labels
+
+    # ---- access --------------------------------------------------------------------------------------------
 
     cdef int fill_ledger(self, int32_t ledger, mr_ledger* out) except -1:
         """Point `out` at a ledger's arrays; valid until the next growth."""
@@ -134,7 +165,7 @@ cdef class NodeTable:
         """True for a node that exists; False for a ghost, which only has pods."""
         return bool(self.row(0, row).flags & MR_PRESENT)
 
-    # ---- rows ----------------------------------------------------------------------------------------------------
+    # ---- rows ----------------------------------------------------------------------------------------------
 
     cdef int32_t row_for(self, int32_t name) except -1:
         """Row of a name, made (without a node) if it is new: pods may arrive before their node."""
@@ -184,19 +215,23 @@ cdef class NodeTable:
 
     cdef int changed(self, Kind kind, int32_t row) except -1:
         """Log a change of a row."""
+        self.generation.touch(row)
         (<int64_t*>self.generation.data)[row] = self.log.append(kind, row)
         return 0
 
-    # ---- nodes ---------------------------------------------------------------------------------------------------
+    # ---- nodes ---------------------------------------------------------------------------------------------
 
     cdef int set_node(self, int32_t row, object node, dict allocatable) except -1:
         """Take over what a node says of itself: allocatable (as read), taints, labels, unschedulable."""
         taints = self.taint_sets.intern(tuple([Taint(t.key, t.value, t.effect) for t in node.spec.taints]))
+        labels = node.metadata.labels
         self._set_capacity(row, allocatable, True, node.spec.unschedulable)
         self.taint_set.touch(row)
         (<int32_t*>self.taint_set.data)[row] = taints
-        self.journal.on_undo(partial(self._set_object, row, self.objects[row]))
-        self._set_object(row, node)
+        for column in range(len(self.labels)):
+            self._set_label(column, row, labels.get(self.label_keys.names[column + 1]))
+        self.journal.on_undo(partial(self.objects.__setitem__, row, self.objects[row]))
+        self.objects[row] = node
         return self.changed(LOG_STATIC, row)
 
     cdef int clear_node(self, int32_t row) except -1:
@@ -204,19 +239,14 @@ cdef class NodeTable:
         self._set_capacity(row, {}, False, False)
         self.taint_set.touch(row)
         (<int32_t*>self.taint_set.data)[row] = 0
-        self.journal.on_undo(partial(self._set_object, row, self.objects[row]))
-        self._set_object(row, None)
+        for column in range(len(self.labels)):
+            self._set_label(column, row, None)
+        self.journal.on_undo(partial(self.objects.__setitem__, row, self.objects[row]))
+        self.objects[row] = None
         return self.changed(LOG_STATIC, row)
 
-    def _set_object(self, int32_t row, node):
-        """The node of a row, or None. Label columns follow it, here and on undo: one may be younger than the
-        transaction, so the journal does not hold them."""
-        self.objects[row] = node
-        for key, column in self.label_columns.items():
-            self._set_label(column, row, None if node is None else node.metadata.labels.get(key))
-
     def read_allocatable(self, resources):
-        """{"cpu": millicores, "memory": bytes, "pods": n, resource id: value}; raises before anything is changed."""
+        """{"cpu": millicores, "memory": bytes, "pods": n, resource id: value}; raises before any change."""
         out = {}
         for name, raw in resources.items():
             if name == "cpu":
@@ -249,12 +279,15 @@ cdef class NodeTable:
                 (<Buffer>column).touch(row)
                 (<int64_t*>(<Buffer>column).data)[2 * row] = allocatable.get(resource, 0)
 
-    # ---- pods ----------------------------------------------------------------------------------------------------
+    # ---- pods ----------------------------------------------------------------------------------------------
 
-    cdef int add_pod(self, int32_t ledger, int32_t row, const mr_shape* shape, tuple ports, int32_t sign) except -1:
+    cdef int add_pod(self, int32_t ledger, int32_t row, const mr_shape* shape, tuple ports,
+                     int32_t sign) except -1:
         """Account for a pod on a row (sign 1), or take it back (sign -1). The caller logs the row."""
         cdef mr_ledger view
         cdef int32_t moved, at
+        if shape.n_others:
+            self.sync_columns()
         (<Buffer>self.rows[ledger]).touch(row)
         (<Buffer>self.wide[ledger]).touch(row)
         for at in range(shape.n_others):
@@ -267,41 +300,57 @@ cdef class NodeTable:
             (<int32_t*>self.port_set.data)[row] = moved
         return 0
 
-    # ---- columns -------------------------------------------------------------------------------------------------
+    # ---- columns -------------------------------------------------------------------------------------------
 
-    cdef int32_t resource_id(self, str resource) except -2:
-        """Id of a resource other than cpu and memory, made if it is new. Ids are never given up."""
-        cdef Py_ssize_t rows = (<Buffer>self.name).capacity
-        found = self.resource_ids.get(resource)
-        if found is None:
-            found = self.resource_ids[resource] = len(self.resources)
-            self.resources.append(resource)
-            for pointers, columns in zip(self.other_pointers, self.others, strict=True):
-                columns.append(Buffer(self.journal, 2 * sizeof(int64_t), rows))
-                _reserve_columns(pointers, columns, rows)
+    cdef int32_t resource_id(self, str resource) except -1:
+        """Id of a resource other than cpu and memory, made if it is new."""
+        cdef int32_t found = self.resource_names.intern(resource) - 1
+        self.sync_columns()
         return found
 
     cdef int32_t label_column(self, str key) except -1:
-        """Column of a label key, filled from the nodes if this is its first use."""
-        cdef int32_t row, at
-        found = self.label_columns.get(key)
-        if found is not None:
-            return found
-        at = <int32_t>len(self.labels)
-        self.labels.append(Buffer(self.journal, sizeof(int32_t)))
-        _reserve_columns(self.label_pointers, self.labels, (<Buffer>self.name).capacity)
-        self.label_columns[key] = at
+        """Column of a label key, made if it is new."""
+        cdef int32_t found = self.label_keys.intern(key) - 1
+        self.sync_columns()
+        return found
+
+    cdef int sync_columns(self) except -1:
+        """Make the columns of all resources and label keys that are known. The names are shared with forks, so that a
+        shape means the same columns everywhere; the columns are this table's own."""
+        cdef Py_ssize_t rows = (<Buffer>self.name).capacity
+        while len(self.others[0]) < len(self.resource_names) - 1:
+            for pointers, columns in zip(self.other_pointers, self.others, strict=True):
+                columns.append(Buffer(self.journal, 2 * sizeof(int64_t), rows))
+                _reserve_columns(pointers, columns, rows)
+                self.journal.on_undo(columns.pop)
+        while len(self.labels) < len(self.label_keys) - 1:
+            self._add_label_column(rows)
+        return 0
+
+    def _add_label_column(self, Py_ssize_t rows):
+        """Fill the next label column from the nodes. An undo drops it: it is filled anew when it is next needed."""
+        cdef int32_t row, at = <int32_t>len(self.labels)
+        cdef Buffer column = Buffer(Journal(), sizeof(int32_t), rows)
+        key = self.label_keys.names[at + 1]
         for row in range(self.used):
             node = self.objects[row]
-            if node is not None:
-                self._set_label(at, row, node.metadata.labels.get(key))
-        return at
+            if node is not None and key in node.metadata.labels:
+                (<int32_t*>column.data)[row] = self.symbols.intern(node.metadata.labels[key])
+        self.labels.append(self.journal.adopt(column))
+        _reserve_columns(self.label_pointers, self.labels, rows)
+        self.journal.on_undo(self.labels.pop)
 
     def _set_label(self, int32_t at, int32_t row, value):
         cdef Buffer column = self.labels[at]
+        column.touch(row)
         (<int32_t*>column.data)[row] = 0 if value is None else self.symbols.intern(value)
 
-    # ---- what Python sees ------------------------------------------------------------------------------------------
+    # ---- what Python sees ----------------------------------------------------------------------------------
+
+    @property
+    def resources(self):
+        """Names of the resources other than cpu and memory, by id."""
+        return self.resource_names.names[1:]
 
     @property
     def names(self):
@@ -330,7 +379,7 @@ cdef class NodeTable:
         cdef int32_t row
         cdef int64_t[::1] out = np.zeros(self.used, dtype=np.int64)
         cdef int field = ("allocatable", "requested", "nonzero").index(kind) * 2
-        cdef int32_t other = self.resource_ids.get(resource, -1)
+        cdef int32_t other = self.resource_names.find(resource) - 1
         self.fill_ledger(ledger, &view)
         for row in range(self.used):
             if resource in ("cpu", "memory"):

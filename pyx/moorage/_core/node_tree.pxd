@@ -9,6 +9,7 @@ cdef class NodeTree:
     cdef readonly list zones
     cdef readonly Py_ssize_t num_nodes
 
+    cdef NodeTree clone(self, Journal journal)
     cdef int add(self, str zone, int32_t node) except -1
     cdef int remove(self, str zone, int32_t node) except -1
     cpdef list list(self)

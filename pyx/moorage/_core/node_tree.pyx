@@ -26,6 +26,14 @@ cdef class NodeTree:
         self.tree = {}
         self.zones = []
 
+    cdef NodeTree clone(self, Journal journal):
+        """An independent copy."""
+        cdef NodeTree out = NodeTree(journal)
+        out.tree = {zone: nodes.copy() for zone, nodes in self.tree.items()}
+        out.zones = self.zones.copy()
+        out.num_nodes = self.num_nodes
+        return out
+
     cdef int add(self, str zone, int32_t node) except -1:
         """Append a node that is not in the tree to its zone."""
         nodes = self.tree.get(zone)

@@ -1,6 +1,5 @@
 """Plan: a profile compiled for the kernels. The order of filters and scores is the profile's."""
 
-from libc.stdint cimport int64_t
 from libc.string cimport memset
 
 from moorage._core.csrc cimport (

@@ -1,10 +1,12 @@
 """Pod classes: pods of one template share what a decision depends on.
 
-The **shape** is everything that a decision depends on except labels, owner and a single node name; it is compiled
-to an `mr_shape`. A **class** is (shape, label set, owner), which is what matchers and counters see. Both are
-interned and append-only. What differs between the pods of one template stays with the pod: the node it names and
-the node it is pinned to by matchFields metadata.name.
+The **shape** is everything that a decision depends on except labels, owner and a single node name; it is
+compiled to an `mr_shape`. A **class** is (shape, label set, owner), which is what matchers and counters see.
+Both are interned and append-only. What differs between the pods of one template stays with the pod: the node
+it names and the node it is pinned to by matchFields metadata.name.
 """
+
+from msgspec.structs import force_setattr
 
 from libc.stdint cimport int64_t
 from libc.string cimport memset
@@ -67,7 +69,9 @@ cdef class Shape:
         self.c.score_cpu, self.c.score_memory = read.score_requests
         self.c.nonzero_cpu, self.c.nonzero_memory = read.nonzero_requests
         if len(read.others) > MR_MAX_OTHER_REQUESTS:
-            raise ValueError(f"a pod may request at most {MR_MAX_OTHER_REQUESTS} resources besides cpu and memory")
+            raise ValueError(
+                f"a pod may request at most {MR_MAX_OTHER_REQUESTS} resources besides cpu and memory"
+            )
         request = <mr_request*>self.keep(sizeof(mr_request), len(read.others))
         self.c.others = request
         self.c.n_others = <int32_t>len(read.others)
@@ -151,8 +155,11 @@ cdef class PodClasses:
         self.shapes = []
         self.keys = []
 
-    def intern(self, pod):
-        """The class of a pod, by number."""
+    cpdef int32_t intern(self, pod) except -1:
+        """The class of a pod, by number. The pod object remembers it."""
+        known = getattr(pod, "interned", None)
+        if known is not None and (<tuple>known)[0] is self:
+            return (<tuple>known)[1]
         meta = pod.metadata
         shape = self._intern_shape(pod)
         owner = meta.controller()
@@ -161,6 +168,7 @@ cdef class PodClasses:
         if found is None:
             found = self.class_ids[key] = len(self.keys)
             self.keys.append(key)
+        force_setattr(pod, "interned", (self, found))
         return found
 
     def _intern_shape(self, pod):

@@ -25,7 +25,12 @@ from moorage._core.sets import Taint, Toleration
 UNSCHEDULABLE = Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")
 NODE_NAME_FIELD = "metadata.name"
 OPERATORS = {
-    "In": MR_IN, "NotIn": MR_NOT_IN, "Exists": MR_EXISTS, "DoesNotExist": MR_DOES_NOT_EXIST, "Gt": MR_GT, "Lt": MR_LT
+    "In": MR_IN,
+    "NotIn": MR_NOT_IN,
+    "Exists": MR_EXISTS,
+    "DoesNotExist": MR_DOES_NOT_EXIST,
+    "Gt": MR_GT,
+    "Lt": MR_LT,
 }
 
 Requirement = namedtuple("Requirement", "column op values number")
@@ -38,7 +43,8 @@ def _resized(pod):
     status = pod.status
     if not status.container_statuses and not status.init_container_statuses:
         return ()
-    held = [s for s in (*status.container_statuses, *status.init_container_statuses) if s.resources is not None]
+    statuses = (*status.container_statuses, *status.init_container_statuses)
+    held = [s for s in statuses if s.resources is not None]
     return (held, status.conditions) if held else ()
 
 
@@ -102,8 +108,8 @@ class PodSpecReader:
         self.key = (
             pod.metadata.namespace, self.requests, self.score_requests, self.nonzero_requests, self.others,
             self.tolerations, self.ports, self.images, self.image_containers, self.selector, self.required,
-            self.has_required, self.has_node_affinity, self.preferred, self.has_preferred, self.preferred_error,
-            self.is_pinned, self.node_names, _later(pod.spec),
+            self.has_required, self.has_node_affinity, self.preferred, self.has_preferred,
+            self.preferred_error, self.is_pinned, self.node_names, _later(pod.spec),
         )
 
     def _read_requests(self, pod):
@@ -116,7 +122,9 @@ class PodSpecReader:
         names = sorted((name for name in requests if name not in ("cpu", "memory") and is_counted(name)),
                        key=lambda name: (name != "ephemeral-storage", name))
         values = [(name, requests[name].value()) for name in names]
-        self.others = tuple([(name, _resource_id(self.table, name), value) for name, value in values if value])
+        self.others = tuple([
+            (name, _resource_id(self.table, name), value) for name, value in values if value
+        ])
 
     def _read_tolerations(self, spec):
         self.tolerations = tuple([Toleration(t.key, t.operator, t.value, t.effect) for t in spec.tolerations])
@@ -145,16 +153,16 @@ class PodSpecReader:
         required = affinity and affinity.required
         self.has_required = required is not None
         self.has_node_affinity = self.has_required or spec.node_selector is not None
-        self.selector = tuple(
-            [self._requirement(key, "In", (value,)) for key, value in sorted((spec.node_selector or {}).items())]
-        )
+        selector = sorted((spec.node_selector or {}).items())
+        self.selector = tuple([self._requirement(key, "In", (value,)) for key, value in selector])
         self.is_pinned = pinned_node(spec) is not None
         names = required_node_names(spec)
         self.names_conflict = names is not None and not names
         self.node_names = None if self.is_pinned else names
         # A malformed required term is skipped like an empty one: neither matches anything.
         terms = required.node_selector_terms if self.has_required else ()
-        self.required = tuple([self._term(t, self.is_pinned) for t in terms if not _term_error(t) and _requirements(t)])
+        terms = [t for t in terms if not _term_error(t) and _requirements(t)]
+        self.required = tuple([self._term(t, self.is_pinned) for t in terms])
         self._read_preferred(affinity)
 
     def _read_preferred(self, affinity):

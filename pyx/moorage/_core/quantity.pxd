@@ -10,7 +10,7 @@ cdef class Quantity:
 
     cpdef object value(self)
     cpdef object milli_value(self)
-    cpdef int sign(self)
+    cpdef int sign(self) except -2
     cdef object scaled(self, int scale)
     cdef object _nanos(self)
 

@@ -195,7 +195,7 @@ cdef class Quantity:
         """
         return self.scaled(-3)
 
-    cpdef int sign(self):
+    cpdef int sign(self) except -2:
         """Return -1, 0 or 1."""
         return (self._unscaled > 0) - (self._unscaled < 0)
 

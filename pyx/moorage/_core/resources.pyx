@@ -13,7 +13,7 @@ NON_ZERO = {"cpu": DEFAULT_MILLI_CPU, "memory": DEFAULT_MEMORY}
 
 
 def is_counted(str name):
-    """True for ephemeral-storage and scalar resources: extended ones, huge pages, kubernetes.io/, attachable volumes."""
+    """True for ephemeral-storage and scalars: extended, huge pages, kubernetes.io/, attachable volumes."""
     if name == "ephemeral-storage":
         return True
     if name.startswith(("hugepages-", "attachable-volumes-")) or "kubernetes.io/" in name:
@@ -61,8 +61,8 @@ def _container_requests(pod, container, status, dict missing):
 def pod_requests(pod, dict missing=None, bint pod_level=True):
     """Effective requests of a pod by resource name, as quantities.
 
-    max(sum over containers and sidecars, running maximum over init containers), pod-level requests in place of
-    that where they are set, plus overhead.
+    max(sum over containers and sidecars, running maximum over init containers), pod-level requests in
+    place of that where they are set, plus overhead.
 
     Parameters
     ----------

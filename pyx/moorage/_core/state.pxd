@@ -1,4 +1,4 @@
-from libc.stdint cimport int32_t
+from libc.stdint cimport int32_t, int64_t
 
 from moorage._core.buffers cimport Journal
 from moorage._core.change_log cimport ChangeLog
@@ -26,3 +26,5 @@ cdef class ClusterState:
     cdef int _place(self, str uid, object pod, int32_t pod_class, int32_t row, PodState state) except -1
     cdef int _take_away(self, int32_t number) except -1
     cdef int32_t _known(self, object pod) except -2
+    cdef int32_t _row_for(self, object pod) except -1
+    cdef int _release_if_empty(self, int32_t row) except -1

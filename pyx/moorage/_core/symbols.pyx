@@ -1,4 +1,4 @@
-"""Symbols: dense int32 ids of interned strings. Append-only, so forks share them and nothing is ever undone."""
+"""Symbols: dense int32 ids of interned strings. Append-only, so forks share them and nothing is undone."""
 
 import re
 

@@ -1,0 +1,47 @@
+from enum import IntEnum
+from typing import Self
+
+import numpy as np
+import numpy.typing as npt
+
+from moorage._core.plan import KERNELS as KERNELS
+from moorage._core.plan import Plan
+from moorage._core.state import ClusterState
+
+class TieBreak(IntEnum):
+    FIRST = 0
+    RANDOM = 1
+    GO_HEAP = 2
+
+def num_feasible_nodes_to_find(percentage: int, nodes: int) -> int: ...
+
+class Cycle:
+    start: int
+    @property
+    def state(self) -> ClusterState: ...
+    @property
+    def plan(self) -> Plan: ...
+    @property
+    def tie_break(self) -> TieBreak: ...
+    @property
+    def percentage(self) -> int: ...
+    def __new__(
+        cls, state: ClusterState, plan: Plan, tie_break: TieBreak, percentage: int = 0, seed: int = 0
+    ) -> Self: ...
+    def decide(
+        self, pod_class: int, node_name: int = 0, pinned: int = 0
+    ) -> tuple[int, int, int, npt.NDArray[np.int32], npt.NDArray[np.int64] | None]: ...
+    def place_run(
+        self, pod_class: int, n: int, node_name: int = 0, pinned: int = 0
+    ) -> npt.NDArray[np.int32]: ...
+    def verdicts(
+        self, pod_class: int, node_name: int = 0, pinned: int = 0
+    ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.uint64]]: ...
+    def scores(
+        self,
+        plugin: str,
+        rows: npt.NDArray[np.int32],
+        pod_class: int,
+        node_name: int = 0,
+        pinned: int = 0,
+    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]: ...

@@ -1,0 +1,14 @@
+from moorage._core.quantity import Quantity
+from moorage.objects.pod import Pod
+
+DEFAULT_MILLI_CPU: Quantity
+DEFAULT_MEMORY: Quantity
+ZERO: Quantity
+NON_ZERO: dict[str, Quantity]
+
+def is_counted(name: str) -> bool: ...
+def pod_requests(
+    pod: Pod, missing: dict[str, Quantity] | None = None, pod_level: bool = True
+) -> dict[str, Quantity]: ...
+def pod_level_requests(pod: Pod) -> dict[str, Quantity]: ...
+def nonzero_requests(pod: Pod, requests: dict[str, Quantity]) -> dict[str, Quantity]: ...

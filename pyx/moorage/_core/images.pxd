@@ -14,6 +14,9 @@ cdef class ImageStates:
     cdef inline int32_t nodes(self, int32_t image) noexcept:
         return (<int32_t*>self.counts.data)[image]
 
+    cdef inline int64_t size_of(self, int32_t image) noexcept:
+        return (<int64_t*>self.sizes.data)[image]
+
     cdef inline int64_t epoch(self) noexcept nogil:
         """Grows with every change of a count."""
         return (<int64_t*>self.scalars.data)[0]

@@ -72,9 +72,21 @@ cdef class ImageStates:
     def state(self, str name):
         """(nodes, size in bytes) of an image, or None where no node has it."""
         cdef int32_t image = self.names.find(name)
+        self.sync()
         if image == 0 or self.nodes(image) == 0:
             return None
-        return self.nodes(image), (<int64_t*>self.sizes.data)[image]
+        return self.nodes(image), self.size_of(image)
+
+    def images_of(self, int32_t row):
+        """Image name to (bytes, nodes that have it now) of what a row reports."""
+        cdef int32_t at
+        cdef int32_t* held
+        out = {}
+        self.held.reserve(row + 1)
+        held = self.held.items(row)
+        for at in range(self.held.size(row)):
+            out[self.names.names[held[at]]] = self.size_of(held[at]), self.nodes(held[at])
+        return out
 
 
 def normalized_image_name(str name):

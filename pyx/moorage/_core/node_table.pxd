@@ -15,6 +15,7 @@ cdef class NodeTable:
     cdef readonly list objects
     cdef readonly Symbols resource_names, label_keys
     cdef Journal journal
+    cdef list row_buffers
     cdef list rows, wide, others, other_pointers, labels, free_rows
     cdef Buffer name, taint_set, port_set, generation, row_of, label_pointers
     cdef readonly int32_t ledgers
@@ -32,6 +33,8 @@ cdef class NodeTable:
     cdef int changed(self, Kind kind, int32_t row) except -1
     cdef int32_t resource_id(self, str resource) except -1
     cdef int sync_columns(self) except -1
+    cdef list column_buffers(self)
+    cdef int make_room(self, int32_t rows) except -1
     cdef NodeTable clone(self, Journal journal, ChangeLog log)
     cdef int32_t label_column(self, str key) except -1
     cdef inline mr_row* row(self, int32_t ledger, int32_t row) noexcept:

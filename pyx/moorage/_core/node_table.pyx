@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from functools import partial
 
 import numpy as np
+from libc.string cimport memcpy
 
 from moorage._core.buffers cimport Buffer, Journal
 from moorage._core.change_log cimport LOG_STATIC, ChangeLog, Kind
@@ -108,6 +109,7 @@ cdef class NodeTable:
         self.row_of = Buffer(journal, sizeof(int32_t), 1024)
         self.labels = []
         self.label_pointers = Buffer(journal, sizeof(void*))
+        self.row_buffers = [*self.rows, *self.wide, self.name, self.taint_set, self.port_set, self.generation]
         self._reserve(16)
         self.sync_columns()
 
@@ -132,7 +134,7 @@ cdef class NodeTable:
 
     def _buffers(self):
         """All buffers, in a fixed order."""
-        out = [*self.rows, *self.wide, self.name, self.taint_set, self.port_set, self.generation, self.row_of]
+        out = [*self.row_buffers, self.row_of]
         for columns in self.others:
             out += columns
         return out + self.labels
@@ -205,9 +207,8 @@ cdef class NodeTable:
 
     cdef int _reserve(self, Py_ssize_t rows) except -1:
         cdef Buffer buffer
-        for group in (self.rows, self.wide, (self.name, self.taint_set, self.port_set, self.generation)):
-            for buffer in group:
-                buffer.reserve(rows)
+        for buffer in self.row_buffers:
+            buffer.reserve(rows)
         _reserve_columns(self.label_pointers, self.labels, rows)
         for pointers, columns in zip(self.other_pointers, self.others, strict=True):
             _reserve_columns(pointers, columns, rows)
@@ -344,6 +345,51 @@ cdef class NodeTable:
         cdef Buffer column = self.labels[at]
         column.touch(row)
         (<int32_t*>column.data)[row] = 0 if value is None else self.symbols.intern(value)
+
+    cdef list column_buffers(self):
+        """The buffers of ledger 0 that hold one item per row, in a fixed order."""
+        return [*self.row_buffers, *self.others[0]]
+
+    cdef int make_room(self, int32_t rows) except -1:
+        """Have at least `rows` rows, the new ones free."""
+        self._reserve(rows)
+        while self.used < rows:
+            self.objects.append(None)
+            self.used += 1
+        return 0
+
+    # ---- one row -----------------------------------------------------------------------------------------------
+
+    def row_amounts(self, int32_t row, int32_t ledger=0):
+        """(allocatable, requested, non-zero requested) of a row: cpu (millicores) and memory (bytes) each, then pods
+        and allowed pods."""
+        cdef mr_ledger view
+        cdef int field
+        self.fill_ledger(ledger, &view)
+        values = tuple([mr_row_value(&view, row, field) for field in range(MR_FIELDS)])
+        return *values, view.rows[row].pods, view.rows[row].pods_max
+
+    def row_others(self, int32_t row, int32_t ledger=0):
+        """Resource name to (allocatable, requested), for the other resources that the row knows."""
+        cdef mr_ledger view
+        cdef int32_t at
+        out = {}
+        self.fill_ledger(ledger, &view)
+        for at in range(<int32_t>len(self.others[ledger])):
+            pair = view.others[at][2 * row], view.others[at][2 * row + 1]
+            if pair != (0, 0):
+                out[self.resource_names.names[at + 1]] = pair
+        return out
+
+    def row_ports(self, int32_t row):
+        """Host ports in use on a row: a frozenset of (ip, protocol, port)."""
+        ports = self.port_sets.sets[(<int32_t*>self.port_set.data)[row]]
+        names = self.symbols.names
+        return frozenset([(names[ip], names[protocol], port) for ip, protocol, port in ports])
+
+    def row_generation(self, int32_t row):
+        """Sequence number of the last change of a row."""
+        return (<int64_t*>self.generation.data)[row]
 
     # ---- what Python sees ----------------------------------------------------------------------------------
 

@@ -138,6 +138,17 @@ cdef class Shape:
         return self.c.cpu, self.c.memory
 
     @property
+    def nonzero_requests(self):
+        """What a placed pod adds to the non-zero requested cpu and memory."""
+        return self.c.nonzero_cpu, self.c.nonzero_memory
+
+    @property
+    def other_requests(self):
+        """Requests of the other resources by name."""
+        cdef int32_t at
+        return {name: self.c.others[at].value for at, name in enumerate(self.others)}
+
+    @property
     def is_best_effort(self):
         """True where BalancedAllocation has nothing to look at."""
         return bool(self.c.flags & MR_SHAPE_BEST_EFFORT)

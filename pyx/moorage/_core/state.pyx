@@ -14,7 +14,7 @@ from moorage.errors import CacheCorruptedError, CacheError
 from moorage._core.buffers cimport Journal
 from moorage._core.change_log cimport LOG_ORDER, LOG_ROW, ChangeLog
 from moorage._core.images cimport ImageStates
-from moorage._core.ledger cimport ADDED, ASSUMED, Ledger, PodState
+from moorage._core.ledger cimport ADDED, ASSUMED, FREE, Ledger, PodState
 from moorage._core.node_table cimport NodeTable
 from moorage._core.node_tree cimport NodeTree
 from moorage._core.node_tree import zone_key
@@ -24,6 +24,8 @@ from moorage._core.view cimport View
 
 
 logger = logging.getLogger("moorage.cache")
+
+cdef double INFINITY = float("inf")
 
 CORRUPTED = "Schedulercache is corrupted and can badly affect scheduling decisions"
 
@@ -161,6 +163,53 @@ cdef class ClusterState:
         pod_class = self.classes.intern(pod)
         self._place(pod.metadata.uid, pod, pod_class, self._row_for(pod), ASSUMED)
 
+    def assume_pods(self, pods):
+        """Assume several pods; all or none."""
+        self._check_batch(pods, (FREE,), "pod {} is in the cache, so can't be assumed")
+        cdef int32_t pod_class
+        classes = [self.classes.intern(pod) for pod in pods]
+        for pod_class, pod in zip(classes, pods, strict=True):
+            self._place(pod.metadata.uid, pod, pod_class, self._row_for(pod), ASSUMED)
+
+    def forget_pods(self, pods):
+        """Take several assumed pods back; all or none."""
+        self._check_batch(pods, (ASSUMED,), "pod {} wasn't assumed so cannot be forgotten")
+        for pod in pods:
+            held = self.table.row_name(self.ledger.row_of(self._known(pod)))
+            if pod.spec.node_name != held:
+                raise CacheError(
+                    f"pod {pod.metadata.uid} was assumed on {pod.spec.node_name} but assigned to {held}"
+                )
+        for pod in pods:
+            self._take_away(self._known(pod))
+
+    def add_pods(self, pods):
+        """`add_pod` for several pods; all or none."""
+        self._check_batch(pods, (FREE, ASSUMED), "pod {} was already in added state")
+        for pod in pods:
+            self.classes.intern(pod)
+        for pod in pods:
+            self.add_pod(pod)
+
+    def finish_bindings(self, pods, double deadline):
+        """`finish_binding` for several pods."""
+        for pod in pods:
+            self._known(pod)
+        for pod in pods:
+            self.finish_binding(pod, deadline)
+
+    def _check_batch(self, pods, tuple states, str text):
+        """Raise where a pod of a batch is in another state than the operation needs, or stands in it twice."""
+        cdef int32_t number
+        seen = set()
+        for pod in pods:
+            number = self._known(pod)
+            state = FREE if number < 0 else self.ledger.state_of(number)
+            uid = pod.metadata.uid
+            if state not in states or uid in seen:
+                raise CacheError(text.format(uid))
+            seen.add(uid)
+
     def assume_rows(self, int32_t pod_class, pods, int32_t[::1] rows):
         """Enter pods of one class that a batch has already accounted for on `rows`."""
         cdef Py_ssize_t at
@@ -245,7 +294,7 @@ cdef class ClusterState:
     def finish_binding(self, pod, double deadline):
         """Binding ended; an assumed pod may expire after `deadline`."""
         cdef int32_t number = self._known(pod)
-        if number >= 0 and self.ledger.state_of(number) == ASSUMED:
+        if number >= 0 and self.ledger.state_of(number) == ASSUMED and deadline != INFINITY:
             self.ledger.set_deadline(number, deadline)
 
     def expire(self, double now):

@@ -26,9 +26,10 @@ cdef enum:
 
 
 cdef class View:
-    """Positions of the nodes in list order, and the scan columns; `refresh` consumes the change log."""
+    """Positions of the nodes in list order, and the scan columns if it is `scanned`; `refresh` consumes the change
+    log."""
 
-    def __cinit__(self, Journal journal, NodeTable table, NodeTree tree, ImageStates images):
+    def __cinit__(self, Journal journal, NodeTable table, NodeTree tree, ImageStates images, bint scanned=True):
         self.journal = journal
         self.table = table
         self.tree = tree
@@ -38,9 +39,11 @@ cdef class View:
         self.position = Buffer(journal, sizeof(int32_t))
         self.seen_epoch = Buffer(journal, sizeof(int64_t))
         self.seen = Chunks(journal)
-        self.columns_memory = [Buffer(journal, 8) for _ in range(DOUBLES)]
-        self.columns_memory += [Buffer(journal, 4) for _ in range(3)]
-        self.columns_memory.append(Buffer(journal, 1))
+        self.columns_memory = []
+        if scanned:
+            self.columns_memory += [Buffer(journal, 8) for _ in range(DOUBLES)]
+            self.columns_memory += [Buffer(journal, 4) for _ in range(3)]
+            self.columns_memory.append(Buffer(journal, 1))
 
     cpdef int refresh(self) except -1:
         """Take over every change since the last refresh."""
@@ -83,8 +86,11 @@ cdef class View:
     cdef int _follow_row(self, int32_t row, Kind kind) except -1:
         """Take over one row. What it shows of its images changes only if the row itself did since the last refresh:
         an undo logs rows that are what they were."""
-        cdef int32_t position = (<int32_t*>self.position.data)[row] - 1
+        cdef int32_t position
         cdef Buffer column
+        if row >= self.table.used:  # made and undone since
+            return 0
+        position = (<int32_t*>self.position.data)[row] - 1
         if position < 0:
             return 0
         if self.journal.depth:
@@ -97,7 +103,8 @@ cdef class View:
                 self.seen_epoch.touch(row)
                 self.seen.touch_items(row)
             self._freeze_counts(row)
-        mr_columns_set(&self.columns, position, &self.ledger, self.taint_set, row)
+        if self.columns_memory:
+            mr_columns_set(&self.columns, position, &self.ledger, self.taint_set, row)
         return 0
 
     cdef int _copy_images(self, int32_t row) except -1:
@@ -170,12 +177,14 @@ cdef class View:
             buffer.reserve(self.size)
             buffer.touch_range(0, buffer.capacity)
             memset(buffer.data, 0, buffer.capacity * buffer.itemsize)
-        self._point_columns()
+        if self.columns_memory:
+            self._point_columns()
         self.position.touch_range(0, self.position.capacity)
         memset(self.position.data, 0, self.position.capacity * sizeof(int32_t))
         for at in range(self.size):
             (<int32_t*>self.position.data)[order[at]] = at + 1
-            mr_columns_set(&self.columns, at, &self.ledger, self.taint_set, order[at])
+            if self.columns_memory:
+                mr_columns_set(&self.columns, at, &self.ledger, self.taint_set, order[at])
         return 0
 
     def _point_columns(self):
@@ -234,6 +243,25 @@ cdef class View:
 
     def _buffers(self):
         return [self.order, self.names, self.position, self.seen_epoch, *self.columns_memory]
+
+    def images_of(self, int32_t row):
+        """Image name to (bytes, nodes that had it when the row last changed)."""
+        cdef int32_t at
+        cdef int32_t* seen
+        out = {}
+        self.seen.reserve(row + 1)
+        seen = self.seen.items(row)
+        for at in range(0, self.seen.size(row), 2):
+            out[self.images.names.names[seen[at]]] = self.images.size_of(seen[at]), seen[at + 1]
+        return out
+
+    def find_row(self, str name):
+        """Row of a node that is in the list, or None."""
+        cdef int32_t symbol = self.table.symbols.find(name), at
+        for at in range(self.size):
+            if (<int32_t*>self.names.data)[at] == symbol:
+                return (<int32_t*>self.order.data)[at]
+        return None
 
     def rows(self):
         """Rows in list order, a new int32 array."""

@@ -33,4 +33,5 @@ cdef class Cycle:
     cdef int32_t _wanted(self) noexcept
     cdef int32_t _decide(self, int32_t wanted) noexcept nogil
     cdef int32_t _run(self, Shape shape, int32_t wanted, int32_t* rows, int32_t n) noexcept nogil
+    cdef void _fail_alike(self, int64_t pods) noexcept nogil
     cdef int _restrict(self, object names, int32_t pinned) except -1

@@ -113,7 +113,7 @@ cdef class Cycle:
     cdef int _set_fixed_ok(self, Shape shape) except -1:
         """Per (taint set, unschedulable): whether NodeUnschedulable and TaintToleration pass the shape."""
         cdef Py_ssize_t at, sets = len(self.state.table.taint_sets.sets)
-        cdef bint tolerates = shape.c.flags & MR_SHAPE_TOLERATES_UNSCHEDULABLE
+        cdef bint tolerates = (shape.c.flags & MR_SHAPE_TOLERATES_UNSCHEDULABLE) != 0
         self.search.fixed_ok = NULL
         if self.state.view.columns.n_fixed == 0:
             return 0
@@ -222,7 +222,15 @@ cdef class Cycle:
         elif n:
             with nogil:
                 placed = self._run(shape, wanted, &rows[0], n)
+        if placed < n:
+            self._fail_alike(n - placed - 1)
         return np.asarray(rows[:placed])
+
+    cdef void _fail_alike(self, int64_t pods) noexcept nogil:
+        """Move the rotation as if each of the pods after a failed one were tried in vain too. Over the whole list
+        that is full circles; over named nodes it is not."""
+        if self.state.view.size:
+            self.start = <int32_t>((self.start + pods * self.found.evaluated) % self.state.view.size)
 
     cdef int32_t _run(self, Shape shape, int32_t wanted, int32_t* rows, int32_t n) noexcept nogil:
         cdef int32_t placed = 0, at, row

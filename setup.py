@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import runpy
 from pathlib import Path
 
 from Cython.Build import cythonize
@@ -28,11 +29,7 @@ DIRECTIVES = {
     "cdivision": True,
     "embedsignature": True,
 }
-# -fwrapv: int64 arithmetic wraps as in Go. -ffp-contract=off: no fused multiply-add, ever.
-FLAGS = ["-std=c11", "-O3", "-g0", "-fwrapv", "-ffp-contract=off"]
-# For the kernels, which see neither NaN nor infinity: no value changes, but min, max and select become
-# instructions.
-KERNEL_FLAGS = ["-fno-math-errno", "-fno-trapping-math", "-fno-signed-zeros", "-ffinite-math-only"]
+COMPILER = runpy.run_path("csrc/flags.py")
 LINK: list[str] = []
 
 
@@ -42,8 +39,8 @@ def extension(path: Path) -> Extension:
         f"moorage._core.{name}",
         [str(path), *KERNELS.get(name, [])],
         include_dirs=["csrc"],
-        depends=HEADERS + PXDS + KERNELS.get(name, []),
-        extra_compile_args=FLAGS + (KERNEL_FLAGS if name in KERNELS else []),
+        depends=[*HEADERS, *PXDS, *KERNELS.get(name, []), "csrc/flags.py"],
+        extra_compile_args=COMPILER["FLAGS"] + (COMPILER["KERNEL_FLAGS"] if name in KERNELS else []),
         extra_link_args=LINK,
     )
 
@@ -78,7 +75,7 @@ setup(
         build_dir="build/cython",
         nthreads=JOBS if JOBS > 1 else 0,
     ),
-    cffi_modules=["csrc/ffi_build.py:ffibuilder"] if Path("csrc/ffi_build.py").exists() else [],
+    cffi_modules=["csrc/ffi_build.py:ffibuilder"],
     cmdclass={"build_ext": BuildExt},
     options={"build_ext": {"parallel": JOBS}},
 )

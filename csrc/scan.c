@@ -50,15 +50,20 @@ static int is_cpu_and_memory(const mr_weighted *list, int32_t n)
         && list[0].weight == 1;
 }
 
+/* Totals of the fused kernel are 32 bits wide, and 0 is kept for infeasible lanes. */
+static int fits_fused(const mr_plan *plan, int32_t kernel)
+{
+    int64_t weight = weight_of(plan, kernel);
+    return weight >= 0 && weight <= MR_MAX_FUSED_WEIGHT;
+}
+
 int mr_is_fused(const mr_search *search)
 {
     const mr_plan *plan = search->plan;
     const mr_shape *s = search->shape;
     const int64_t limit = (int64_t)MR_RECIPROCAL_LIMIT;
-    /* Totals of the fused kernel are 32 bits wide. */
-    if (weight_of(plan, MR_NODE_RESOURCES_FIT) > MR_MAX_FUSED_WEIGHT
-        || weight_of(plan, MR_BALANCED_ALLOCATION) > MR_MAX_FUSED_WEIGHT
-        || weight_of(plan, MR_IMAGE_LOCALITY) > MR_MAX_FUSED_WEIGHT)
+    if (!fits_fused(plan, MR_NODE_RESOURCES_FIT) || !fits_fused(plan, MR_BALANCED_ALLOCATION)
+        || !fits_fused(plan, MR_IMAGE_LOCALITY))
         return 0;
     if (s->cpu > limit || s->memory > limit || s->score_cpu > limit || s->score_memory > limit) return 0;
     return search->columns && filters(plan, MR_NODE_UNSCHEDULABLE) && filters(plan, MR_TAINT_TOLERATION)

@@ -11,6 +11,14 @@ class NotBuiltError(MoorageError):
     """A pod or a configuration uses a plugin that this version does not have yet."""
 
 
+class CacheError(MoorageError):
+    """The cache refuses an operation: the object is not known, or not in the state that the operation needs."""
+
+
+class CacheCorruptedError(MoorageError):
+    """An invariant of the cache is broken, where upstream ends the process. The cache is as it was before."""
+
+
 class InputError(MoorageError):
     """Bad input: names the file, the object and the field, in one line.
 

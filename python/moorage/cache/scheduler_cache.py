@@ -2,66 +2,264 @@
 
 from __future__ import annotations
 
+import threading
+import time
+from collections.abc import Callable, Iterator, MutableMapping, Sequence
+from contextlib import contextmanager
+from typing import Protocol, Self
+
 from moorage._core.state import ClusterState
 from moorage.objects.node import Node
 from moorage.objects.pod import Pod
 
+from .node_info import NodeInfo
+from .node_tree import NodeTree
+from .snapshot import CacheDump, Snapshot, dump
 
-class SchedulerCache:
-    """Keeps nodes and pods up to date from events; the scheduler assumes pods in it.
+CLEAN_ASSUMED_PERIOD = 1.0
+NEVER = float("inf")
 
-    State of a pod: Initial → Assumed → Added → gone. Errors are KeyError (an unknown object, or one in the
-    wrong state) and ValueError (a pod without UID, an unreadable object), with the texts of kube-scheduler
-    v1.36; an operation that raises changed nothing.
-    """
+
+class Selector(Protocol):
+    """What chooses objects by their labels."""
+
+    def matches(self, labels: dict[str, str]) -> bool: ...
+
+
+class Participant(Protocol):
+    """State beside the cache that a transaction takes back and a fork copies: a queue, a store, a rotation index."""
+
+    def save(self) -> object:
+        """A transaction begins: answer what `undo` needs."""
+
+    def undo(self, saved: object) -> None:
+        """The transaction was rolled back: be as at `save`."""
+
+    def clone(self) -> Self:
+        """An independent copy, for a fork."""
+
+
+class Transaction:
+    """An open transaction: what was done inside is undone at its end unless `commit` is called."""
 
     def __init__(self) -> None:
+        self.committed = False
+
+    def commit(self) -> None:
+        """Keep what was done."""
+        self.committed = True
+
+
+class SchedulerCache:
+    """Keeps nodes and pods up to date from events; a scheduler assumes pods in it. Thread-safe.
+
+    State of a pod: Initial → Assumed → Added → gone, with Forget and Expire from Assumed; a pod can be added without
+    having been assumed, and again after it expired. Keys are UIDs. Methods and texts are those of v1.13's Cache
+    (CacheError where it returned an error, CacheCorruptedError where it ended the process); what scheduling sees is
+    v1.36's. An operation that raises changed nothing.
+
+    Parameters
+    ----------
+    ttl : float, optional
+        Seconds after `finish_binding` at which an assumed pod may expire; None for never.
+    clock : callable
+        Seconds, for deadlines.
+    """
+
+    def __init__(self, ttl: float | None = None, clock: Callable[[], float] = time.monotonic) -> None:
         self.state = ClusterState()
+        self.ttl = ttl
+        self.clock = clock
+        self.lock = threading.RLock()
+        self.participants: list[Participant] = []
 
-    def add_node(self, node: Node) -> None:
-        """A node appeared. Pods that named it before are on it from now on."""
-        self.state.set_node(node)
-
-    def update_node(self, old: Node, new: Node) -> None:
-        """A node changed; one that is not known is added."""
-        self.state.set_node(new)
-
-    def remove_node(self, node: Node) -> None:
-        """A node went; its pods stay known without it."""
-        self.state.remove_node(node.name)
+    # ---- pods ------------------------------------------------------------------------------------------------
 
     def assume_pod(self, pod: Pod) -> None:
-        """Put a pod on ``spec.node_name`` ahead of its binding."""
-        self.state.assume_pod(pod)
+        """Put a pod on ``spec.node_name`` ahead of its binding. A pod is assumed once."""
+        with self.lock:
+            self.state.assume_pod(pod)
 
-    def finish_binding(self, pod: Pod, deadline: float) -> None:
-        """Binding ended: the assumed pod may expire after `deadline` (seconds on the caller's clock)."""
-        self.state.finish_binding(pod, deadline)
+    def assume_pods(self, pods: Sequence[Pod]) -> None:
+        """Assume several pods; all or none."""
+        with self.lock:
+            self.state.assume_pods(pods)
+
+    def finish_binding(self, pod: Pod, now: float | None = None) -> None:
+        """Binding ended: from `now` (default: the clock) the assumed pod lives for the ttl. A pod that is not
+        assumed is left alone."""
+        with self.lock:
+            self.state.finish_binding(pod, self._deadline(now))
+
+    def finish_bindings(self, pods: Sequence[Pod], now: float | None = None) -> None:
+        """`finish_binding` for several pods at one moment."""
+        with self.lock:
+            self.state.finish_bindings(pods, self._deadline(now))
+
+    def _deadline(self, now: float | None) -> float:
+        return NEVER if self.ttl is None else (self.clock() if now is None else now) + self.ttl
 
     def forget_pod(self, pod: Pod) -> None:
         """Take an assumed pod back."""
-        self.state.forget_pod(pod)
+        with self.lock:
+            self.state.forget_pod(pod)
+
+    def forget_pods(self, pods: Sequence[Pod]) -> None:
+        """Take several assumed pods back; all or none."""
+        with self.lock:
+            self.state.forget_pods(pods)
 
     def add_pod(self, pod: Pod) -> None:
-        """A bound pod was reported: it confirms an assumed one, or is new."""
-        self.state.add_pod(pod)
+        """A bound pod was reported: it confirms an assumed one (moving it if its node differs), or is new."""
+        with self.lock:
+            self.state.add_pod(pod)
+
+    def add_pods(self, pods: Sequence[Pod]) -> None:
+        """`add_pod` for several pods; all or none."""
+        with self.lock:
+            self.state.add_pods(pods)
 
     def update_pod(self, old: Pod, new: Pod) -> None:
-        """A bound pod changed."""
-        self.state.update_pod(new)
+        """An added pod changed; it stays on its node."""
+        with self.lock:
+            self.state.update_pod(old, new)
 
     def remove_pod(self, pod: Pod) -> None:
-        """A pod went."""
-        self.state.remove_pod(pod)
+        """An added pod went."""
+        with self.lock:
+            self.state.remove_pod(pod)
 
     def get_pod(self, pod: Pod) -> Pod:
         """The pod as the cache has it, by UID."""
-        return self.state.get_pod(pod)
+        with self.lock:
+            return self.state.get_pod(pod)
 
     def is_assumed_pod(self, pod: Pod) -> bool:
         """True for a pod that is assumed and not confirmed yet."""
-        return self.state.is_assumed_pod(pod)
+        with self.lock:
+            return self.state.is_assumed_pod(pod)
 
     def cleanup_assumed_pods(self, now: float) -> list[Pod]:
-        """Drop assumed pods whose deadline lies before `now`; returns them."""
-        return self.state.expire(now)
+        """Expire the assumed pods whose binding finished and whose deadline lies before `now`; returns them."""
+        with self.lock:
+            return self.state.expire(now)
+
+    def list(self, selector: Selector) -> list[Pod]:
+        """Every pod that the selector matches, assumed ones and those of ghost nodes included."""
+        return self.filtered_list(lambda pod: True, selector)
+
+    def filtered_list(self, pod_filter: Callable[[Pod], bool], selector: Selector) -> list[Pod]:
+        """Every pod that passes the filter and that the selector matches, node by node."""
+        with self.lock:
+            pods = self.state.pods()
+        return [pod for pod in pods if pod_filter(pod) and selector.matches(pod.metadata.labels)]
+
+    # ---- nodes -----------------------------------------------------------------------------------------------
+
+    def add_node(self, node: Node) -> None:
+        """A node appeared. Pods that named it before are on it from now on."""
+        with self.lock:
+            self.state.set_node(node)
+
+    def update_node(self, old: Node, new: Node) -> None:
+        """A node changed; one that is not known is added."""
+        with self.lock:
+            self.state.set_node(new)
+
+    def remove_node(self, node: Node) -> None:
+        """A node went; while it has pods they stay known, without a node."""
+        with self.lock:
+            self.state.remove_node(node.name)
+
+    def node_info(self, name: str) -> NodeInfo | None:
+        """A live view of one node (ghosts included), or None."""
+        row = self.state.table.find_row(name)
+        if row is None:
+            return None
+        state = self.state
+        return NodeInfo(state.table, row, state.classes, state.pods_of, state.images.images_of)
+
+    def node_tree(self) -> NodeTree:
+        """The live tree; to be listed and iterated, not changed."""
+        return NodeTree.of_cache(self.state.tree, self.state.symbols)
+
+    # ---- copies ----------------------------------------------------------------------------------------------
+
+    def update_snapshot(self, snapshot: Snapshot) -> None:
+        """Bring a snapshot up to date by copying what has changed since its last update."""
+        if snapshot.is_behind(self.state):
+            with self.lock:
+                snapshot.update(self.state)
+
+    def update_node_name_to_info_map(self, infos: MutableMapping[str, NodeInfo]) -> None:
+        """Bring a map of node name to NodeInfo up to date in place: copies for new or changed nodes (ghosts
+        included), names that are gone deleted, the other entries untouched."""
+        with self.lock:
+            fresh = dump(self.state).nodes
+            generations = {name: info.generation for name, info in fresh.items()}
+        for name in [name for name in infos if name not in fresh]:
+            del infos[name]
+        for name, info in fresh.items():
+            if name not in infos or infos[name].generation != generations[name]:
+                infos[name] = info
+
+    def snapshot(self) -> CacheDump:
+        """Everything at this moment: assumed pods and all nodes, ghosts included."""
+        with self.lock:
+            return dump(self.state)
+
+    @contextmanager
+    def transaction(self) -> Iterator[Transaction]:
+        """Whatever is done inside is undone at the end, unless the transaction is committed and nothing was raised.
+        Transactions nest; the lock is held throughout."""
+        with self.lock:
+            saved = [participant.save() for participant in self.participants]
+            mark = self.state.begin()
+            transaction = Transaction()
+            try:
+                yield transaction
+            except BaseException:
+                transaction.committed = False
+                raise
+            finally:
+                if transaction.committed:
+                    self.state.commit(mark)
+                else:
+                    self.state.rollback(mark)
+                    for participant, what in zip(self.participants, saved, strict=True):
+                        participant.undo(what)
+
+    def fork(self) -> SchedulerCache:
+        """An independent copy; forks may be used from several threads. Participants are cloned in order."""
+        out = SchedulerCache(self.ttl, self.clock)
+        with self.lock:
+            out.state = self.state.fork()
+            out.participants = [participant.clone() for participant in self.participants]
+        return out
+
+    # ---- expiry in the background ----------------------------------------------------------------------------
+
+    def run(self, period: float, stop: threading.Event) -> threading.Thread:
+        """Expire assumed pods every `period` seconds by the clock, in a thread that ends when `stop` is set and does
+        not keep the process alive."""
+
+        def clean() -> None:
+            while not stop.wait(period):
+                self.cleanup_assumed_pods(self.clock())
+
+        thread = threading.Thread(target=clean, name="moorage-cache-cleaner", daemon=True)
+        thread.start()
+        return thread
+
+
+def new_scheduler_cache(
+    ttl: float,
+    period: float = CLEAN_ASSUMED_PERIOD,
+    stop: threading.Event | None = None,
+    clock: Callable[[], float] = time.monotonic,
+) -> SchedulerCache:
+    """A cache whose assumed pods expire `ttl` seconds after their binding finished, cleaned in the background until
+    `stop` is set."""
+    cache = SchedulerCache(ttl, clock)
+    cache.run(period, stop or threading.Event())
+    return cache

@@ -222,7 +222,7 @@ class PodStatus(Struct, frozen=True):
     qos_class: str = ""
 
 
-class Pod(Object, frozen=True):
+class Pod(Object, frozen=True, dict=True, gc=True):
     kind: str = "Pod"
     api_version: str = "v1"
     spec: PodSpec = PodSpec()

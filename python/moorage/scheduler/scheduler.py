@@ -214,7 +214,7 @@ class Scheduler:
         ran = run_pre_filters(self.profile, pods[0], shape)
         nodes = self._nodes_in_view()
         head, failure = self.failures.get(target, (-1, Failure()))
-        if head == state.log.head:
+        if head == state.log.head and ran.node_names is None:  # a search among named nodes moves the rotation
             return NO_ROWS, failure
         if ran.rejection is not None or nodes == 0:
             return NO_ROWS, Failure(Diagnosis(nodes, self.profile, shape, pre_filter=ran.rejection))
@@ -222,5 +222,6 @@ class Scheduler:
         state.assume_rows(target[0], pods, rows)
         if len(rows) < len(pods):
             failure = Failure(self._diagnose(target, shape, ran))
-            self.failures[target] = (state.log.head, failure)
+            if ran.node_names is None:  # a search among named nodes moves the rotation even in vain
+                self.failures[target] = (state.log.head, failure)
         return rows, failure

@@ -1,6 +1,9 @@
 from libc.stdint cimport int32_t, int64_t
 
 
+cdef class Buffer
+
+
 cdef class Journal:
     cdef readonly int depth
     cdef list buffers
@@ -9,7 +12,7 @@ cdef class Journal:
     cdef char* data
     cdef Py_ssize_t used, capacity
 
-    cdef int reserve(self, Py_ssize_t nbytes) except -1
+    cdef Buffer adopt(self, Buffer buffer)
     cdef int _push(self, int32_t buffer, int64_t offset, int32_t nbytes, const char* before) except -1
     cdef int save(self, int32_t buffer, int64_t offset, int32_t nbytes, const char* before) except -1
     cdef int on_undo(self, object action) except -1
@@ -23,5 +26,6 @@ cdef class Buffer:
     cdef int32_t number
 
     cdef int reserve(self, Py_ssize_t items) except -1
+    cdef int copy_from(self, Buffer other) except -1
     cdef int touch(self, Py_ssize_t item) except -1
     cdef int touch_range(self, Py_ssize_t first, Py_ssize_t items) except -1

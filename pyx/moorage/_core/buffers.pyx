@@ -32,6 +32,13 @@ cdef class Journal:
         self.buffers = []
         self.actions = []
 
+    cdef Buffer adopt(self, Buffer buffer):
+        """Take over a buffer that was filled under another journal."""
+        buffer.journal = self
+        buffer.number = <int32_t>len(self.buffers)
+        self.buffers.append(buffer)
+        return buffer
+
     def begin(self):
         """Start recording; transactions nest. Returns the mark to hand to `rollback` or `commit`."""
         self.depth += 1
@@ -61,18 +68,12 @@ cdef class Journal:
                 memcpy(buffer.data + header.offset, self.data + self.used, header.nbytes)
         self.depth = depth - 1
 
-    cdef int reserve(self, Py_ssize_t nbytes) except -1:
-        """Have the memory for recording `nbytes` more, so that an operation cannot fail half-way."""
-        cdef Py_ssize_t need = self.used + nbytes
-        if self.depth and need > self.capacity:
-            array, skip = aligned_memory(max(2 * need, 1 << 16))
-            self._move(array, skip)
-        return 0
-
     cdef int _push(self, int32_t buffer, int64_t offset, int32_t nbytes, const char* before) except -1:
         cdef Py_ssize_t need = self.used + nbytes + sizeof(Header)
         cdef Header header
-        self.reserve(nbytes + sizeof(Header))
+        if need > self.capacity:
+            array, skip = aligned_memory(max(2 * need, 1 << 16))
+            self._move(array, skip)
         if nbytes:
             memcpy(self.data + self.used, before, nbytes)
         header.offset = offset
@@ -105,11 +106,9 @@ cdef class Buffer:
     """A zero-filled array of fixed-size items that grows by doubling. `array()` is stale after a growth."""
 
     def __cinit__(self, Journal journal, Py_ssize_t itemsize, Py_ssize_t items=16):
-        self.journal = journal
         self.itemsize = itemsize
+        journal.adopt(self)
         self.reserve(items)
-        self.number = <int32_t>len(journal.buffers)
-        journal.buffers.append(self)
 
     cdef int reserve(self, Py_ssize_t items) except -1:
         cdef Py_ssize_t capacity
@@ -120,10 +119,16 @@ cdef class Buffer:
         array, skip = aligned_memory(capacity * self.itemsize)
         view = array
         if self.capacity:
-            memcpy(&view[skip], self.data, self.capacity * self.itemsize)
+            memcpy(&view[<Py_ssize_t>skip], self.data, self.capacity * self.itemsize)
         self.memory = array
         self.data = <char*>&view[<Py_ssize_t>skip]
         self.capacity = capacity
+        return 0
+
+    cdef int copy_from(self, Buffer other) except -1:
+        """Take over the contents of a buffer of the same item size."""
+        self.reserve(other.capacity)
+        memcpy(self.data, other.data, other.capacity * self.itemsize)
         return 0
 
     cdef int touch(self, Py_ssize_t item) except -1:

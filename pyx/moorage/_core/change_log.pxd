@@ -14,6 +14,8 @@ cpdef enum Kind:
 
 
 cdef class ChangeLog:
+    cdef ChangeLog clone(self, Journal journal)
+    cdef int repeat(self, int64_t mark) except -1
     cdef readonly int64_t head
     cdef readonly int64_t capacity
     cdef Buffer kinds, ids

@@ -22,6 +22,24 @@ cdef class ChangeLog:
         self.kind = <uint8_t*>self.kinds.data
         self.id = <int32_t*>self.ids.data
 
+    cdef ChangeLog clone(self, Journal journal):
+        """An independent copy."""
+        cdef ChangeLog out = ChangeLog(journal, self.capacity)
+        out.kinds.copy_from(self.kinds)
+        out.ids.copy_from(self.ids)
+        out.head = self.head
+        return out
+
+    cdef int repeat(self, int64_t mark) except -1:
+        """Log once more what was logged since `mark`, because it has been undone."""
+        entries = self.since(mark)
+        if entries is None:
+            self.head += self.capacity + 1  # every consumer rebuilds
+            return 0
+        for kind, id in dict.fromkeys([(kind, id) for _, kind, id in entries]):
+            self.append(kind, id)
+        return 0
+
     def since(self, int64_t cursor):
         """Entries after `cursor` as (sequence, kind, id), or None when some were overwritten."""
         cdef int64_t at

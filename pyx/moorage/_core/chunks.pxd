@@ -1,6 +1,6 @@
 from libc.stdint cimport int32_t, int64_t
 
-from moorage._core.buffers cimport Buffer
+from moorage._core.buffers cimport Buffer, Journal
 
 
 cdef class Chunks:
@@ -12,8 +12,9 @@ cdef class Chunks:
     cdef inline int32_t* items(self, Py_ssize_t row) noexcept nogil:
         return <int32_t*>self.arena.data + (<int32_t*>self.first.data)[row]
 
+    cdef Chunks clone(self, Journal journal)
+    cdef int touch_items(self, Py_ssize_t row) except -1
     cdef int reserve(self, Py_ssize_t rows) except -1
-    cdef int make_room(self, Py_ssize_t items) except -1
     cdef int _fit(self, Py_ssize_t row, int32_t items) except -1
     cdef int append(self, Py_ssize_t row, int32_t value) except -1
     cdef int swap_remove(self, Py_ssize_t row, int32_t index) except -1

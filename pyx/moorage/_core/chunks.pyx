@@ -19,16 +19,25 @@ cdef class Chunks:
         self.room = Buffer(journal, sizeof(int32_t))
         self.state = Buffer(journal, sizeof(int32_t), SIZES + 1)
 
+    cdef Chunks clone(self, Journal journal):
+        """An independent copy."""
+        cdef Chunks out = Chunks(journal)
+        out.arena.copy_from(self.arena)
+        out.first.copy_from(self.first)
+        out.count.copy_from(self.count)
+        out.room.copy_from(self.room)
+        out.state.copy_from(self.state)
+        return out
+
+    cdef int touch_items(self, Py_ssize_t row) except -1:
+        """Call before changing the items of a row in place."""
+        return self.arena.touch_range((<int32_t*>self.first.data)[row], self.size(row))
+
     cdef int reserve(self, Py_ssize_t rows) except -1:
         self.first.reserve(rows)
         self.count.reserve(rows)
         self.room.reserve(rows)
         return 0
-
-    cdef int make_room(self, Py_ssize_t items) except -1:
-        """Have the memory for lists that grow to `items` items in all, so that growing cannot fail: on its way
-        to n items a list leaves behind pieces of fewer than 4 n items together."""
-        return self.arena.reserve((<int32_t*>self.state.data)[USED] + 4 * items)
 
     cdef int _fit(self, Py_ssize_t row, int32_t items) except -1:
         """Give `row` a piece for at least `items` items, with its items moved there."""

@@ -1,4 +1,4 @@
-from libc.stdint cimport int32_t, int64_t, uint64_t
+from libc.stdint cimport int16_t, int32_t, int64_t, uint64_t
 
 from moorage._core.buffers cimport Buffer
 from moorage._core.csrc cimport mr_cluster, mr_found, mr_search
@@ -23,12 +23,15 @@ cdef class Cycle:
     cdef mr_cluster cluster
     cdef mr_search search
     cdef mr_found found
+    cdef object held
     cdef Buffer positions, totals, fixed_ok, restricted
 
     cdef int _prepare(self, Shape shape, int32_t node_name, int32_t pinned) except -1
+    cdef int _hold(self, Shape shape) except -1
     cdef bint _has_images(self, Shape shape) noexcept
     cdef int _set_fixed_ok(self, Shape shape) except -1
+    cdef int32_t _wanted(self) noexcept
     cdef int32_t _decide(self, int32_t wanted) noexcept nogil
-    cdef int32_t _run_recorded(self, Shape shape, int32_t[::1] rows, int32_t node_name, int32_t pinned) except -1
-    cdef int32_t _run(self, Shape shape, int32_t* rows, int32_t n) noexcept nogil
+    cdef int32_t _run(self, Shape shape, int32_t wanted, int32_t* rows, int32_t n) noexcept nogil
+    cdef void _fail_alike(self, int64_t pods) noexcept nogil
     cdef int _restrict(self, object names, int32_t pinned) except -1

@@ -4,6 +4,8 @@ kube-scheduler v1.36, schedule_one.go, with one worker: nodes are examined in li
 start, and the search ends on the first feasible node after the wanted number of them.
 """
 
+from functools import partial
+
 import numpy as np
 
 from moorage._core.buffers cimport Buffer, Journal
@@ -23,7 +25,9 @@ from moorage._core.csrc cimport (
 from moorage._core.plan import KERNELS
 from moorage._core.plan cimport Plan
 from moorage._core.pod_class cimport Shape
+from moorage._core.sets cimport PortSets
 from moorage._core.state cimport ClusterState
+from moorage._core.symbols cimport Symbols
 
 
 cpdef int32_t num_feasible_nodes_to_find(int32_t percentage, int32_t nodes) noexcept nogil:
@@ -66,11 +70,11 @@ cdef class Cycle:
         """Bring the view up to date and point the search at it."""
         self.state.view.refresh()
         self.state.view.fill_cluster(&self.cluster, 0)
+        self._hold(shape)
         self.positions.reserve(self.state.view.size + 1)
         self.totals.reserve(self.state.view.size + 1)
         self.found.positions = <int32_t*>self.positions.data
         self.found.totals = <int64_t*>self.totals.data
-        self.search.pod.taints = self.state.table.taint_sets.verdicts_of(shape.tolerations)
         self.search.plan = &self.plan.c
         self.search.cluster = &self.cluster
         self.search.shape = &shape.c
@@ -87,6 +91,18 @@ cdef class Cycle:
             self._restrict(shape.node_names, 0)
         return 0
 
+    cdef int _hold(self, Shape shape) except -1:
+        """Keep the memory of what is shared with forks: it may grow under another thread while this one searches."""
+        cdef Buffer taints = self.state.table.taint_sets.verdicts_of(shape.tolerations)
+        cdef Symbols symbols = self.state.symbols
+        cdef PortSets ports = self.state.table.port_sets
+        self.search.pod.taints = <const int16_t*>taints.data
+        self.held = (
+            taints.memory, symbols.numbers.memory, symbols.are_numbers.memory,
+            ports.ports.memory, ports.first.memory, ports.count.memory,
+        )
+        return 0
+
     cdef bint _has_images(self, Shape shape) noexcept:
         cdef int32_t at
         for at in range(shape.c.n_images):
@@ -97,7 +113,7 @@ cdef class Cycle:
     cdef int _set_fixed_ok(self, Shape shape) except -1:
         """Per (taint set, unschedulable): whether NodeUnschedulable and TaintToleration pass the shape."""
         cdef Py_ssize_t at, sets = len(self.state.table.taint_sets.sets)
-        cdef bint tolerates = shape.c.flags & MR_SHAPE_TOLERATES_UNSCHEDULABLE
+        cdef bint tolerates = (shape.c.flags & MR_SHAPE_TOLERATES_UNSCHEDULABLE) != 0
         self.search.fixed_ok = NULL
         if self.state.view.columns.n_fixed == 0:
             return 0
@@ -151,7 +167,7 @@ cdef class Cycle:
                 winner = mr_pick_first(self.found.totals, self.found.feasible)
         return self.found.positions[winner]
 
-    def _wanted(self):
+    cdef int32_t _wanted(self) noexcept:
         return num_feasible_nodes_to_find(self.percentage, self.search.n) if self.plan.c.n_scores else 1
 
     def decide(self, int32_t pod_class, int32_t node_name=0, int32_t pinned=0):
@@ -169,6 +185,7 @@ cdef class Cycle:
         """
         cdef Shape shape = self.state.classes.shape(pod_class)
         cdef int32_t start, at
+        self._save()
         self._prepare(shape, node_name, pinned)
         start = self.start
         at = self._decide(self._wanted())
@@ -187,24 +204,13 @@ cdef class Cycle:
         """
         cdef Shape shape = self.state.classes.shape(pod_class)
         cdef int32_t[::1] rows = np.empty(n, dtype=np.int32)
-        cdef int32_t placed = 0
+        cdef int32_t placed = 0, at, row, wanted
+        self._save()
         self._prepare(shape, node_name, pinned)
-        self.state.make_room_for_run(shape, n)
+        wanted = self._wanted()
         if shape.ports or self.state.journal.depth:
-            placed = self._run_recorded(shape, rows, node_name, pinned)
-        elif n:
-            with nogil:
-                placed = self._run(shape, &rows[0], n)
-        return np.asarray(rows[:placed])
-
-    cdef int32_t _run_recorded(self, Shape shape, int32_t[::1] rows, int32_t node_name, int32_t pinned) except -1:
-        """A run whose steps can fail for want of memory, for new port sets; all of it is taken back then."""
-        cdef int32_t placed = 0, at, row, start = self.start
-        cdef uint64_t random = self.random
-        mark = self.state.journal.begin()
-        try:
-            while placed < rows.shape[0]:
-                at = self._decide(self._wanted())
+            while placed < n:
+                at = self._decide(wanted)
                 if at < 0:
                     break
                 row = self.search.order[at]
@@ -213,20 +219,22 @@ cdef class Cycle:
                 rows[placed] = row
                 placed += 1
                 self._prepare(shape, node_name, pinned)
-        except MemoryError:
-            self.state.journal.rollback(mark)
-            self.start, self.random = start, random
-            for at in range(placed):
-                self.state.table.changed(LOG_ROW, rows[at])
-            raise
-        self.state.journal.commit(mark)
-        return placed
+        elif n:
+            with nogil:
+                placed = self._run(shape, wanted, &rows[0], n)
+        if placed < n:
+            self._fail_alike(n - placed - 1)
+        return np.asarray(rows[:placed])
 
-    cdef int32_t _run(self, Shape shape, int32_t* rows, int32_t n) noexcept nogil:
-        cdef int32_t wanted = 1, placed = 0, at, row
+    cdef void _fail_alike(self, int64_t pods) noexcept nogil:
+        """Move the rotation as if each of the pods after a failed one were tried in vain too. Over the whole
+        list that is full circles; over named nodes it is not."""
+        if self.state.view.size:
+            self.start = <int32_t>((self.start + pods * self.found.evaluated) % self.state.view.size)
+
+    cdef int32_t _run(self, Shape shape, int32_t wanted, int32_t* rows, int32_t n) noexcept nogil:
+        cdef int32_t placed = 0, at, row
         cdef int64_t* generation = <int64_t*>self.state.table.generation.data
-        if self.plan.c.n_scores:
-            wanted = num_feasible_nodes_to_find(self.percentage, self.search.n)
         while placed < n:
             at = self._decide(wanted)
             if at < 0:
@@ -238,6 +246,21 @@ cdef class Cycle:
             rows[placed] = row
             placed += 1
         return placed
+
+    def _save(self):
+        """An open transaction takes the rotation and the random state back as well."""
+        if self.state.journal.depth:
+            self.state.journal.on_undo(partial(self._restore, self.start, self.random))
+
+    def _restore(self, int32_t start, uint64_t random):
+        self.start = start
+        self.random = random
+
+    def clone(self, ClusterState state):
+        """The same search over a fork."""
+        cdef Cycle out = Cycle(state, self.plan, self.tie_break, self.percentage, self.random)
+        out.start = self.start
+        return out
 
     # ---- looking -------------------------------------------------------------------------------------------
 

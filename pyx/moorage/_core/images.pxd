@@ -14,15 +14,15 @@ cdef class ImageStates:
     cdef inline int32_t nodes(self, int32_t image) noexcept:
         return (<int32_t*>self.counts.data)[image]
 
-    cdef inline int32_t count(self, int32_t row) noexcept:
-        """How many image names a row reports."""
-        return self.held.size(row) if row < self.held.count.capacity else 0
+    cdef inline int64_t size_of(self, int32_t image) noexcept:
+        return (<int64_t*>self.sizes.data)[image]
 
     cdef inline int64_t epoch(self) noexcept nogil:
         """Grows with every change of a count."""
         return (<int64_t*>self.scalars.data)[0]
 
+    cdef ImageStates clone(self, Journal journal)
+    cdef int sync(self) except -1
     cpdef int32_t image(self, str name) except -1
-    cdef int make_room(self, Py_ssize_t rows, object reported) except -1
     cdef int set_row(self, int32_t row, object reported) except -1
     cdef int _count(self, int32_t image, int32_t change) except -1

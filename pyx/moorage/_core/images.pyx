@@ -20,11 +20,26 @@ cdef class ImageStates:
         self.scalars = Buffer(journal, sizeof(int64_t), 1)
         self.held = Chunks(journal)
 
+    cdef ImageStates clone(self, Journal journal):
+        """An independent copy; ids are shared."""
+        cdef ImageStates out = ImageStates(journal)
+        out.names = self.names
+        out.counts.copy_from(self.counts)
+        out.sizes.copy_from(self.sizes)
+        out.scalars.copy_from(self.scalars)
+        out.held = self.held.clone(journal)
+        return out
+
+    cdef int sync(self) except -1:
+        """Make room for the images that forks have named since."""
+        self.counts.reserve(len(self.names))
+        self.sizes.reserve(len(self.names))
+        return 0
+
     cpdef int32_t image(self, str name) except -1:
         """The id of an image name as it stands (a node's names are not normalized)."""
         cdef int32_t image = self.names.intern(name)
-        self.counts.reserve(image + 1)
-        self.sizes.reserve(image + 1)
+        self.sync()
         return image
 
     cdef int _count(self, int32_t image, int32_t change) except -1:
@@ -34,24 +49,14 @@ cdef class ImageStates:
         (<int64_t*>self.scalars.data)[0] += 1
         return 0
 
-    cdef int make_room(self, Py_ssize_t rows, object reported) except -1:
-        """Have the memory for a row that reports so many images: `set_row` cannot fail then."""
-        cdef Py_ssize_t images = 0
-        for entry in reported:
-            for name in entry.names:
-                self.image(name)
-                images += 1
-        self.held.reserve(rows)
-        return self.held.make_room(images)
-
     cdef int set_row(self, int32_t row, object reported) except -1:
-        """Take what a node reports (status.images; nothing if it is gone) in place of what it did before.
-        The caller has made room."""
+        """Take what a node reports (status.images; nothing if it is gone) in place of what it did before."""
         cdef int32_t image, at
         names = {}
         for entry in reported:
             for name in entry.names:
                 names.setdefault(name, entry.size_bytes)
+        self.held.reserve(row + 1)
         for at in range(self.held.size(row)):
             self._count(self.held.items(row)[at], -1)
         self.held.assign(row, NULL, 0)
@@ -67,9 +72,21 @@ cdef class ImageStates:
     def state(self, str name):
         """(nodes, size in bytes) of an image, or None where no node has it."""
         cdef int32_t image = self.names.find(name)
+        self.sync()
         if image == 0 or self.nodes(image) == 0:
             return None
-        return self.nodes(image), (<int64_t*>self.sizes.data)[image]
+        return self.nodes(image), self.size_of(image)
+
+    def images_of(self, int32_t row):
+        """Image name to (bytes, nodes that have it now) of what a row reports."""
+        cdef int32_t at
+        cdef int32_t* held
+        out = {}
+        self.held.reserve(row + 1)
+        held = self.held.items(row)
+        for at in range(self.held.size(row)):
+            out[self.names.names[held[at]]] = self.size_of(held[at]), self.nodes(held[at])
+        return out
 
 
 def normalized_image_name(str name):

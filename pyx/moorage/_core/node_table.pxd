@@ -13,9 +13,9 @@ cdef class NodeTable:
     cdef readonly TaintSets taint_sets
     cdef readonly PortSets port_sets
     cdef readonly list objects
-    cdef readonly list resources
+    cdef readonly Symbols resource_names, label_keys
     cdef Journal journal
-    cdef dict resource_ids, label_columns
+    cdef list row_buffers
     cdef list rows, wide, others, other_pointers, labels, free_rows
     cdef Buffer name, taint_set, port_set, generation, row_of, label_pointers
     cdef readonly int32_t ledgers
@@ -30,14 +30,12 @@ cdef class NodeTable:
     cdef int clear_node(self, int32_t row) except -1
     cdef int add_pod(self, int32_t ledger, int32_t row, const mr_shape* shape, tuple ports,
                      int32_t sign) except -1
-    cdef int intern_labels(self, object nodes, object keys) except -1
-    cdef int make_room(self, object node, Py_ssize_t images) except -1
     cdef int changed(self, Kind kind, int32_t row) except -1
-    cdef int32_t resource_id(self, str resource) except -2
+    cdef int32_t resource_id(self, str resource) except -1
+    cdef int sync_columns(self) except -1
+    cdef list column_buffers(self)
+    cdef int make_room(self, int32_t rows) except -1
+    cdef NodeTable clone(self, Journal journal, ChangeLog log)
     cdef int32_t label_column(self, str key) except -1
-    cdef int make_row_room(self, int32_t name) except -1
-    cdef inline int32_t port_set_of(self, int32_t row) noexcept:
-        return (<int32_t*>self.port_set.data)[row]
-
     cdef inline mr_row* row(self, int32_t ledger, int32_t row) noexcept:
         return &(<mr_row*>(<Buffer>self.rows[ledger]).data)[row]

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from functools import partial
 
 import numpy as np
+from libc.string cimport memcpy
 
 from moorage._core.buffers cimport Buffer, Journal
 from moorage._core.change_log cimport LOG_STATIC, ChangeLog, Kind
@@ -41,10 +42,6 @@ ROW = np.dtype(
 
 cdef enum:
     INT32_MAX = 0x7FFFFFFF
-    # Upper bounds of what the journal takes: a label or resource column, an image, the rest of a node.
-    LABEL_RECORD = 32
-    IMAGE_RECORD = 256
-    NODE_RECORD = 4096
 
 
 class TableColumns(Mapping):
@@ -98,21 +95,49 @@ cdef class NodeTable:
         self.port_sets = PortSets(symbols)
         self.objects = []
         self.free_rows = []
-        self.resources = ["ephemeral-storage"]
-        self.resource_ids = {"ephemeral-storage": 0}
+        self.resource_names = Symbols()
+        self.resource_names.intern("ephemeral-storage")
+        self.label_keys = Symbols()
         self.rows = [Buffer(journal, sizeof(mr_row)) for _ in range(ledgers)]
         self.wide = [Buffer(journal, MR_FIELDS * sizeof(int64_t)) for _ in range(ledgers)]
-        self.others = [[Buffer(journal, 2 * sizeof(int64_t))] for _ in range(ledgers)]
+        self.others = [[] for _ in range(ledgers)]
         self.other_pointers = [Buffer(journal, sizeof(void*)) for _ in range(ledgers)]
         self.name = Buffer(journal, sizeof(int32_t))
         self.taint_set = Buffer(journal, sizeof(int32_t))
         self.port_set = Buffer(journal, sizeof(int32_t))
         self.generation = Buffer(journal, sizeof(int64_t))
         self.row_of = Buffer(journal, sizeof(int32_t), 1024)
-        self.label_columns = {}
         self.labels = []
         self.label_pointers = Buffer(journal, sizeof(void*))
+        self.row_buffers = [*self.rows, *self.wide, self.name, self.taint_set, self.port_set, self.generation]
         self._reserve(16)
+        self.sync_columns()
+
+    cdef NodeTable clone(self, Journal journal, ChangeLog log):
+        """An independent copy; names, sets and their ids are shared."""
+        cdef NodeTable out = NodeTable(self.symbols, journal, log, self.ledgers)
+        cdef Buffer mine, theirs
+        out.taint_sets = self.taint_sets
+        out.port_sets = self.port_sets
+        out.resource_names = self.resource_names
+        out.label_keys = self.label_keys
+        out.objects = list(self.objects)
+        out.free_rows = list(self.free_rows)
+        out.used = self.used
+        out._reserve((<Buffer>self.name).capacity)
+        out.sync_columns()
+        self.sync_columns()
+        for theirs, mine in zip(out._buffers(), self._buffers(), strict=True):
+            theirs.copy_from(mine)
+        out._reserve((<Buffer>self.name).capacity)
+        return out
+
+    def _buffers(self):
+        """All buffers, in a fixed order."""
+        out = [*self.row_buffers, self.row_of]
+        for columns in self.others:
+            out += columns
+        return out + self.labels
 
     # ---- access --------------------------------------------------------------------------------------------
 
@@ -149,25 +174,21 @@ cdef class NodeTable:
         cdef int32_t row = self.find(name)
         if row >= 0:
             return row
-        self.make_row_room(name)
         if self.free_rows:
             row = self.free_rows.pop()
             self.journal.on_undo(partial(self.free_rows.append, row))
         else:
             row = self.used
+            self._reserve(row + 1)
             self.used = row + 1
             self.objects.append(None)
             self.journal.on_undo(self._drop_last_row)
+        self.row_of.reserve(name + 1)
         self.row_of.touch(name)
         self.name.touch(row)
         (<int32_t*>self.row_of.data)[name] = row + 1
         (<int32_t*>self.name.data)[row] = name
         return row
-
-    cdef int make_row_room(self, int32_t name) except -1:
-        """Have the memory for a row of this name."""
-        self.row_of.reserve(name + 1)
-        return 0 if self.free_rows else self._reserve(self.used + 1)
 
     def _drop_last_row(self):
         self.used -= 1
@@ -186,16 +207,16 @@ cdef class NodeTable:
 
     cdef int _reserve(self, Py_ssize_t rows) except -1:
         cdef Buffer buffer
+        for buffer in self.row_buffers:
+            buffer.reserve(rows)
         _reserve_columns(self.label_pointers, self.labels, rows)
         for pointers, columns in zip(self.other_pointers, self.others, strict=True):
             _reserve_columns(pointers, columns, rows)
-        for group in (self.rows, self.wide, (self.taint_set, self.port_set, self.generation, self.name)):
-            for buffer in group:
-                buffer.reserve(rows)
         return 0
 
     cdef int changed(self, Kind kind, int32_t row) except -1:
         """Log a change of a row."""
+        self.generation.touch(row)
         (<int64_t*>self.generation.data)[row] = self.log.append(kind, row)
         return 0
 
@@ -208,8 +229,8 @@ cdef class NodeTable:
         self._set_capacity(row, allocatable, True, node.spec.unschedulable)
         self.taint_set.touch(row)
         (<int32_t*>self.taint_set.data)[row] = taints
-        for key, column in self.label_columns.items():
-            self._set_label(column, row, labels.get(key))
+        for column in range(len(self.labels)):
+            self._set_label(column, row, labels.get(self.label_keys.names[column + 1]))
         self.journal.on_undo(partial(self.objects.__setitem__, row, self.objects[row]))
         self.objects[row] = node
         return self.changed(LOG_STATIC, row)
@@ -219,7 +240,7 @@ cdef class NodeTable:
         self._set_capacity(row, {}, False, False)
         self.taint_set.touch(row)
         (<int32_t*>self.taint_set.data)[row] = 0
-        for column in self.label_columns.values():
+        for column in range(len(self.labels)):
             self._set_label(column, row, None)
         self.journal.on_undo(partial(self.objects.__setitem__, row, self.objects[row]))
         self.objects[row] = None
@@ -266,77 +287,116 @@ cdef class NodeTable:
         """Account for a pod on a row (sign 1), or take it back (sign -1). The caller logs the row."""
         cdef mr_ledger view
         cdef int32_t moved, at
+        if shape.n_others:
+            self.sync_columns()
         (<Buffer>self.rows[ledger]).touch(row)
         (<Buffer>self.wide[ledger]).touch(row)
         for at in range(shape.n_others):
             (<Buffer>self.others[ledger][shape.others[at].resource]).touch(row)
+        self.fill_ledger(ledger, &view)
+        mr_row_add_pod(&view, row, shape, sign)
         if ports:
             moved = self.port_sets.moved((<int32_t*>self.port_set.data)[row], ports, sign > 0)
             self.port_set.touch(row)
             (<int32_t*>self.port_set.data)[row] = moved
-        self.fill_ledger(ledger, &view)
-        mr_row_add_pod(&view, row, shape, sign)
         return 0
 
     # ---- columns -------------------------------------------------------------------------------------------
 
-    cdef int32_t resource_id(self, str resource) except -2:
-        """Id of a resource other than cpu and memory, made if it is new. Ids are never given up."""
-        cdef Py_ssize_t rows = (<Buffer>self.name).capacity
-        cdef Buffer pointers
-        found = self.resource_ids.get(resource)
-        if found is None:
-            for pointers in self.other_pointers:
-                pointers.reserve(len(self.resources) + 1)
-            new = [Buffer(self.journal, 2 * sizeof(int64_t), rows) for _ in range(self.ledgers)]
-            found = self.resource_ids[resource] = len(self.resources)
-            self.resources.append(resource)
-            for pointers, columns, column in zip(self.other_pointers, self.others, new, strict=True):
-                columns.append(column)
-                _reserve_columns(pointers, columns, rows)
+    cdef int32_t resource_id(self, str resource) except -1:
+        """Id of a resource other than cpu and memory, made if it is new."""
+        cdef int32_t found = self.resource_names.intern(resource) - 1
+        self.sync_columns()
         return found
 
     cdef int32_t label_column(self, str key) except -1:
-        """Column of a label key, filled from the nodes if this is its first use."""
-        cdef int32_t row, at
-        found = self.label_columns.get(key)
-        if found is not None:
-            return found
-        at = <int32_t>len(self.labels)
-        self.label_pointers.reserve(at + 1)
-        self.intern_labels(self.objects, (key,))
-        self.journal.reserve(self.used * LABEL_RECORD)
-        self.labels.append(Buffer(self.journal, sizeof(int32_t), (<Buffer>self.name).capacity))
-        _reserve_columns(self.label_pointers, self.labels, (<Buffer>self.name).capacity)
-        self.label_columns[key] = at
-        for row in range(self.used):
-            node = self.objects[row]
-            if node is not None:
-                self._set_label(at, row, node.metadata.labels.get(key))
-        return at
+        """Column of a label key, made if it is new."""
+        cdef int32_t found = self.label_keys.intern(key) - 1
+        self.sync_columns()
+        return found
 
-    cdef int intern_labels(self, object nodes, object keys) except -1:
-        """Make the symbols of these labels: setting them cannot fail then."""
-        for node in nodes:
-            if node is not None:
-                for key in keys:
-                    value = node.metadata.labels.get(key)
-                    if value is not None:
-                        self.symbols.intern(value)
+    cdef int sync_columns(self) except -1:
+        """Make the columns of all resources and label keys that are known. The names are shared with forks, so that a
+        shape means the same columns everywhere; the columns are this table's own."""
+        cdef Py_ssize_t rows = (<Buffer>self.name).capacity
+        while len(self.others[0]) < len(self.resource_names) - 1:
+            for pointers, columns in zip(self.other_pointers, self.others, strict=True):
+                columns.append(Buffer(self.journal, 2 * sizeof(int64_t), rows))
+                _reserve_columns(pointers, columns, rows)
+                self.journal.on_undo(columns.pop)
+        while len(self.labels) < len(self.label_keys) - 1:
+            self._add_label_column(rows)
         return 0
 
-    cdef int make_room(self, object node, Py_ssize_t images) except -1:
-        """Have the memory to record a change of a node with so many images, before and after."""
-        cdef Py_ssize_t columns = len(self.labels) + self.ledgers * len(self.resources)
-        self.intern_labels((node,), self.label_columns)
-        return self.journal.reserve(NODE_RECORD + columns * LABEL_RECORD + images * IMAGE_RECORD)
+    def _add_label_column(self, Py_ssize_t rows):
+        """Fill the next label column from the nodes. An undo drops it: it is filled anew when it is next needed."""
+        cdef int32_t row, at = <int32_t>len(self.labels)
+        cdef Buffer column = Buffer(Journal(), sizeof(int32_t), rows)
+        key = self.label_keys.names[at + 1]
+        for row in range(self.used):
+            node = self.objects[row]
+            if node is not None and key in node.metadata.labels:
+                (<int32_t*>column.data)[row] = self.symbols.intern(node.metadata.labels[key])
+        self.labels.append(self.journal.adopt(column))
+        _reserve_columns(self.label_pointers, self.labels, rows)
+        self.journal.on_undo(self.labels.pop)
 
     def _set_label(self, int32_t at, int32_t row, value):
         cdef Buffer column = self.labels[at]
         column.touch(row)
         (<int32_t*>column.data)[row] = 0 if value is None else self.symbols.intern(value)
 
+    cdef list column_buffers(self):
+        """The buffers of ledger 0 that hold one item per row, in a fixed order."""
+        return [*self.row_buffers, *self.others[0]]
+
+    cdef int make_room(self, int32_t rows) except -1:
+        """Have at least `rows` rows, the new ones free."""
+        self._reserve(rows)
+        while self.used < rows:
+            self.objects.append(None)
+            self.used += 1
+        return 0
+
+    # ---- one row -----------------------------------------------------------------------------------------------
+
+    def row_amounts(self, int32_t row, int32_t ledger=0):
+        """(allocatable, requested, non-zero requested) of a row: cpu (millicores) and memory (bytes) each, then pods
+        and allowed pods."""
+        cdef mr_ledger view
+        cdef int field
+        self.fill_ledger(ledger, &view)
+        values = tuple([mr_row_value(&view, row, field) for field in range(MR_FIELDS)])
+        return *values, view.rows[row].pods, view.rows[row].pods_max
+
+    def row_others(self, int32_t row, int32_t ledger=0):
+        """Resource name to (allocatable, requested), for the other resources that the row knows."""
+        cdef mr_ledger view
+        cdef int32_t at
+        out = {}
+        self.fill_ledger(ledger, &view)
+        for at in range(<int32_t>len(self.others[ledger])):
+            pair = view.others[at][2 * row], view.others[at][2 * row + 1]
+            if pair != (0, 0):
+                out[self.resource_names.names[at + 1]] = pair
+        return out
+
+    def row_ports(self, int32_t row):
+        """Host ports in use on a row: a frozenset of (ip, protocol, port)."""
+        ports = self.port_sets.sets[(<int32_t*>self.port_set.data)[row]]
+        names = self.symbols.names
+        return frozenset([(names[ip], names[protocol], port) for ip, protocol, port in ports])
+
+    def row_generation(self, int32_t row):
+        """Sequence number of the last change of a row."""
+        return (<int64_t*>self.generation.data)[row]
+
     # ---- what Python sees ----------------------------------------------------------------------------------
+
+    @property
+    def resources(self):
+        """Names of the resources other than cpu and memory, by id."""
+        return self.resource_names.names[1:]
 
     @property
     def names(self):
@@ -365,7 +425,7 @@ cdef class NodeTable:
         cdef int32_t row
         cdef int64_t[::1] out = np.zeros(self.used, dtype=np.int64)
         cdef int field = ("allocatable", "requested", "nonzero").index(kind) * 2
-        cdef int32_t other = self.resource_ids.get(resource, -1)
+        cdef int32_t other = self.resource_names.find(resource) - 1
         self.fill_ledger(ledger, &view)
         for row in range(self.used):
             if resource in ("cpu", "memory"):

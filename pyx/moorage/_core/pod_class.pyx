@@ -6,6 +6,8 @@ Both are interned and append-only. What differs between the pods of one template
 it names and the node it is pinned to by matchFields metadata.name.
 """
 
+from msgspec.structs import force_setattr
+
 from libc.stdint cimport int64_t
 from libc.string cimport memset
 
@@ -136,6 +138,17 @@ cdef class Shape:
         return self.c.cpu, self.c.memory
 
     @property
+    def nonzero_requests(self):
+        """What a placed pod adds to the non-zero requested cpu and memory."""
+        return self.c.nonzero_cpu, self.c.nonzero_memory
+
+    @property
+    def other_requests(self):
+        """Requests of the other resources by name."""
+        cdef int32_t at
+        return {name: self.c.others[at].value for at, name in enumerate(self.others)}
+
+    @property
     def is_best_effort(self):
         """True where BalancedAllocation has nothing to look at."""
         return bool(self.c.flags & MR_SHAPE_BEST_EFFORT)
@@ -153,8 +166,11 @@ cdef class PodClasses:
         self.shapes = []
         self.keys = []
 
-    def intern(self, pod):
-        """The class of a pod, by number."""
+    cpdef int32_t intern(self, pod) except -1:
+        """The class of a pod, by number. The pod object remembers it."""
+        known = getattr(pod, "interned", None)
+        if known is not None and (<tuple>known)[0] is self:
+            return (<tuple>known)[1]
         meta = pod.metadata
         shape = self._intern_shape(pod)
         owner = meta.controller()
@@ -163,6 +179,7 @@ cdef class PodClasses:
         if found is None:
             found = self.class_ids[key] = len(self.keys)
             self.keys.append(key)
+        force_setattr(pod, "interned", (self, found))
         return found
 
     def _intern_shape(self, pod):

@@ -11,7 +11,7 @@ cdef class TaintSets:
     cdef dict verdicts
 
     cpdef int32_t intern(self, tuple taints) except -1
-    cdef const int16_t* verdicts_of(self, tuple tolerations) except NULL
+    cdef Buffer verdicts_of(self, tuple tolerations)
 
 
 cdef class PortSets:

@@ -27,10 +27,10 @@ cdef class TaintSets:
             self.sets.append(taints)
         return found
 
-    cdef const int16_t* verdicts_of(self, tuple tolerations) except NULL:
+    cdef Buffer verdicts_of(self, tuple tolerations):
         """Per taint set: -1 where a NoSchedule or NoExecute taint is not tolerated, else the number of
         PreferNoSchedule taints that no toleration with an empty or that effect covers
-        (kube-scheduler v1.36, taint_toleration.go). Valid until the next set is interned."""
+        (kube-scheduler v1.36, taint_toleration.go). int16 by set id, of the sets known now."""
         cdef Buffer buffer
         cdef Py_ssize_t known, at
         entry = self.verdicts.get(tolerations)
@@ -42,7 +42,7 @@ cdef class TaintSets:
             for at in range(known, len(self.sets)):
                 (<int16_t*>buffer.data)[at] = _verdict(self.sets[at], tolerations)
             entry[0] = len(self.sets)
-        return <const int16_t*>buffer.data
+        return buffer
 
 
 def _verdict(tuple taints, tuple tolerations):
@@ -97,8 +97,6 @@ cdef class PortSets:
 
     cdef int32_t moved(self, int32_t set_id, tuple ports, bint adding) except -1:
         """The set after a pod with these ports came or went."""
-        if not ports:
-            return set_id
         key = (set_id, ports, adding)
         found = self.moves.get(key)
         if found is None:

@@ -1,17 +1,20 @@
 """ClusterState: the parts of a cluster's hot state, and the operations that keep them together.
 
 Only the operations here write a cluster. Each checks first and then applies: one that raises changed nothing.
-Texts are those of kube-scheduler v1.36, backend/cache/cache.go.
+Texts are those of v1.13, internal/cache/cache.go; what scheduling sees is v1.36's.
 """
 
+import logging
 from functools import partial
 
 from msgspec.structs import replace
 
+from moorage.errors import CacheCorruptedError, CacheError
+
 from moorage._core.buffers cimport Journal
 from moorage._core.change_log cimport LOG_ORDER, LOG_ROW, ChangeLog
 from moorage._core.images cimport ImageStates
-from moorage._core.ledger cimport ADDED, ASSUMED, Ledger, PodState
+from moorage._core.ledger cimport ADDED, ASSUMED, FREE, Ledger, PodState
 from moorage._core.node_table cimport NodeTable
 from moorage._core.node_tree cimport NodeTree
 from moorage._core.node_tree import zone_key
@@ -19,28 +22,60 @@ from moorage._core.pod_class cimport PodClasses, Shape
 from moorage._core.symbols cimport Symbols
 from moorage._core.view cimport View
 
-cdef enum:
-    # Upper bounds of what the journal takes: for a pod that comes or goes, for each of its requests of other
-    # resources, and for each pod in a list that moves.
-    POD_RECORD = 768
-    REQUEST_RECORD = 32
-    LISTED_RECORD = 16
+
+logger = logging.getLogger("moorage.cache")
+
+cdef double INFINITY = float("inf")
+
+CORRUPTED = "Schedulercache is corrupted and can badly affect scheduling decisions"
 
 
 cdef class ClusterState:
     """Nodes and pods of one cluster, as the engine holds them."""
 
-    def __cinit__(self, int32_t ledgers=1):
-        self.symbols = Symbols()
+    def __cinit__(self, int32_t ledgers=1, ClusterState copy_of=None):
         self.journal = Journal()
+        if copy_of is not None:
+            self._copy(copy_of)
+            return
+        self.symbols = Symbols()
         self.log = ChangeLog(self.journal)
         self.table = NodeTable(self.symbols, self.journal, self.log, ledgers)
         self.tree = NodeTree(self.journal)
         self.images = ImageStates(self.journal)
-        self.view = View(self.table, self.tree, self.images)
+        self.view = View(self.journal, self.table, self.tree, self.images)
         self.classes = PodClasses(self.table, self.images)
         self.ledger = Ledger(self.journal)
         self.zones = {}
+
+    def _copy(self, ClusterState other):
+        """Become an independent copy. Names, sets, shapes and classes are append-only and shared."""
+        self.symbols = other.symbols
+        self.classes = other.classes
+        self.log = other.log.clone(self.journal)
+        self.table = other.table.clone(self.journal, self.log)
+        self.tree = other.tree.clone(self.journal)
+        self.images = other.images.clone(self.journal)
+        self.view = other.view.clone(self.journal, self.table, self.tree, self.images)
+        self.ledger = other.ledger.clone(self.journal)
+        self.zones = other.zones.copy()
+
+    def fork(self):
+        """An independent copy of nodes, pods and view."""
+        return ClusterState(copy_of=self)
+
+    def begin(self):
+        """Open a transaction; they nest. Returns the mark to hand to `commit` or `rollback`."""
+        return self.journal.begin(), self.log.head
+
+    def commit(self, mark):
+        """Keep what was done since `mark`."""
+        self.journal.commit(mark[0])
+
+    def rollback(self, mark):
+        """Undo what was done since `mark`. Consumers of the change log see the undone rows as changed once more."""
+        self.journal.rollback(mark[0])
+        self.log.repeat(mark[1])
 
     # ---- nodes ---------------------------------------------------------------------------------------------
 
@@ -50,7 +85,6 @@ cdef class ClusterState:
         cdef int32_t symbol = self.symbols.intern(name), row
         before = self.zones.get(name)
         allocatable = self.table.read_allocatable(node.status.allocatable)
-        self._make_room_for_node(symbol, node, node.status.images)
         row = self.table.row_for(symbol)
         self.table.set_node(row, node, allocatable)
         self.images.set_row(row, node.status.images)
@@ -67,23 +101,13 @@ cdef class ClusterState:
         cdef int32_t symbol = self.symbols.find(name), row = self.table.find(symbol)
         zone = self.zones.get(name)
         if zone is None:
-            raise KeyError(f"node {name} is not found")
-        self._make_room_for_node(symbol, None, ())
+            raise CacheError(f"node {name} is not found")
         self.tree.remove(zone, symbol)
         self._set_zone(name, zone, None)
         self.images.set_row(row, ())
         self.table.clear_node(row)
         self.log.append(LOG_ORDER, row)
         self._release_if_empty(row)
-
-    cdef int _make_room_for_node(self, int32_t symbol, object node, object images) except -1:
-        """Get all memory that a change of a node can need before anything is changed."""
-        cdef int32_t row = self.table.find(symbol)
-        cdef Py_ssize_t names = 0 if row < 0 else self.images.count(row)
-        self.images.make_room(self.table.used + 1, images)
-        names += sum([len(image.names) for image in images])
-        self.ledger.make_room(0, self.table.used + 1)
-        return self.table.make_room(node, names)
 
     def _set_zone(self, str name, before, after):
         """Zone key of each node in the tree."""
@@ -100,37 +124,19 @@ cdef class ClusterState:
     def has_node(self, str name):
         return name in self.zones
 
-    def _release_if_empty(self, int32_t row):
-        if self.ledger.pods_on.size(row) == 0 and self.table.row_name(row) not in self.zones:
+    cdef int _release_if_empty(self, int32_t row) except -1:
+        if self.ledger.pods_on(row) == 0 and self.table.row_name(row) not in self.zones:
             self.table.release(row)
+        return 0
 
     # ---- pods ----------------------------------------------------------------------------------------------
 
     cdef int32_t _known(self, object pod) except -2:
         """Number of a pod by its UID, or -1."""
-        if not pod.metadata.uid:
-            raise ValueError("cannot get cache key for pod with empty UID")
-        return self.ledger.find(pod.metadata.uid)
-
-    cdef int _make_room_for_pod(self, int32_t leaving, Shape coming, int32_t row) except -1:
-        """Get all memory that is needed to take the pod with number `leaving` away (-1: none) and to place one on
-        `row` (-1: a new one), before anything is changed."""
-        cdef Shape shape
-        cdef int32_t left, port_set = 0 if row < 0 else self.table.port_set_of(row)
-        cdef Py_ssize_t record = 2 * POD_RECORD
-        if leaving >= 0:
-            shape = self.classes.shape(self.ledger.class_of(leaving))
-            left = self.ledger.row_of(leaving)
-            moved = self.table.port_sets.moved(self.table.port_set_of(left), shape.ports, False)
-            port_set = moved if left == row else port_set
-            record += REQUEST_RECORD * shape.c.n_others
-        if coming is not None:
-            self.table.port_sets.moved(port_set, coming.ports, True)
-            record += REQUEST_RECORD * coming.c.n_others
-        self.ledger.make_room(1, self.table.used + 1)
-        if row >= 0:
-            record += LISTED_RECORD * self.ledger.pods_on.size(row)
-        return self.journal.reserve(record)
+        cdef str uid = pod.metadata.uid
+        if not uid:
+            raise CacheError("Cannot get cache key for pod with empty UID")
+        return self.ledger.find(uid)
 
     cdef int _place(self, str uid, object pod, int32_t pod_class, int32_t row, PodState state) except -1:
         cdef Shape shape = self.classes.shape(pod_class)
@@ -144,104 +150,181 @@ cdef class ClusterState:
         self.ledger.remove(number)
         self.table.add_pod(0, row, &shape.c, shape.ports, -1)
         self.table.changed(LOG_ROW, row)
-        self._release_if_empty(row)
-        return 0
+        return self._release_if_empty(row)
 
-    cdef int _replace(self, int32_t leaving, object pod, int32_t pod_class, PodState state) except -1:
-        """Place a pod on its node, in place of the one with number `leaving` (-1: none)."""
-        cdef int32_t symbol = self.symbols.intern(pod.spec.node_name)
-        self._make_room_for_pod(leaving, self.classes.shape(pod_class), self.table.find(symbol))
-        self.table.make_row_room(symbol)
-        if leaving >= 0:
-            self._take_away(leaving)
-        return self._place(pod.metadata.uid, pod, pod_class, self.table.row_for(symbol), state)
+    cdef int32_t _row_for(self, object pod) except -1:
+        return self.table.row_for(self.symbols.intern(pod.spec.node_name))
 
     def assume_pod(self, pod):
         """Put a pod on spec.nodeName before it is bound."""
+        cdef int32_t pod_class
         if self._known(pod) >= 0:
-            raise KeyError(f"pod {_names(pod)} is in the cache, so can't be assumed")
-        self._replace(-1, pod, self.classes.intern(pod), ASSUMED)
+            raise CacheError(f"pod {pod.metadata.uid} is in the cache, so can't be assumed")
+        pod_class = self.classes.intern(pod)
+        self._place(pod.metadata.uid, pod, pod_class, self._row_for(pod), ASSUMED)
 
-    cdef int make_room_for_run(self, Shape shape, Py_ssize_t pods) except -1:
-        """Get the memory for placing that many pods of a shape, wherever they go."""
-        cdef Py_ssize_t each = POD_RECORD + REQUEST_RECORD * shape.c.n_others
-        self.ledger.make_room(pods, self.table.used)
-        return self.journal.reserve(pods * each + LISTED_RECORD * (len(self.ledger) + pods))
+    def assume_pods(self, pods):
+        """Assume several pods; all or none."""
+        self._check_batch(pods, (FREE,), "pod {} is in the cache, so can't be assumed")
+        cdef int32_t pod_class
+        classes = [self.classes.intern(pod) for pod in pods]
+        for pod_class, pod in zip(classes, pods, strict=True):
+            self._place(pod.metadata.uid, pod, pod_class, self._row_for(pod), ASSUMED)
+
+    def forget_pods(self, pods):
+        """Take several assumed pods back; all or none."""
+        self._check_batch(pods, (ASSUMED,), "pod {} wasn't assumed so cannot be forgotten")
+        for pod in pods:
+            held = self.table.row_name(self.ledger.row_of(self._known(pod)))
+            if pod.spec.node_name != held:
+                raise CacheError(
+                    f"pod {pod.metadata.uid} was assumed on {pod.spec.node_name} but assigned to {held}"
+                )
+        for pod in pods:
+            self._take_away(self._known(pod))
+
+    def add_pods(self, pods):
+        """`add_pod` for several pods; all or none."""
+        self._check_batch(pods, (FREE, ASSUMED), "pod {} was already in added state")
+        for pod in pods:
+            self.classes.intern(pod)
+        for pod in pods:
+            self.add_pod(pod)
+
+    def finish_bindings(self, pods, double deadline):
+        """`finish_binding` for several pods."""
+        for pod in pods:
+            self._known(pod)
+        for pod in pods:
+            self.finish_binding(pod, deadline)
+
+    def _check_batch(self, pods, tuple states, str text):
+        """Raise where a pod of a batch is in another state than the operation needs, or stands in it twice."""
+        cdef int32_t number
+        seen = set()
+        for pod in pods:
+            number = self._known(pod)
+            state = FREE if number < 0 else self.ledger.state_of(number)
+            uid = pod.metadata.uid
+            if state not in states or uid in seen:
+                raise CacheError(text.format(uid))
+            seen.add(uid)
 
     def assume_rows(self, int32_t pod_class, pods, int32_t[::1] rows):
-        """Enter pods of one class that a batch has already accounted for on `rows`, and made room for."""
+        """Enter pods of one class that a batch has already accounted for on `rows`."""
         cdef Py_ssize_t at
         for at in range(rows.shape[0]):
             pod = pods[at]
             self.ledger.insert(pod.metadata.uid, pod, pod_class, rows[at], ASSUMED)
 
     def forget_pod(self, pod):
-        """Take back an assumed pod; one that is not known is forgotten already."""
+        """Take back an assumed pod."""
         cdef int32_t number = self._known(pod)
-        if number < 0:
-            return
-        held = self.table.row_name(self.ledger.row_of(number))
-        if pod.spec.node_name != held:
-            raise KeyError(f"pod {_names(pod)} was assumed on {pod.spec.node_name} but assigned to {held}")
-        if self.ledger.state_of(number) != ASSUMED:
-            raise KeyError(f"pod {_names(pod)} wasn't assumed so cannot be forgotten")
-        self._make_room_for_pod(number, None, -1)
+        cdef str uid = pod.metadata.uid
+        if number >= 0:
+            held = self.table.row_name(self.ledger.row_of(number))
+            if pod.spec.node_name != held:
+                raise CacheError(f"pod {uid} was assumed on {pod.spec.node_name} but assigned to {held}")
+        if number < 0 or self.ledger.state_of(number) != ASSUMED:
+            raise CacheError(f"pod {uid} wasn't assumed so cannot be forgotten")
         self._take_away(number)
 
     def add_pod(self, pod):
         """A bound pod was reported: confirms an assumed one (moving it if its node differs), or adds it."""
-        cdef int32_t number = self._known(pod)
+        cdef int32_t number = self._known(pod), pod_class
+        cdef str uid = pod.metadata.uid
         if number >= 0 and self.ledger.state_of(number) == ADDED:
-            raise KeyError(f"pod {_names(pod)} was already in added state")
-        self._replace(number, pod, self.classes.intern(pod), ADDED)
+            raise CacheError(f"pod {uid} was already in added state")
+        pod_class = self.classes.intern(pod)
+        if number >= 0:
+            held = self.table.row_name(self.ledger.row_of(number))
+            if held == pod.spec.node_name and pod_class == self.ledger.class_of(number):
+                self.ledger.replace_object(number, pod)
+                self.ledger.set_state(number, ADDED)
+                self.table.changed(LOG_ROW, self.ledger.row_of(number))
+                return
+            if held != pod.spec.node_name:
+                logger.warning(
+                    "Pod %s was assumed to be on %s but got added to %s", uid, held, pod.spec.node_name
+                )
+            self._take_away(number)
+        self._place(uid, pod, pod_class, self._row_for(pod), ADDED)
 
-    def update_pod(self, pod):
+    def update_pod(self, old, new):
         """A bound pod changed; it stays where it is."""
-        cdef int32_t number = self._known(pod)
-        if number < 0:
-            raise KeyError(f"pod {_names(pod)} is not added to scheduler cache, so cannot be updated")
-        if self.ledger.state_of(number) != ADDED:
-            raise KeyError(f"assumed pod {_names(pod)} should not be updated")
-        self._replace(number, pod, self.classes.intern(pod), ADDED)
+        cdef int32_t number = self._known(old), pod_class
+        cdef str uid = old.metadata.uid
+        if number < 0 or self.ledger.state_of(number) != ADDED:
+            raise CacheError(f"pod {uid} is not added to scheduler cache, so cannot be updated")
+        if new.spec.node_name != self.table.row_name(self.ledger.row_of(number)):
+            raise CacheCorruptedError(
+                f"Pod {uid} updated on a different node than previously added to.\n{CORRUPTED}"
+            )
+        if new.metadata.uid != uid and self._known(new) >= 0:
+            raise CacheError(f"pod {new.metadata.uid} was already in added state")
+        pod_class = self.classes.intern(new)
+        self._take_away(number)
+        self._place(new.metadata.uid, new, pod_class, self._row_for(new), ADDED)
 
     def remove_pod(self, pod):
-        """A pod went, assumed or added."""
+        """A bound pod went."""
         cdef int32_t number = self._known(pod)
-        if number < 0:
-            raise KeyError(f"pod {_names(pod)} is not found in scheduler cache, so cannot be removed from it")
-        self._make_room_for_pod(number, None, -1)
+        cdef str uid = pod.metadata.uid
+        if number < 0 or self.ledger.state_of(number) != ADDED:
+            raise CacheError(f"pod {uid} is not found in scheduler cache, so cannot be removed from it")
+        held = self.table.row_name(self.ledger.row_of(number))
+        if pod.spec.node_name != held:
+            raise CacheCorruptedError(
+                f"Pod {uid} was assumed to be on {pod.spec.node_name} but got added to {held}\n{CORRUPTED}"
+            )
         self._take_away(number)
 
     def get_pod(self, pod):
         """The pod as the cache has it, with the node that it is on."""
         cdef int32_t number = self._known(pod)
         if number < 0:
-            raise KeyError(f"pod {_names(pod)} does not exist in scheduler cache")
-        held = self.ledger.objects[number]
-        name = self.table.row_name(self.ledger.row_of(number))
-        if held.spec.node_name == name:
-            return held
-        # A batch enters pods as they came; the bound object is made when somebody asks for it.
-        return replace(held, spec=replace(held.spec, node_name=name))
+            raise CacheError(f"pod {pod.metadata.uid} does not exist in scheduler cache")
+        return bound(self.ledger.object_of(number), self.table.row_name(self.ledger.row_of(number)))
 
     def is_assumed_pod(self, pod):
+        """True for a pod that is assumed; False for one that is confirmed, or not known."""
         cdef int32_t number = self._known(pod)
         return number >= 0 and self.ledger.state_of(number) == ASSUMED
 
     def finish_binding(self, pod, double deadline):
         """Binding ended; an assumed pod may expire after `deadline`."""
         cdef int32_t number = self._known(pod)
-        if number >= 0 and self.ledger.state_of(number) == ASSUMED:
+        if number >= 0 and self.ledger.state_of(number) == ASSUMED and deadline != INFINITY:
             self.ledger.set_deadline(number, deadline)
 
     def expire(self, double now):
         """Drop the assumed pods whose deadline lies before `now`; returns them."""
         numbers = self.ledger.expired(now)
-        pods = [self.ledger.objects[number] for number in numbers]
+        pods = [self.ledger.object_of(number) for number in numbers]
         for number in numbers:
             self._take_away(number)
         return pods
 
+    def pods(self):
+        """All pods in row order, assumed ones and those of ghosts included, with the nodes that they are on."""
+        cdef int32_t row
+        out = []
+        for row in range(self.table.used):
+            out += self.pods_of(row)
+        return out
 
-def _names(pod):
-    return f"{pod.metadata.uid}({pod.metadata.namespace}/{pod.metadata.name})"
+    def pods_of(self, int32_t row):
+        """The pods of a row, in the row's order."""
+        name = self.table.row_name(row)
+        return [bound(pod, name) for pod in self.ledger.pods_of(row)]
+
+    def assumed_pods(self):
+        """UIDs of the assumed pods, sorted."""
+        return self.ledger.assumed()
+
+
+def bound(pod, str node_name):
+    """A pod as bound to a node. A batch enters pods as they came; the bound object is made when somebody asks."""
+    if pod.spec.node_name == node_name:
+        return pod
+    return replace(pod, spec=replace(pod.spec, node_name=node_name))

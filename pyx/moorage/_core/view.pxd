@@ -1,6 +1,7 @@
 from libc.stdint cimport int32_t, int64_t
 
-from moorage._core.buffers cimport Buffer
+from moorage._core.buffers cimport Buffer, Journal
+from moorage._core.change_log cimport Kind
 from moorage._core.chunks cimport Chunks
 from moorage._core.csrc cimport mr_cluster, mr_columns, mr_ledger
 from moorage._core.images cimport ImageStates
@@ -14,6 +15,7 @@ cdef class View:
     cdef readonly ImageStates images
     cdef readonly int64_t cursor
     cdef readonly int32_t size
+    cdef Journal journal
     cdef Buffer order, names, position, seen_epoch
     cdef list columns_memory
     cdef mr_columns columns
@@ -26,10 +28,9 @@ cdef class View:
     cdef int _keep_order(self) except -1
     cdef int _rebuild(self) except -1
     cdef int _set_all_columns(self) except -1
-    cdef void refresh_usage(self, int32_t row) noexcept nogil
+    cdef int _follow_row(self, int32_t row, Kind kind) except -1
+    cdef int _copy_images(self, int32_t row) except -1
+    cdef void _freeze_counts(self, int32_t row) noexcept nogil
+    cdef void follow(self, int32_t row) noexcept nogil
     cdef int fill_cluster(self, mr_cluster* out, int32_t ledger) except -1
-
-    cdef inline void follow(self, int32_t row) noexcept nogil:
-        """Take over one usage change that the caller has just logged, when nothing else was pending."""
-        self.refresh_usage(row)
-        self.cursor += 1
+    cdef View clone(self, Journal journal, NodeTable table, NodeTree tree, ImageStates images)

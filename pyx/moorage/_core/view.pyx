@@ -8,11 +8,13 @@ it has changed.
 The compact columns for scans stand in list order and follow the change log like everything derived.
 """
 
+from functools import partial
+
 import numpy as np
 from libc.string cimport memset
 
 from moorage._core.buffers cimport Buffer, Journal
-from moorage._core.change_log cimport LOG_ORDER, LOG_ROW, LOG_STATIC, ChangeLog
+from moorage._core.change_log cimport LOG_ORDER, LOG_STATIC, ChangeLog, Kind
 from moorage._core.chunks cimport Chunks
 from moorage._core.csrc cimport MR_PRESENT, mr_cluster, mr_columns_set, mr_port
 from moorage._core.images cimport ImageStates
@@ -24,10 +26,11 @@ cdef enum:
 
 
 cdef class View:
-    """Positions of the nodes in list order, and the scan columns; `refresh` consumes the change log."""
+    """Positions of the nodes in list order, and the scan columns if it is `scanned`; `refresh` consumes the change
+    log."""
 
-    def __cinit__(self, NodeTable table, NodeTree tree, ImageStates images):
-        cdef Journal journal = Journal()
+    def __cinit__(self, Journal journal, NodeTable table, NodeTree tree, ImageStates images, bint scanned=True):
+        self.journal = journal
         self.table = table
         self.tree = tree
         self.images = images
@@ -36,9 +39,11 @@ cdef class View:
         self.position = Buffer(journal, sizeof(int32_t))
         self.seen_epoch = Buffer(journal, sizeof(int64_t))
         self.seen = Chunks(journal)
-        self.columns_memory = [Buffer(journal, 8) for _ in range(DOUBLES)]
-        self.columns_memory += [Buffer(journal, 4) for _ in range(3)]
-        self.columns_memory.append(Buffer(journal, 1))
+        self.columns_memory = []
+        if scanned:
+            self.columns_memory += [Buffer(journal, 8) for _ in range(DOUBLES)]
+            self.columns_memory += [Buffer(journal, 4) for _ in range(3)]
+            self.columns_memory.append(Buffer(journal, 1))
 
     cpdef int refresh(self) except -1:
         """Take over every change since the last refresh."""
@@ -46,14 +51,17 @@ cdef class View:
         cdef int64_t at, head = log.head
         cdef int32_t row
         cdef bint lost = log.lost(self.cursor), order_changed = lost
-        # Memory may have moved without a change, too.
-        self.table.fill_ledger(0, &self.ledger)
-        self.taint_set = <int32_t*>self.table.taint_set.data
         if head == self.cursor:
             return 0
+        self.table.fill_ledger(0, &self.ledger)
+        self.taint_set = <int32_t*>self.table.taint_set.data
         self.position.reserve(self.table.used)
         self.seen_epoch.reserve(self.table.used)
         self.seen.reserve(self.table.used)
+        if self.journal.depth:
+            self.journal.on_undo(partial(
+                self._restore, self.cursor, self.size, self.columns.n_fixed, self.columns.n_slow
+            ))
         if not lost:
             for at in range(self.cursor, head):
                 order_changed |= log.kind[at & (log.capacity - 1)] == LOG_ORDER
@@ -61,45 +69,73 @@ cdef class View:
             self._reorder()
         if lost:
             for row in range(self.table.used):
-                if (<int64_t*>self.table.generation.data)[row] > self.cursor:
-                    self._refresh_row(row)
+                self._follow_row(row, LOG_STATIC)
         else:
             for at in range(self.cursor, head):
-                if log.kind[at & (log.capacity - 1)] == LOG_ROW:
-                    self.refresh_usage(log.id[at & (log.capacity - 1)])
-                elif log.kind[at & (log.capacity - 1)] == LOG_STATIC:
-                    self._refresh_row(log.id[at & (log.capacity - 1)])
+                if log.kind[at & (log.capacity - 1)] <= LOG_STATIC:
+                    self._follow_row(log.id[at & (log.capacity - 1)], <Kind>log.kind[at & (log.capacity - 1)])
         self.cursor = head
         return 0
 
-    def _refresh_row(self, int32_t row):
+    def _restore(self, int64_t cursor, int32_t size, int32_t n_fixed, int32_t n_slow):
+        self.cursor = cursor
+        self.size = size
+        self.columns.n_fixed = n_fixed
+        self.columns.n_slow = n_slow
+
+    cdef int _follow_row(self, int32_t row, Kind kind) except -1:
+        """Take over one row. What it shows of its images changes only if the row itself did since the last refresh:
+        an undo logs rows that are what they were."""
+        cdef int32_t position
+        cdef Buffer column
+        if row >= self.table.used:  # made and undone since
+            return 0
+        position = (<int32_t*>self.position.data)[row] - 1
+        if position < 0:
+            return 0
+        if self.journal.depth:
+            for column in self.columns_memory:
+                column.touch(position)
+        if (<int64_t*>self.table.generation.data)[row] > self.cursor:
+            if kind == LOG_STATIC:
+                self._copy_images(row)
+            if self.journal.depth:
+                self.seen_epoch.touch(row)
+                self.seen.touch_items(row)
+            self._freeze_counts(row)
+        if self.columns_memory:
+            mr_columns_set(&self.columns, position, &self.ledger, self.taint_set, row)
+        return 0
+
+    cdef int _copy_images(self, int32_t row) except -1:
         """A row whose node changed: its images may be other ones."""
-        cdef int32_t at, image
+        cdef int32_t at
         cdef Chunks held = self.images.held
-        if (<int32_t*>self.position.data)[row] == 0:
-            return
         held.reserve(row + 1)
         self.seen.assign(row, NULL, 0)
         for at in range(held.size(row)):
-            image = held.items(row)[at]
-            self.seen.append(row, image)
-            self.seen.append(row, self.images.nodes(image))
-        (<int64_t*>self.seen_epoch.data)[row] = self.images.epoch()
-        self.refresh_usage(row)
+            self.seen.append(row, held.items(row)[at])
+            self.seen.append(row, self.images.nodes(held.items(row)[at]))
+        return 0
 
-    cdef void refresh_usage(self, int32_t row) noexcept nogil:
-        """A row whose usage changed: its columns, and the counts of the images that it has."""
-        cdef int32_t position = (<int32_t*>self.position.data)[row] - 1, at
+    cdef void _freeze_counts(self, int32_t row) noexcept nogil:
+        """Take over how many nodes have each image of a row that has changed."""
         cdef int64_t* seen_epoch = <int64_t*>self.seen_epoch.data
         cdef int32_t* seen
-        if position < 0:
-            return
+        cdef int32_t at
         if seen_epoch[row] != self.images.epoch():
             seen = self.seen.items(row)
             for at in range(0, self.seen.size(row), 2):
                 seen[at + 1] = (<int32_t*>self.images.counts.data)[seen[at]]
             seen_epoch[row] = self.images.epoch()
+
+    cdef void follow(self, int32_t row) noexcept nogil:
+        """Take over one usage change that the caller has just logged, when nothing else was pending and no
+        transaction is open."""
+        cdef int32_t position = (<int32_t*>self.position.data)[row] - 1
+        self._freeze_counts(row)
         mr_columns_set(&self.columns, position, &self.ledger, self.taint_set, row)
+        self.cursor += 1
 
     cdef int _reorder(self) except -1:
         """Nodes came or went: keep the list if its names are still exactly the tree's, else rebuild it."""
@@ -115,6 +151,7 @@ cdef class View:
             row = self.table.find((<int32_t*>self.names.data)[at])
             if row < 0 or not self.table.row(0, row).flags & MR_PRESENT:
                 return 0
+        self.order.touch_range(0, self.size)
         for at in range(self.size):
             (<int32_t*>self.order.data)[at] = self.table.find((<int32_t*>self.names.data)[at])
         return 1
@@ -122,9 +159,11 @@ cdef class View:
     cdef int _rebuild(self) except -1:
         cdef int32_t at, name
         names = self.tree.list()
-        self.order.reserve(len(names))
-        self.names.reserve(len(names))
+        self.order.touch_range(0, self.size)
+        self.names.touch_range(0, self.size)
         self.size = <int32_t>len(names)
+        self.order.reserve(self.size)
+        self.names.reserve(self.size)
         for at, name in enumerate(names):
             (<int32_t*>self.names.data)[at] = name
             (<int32_t*>self.order.data)[at] = self.table.find(name)
@@ -136,12 +175,16 @@ cdef class View:
         cdef int32_t* order = <int32_t*>self.order.data
         for buffer in self.columns_memory:
             buffer.reserve(self.size)
+            buffer.touch_range(0, buffer.capacity)
             memset(buffer.data, 0, buffer.capacity * buffer.itemsize)
-        self._point_columns()
+        if self.columns_memory:
+            self._point_columns()
+        self.position.touch_range(0, self.position.capacity)
         memset(self.position.data, 0, self.position.capacity * sizeof(int32_t))
         for at in range(self.size):
             (<int32_t*>self.position.data)[order[at]] = at + 1
-            mr_columns_set(&self.columns, at, &self.ledger, self.taint_set, order[at])
+            if self.columns_memory:
+                mr_columns_set(&self.columns, at, &self.ledger, self.taint_set, order[at])
         return 0
 
     def _point_columns(self):
@@ -164,6 +207,8 @@ cdef class View:
     cdef int fill_cluster(self, mr_cluster* out, int32_t ledger) except -1:
         """Point `out` at all arrays that kernels read; valid until the next change of a node."""
         cdef NodeTable table = self.table
+        table.sync_columns()
+        self.images.sync()
         table.fill_ledger(ledger, &out.ledger)
         out.name = <int32_t*>table.name.data
         out.taint_set = <int32_t*>table.taint_set.data
@@ -181,6 +226,42 @@ cdef class View:
         out.image_size = <int64_t*>self.images.sizes.data
         out.nodes = self.size
         return 0
+
+    cdef View clone(self, Journal journal, NodeTable table, NodeTree tree, ImageStates images):
+        """An independent copy over copies of what it shows."""
+        cdef View out = View(journal, table, tree, images)
+        cdef Buffer mine, theirs
+        out.cursor = self.cursor
+        out.size = self.size
+        out.seen = self.seen.clone(journal)
+        for theirs, mine in zip(out._buffers(), self._buffers(), strict=True):
+            theirs.copy_from(mine)
+        out._point_columns()
+        out.columns.n_fixed = self.columns.n_fixed
+        out.columns.n_slow = self.columns.n_slow
+        return out
+
+    def _buffers(self):
+        return [self.order, self.names, self.position, self.seen_epoch, *self.columns_memory]
+
+    def images_of(self, int32_t row):
+        """Image name to (bytes, nodes that had it when the row last changed)."""
+        cdef int32_t at
+        cdef int32_t* seen
+        out = {}
+        self.seen.reserve(row + 1)
+        seen = self.seen.items(row)
+        for at in range(0, self.seen.size(row), 2):
+            out[self.images.names.names[seen[at]]] = self.images.size_of(seen[at]), seen[at + 1]
+        return out
+
+    def find_row(self, str name):
+        """Row of a node that is in the list, or None."""
+        cdef int32_t symbol = self.table.symbols.find(name), at
+        for at in range(self.size):
+            if (<int32_t*>self.names.data)[at] == symbol:
+                return (<int32_t*>self.order.data)[at]
+        return None
 
     def rows(self):
         """Rows in list order, a new int32 array."""

@@ -1,0 +1,47 @@
+"""Builds moorage._core._kernels: the C kernels through cffi, as tests and tools in Python call them.
+
+What cffi is told comes from the headers themselves, so it cannot drift from them.
+"""
+
+from __future__ import annotations
+
+import re
+import runpy
+from pathlib import Path
+
+from cffi import FFI
+
+CSRC = Path(__file__).parent
+HEADERS = ["state.h", "rows.h", "plugins.h", "scan.h"]
+SOURCES = ["rows.c", "plugins.c", "scan.c"]
+
+
+def declarations(header: str) -> str:
+    """A header as cffi reads it: types, prototypes and integer constants, without bodies and directives."""
+    header = re.sub(r"/\*.*?\*/", " ", header, flags=re.DOTALL)
+    header = re.sub(r"^#define (\w+) (.*)$", constant, header, flags=re.MULTILINE)
+    header = re.sub(r"^#(?!define \w+ (?:\w+|\.\.\.)$).*$", "", header, flags=re.MULTILINE)
+    header = re.sub(r"^_Static_assert\(.*\);$", "", header, flags=re.MULTILINE)
+    return re.sub(r"^static inline ([^{;]+?)\n\{.*?^\}$", r"\1;", header, flags=re.MULTILINE | re.DOTALL)
+
+
+def constant(match: re.Match[str]) -> str:
+    """A constant that cffi can take: a plain integer as it is, an integer expression left to the compiler."""
+    name, value = match[1], match[2].strip()
+    if re.fullmatch(r"\d+u?", value):
+        return f"#define {name} {value}"
+    return "" if re.search(r"\d\.\d|\dp", value) else f"#define {name} ..."
+
+
+flags = runpy.run_path(str(CSRC / "flags.py"))
+ffibuilder = FFI()
+for name in HEADERS:
+    ffibuilder.cdef(declarations((CSRC / name).read_text()))
+ffibuilder.set_source(
+    "moorage._core._kernels",
+    '#include "scan.h"',
+    sources=[str(CSRC / name) for name in SOURCES],
+    include_dirs=[str(CSRC)],
+    depends=[str(CSRC / name) for name in (*HEADERS, *SOURCES, "flags.py", "ffi_build.py")],
+    extra_compile_args=[*flags["FLAGS"], *flags["KERNEL_FLAGS"]],
+)

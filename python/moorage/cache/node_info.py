@@ -1,0 +1,253 @@
+"""NodeInfo: what the cache knows of one node, as a view of its row or as a copy of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from moorage._core.node_table import NodeTable
+from moorage._core.pod_class import PodClasses
+from moorage.errors import CacheError
+from moorage.objects.node import Node, Taint
+from moorage.objects.pod import Pod
+
+Images = dict[str, tuple[int, int]]
+Ports = frozenset[tuple[str, str, int]]
+
+
+@dataclass
+class Resource:
+    """Amounts: millicores, bytes, pods; scalar resources in their own units."""
+
+    milli_cpu: int = 0
+    memory: int = 0
+    ephemeral_storage: int = 0
+    allowed_pod_number: int = 0
+    scalar_resources: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class ImageStateSummary:
+    """An image on a node: its size in bytes, and how many nodes have it."""
+
+    size: int
+    num_nodes: int
+
+
+class NodeInfoLists:
+    """What derives from a node's pods."""
+
+    pods: list[Pod]
+
+    @property
+    def pods_with_affinity(self) -> list[Pod]:
+        """Pods with pod affinity or anti-affinity, even if it holds no terms."""
+        return [pod for pod in self.pods if has_pod_affinity(pod)]
+
+    @property
+    def pods_with_required_anti_affinity(self) -> list[Pod]:
+        """Pods with required anti-affinity terms."""
+        return [pod for pod in self.pods if has_required_anti_affinity(pod)]
+
+
+class NodeInfo(NodeInfoLists):
+    """A read-only view of one row: nothing is copied until an attribute is read.
+
+    Attributes
+    ----------
+    name : str
+    node : Node or None
+        None for a ghost: a node that is gone, or that its pods came before.
+    pods : list of Pod
+        In the row's order, assumed ones included, each with its node name.
+    requested, nonzero_requested, allocatable : Resource
+    used_ports : frozenset of (ip, protocol, port)
+    image_states : dict of str to ImageStateSummary
+    taints : tuple of Taint
+    generation : int
+        Grows with every change of the node or of its pods.
+    """
+
+    def __init__(
+        self,
+        table: NodeTable,
+        row: int,
+        classes: PodClasses,
+        pods: Callable[[int], list[Pod]],
+        images: Callable[[int], Images],
+    ) -> None:
+        self._table = table
+        self._row = row
+        self._classes = classes
+        self._pods = pods
+        self._images = images
+
+    def __repr__(self) -> str:
+        return f"<NodeInfo {self.name}: {len(self.pods)} pods>"
+
+    @property
+    def name(self) -> str:
+        return self._table.row_name(self._row)
+
+    @property
+    def node(self) -> Node | None:
+        return self._table.objects[self._row]
+
+    @property
+    def pods(self) -> list[Pod]:  # type: ignore[override]
+        return self._pods(self._row)
+
+    def _resource(self, which: int) -> Resource:
+        """0 allocatable, 1 requested, 2 non-zero requested."""
+        amounts = self._table.row_amounts(self._row)
+        out = Resource(amounts[2 * which], amounts[2 * which + 1])
+        if which < 2:
+            for name, pair in self._table.row_others(self._row).items():
+                if name == "ephemeral-storage":
+                    out.ephemeral_storage = pair[which]
+                elif pair[which]:
+                    out.scalar_resources[name] = pair[which]
+        if which == 0:
+            out.allowed_pod_number = amounts[7]
+        return out
+
+    @property
+    def allocatable(self) -> Resource:
+        return self._resource(0)
+
+    @property
+    def requested(self) -> Resource:
+        return self._resource(1)
+
+    @property
+    def nonzero_requested(self) -> Resource:
+        return self._resource(2)
+
+    @property
+    def used_ports(self) -> Ports:
+        return self._table.row_ports(self._row)
+
+    @property
+    def image_states(self) -> dict[str, ImageStateSummary]:
+        return {name: ImageStateSummary(*state) for name, state in self._images(self._row).items()}
+
+    @property
+    def taints(self) -> tuple[Taint, ...]:
+        node = self.node
+        return node.spec.taints if node is not None else ()
+
+    @property
+    def generation(self) -> int:
+        return self._table.row_generation(self._row)
+
+    def clone(self) -> NodeInfoClone:
+        """A copy that pods can be added to and removed from, at the same generation."""
+        return NodeInfoClone(
+            self.name,
+            self.node,
+            self.pods,
+            self.requested,
+            self.nonzero_requested,
+            self.allocatable,
+            self.used_ports,
+            self.image_states,
+            self.taints,
+            self.generation,
+            self._classes,
+        )
+
+
+@dataclass
+class NodeInfoClone(NodeInfoLists):
+    """A NodeInfo on its own, for asking what if; attributes as `NodeInfo`."""
+
+    name: str
+    node: Node | None
+    pods: list[Pod]
+    requested: Resource
+    nonzero_requested: Resource
+    allocatable: Resource
+    used_ports: Ports
+    image_states: dict[str, ImageStateSummary]
+    taints: tuple[Taint, ...]
+    generation: int
+    classes: PodClasses = field(repr=False)
+
+    def add_pod(self, pod: Pod) -> None:
+        """Account for one more pod."""
+        self._account(pod, 1)
+        self.used_ports |= host_ports(pod)
+        self.pods.append(pod)
+
+    def remove_pod(self, pod: Pod) -> None:
+        """Take a pod back, found by its UID; the last one moves into its place."""
+        for at, held in enumerate(self.pods):
+            if held.metadata.uid == pod.metadata.uid:
+                last = self.pods.pop()
+                if at < len(self.pods):
+                    self.pods[at] = last
+                self._account(pod, -1)
+                self.used_ports -= host_ports(pod)
+                return
+        raise CacheError(f"no corresponding pod {pod.name} in pods of node {self.name}")
+
+    def _account(self, pod: Pod, sign: int) -> None:
+        shape = self.classes.shape_of(self.classes.intern(pod))
+        for into, amounts in ((self.requested, shape.requests), (self.nonzero_requested, shape.nonzero_requests)):
+            into.milli_cpu += sign * amounts[0]
+            into.memory += sign * amounts[1]
+        for name, value in shape.other_requests.items():
+            if name == "ephemeral-storage":
+                self.requested.ephemeral_storage += sign * value
+            else:
+                scalars = self.requested.scalar_resources
+                scalars[name] = scalars.get(name, 0) + sign * value
+
+    def clone(self) -> NodeInfoClone:
+        """Another copy."""
+        return NodeInfoClone(
+            self.name,
+            self.node,
+            list(self.pods),
+            _copy(self.requested),
+            _copy(self.nonzero_requested),
+            _copy(self.allocatable),
+            self.used_ports,
+            dict(self.image_states),
+            self.taints,
+            self.generation,
+            self.classes,
+        )
+
+
+def _copy(amounts: Resource) -> Resource:
+    return Resource(
+        amounts.milli_cpu,
+        amounts.memory,
+        amounts.ephemeral_storage,
+        amounts.allowed_pod_number,
+        dict(amounts.scalar_resources),
+    )
+
+
+def host_ports(pod: Pod) -> Ports:
+    """Host ports of a pod's containers and sidecars, with the defaults 0.0.0.0 and TCP."""
+    sidecars = [c for c in pod.spec.init_containers if c.restart_policy == "Always"]
+    return frozenset(
+        (port.host_ip or "0.0.0.0", port.protocol or "TCP", port.host_port)
+        for container in (*pod.spec.containers, *sidecars)
+        for port in container.ports
+        if port.host_port > 0
+    )
+
+
+def has_pod_affinity(pod: Pod) -> bool:
+    """True where pod affinity or anti-affinity is set, even without terms."""
+    affinity = pod.spec.affinity
+    return affinity is not None and (affinity.pod_affinity or affinity.pod_anti_affinity) is not None
+
+
+def has_required_anti_affinity(pod: Pod) -> bool:
+    """True for a pod with required anti-affinity terms."""
+    affinity = pod.spec.affinity
+    return bool(affinity and affinity.pod_anti_affinity and affinity.pod_anti_affinity.required)

@@ -1,0 +1,103 @@
+"""NodeTree: nodes by zone, as a list or through the stateful iteration of v1.13."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable
+
+from moorage._core.buffers import Journal
+from moorage._core.node_tree import NodeTree as CoreNodeTree
+from moorage._core.node_tree import zone_key, zone_key_v113
+from moorage._core.symbols import Symbols
+from moorage.errors import CacheError
+from moorage.objects.node import Node
+
+logger = logging.getLogger("moorage.cache")
+
+ZONE_KEYS: dict[str, Callable[[dict[str, str]], str]] = {"1.36": zone_key, "1.13": zone_key_v113}
+
+
+class NodeTree:
+    """Nodes by zone: zones in first-seen order, nodes in the order in which they came.
+
+    Parameters
+    ----------
+    nodes : iterable of Node
+        Added in order.
+    zone_keys : {"1.36", "1.13"}
+        Which labels make a zone: today's with the old ones first, or the old ones only.
+
+    The tree that `SchedulerCache.node_tree` answers is the cache's own: it can be listed and iterated, and changes
+    through the cache alone.
+    """
+
+    def __init__(self, nodes: Iterable[Node] = (), zone_keys: str = "1.36") -> None:
+        self._core = CoreNodeTree(Journal())
+        self._symbols = Symbols()
+        self._zone_key = ZONE_KEYS[zone_keys]
+        self._read_only = False
+        for node in nodes:
+            self.add_node(node)
+
+    @classmethod
+    def of_cache(cls, core: CoreNodeTree, symbols: Symbols) -> NodeTree:
+        """A read-only face of the tree inside a cache."""
+        out = cls()
+        out._core, out._symbols, out._read_only = core, symbols, True
+        return out
+
+    @property
+    def num_nodes(self) -> int:
+        return self._core.num_nodes
+
+    @property
+    def zones(self) -> list[str]:
+        """Zone keys in first-seen order."""
+        return list(self._core.zones)
+
+    def add_node(self, node: Node) -> None:
+        """Add a node to its zone; one that is there already stays where it is, with a warning."""
+        self._check_writable()
+        zone, symbol = self._zone_key(node.metadata.labels), self._symbols.intern(node.name)
+        if symbol in self._core.nodes_in(zone):
+            logger.warning("node %s already exist in the NodeTree", node.name)
+            return
+        self._core.append(zone, symbol)
+
+    def update_node(self, old: Node | None, new: Node) -> None:
+        """Move a node whose zone has changed to the end of its new zone."""
+        self._check_writable()
+        before = self._zone_key(old.metadata.labels) if old is not None else ""
+        if before == self._zone_key(new.metadata.labels):
+            return
+        if old is not None and self._symbols.find(old.name) in self._core.nodes_in(before):
+            self.remove_node(old)
+        self.add_node(new)
+
+    def remove_node(self, node: Node) -> None:
+        """Remove a node from the zone that its labels name; CacheError where it is not there."""
+        self._check_writable()
+        zone, symbol = self._zone_key(node.metadata.labels), self._symbols.find(node.name)
+        if symbol not in self._core.nodes_in(zone):
+            raise CacheError(f"node {node.name} in group {zone} was not found")
+        self._core.discard(zone, symbol)
+
+    def list(self) -> list[str]:
+        """All node names, one of each zone in turn (kube-scheduler v1.36)."""
+        return [self._name(symbol) for symbol in self._core.list()]
+
+    def next(self) -> str:
+        """The next node of the stateful iteration, "" in an empty tree (v1.13, NodeTree.Next)."""
+        symbol = self._core.next()
+        return self._name(symbol) if symbol else ""
+
+    def reset_exhausted(self) -> None:
+        """Start the iteration again from the first node of the first zone."""
+        self._core.reset_exhausted()
+
+    def _name(self, symbol: int) -> str:
+        return self._symbols.names[symbol] or ""
+
+    def _check_writable(self) -> None:
+        if self._read_only:
+            raise CacheError("the node tree of a cache changes through the cache")

@@ -1,0 +1,80 @@
+"""Snapshot: what one scheduling cycle sees of the cache. CacheDump: everything that the cache holds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from moorage._core.snapshot import RowCopies
+from moorage._core.state import ClusterState
+from moorage.errors import CacheError
+
+from .node_info import NodeInfo, has_pod_affinity, has_required_anti_affinity
+
+
+class Snapshot(RowCopies):
+    """Live nodes in list order, as of the last `SchedulerCache.update_snapshot`; independent of the cache.
+
+    Rules of kube-scheduler v1.36, snapshot.go and cache.go UpdateSnapshot. A snapshot follows one cache; NodeInfos
+    are made when they are asked for, and are valid until the next update.
+    """
+
+    @property
+    def generation(self) -> int:
+        """Sequence number of the last change that this snapshot contains."""
+        return self.cursor
+
+    @property
+    def num_nodes(self) -> int:
+        return len(self.row_list())
+
+    @property
+    def node_info_list(self) -> list[NodeInfo]:
+        """One NodeInfo per node, in list order."""
+        return [self._info(row) for row in self.row_list()]
+
+    @property
+    def have_pods_with_affinity_list(self) -> list[NodeInfo]:
+        """The nodes with a pod that has pod affinity or anti-affinity, in list order."""
+        return [info for info in self.node_info_list if any(map(has_pod_affinity, info.pods))]
+
+    @property
+    def have_pods_with_required_anti_affinity_list(self) -> list[NodeInfo]:
+        """The nodes with a pod that has required anti-affinity terms, in list order."""
+        return [info for info in self.node_info_list if any(map(has_required_anti_affinity, info.pods))]
+
+    def get(self, name: str) -> NodeInfo:
+        """The NodeInfo of a node; CacheError where it is not in the snapshot."""
+        row = self.find_row(name)
+        if row is None:
+            raise CacheError(f'nodeinfo not found for node name "{name}"')
+        return self._info(row)
+
+    def _info(self, row: int) -> NodeInfo:
+        return NodeInfo(self.table, row, self.source.classes, self.pods_of, self.images_of)
+
+
+@dataclass(frozen=True)
+class CacheDump:
+    """Everything the cache holds at one moment (v1.13, Cache.Snapshot).
+
+    Attributes
+    ----------
+    assumed_pods : dict of str to bool
+        True per UID of an assumed pod.
+    nodes : dict of str to NodeInfo
+        All nodes, ghosts included; independent of the cache.
+    """
+
+    assumed_pods: dict[str, bool]
+    nodes: dict[str, NodeInfo]
+
+
+def dump(state: ClusterState) -> CacheDump:
+    """A dump of `state`, over a copy of it."""
+    copy = state.fork()
+    nodes = {
+        name: NodeInfo(copy.table, row, copy.classes, copy.pods_of, copy.view.images_of)
+        for row, name in enumerate(copy.table.names)
+        if name is not None
+    }
+    return CacheDump({uid: True for uid in copy.assumed_pods()}, nodes)

@@ -1,0 +1,24 @@
+from libc.stdint cimport int32_t, int64_t
+
+from moorage._core.buffers cimport Buffer
+from moorage._core.node_table cimport NodeTable
+from moorage._core.state cimport ClusterState
+from moorage._core.view cimport View
+
+cdef struct Pair:
+    char* to
+    const char* origin
+    Py_ssize_t size
+
+
+cdef class RowCopies:
+    cdef readonly ClusterState source
+    cdef readonly NodeTable table
+    cdef readonly View view
+    cdef readonly int64_t cursor
+    cdef readonly list pods
+    cdef Buffer pairs
+    cdef int32_t n_pairs, rows, columns
+
+    cdef int _prepare(self) except -1
+    cdef int _copy(self, int32_t row) except -1

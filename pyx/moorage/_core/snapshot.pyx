@@ -1,0 +1,109 @@
+"""Copies of rows, brought up to date by copying what the change log names: what snapshots stand on."""
+
+from libc.string cimport memcpy
+
+from moorage._core.buffers cimport Buffer, Journal
+from moorage._core.change_log cimport LOG_STATIC, ChangeLog
+from moorage._core.node_table cimport NodeTable
+from moorage._core.state import bound
+
+from moorage._core.state cimport ClusterState
+from moorage._core.view cimport View
+
+
+cdef class RowCopies:
+    """An independent copy of a cluster's rows, with a view of its own: the node list and the image counts follow the
+    same rules as the scheduler's view, from this copy's own last update on. Pod lists are shared until they change.
+    """
+
+    def is_behind(self, ClusterState source):
+        """True unless nothing has changed in `source` since the last update."""
+        return self.source is not source or self.cursor != source.log.head
+
+    def update(self, ClusterState source):
+        """Copy what has changed since the last update, or everything from a source that is new to this copy."""
+        cdef ChangeLog log = source.log
+        cdef int64_t at, head = log.head
+        cdef int32_t row
+        if self.source is not source:
+            self._start(source)
+        self._prepare()
+        self.view.refresh()
+        if log.lost(self.cursor):
+            for row in range(source.table.used):
+                self._copy(row)
+        else:
+            for at in range(self.cursor, head):
+                if log.kind[at & (log.capacity - 1)] <= LOG_STATIC:
+                    self._copy(log.id[at & (log.capacity - 1)])
+        self.cursor = head
+
+    def _start(self, ClusterState source):
+        cdef Journal journal = Journal()
+        self.source = source
+        self.table = NodeTable(source.symbols, journal, ChangeLog(journal, 1))
+        self.table.taint_sets = source.table.taint_sets
+        self.table.port_sets = source.table.port_sets
+        self.table.resource_names = source.table.resource_names
+        self.view = View(journal, source.table, source.tree, source.images, False)
+        self.pods = []
+        self.pairs = Buffer(journal, sizeof(Pair))
+        self.cursor = -source.log.capacity - 1  # every row is new
+        self.rows = self.columns = 0
+
+    cdef int _prepare(self) except -1:
+        """Pair this copy's columns with the source's, which may have grown."""
+        cdef Buffer mine, theirs
+        cdef Pair* pair
+        cdef NodeTable source = self.source.table
+        if self.rows == source.used and self.columns == len(source.resource_names):
+            return 0
+        source.sync_columns()
+        self.table.sync_columns()
+        self.table.make_room(source.used)
+        while len(self.pods) < source.used:
+            self.pods.append(None)
+        here, there = self.table.column_buffers(), source.column_buffers()
+        self.pairs.reserve(len(here))
+        self.n_pairs = <int32_t>len(here)
+        pair = <Pair*>self.pairs.data
+        for mine, theirs in zip(here, there, strict=True):
+            pair.to = mine.data
+            pair.origin = theirs.data
+            pair.size = mine.itemsize
+            pair += 1
+        self.rows = source.used
+        self.columns = <int32_t>len(source.resource_names)
+        return 0
+
+    cdef int _copy(self, int32_t row) except -1:
+        cdef Pair* pair = <Pair*>self.pairs.data
+        cdef int32_t at
+        if row >= self.source.table.used:  # made and undone since
+            return 0
+        for at in range(self.n_pairs):
+            memcpy(pair[at].to + row * pair[at].size, pair[at].origin + row * pair[at].size, pair[at].size)
+        self.table.objects[row] = self.source.table.objects[row]
+        self.pods[row] = self.source.ledger.share(row)
+        return 0
+
+    def names(self):
+        """Node names in list order."""
+        return self.view.node_names() if self.source is not None else []
+
+    def row_list(self):
+        """Rows in list order."""
+        return self.view.rows().tolist() if self.source is not None else []
+
+    def find_row(self, str name):
+        """Row of a node that is in the list, or None."""
+        return self.view.find_row(name) if self.source is not None else None
+
+    def pods_of(self, int32_t row):
+        """Pods of a row as of the last update, each with its node name."""
+        name = self.table.row_name(row)
+        return [bound(pod, name) for pod in self.pods[row]]
+
+    def images_of(self, int32_t row):
+        """Image name to (bytes, nodes that had it when the row was copied)."""
+        return self.view.images_of(row)

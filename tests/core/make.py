@@ -1,0 +1,81 @@
+"""Nodes and pods for tests of the core, from as little as a test wants to say."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from moorage.objects.meta import ObjectMeta, OwnerReference
+from moorage.objects.node import ContainerImage, Node, NodeSpec, NodeStatus, Taint
+from moorage.objects.pod import (
+    Affinity,
+    Container,
+    ContainerPort,
+    NodeAffinity,
+    NodeSelector,
+    NodeSelectorRequirement,
+    NodeSelectorTerm,
+    Pod,
+    PodSpec,
+    ResourceRequirements,
+)
+
+ZONE = "topology.kubernetes.io/zone"
+
+
+def node(
+    name: str,
+    zone: str = "",
+    labels: dict[str, str] | None = None,
+    taints: Iterable[Taint] = (),
+    images: Iterable[tuple[Sequence[str], int]] = (),
+    unschedulable: bool = False,
+    **allocatable: Any,
+) -> Node:
+    """A node; an image is ((names), size), and allocatable defaults to 4 cpu, 8Gi and 10 pods."""
+    return Node(
+        metadata=ObjectMeta(name=name, labels=({ZONE: zone} if zone else {}) | (labels or {})),
+        spec=NodeSpec(taints=tuple(taints), unschedulable=unschedulable),
+        status=NodeStatus(
+            allocatable={"cpu": "4", "memory": "8Gi", "pods": "10"} | allocatable,
+            images=tuple(ContainerImage(names=tuple(names), size_bytes=size) for names, size in images),
+        ),
+    )
+
+
+def container(name: str = "c", requests: dict[str, Any] | None = None, **rest: Any) -> Container:
+    return Container(name=name, resources=ResourceRequirements(requests=requests or {}), **rest)
+
+
+def port(host_port: int, host_ip: str = "", protocol: str = "") -> ContainerPort:
+    return ContainerPort(container_port=host_port, host_port=host_port, host_ip=host_ip, protocol=protocol)
+
+
+def pod(
+    name: str,
+    on: str = "",
+    requests: dict[str, Any] | None = None,
+    ports: Iterable[ContainerPort] = (),
+    labels: dict[str, str] | None = None,
+    owner: str = "",
+    **spec: Any,
+) -> Pod:
+    """A pod of namespace default whose UID is its name; `spec` may give other containers."""
+    owners = (OwnerReference(kind="ReplicaSet", name=owner, uid=owner, controller=True),) if owner else ()
+    containers = (container(requests=requests, ports=tuple(ports)),)
+    return Pod(
+        metadata=ObjectMeta(
+            name=name, namespace="default", uid=name, labels=labels or {}, owner_references=owners
+        ),
+        spec=PodSpec(**({"node_name": on, "containers": containers} | spec)),
+    )
+
+
+def pinned(name: str) -> Affinity:
+    """Node affinity as a DaemonSet pod has it."""
+    need = NodeSelectorRequirement(key="metadata.name", operator="In", values=(name,))
+    return Affinity(
+        node_affinity=NodeAffinity(
+            required=NodeSelector(node_selector_terms=(NodeSelectorTerm(match_fields=(need,)),))
+        )
+    )

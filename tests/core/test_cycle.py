@@ -1,0 +1,308 @@
+"""Whole cycles against their twin: made-up clusters, pods placed and removed in between, batches."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.core.cycle_twin import CycleTwin, Manifest, Outcome
+
+from moorage.objects.cluster import Cluster
+from moorage.objects.decode import decode_object
+from moorage.objects.meta import Object
+from moorage.plugins.registry import default_profile
+from moorage.scheduler import Decision, Scheduler
+
+CHECKED = settings(deadline=None, max_examples=100)
+SIZES = st.sampled_from([1, 2, 3, 10, 30, 99, 100, 101, 130, 200, 250])
+IMAGES = {"example.com/a:1": 400 * 2**20, "example.com/b:1": 90 * 2**20}
+
+seeds = st.integers(0, 2**64)
+percentages = st.sampled_from([0, 10, 60, 100])
+tie_breaks = st.sampled_from(["first", "go-heap", "random"])
+
+
+# ---- made-up objects
+
+
+def make_node(random: Random, index: int) -> Manifest:
+    labels = (
+        {"zone-less": "x"}
+        if random.random() < 0.1
+        else {"topology.kubernetes.io/zone": f"z{random.randrange(3)}"}
+    )
+    labels |= {"kind": random.choice(["big", "small"])} if random.random() < 0.8 else {}
+    labels |= {"rank": str(random.randrange(10))} if random.random() < 0.5 else {}
+    taints = [
+        {"key": random.choice("ab"), "value": random.choice(["", "v"]), "effect": effect}
+        for effect in ("NoSchedule", "NoExecute", "PreferNoSchedule", "PreferNoSchedule")
+        if random.random() < 0.06
+    ]
+    allocatable = {
+        "cpu": random.choice(["1", "2", "4", "4500m"]),
+        "memory": random.choice(["2Gi", "4Gi", "9000Mi"]),
+        "pods": random.choice(["0", "2", "5", "110", "110", "110"]),
+    }
+    if random.random() < 0.3:
+        allocatable |= {"example.com/gpu": "4", "ephemeral-storage": "10Gi"}
+    held = random.sample(list(IMAGES), random.randrange(len(IMAGES) + 1))
+    return {
+        "kind": "Node",
+        "metadata": {"name": f"n{index:03}", "labels": labels},
+        "spec": {"unschedulable": random.random() < 0.05, "taints": taints},
+        "status": {
+            "allocatable": allocatable,
+            "images": [{"names": [name], "sizeBytes": IMAGES[name]} for name in held],
+        },
+    }
+
+
+def make_container(random: Random) -> Manifest:
+    requests: dict[str, str] = {}
+    if random.random() < 0.8:
+        requests |= {"cpu": random.choice(["100m", "250m", "1", "3"])}
+    if random.random() < 0.8:
+        requests |= {"memory": random.choice(["100Mi", "512Mi", "1Gi"])}
+    if random.random() < 0.1:
+        requests |= {"example.com/gpu": "1"}
+    if random.random() < 0.1:
+        requests |= {"ephemeral-storage": "3Gi"}
+    container: Manifest = {"name": "c", "resources": {"requests": requests}}
+    if random.random() < 0.4:
+        container["image"] = random.choice([*IMAGES, "example.com/unknown:1"])
+    if random.random() < 0.15:
+        container["ports"] = [
+            {"hostPort": random.choice([80, 81]), "protocol": random.choice(["TCP", "UDP"])}
+        ]
+        if random.random() < 0.5:
+            container["ports"][0]["hostIP"] = random.choice(["0.0.0.0", "10.0.0.1"])
+    return container
+
+
+def make_term(random: Random) -> Manifest:
+    choices = [
+        {"key": "kind", "operator": "In", "values": ["big"]},
+        {"key": "kind", "operator": "NotIn", "values": ["big"]},
+        {"key": "rank", "operator": "Exists"},
+        {"key": "rank", "operator": "DoesNotExist"},
+        {"key": "rank", "operator": "Gt", "values": ["4"]},
+        {"key": "rank", "operator": "Lt", "values": ["6"]},
+    ]
+    return {"matchExpressions": random.sample(choices, random.choice([0, 1, 1, 2]))}
+
+
+def make_affinity(random: Random, nodes: int) -> Manifest:
+    affinity: Manifest = {}
+    terms = [make_term(random) for _ in range(random.randrange(3))]
+    if random.random() < 0.3:  # names: one node, or some, of which not all exist
+        names = [f"n{random.randrange(nodes + 1):03}" for _ in range(random.choice([1, 1, 3]))]
+        terms = [
+            {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [name]}]} for name in names
+        ]
+    if terms:
+        affinity["requiredDuringSchedulingIgnoredDuringExecution"] = {"nodeSelectorTerms": terms}
+    if random.random() < 0.7:
+        affinity["preferredDuringSchedulingIgnoredDuringExecution"] = [
+            {"weight": random.choice([1, 30, 100]), "preference": make_term(random)}
+            for _ in range(random.randrange(4))
+        ]
+    return {"nodeAffinity": affinity}
+
+
+def make_spec(random: Random, nodes: int) -> Manifest:
+    """A pod template: half of them are plain."""
+    spec: Manifest = {"containers": [make_container(random) for _ in range(random.choice([1, 1, 2]))]}
+    if random.random() < 0.4:
+        spec["tolerations"] = [
+            random.choice(
+                [
+                    {"operator": "Exists"},
+                    {"key": "a", "operator": "Exists", "effect": "NoSchedule"},
+                    {"key": "b", "value": "v"},
+                    {"key": "node.kubernetes.io/unschedulable", "operator": "Exists"},
+                ]
+            )
+        ]
+    if random.random() < 0.15:
+        spec["nodeSelector"] = {"kind": random.choice(["big", "small"])}
+    if random.random() < 0.4:
+        spec["affinity"] = make_affinity(random, nodes)
+    return spec
+
+
+def make_pod(name: str, spec: Manifest, **metadata: str) -> Manifest:
+    return {
+        "kind": "Pod",
+        "metadata": {"name": name, "namespace": "default", "uid": name, **metadata},
+        "spec": spec,
+    }
+
+
+def decoded(manifests: list[Manifest]) -> list[Any]:
+    return [decode_object(manifest) for manifest in manifests]
+
+
+def make_world(
+    random: Random, nodes: int, **setting: Any
+) -> tuple[list[Manifest], list[Manifest], CycleTwin]:
+    """Nodes, pod templates and a twin; some nodes already have pods, which may overcommit them."""
+    manifests = [make_node(random, index) for index in range(nodes)]
+    specs = [make_spec(random, nodes) for _ in range(4)]
+    twin = CycleTwin(manifests, **setting)
+    for index in range(random.randrange(nodes + 1)):
+        spec = random.choice(specs)
+        node = f"n{random.randrange(nodes):03}"
+        twin.place(make_pod(f"bound-{index}", spec | {"nodeName": node}), node)
+    return manifests, specs, twin
+
+
+def bound(twin: CycleTwin) -> list[Manifest]:
+    return [pod for pods in twin.pods.values() for pod in pods]
+
+
+def check(decision: Decision, expected: Outcome, tie_break: str) -> None:
+    assert (decision.start, decision.next, decision.evaluated) == (
+        expected.start,
+        expected.next,
+        expected.evaluated,
+    )
+    assert decision.feasible.tolist() == expected.positions
+    assert (None if decision.totals is None else decision.totals.tolist()) == expected.totals
+    if tie_break == "random" and expected.totals:
+        assert decision.node in expected.best
+    else:
+        assert decision.node == expected.node
+
+
+# ---- tests
+
+
+@CHECKED
+@given(seeds, SIZES, percentages, tie_breaks)
+def test_schedule_one(seed: int, nodes: int, percentage: int, tie_break: str) -> None:
+    random = Random(seed)
+    manifests, specs, twin = make_world(random, nodes, percentage=percentage, tie_break=tie_break)
+    cluster = Cluster(nodes=decoded(manifests), pods=decoded(bound(twin)))
+    scheduler = Scheduler(cluster, percentage_of_nodes_to_score=percentage, tie_break=tie_break, seed=seed)
+    assert scheduler.view_order() == twin.order
+    placed: list[tuple[Manifest, Object]] = []
+    for index in range(15):
+        pod = make_pod(f"p{index}", random.choice(specs))
+        decision = scheduler.schedule_one(decode_object(pod))
+        check(decision, twin.cycle(pod), tie_break)
+        if decision.node is not None:
+            twin.place(pod, decision.node)
+            placed.append((pod, decode_object(pod)))
+        if placed and random.random() < 0.3:
+            gone, gone_object = placed.pop(random.randrange(len(placed)))
+            twin.remove(gone)
+            scheduler.cache.forget_pod(scheduler.cache.get_pod(gone_object))
+
+
+def make_pending(random: Random, specs: list[Manifest], count: int) -> list[Manifest]:
+    """Runs of equal pods, of a few priorities and ages."""
+    pods: list[Manifest] = []
+    while len(pods) < count:
+        spec = random.choice(specs) | {"priority": random.choice([0, 0, 10])}
+        for _ in range(random.choice([1, 3, 12])):
+            created = f"2026-01-01T00:0{random.randrange(3)}:00Z"
+            pods.append(make_pod(f"p{len(pods):03}", spec, creationTimestamp=created))
+    return pods
+
+
+def queue_order(pod: Manifest) -> tuple[int, str]:
+    return -pod["spec"]["priority"], pod["metadata"]["creationTimestamp"]
+
+
+@CHECKED
+@given(seeds, SIZES, percentages, st.sampled_from(["first", "go-heap"]))
+def test_run(seed: int, nodes: int, percentage: int, tie_break: str) -> None:
+    random = Random(seed)
+    manifests, specs, twin = make_world(random, nodes, percentage=percentage, tie_break=tie_break)
+    pending = make_pending(random, specs, 40)
+    cluster = Cluster(nodes=decoded(manifests), pods=decoded(bound(twin) + pending))
+    scheduler = Scheduler(cluster, percentage_of_nodes_to_score=percentage, tie_break=tie_break)
+    result = scheduler.run()
+    expected: dict[str, str | None] = {}
+    for pod in sorted(pending, key=queue_order):
+        node = twin.cycle(pod).node
+        expected[f"default/{pod['metadata']['name']}"] = node
+        if node is not None:
+            twin.place(pod, node)
+    assert result.placements == {name: node for name, node in expected.items() if node}
+    assert list(result.placements) == [name for name, node in expected.items() if node]
+    assert result.unschedulable.keys() == {name for name, node in expected.items() if node is None}
+    assert scheduler.cycle.start == twin.start
+
+
+@CHECKED
+@given(seeds, SIZES, percentages, tie_breaks)
+def test_batches_equal_single_cycles(seed: int, nodes: int, percentage: int, tie_break: str) -> None:
+    random = Random(seed)
+    manifests, specs, twin = make_world(random, nodes)
+    pending = sorted(make_pending(random, specs, 60), key=queue_order)
+
+    def scheduler(pods: list[Manifest]) -> Scheduler:
+        cluster = Cluster(nodes=decoded(manifests), pods=decoded(bound(twin) + pods))
+        return Scheduler(cluster, percentage_of_nodes_to_score=percentage, tie_break=tie_break, seed=seed)
+
+    batch, single = scheduler(pending), scheduler([])
+    decisions = {pod.key: single.schedule_one(pod).node for pod in decoded(pending)}
+    result = batch.run()
+    assert result.placements == {key: node for key, node in decisions.items() if node}
+    assert batch.cycle.start == single.cycle.start
+
+
+@pytest.mark.parametrize("difference", [True, False])
+def test_both_balanced_formulas(difference: bool) -> None:
+    random = Random(7)
+    manifests, specs, twin = make_world(random, 40, difference=difference)
+    profile = replace(default_profile(), balanced_allocation="1.36" if difference else "1.35")
+    scheduler = Scheduler(Cluster(nodes=decoded(manifests), pods=decoded(bound(twin))), profile=profile)
+    for index, spec in enumerate(specs * 3):
+        pod = make_pod(f"p{index}", spec)
+        decision = scheduler.schedule_one(decode_object(pod))
+        check(decision, twin.cycle(pod), "first")
+        if decision.node is not None:
+            twin.place(pod, decision.node)
+
+
+# ---- found by the tests above
+
+
+def plain_node(name: str, **spec: Any) -> Manifest:
+    allocatable = {"cpu": "2", "memory": "4Gi", "pods": "10"}
+    return {"kind": "Node", "metadata": {"name": name}, "spec": spec, "status": {"allocatable": allocatable}}
+
+
+def plain_spec(**rest: Any) -> Manifest:
+    return {
+        "containers": [{"name": "c", "resources": {"requests": {"cpu": "250m", "memory": "1Gi"}}}],
+        **rest,
+    }
+
+
+def test_a_tolerated_unschedulable_node_scores_as_its_equal() -> None:
+    nodes = decoded([plain_node("a"), plain_node("b", unschedulable=True)])
+    pod = make_pod("p", plain_spec(tolerations=[{"operator": "Exists"}]))
+    decision = Scheduler(Cluster(nodes=nodes)).schedule_one(decode_object(pod))
+    assert decision.totals is not None
+    assert decision.totals.tolist() == [452, 452]
+
+
+def test_each_failing_pod_among_named_nodes_moves_the_rotation() -> None:
+    term = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["full"]}]}
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}
+    spec = plain_spec(affinity={"nodeAffinity": required})
+    for runs in ([3], [1, 1, 1]):
+        nodes = [plain_node(name) for name in ("a", "b", "c", "d", "full")]
+        nodes[-1]["status"]["allocatable"]["cpu"] = "0"
+        scheduler = Scheduler(Cluster(nodes=decoded(nodes)))
+        for at, pods in enumerate(runs):
+            scheduler.cluster.pods = decoded([make_pod(f"p{at}-{index}", spec) for index in range(pods)])
+            assert len(scheduler.run().unschedulable) == pods
+        assert scheduler.cycle.start == 3

@@ -1,0 +1,60 @@
+"""The ledger of one row and of many: what is known of each pod, apart from usage."""
+
+from __future__ import annotations
+
+from moorage._core.state import ClusterState
+from tests.core.inside import deadlines, inside, values
+from tests.core.make import node, pod
+
+FREE, ASSUMED, ADDED = 0, 1, 2
+
+
+def states(one: ClusterState) -> list[int]:
+    return values(inside(one.ledger)["state"], "i1", len(one.ledger.objects))
+
+
+def test_states() -> None:
+    one = ClusterState()
+    one.assume_pod(pod("p", on="a"))
+    one.add_pod(pod("q", on="a"))
+    assert states(one) == [ASSUMED, ADDED]
+    one.add_pod(pod("p", on="a"))
+    one.remove_pod(pod("q"))
+    assert states(one) == [ADDED, FREE]
+    assert (len(one.ledger), one.ledger.objects[1]) == (1, None)
+
+
+def test_assumed_pods_stand_by_number() -> None:
+    one = ClusterState()
+    for name in "pqr":
+        one.assume_pod(pod(name, on="a"))
+    one.forget_pod(pod("p", on="a"))
+    one.assume_pod(pod("s", on="a"))
+    one.add_pod(pod("q", on="a"))
+    assert one.ledger.assumed() == ["s", "r"]
+
+
+def test_a_confirmed_pod_has_no_deadline() -> None:
+    one = ClusterState()
+    one.assume_pod(pod("p", on="a"))
+    one.finish_binding(pod("p"), 3.0)
+    assert deadlines(one) == [(3.0, 0)]
+    one.add_pod(pod("p", on="a"))
+    assert deadlines(one) == []
+
+
+def test_slots_say_where_a_pod_stands_on_its_row() -> None:
+    one = ClusterState()
+    for name, on in (("p", "a"), ("q", "b"), ("r", "a"), ("s", "a"), ("t", "b")):
+        one.add_pod(pod(name, on=on))
+    one.remove_pod(pod("p"))
+    ledger = inside(one.ledger)
+    assert values(ledger["slot"], "i4", 5)[1:] == [0, 1, 0, 1]
+    assert values(ledger["row"], "i4", 5)[1:] == [1, 0, 0, 1]
+
+
+def test_a_row_without_pods() -> None:
+    one = ClusterState()
+    for number in range(40):
+        one.set_node(node(f"n{number}"))
+    assert one.ledger.pods_of(39) == []

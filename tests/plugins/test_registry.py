@@ -1,0 +1,80 @@
+"""The in-tree registry: order, extension points and weights of kube-scheduler v1.36's default profile."""
+
+from __future__ import annotations
+
+import pytest
+
+from moorage.framework.interface import (
+    BIND,
+    PRE_BIND,
+    PRE_ENQUEUE,
+    PRE_FILTER,
+    PRE_SCORE,
+    QUEUE_SORT,
+    NativePlugin,
+)
+from moorage.framework.profile import Profile
+from moorage.plugins.registry import IN_TREE, default_profile
+
+FILTERS = [
+    *("NodeUnschedulable", "NodeName", "TaintToleration", "NodeAffinity", "NodePorts", "NodeResourcesFit"),
+    *("VolumeRestrictions", "NodeVolumeLimits", "VolumeBinding", "VolumeZone", "PodTopologySpread"),
+    *("InterPodAffinity", "DynamicResources", "NodeDeclaredFeatures"),
+]
+WEIGHTS = {
+    "TaintToleration": 3,
+    "NodeAffinity": 2,
+    "NodeResourcesFit": 1,
+    "VolumeBinding": 1,
+    "PodTopologySpread": 2,
+    "InterPodAffinity": 2,
+    "DynamicResources": 2,
+    "NodeResourcesBalancedAllocation": 1,
+    "ImageLocality": 1,
+}
+
+
+def names(point: str) -> list[str]:
+    return [plugin.name for plugin in default_profile().at(point)]
+
+
+def test_filters_and_scores_in_order() -> None:
+    profile = default_profile()
+    assert profile.filter_plugins == FILTERS
+    assert profile.weights == WEIGHTS
+    assert profile.score_plugins == list(WEIGHTS)
+
+
+def test_other_extension_points() -> None:
+    assert names(QUEUE_SORT) == ["PrioritySort"]
+    assert names(PRE_ENQUEUE) == ["SchedulingGates", "DynamicResources", "DefaultPreemption"]
+    assert names(PRE_FILTER) == FILTERS[3:]
+    assert names(PRE_SCORE) == [
+        *("TaintToleration", "NodeAffinity", "NodeResourcesFit", "VolumeBinding", "PodTopologySpread"),
+        *("InterPodAffinity", "NodeResourcesBalancedAllocation"),
+    ]
+    assert names(PRE_BIND) == ["VolumeBinding", "DynamicResources"]
+    assert names(BIND) == ["DefaultBinder"]
+
+
+def test_names_are_unique_and_modules_are_named_after_them() -> None:
+    assert len({plugin.name for plugin in IN_TREE}) == len(IN_TREE)
+    for plugin in IN_TREE:
+        snake = "".join(f"_{char.lower()}" if char.isupper() else char for char in plugin.name).lstrip("_")
+        assert plugin.__module__ == f"moorage.plugins.{snake}"
+        assert plugin.__name__ == plugin.name
+
+
+def test_native_plugins() -> None:
+    native = [plugin.name for plugin in default_profile().plugins if isinstance(plugin, NativePlugin)]
+    assert native == [*FILTERS[:6], "NodeResourcesBalancedAllocation", "ImageLocality"]
+
+
+def test_weights_can_be_overridden_and_zero_counts_as_one() -> None:
+    profile = Profile(default_profile().plugins, weight_overrides={"NodeAffinity": 7, "ImageLocality": 0})
+    assert profile.weights == WEIGHTS | {"NodeAffinity": 7, "ImageLocality": 1}
+
+
+def test_an_unknown_formula_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"^balanced_allocation '1.0': one of 1.36, 1.35$"):
+        Profile((), balanced_allocation="1.0")

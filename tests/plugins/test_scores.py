@@ -1,0 +1,89 @@
+"""The native scores: known values, who is skipped."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.core.make import container, node, pod
+
+from moorage.objects import Cluster
+from moorage.objects.node import Node, Taint
+from moorage.objects.pod import Pod, ResourceRequirements, Toleration
+from moorage.plugins.registry import default_profile
+from moorage.scheduler import Examination, Profile, Scheduler
+
+BALANCED = "NodeResourcesBalancedAllocation"
+
+
+def examine(one_pod: Pod, *nodes: Node, pods: tuple[Pod, ...] = (), **settings: Any) -> Examination:
+    return Scheduler(Cluster(nodes=list(nodes), pods=list(pods)), **settings).examine(one_pod)
+
+
+@pytest.mark.parametrize(
+    ("cpu", "memory", "least", "balanced", "until_1_35"),
+    [
+        ("0", "0", 97, 74, 99),
+        ("1000m", "5000Mi", 77, 74, 94),
+        ("2700m", "1500Mi", 61, 75, 68),
+        ("3600m", "2000Mi", 49, 74, 57),
+        ("2000m", "16Gi", 47, 74, 99),
+    ],
+)
+def test_resource_scores(cpu: str, memory: str, least: int, balanced: int, until_1_35: int) -> None:
+    used = pod("used", on="a", requests={"cpu": cpu, "memory": memory})
+    one_pod = pod("p", requests={"cpu": "100m", "memory": "500Mi"})
+    raw = examine(one_pod, node("a", memory="32Gi"), pods=(used,)).raw
+    assert (raw["NodeResourcesFit"].tolist(), raw[BALANCED].tolist()) == ([least], [balanced])
+    old = Profile(default_profile().plugins, balanced_allocation="1.35")
+    assert examine(one_pod, node("a", memory="32Gi"), pods=(used,), profile=old).raw[BALANCED].tolist() == [
+        until_1_35
+    ]
+
+
+def test_a_pod_without_requests_counts_with_the_defaults_and_has_no_balance() -> None:
+    seen = examine(pod("p"), node("a", memory="32Gi"))
+    assert seen.raw["NodeResourcesFit"].tolist() == [98]
+    assert BALANCED in seen.skipped_score
+
+
+def test_pod_level_requests_score_only_once_placed() -> None:
+    """The incoming pod counts 1Gi + 200Mi of its containers, the placed one the pod's own 4Gi."""
+    containers = (container("c", {"cpu": 1, "memory": "1Gi"}), container("d", {"cpu": 0}))
+    level = ResourceRequirements(requests={"memory": "4Gi"})
+    incoming = pod("p", containers=containers, resources=level)
+    there = pod("q", on="a", containers=containers, resources=level)
+    empty = examine(incoming, node("a", memory="10000Mi"))
+    assert empty.raw["NodeResourcesFit"].tolist() == [(75 + 87) // 2]
+    full = examine(incoming, node("a", memory="10000Mi"), pods=(there,))
+    assert full.raw["NodeResourcesFit"].tolist() == [(50 + 46) // 2]
+    assert examine(incoming, node("a", memory="4095Mi")).fit_error.endswith(" 1 Insufficient memory.")
+
+
+def test_image_locality() -> None:
+    images = [(["i:latest"], 300 << 20)]
+    nodes = [node(f"n{at:03}", images=images if at < 50 else ()) for at in range(100)]
+    wants = pod("p", containers=(container(image="i"),))
+    assert examine(wants, *nodes).raw["ImageLocality"].tolist() == [12] * 50 + [0] * 50
+
+
+def test_taint_toleration_counts_soft_taints() -> None:
+    soft = [Taint(key=key, effect="PreferNoSchedule") for key in "abc"]
+    nodes = [node("none"), node("one", taints=soft[:1]), node("three", taints=soft)]
+    seen = examine(pod("p"), *nodes)
+    assert seen.raw["TaintToleration"].tolist() == [0, 1, 3]
+    assert seen.normalized["TaintToleration"].tolist() == [100, 67, 0]
+    tolerating = (
+        Toleration(key="a", operator="Exists", effect="NoSchedule"),
+        Toleration(key="b", operator="Exists"),
+    )
+    seen = examine(pod("p", tolerations=tolerating), *nodes)
+    assert seen.raw["TaintToleration"].tolist() == [0, 1, 2]
+
+
+def test_skips() -> None:
+    seen = examine(pod("p", requests={"cpu": 1}), node("a"), node("b"))
+    assert not {"NodeAffinity", "NodePorts"} - set(seen.skipped_filter)
+    assert "NodeAffinity" in seen.skipped_score
+    assert BALANCED not in seen.skipped_score
+    assert "NodeAffinity" not in examine(pod("p", node_selector={}), node("a")).skipped_filter

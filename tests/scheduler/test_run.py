@@ -1,0 +1,308 @@
+"""Scheduler.run: queue order, what is skipped, failures, warnings; and the scheduler's own arguments."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+from tests.core.make import node, pinned, pod, port
+
+from moorage.errors import NotBuiltError
+from moorage.objects import Cluster
+from moorage.objects.meta import LabelSelector
+from moorage.objects.node import Node
+from moorage.objects.pod import (
+    Affinity,
+    DiskVolumeSource,
+    PersistentVolumeClaimVolumeSource,
+    Pod,
+    PodAffinity,
+    PodAffinityTerm,
+    PodSchedulingGate,
+    PodStatus,
+    TopologySpreadConstraint,
+    Volume,
+)
+from moorage.objects.workload import ReplicaSet, ReplicaSetSpec, Service, ServiceSpec
+from moorage.scheduler import Scheduler
+
+GPU = "example.com/gpu"
+
+
+def scheduler(
+    nodes: list[Node], pods: list[Pod], others: list[Any] | None = None, **settings: Any
+) -> Scheduler:
+    return Scheduler(Cluster(nodes=nodes, pods=pods, others=others or []), **settings)
+
+
+def created(one: Pod, at: str) -> Pod:
+    return replace(one, metadata=replace(one.metadata, creation_timestamp=at))
+
+
+def with_status(one: Pod, **status: Any) -> Pod:
+    return replace(one, status=PodStatus(**status))
+
+
+# ---- queue order -----------------------------------------------------------------------------------------
+
+
+def order(*pods: Pod) -> list[str]:
+    """In which order pods that all fit are placed."""
+    result = scheduler([node("a", pods=100)], list(pods)).run()
+    assert not result.unschedulable
+    return [key.removeprefix("default/") for key in result.placements]
+
+
+def test_higher_priority_goes_first() -> None:
+    priorities = {"low": -5, "none": None, "high": 1000, "zero": 0}
+    assert order(*(pod(name, priority=value) for name, value in priorities.items())) == [
+        "high",
+        "none",
+        "zero",
+        "low",
+    ]
+
+
+def test_then_the_older_pod() -> None:
+    times = {
+        "youngest": "2026-01-02T00:00:00Z",
+        "oldest": "2025-12-31T23:30:00-01:00",  # half past midnight, UTC
+        "middle": "2026-01-01T01:00:00.5Z",
+    }
+    pods = [created(pod(name), at) for name, at in times.items()]
+    urgent = created(pod("urgent", priority=1), "2027-01-01T00:00:00Z")
+    assert order(pod("untimed"), *pods, urgent) == ["urgent", "oldest", "middle", "youngest", "untimed"]
+
+
+def test_equals_keep_their_order() -> None:
+    names = ["c", "a", "d", "b"]
+    assert order(*(created(pod(name), "2026-01-01T00:00:00Z") for name in names)) == names
+    assert order(*(pod(name, requests={"cpu": f"{at % 2}m"}) for at, name in enumerate(names))) == names
+
+
+def test_the_first_in_the_queue_gets_the_last_room() -> None:
+    pods = [pod("low", requests={"cpu": 3}), pod("high", requests={"cpu": 3}, priority=1)]
+    result = scheduler([node("a")], pods).run()
+    assert result.placements == {"default/high": "a"}
+    assert list(result.unschedulable) == ["default/low"]
+
+
+# ---- who takes part --------------------------------------------------------------------------------------
+
+
+def test_skipped_pods_and_why() -> None:
+    terminating = pod("terminating")
+    terminating = replace(
+        terminating, metadata=replace(terminating.metadata, deletion_timestamp="2026-01-01T00:00:00Z")
+    )
+    pods = [
+        terminating,
+        pod("theirs", scheduler_name="other"),
+        pod("ours", scheduler_name="default-scheduler"),
+        pod("gated", scheduling_gates=(PodSchedulingGate(name="g"),)),
+        with_status(pod("done"), phase="Succeeded"),
+        with_status(pod("broken", on="a", requests={"cpu": 4}), phase="Failed"),
+        pod("bound", on="a"),
+    ]
+    result = scheduler([node("a")], pods).run()
+    assert result.placements == {"default/ours": "a"}
+    assert result.skipped == {
+        "default/terminating": "terminating",
+        "default/theirs": "other scheduler",
+        "default/gated": "gated",
+    }
+    assert result.unschedulable == {}
+
+
+def test_bound_pods_hold_their_requests_and_finished_ones_do_not() -> None:
+    pods = [
+        pod("bound", on="a", requests={"cpu": 1}),
+        with_status(pod("done", on="a", requests={"cpu": 1}), phase="Succeeded"),
+        pod("elsewhere", on="unknown", requests={"cpu": 1}),
+    ]
+    one = scheduler([node("a")], pods)
+    assert dict(zip(one.table.names, one.table.requested["cpu"].tolist(), strict=True)) == {
+        "a": 1000,
+        "unknown": 1000,
+    }
+    assert one.view_order() == ["a"]
+
+
+def test_placed_pods_are_assumed_in_the_cache() -> None:
+    waiting = pod("p", requests={"cpu": 1})
+    one = scheduler([node("a")], [waiting])
+    one.run()
+    assert one.cache.is_assumed_pod(waiting)
+    assert one.cache.get_pod(waiting).spec.node_name == "a"
+    assert one.table.requested["cpu"].tolist() == [1000]
+
+
+def test_runs_of_equal_pods_come_to_what_single_cycles_come_to() -> None:
+    nodes = [node(f"n{at}", zone=f"z{at % 3}", cpu=1 + at % 4, memory=f"{1 + at % 3}Gi") for at in range(30)]
+    sizes = ["250m", "250m", "1", "250m", "2"]
+    pods = [
+        pod(f"p{at}", requests={"cpu": sizes[at // 9 % 5]}, ports=[port(80)] * (at % 9 == 8))
+        for at in range(90)
+    ]
+    for tie_break in ("first", "random", "go-heap"):
+        batch = scheduler(nodes, pods, tie_break=tie_break, seed=7).run()
+        single = scheduler(nodes, [], tie_break=tie_break, seed=7)
+        decisions = {one.key: single.schedule_one(one).node for one in pods}
+        assert {key: node for key, node in decisions.items() if node} == batch.placements
+        assert [key for key, node in decisions.items() if not node] == list(batch.unschedulable)
+        assert batch.unschedulable
+
+
+# ---- failures --------------------------------------------------------------------------------------------
+
+
+def test_pods_of_one_class_that_fail_alike_share_one_failure() -> None:
+    pods = [pod(f"p{at}", requests={"cpu": 3}) for at in range(4)]
+    pods.append(pod("small", requests={"cpu": 1}))
+    pods += [pod(f"q{at}", requests={"cpu": 3}) for at in range(2)]
+    result = scheduler([node("a")], pods).run()
+    assert list(result.placements) == ["default/p0", "default/small"]
+    first, second, third = (result.unschedulable[f"default/p{at}"] for at in (1, 2, 3))
+    assert first is second is third
+    assert first.message == "0/1 nodes are available: 1 Insufficient cpu."
+    assert first.reasons == {"Insufficient cpu": 1}
+    # "small" has changed the node since.
+    late = [result.unschedulable[f"default/q{at}"] for at in (0, 1)]
+    assert late[0] is late[1]
+    assert late[0] is not first
+
+
+def test_a_failure_holds_until_something_changes() -> None:
+    pods = [pod("p", requests={"cpu": 9}), pod("other", requests={"cpu": 8}), pod("q", requests={"cpu": 9})]
+    result = scheduler([node("a")], pods).run()
+    assert result.unschedulable["default/p"] is result.unschedulable["default/q"]
+    assert result.unschedulable["default/p"] is not result.unschedulable["default/other"]
+
+
+def test_daemon_set_pods_of_one_class_fail_for_themselves() -> None:
+    pods = [pod(f"p-{name}", affinity=pinned(name), requests={"cpu": 3}) for name in ("a", "b", "none")]
+    result = scheduler([node("a", cpu=1), node("b")], pods).run()
+    assert result.placements == {"default/p-b": "b"}
+    messages = {key: failure.message for key, failure in result.unschedulable.items()}
+    left_out = "node(s) didn't satisfy plugin(s) [NodeAffinity]"
+    assert messages == {
+        "default/p-a": f"0/2 nodes are available: 1 Insufficient cpu, 1 {left_out}.",
+        "default/p-none": f"0/2 nodes are available: 2 {left_out}.",
+    }
+
+
+def test_without_nodes() -> None:
+    result = scheduler([], [pod("p"), pod("q")]).run()
+    assert {failure.message for failure in result.unschedulable.values()} == {
+        "no nodes available to schedule pods"
+    }
+
+
+def test_an_empty_cluster() -> None:
+    result = Scheduler().run()
+    assert (result.placements, result.unschedulable, result.skipped, result.warnings) == ({}, {}, {}, [])
+
+
+# ---- features without their plugin -----------------------------------------------------------------------
+
+TERM = PodAffinityTerm(topology_key="zone", label_selector=LabelSelector(match_labels={"a": "b"}))
+SPREAD = TopologySpreadConstraint(max_skew=1, topology_key="zone", when_unsatisfiable="DoNotSchedule")
+CLAIM = Volume(persistent_volume_claim=PersistentVolumeClaimVolumeSource(claim_name="c"))
+
+
+@pytest.mark.parametrize(
+    ("spec", "use"),
+    [
+        ({"topology_spread_constraints": (SPREAD,)}, "PodTopologySpread, topology spread constraints"),
+        (
+            {"affinity": Affinity(pod_affinity=PodAffinity(required=(TERM,)))},
+            "InterPodAffinity, pod (anti-)affinity",
+        ),
+        (
+            {"affinity": Affinity(pod_anti_affinity=PodAffinity(required=(TERM,)))},
+            "InterPodAffinity, pod (anti-)affinity",
+        ),
+        ({"volumes": (CLAIM,)}, "VolumeBinding, persistent volume claims"),
+        ({"volumes": (Volume(rbd=DiskVolumeSource(image="i")),)}, "VolumeRestrictions, in-tree disks"),
+        ({"volumes": (Volume(csi=DiskVolumeSource(driver="d")),)}, "NodeVolumeLimits, volume limits"),
+    ],
+)
+def test_features_that_are_not_built_are_named_once(spec: dict[str, Any], use: str) -> None:
+    pods = [pod(f"p{at}", **spec) for at in range(3)]
+    sentence = f"not built yet and left out of the decision: {use} of"
+    one = scheduler([node("a")], [*pods, pod("plain")])
+    result = one.run()
+    assert len(result.placements) == 4
+    assert result.warnings == [f"{sentence} 3 pods"]
+    assert scheduler([node("a")], pods[:1]).run().warnings == [f"{sentence} 1 pod"]
+    with pytest.raises(NotBuiltError, match=r"^not built yet: .* \(pod default/p0\)$"):
+        scheduler([node("a")], pods, strict=True).run()
+    with pytest.raises(NotBuiltError):
+        scheduler([node("a")], [], strict=True).examine(pods[0])
+    with pytest.raises(NotBuiltError):
+        scheduler([node("a")], [], strict=True).schedule_one(pods[0])
+
+
+def test_empty_forms_are_not_uses() -> None:
+    empty = Affinity(pod_affinity=PodAffinity(), pod_anti_affinity=PodAffinity())
+    result = scheduler([node("a")], [pod("p", affinity=empty), pod("q", volumes=(Volume(name="v"),))]).run()
+    assert result.warnings == []
+
+
+def test_nominated_nodes_are_named() -> None:
+    result = scheduler([node("a")], [with_status(pod("p"), nominated_node_name="a"), pod("q")]).run()
+    assert result.warnings == ["not built yet and left out of the decision: nominated nodes of 1 pod"]
+
+
+def test_default_spreading_is_named_for_pods_that_a_workload_selects() -> None:
+    meta = pod("x").metadata
+    service = Service(metadata=replace(meta, name="s"), spec=ServiceSpec(selector={"app": "a"}))
+    replica_set = ReplicaSet(
+        metadata=replace(meta, name="rs"),
+        spec=ReplicaSetSpec(selector=LabelSelector(match_labels={"app": "b"})),
+    )
+    pods = [
+        pod("selected", labels={"app": "a"}),
+        pod("owned", labels={"app": "b"}, owner="rs"),
+        pod("not-owned", labels={"app": "b"}),
+        pod("not-selected", labels={"app": "c"}, owner="rs"),
+    ]
+    result = scheduler([node("a")], pods, others=[service, replica_set]).run()
+    use = "PodTopologySpread, default topology spread constraints"
+    assert result.warnings == [f"not built yet and left out of the decision: {use} of 2 pods"]
+
+
+# ---- arguments -------------------------------------------------------------------------------------------
+
+
+def test_bad_arguments() -> None:
+    with pytest.raises(ValueError, match=r"^tie_break 'last': one of first, random, go-heap$"):
+        Scheduler(tie_break="last")
+    for percentage in (-1, 101):
+        with pytest.raises(
+            ValueError, match=rf"^percentage_of_nodes_to_score {percentage}: 0 \(adaptive\) to 100$"
+        ):
+            Scheduler(percentage_of_nodes_to_score=percentage)
+
+
+def test_the_random_tie_break_follows_its_seed() -> None:
+    nodes = [node(f"n{at}") for at in range(20)]
+
+    def placed(seed: int) -> list[str]:
+        pods = [pod(f"p{at}", requests={"cpu": 1}) for at in range(10)]
+        return list(scheduler(nodes, pods, tie_break="random", seed=seed).run().placements.values())
+
+    assert placed(1) == placed(1)
+    assert len({tuple(placed(seed)) for seed in range(5)}) == 5
+
+
+def test_the_search_is_sampled_and_rotates() -> None:
+    nodes = [node(f"n{at:03}", memory=f"{at + 1}Gi") for at in range(200)]
+    one = scheduler(nodes, [], percentage_of_nodes_to_score=50)
+    decision = one.schedule_one(pod("p", requests={"cpu": 1}))
+    assert (decision.start, decision.next, decision.evaluated, len(decision.feasible)) == (0, 100, 100, 100)
+    again = one.schedule_one(pod("q", requests={"cpu": 1}))
+    assert (again.start, again.next, again.feasible[0]) == (100, 0, 100)
+    everywhere = scheduler(nodes, [], percentage_of_nodes_to_score=100).schedule_one(pod("p"))
+    assert everywhere.evaluated == 200

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from itertools import count
 
+from moorage.errors import MoorageError
 from moorage.objects import LabelSelector, LabelSelectorMatcher, Quantity, decode_object, dump, parse_selector
 from tests.leaks.world import node, plain, pod, scheduler
 
@@ -30,7 +31,7 @@ def assume_and_expire() -> Operation:
     def run() -> None:
         now = float(next(clock))
         cache.assume_pod(one)
-        cache.finish_binding(one, now)
+        cache.state.finish_binding(one, now)
         cache.cleanup_assumed_pods(now + 0.5)
 
     return run
@@ -42,7 +43,7 @@ def assume_without_deadline_and_confirm() -> Operation:
 
     def run() -> None:
         cache.assume_pod(one)
-        cache.finish_binding(one, float("inf"))
+        cache.state.finish_binding(one, float("inf"))
         cache.add_pod(one)
         cache.remove_pod(one)
 
@@ -55,7 +56,7 @@ def assume_and_confirm() -> Operation:
 
     def run() -> None:
         cache.assume_pod(one)
-        cache.finish_binding(one, float(next(clock)) + 30)
+        cache.state.finish_binding(one, float(next(clock)) + 30)
         cache.add_pod(one)
         cache.remove_pod(one)
         cache.cleanup_assumed_pods(float(next(clock)))
@@ -145,9 +146,9 @@ def _place(pods: int) -> Operation:
     target = sched.classify(one)
 
     def run() -> None:
-        mark = state.journal.begin()
+        mark = state.begin()
         sched.cycle.place_run(target[0], pods)
-        state.journal.rollback(mark)
+        state.rollback(mark)
 
     return run
 
@@ -176,8 +177,8 @@ def transaction() -> Operation:
     state, extra, one = sched.cache.state, node("extra"), pod("p", "n0")
 
     def run() -> None:
-        for end in (state.journal.rollback, state.journal.commit):
-            mark = state.journal.begin()
+        for end in (state.rollback, state.commit):
+            mark = state.begin()
             state.set_node(extra)
             state.assume_pod(one)
             state.forget_pod(one)
@@ -204,7 +205,7 @@ def errors() -> Operation:
 
     def run() -> None:
         for attempt in attempts:
-            with suppress(KeyError, ValueError):
+            with suppress(MoorageError, ValueError):
                 attempt()
 
     return run

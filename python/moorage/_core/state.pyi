@@ -1,5 +1,5 @@
-from collections.abc import Sequence
-from typing import Self
+from collections.abc import Callable, Sequence
+from typing import Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +15,8 @@ from moorage._core.symbols import Symbols
 from moorage._core.view import View
 from moorage.objects.node import Node
 from moorage.objects.pod import Pod
+
+_T = TypeVar("_T")
 
 class ClusterState:
     @property
@@ -38,6 +40,7 @@ class ClusterState:
     def __new__(cls, ledgers: int = 1) -> Self: ...
     def set_node(self, node: Node) -> None: ...
     def remove_node(self, name: str) -> None: ...
+    def safely(self, operation: Callable[..., _T], *arguments: object) -> _T: ...
     def has_node(self, name: str) -> bool: ...
     def assume_pod(self, pod: Pod) -> None: ...
     def assume_rows(self, pod_class: int, pods: Sequence[Pod], rows: npt.NDArray[np.int32]) -> None: ...

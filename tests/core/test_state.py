@@ -89,7 +89,7 @@ def test_a_refused_operation_changes_nothing(operation: str, argument: Any, text
     with pytest.raises(KeyError) as refusal:
         getattr(one, operation)(argument)
     assert refusal.value.args == (text,)
-    assert dump(one) == before
+    assert dump(one, before) == before
     assert one.log.head == head
 
 
@@ -103,7 +103,7 @@ def test_a_pod_without_uid_is_an_error(operation: str) -> None:
     plain = pod("new", on="a")
     with pytest.raises(ValueError, match=r"^cannot get cache key for pod with empty UID$"):
         getattr(one, operation)(replace(plain, metadata=replace(plain.metadata, uid="")))
-    assert dump(one) == before
+    assert dump(one, before) == before
 
 
 def test_a_node_with_a_bad_quantity_changes_nothing() -> None:
@@ -113,7 +113,7 @@ def test_a_node_with_a_bad_quantity_changes_nothing() -> None:
         for resource in ("cpu", "memory", "pods", "ephemeral-storage", GPU):
             with pytest.raises(ValueError, match="quantit"):
                 one.set_node(node(name, zone="z", images=[(["i:1"], 1)], **{resource: "1K"}))
-            assert dump(one) == before
+            assert dump(one, before) == before
     assert one.log.head == head
     assert view(one) == ["a", "b"]
 
@@ -126,7 +126,7 @@ def test_a_pod_with_a_bad_quantity_changes_nothing(operation: str, resource: str
     name = {"assume_pod": "new", "add_pod": "assumed", "update_pod": "added"}[operation]
     with pytest.raises(ValueError, match="quantit"):
         getattr(one, operation)(pod(name, on="elsewhere", requests={resource: " 1"}))
-    assert dump(one) == before
+    assert dump(one, before) == before
     assert one.log.head == head
     assert one.table.find_row("elsewhere") is None
 

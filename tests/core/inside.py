@@ -12,8 +12,9 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-from moorage._core.state import ClusterState
 from tests.house.source import ROOT
+
+from moorage._core.state import ClusterState
 
 OBJECTS = r"dict|list|object|(?!Py_)[A-Z]\w+"
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from moorage._core.state import ClusterState
 from tests.core.inside import assert_labels_follow_nodes, chunk, deadlines, inside, row_array, values
 from tests.core.state_twin import NodeInfo, StateTwin
 
+from moorage._core.state import ClusterState
 from moorage.objects.node import Node
 from moorage.objects.pod import Pod
 

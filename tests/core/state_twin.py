@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from moorage._core.node_tree import zone_key
-
 from moorage.objects.node import Node
 from moorage.objects.pod import Pod
 
@@ -203,7 +202,11 @@ class StateTwin:
 
     def add_pod(self, pod: Pod) -> None:
         held = self.pods.get(pod.metadata.uid)
-        if held is not None and held.on == pod.spec.node_name and self.class_of(held.pod) == self.class_of(pod):
+        if (
+            held is not None
+            and held.on == pod.spec.node_name
+            and self.class_of(held.pod) == self.class_of(pod)
+        ):
             held.pod, held.is_assumed, held.deadline = pod, False, None
             self._touch(self.infos[held.on])
             return

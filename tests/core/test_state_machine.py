@@ -5,17 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from msgspec.structs import replace
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
-from moorage._core.cycle import Cycle, TieBreak
-from moorage._core.state import ClusterState
+from msgspec.structs import replace
 from tests.core.inside import assert_labels_follow_nodes, chunk, dump, inside
 from tests.core.make import node, pinned, pod, port
 from tests.core.state_check import check, check_columns
 from tests.core.state_twin import StateTwin
 
+from moorage._core.cycle import Cycle, TieBreak
+from moorage._core.state import ClusterState
 from moorage.errors import CacheError
 from moorage.objects.node import Node, Taint
 from moorage.objects.pod import Pod, Toleration
@@ -274,3 +274,18 @@ def test_commit_keeps_everything(before: Any, kept: Any) -> None:
     carry_out(state, kept)
     state.commit(mark)
     assert dump(state) == dump(plain)
+
+
+@settings(deadline=None)
+@given(before=sequences, there=sequences, here=sequences)
+def test_a_fork_is_independent(before: Any, there: Any, here: Any) -> None:
+    state, plain = ClusterState(), ClusterState()
+    carry_out(plain, before + here)
+    carry_out(state, before)
+    fork = state.fork()
+    twin = ClusterState()
+    carry_out(twin, before + there)
+    carry_out(fork, there)
+    carry_out(state, here)
+    assert visible(state) == visible(plain)
+    assert visible(fork) == visible(twin)

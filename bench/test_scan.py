@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 from bench.cluster import NODES, plain_pods
 from bench.numpy_twin import NumpyTwin
-from moorage._core.cycle import Cycle, TieBreak, num_feasible_nodes_to_find
 
 from moorage import Cluster, Scheduler, load, synthetic
+from moorage._core.cycle import Cycle, TieBreak, num_feasible_nodes_to_find
 from moorage.objects.pod import Pod
 
 BATCH = 1000
@@ -61,7 +61,7 @@ def take_back(scheduler: Scheduler, pod_class: int, pods: list[Pod], rows: Any) 
     state = scheduler.cache.state
     state.assume_rows(pod_class, pods, rows)
     for pod in pods[: len(rows)]:
-        state.remove_pod(pod)
+        state.forget_pod(state.get_pod(pod))
 
 
 @pytest.mark.parametrize("percentage", [0, 100], ids=["adaptive", "all"])
@@ -107,7 +107,7 @@ def test_schedule_one(benchmark: Any, report: Any, scheduler: Scheduler) -> None
     def again() -> None:
         for pod in pods:
             if scheduler.cache.is_assumed_pod(pod):
-                scheduler.cache.remove_pod(pod)
+                scheduler.cache.forget_pod(scheduler.cache.get_pod(pod))
 
     def schedule() -> None:
         for pod in pods:

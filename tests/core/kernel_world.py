@@ -118,7 +118,6 @@ class World:
         shape.others = self.array("mr_request", [{"resource": r, "value": v} for r, v in given.others])
         shape.ports = self.array("mr_port", map(self.port, given.ports))
         shape.images = self.array("int32_t", given.images)
-        shape.taints = self.array("int16_t", given.taints)
         shape.n_others, shape.n_ports = len(given.others), len(given.ports)
         shape.n_images, shape.image_containers = len(given.images), given.image_containers
         self._selectors(shape, given)

@@ -200,7 +200,7 @@ def test_schedule_one(seed: int, nodes: int, percentage: int, tie_break: str) ->
         if placed and random.random() < 0.3:
             gone, gone_object = placed.pop(random.randrange(len(placed)))
             twin.remove(gone)
-            scheduler.cache.remove_pod(gone_object)
+            scheduler.cache.forget_pod(scheduler.cache.get_pod(gone_object))
 
 
 def make_pending(random: Random, specs: list[Manifest], count: int) -> list[Manifest]:

@@ -119,6 +119,7 @@ def make_search(world: World, rows: list[Row], shape: Shape, plan: Any) -> Any:
     fixed = [ok and (shape.tolerates_unschedulable or not off) for ok in passes for off in (False, True)]
     search.plan, search.cluster, search.shape = plan, cluster, world.shape(shape)
     search.columns, search.n = columns, n
+    search.pod.taints = world.array("int16_t", shape.taints)
     search.fixed_ok = world.array("int8_t", fixed)
     search.order = world.array("int32_t", range(n))
     search.has_images = any(image in dict(row.images) for row in rows for image in shape.images)

@@ -227,8 +227,8 @@ cdef class Cycle:
         return np.asarray(rows[:placed])
 
     cdef void _fail_alike(self, int64_t pods) noexcept nogil:
-        """Move the rotation as if each of the pods after a failed one were tried in vain too. Over the whole list
-        that is full circles; over named nodes it is not."""
+        """Move the rotation as if each of the pods after a failed one were tried in vain too. Over the whole
+        list that is full circles; over named nodes it is not."""
         if self.state.view.size:
             self.start = <int32_t>((self.start + pods * self.found.evaluated) % self.state.view.size)
 

@@ -426,6 +426,7 @@ cdef class NodeTable:
         cdef int64_t[::1] out = np.zeros(self.used, dtype=np.int64)
         cdef int field = ("allocatable", "requested", "nonzero").index(kind) * 2
         cdef int32_t other = self.resource_names.find(resource) - 1
+        self.sync_columns()
         self.fill_ledger(ledger, &view)
         for row in range(self.used):
             if resource in ("cpu", "memory"):
@@ -441,6 +442,7 @@ cdef class NodeTable:
     def raw(self, int32_t ledger=0):
         """Zero-copy, read-only and stale after a growth: the records of a ledger, and per other resource its
         (allocatable, requested) pairs."""
+        self.sync_columns()
         others = {
             resource: (<Buffer>column).array(np.int64, self.used).reshape(self.used, 2)
             for resource, column in zip(self.resources, self.others[ledger], strict=True)

@@ -238,3 +238,21 @@ def test_names_find_rows() -> None:
     assert one.table.row_name(0) == "late"
     assert one.table.find_row("5") is None
     assert one.table.find_row("never seen") is None
+
+
+def test_a_resource_that_only_a_fork_has_seen() -> None:
+    one = ClusterState()
+    one.set_node(node("a"))
+    one.fork().set_node(node("b", **{GPU: 1}))
+    assert one.table.allocatable[GPU].tolist() == [0]
+    assert one.table.raw()[1][GPU].tolist() == [[0, 0]]
+
+
+def test_a_resource_that_only_an_undone_transaction_has_seen() -> None:
+    one = ClusterState()
+    one.set_node(node("a"))
+    mark = one.begin()
+    one.set_node(node("b", **{GPU: 1}))
+    one.rollback(mark)
+    assert one.table.raw()[1][GPU].tolist() == [[0, 0]]
+    assert one.table.requested[GPU].tolist() == [0]

@@ -214,7 +214,7 @@ class Scheduler:
         ran = run_pre_filters(self.profile, pods[0], shape)
         nodes = self._nodes_in_view()
         head, failure = self.failures.get(target, (-1, Failure()))
-        if head == state.log.head and ran.node_names is None:  # a search among named nodes moves the rotation
+        if head == state.log.head:
             return NO_ROWS, failure
         if ran.rejection is not None or nodes == 0:
             return NO_ROWS, Failure(Diagnosis(nodes, self.profile, shape, pre_filter=ran.rejection))

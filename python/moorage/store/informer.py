@@ -44,7 +44,7 @@ class ResourceEventHandler(Protocol[T_contra]):
 
 
 _Notice: TypeAlias = tuple[Any, T | None, bool]
-"""(None, new, whether in the initial list), (old, new, False) or (deleted object or tombstone, None, False)."""
+"""(None, new, whether in the initial list), (old, new, False) or (deleted or its tombstone, None, False)."""
 
 
 class Registration(Generic[T]):
@@ -242,7 +242,7 @@ class Informer(Generic[T]):
         notices: list[_Notice[T]] = list(gone)
         for key, obj in new.items():
             was = old.get(key)
-            if was is None or was.metadata.resource_version != obj.metadata.resource_version:
+            if was is not obj and was != obj:
                 notices.append((was, obj, not self._synced))
         self.indexer.replace(new)
         if not self._synced:

@@ -55,7 +55,7 @@ def _field(struct: type[Object], label: str) -> Callable[..., str]:
 
 
 def _field_terms(struct: type[Object], text: str) -> list[Predicate[Object]]:
-    """The terms of a field selector, ``=``, ``==`` or ``!=``, joined by commas (apimachinery v0.36, fields)."""
+    """The terms of a field selector, ``=``, ``==`` or ``!=``, with commas between (apimachinery v0.36)."""
     terms = []
     for part in filter(None, text.split(",")):
         match = _TERM.fullmatch(part)

@@ -56,10 +56,10 @@ class _Table(Generic[T]):
 class ObjectStore:
     """Objects by kind, with watches. Thread-safe; objects are shared, as they never change in place.
 
-    As in the API server, one counter numbers all writes, an update with a stale resource version is a conflict,
-    and an update that changes nothing writes nothing. Other than there, an object that comes with a UID or a
-    creation time (from a dump) keeps it, a deletion takes effect at once (no grace period, no finalizers), and
-    nothing is filled in or validated but the name.
+    As in the API server, one counter numbers all writes, an update with a stale resource version is a
+    conflict, and an update that changes nothing writes nothing. Other than there, an object that comes with a
+    UID or a creation time (from a dump) keeps it, a deletion takes effect at once (no grace period, no
+    finalizers), and nothing is filled in or validated but the name.
 
     Parameters
     ----------
@@ -222,7 +222,7 @@ class ObjectStore:
     def bind(self, pod: Pod, node: str) -> None:
         """Put a pod on a node, as the subresource ``pods/binding`` does (kube-apiserver v1.36).
 
-        The pod gets the condition PodScheduled and loses its nomination. Whether the node exists does not matter.
+        The pod gets the condition PodScheduled and loses its nomination; the node need not exist.
 
         Raises
         ------

@@ -99,8 +99,8 @@ class History(Generic[T]):
 class Watch(Generic[T]):
     """The events of one kind from some version on, as the API server's watch cache sends them.
 
-    With a selector, an object that begins to match it is ADDED, and one that ceases to match it is DELETED (in
-    its last matching state).
+    With a selector, an object that begins to match it is ADDED, and one that ceases to match it is DELETED
+    (in its last matching state).
 
     Parameters
     ----------

@@ -93,7 +93,7 @@ def test_a_kind_may_be_given_by_name() -> None:
     store = ObjectStore()
     stored = store.create(pod())
     assert store.list("Pod") == ([stored], "2")
-    with pytest.raises(ValueError, match='^no matches for kind "Pot"$'):
+    with pytest.raises(ValueError, match=r'^no matches for kind "Pot"$'):
         store.list("Pot")
 
 
@@ -253,7 +253,7 @@ def test_bad_field_selectors(kind: type[Object], fields: str, text: str) -> None
 
 
 def test_a_bad_label_selector_is_a_bad_request() -> None:
-    with pytest.raises(ValueError, match=".") as info:
+    with pytest.raises(ValueError, match=r".") as info:
         parse_selector("a in x")
     with refused(BadRequestError, str(info.value)):
         ObjectStore().list(Pod, label_selector="a in x")
@@ -270,7 +270,7 @@ def test_create_many_is_all_or_nothing() -> None:
 
 
 def test_history_must_hold_something() -> None:
-    with pytest.raises(ValueError, match="^history must be at least 1$"):
+    with pytest.raises(ValueError, match=r"^history must be at least 1$"):
         ObjectStore(history=0)
 
 

@@ -141,7 +141,10 @@ def test_old_events_are_freed() -> None:
     for number in range(100):
         store.update(pod(x=str(number)))
     assert len(store._tables[Pod].history._events) <= 4
-    assert seen(store.watch(Pod, resource_version="100")) == [("MODIFIED", "a", "101"), ("MODIFIED", "a", "102")]
+    assert seen(store.watch(Pod, resource_version="100")) == [
+        ("MODIFIED", "a", "101"),
+        ("MODIFIED", "a", "102"),
+    ]
 
 
 @pytest.mark.parametrize("version", ["x", "-1", "1.0", "²"])
@@ -207,6 +210,13 @@ def test_a_closed_watch_is_silent() -> None:
         store.create(pod())
     assert (watch.poll(), watch.next(), watch.wait()) == ([], None, True)
     watch.close()
+
+
+def test_a_closed_watch_is_forgotten() -> None:
+    store = ObjectStore()
+    watch = store.watch(Pod)
+    watch.close()
+    assert len(store._tables[Pod].history.watches) == 0
 
 
 def test_a_watch_that_nobody_holds_is_forgotten() -> None:

@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from functools import lru_cache
 from threading import Condition, RLock
 from typing import Any, Generic, TypeVar
 
@@ -244,7 +245,7 @@ class ObjectStore:
                 self._bind(pod, node, now)
 
     def _now(self) -> str:
-        return datetime.fromtimestamp(int(self._clock()), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        return _timestamp(int(self._clock()))
 
     def _record(
         self, event: EventType, table: _Table[T], key: str, obj: T, previous: T | None, **meta: str
@@ -371,6 +372,11 @@ class ObjectStore:
                 raise
             self.release(mark)
             self._changed.notify_all()
+
+
+@lru_cache(16)
+def _timestamp(seconds: int) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def _with_pod_scheduled(conditions: tuple[ObjectCondition, ...], now: str) -> tuple[ObjectCondition, ...]:

@@ -232,8 +232,6 @@ class Watch(Generic[T]):
             return WatchEvent("MODIFIED" if was else "ADDED", event.object, version, before if was else None)
         if before is None or not was:
             return None
-        if event.type == "DELETED":
-            return event
         return WatchEvent("DELETED", with_version(before, version), version, before)
 
 
@@ -241,7 +239,7 @@ def _reverse(event: WatchEvent[T], version: str) -> WatchEvent[T]:
     """The event that takes `event` back; it leaves the store at `version`."""
     before = event.previous
     if before is None:
-        return WatchEvent("DELETED", event.object, version, event.object)
+        return WatchEvent("DELETED", with_version(event.object, version), version, event.object)
     if event.type == "DELETED":
         return WatchEvent("ADDED", before, version)
     return WatchEvent("MODIFIED", before, version, event.object)

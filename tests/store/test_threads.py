@@ -76,7 +76,7 @@ def wait_then(store: ObjectStore, act: Callable[[ObjectStore], Any]) -> bool:
     """Let a watch wait, act, and say whether the watch noticed."""
     watch = store.watch(Pod, resource_version=store.list(Pod)[1])
     got: list[bool] = []
-    threads = start(lambda: got.append(watch.wait(LIMIT)))
+    threads = start(lambda: got.append(watch.wait()))  # no limit: it would notice at its end
     while not store._changed._waiters:  # type: ignore[attr-defined]
         assert threads[0].is_alive()
     act(store)

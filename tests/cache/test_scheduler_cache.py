@@ -6,10 +6,11 @@ import pytest
 from tests.core.make import node, pod
 
 from moorage.cache import SchedulerCache
+from moorage.errors import CacheError
 
 
 def cache() -> SchedulerCache:
-    one = SchedulerCache()
+    one = SchedulerCache(ttl=10.0)
     one.add_node(node("a"))
     return one
 
@@ -24,7 +25,7 @@ def test_the_life_of_a_pod() -> None:
     waiting = pod("p", on="a", requests={"cpu": 1})
     one.assume_pod(waiting)
     assert one.is_assumed_pod(waiting)
-    one.finish_binding(waiting, 10.0)
+    one.finish_binding(waiting, 0.0)
     one.add_pod(waiting)
     assert not one.is_assumed_pod(waiting)
     assert one.cleanup_assumed_pods(99.0) == []
@@ -42,12 +43,27 @@ def test_forgetting_and_expiring() -> None:
     one.assume_pod(first)
     one.assume_pod(second)
     one.forget_pod(first)
-    one.finish_binding(second, 10.0)
-    assert one.cleanup_assumed_pods(10.0) == []
-    assert one.cleanup_assumed_pods(10.5) == [second]
+    one.finish_binding(second, 5.0)
+    assert one.cleanup_assumed_pods(15.0) == []
+    assert one.cleanup_assumed_pods(15.5) == [second]
     assert requested(one) == {"a": 0}
-    with pytest.raises(KeyError, match="does not exist in scheduler cache"):
+    with pytest.raises(CacheError, match="does not exist in scheduler cache"):
         one.get_pod(second)
+
+
+def test_without_a_ttl_nothing_expires() -> None:
+    one = SchedulerCache(clock=lambda: 7.0)
+    one.assume_pod(pod("p", on="a"))
+    one.finish_binding(pod("p"))
+    assert one.cleanup_assumed_pods(1e300) == []
+
+
+def test_the_clock_gives_the_deadline() -> None:
+    one = SchedulerCache(ttl=1.0, clock=lambda: 7.0)
+    one.assume_pod(pod("p", on="a"))
+    one.finish_binding(pod("p"))
+    assert one.cleanup_assumed_pods(8.0) == []
+    assert [held.name for held in one.cleanup_assumed_pods(8.5)] == ["p"]
 
 
 def test_nodes() -> None:
@@ -59,18 +75,18 @@ def test_nodes() -> None:
     one.remove_node(node("a"))
     assert not one.state.has_node("a")
     assert requested(one) == {"a": 1000, "new": 0}
-    with pytest.raises(KeyError, match="node a is not found"):
+    with pytest.raises(CacheError, match="node a is not found"):
         one.remove_node(node("a"))
 
 
 def test_errors_pass_through() -> None:
     one = cache()
-    with pytest.raises(KeyError, match="is not added to scheduler cache, so cannot be updated"):
+    with pytest.raises(CacheError, match="is not added to scheduler cache, so cannot be updated"):
         one.update_pod(pod("p"), pod("p", on="a"))
     one.add_pod(pod("p", on="a"))
-    with pytest.raises(KeyError, match="was already in added state"):
+    with pytest.raises(CacheError, match="was already in added state"):
         one.add_pod(pod("p", on="a"))
-    with pytest.raises(KeyError, match="is in the cache, so can't be assumed"):
+    with pytest.raises(CacheError, match="is in the cache, so can't be assumed"):
         one.assume_pod(pod("p", on="a"))
-    with pytest.raises(KeyError, match="wasn't assumed so cannot be forgotten"):
+    with pytest.raises(CacheError, match="wasn't assumed so cannot be forgotten"):
         one.forget_pod(pod("p", on="a"))

@@ -135,7 +135,7 @@ class Recorder:
         feasible, totals = integers(d.feasible), None if d.totals is None else integers(d.totals)
         result |= given(chosen=d.node, fitError=d.fit_error, feasibleCount=len(feasible) or None)
         if d.node is not None:
-            self.world.placed(pod, d.node)
+            self.world.place(pod, d.node)
         if not feasible:
             return result
         if self.digest:

@@ -7,7 +7,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from moorage.errors import NotBuiltError
-from moorage.objects import Cluster, decode_object
+from moorage.objects import decode_object
 from moorage.scheduler import Scheduler
 
 from .vectors import MalformedError
@@ -30,45 +30,35 @@ STEP_KEYS = {
 
 
 class World:
-    """Hands objects to a scheduler's cache as an informer would: in order, each once.
+    """Writes the objects to a scheduler's store, in order, each once; its informers do the rest.
 
     Attributes
     ----------
-    nodes : dict of str to Node
-        The nodes there are.
     pods : dict of str to Pod
         Every pod that is known, by ``namespace/name``: bound, placed by a step, or waiting.
     """
 
     def __init__(self, objects: list[Json], **settings: Any) -> None:
         decoded = [decode_object(one) for one in objects]
-        cluster = Cluster(
-            namespaces=[one for one in decoded if one.kind == "Namespace"],
-            others=[one for one in decoded if one.kind not in ("Namespace", "Node", "Pod")],
-        )
-        self.scheduler = Scheduler(cluster, strict=True, **settings)
-        self.nodes: dict[str, Any] = {}
+        self.scheduler = Scheduler(strict=True, **settings)
+        self.store = self.scheduler.client
         self.pods: dict[str, Any] = {}
-        for one in decoded:
-            if one.kind == "Node":
-                self._add_node(one)
-            elif one.kind == "Pod":
-                self._add_pod(one)
+        self.updates = 0
+        for one in sorted(decoded, key=lambda one: one.kind != "Namespace"):
+            self._create(one)
 
     def apply(self, step: Json) -> bool:
         """Carry out a step that changes the cluster; true if it names a pod that is not there."""
         check_keys(step)
         match step["op"]:
             case "addNode":
-                self._add_node(decode_object(step["node"]))
+                self._create(decode_object(step["node"]))
             case "updateNode":
-                node = decode_object(step["node"])
-                self.scheduler.cache.update_node(self.nodes[node.name], node)
-                self.nodes[node.name] = node
+                self._update(decode_object(step["node"]))
             case "removeNode":
-                self.scheduler.cache.remove_node(self.nodes.pop(step["name"]))
+                self._delete("Node", step["name"])
             case "addPod":
-                self._add_pod(decode_object(step["pod"]))
+                self._create(decode_object(step["pod"]))
             case "removePod":
                 return self._remove_pod(f"{step['namespace']}/{step['name']}")
             case "updatePod":
@@ -83,41 +73,41 @@ class World:
         return decode_object(step["pod"])
 
     def place(self, pod: Any, node: str) -> None:
-        """Put a pod on a node, as its binding would."""
-        bound = replace(pod, spec=replace(pod.spec, node_name=node))
-        self.scheduler.cache.add_pod(bound)
-        self.pods[pod.key] = bound
+        """Report a pod as bound to a node, whether the scheduler has assumed it there or not."""
+        self._create(replace(pod, spec=replace(pod.spec, node_name=node)))
 
-    def placed(self, pod: Any, node: str) -> None:
-        """Report a pod as bound that the scheduler has assumed on a node."""
-        self.place(pod, node)
+    def _create(self, obj: Any) -> None:
+        if obj.kind == "Pod":
+            if not obj.spec.node_name and obj.status.nominated_node_name:
+                raise NotBuiltError("not built yet: nominated pods")
+            self.pods[obj.key] = obj
+        self.store.create(obj)
+        self.scheduler.sync()
 
-    def _add_node(self, node: Any) -> None:
-        self.scheduler.cache.add_node(node)
-        self.nodes[node.name] = node
+    def _update(self, obj: Any) -> None:
+        # Every update counts, even one that changes nothing: a store would not report that one.
+        self.updates += 1
+        annotations = obj.metadata.annotations | {"update": str(self.updates)}
+        self.store.update(replace(obj, metadata=replace(obj.metadata, annotations=annotations)))
+        self.scheduler.sync()
 
-    def _add_pod(self, pod: Any) -> None:
-        if pod.spec.node_name:
-            self.scheduler.cache.add_pod(pod)
-        elif pod.status.nominated_node_name:
-            raise NotBuiltError("not built yet: nominated pods")
-        self.pods[pod.key] = pod
+    def _delete(self, kind: str, name: str, namespace: str = "") -> None:
+        self.store.delete(kind, name, namespace)
+        self.scheduler.sync()
 
     def _remove_pod(self, key: str) -> bool:
         pod = self.pods.pop(key, None)
-        if pod is not None and pod.spec.node_name:
-            self.scheduler.cache.remove_pod(pod)
+        if pod is not None:
+            self._delete("Pod", pod.name, pod.namespace)
         return pod is None
 
     def _update_pod(self, pod: Any) -> bool:
         old = self.pods.get(pod.key)
         if old is None:
             return True
-        if not old.spec.node_name:
-            raise NotBuiltError("not built yet: updates of waiting pods")
         new = replace(pod, spec=replace(pod.spec, node_name=old.spec.node_name))
-        self.scheduler.cache.update_pod(old, new)
         self.pods[pod.key] = new
+        self._update(new)
         return False
 
 

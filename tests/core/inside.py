@@ -12,8 +12,9 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-from moorage._core.state import ClusterState
 from tests.house.source import ROOT
+
+from moorage._core.state import ClusterState
 
 OBJECTS = r"dict|list|object|(?!Py_)[A-Z]\w+"
 
@@ -51,37 +52,45 @@ def chunk(chunks: Any, row: int) -> list[int]:
 
 def label_columns(state: ClusterState) -> dict[str, list[str | None]]:
     """Label key to the value per row, for the keys that have a column."""
-    table = inside(state.table)
+    columns, keys = inside(state.table)["labels"], state.table.label_keys.names[1:]
     return {
-        key: [state.symbols.names[s] for s in values(table["labels"][at], "i4", state.table.used)]
-        for key, at in table["label_columns"].items()
+        key: [state.symbols.names[symbol] for symbol in values(column, "i4", state.table.used)]
+        for key, column in zip(keys, columns, strict=False)
     }
 
 
 def deadlines(state: ClusterState) -> list[tuple[float, int]]:
     """(deadline, number) of the pods that can expire: entries of the heap that count."""
     ledger = inside(state.ledger)
-    held = values(ledger["deadline"], "f8", len(state.ledger.objects))
+    held = values(ledger["deadline"], "f8", len(ledger["objects"]))
     hints = [(when, number) for when, number in ledger["deadlines"] if number < len(held)]
     return sorted({(when, number) for when, number in hints if held[number] == when})
 
 
-def dump(state: ClusterState) -> dict[str, Any]:
-    """Everything that a rollback must restore, byte by byte; not the change log, nor what is derived from it.
+def memory(state: ClusterState, buffers: int) -> dict[int, bytes]:
+    """What the journal guards, byte by byte, without trailing zeros, as buffers may have grown.
 
-    Memory counts without its trailing zeros, as buffers may have grown.
+    Not the change log, pointers, the tail of the view's lists, and label columns, which an undo may drop.
     """
-    table, ledger, tree = inside(state.table), inside(state.ledger), inside(state.tree)
-    log = inside(state.log)
-    loose = [log["kinds"], log["ids"], table["generation"], table["label_pointers"], *table["other_pointers"]]
-    skipped = {id(buffer) for buffer in (*loose, *table["labels"])}
-    memory = {}
-    for number, buffer in enumerate(inside(state.journal)["buffers"]):
+    table, view, log = inside(state.table), inside(state.view), inside(state.log)
+    skipped = [log["kinds"], log["ids"], table["label_pointers"], *table["other_pointers"], *table["labels"]]
+    skipped += [view["order"], view["names"]]
+    dropped = {id(buffer) for buffer in skipped}
+    out = {}
+    for number, buffer in enumerate(inside(state.journal)["buffers"][:buffers]):
         data = bytes(buffer.array("u1", buffer.capacity * buffer.itemsize)).rstrip(b"\0")
-        if id(buffer) not in skipped and data:
-            memory[number] = data
+        if id(buffer) not in dropped and data:
+            out[number] = data
+    return out
+
+
+def dump(state: ClusterState, before: dict[str, Any] | None = None) -> dict[str, Any]:
+    """Everything that a rollback must restore; of the memory, what there was `before`."""
+    buffers = before["buffers"] if before else len(inside(state.journal)["buffers"])
+    table, ledger, tree = inside(state.table), inside(state.ledger), inside(state.tree)
     return {
-        "memory": memory,
+        "buffers": buffers,
+        "memory": memory(state, buffers),
         "used": state.table.used,
         "nodes": list(state.table.objects),
         "free rows": list(table["free_rows"]),
@@ -92,16 +101,11 @@ def dump(state: ClusterState) -> dict[str, Any]:
         "pods": dict(ledger["index"]),
         "pod objects": list(ledger["objects"]),
         "uids": list(ledger["uids"]),
+        "pods of rows": {row: list(pods) for row, pods in enumerate(ledger["rows"]) if pods},
         "free numbers": list(ledger["free"]),
         "deadlines": deadlines(state),
-        "labels": label_columns(state),
+        "view": (state.view.rows().tolist(), state.view.node_names(), state.view.cursor),
     }
-
-
-def same(before: dict[str, Any], after: dict[str, Any]) -> bool:
-    """Whether two dumps agree; a label column that is new since cannot have been dumped before."""
-    labels = {key: column for key, column in after["labels"].items() if key in before["labels"]}
-    return before == after | {"labels": labels}
 
 
 def assert_labels_follow_nodes(state: ClusterState) -> None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from moorage._core.state import ClusterState
 from tests.core.inside import assert_labels_follow_nodes, chunk, deadlines, inside, row_array, values
 from tests.core.state_twin import NodeInfo, StateTwin
 
+from moorage._core.state import ClusterState
 from moorage.objects.node import Node
 from moorage.objects.pod import Pod
 
@@ -135,26 +135,24 @@ def check_ledger(state: ClusterState, twin: StateTwin) -> None:
     assert_equal("free numbers", ledger["free"], twin.numbers.free)
     assert_equal("pods", len(state.ledger), len(twin.pods))
     used = twin.numbers.used
-    rows, slots, states = (
-        values(ledger[n], t, used) for n, t in (("row", "i4"), ("slot", "i4"), ("state", "i1"))
-    )
+    rows, slots, classes = (values(ledger[name], "i4", used) for name in ("row", "slot", "pod_class"))
+    states = values(ledger["state"], "i1", used)
     for uid, one in twin.pods.items():
         info, at = twin.infos[one.on], one.number
-        held = (ledger["uids"][at], state.ledger.objects[at], rows[at], slots[at])
+        held = (ledger["uids"][at], ledger["objects"][at], rows[at], slots[at])
         assert_equal(f"pod {uid}", held, (uid, one.pod, info.row, info.pods.index(uid)))
         assert_equal(f"state of {uid}", states[at], ASSUMED if one.is_assumed else ADDED)
         assert_equal(f"class of {uid}", classes[at], state.classes.intern(one.pod))
     for number in twin.numbers.free:
-        assert_equal(f"free number {number}", (states[number], state.ledger.objects[number]), (0, None))
+        assert_equal(f"free number {number}", (states[number], ledger["objects"][number]), (0, None))
     pods = {info.row: info.pods for info in twin.infos.values()}
     for row in range(twin.rows.used):
-        on = [ledger["uids"][number] for number in chunk(state.ledger.pods_on, row)]
+        on = [pod.metadata.uid for pod in state.ledger.pods_of(row)]
         assert_equal(f"pods on row {row}", on, pods.get(row, []))
     late = sorted((one.deadline, one.number) for one in twin.pods.values() if one.deadline is not None)
     assert_equal("deadlines", deadlines(state), late)
-    assert_equal(
-        "assumed", set(state.ledger.assumed()), {uid for uid, one in twin.pods.items() if one.is_assumed}
-    )
+    assumed = sorted(uid for uid, one in twin.pods.items() if one.is_assumed)
+    assert_equal("assumed", state.assumed_pods(), assumed)
 
 
 def check_images(state: ClusterState, twin: StateTwin) -> None:

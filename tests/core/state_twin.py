@@ -1,16 +1,17 @@
 """A slow twin of the cluster state: upstream's cache and snapshot rules, literally, on dicts and lists.
 
-kube-scheduler v1.36, backend/cache/cache.go and node_tree.go. Rows and pod numbers follow the engine's own
+kube-scheduler v1.36, backend/cache/cache.go and node_tree.go; a pod that is confirmed as it was assumed stays
+where it is on its node, as up to v1.13. Rows and pod numbers follow the engine's own
 rule: the number that was given up last is taken first.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 from moorage._core.node_tree import zone_key
-
 from moorage.objects.node import Node
 from moorage.objects.pod import Pod
 
@@ -100,7 +101,8 @@ class Snapshot:
 class StateTwin:
     """Takes the same calls as ClusterState; only those that succeed."""
 
-    def __init__(self) -> None:
+    def __init__(self, class_of: Callable[[Pod], int]) -> None:
+        self.class_of = class_of
         self.infos: dict[str, NodeInfo] = {}
         self.tree: dict[str, list[str]] = {}  # zones in first-seen order
         self.image_states: dict[str, ImageState] = {}
@@ -199,13 +201,22 @@ class StateTwin:
         self._strike(pod.metadata.uid)
 
     def add_pod(self, pod: Pod) -> None:
-        if pod.metadata.uid in self.pods:
+        held = self.pods.get(pod.metadata.uid)
+        if (
+            held is not None
+            and held.on == pod.spec.node_name
+            and self.class_of(held.pod) == self.class_of(pod)
+        ):
+            held.pod, held.is_assumed, held.deadline = pod, False, None
+            self._touch(self.infos[held.on])
+            return
+        if held is not None:
             self._strike(pod.metadata.uid)
         self._enter(pod, is_assumed=False)
 
-    def update_pod(self, pod: Pod) -> None:
-        self._strike(pod.metadata.uid)
-        self._enter(pod, is_assumed=False)
+    def update_pod(self, old: Pod, new: Pod) -> None:
+        self._strike(old.metadata.uid)
+        self._enter(new, is_assumed=False)
 
     def remove_pod(self, pod: Pod) -> None:
         self._strike(pod.metadata.uid)

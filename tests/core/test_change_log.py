@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from tests.core.make import node, pod
+
 from moorage._core.buffers import Journal
 from moorage._core.change_log import ChangeLog, Kind
 from moorage._core.state import ClusterState
-from tests.core.make import node, pod
 
 ROW, STATIC, ORDER = Kind.LOG_ROW, Kind.LOG_STATIC, Kind.LOG_ORDER
 
@@ -34,10 +35,13 @@ def test_what_each_operation_logs() -> None:
         (lambda: one.set_node(node("a", zone="z")), [(STATIC, 0)]),
         (lambda: one.assume_pod(pod("p", on="a")), [(ROW, 0)]),
         (lambda: one.finish_binding(pod("p"), 1.0), []),
+        (lambda: one.add_pod(pod("p", on="a")), [(ROW, 0)]),
+        (lambda: one.remove_pod(pod("p", on="a")), [(ROW, 0)]),
+        (lambda: one.assume_pod(pod("p", on="a")), [(ROW, 0)]),
         (lambda: one.add_pod(pod("p", on="b")), [(ROW, 0), (ROW, 1)]),
-        (lambda: one.update_pod(pod("p", on="b")), [(ROW, 1), (ROW, 1)]),
+        (lambda: one.update_pod(pod("p"), pod("p", on="b")), [(ROW, 1), (ROW, 1)]),
         (lambda: one.remove_node("b"), [(STATIC, 1), (ORDER, 1)]),
-        (lambda: one.remove_pod(pod("p")), [(ROW, 1)]),
+        (lambda: one.remove_pod(pod("p", on="b")), [(ROW, 1)]),
     ]
     for operation, logged in steps:
         cursor = one.log.head
@@ -60,7 +64,7 @@ def test_a_consumer_that_fell_behind_learns_it() -> None:
     one = ClusterState()
     one.add_pod(pod("p", on="a"))
     for _ in range(one.log.capacity // 2):
-        one.update_pod(pod("p", on="a"))
+        one.update_pod(pod("p"), pod("p", on="a"))
     assert one.log.head == one.log.capacity + 1
     assert one.log.since(0) is None
     assert len(one.log.since(1)) == one.log.capacity

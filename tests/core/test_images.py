@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from tests.core.make import node
+
 from moorage._core.images import normalized_image_name
 from moorage._core.state import ClusterState
-from tests.core.make import node
 
 
 def holding(**images: list[tuple[list[str], int]]) -> ClusterState:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from moorage._core.state import ClusterState
 from tests.core.inside import deadlines, inside, values
 from tests.core.make import node, pod
+
+from moorage._core.state import ClusterState
 
 FREE, ASSUMED, ADDED = 0, 1, 2
 
 
 def states(one: ClusterState) -> list[int]:
-    return values(inside(one.ledger)["state"], "i1", len(one.ledger.objects))
+    return values(inside(one.ledger)["state"], "i1", len(inside(one.ledger)["objects"]))
 
 
 def test_states() -> None:
@@ -19,19 +20,19 @@ def test_states() -> None:
     one.add_pod(pod("q", on="a"))
     assert states(one) == [ASSUMED, ADDED]
     one.add_pod(pod("p", on="a"))
-    one.remove_pod(pod("q"))
+    one.remove_pod(pod("q", on="a"))
     assert states(one) == [ADDED, FREE]
-    assert (len(one.ledger), one.ledger.objects[1]) == (1, None)
+    assert (len(one.ledger), inside(one.ledger)["objects"][1]) == (1, None)
 
 
-def test_assumed_pods_stand_by_number() -> None:
+def test_assumed_pods_are_sorted() -> None:
     one = ClusterState()
     for name in "pqr":
         one.assume_pod(pod(name, on="a"))
     one.forget_pod(pod("p", on="a"))
     one.assume_pod(pod("s", on="a"))
     one.add_pod(pod("q", on="a"))
-    assert one.ledger.assumed() == ["s", "r"]
+    assert one.assumed_pods() == ["r", "s"]
 
 
 def test_a_confirmed_pod_has_no_deadline() -> None:
@@ -47,7 +48,7 @@ def test_slots_say_where_a_pod_stands_on_its_row() -> None:
     one = ClusterState()
     for name, on in (("p", "a"), ("q", "b"), ("r", "a"), ("s", "a"), ("t", "b")):
         one.add_pod(pod(name, on=on))
-    one.remove_pod(pod("p"))
+    one.remove_pod(pod("p", on="a"))
     ledger = inside(one.ledger)
     assert values(ledger["slot"], "i4", 5)[1:] == [0, 1, 0, 1]
     assert values(ledger["row"], "i4", 5)[1:] == [1, 0, 0, 1]

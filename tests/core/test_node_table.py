@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from moorage._core.state import ClusterState
-from tests.core.inside import inside, label_columns, row_array
+from tests.core.inside import label_columns, row_array
 from tests.core.make import node, pod
+
+from moorage._core.state import ClusterState
 
 GPU = "example.com/gpu"
 WIDE = 8
@@ -140,7 +141,7 @@ def test_sums_beyond_2_53_are_exact_and_come_back(memory: tuple[int, ...], backw
         assert one.table.requested["memory"].tolist() == one.table.nonzero["memory"].tolist() == [total]
     assert is_wide(one) == (total > LIMIT)
     for number in range(len(memory))[:: -1 if backwards else 1]:
-        one.remove_pod(pod(f"p{number}"))
+        one.remove_pod(pod(f"p{number}", on="a"))
         total -= memory[number]
         assert one.table.requested["memory"].tolist() == [total]
         assert is_wide(one) == (total > LIMIT)
@@ -196,6 +197,8 @@ def test_a_label_column_is_filled_at_its_first_use_and_kept_current() -> None:
     assert label_columns(one) == {}
     use(one, "disk")
     assert label_columns(one) == {"disk": ["ssd", None]}
+    use(one, "disk")
+    assert one.table.label_keys.names == [None, "disk"]
     one.set_node(node("b", labels={"disk": ""}))
     one.set_node(node("c", labels={"disk": "hdd"}))
     use(one, "disk")
@@ -224,7 +227,6 @@ def test_columns_grow_with_the_rows() -> None:
         one.set_node(node(f"n{number}", labels={"disk": str(number), "arch": "x"}))
     use(one, "arch")
     assert label_columns(one) == {"disk": [str(number) for number in range(50)], "arch": ["x"] * 50}
-    assert list(inside(one.table)["label_columns"].values()) == [0, 1]
 
 
 def test_names_find_rows() -> None:
@@ -236,3 +238,21 @@ def test_names_find_rows() -> None:
     assert one.table.row_name(0) == "late"
     assert one.table.find_row("5") is None
     assert one.table.find_row("never seen") is None
+
+
+def test_a_resource_that_only_a_fork_has_seen() -> None:
+    one = ClusterState()
+    one.set_node(node("a"))
+    one.fork().set_node(node("b", **{GPU: 1}))
+    assert one.table.allocatable[GPU].tolist() == [0]
+    assert one.table.raw()[1][GPU].tolist() == [[0, 0]]
+
+
+def test_a_resource_that_only_an_undone_transaction_has_seen() -> None:
+    one = ClusterState()
+    one.set_node(node("a"))
+    mark = one.begin()
+    one.set_node(node("b", **{GPU: 1}))
+    one.rollback(mark)
+    assert one.table.raw()[1][GPU].tolist() == [[0, 0]]
+    assert one.table.requested[GPU].tolist() == [0]

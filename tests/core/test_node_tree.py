@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.core.make import node
+
 from moorage._core.node_tree import zone_key
 from moorage._core.state import ClusterState
-from tests.core.make import node
 
 OLD, NEW = "failure-domain.beta.kubernetes.io/", "topology.kubernetes.io/"
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from moorage._core.state import ClusterState
 from msgspec.structs import replace
 from tests.core.make import container, node, pinned, pod, port
 
+from moorage._core.state import ClusterState
 from moorage.objects.meta import Condition, ObjectMeta, OwnerReference
 from moorage.objects.pod import (
     Container,

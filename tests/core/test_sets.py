@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from moorage._core.sets import PortSets, Taint, TaintSets
-from moorage._core.state import ClusterState
-from moorage._core.symbols import Symbols
 from tests.core.inside import inside, values
 from tests.core.make import node, pod, port
 
+from moorage._core.sets import PortSets, Taint, TaintSets
+from moorage._core.state import ClusterState
+from moorage._core.symbols import Symbols
 from moorage.objects.node import Taint as NodeTaint
 
 A, B = Taint("a", "", "NoSchedule"), Taint("b", "1", "NoExecute")
@@ -73,9 +73,9 @@ def test_ports_of_a_node_are_a_set() -> None:
     one.add_pod(pod("p", on="a", ports=[port(80), port(80)]))
     one.add_pod(pod("q", on="a", ports=[port(80), port(81)]))
     assert ports_of(one, "a") == {"0.0.0.0/TCP/80", "0.0.0.0/TCP/81"}
-    one.remove_pod(pod("p"))
+    one.remove_pod(pod("p", on="a"))
     assert ports_of(one, "a") == {"0.0.0.0/TCP/81"}
-    one.remove_pod(pod("q"))
+    one.remove_pod(pod("q", on="a"))
     assert ports_of(one, "a") == set()
 
 
@@ -83,7 +83,7 @@ def test_an_update_moves_ports() -> None:
     one = ClusterState()
     one.set_node(node("a"))
     one.add_pod(pod("p", on="a", ports=[port(80)]))
-    one.update_pod(pod("p", on="a", ports=[port(82, protocol="SCTP")]))
+    one.update_pod(pod("p"), pod("p", on="a", ports=[port(82, protocol="SCTP")]))
     assert ports_of(one, "a") == {"0.0.0.0/SCTP/82"}
 
 

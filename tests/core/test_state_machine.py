@@ -8,13 +8,15 @@ import numpy as np
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
-from moorage._core.cycle import Cycle, TieBreak
-from moorage._core.state import ClusterState
-from tests.core.inside import assert_labels_follow_nodes, dump, same
+from msgspec.structs import replace
+from tests.core.inside import assert_labels_follow_nodes, chunk, dump, inside
 from tests.core.make import node, pinned, pod, port
 from tests.core.state_check import check, check_columns
 from tests.core.state_twin import StateTwin
 
+from moorage._core.cycle import Cycle, TieBreak
+from moorage._core.state import ClusterState
+from moorage.errors import CacheError
 from moorage.objects.node import Node, Taint
 from moorage.objects.pod import Pod, Toleration
 from moorage.plugins.registry import default_profile
@@ -57,12 +59,18 @@ pods = st.builds(
 )
 
 
+def on(one: Pod, name: str) -> Pod:
+    """A pod, bound to another node."""
+    return replace(one, spec=replace(one.spec, node_name=name))
+
+
 class StateMachine(RuleBasedStateMachine):
     """Every operation goes to both; where the engine raises, nothing may have changed."""
 
     @initialize(first=st.lists(nodes, max_size=4))
     def begin(self, first: list[Node]) -> None:
-        self.state, self.twin = ClusterState(), StateTwin()
+        self.state = ClusterState()
+        self.twin = StateTwin(self.state.classes.intern)
         self.cycle = Cycle(self.state, default_profile().compile(self.state.table), TieBreak.FIRST, 100)
         self.now = 0.0
         for one in first:
@@ -72,7 +80,7 @@ class StateMachine(RuleBasedStateMachine):
         """Carry an operation out on the engine and, unless that refuses it, on the twin."""
         try:
             answer = getattr(self.state, operation)(*arguments)
-        except KeyError:
+        except CacheError:
             return None
         assert getattr(self.twin, operation)(*arguments) == answer
         return answer
@@ -95,7 +103,9 @@ class StateMachine(RuleBasedStateMachine):
 
     @rule(one=pods)
     def update_pod(self, one: Pod) -> None:
-        self.both("update_pod", one)
+        held = self.twin.pods.get(one.name)
+        if held is not None:
+            self.both("update_pod", held.pod, on(one, held.on))
 
     @rule(name=st.sampled_from(POD_NAMES))
     def forget_pod(self, name: str) -> None:
@@ -105,7 +115,9 @@ class StateMachine(RuleBasedStateMachine):
 
     @rule(name=st.sampled_from(POD_NAMES))
     def remove_pod(self, name: str) -> None:
-        self.both("remove_pod", pod(name))
+        held = self.twin.pods.get(name)
+        if held is not None:
+            self.both("remove_pod", held.pod)
 
     @rule(name=st.sampled_from(POD_NAMES), ttl=st.integers(0, 3))
     def finish_binding(self, name: str, ttl: int) -> None:
@@ -154,6 +166,7 @@ operations = st.one_of(
     st.tuples(st.sampled_from(["assume_pod", "add_pod", "update_pod", "remove_pod", "forget_pod"]), pods),
     st.tuples(st.just("finish_binding"), pods, st.integers(0, 9)),
     st.tuples(st.just("expire"), st.integers(0, 9)),
+    st.just(("refresh",)),
     st.tuples(
         st.just("use"),
         st.builds(pod, st.just("x"), node_selector=st.just({"disk": "x"}), affinity=st.just(pinned("n1"))),
@@ -169,11 +182,25 @@ def carry_out(state: ClusterState, steps: list[tuple[Any, ...]]) -> list[Any]:
         try:
             if operation == "use":
                 state.classes.intern(*arguments)
+            elif operation == "refresh":
+                state.view.refresh()
+            elif operation == "update_pod":
+                held = state.get_pod(arguments[0])
+                state.update_pod(held, on(arguments[0], held.spec.node_name))
+            elif operation in ("remove_pod", "forget_pod"):
+                getattr(state, operation)(state.get_pod(arguments[0]))
             else:
                 out.append(getattr(state, operation)(*arguments))
-        except KeyError as error:
+        except CacheError as error:
             out.append(str(error))
     return out
+
+
+def seen(state: ClusterState, row: int) -> dict[str | None, int]:
+    """Frozen image counts of a row of the view."""
+    pairs = chunk(inside(state.view)["seen"], row)
+    names = state.images.names.names
+    return {names[image]: count for image, count in zip(pairs[::2], pairs[1::2], strict=True)}
 
 
 def visible(state: ClusterState) -> dict[str, Any]:
@@ -187,11 +214,12 @@ def visible(state: ClusterState) -> dict[str, Any]:
     names = [name for name in table.names if name]
     return columns | {
         "names": table.names,
-        "pods": {name: state.ledger.pods_of(table.find_row(name)) for name in names},
+        "pods": {name: state.pods_of(table.find_row(name)) for name in names},
         "tree": [state.symbols.names[symbol] for symbol in state.tree.list()],
         "view": state.view.node_names(),
+        "frozen counts": [seen(state, row) for row in state.view.rows().tolist()],
         "images": {name: state.images.state(name) for name in ("i:1", "i:2", "j:1")},
-        "assumed": state.ledger.assumed(),
+        "assumed": state.assumed_pods(),
     }
 
 
@@ -203,10 +231,10 @@ def test_rollback_restores_everything(before: Any, undone: Any, later: Any) -> N
         carry_out(one, before)
         one.view.refresh()
     held = dump(state)
-    mark = state.journal.begin()
+    mark = state.begin()
     carry_out(state, undone)
-    state.journal.rollback(mark)
-    assert same(held, dump(state))
+    state.rollback(mark)
+    assert dump(state, held) == held
     assert_labels_follow_nodes(state)
     assert carry_out(state, later) == carry_out(untouched, later)
     assert visible(state) == visible(untouched)
@@ -218,21 +246,21 @@ def test_transactions_nest(before: Any, outer: Any, inner: Any, keep_inner: bool
     state = ClusterState()
     carry_out(state, before)
     held = dump(state)
-    outer_mark = state.journal.begin()
+    outer_mark = state.begin()
     carry_out(state, outer)
     between = dump(state)
-    inner_mark = state.journal.begin()
+    inner_mark = state.begin()
     assert state.journal.depth == 2
     carry_out(state, inner)
     if keep_inner:
-        state.journal.commit(inner_mark)
+        state.commit(inner_mark)
     else:
-        state.journal.rollback(inner_mark)
-        assert same(between, dump(state))
+        state.rollback(inner_mark)
+        assert dump(state, between) == between
     carry_out(state, last)
-    state.journal.rollback(outer_mark)
+    state.rollback(outer_mark)
     assert state.journal.depth == 0
-    assert same(held, dump(state))
+    assert dump(state, held) == held
     assert_labels_follow_nodes(state)
 
 
@@ -242,7 +270,22 @@ def test_commit_keeps_everything(before: Any, kept: Any) -> None:
     state, plain = ClusterState(), ClusterState()
     carry_out(plain, before + kept)
     carry_out(state, before)
-    mark = state.journal.begin()
+    mark = state.begin()
     carry_out(state, kept)
-    state.journal.commit(mark)
+    state.commit(mark)
     assert dump(state) == dump(plain)
+
+
+@settings(deadline=None)
+@given(before=sequences, there=sequences, here=sequences)
+def test_a_fork_is_independent(before: Any, there: Any, here: Any) -> None:
+    state, plain = ClusterState(), ClusterState()
+    carry_out(plain, before + here)
+    carry_out(state, before)
+    fork = state.fork()
+    twin = ClusterState()
+    carry_out(twin, before + there)
+    carry_out(fork, there)
+    carry_out(state, here)
+    assert visible(state) == visible(plain)
+    assert visible(fork) == visible(twin)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from moorage._core.symbols import Symbols
 from tests.core.inside import inside
+
+from moorage._core.symbols import Symbols
 
 
 def test_zero_stands_for_absent() -> None:

@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from random import Random
+from typing import Any
 
 import pytest
-from moorage._core.state import ClusterState
 from tests.core.inside import chunk, inside
 from tests.core.make import node, pod
 from tests.core.state_check import check, check_columns
 from tests.core.state_twin import StateTwin
+
+from moorage._core.state import ClusterState
 
 
 class Both:
     """A state and its twin under the same calls."""
 
     def __init__(self) -> None:
-        self.state, self.twin = ClusterState(), StateTwin()
+        self.state = ClusterState()
+        self.twin = StateTwin(self.state.classes.intern)
 
-    def __getattr__(self, operation: str):
-        def call(argument):
-            getattr(self.state, operation)(argument)
-            getattr(self.twin, operation)(argument)
+    def __getattr__(self, operation: str) -> Callable[..., None]:
+        def call(*arguments: Any) -> None:
+            getattr(self.state, operation)(*arguments)
+            getattr(self.twin, operation)(*arguments)
 
         return call
 
@@ -114,7 +118,7 @@ def test_a_ghost_leaves_the_list(both: Both) -> None:
     both.add_pod(pod("p", on="c"))
     both.remove_node("c")
     assert both.refresh() == ["a", "d", "b"]
-    both.remove_pod(pod("p"))
+    both.remove_pod(pod("p", on="c"))
     assert both.refresh() == ["a", "d", "b"]
 
 
@@ -173,12 +177,12 @@ def test_a_rebuilt_list_does_not_thaw_counts(imaged: Both) -> None:
 def test_usage_follows(both: Both) -> None:
     both.add_pod(pod("p", on="a", requests={"cpu": 1, "memory": 5}))
     both.refresh()
-    both.update_pod(pod("p", on="a", requests={"cpu": 2}))
+    both.update_pod(pod("p"), pod("p", on="a", requests={"cpu": 2}))
     both.set_node(node("b", cpu="0"))
     both.refresh()
     both.set_node(node("a", cpu=1 << 50))
     both.refresh()
-    both.remove_pod(pod("p"))
+    both.remove_pod(pod("p", on="a"))
     both.set_node(node("a"))
     both.refresh()
 
@@ -195,10 +199,10 @@ def overflow(one: Both) -> None:
     stamp = pod("stamp", on="a")
     one.state.add_pod(stamp)
     for _ in range(one.state.log.capacity // 2):
-        one.state.update_pod(stamp)
+        one.state.update_pod(stamp, stamp)
     one.twin.add_pod(stamp)
     for _ in range(3):
-        one.twin.update_pod(stamp)
+        one.twin.update_pod(stamp, stamp)
     assert one.state.log.since(one.state.view.cursor) is None
 
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from tests.core.make import node, pinned, pod, port
 
+from moorage.errors import CacheError
 from moorage.framework.interface import Code
 from moorage.objects import Cluster
 from moorage.objects.node import Node, Taint
@@ -203,7 +204,7 @@ def test_a_cycle_assumes_the_pod() -> None:
     decision = one.schedule_one(pod("p", requests={"cpu": 1}))
     assert (decision.node, decision.feasible.tolist(), len(decision.totals)) == ("a", [0, 1], 2)
     assert one.cache.get_pod(pod("p")).spec.node_name == "a"
-    with pytest.raises(KeyError, match="is in the cache, so can't be assumed"):
+    with pytest.raises(CacheError, match="is in the cache, so can't be assumed"):
         one.schedule_one(pod("p", requests={"cpu": 1}))
 
 

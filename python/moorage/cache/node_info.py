@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from moorage._core.node_table import NodeTable
 from moorage._core.pod_class import PodClasses
+from moorage._core.table_columns import row_amounts, row_generation, row_others, row_ports
 from moorage.errors import CacheError
 from moorage.objects.node import Node, Taint
 from moorage.objects.pod import Pod
@@ -99,10 +100,10 @@ class NodeInfo(NodeInfoLists):
 
     def _resource(self, which: int) -> Resource:
         """0 allocatable, 1 requested, 2 non-zero requested."""
-        amounts = self._table.row_amounts(self._row)
+        amounts = row_amounts(self._table, self._row)
         out = Resource(amounts[2 * which], amounts[2 * which + 1])
         if which < 2:
-            for name, pair in self._table.row_others(self._row).items():
+            for name, pair in row_others(self._table, self._row).items():
                 if name == "ephemeral-storage":
                     out.ephemeral_storage = pair[which]
                 elif pair[which]:
@@ -125,7 +126,7 @@ class NodeInfo(NodeInfoLists):
 
     @property
     def used_ports(self) -> Ports:
-        return self._table.row_ports(self._row)
+        return row_ports(self._table, self._row)
 
     @property
     def image_states(self) -> dict[str, ImageStateSummary]:
@@ -138,7 +139,7 @@ class NodeInfo(NodeInfoLists):
 
     @property
     def generation(self) -> int:
-        return self._table.row_generation(self._row)
+        return row_generation(self._table, self._row)
 
     def clone(self) -> NodeInfoClone:
         """A copy that pods can be added to and removed from, at the same generation."""

@@ -35,6 +35,9 @@ class Participant(Protocol):
     def undo(self, saved: object) -> None:
         """The transaction was rolled back: be as at `save`."""
 
+    def release(self, saved: object) -> None:
+        """The transaction was committed: what was saved is no longer needed."""
+
     def clone(self) -> Self:
         """An independent copy, for a fork."""
 
@@ -226,8 +229,8 @@ class SchedulerCache:
                     self.state.commit(mark)
                 else:
                     self.state.rollback(mark)
-                    for participant, what in zip(self.participants, saved, strict=True):
-                        participant.undo(what)
+                for participant, what in zip(self.participants, saved, strict=True):
+                    (participant.release if transaction.committed else participant.undo)(what)
 
     def fork(self) -> SchedulerCache:
         """An independent copy; forks may be used from several threads. Participants are cloned in order."""

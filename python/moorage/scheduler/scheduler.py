@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
+from datetime import datetime
 from itertools import groupby
 
 import numpy as np
@@ -16,19 +18,24 @@ from moorage.cache import SchedulerCache
 from moorage.framework.interface import PRE_ENQUEUE, QUEUE_SORT
 from moorage.framework.profile import Profile
 from moorage.objects.cluster import Cluster
+from moorage.objects.node import Node
 from moorage.objects.pod import Pod
+from moorage.objects.workload import ReplicaSet, ReplicationController, Service, StatefulSet
 from moorage.plugins.priority_sort import PrioritySort
 from moorage.plugins.registry import default_profile
 from moorage.plugins.scheduling_gates import SchedulingGates
+from moorage.store import InformerFactory, ObjectClient, ObjectStore
 
 from .diagnosis import Diagnosis, count_verdicts
+from .event_handlers import NodeHandler, PodHandler, WorkloadHandler
 from .examine import examine
 from .points import PreFilterRun, run_pre_filters, run_pre_scores
 from .results import Decision, Examination, Failure, Result
 from .unbuilt import UnbuiltUses
 
 TIE_BREAKS = {"first": TieBreak.FIRST, "random": TieBreak.RANDOM, "go-heap": TieBreak.GO_HEAP}
-FINISHED = ("Succeeded", "Failed")
+WORKLOADS = (Service, ReplicationController, ReplicaSet, StatefulSet)
+NOTHING = Cluster()
 NO_ROWS = np.zeros(0, dtype=np.int32)
 
 # A pod's class, the symbol of the node that it names and of the one that it is pinned to.
@@ -40,8 +47,9 @@ class Scheduler:
 
     Parameters
     ----------
-    cluster : Cluster, optional
-        Its nodes and bound pods enter the cache; its pending pods are what `run` places.
+    cluster : Cluster or ObjectClient, optional
+        Objects, which go into a store of the scheduler's own (`client`), or a store that others write too. Nodes and
+        bound pods enter the cache through informers; pods without a node are what `run` places and binds.
     profile : Profile, optional
         Default: kube-scheduler's own.
     percentage_of_nodes_to_score : int
@@ -53,17 +61,21 @@ class Scheduler:
         For the random tie-break.
     strict : bool
         Raise NotBuiltError for a pod that uses a plugin that is not built yet, instead of leaving that out.
+    ttl, clock
+        When assumed pods expire, see `SchedulerCache`; never by default.
     """
 
     def __init__(
         self,
-        cluster: Cluster | None = None,
+        cluster: Cluster | ObjectClient = NOTHING,
         *,
         profile: Profile | None = None,
         percentage_of_nodes_to_score: int = 0,
         tie_break: str = "first",
         seed: int = 0,
         strict: bool = False,
+        ttl: float | None = None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         if tie_break not in TIE_BREAKS:
             raise ValueError(f"tie_break {tie_break!r}: one of {', '.join(TIE_BREAKS)}")
@@ -72,19 +84,34 @@ class Scheduler:
         percentage = percentage_of_nodes_to_score if percentage is None else percentage
         if not 0 <= percentage <= 100:
             raise ValueError(f"percentage_of_nodes_to_score {percentage}: 0 (adaptive) to 100")
-        self.cluster = cluster or Cluster()
-        self.cache = SchedulerCache()
+        self.cache = SchedulerCache(ttl, clock)
         self.plan = self.profile.compile(self.table)
         self.cycle = Cycle(
             self.cache.state, self.plan, TIE_BREAKS[tie_break], percentage, seed & 0xFFFFFFFFFFFFFFFF
         )
         self.failures: dict[Target, tuple[int, Failure]] = {}  # with the head of the change log at that time
-        self.unbuilt = UnbuiltUses(self.profile, self.cluster.others, strict)
-        for node in self.cluster.nodes:
-            self.cache.add_node(node)
-        for pod in self.cluster.pods:
-            if pod.spec.node_name and pod.status.phase not in FINISHED:
-                self.cache.add_pod(pod)
+        self.unbuilt = UnbuiltUses(self.profile, strict)
+        self.pods = PodHandler(self.cache)
+        self.client = ObjectStore(_newest(cluster)) if isinstance(cluster, Cluster) else cluster
+        self.informers = self._watch()
+        self.sync()
+        if isinstance(cluster, Cluster) and isinstance(self.client, ObjectStore):
+            # Only now, so that the objects arrive in their order and not in that of a list.
+            self.client.create_many((*cluster.namespaces, *cluster.nodes, *cluster.others, *cluster.pods))
+            self.sync()
+
+    def _watch(self) -> InformerFactory:
+        informers = InformerFactory(self.client)
+        informers.informer(Node).add_event_handler(NodeHandler(self.cache))
+        for kind in WORKLOADS:
+            informers.informer(kind).add_event_handler(WorkloadHandler(self.unbuilt))
+        informers.informer(Pod).add_event_handler(self.pods)
+        return informers
+
+    def sync(self) -> None:
+        """Take over everything that the store has to tell."""
+        while self.informers.run_once():
+            pass
 
     @property
     def table(self) -> NodeTable:
@@ -155,24 +182,34 @@ class Scheduler:
 
     def run(self) -> Result:
         """Place every pending pod of the cluster, in queue order: higher priority first, then older."""
+        self.sync()
         result = Result()
-        pending = []
-        for pod in self.cluster.pods:
-            if pod.spec.node_name or pod.status.phase in FINISHED:
-                continue
+        ours = []
+        for pod in self.pods.pending.values():
             why = self._not_ours(pod)
             if why:
                 result.skipped[pod.key] = why
-            else:
-                pending.append(pod)
+            elif not self.cache.state.has_pod(pod):
+                ours.append(pod)
         sorter = next(p for p in self.profile.at(QUEUE_SORT) if isinstance(p, PrioritySort))
-        classified = [(self.classify(pod), pod) for pod in sorted(pending, key=sorter.key)]
+        classified = [(self.classify(pod), pod) for pod in sorted(ours, key=sorter.key)]
         for target, pod in classified:
             self.unbuilt.note(pod, target[0])
         for target, group in groupby(classified, key=lambda item: item[0]):
             self._place_run([pod for _, pod in group], target, result)
+        self._bind(result)
         result.warnings.extend(self.unbuilt.warnings())
         return result
+
+    def _bind(self, result: Result) -> None:
+        """Bind what was placed, in bulk where the store can."""
+        pods = [self.pods.pending[key] for key in result.placements]
+        if isinstance(self.client, ObjectStore):
+            self.client.bind_many(pods, result.placements.values())
+        else:
+            for pod, node in zip(pods, result.placements.values(), strict=True):
+                self.client.bind(pod, node)
+        self.sync()
 
     def _not_ours(self, pod: Pod) -> str:
         if pod.metadata.deletion_timestamp:
@@ -220,7 +257,7 @@ class Scheduler:
         ran = run_pre_filters(self.profile, pods[0], shape)
         nodes = self._nodes_in_view()
         head, failure = self.failures.get(target, (-1, Failure()))
-        if head == state.log.head and ran.node_names is None:  # a search among named nodes moves the rotation
+        if head == state.log.head:
             return NO_ROWS, failure
         if ran.rejection is not None or nodes == 0:
             return NO_ROWS, Failure(Diagnosis(nodes, self.profile, shape, pre_filter=ran.rejection))
@@ -232,3 +269,11 @@ class Scheduler:
             if ran.node_names is None:  # a search among named nodes moves the rotation even in vain
                 self.failures[target] = (state.log.head, failure)
         return rows, failure
+
+
+def _newest(cluster: Cluster) -> Callable[[], float]:
+    """The clock of a store of these objects stands at the newest creation timestamp, so that an object without one
+    is younger than all others."""
+    stamps = [o.metadata.creation_timestamp for o in (*cluster.nodes, *cluster.pods, *cluster.others)]
+    newest = max((datetime.fromisoformat(stamp).timestamp() for stamp in set(stamps) if stamp), default=0.0)
+    return lambda: newest

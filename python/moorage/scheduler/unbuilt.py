@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
 
 from moorage.errors import NotBuiltError
 from moorage.framework.profile import Profile
@@ -20,12 +19,22 @@ class UnbuiltUses:
         Raise NotBuiltError instead.
     """
 
-    def __init__(self, profile: Profile, workloads: Sequence[Object], strict: bool) -> None:
+    def __init__(self, profile: Profile, strict: bool) -> None:
         self.plugins = profile.plugins
-        self.workloads = workloads
+        self.workloads: dict[str, Object] = {}
         self.strict = strict
         self.uses_of_class: dict[int, list[str]] = {}
         self.pods: Counter[str] = Counter()
+
+    def set_workload(self, workload: Object) -> None:
+        """A Service or a controller is there, or has changed."""
+        self.workloads[f"{workload.kind}/{workload.key}"] = workload
+        self.uses_of_class.clear()
+
+    def drop_workload(self, workload: Object) -> None:
+        """A Service or a controller went."""
+        self.workloads.pop(f"{workload.kind}/{workload.key}", None)
+        self.uses_of_class.clear()
 
     def note(self, pod: Pod, pod_class: int) -> None:
         """Take note of a pod that is about to be decided. Pods of one class use the same features, except for
@@ -43,7 +52,7 @@ class UnbuiltUses:
     def _uses(self, pod: Pod) -> list[str]:
         found = []
         for plugin in self.plugins:
-            use = plugin.unbuilt_use(pod, self.workloads)
+            use = plugin.unbuilt_use(pod, tuple(self.workloads.values()))
             if use:
                 found.append(f"{plugin.name}, {use}")
         if pod.status.nominated_node_name:

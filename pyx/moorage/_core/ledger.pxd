@@ -20,7 +20,6 @@ cdef class Ledger:
     cdef int _touch(self, int32_t number) except -1
     cdef int32_t insert(self, str uid, object pod, int32_t pod_class, int32_t row, PodState state) except -1
     cdef int remove(self, int32_t number) except -1
-    cdef int replace_object(self, int32_t number, object pod) except -1
     cdef int set_state(self, int32_t number, PodState state) except -1
     cdef int set_deadline(self, int32_t number, double deadline) except -1
     cdef int reserve_rows(self, Py_ssize_t rows) except -1

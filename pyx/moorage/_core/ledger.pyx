@@ -184,15 +184,6 @@ cdef class Ledger:
         self.uids[number] = uid
         self.index[uid] = number
 
-    cdef int replace_object(self, int32_t number, object pod) except -1:
-        """Another object stands for the pod, which is where it was."""
-        cdef list pods = self._writable(self.row_of(number))
-        if self.journal.depth:
-            self.journal.on_undo(partial(self.objects.__setitem__, number, self.objects[number]))
-        pods[(<int32_t*>self.slot.data)[number]] = pod
-        self.objects[number] = pod
-        return 0
-
     cdef int set_state(self, int32_t number, PodState state) except -1:
         """Change a pod's state; only assumed pods can have a deadline."""
         if self.journal.depth:

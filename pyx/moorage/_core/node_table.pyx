@@ -6,11 +6,9 @@ then the number is reused. Per resource ledger there is a slab of `mr_row` recor
 filled when a selector first asks for a key.
 """
 
-from collections.abc import Mapping
 from functools import partial
 
 import numpy as np
-from libc.string cimport memcpy
 
 from moorage._core.buffers cimport Buffer, Journal
 from moorage._core.change_log cimport LOG_STATIC, ChangeLog, Kind
@@ -44,28 +42,6 @@ cdef enum:
     INT32_MAX = 0x7FFFFFFF
 
 
-class TableColumns(Mapping):
-    """One kind of quantity of a node table, by resource name."""
-
-    def __init__(self, table, kind):
-        self.table = table
-        self.kind = kind
-
-    def __getitem__(self, resource):
-        if resource not in set(self):
-            raise KeyError(resource)
-        return self.table.column(self.kind, resource)
-
-    def __iter__(self):
-        yield from ("cpu", "memory")
-        if self.kind != "nonzero":
-            yield "pods"
-            yield from self.table.resources
-
-    def __len__(self):
-        return sum(1 for _ in self)
-
-
 cdef int _reserve_columns(Buffer pointers, list columns, Py_ssize_t rows) except -1:
     """Make room for `rows` rows in each column, and point at the columns anew."""
     cdef Py_ssize_t at
@@ -75,6 +51,12 @@ cdef int _reserve_columns(Buffer pointers, list columns, Py_ssize_t rows) except
         column.reserve(rows)
         (<void**>pointers.data)[at] = column.data
     return 0
+
+
+def _columns(table, kind):
+    from moorage._core.table_columns import TableColumns  # which needs this module to be there
+
+    return TableColumns(table, kind)
 
 
 cdef class NodeTable:
@@ -366,39 +348,6 @@ cdef class NodeTable:
             self.used += 1
         return 0
 
-    # ---- one row -----------------------------------------------------------------------------------------------
-
-    def row_amounts(self, int32_t row, int32_t ledger=0):
-        """(allocatable, requested, non-zero requested) of a row: cpu (millicores) and memory (bytes) each, then pods
-        and allowed pods."""
-        cdef mr_ledger view
-        cdef int field
-        self.fill_ledger(ledger, &view)
-        values = tuple([mr_row_value(&view, row, field) for field in range(MR_FIELDS)])
-        return *values, view.rows[row].pods, view.rows[row].pods_max
-
-    def row_others(self, int32_t row, int32_t ledger=0):
-        """Resource name to (allocatable, requested), for the other resources that the row knows."""
-        cdef mr_ledger view
-        cdef int32_t at
-        out = {}
-        self.fill_ledger(ledger, &view)
-        for at in range(<int32_t>len(self.others[ledger])):
-            pair = view.others[at][2 * row], view.others[at][2 * row + 1]
-            if pair != (0, 0):
-                out[self.resource_names.names[at + 1]] = pair
-        return out
-
-    def row_ports(self, int32_t row):
-        """Host ports in use on a row: a frozenset of (ip, protocol, port)."""
-        ports = self.port_sets.sets[(<int32_t*>self.port_set.data)[row]]
-        names = self.symbols.names
-        return frozenset([(names[ip], names[protocol], port) for ip, protocol, port in ports])
-
-    def row_generation(self, int32_t row):
-        """Sequence number of the last change of a row."""
-        return (<int64_t*>self.generation.data)[row]
-
     # ---- what Python sees ----------------------------------------------------------------------------------
 
     @property
@@ -415,40 +364,22 @@ cdef class NodeTable:
     @property
     def allocatable(self):
         """Resource name to a read-only int64 array by row."""
-        return TableColumns(self, "allocatable")
+        return _columns(self, "allocatable")
 
     @property
     def requested(self):
         """What the pods of each row request, like `allocatable`."""
-        return TableColumns(self, "requested")
+        return _columns(self, "requested")
 
     @property
     def nonzero(self):
         """The same with defaults for containers that request nothing; cpu and memory."""
-        return TableColumns(self, "nonzero")
-
-    def column(self, str kind, str resource, int32_t ledger=0):
-        """A resource of all rows as a new int64 array: kind "allocatable", "requested" or "nonzero"."""
-        cdef mr_ledger view
-        cdef int32_t row
-        cdef int64_t[::1] out = np.zeros(self.used, dtype=np.int64)
-        cdef int field = ("allocatable", "requested", "nonzero").index(kind) * 2
-        cdef int32_t other = self.resource_names.find(resource) - 1
-        self.fill_ledger(ledger, &view)
-        for row in range(self.used):
-            if resource in ("cpu", "memory"):
-                out[row] = mr_row_value(&view, row, field + (resource == "memory"))
-            elif resource == "pods":
-                out[row] = view.rows[row].pods if field else view.rows[row].pods_max
-            elif other >= 0 and field < 4:
-                out[row] = view.others[other][2 * row + (field != 0)]
-        array = np.asarray(out)
-        array.flags.writeable = False
-        return array
+        return _columns(self, "nonzero")
 
     def raw(self, int32_t ledger=0):
         """Zero-copy, read-only and stale after a growth: the records of a ledger, and per other resource its
         (allocatable, requested) pairs."""
+        self.sync_columns()
         others = {
             resource: (<Buffer>column).array(np.int64, self.used).reshape(self.used, 2)
             for resource, column in zip(self.resources, self.others[ledger], strict=True)

@@ -307,11 +307,6 @@ cdef class ClusterState:
         pod_class = self.classes.intern(pod)
         if number >= 0:
             held = self.table.row_name(self.ledger.row_of(number))
-            if held == pod.spec.node_name and pod_class == self.ledger.class_of(number):
-                self.ledger.replace_object(number, pod)
-                self.ledger.set_state(number, ADDED)
-                self.table.changed(LOG_ROW, self.ledger.row_of(number))
-                return
             if held != pod.spec.node_name:
                 logger.warning(
                     "Pod %s was assumed to be on %s but got added to %s", uid, held, pod.spec.node_name
@@ -352,6 +347,10 @@ cdef class ClusterState:
             raise CacheError(f"pod {pod.metadata.uid} does not exist in scheduler cache")
         return bound(self.ledger.object_of(number), self.table.row_name(self.ledger.row_of(number)))
 
+    def has_pod(self, pod):
+        """True for a pod that the cache knows, assumed or added."""
+        return self._known(pod) >= 0
+
     def is_assumed_pod(self, pod):
         """True for a pod that is assumed; False for one that is confirmed, or not known."""
         cdef int32_t number = self._known(pod)
@@ -369,9 +368,14 @@ cdef class ClusterState:
 
     def _expire(self, double now):
         numbers = self.ledger.expired(now)
-        pods = [self.ledger.object_of(number) for number in numbers]
+        pods = [
+            bound(self.ledger.object_of(number), self.table.row_name(self.ledger.row_of(number)))
+            for number in numbers
+        ]
         for number in numbers:
             self._take_away(number)
+        for pod in pods:
+            logger.warning("Pod %s/%s expired", pod.metadata.namespace, pod.metadata.name)
         return pods
 
     def pods(self):

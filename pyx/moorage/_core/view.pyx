@@ -56,9 +56,10 @@ cdef class View:
         self.taint_set = <int32_t*>self.table.taint_set.data
         if head == self.cursor:
             return 0
-        self.position.reserve(self.table.used)
-        self.seen_epoch.reserve(self.table.used)
-        self.seen.reserve(self.table.used)
+        # The log may name rows that an undo has dropped: room for all that there ever were.
+        self.position.reserve(self.table.name.capacity)
+        self.seen_epoch.reserve(self.table.name.capacity)
+        self.seen.reserve(self.table.name.capacity)
         if self.journal.depth:
             self.journal.on_undo(partial(
                 self._restore, self.cursor, self.size, self.columns.n_fixed, self.columns.n_slow

@@ -1,0 +1,112 @@
+"""The store and its informers: 50,000 pods in, out to a handler, bound."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from moorage.objects.meta import ObjectMeta
+from moorage.objects.node import Node
+from moorage.objects.pod import Pod
+from moorage.store import Informer, ObjectStore
+
+N = 50_000
+PODS = [Pod(metadata=ObjectMeta(name=f"pod-{n:05}", namespace=f"ns-{n % 7}")) for n in range(N)]
+
+
+class Counter:
+    def __init__(self) -> None:
+        self.count = 0
+
+    def on_add(self, obj: Any, is_in_initial_list: bool) -> None:
+        self.count += 1
+
+    def on_update(self, old: Any, new: Any) -> None:
+        self.count += 1
+
+    def on_delete(self, obj: Any) -> None:
+        self.count += 1
+
+
+def filled() -> ObjectStore:
+    store = ObjectStore()
+    store.create_many(PODS)
+    return store
+
+
+def measure(benchmark: Any, setup: Any, run: Any) -> None:
+    """One run on a fresh state per round; the report also gives nanoseconds per object."""
+    benchmark.pedantic(run, setup=setup, rounds=10)
+    benchmark.extra_info["ns_per_object"] = round(benchmark.stats.stats.min / N * 1e9)
+
+
+def test_create_many(benchmark: Any) -> None:
+    measure(benchmark, lambda: ((ObjectStore(),), {}), lambda store: store.create_many(PODS))
+
+
+def test_create_one_by_one(benchmark: Any) -> None:
+    def run(store: ObjectStore) -> None:
+        for pod in PODS:
+            store.create(pod)
+
+    measure(benchmark, lambda: ((ObjectStore(),), {}), run)
+
+
+def test_the_plain_dictionary_twin(benchmark: Any) -> None:
+    """What there is to do at the very least: key and store each object."""
+
+    def run(objects: dict[str, Pod]) -> None:
+        for pod in PODS:
+            objects[pod.key] = pod
+
+    measure(benchmark, lambda: (({},), {}), run)
+
+
+@pytest.mark.parametrize("synced", [False, True], ids=["list", "watch"])
+def test_create_and_dispatch(benchmark: Any, synced: bool) -> None:
+    def setup() -> tuple[Any, dict[str, Any]]:
+        store, counter = ObjectStore(), Counter()
+        informer: Informer[Pod] = Informer(store, Pod)
+        informer.add_event_handler(counter)
+        if synced:
+            informer.run_once()
+        return (store, informer), {}
+
+    def run(store: ObjectStore, informer: Informer[Pod]) -> None:
+        store.create_many(PODS)
+        assert informer.run_once() == N
+
+    measure(benchmark, setup, run)
+
+
+def test_bind_many(benchmark: Any) -> None:
+    nodes = [f"node-{n % 5000}" for n in range(N)]
+    measure(benchmark, lambda: ((filled(),), {}), lambda store: store.bind_many(PODS, nodes))
+
+
+def test_undo(benchmark: Any) -> None:
+    def setup() -> tuple[Any, dict[str, Any]]:
+        store = filled()
+        mark = store.save()
+        store.bind_many(PODS, ["n"] * N)
+        return (store, mark), {}
+
+    measure(benchmark, setup, lambda store, mark: store.undo(mark))
+
+
+def test_list(benchmark: Any) -> None:
+    store = filled()
+    measure(benchmark, None, lambda: store.list(Pod))
+
+
+def test_list_by_field(benchmark: Any) -> None:
+    store = filled()
+    selector = "status.phase!=Succeeded,status.phase!=Failed"
+    measure(benchmark, None, lambda: store.list(Pod, field_selector=selector))
+
+
+def test_clone(benchmark: Any) -> None:
+    store = filled()
+    store.create_many([Node(metadata=ObjectMeta(name=f"node-{n}")) for n in range(5000)])
+    measure(benchmark, None, store.clone)

@@ -1,0 +1,43 @@
+"""An object store with the semantics of an API server, informers and listers."""
+
+from __future__ import annotations
+
+from .errors import (
+    AlreadyExistsError,
+    ApiError,
+    BadRequestError,
+    ConflictError,
+    InvalidObjectError,
+    NotFoundError,
+    ResourceExpiredError,
+)
+from .factory import InformerFactory
+from .indexer import Indexer
+from .informer import DeletedFinalStateUnknown, Informer, Registration, ResourceEventHandler
+from .lister import Lister
+from .protocol import ObjectClient, Watcher, WatchEvent
+from .store import ObjectStore, Save
+from .watch import Watch
+
+__all__ = [
+    "AlreadyExistsError",
+    "ApiError",
+    "BadRequestError",
+    "ConflictError",
+    "DeletedFinalStateUnknown",
+    "Indexer",
+    "Informer",
+    "InformerFactory",
+    "InvalidObjectError",
+    "Lister",
+    "NotFoundError",
+    "ObjectClient",
+    "ObjectStore",
+    "Registration",
+    "ResourceEventHandler",
+    "ResourceExpiredError",
+    "Save",
+    "Watch",
+    "WatchEvent",
+    "Watcher",
+]

@@ -1,0 +1,70 @@
+"""What an API server answers instead of a result, with the texts of apimachinery v0.36 (api/errors)."""
+
+from __future__ import annotations
+
+from moorage.errors import MoorageError
+from moorage.objects.meta import Object, ObjectMeta
+
+from .kinds import plural, resource
+
+
+class ApiError(MoorageError):
+    """A request was refused; nothing has changed."""
+
+
+class NotFoundError(ApiError):
+    """404: there is no such object."""
+
+
+class AlreadyExistsError(ApiError):
+    """409: an object of that name is there."""
+
+
+class ConflictError(ApiError):
+    """409: the object is not in the state that the request assumes; read it again."""
+
+
+class InvalidObjectError(ApiError):
+    """422: the object itself cannot be stored."""
+
+
+class BadRequestError(ApiError):
+    """400: the request makes no sense for this kind."""
+
+
+class ResourceExpiredError(ApiError):
+    """410: the events from that resource version on are not there (any more); list again."""
+
+
+def not_found(struct: type[Object], name: str) -> NotFoundError:
+    return NotFoundError(f'{resource(struct)} "{name}" not found')
+
+
+def already_exists(struct: type[Object], name: str) -> AlreadyExistsError:
+    return AlreadyExistsError(f'{resource(struct)} "{name}" already exists')
+
+
+def conflict(what: str, name: str, why: str) -> ConflictError:
+    return ConflictError(f'Operation cannot be fulfilled on {what} "{name}": {why}')
+
+
+def stale(obj: Object) -> ConflictError:
+    why = "the object has been modified; please apply your changes to the latest version and try again"
+    return conflict(resource(type(obj)), obj.name, why)
+
+
+def other_uid(obj: Object, uid: str) -> ConflictError:
+    struct = type(obj)
+    why = (
+        f"StorageError: invalid object, Code: 4, Key: /registry/{plural(struct)}/{obj.key}, "
+        "ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: "
+        f"UID in precondition: {obj.metadata.uid}, UID in object meta: {uid}"
+    )
+    return conflict(resource(struct), obj.name, why)
+
+
+def invalid(struct: type[Object], meta: ObjectMeta) -> InvalidObjectError:
+    why = "metadata.namespace: Forbidden: not allowed on this type"
+    if not meta.name:
+        why = "metadata.name: Required value: name is required"
+    return InvalidObjectError(f'{struct.__name__} "{meta.name}" is invalid: {why}')

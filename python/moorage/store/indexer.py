@@ -1,0 +1,108 @@
+"""Indexer: the local copy that an informer keeps, with indexes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from threading import RLock
+from typing import Generic, TypeAlias, TypeVar
+
+from moorage.objects.meta import Object
+
+T = TypeVar("T", bound=Object)
+IndexFunction: TypeAlias = Callable[[T], Iterable[str]]
+
+NAMESPACE_INDEX = "namespace"
+
+
+def by_namespace(obj: Object) -> tuple[str]:
+    """The function of the namespace index, which every indexer has."""
+    return (obj.metadata.namespace,)
+
+
+class Indexer(Generic[T]):
+    """Objects by key (``namespace/name``), as client-go's Indexer. An index is built when it is first read.
+
+    Parameters
+    ----------
+    indexers : mapping
+        Index name to the function that gives an object's values in it.
+    """
+
+    def __init__(self, indexers: Mapping[str, IndexFunction[T]]) -> None:
+        self._functions: dict[str, IndexFunction[T]] = {NAMESPACE_INDEX: by_namespace, **indexers}
+        self._indexes: dict[str, dict[str, dict[str, T]]] = {}
+        self._objects: dict[str, T] = {}
+        self.lock = RLock()
+
+    def add_index(self, name: str, function: IndexFunction[T]) -> None:
+        """Add an index; a name that is taken is an error."""
+        with self.lock:
+            if name in self._functions:
+                raise ValueError(f"indexer conflict: {name}")
+            self._functions[name] = function
+
+    def get(self, key: str) -> T | None:
+        with self.lock:
+            return self._objects.get(key)
+
+    def items(self) -> dict[str, T]:
+        """Return a copy of key to object."""
+        with self.lock:
+            return self._objects.copy()
+
+    def values(self) -> list[T]:
+        """Return every object, in the order in which they came."""
+        with self.lock:
+            return list(self._objects.values())
+
+    def by_index(self, name: str, value: str) -> list[T]:
+        """Return the objects that have `value` in the index `name`.
+
+        Raises
+        ------
+        KeyError
+            There is no such index.
+        """
+        with self.lock:
+            if name not in self._functions:
+                raise KeyError(f"Index with name {name} does not exist")
+            if name not in self._indexes:
+                self._indexes[name] = {}
+                for key, obj in self._objects.items():
+                    self._enter(name, key, None, obj)
+            return list(self._indexes[name].get(value, {}).values())
+
+    def put(self, key: str, obj: T) -> T | None:
+        """Store an object; returns what was there."""
+        with self.lock:
+            old = self._objects.get(key)
+            self._objects[key] = obj
+            for name in self._indexes:
+                self._enter(name, key, old, obj)
+        return old
+
+    def remove(self, key: str) -> T | None:
+        """Take an object out; returns it, if it was there."""
+        with self.lock:
+            old = self._objects.pop(key, None)
+            for name in self._indexes:
+                self._enter(name, key, old, None)
+        return old
+
+    def replace(self, objects: dict[str, T]) -> None:
+        """Hold these objects and no others."""
+        with self.lock:
+            self._objects = objects
+            self._indexes.clear()
+
+    def _enter(self, name: str, key: str, old: T | None, new: T | None) -> None:
+        index, function = self._indexes[name], self._functions[name]
+        values = () if new is None else tuple(function(new))
+        for value in () if old is None else function(old):
+            if value not in values:
+                del index[value][key]
+                if not index[value]:
+                    del index[value]
+        if new is not None:
+            for value in values:
+                index.setdefault(value, {})[key] = new

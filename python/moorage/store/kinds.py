@@ -1,0 +1,48 @@
+"""What the store has to know of a kind: its struct, its resource name, whether it has namespaces."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+from typing import TypeVar, cast
+
+from moorage.objects.decode import CLUSTER_SCOPED
+from moorage.objects.meta import Object
+
+T = TypeVar("T", bound=Object)
+
+
+def _structs(base: type[Object]) -> Iterator[type[Object]]:
+    for struct in base.__subclasses__():
+        yield struct
+        yield from _structs(struct)
+
+
+def struct_of(kind: type[T] | str) -> type[T]:
+    """The struct of a kind, which may be given by name."""
+    if not isinstance(kind, str):
+        return kind
+    for struct in _structs(Object):
+        if struct.__name__ == kind:
+            return cast("type[T]", struct)
+    raise ValueError(f'no matches for kind "{kind}"')
+
+
+def is_namespaced(struct: type[Object]) -> bool:
+    return struct.__name__ not in CLUSTER_SCOPED
+
+
+@cache
+def plural(struct: type[Object]) -> str:
+    """The resource of a kind, as apimachinery guesses it: Pod gives pods, PriorityClass priorityclasses."""
+    name = struct.__name__.lower()
+    if name.endswith("s"):
+        return name + "es"
+    return name[:-1] + "ies" if name.endswith("y") else name + "s"
+
+
+@cache
+def resource(struct: type[Object]) -> str:
+    """The resource with its group, as errors name it: ``pods``, ``replicasets.apps``."""
+    group = struct().api_version.rpartition("/")[0]
+    return f"{plural(struct)}.{group}" if group else plural(struct)

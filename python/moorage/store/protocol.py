@@ -1,0 +1,102 @@
+"""What informers and schedulers need of an API server: the store in memory is one, a real one another."""
+
+from __future__ import annotations
+
+from typing import Generic, Literal, Protocol, TypeAlias, TypeVar
+
+import msgspec
+
+from moorage.objects.meta import Object
+from moorage.objects.pod import Pod
+from moorage.objects.selectors import LabelSelectorMatcher
+
+T = TypeVar("T", bound=Object)
+
+EventType: TypeAlias = Literal["ADDED", "MODIFIED", "DELETED"]
+Selector: TypeAlias = str | LabelSelectorMatcher
+"""A label selector, in kubectl's string form or ready to match; the empty string selects everything."""
+ListResult: TypeAlias = tuple[list[T], str]
+"""The objects in the order of their keys, and the resource version at which they were read."""
+
+
+class WatchEvent(msgspec.Struct, Generic[T], frozen=True, gc=False):
+    """One change of one object.
+
+    Attributes
+    ----------
+    type : str
+        ADDED, MODIFIED or DELETED.
+    object : Object
+        The object after the change; for DELETED its last state, with the resource version of the deletion.
+    resource_version : str
+        The version that the change made.
+    previous : Object or None
+        The object before the change, where the server knows it.
+    """
+
+    type: EventType
+    object: T
+    resource_version: str
+    previous: T | None = None
+
+
+class Watcher(Protocol[T]):
+    """A stream of events in the order in which they happened.
+
+    One over a network connects again by itself where the line breaks.
+    """
+
+    def poll(self) -> list[WatchEvent[T]]:
+        """Return the events that are there, without waiting.
+
+        Raises
+        ------
+        ResourceExpiredError
+            The server does not have the next event any more: list again.
+        """
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait until `poll` may have news or the watch is closed; false on timeout (in seconds)."""
+
+    def close(self) -> None:
+        """End the stream; whoever waits returns."""
+
+
+class ObjectClient(Protocol):
+    """Reads and writes of an API server. `kind` is the struct of a kind, or its name."""
+
+    def list(
+        self,
+        kind: type[T] | str,
+        namespace: str = "",
+        *,
+        label_selector: Selector = "",
+        field_selector: str = "",
+    ) -> ListResult[T]:
+        """The objects of a kind, in one namespace or in all."""
+
+    def watch(
+        self,
+        kind: type[T] | str,
+        namespace: str = "",
+        *,
+        resource_version: str = "",
+        label_selector: Selector = "",
+        field_selector: str = "",
+    ) -> Watcher[T]:
+        """The events after `resource_version`; without one, what is there as ADDED, then what follows."""
+
+    def get(self, kind: type[T] | str, name: str, namespace: str = "") -> T:
+        """One object."""
+
+    def create(self, obj: T) -> T:
+        """Store a new object; returns it as stored."""
+
+    def update(self, obj: T) -> T:
+        """Replace an object; returns it as stored."""
+
+    def delete(self, kind: type[T] | str, name: str, namespace: str = "") -> T:
+        """Remove an object; returns its last state."""
+
+    def bind(self, pod: Pod, node: str) -> None:
+        """Put a pod on a node, as the subresource ``pods/binding`` does."""

@@ -1,0 +1,245 @@
+"""The history of one kind, and watches: cursors into it."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import deque
+from collections.abc import Callable
+from threading import Condition
+from types import TracebackType
+from typing import Generic, Self, TypeVar
+from weakref import WeakSet
+
+from msgspec.structs import replace
+
+from moorage.objects.meta import Object
+
+from .errors import ResourceExpiredError
+from .protocol import WatchEvent
+from .selectors import Predicate
+
+T = TypeVar("T", bound=Object)
+
+
+def with_version(obj: T, version: str) -> T:
+    """The object under another resource version."""
+    return replace(obj, metadata=replace(obj.metadata, resource_version=version))
+
+
+def _version(event: WatchEvent[T]) -> int:
+    return int(event.resource_version)
+
+
+class History(Generic[T]):
+    """The last events of one kind, and the watches that read them.
+
+    An event's position never changes: it counts the events before it. Only the last `capacity` can be read.
+    Older ones are freed now and then, but not while a save is open (`saves`), which may bring them back.
+    """
+
+    def __init__(self, capacity: int, saves: list[object]) -> None:
+        self._capacity = capacity
+        self._saves = saves
+        self._events: list[WatchEvent[T]] = []
+        self._freed = 0
+        self.watches: WeakSet[Watch[T]] = WeakSet()
+
+    def append(self, event: WatchEvent[T]) -> None:
+        events = self._events
+        events.append(event)
+        if len(events) > 2 * self._capacity and not self._saves:
+            self._freed += len(events) - self._capacity
+            del events[: -self._capacity]
+
+    @property
+    def end(self) -> int:
+        """The position after the last event."""
+        return self._freed + len(self._events)
+
+    @property
+    def _oldest(self) -> int:
+        """The index of the first event that can be read."""
+        return max(0, len(self._events) - self._capacity)
+
+    def position(self, version: int) -> int:
+        """The position of the first event after `version`."""
+        first = self._freed + self._oldest
+        if first and version < _version(self._events[self._oldest]) - 1:
+            raise self._expired(str(version))
+        return self._freed + bisect_right(self._events, version, key=_version)
+
+    def since(self, position: int, version: str, limit: int | None) -> list[WatchEvent[T]]:
+        """The next events, `limit` at most, for a reader at `position` who has come as far as `version`."""
+        index = position - self._freed
+        if index < self._oldest:
+            raise self._expired(version)
+        return self._events[index : None if limit is None else index + limit]
+
+    def _expired(self, version: str) -> ResourceExpiredError:
+        bound = _version(self._events[self._oldest]) - 1
+        return ResourceExpiredError(f"too old resource version: {version} ({bound})")
+
+    def undo(self, version: int) -> list[WatchEvent[T]]:
+        """Forget the events after `version`, tell the watches, and return the events, the newest first."""
+        index = bisect_right(self._events, version, key=_version)
+        undone = self._events[index:]
+        if undone:
+            del self._events[index:]
+            for watch in self.watches:
+                watch.rewind(self.end, undone, str(version))
+        return undone[::-1]
+
+    def copy(self, saves: list[object]) -> History[T]:
+        """The same history without watches."""
+        copy: History[T] = History(self._capacity, saves)
+        copy._events, copy._freed = self._events.copy(), self._freed
+        return copy
+
+
+class Watch(Generic[T]):
+    """The events of one kind from some version on, as the API server's watch cache sends them.
+
+    With a selector, an object that begins to match it is ADDED, and one that ceases to match it is DELETED
+    (in its last matching state).
+
+    Parameters
+    ----------
+    changed : Condition
+        Of the store's lock.
+    history : History
+        What to read.
+    match : callable or None
+        The selector.
+    version : str
+        The version from which on to read.
+    initial : callable or None
+        Gives the objects to begin with, where no version was asked for.
+    """
+
+    def __init__(
+        self,
+        changed: Condition,
+        history: History[T],
+        match: Predicate[T] | None,
+        version: str,
+        initial: Callable[[], tuple[list[T], str]] | None,
+    ) -> None:
+        self._changed = changed
+        self._history = history
+        self._match = match
+        self._version = version
+        self._initial = initial
+        self._position = history.end if initial else history.position(int(version))
+        self._pending: deque[WatchEvent[T]] = deque()
+        self._closed = False
+        history.watches.add(self)
+
+    def poll(self) -> list[WatchEvent[T]]:
+        """Return the events that are there, without waiting.
+
+        Raises
+        ------
+        ResourceExpiredError
+            The history does not have the next event any more.
+        """
+        with self._changed:
+            return self._take(None)
+
+    def next(self, timeout: float | None = None) -> WatchEvent[T] | None:
+        """Wait for one event; None if the time is up (in seconds) or the watch is closed.
+
+        Raises
+        ------
+        ResourceExpiredError
+            The history does not have the next event any more.
+        """
+        taken: list[WatchEvent[T]] = []
+
+        def ready() -> bool:
+            taken.extend(self._take(1))
+            return bool(taken) or self._closed
+
+        with self._changed:
+            self._changed.wait_for(ready, timeout)
+        return taken[0] if taken else None
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait until `poll` may have news or the watch is closed; false on timeout (in seconds)."""
+        with self._changed:
+            return self._changed.wait_for(self._has_news, timeout)
+
+    def close(self) -> None:
+        """End the stream; whoever waits returns. Events that were not read are gone."""
+        with self._changed:
+            self._closed = True
+            self._history.watches.discard(self)
+            self._changed.notify_all()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def rewind(self, position: int, undone: list[WatchEvent[T]], version: str) -> None:
+        """Called by the history that forgot the events from `position` on: take back those that were read."""
+        if self._initial is not None or self._position <= position:
+            return
+        for event in reversed(undone[: self._position - position]):
+            reverse = self._seen(_reverse(event, version))
+            if reverse is not None:
+                self._pending.append(reverse)
+        self._position, self._version = position, version
+
+    def _has_news(self) -> bool:
+        return (
+            self._closed
+            or self._initial is not None
+            or bool(self._pending)
+            or self._position < self._history.end
+        )
+
+    def _take(self, limit: int | None) -> list[WatchEvent[T]]:
+        """The next events, `limit` (at least 1) at most."""
+        if self._closed:
+            return []
+        if self._initial is not None:
+            objects, self._version = self._initial()
+            self._initial, self._position = None, self._history.end
+            self._pending.extend(WatchEvent("ADDED", obj, obj.metadata.resource_version) for obj in objects)
+        taken: list[WatchEvent[T]] = []
+        while self._pending and len(taken) != limit:
+            taken.append(self._pending.popleft())
+        while len(taken) != limit:
+            events = self._history.since(self._position, self._version, limit)
+            if not events:
+                break
+            self._position += len(events)
+            self._version = events[-1].resource_version
+            taken += events if self._match is None else filter(None, map(self._seen, events))
+        return taken
+
+    def _seen(self, event: WatchEvent[T]) -> WatchEvent[T] | None:
+        """The event as one who sees only matching objects sees it."""
+        match = self._match
+        if match is None:
+            return event
+        before, version = event.previous, event.resource_version
+        was = before is not None and match(before)
+        if event.type != "DELETED" and match(event.object):
+            return WatchEvent("MODIFIED" if was else "ADDED", event.object, version, before if was else None)
+        if before is None or not was:
+            return None
+        return WatchEvent("DELETED", with_version(before, version), version, before)
+
+
+def _reverse(event: WatchEvent[T], version: str) -> WatchEvent[T]:
+    """The event that takes `event` back; it leaves the store at `version`."""
+    before = event.previous
+    if before is None:
+        return WatchEvent("DELETED", with_version(event.object, version), version, event.object)
+    if event.type == "DELETED":
+        return WatchEvent("ADDED", before, version)
+    return WatchEvent("MODIFIED", before, version, event.object)

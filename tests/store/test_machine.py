@@ -1,0 +1,242 @@
+"""A store, its watches and its informers against dictionaries, under every order of requests."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from msgspec.structs import replace
+from tests.store.handlers import Replica
+from tests.store.observe import KINDS, observe
+
+from moorage.objects.meta import Object, ObjectMeta
+from moorage.objects.node import Node
+from moorage.objects.pod import Pod
+from moorage.store import (
+    AlreadyExistsError,
+    ConflictError,
+    Informer,
+    NotFoundError,
+    ObjectStore,
+    ResourceExpiredError,
+)
+
+NAMES = st.sampled_from(["x/a", "x/b", "y/a", "y/c"])
+LABELS = st.sampled_from([{}, {"l": "1"}, {"l": "2"}, {"m": ""}])
+SELECTIONS: list[dict[str, str]] = [
+    {},
+    {"label_selector": "l"},
+    {"label_selector": "l!=2", "field_selector": "spec.nodeName="},
+    {"namespace": "y"},
+]
+
+
+def pod(key: str, labels: dict[str, str]) -> Pod:
+    namespace, _, name = key.partition("/")
+    return Pod(metadata=ObjectMeta(name=name, namespace=namespace, labels=labels))
+
+
+class Reader:
+    """Reads a watch as a client has to, and keeps what it learns."""
+
+    def __init__(self, store: ObjectStore, selection: dict[str, str]) -> None:
+        self.store = store
+        self.selection = selection
+        self.begin()
+
+    def begin(self) -> None:
+        objects, version = self.store.list(Pod, **self.selection)
+        self.objects = {obj.key: obj for obj in objects}
+        self.watch = self.store.watch(Pod, resource_version=version, **self.selection)
+
+    def take(self, events: list[Any]) -> None:
+        for event in events:
+            key = event.object.key
+            assert (event.type != "ADDED") == (key in self.objects)
+            if event.type == "DELETED":
+                del self.objects[key]
+            else:
+                self.objects[key] = event.object
+
+    def read(self, one: bool) -> None:
+        try:
+            self.take([event for event in [self.watch.next(0)] if event] if one else self.watch.poll())
+        except ResourceExpiredError:
+            self.begin()
+
+
+class StoreMachine(RuleBasedStateMachine):
+    @initialize(history=st.sampled_from([1, 3, 1000]))
+    def begin(self, history: int) -> None:
+        self.store = ObjectStore(history=history)
+        self.twin: dict[tuple[type[Object], str], Object] = {}
+        self.version = 1
+        self.marks: list[tuple[Any, Any, dict[tuple[type[Object], str], Object]]] = []
+        self.clones: list[tuple[ObjectStore, Any]] = []
+        self.readers = [Reader(self.store, selection) for selection in SELECTIONS]
+        self.informers: list[tuple[Informer[Pod], Replica, dict[str, str]]] = []
+        for selection in SELECTIONS:
+            informer: Informer[Pod] = Informer(self.store, Pod, **selection)
+            informer.add_event_handler(replica := Replica())
+            self.informers.append((informer, replica, selection))
+
+    def expect(self, obj: Object, stored: Object) -> None:
+        """`stored` is `obj` with what the server gives."""
+        self.version += 1
+        meta = replace(
+            obj.metadata,
+            uid=stored.metadata.uid,
+            creation_timestamp="1970-01-01T00:00:00Z",
+            resource_version=str(self.version),
+        )
+        assert stored == replace(obj, metadata=meta)
+        self.twin[type(obj), obj.key] = stored
+
+    @rule(key=NAMES, labels=LABELS)
+    def create(self, key: str, labels: dict[str, str]) -> None:
+        obj = pod(key, labels)
+        try:
+            stored = self.store.create(obj)
+        except AlreadyExistsError:
+            assert (Pod, key) in self.twin
+        else:
+            assert (Pod, key) not in self.twin
+            self.expect(obj, stored)
+
+    @rule(keys=st.lists(NAMES, max_size=3), labels=LABELS)
+    def create_many(self, keys: list[str], labels: dict[str, str]) -> None:
+        fits = len(set(keys)) == len(keys) and not any((Pod, key) in self.twin for key in keys)
+        try:
+            self.store.create_many([pod(key, labels) for key in keys])
+        except AlreadyExistsError:
+            assert not fits
+        else:
+            assert fits
+            for key in keys:
+                namespace, _, name = key.partition("/")
+                self.expect(pod(key, labels), self.store.get(Pod, name, namespace))
+
+    @rule(name=st.sampled_from("nm"))
+    def node(self, name: str) -> None:
+        if (Node, name) in self.twin:
+            self.store.delete(Node, name)
+            del self.twin[Node, name]
+            self.version += 1
+        else:
+            obj = Node(metadata=ObjectMeta(name=name))
+            self.expect(obj, self.store.create(obj))
+
+    @rule(key=NAMES, labels=LABELS, stale=st.booleans())
+    def update(self, key: str, labels: dict[str, str], stale: bool) -> None:
+        held: Any = self.twin.get((Pod, key))
+        if held is None:
+            obj = pod(key, labels)
+        else:
+            version = "1" if stale else held.metadata.resource_version
+            obj = replace(held, metadata=replace(held.metadata, labels=labels, resource_version=version))
+        try:
+            stored = self.store.update(obj)
+        except NotFoundError:
+            assert held is None
+        except ConflictError:
+            assert stale
+        else:
+            assert held is not None
+            assert not stale
+            if held.metadata.labels == labels:
+                assert stored == held
+            else:
+                self.expect(obj, stored)
+
+    @rule(key=NAMES, node=st.sampled_from("nm"))
+    def bind(self, key: str, node: str) -> None:
+        held: Any = self.twin.get((Pod, key))
+        try:
+            self.store.bind(pod(key, {}), node)
+        except NotFoundError:
+            assert held is None
+        except ConflictError:
+            assert held.spec.node_name
+        else:
+            assert not held.spec.node_name
+            stored = self.store.get(Pod, held.name, held.namespace)
+            assert stored.spec.node_name == node
+            self.version += 1
+            self.twin[Pod, key] = stored
+
+    @rule(key=NAMES)
+    def delete(self, key: str) -> None:
+        namespace, _, name = key.partition("/")
+        try:
+            self.store.delete(Pod, name, namespace)
+        except NotFoundError:
+            assert (Pod, key) not in self.twin
+        else:
+            del self.twin[Pod, key]
+            self.version += 1
+
+    @rule()
+    def save(self) -> None:
+        state = observe(self.store)
+        self.marks.append((self.store.save(), state, dict(self.twin)))
+
+    @precondition(lambda self: self.marks)
+    @rule(data=st.data())
+    def undo(self, data: st.DataObject) -> None:
+        place = data.draw(st.integers(0, len(self.marks) - 1))
+        mark, state, self.twin = self.marks[place]
+        del self.marks[place:]
+        self.store.undo(mark)
+        self.version = int(state[0][1])
+        assert observe(self.store) == state
+
+    @precondition(lambda self: self.marks)
+    @rule()
+    def release(self) -> None:
+        self.store.release(self.marks.pop()[0])
+
+    @precondition(lambda self: len(self.clones) < 2)
+    @rule()
+    def clone(self) -> None:
+        copy = self.store.clone()
+        state = observe(self.store)
+        assert observe(copy) == state
+        self.clones.append((copy, state))
+
+    @rule(number=st.integers(0, len(SELECTIONS) - 1))
+    def run_informer(self, number: int) -> None:
+        informer, replica, selection = self.informers[number]
+        informer.run_once()
+        expected = {obj.key: obj for obj in self.store.list(Pod, **selection)[0]}
+        assert informer.indexer.items() == replica.objects == expected
+        for namespace in "xy":
+            kept = informer.lister.by_namespace(namespace).list()
+            assert sorted(obj.key for obj in kept) == [key for key in expected if key[0] == namespace]
+
+    @rule(number=st.integers(0, len(SELECTIONS) - 1))
+    def read_all(self, number: int) -> None:
+        reader = self.readers[number]
+        reader.read(one=False)
+        objects = self.store.list(Pod, **reader.selection)[0]
+        assert reader.objects == {obj.key: obj for obj in objects}
+
+    @rule(number=st.integers(0, len(SELECTIONS) - 1))
+    def read_one(self, number: int) -> None:
+        self.readers[number].read(one=True)
+
+    @invariant()
+    def the_store_holds_what_the_twin_holds(self) -> None:
+        for kind in KINDS:
+            objects, version = self.store.list(kind)
+            held = sorted((key, obj) for (struct, key), obj in self.twin.items() if struct is kind)
+            assert (objects, version) == ([obj for _, obj in held], str(self.version))
+
+    def teardown(self) -> None:
+        for copy, state in getattr(self, "clones", []):
+            assert observe(copy) == state
+
+
+TestStoreMachine = StoreMachine.TestCase
+TestStoreMachine.settings = settings(deadline=None, max_examples=60, stateful_step_count=40)

@@ -1,0 +1,212 @@
+"""Saving, undoing, cloning."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from tests.store.observe import observe
+
+from moorage.objects.meta import ObjectMeta
+from moorage.objects.node import Node
+from moorage.objects.pod import Pod
+from moorage.store import ObjectStore, ResourceExpiredError
+
+
+def pod(name: str, **labels: str) -> Pod:
+    return Pod(metadata=ObjectMeta(name=name, namespace="default", labels=labels))
+
+
+def filled(**options: int) -> ObjectStore:
+    store = ObjectStore(**options)
+    store.create_many([pod("a"), Node(metadata=ObjectMeta(name="n")), pod("b"), pod("c")])
+    return store
+
+
+def churn(store: ObjectStore) -> None:
+    store.update(pod("a", x="1"))
+    store.delete(Pod, "b", "default")
+    store.create(pod("d"))
+    store.delete(Pod, "d", "default")
+    store.create(pod("b"))
+    store.bind(pod("c"), "n")
+    store.delete(Node, "n")
+
+
+@pytest.mark.parametrize("history", [1, 2, 3, 100])
+def test_undo_restores_everything(history: int) -> None:
+    store = filled(history=history)
+    before = observe(store)
+    mark = store.save()
+    churn(store)
+    store.undo(mark)
+    assert observe(store) == before
+
+
+def test_what_follows_an_undo_is_as_if_nothing_had_been() -> None:
+    store, untouched = filled(), filled()
+    mark = store.save()
+    churn(store)
+    store.undo(mark)
+    churn(store)
+    churn(untouched_after := untouched.clone())
+    assert observe(store) == observe(untouched_after) != observe(untouched)
+
+
+def test_saves_nest() -> None:
+    store = filled()
+    states, marks = [observe(store)], [store.save()]
+    for number in range(3):
+        store.create(pod(f"new-{number}"))
+        states.append(observe(store))
+        marks.append(store.save())
+    store.undo(marks[3])
+    assert observe(store) == states[3]
+    store.create(pod("other"))
+    store.undo(marks[1])
+    assert observe(store) == states[1]
+    store.undo(marks[0])
+    assert observe(store) == states[0]
+
+
+def test_an_outer_mark_closes_those_within() -> None:
+    store = filled()
+    outer, inner = store.save(), store.save()
+    store.undo(outer)
+    for close in (store.undo, store.release):
+        for mark in (outer, inner):
+            with pytest.raises(ValueError, match="not in list"):
+                close(mark)
+
+
+def test_release_keeps_the_writes() -> None:
+    store = filled()
+    outer, inner = store.save(), store.save()
+    store.create(pod("d"))
+    store.release(inner)
+    store.create(pod("e"))
+    state = observe(store)
+    store.release(outer)
+    assert observe(store) == state
+    assert [obj.name for obj in store.list(Pod)[0]] == ["a", "b", "c", "d", "e"]
+
+
+def test_events_are_kept_while_a_save_is_open_and_freed_after() -> None:
+    store = filled(history=2)
+    mark = store.save()
+    for number in range(50):
+        store.update(pod("a", x=str(number)))
+    assert len(store._tables[Pod].history._events) == 53
+    store.release(mark)
+    store.update(pod("a"))
+    assert len(store._tables[Pod].history._events) == 2
+
+
+def test_undelivered_events_vanish() -> None:
+    store = filled()
+    watch, filtered = store.watch(Pod, resource_version="5"), store.watch(Pod, label_selector="x")
+    mark = store.save()
+    churn(store)
+    store.undo(mark)
+    assert (watch.poll(), filtered.poll()) == ([], [])
+
+
+@pytest.mark.parametrize("selector", ["", "x"])
+@pytest.mark.parametrize("history", [1, 100])
+def test_delivered_events_are_followed_by_their_reverse(selector: str, history: int) -> None:
+    store = filled(history=history)
+    store.update(pod("c", x="0"))
+    watch = store.watch(Pod, resource_version="6", label_selector=selector)
+    mark = store.save()
+    delivered = []
+    for step in (
+        lambda: store.update(pod("a", x="1")),
+        lambda: store.delete(Pod, "c", "default"),
+        lambda: store.create(pod("d", x="1")),
+        lambda: store.update(pod("a", x="2")),
+        lambda: store.update(pod("a")),
+    ):
+        step()
+        delivered += watch.poll()
+    store.create(pod("never-seen", x="1"))
+    store.undo(mark)
+    back = watch.poll()
+    opposite = {"ADDED": "DELETED", "DELETED": "ADDED", "MODIFIED": "MODIFIED"}
+    assert len(delivered) == 5
+    assert [(e.type, e.object.name) for e in back] == [
+        (opposite[e.type], e.object.name) for e in reversed(delivered)
+    ]
+    assert {e.resource_version for e in back} == {"6"}
+    assert {e.object.metadata.resource_version for e in back if e.type == "DELETED"} == {"6"}
+    store.create(pod("e", x="1"))
+    assert [(e.type, e.object.name, e.resource_version) for e in watch.poll()] == [("ADDED", "e", "7")]
+
+
+def test_reverse_events_hold_the_states_of_before() -> None:
+    store = filled()
+    a, _, _ = store.list(Pod)[0]
+    watch = store.watch(Pod, resource_version="5")
+    mark = store.save()
+    changed = store.update(pod("a", x="1"))
+    store.delete(Pod, "a", "default")
+    assert len(watch.poll()) == 2
+    store.undo(mark)
+    first, second = watch.poll()
+    assert (first.type, first.object, first.previous) == ("ADDED", changed, None)
+    assert (second.type, second.object, second.previous) == ("MODIFIED", a, changed)
+
+
+def test_a_watch_that_has_not_begun_begins_after_the_undo() -> None:
+    store = filled()
+    mark = store.save()
+    store.delete(Pod, "a", "default")
+    watch = store.watch(Pod)
+    store.undo(mark)
+    assert [(e.type, e.object.name) for e in watch.poll()] == [("ADDED", name) for name in "abc"]
+
+
+def test_one_who_read_an_undone_version_must_list_again() -> None:
+    store = filled()
+    mark = store.save()
+    store.create(pod("d"))
+    version = store.list(Pod)[1]
+    store.undo(mark)
+    with pytest.raises(ResourceExpiredError, match=r"^Too large resource version: 6, current: 5$"):
+        store.watch(Pod, resource_version=version)
+
+
+def test_undo_within_undo_for_a_watch() -> None:
+    store = filled()
+    watch = store.watch(Pod, resource_version="5")
+    outer = store.save()
+    store.create(pod("d"))
+    inner = store.save()
+    store.create(pod("e"))
+    assert [e.object.name for e in watch.poll()] == ["d", "e"]
+    store.undo(inner)
+    store.create(pod("f"))
+    store.undo(outer)
+    assert [(e.type, e.object.name) for e in watch.poll()] == [("DELETED", "e"), ("DELETED", "d")]
+
+
+@pytest.mark.parametrize("change", [churn, lambda store: store.undo(store.save())])
+def test_a_clone_is_equal_and_independent(change: Callable[[ObjectStore], None]) -> None:
+    store = filled(history=3, seed=4)
+    copy, before = store.clone(), observe(store)
+    watch = store.watch(Pod, resource_version=store.list(Pod)[1])
+    assert observe(copy) == before
+    change(copy)
+    assert (observe(store), watch.poll()) == (before, [])
+    change(store)
+    assert observe(store) == observe(copy)
+
+
+def test_a_clone_has_no_open_marks() -> None:
+    store = filled(history=1)
+    mark = store.save()
+    copy = store.clone()
+    for number in range(10):
+        copy.update(pod("a", x=str(number)))
+    assert len(copy._tables[Pod].history._events) <= 2
+    with pytest.raises(ValueError, match="not in list"):
+        copy.undo(mark)

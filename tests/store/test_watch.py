@@ -1,0 +1,234 @@
+"""Watches: order, selectors, history, waiting."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from moorage.objects.meta import ObjectMeta
+from moorage.objects.node import Node
+from moorage.objects.pod import Pod
+from moorage.store import BadRequestError, ObjectStore, ResourceExpiredError, Watch
+
+
+def pod(name: str = "a", **labels: str) -> Pod:
+    return Pod(metadata=ObjectMeta(name=name, namespace="default", labels=labels))
+
+
+def seen(watch: Watch[Pod]) -> list[tuple[str, str, str]]:
+    return [(event.type, event.object.name, event.resource_version) for event in watch.poll()]
+
+
+def expired(text: str) -> Any:
+    return pytest.raises(ResourceExpiredError, match=f"^{text}$".replace("(", r"\(").replace(")", r"\)"))
+
+
+def test_events_in_order() -> None:
+    store = ObjectStore()
+    watch = store.watch(Pod, resource_version="1")
+    first = store.create(pod())
+    store.create(Node(metadata=ObjectMeta(name="n")))
+    second = store.update(pod(x="1"))
+    last = store.delete(Pod, "a", "default")
+    events = watch.poll()
+    assert [(e.type, e.object, e.previous, e.resource_version) for e in events] == [
+        ("ADDED", first, None, "2"),
+        ("MODIFIED", second, first, "4"),
+        ("DELETED", last, second, "5"),
+    ]
+    assert all(event.object.metadata.resource_version == event.resource_version for event in events)
+    assert watch.poll() == []
+
+
+def test_from_a_version() -> None:
+    store = ObjectStore()
+    store.create_many([pod("a"), pod("b"), pod("c")])
+    assert seen(store.watch(Pod, resource_version="2")) == [("ADDED", "b", "3"), ("ADDED", "c", "4")]
+    assert seen(store.watch(Pod, resource_version="4")) == []
+
+
+@pytest.mark.parametrize("version", ["", "0"])
+def test_without_a_version_it_begins_with_what_is_there(version: str) -> None:
+    store = ObjectStore()
+    store.create_many([pod("b"), pod("a")])
+    watch = store.watch(Pod, resource_version=version)
+    assert watch.wait(0)
+    assert seen(watch) == [("ADDED", "a", "3"), ("ADDED", "b", "2")]
+    store.delete(Pod, "b", "default")
+    assert seen(watch) == [("DELETED", "b", "4")]
+
+
+def test_objects_that_begin_and_cease_to_match() -> None:
+    store = ObjectStore()
+    watch = store.watch(Pod, resource_version="1", label_selector="x")
+    store.create(pod())
+    matching = store.update(pod(x="1"))
+    store.update(pod(x="2"))
+    store.update(pod())
+    store.update(pod(x="3"))
+    store.delete(Pod, "a", "default")
+    events = watch.poll()
+    assert [(e.type, e.resource_version) for e in events] == [
+        ("ADDED", "3"),
+        ("MODIFIED", "4"),
+        ("DELETED", "5"),
+        ("ADDED", "6"),
+        ("DELETED", "7"),
+    ]
+    assert events[0].object is matching
+    assert events[0].previous is None
+    ceased = events[2].object.metadata
+    assert (ceased.labels, ceased.resource_version) == ({"x": "2"}, "5")
+
+
+def test_selectors_of_the_initial_list_and_of_events() -> None:
+    store = ObjectStore()
+    store.create_many([pod("a", x="1"), pod("b")])
+    watch = store.watch(Pod, label_selector="x")
+    assert seen(watch) == [("ADDED", "a", "2")]
+    store.delete(Pod, "b", "default")
+    assert seen(watch) == []
+
+
+def test_a_binding_moves_a_pod_between_field_selectors() -> None:
+    store = ObjectStore()
+    store.create(pod())
+    pending = store.watch(Pod, resource_version="2", field_selector="spec.nodeName=")
+    bound = store.watch(Pod, "default", resource_version="2", field_selector="spec.nodeName!=")
+    elsewhere = store.watch(Pod, "other", resource_version="2")
+    store.bind(pod(), "n")
+    assert seen(pending) == [("DELETED", "a", "3")]
+    assert seen(bound) == [("ADDED", "a", "3")]
+    assert seen(elsewhere) == []
+
+
+def test_too_old() -> None:
+    store = ObjectStore(history=2)
+    watch = store.watch(Pod, resource_version="1")
+    store.create_many([pod("a"), pod("b")])
+    store.create(Node(metadata=ObjectMeta(name="n")))
+    assert len(watch.poll()) == 2
+    late, later = store.watch(Pod, resource_version="1"), store.watch(Pod, resource_version="2")
+    store.create(pod("c"))
+    with expired("too old resource version: 1 (2)"):
+        late.poll()
+    with expired("too old resource version: 1 (2)"):
+        store.watch(Pod, resource_version="1")
+    assert seen(later) == [("ADDED", "b", "3"), ("ADDED", "c", "5")]
+    assert seen(watch) == [("ADDED", "c", "5")]
+    store.create(pod("d"))
+    with expired("too old resource version: 2 (4)"):
+        store.watch(Pod, resource_version="2")
+    # As upstream: the bound is the version before the oldest event, whatever kinds have changed between.
+    with expired("too old resource version: 3 (4)"):
+        store.watch(Pod, resource_version="3")
+    assert seen(store.watch(Pod, resource_version="4")) == [("ADDED", "c", "5"), ("ADDED", "d", "6")]
+
+
+def test_each_kind_has_its_own_history() -> None:
+    store = ObjectStore(history=1)
+    nodes = store.watch(Node, resource_version="1")
+    store.create(Node(metadata=ObjectMeta(name="n")))
+    store.create_many([pod(str(number)) for number in range(10)])
+    assert len(nodes.poll()) == 1
+
+
+def test_old_events_are_freed() -> None:
+    store = ObjectStore(history=2)
+    store.create(pod())
+    for number in range(100):
+        store.update(pod(x=str(number)))
+    assert len(store._tables[Pod].history._events) <= 4
+    assert seen(store.watch(Pod, resource_version="100")) == [
+        ("MODIFIED", "a", "101"),
+        ("MODIFIED", "a", "102"),
+    ]
+
+
+@pytest.mark.parametrize("version", ["x", "-1", "1.0", "²"])
+def test_a_version_is_a_number(version: str) -> None:
+    with pytest.raises(BadRequestError) as info:
+        ObjectStore().watch(Pod, resource_version=version)
+    assert str(info.value) == f'resourceVersion: Invalid value: "{version}"'
+
+
+def test_a_version_that_is_not_there_yet() -> None:
+    with expired("Too large resource version: 9, current: 1"):
+        ObjectStore().watch(Pod, resource_version="9")
+
+
+def test_next_gives_one_event_at_a_time() -> None:
+    store = ObjectStore()
+    store.create_many([pod("a"), pod("b", x="1")])
+    watch = store.watch(Pod)
+    filtered = store.watch(Pod, resource_version="2", label_selector="x")
+    store.create_many([pod("c"), pod("d", x="1"), pod("e", x="1")])
+    names = [event.object.name for event in iter(lambda: watch.next(0), None)]
+    assert names == ["a", "b", "c", "d", "e"]
+    assert [event.object.name for event in iter(lambda: filtered.next(0), None)] == ["b", "d", "e"]
+    first = store.watch(Pod, label_selector="x").next(0)
+    assert first is not None
+    assert first.object.name == "b"
+
+
+def test_next_and_poll_take_turns() -> None:
+    store = ObjectStore()
+    watch = store.watch(Pod)
+    store.create_many([pod("a"), pod("b")])
+    event = watch.next(0)
+    assert event is not None
+    assert event.object.name == "a"
+    store.create(pod("c"))
+    assert [name for _, name, _ in seen(watch)] == ["b", "c"]
+    assert watch.next(0) is None
+
+
+def test_next_on_an_expired_watch() -> None:
+    store = ObjectStore(history=1)
+    watch = store.watch(Pod, resource_version="1")
+    store.create_many([pod("a"), pod("b")])
+    assert watch.wait(0)
+    with expired("too old resource version: 1 (2)"):
+        watch.next(0)
+
+
+def test_wait() -> None:
+    store = ObjectStore()
+    watch = store.watch(Pod, resource_version="1")
+    assert not watch.wait(0)
+    store.create(pod())
+    assert watch.wait(0)
+    watch.poll()
+    assert not watch.wait(0)
+
+
+def test_a_closed_watch_is_silent() -> None:
+    store = ObjectStore()
+    with store.watch(Pod) as watch:
+        store.create(pod())
+    assert (watch.poll(), watch.next(), watch.wait()) == ([], None, True)
+    watch.close()
+
+
+def test_a_closed_watch_is_forgotten() -> None:
+    store = ObjectStore()
+    watch = store.watch(Pod)
+    watch.close()
+    assert len(store._tables[Pod].history.watches) == 0
+
+
+def test_a_watch_that_nobody_holds_is_forgotten() -> None:
+    store = ObjectStore()
+    watch = store.watch(Pod)
+    assert len(store._tables[Pod].history.watches) == 1
+    del watch
+    assert len(store._tables[Pod].history.watches) == 0
+
+
+def test_objects_are_shared() -> None:
+    store = ObjectStore()
+    watch = store.watch(Pod, resource_version="1")
+    stored = store.create(replace(pod()))
+    assert watch.poll()[0].object is stored is store.list(Pod)[0][0]

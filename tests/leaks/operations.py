@@ -8,7 +8,7 @@ from itertools import count
 
 from moorage.errors import MoorageError
 from moorage.objects import LabelSelector, LabelSelectorMatcher, Quantity, decode_object, dump, parse_selector
-from tests.leaks.world import node, plain, pod, scheduler
+from tests.leaks.world import node, place, plain, pod, scheduler
 
 Operation = Callable[[], object]
 
@@ -153,15 +153,15 @@ def _place(pods: int) -> Operation:
     return run
 
 
-def run_of_a_cluster() -> Operation:
+def run_of_equal_pods() -> Operation:
     sched = scheduler()
-    names = [f"p{index}" for index in range(3)]
-    sched.cluster.pods[:] = [*map(plain, names), plain("huge", "1000")]
-    bound = {(name, on): plain(name, node_name=on) for name in names for on in ("n0", "n1", "n2")}
+    pods = [plain(f"p{index}") for index in range(3)]
+    bound = {(at.name, on): plain(at.name, node_name=on) for at in pods for on in ("n0", "n1", "n2")}
 
     def run() -> None:
-        for key, on in sched.run().placements.items():
-            sched.cache.forget_pod(bound[key.partition("/")[2], on])
+        for at, on in zip(pods, place(sched, pods), strict=True):
+            sched.cache.forget_pod(bound[at.name, on])
+        place(sched, [plain("huge", "1000")])
 
     return run
 
@@ -257,7 +257,7 @@ OPERATIONS: dict[str, Callable[[], Operation]] = {
         schedule_one_that_fits_nowhere,
         place_run,
         place_run_until_full,
-        run_of_a_cluster,
+        run_of_equal_pods,
         examine,
         transaction,
         errors,

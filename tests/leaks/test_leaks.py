@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import logging
 import sys
 from pathlib import Path
 
@@ -25,6 +26,12 @@ def resident() -> int:
 def blocks() -> int:
     gc.collect()
     return sys.getallocatedblocks()
+
+
+@pytest.fixture(autouse=True)
+def quiet(monkeypatch: pytest.MonkeyPatch) -> None:
+    """pytest keeps every log record."""
+    monkeypatch.setattr(logging.getLogger("moorage.cache"), "disabled", True)
 
 
 @pytest.mark.parametrize("name", OPERATIONS)

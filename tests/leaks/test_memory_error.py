@@ -14,7 +14,7 @@ from moorage import Scheduler
 from moorage._core import buffers
 from moorage.objects import Node
 from moorage.objects.node import ContainerImage
-from tests.leaks.world import node, plain, pod, scheduler
+from tests.leaks.world import node, place, plain, pod, scheduler
 
 Operation = Callable[[Scheduler], object]
 FULL = 16
@@ -90,13 +90,11 @@ def future(made: Scheduler) -> list[Any]:
 
 
 def run_of_ports(made: Scheduler) -> object:
-    made.cluster.pods[:] = [pod(f"p{at}") for at in range(3)]
-    return made.run().placements
+    return place(made, [pod(f"p{at}") for at in range(3)])
 
 
 def run_of_pods(made: Scheduler) -> object:
-    made.cluster.pods[:] = [plain(f"p{at}", "1") for at in range(FULL + 1)]
-    return made.run().placements
+    return place(made, [plain(f"p{at}", "1") for at in range(FULL + 1)])
 
 
 OPERATIONS: dict[str, tuple[list[Operation], Operation]] = {

@@ -53,3 +53,10 @@ def plain(name: str, cpu: str = "500m", node_name: str = "", **spec: Any) -> Pod
 
 def scheduler(nodes: int = 3) -> Scheduler:
     return Scheduler(Cluster(nodes=[node(f"n{index}") for index in range(nodes)]))
+
+
+def place(made: Scheduler, pods: list[Pod]) -> list[str]:
+    """Run pods of one class; the nodes of those that fit."""
+    target = made.classify(pods[0])
+    rows, _ = made._decide_run(pods, target, made.cache.state.classes.shape_of(target[0]))
+    return [made.table.row_name(row) for row in rows.tolist()]

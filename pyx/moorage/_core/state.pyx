@@ -171,12 +171,11 @@ cdef class ClusterState:
 
     cpdef int _replace(self, int32_t number, object pod, int32_t pod_class, PodState state) except -1:
         """Place a pod, in place of the one with this number (-1: of none)."""
-        cdef str uid = pod.metadata.uid
         cdef int32_t row
         if number >= 0:
             self._take_away(number)
         row = self.table.row_for(self.symbols.intern(pod.spec.node_name))
-        return self._place(uid, pod, pod_class, row, state)
+        return self._place(pod.metadata.uid, pod, pod_class, row, state)
 
     cdef int _enter(self, int32_t number, object pod, int32_t pod_class, PodState state) except -1:
         """`_replace`, or nothing if memory runs out."""
@@ -220,11 +219,9 @@ cdef class ClusterState:
 
     def assume_pod(self, pod):
         """Put a pod on spec.nodeName before it is bound."""
-        cdef int32_t pod_class
         if self._known(pod) >= 0:
             raise CacheError(f"pod {pod.metadata.uid} is in the cache, so can't be assumed")
-        pod_class = self.classes.intern(pod)
-        self._enter(-1, pod, pod_class, ASSUMED)
+        self._enter(-1, pod, self.classes.intern(pod), ASSUMED)
 
     def assume_pods(self, pods):
         """Assume several pods; all or none."""
@@ -300,18 +297,17 @@ cdef class ClusterState:
 
     def add_pod(self, pod):
         """A bound pod was reported: confirms an assumed one (moving it if its node differs), or adds it."""
-        cdef int32_t number = self._known(pod), pod_class
+        cdef int32_t number = self._known(pod)
         cdef str uid = pod.metadata.uid
         if number >= 0 and self.ledger.state_of(number) == ADDED:
             raise CacheError(f"pod {uid} was already in added state")
-        pod_class = self.classes.intern(pod)
         if number >= 0:
             held = self.table.row_name(self.ledger.row_of(number))
             if held != pod.spec.node_name:
                 logger.warning(
                     "Pod %s was assumed to be on %s but got added to %s", uid, held, pod.spec.node_name
                 )
-        self._enter(number, pod, pod_class, ADDED)
+        self._enter(number, pod, self.classes.intern(pod), ADDED)
 
     def update_pod(self, old, new):
         """A bound pod changed; it stays where it is."""

@@ -13,6 +13,7 @@ cdef enum:
     LATER = -1  # a deadline that has not been set
 
 cdef double NEVER = LATER
+cdef double INFINITY = float("inf")
 
 
 cdef class Ledger:
@@ -200,7 +201,8 @@ cdef class Ledger:
         self.deadline.touch(number)
         (<double*>self.deadline.data)[number] = deadline
         # Entries of the heap are hints: one counts only while the pod still has that deadline.
-        heapq.heappush(self.deadlines, (deadline, number))
+        if deadline != INFINITY:
+            heapq.heappush(self.deadlines, (deadline, number))
         return 0
 
     def expired(self, double now):
@@ -225,3 +227,11 @@ cdef class Ledger:
     def assumed(self):
         """UIDs of the assumed pods, sorted."""
         return sorted([uid for uid, number in self.index.items() if self.state_of(number) == ASSUMED])
+
+    cdef list binding(self):
+        """Numbers of the assumed pods without a deadline, sorted by UID."""
+        return [
+            number
+            for number in map(self.index.__getitem__, self.assumed())
+            if (<double*>self.deadline.data)[number] == NEVER
+        ]

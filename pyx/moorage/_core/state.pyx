@@ -25,8 +25,6 @@ from moorage._core.view cimport View
 
 logger = logging.getLogger("moorage.cache")
 
-cdef double INFINITY = float("inf")
-
 CORRUPTED = "Schedulercache is corrupted and can badly affect scheduling decisions"
 
 
@@ -304,8 +302,8 @@ cdef class ClusterState:
         if number >= 0:
             held = self.table.row_name(self.ledger.row_of(number))
             if held != pod.spec.node_name:
-                logger.warning(
-                    "Pod %s was assumed to be on %s but got added to %s", uid, held, pod.spec.node_name
+                logger.warning(  # the nodes stand as in v1.13: the new one first
+                    "Pod %s was assumed to be on %s but got added to %s", uid, pod.spec.node_name, held
                 )
         self._enter(number, pod, self.classes.intern(pod), ADDED)
 
@@ -319,6 +317,8 @@ cdef class ClusterState:
             raise CacheCorruptedError(
                 f"Pod {uid} updated on a different node than previously added to.\n{CORRUPTED}"
             )
+        if old.spec.node_name not in ("", new.spec.node_name):
+            raise CacheError(f"no corresponding pod {old.name} in pods of node {old.spec.node_name}")
         if new.metadata.uid != uid and self._known(new) >= 0:
             raise CacheError(f"pod {new.metadata.uid} was already in added state")
         self._enter(number, new, self.classes.intern(new), ADDED)
@@ -355,7 +355,7 @@ cdef class ClusterState:
     def finish_binding(self, pod, double deadline):
         """Binding ended; an assumed pod may expire after `deadline`."""
         cdef int32_t number = self._known(pod)
-        if number >= 0 and self.ledger.state_of(number) == ASSUMED and deadline != INFINITY:
+        if number >= 0 and self.ledger.state_of(number) == ASSUMED:
             self.ledger.set_deadline(number, deadline)
 
     def expire(self, double now):
@@ -390,6 +390,10 @@ cdef class ClusterState:
     def assumed_pods(self):
         """UIDs of the assumed pods, sorted."""
         return self.ledger.assumed()
+
+    def binding_pods(self):
+        """The assumed pods whose binding has not finished, sorted by UID."""
+        return [self.ledger.object_of(number) for number in self.ledger.binding()]
 
 
 def bound(pod, str node_name):

@@ -19,9 +19,9 @@ cdef double INFINITY = float("inf")
 cdef class Ledger:
     """Pods by number; numbers of removed pods are reused.
 
-    A row's pods stand in the order in which they came, except that a removal moves the last one into the hole, as
-    upstream's NodeInfo.RemovePod. The list of a row is copied before it is changed where a snapshot, a fork or an
-    open transaction still needs it as it is.
+    A row's pods stand in the order in which they came, except that a removal moves the last one into the
+    hole, as upstream's NodeInfo.RemovePod. The list of a row is copied before it is changed where a snapshot,
+    a fork or an open transaction still needs it as it is.
     """
 
     def __cinit__(self, Journal journal):
@@ -67,7 +67,7 @@ cdef class Ledger:
         found = self.index.get(uid)
         return -1 if found is None else found
 
-    # ---- rows ------------------------------------------------------------------------------------------------
+    # ---- rows ----------------------------------------------------------------------------------------------
 
     cdef int reserve_rows(self, Py_ssize_t rows) except -1:
         self.shared.reserve(rows)
@@ -102,7 +102,7 @@ cdef class Ledger:
         """Pod objects of a row, in the row's order."""
         return list(self.rows[row] or ()) if row < len(self.rows) else []
 
-    # ---- pods ------------------------------------------------------------------------------------------------
+    # ---- pods ----------------------------------------------------------------------------------------------
 
     cdef int make_room(self, Py_ssize_t pods) except -1:
         """Have the memory for so many more pods."""
@@ -194,7 +194,7 @@ cdef class Ledger:
         (<double*>self.deadline.data)[number] = NEVER
         return 0
 
-    # ---- expiry ----------------------------------------------------------------------------------------------
+    # ---- expiry --------------------------------------------------------------------------------------------
 
     cdef int set_deadline(self, int32_t number, double deadline) except -1:
         """An assumed pod may expire after `deadline` (seconds on the caller's clock)."""

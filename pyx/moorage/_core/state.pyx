@@ -71,7 +71,7 @@ cdef class ClusterState:
         self.journal.commit(mark[0])
 
     def rollback(self, mark):
-        """Undo what was done since `mark`. Consumers of the change log see the undone rows as changed once more."""
+        """Undo what was done since `mark`. Consumers of the change log see the undone rows change again."""
         self.journal.rollback(mark[0])
         self.log.repeat(mark[1])
 
@@ -263,7 +263,7 @@ cdef class ClusterState:
             self.finish_binding(pod, deadline)
 
     def _check_batch(self, pods, tuple states, str text):
-        """Raise where a pod of a batch is in another state than the operation needs, or stands in it twice."""
+        """Raise where a pod of a batch is in another state than the operation needs, or is in it twice."""
         cdef int32_t number
         seen = set()
         for pod in pods:
@@ -375,7 +375,7 @@ cdef class ClusterState:
         return pods
 
     def pods(self):
-        """All pods in row order, assumed ones and those of ghosts included, with the nodes that they are on."""
+        """All pods in row order, assumed ones and those of ghosts included, with the nodes they are on."""
         cdef int32_t row
         out = []
         for row in range(self.table.used):
@@ -397,7 +397,7 @@ cdef class ClusterState:
 
 
 def bound(pod, str node_name):
-    """A pod as bound to a node. A batch enters pods as they came; the bound object is made when somebody asks."""
+    """A pod as bound to a node. A batch enters pods as they came; the bound object is made when asked for."""
     if pod.spec.node_name == node_name:
         return pod
     return replace(pod, spec=replace(pod.spec, node_name=node_name))

@@ -192,18 +192,15 @@ cdef class ClusterState:
     cdef bint _can_run_out(self, int32_t number, object pod, int32_t pod_class) except -1:
         """Whether replacing a pod can run out of memory after the first change: for a new row, for a new set of
         host ports, or for the journal. Other memory is taken here."""
-        cdef Shape shape
-        cdef bint leaving = number >= 0, coming = pod is not None
         self.ledger.make_room(1)
         self.ledger.reserve_rows(self.table.used)
         self.table.sync_columns()
-        if leaving:
-            shape = self.classes.shape(self.ledger.class_of(number))
-            leaving = bool(shape.ports)
-        if coming:
-            shape = self.classes.shape(pod_class)
-            coming = bool(shape.ports) or self.table.find(self.symbols.intern(pod.spec.node_name)) < 0
-        return leaving or coming or self.journal.depth
+        if number >= 0 and self.classes.shape(self.ledger.class_of(number)).ports:
+            return True
+        if pod is None:
+            return self.journal.depth != 0
+        new_row = self.table.find(self.symbols.intern(pod.spec.node_name)) < 0
+        return new_row or bool(self.classes.shape(pod_class).ports) or self.journal.depth != 0
 
     def _batch(self, operation, pods, classes):
         """Run an operation on several pods; all or none."""

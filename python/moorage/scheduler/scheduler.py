@@ -48,8 +48,9 @@ class Scheduler:
     Parameters
     ----------
     cluster : Cluster or ObjectClient, optional
-        Objects, which go into a store of the scheduler's own (`client`), or a store that others write too. Nodes and
-        bound pods enter the cache through informers; pods without a node are what `run` places and binds.
+        Objects, which go into a store of the scheduler's own (`client`), or a store that others write too.
+        Nodes and bound pods enter the cache through informers; pods without a node are what `run` places and
+        binds.
     profile : Profile, optional
         Default: kube-scheduler's own.
     percentage_of_nodes_to_score : int
@@ -272,8 +273,8 @@ class Scheduler:
 
 
 def _newest(cluster: Cluster) -> Callable[[], float]:
-    """The clock of a store of these objects stands at the newest creation timestamp, so that an object without one
-    is younger than all others."""
+    """The clock of a store of these objects stands at the newest creation timestamp, so that an object
+    without one is younger than all others."""
     stamps = [o.metadata.creation_timestamp for o in (*cluster.nodes, *cluster.pods, *cluster.others)]
     newest = max((datetime.fromisoformat(stamp).timestamp() for stamp in set(stamps) if stamp), default=0.0)
     return lambda: newest

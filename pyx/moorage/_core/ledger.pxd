@@ -24,6 +24,7 @@ cdef class Ledger:
     cdef int set_deadline(self, int32_t number, double deadline) except -1
     cdef int reserve_rows(self, Py_ssize_t rows) except -1
     cdef list _writable(self, int32_t row)
+    cdef list binding(self)
     cdef list share(self, int32_t row)
 
     cdef inline object object_of(self, int32_t number):

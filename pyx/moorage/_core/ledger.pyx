@@ -13,14 +13,15 @@ cdef enum:
     LATER = -1  # a deadline that has not been set
 
 cdef double NEVER = LATER
+cdef double INFINITY = float("inf")
 
 
 cdef class Ledger:
     """Pods by number; numbers of removed pods are reused.
 
-    A row's pods stand in the order in which they came, except that a removal moves the last one into the hole, as
-    upstream's NodeInfo.RemovePod. The list of a row is copied before it is changed where a snapshot, a fork or an
-    open transaction still needs it as it is.
+    A row's pods stand in the order in which they came, except that a removal moves the last one into the
+    hole, as upstream's NodeInfo.RemovePod. The list of a row is copied before it is changed where a snapshot,
+    a fork or an open transaction still needs it as it is.
     """
 
     def __cinit__(self, Journal journal):
@@ -66,7 +67,7 @@ cdef class Ledger:
         found = self.index.get(uid)
         return -1 if found is None else found
 
-    # ---- rows ------------------------------------------------------------------------------------------------
+    # ---- rows ----------------------------------------------------------------------------------------------
 
     cdef int reserve_rows(self, Py_ssize_t rows) except -1:
         self.shared.reserve(rows)
@@ -101,7 +102,7 @@ cdef class Ledger:
         """Pod objects of a row, in the row's order."""
         return list(self.rows[row] or ()) if row < len(self.rows) else []
 
-    # ---- pods ------------------------------------------------------------------------------------------------
+    # ---- pods ----------------------------------------------------------------------------------------------
 
     cdef int make_room(self, Py_ssize_t pods) except -1:
         """Have the memory for so many more pods."""
@@ -193,14 +194,15 @@ cdef class Ledger:
         (<double*>self.deadline.data)[number] = NEVER
         return 0
 
-    # ---- expiry ----------------------------------------------------------------------------------------------
+    # ---- expiry --------------------------------------------------------------------------------------------
 
     cdef int set_deadline(self, int32_t number, double deadline) except -1:
         """An assumed pod may expire after `deadline` (seconds on the caller's clock)."""
         self.deadline.touch(number)
         (<double*>self.deadline.data)[number] = deadline
         # Entries of the heap are hints: one counts only while the pod still has that deadline.
-        heapq.heappush(self.deadlines, (deadline, number))
+        if deadline != INFINITY:
+            heapq.heappush(self.deadlines, (deadline, number))
         return 0
 
     def expired(self, double now):
@@ -225,3 +227,11 @@ cdef class Ledger:
     def assumed(self):
         """UIDs of the assumed pods, sorted."""
         return sorted([uid for uid, number in self.index.items() if self.state_of(number) == ASSUMED])
+
+    cdef list binding(self):
+        """Numbers of the assumed pods without a deadline, sorted by UID."""
+        return [
+            number
+            for number in map(self.index.__getitem__, self.assumed())
+            if (<double*>self.deadline.data)[number] == NEVER
+        ]

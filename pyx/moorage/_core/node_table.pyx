@@ -301,8 +301,8 @@ cdef class NodeTable:
         return found
 
     cdef int sync_columns(self) except -1:
-        """Make the columns of all resources and label keys that are known. The names are shared with forks, so that a
-        shape means the same columns everywhere; the columns are this table's own."""
+        """Make the columns of all resources and label keys that are known. The names are shared with forks,
+        so that a shape means the same columns everywhere; the columns are this table's own."""
         cdef Py_ssize_t rows = (<Buffer>self.name).capacity
         cdef Buffer pointers
         while len(self.others[0]) < len(self.resource_names) - 1:
@@ -318,7 +318,7 @@ cdef class NodeTable:
         return 0
 
     def _add_label_column(self, Py_ssize_t rows):
-        """Fill the next label column from the nodes. An undo drops it: it is filled anew when it is next needed."""
+        """Fill the next label column from the nodes. An undo drops it: it is filled anew when next needed."""
         cdef int32_t row, at = <int32_t>len(self.labels)
         cdef Buffer column = Buffer(Journal(), sizeof(int32_t), rows)
         key = self.label_keys.names[at + 1]

@@ -25,8 +25,6 @@ from moorage._core.view cimport View
 
 logger = logging.getLogger("moorage.cache")
 
-cdef double INFINITY = float("inf")
-
 CORRUPTED = "Schedulercache is corrupted and can badly affect scheduling decisions"
 
 
@@ -73,7 +71,7 @@ cdef class ClusterState:
         self.journal.commit(mark[0])
 
     def rollback(self, mark):
-        """Undo what was done since `mark`. Consumers of the change log see the undone rows as changed once more."""
+        """Undo what was done since `mark`. Consumers of the change log see the undone rows change again."""
         self.journal.rollback(mark[0])
         self.log.repeat(mark[1])
 
@@ -265,7 +263,7 @@ cdef class ClusterState:
             self.finish_binding(pod, deadline)
 
     def _check_batch(self, pods, tuple states, str text):
-        """Raise where a pod of a batch is in another state than the operation needs, or stands in it twice."""
+        """Raise where a pod of a batch is in another state than the operation needs, or is in it twice."""
         cdef int32_t number
         seen = set()
         for pod in pods:
@@ -304,8 +302,8 @@ cdef class ClusterState:
         if number >= 0:
             held = self.table.row_name(self.ledger.row_of(number))
             if held != pod.spec.node_name:
-                logger.warning(
-                    "Pod %s was assumed to be on %s but got added to %s", uid, held, pod.spec.node_name
+                logger.warning(  # the nodes stand as in v1.13: the new one first
+                    "Pod %s was assumed to be on %s but got added to %s", uid, pod.spec.node_name, held
                 )
         self._enter(number, pod, self.classes.intern(pod), ADDED)
 
@@ -319,6 +317,8 @@ cdef class ClusterState:
             raise CacheCorruptedError(
                 f"Pod {uid} updated on a different node than previously added to.\n{CORRUPTED}"
             )
+        if old.spec.node_name not in ("", new.spec.node_name):
+            raise CacheError(f"no corresponding pod {old.name} in pods of node {old.spec.node_name}")
         if new.metadata.uid != uid and self._known(new) >= 0:
             raise CacheError(f"pod {new.metadata.uid} was already in added state")
         self._enter(number, new, self.classes.intern(new), ADDED)
@@ -355,7 +355,7 @@ cdef class ClusterState:
     def finish_binding(self, pod, double deadline):
         """Binding ended; an assumed pod may expire after `deadline`."""
         cdef int32_t number = self._known(pod)
-        if number >= 0 and self.ledger.state_of(number) == ASSUMED and deadline != INFINITY:
+        if number >= 0 and self.ledger.state_of(number) == ASSUMED:
             self.ledger.set_deadline(number, deadline)
 
     def expire(self, double now):
@@ -375,7 +375,7 @@ cdef class ClusterState:
         return pods
 
     def pods(self):
-        """All pods in row order, assumed ones and those of ghosts included, with the nodes that they are on."""
+        """All pods in row order, assumed ones and those of ghosts included, with the nodes they are on."""
         cdef int32_t row
         out = []
         for row in range(self.table.used):
@@ -391,9 +391,13 @@ cdef class ClusterState:
         """UIDs of the assumed pods, sorted."""
         return self.ledger.assumed()
 
+    def binding_pods(self):
+        """The assumed pods whose binding has not finished, sorted by UID."""
+        return [self.ledger.object_of(number) for number in self.ledger.binding()]
+
 
 def bound(pod, str node_name):
-    """A pod as bound to a node. A batch enters pods as they came; the bound object is made when somebody asks."""
+    """A pod as bound to a node. A batch enters pods as they came; the bound object is made when asked for."""
     if pod.spec.node_name == node_name:
         return pod
     return replace(pod, spec=replace(pod.spec, node_name=node_name))

@@ -26,10 +26,11 @@ cdef enum:
 
 
 cdef class View:
-    """Positions of the nodes in list order, and the scan columns if it is `scanned`; `refresh` consumes the change
-    log."""
+    """Positions of the nodes in list order, and the scan columns if it is `scanned`; `refresh` consumes the
+    change log."""
 
-    def __cinit__(self, Journal journal, NodeTable table, NodeTree tree, ImageStates images, bint scanned=True):
+    def __cinit__(self, Journal journal, NodeTable table, NodeTree tree, ImageStates images,
+                  bint scanned=True):
         self.journal = journal
         self.table = table
         self.tree = tree
@@ -86,8 +87,8 @@ cdef class View:
         self.columns.n_slow = n_slow
 
     cdef int _follow_row(self, int32_t row, Kind kind) except -1:
-        """Take over one row. What it shows of its images changes only if the row itself did since the last refresh:
-        an undo logs rows that are what they were."""
+        """Take over one row. What it shows of its images changes only if the row itself did since the last
+        refresh: an undo logs rows that are what they were."""
         cdef int32_t position
         cdef Buffer column
         if row >= self.table.used:  # made and undone since

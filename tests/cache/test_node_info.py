@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from tests.cache.world import everything
 from tests.core.make import container, node, pod, port
 
-from moorage.cache import NodeInfo, NodeInfoClone, Resource, SchedulerCache
+from moorage.cache import NodeInfo, Resource, SchedulerCache
 from moorage.errors import CacheError
 from moorage.objects.pod import Affinity, Pod, PodAffinity, PodAffinityTerm
 
@@ -28,23 +29,6 @@ def view(*pods: Pod, **allocatable: Any) -> tuple[SchedulerCache, NodeInfo]:
 
 def on(name: str, requests: dict[str, Any] | None = None, **rest: Any) -> Pod:
     return pod(name, on="n", requests=requests, **rest)
-
-
-def everything(info: NodeInfo | NodeInfoClone) -> dict[str, Any]:
-    """The values of a NodeInfo but for its generation."""
-    return {
-        "name": info.name,
-        "node": info.node,
-        "pods": [held.name for held in info.pods],
-        "affinity": [held.name for held in info.pods_with_affinity],
-        "anti-affinity": [held.name for held in info.pods_with_required_anti_affinity],
-        "requested": info.requested,
-        "nonzero": info.nonzero_requested,
-        "allocatable": info.allocatable,
-        "ports": info.used_ports,
-        "images": info.image_states,
-        "taints": info.taints,
-    }
 
 
 def test_an_empty_node() -> None:

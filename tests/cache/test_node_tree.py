@@ -29,7 +29,7 @@ def turns(one: NodeTree, count: int) -> str:
 
 
 class Twin:
-    """The iteration of v1.13 as its document describes it: arrays of nodes that remember how far they were read."""
+    """The iteration of v1.13, written out: arrays of nodes that remember how far they were read."""
 
     def __init__(self) -> None:
         self.arrays: dict[str, list[str]] = {}
@@ -289,7 +289,7 @@ def test_the_tree_of_a_cache_is_live_and_changes_through_the_cache_alone() -> No
     cache.remove_node(node("b"))
     assert (one.list(), one.zones) == (["c", "a"], [":\x00:z2"])
     for change in (one.add_node, one.remove_node, lambda which: one.update_node(which, which)):
-        with pytest.raises(CacheError, match="^the node tree of a cache changes through the cache$"):
+        with pytest.raises(CacheError, match=r"^the node tree of a cache changes through the cache$"):
             change(node("c", zone="z2"))
 
 

@@ -1,10 +1,10 @@
-"""Snapshot, CacheDump and the map of NodeInfos: what each contains, and that later changes do not reach them."""
+"""Snapshot, CacheDump and the map of NodeInfos: what each contains, and which changes reach it."""
 
 from __future__ import annotations
 
 import pytest
-from tests.cache.test_node_info import everything
-from tests.core.make import node, pod, port
+from tests.cache.world import cache, disturb, everything, said
+from tests.core.make import node, pod
 
 from moorage.cache import CacheDump, NodeInfo, SchedulerCache, Snapshot
 from moorage.errors import CacheError
@@ -12,35 +12,6 @@ from moorage.objects.pod import Affinity, Pod, PodAffinity, PodAffinityTerm
 
 NEAR = Affinity(pod_affinity=PodAffinity())
 APART = Affinity(pod_anti_affinity=PodAffinity(required=(PodAffinityTerm(topology_key="zone"),)))
-
-
-def cache() -> SchedulerCache:
-    """Nodes a, b, c in two zones with an added and an assumed pod; a ghost, and a pod before its node."""
-    one = SchedulerCache()
-    for name, zone in (("a", "z1"), ("b", "z1"), ("c", "z2"), ("ghost", "z2")):
-        one.add_node(node(name, zone=zone, images=[(["i"], 5)]))
-    one.add_pod(pod("p", on="a", requests={"cpu": 1}, ports=[port(80)]))
-    one.assume_pod(pod("q", on="b", requests={"cpu": 2}))
-    one.add_pod(pod("g", on="ghost", requests={"cpu": 3}))
-    one.remove_node(node("ghost"))
-    one.assume_pod(pod("early", on="later"))
-    return one
-
-
-def disturb(one: SchedulerCache) -> None:
-    """Change whatever there is in `cache()`."""
-    one.add_pod(pod("q", on="c", requests={"cpu": 2}))
-    one.forget_pod(pod("early", on="later"))
-    one.remove_pod(pod("g", on="ghost"))
-    one.remove_pod(pod("p", on="a"))
-    one.update_node(node("a", zone="z1"), node("a", zone="z2", cpu="9", images=[(["j"], 6)]))
-    one.remove_node(node("b"))
-    one.add_node(node("d"))
-    one.assume_pod(pod("r", on="d", requests={"cpu": 1}))
-
-
-def said(infos: dict[str, NodeInfo]) -> dict[str, tuple[int, dict[str, object]]]:
-    return {name: (info.generation, everything(info)) for name, info in infos.items()}
 
 
 def snapshot_of(one: SchedulerCache) -> Snapshot:

@@ -13,8 +13,8 @@ LIMIT = 60.0
 
 @contextmanager
 def running(*targets: Callable[[], Any]) -> Iterator[None]:
-    """Run functions beside the body of the with statement, changing threads as often as possible; all end in time.
-    (An exception in a thread is a warning of pytest, and warnings are errors.)"""
+    """Run functions beside the body of the with statement, changing threads as often as possible; all end in
+    time. (An exception in a thread is a warning of pytest, and warnings are errors.)"""
     threads = [Thread(target=target, daemon=True) for target in targets]
     interval = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)

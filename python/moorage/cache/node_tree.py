@@ -30,8 +30,8 @@ class NodeTree:
     zone_keys : {"1.36", "1.13"}
         Which labels make a zone: today's with the old ones first, or the old ones only.
 
-    Thread-safe. The tree that `SchedulerCache.node_tree` answers is the cache's own, under the cache's lock: it
-    can be listed and iterated, and changes through the cache alone.
+    Thread-safe. The tree that `SchedulerCache.node_tree` answers is the cache's own, under the cache's lock:
+    it can be listed and iterated, and changes through the cache alone.
     """
 
     def __init__(self, nodes: Iterable[Node] = (), zone_keys: str = "1.36") -> None:

@@ -12,7 +12,7 @@ class NotBuiltError(MoorageError):
 
 
 class CacheError(MoorageError):
-    """The cache refuses an operation: the object is not known, or not in the state that the operation needs."""
+    """The cache refuses an operation: the object is not known, or not in the state that it needs."""
 
 
 class CacheCorruptedError(MoorageError):

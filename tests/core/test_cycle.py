@@ -298,11 +298,11 @@ def test_each_failing_pod_among_named_nodes_moves_the_rotation() -> None:
     term = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["full"]}]}
     required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}
     spec = plain_spec(affinity={"nodeAffinity": required})
-    for runs in ([3], [1, 1, 1]):
+    for pods, runs in ((3, 1), (1, 3)):  # a pod that failed is tried again in the next run
         nodes = [plain_node(name) for name in ("a", "b", "c", "d", "full")]
         nodes[-1]["status"]["allocatable"]["cpu"] = "0"
-        scheduler = Scheduler(Cluster(nodes=decoded(nodes)))
-        for at, pods in enumerate(runs):
-            scheduler.cluster.pods = decoded([make_pod(f"p{at}-{index}", spec) for index in range(pods)])
+        waiting = decoded([make_pod(f"p{at}", spec) for at in range(pods)])
+        scheduler = Scheduler(Cluster(nodes=decoded(nodes), pods=waiting))
+        for _ in range(runs):
             assert len(scheduler.run().unschedulable) == pods
         assert scheduler.cycle.start == 3

@@ -57,7 +57,7 @@ def make_row(random: Random, shape: Shape) -> Row:
     alloc = capacity(random), capacity(random)
     used = [use(random, alloc[at], shape.requests[at]) for at in (0, 1)]
     if random.random() < 0.2 and alloc[0]:  # equal fractions
-        used[1] = used[0] * alloc[1] // alloc[0]
+        used[1] = min(used[0] * alloc[1] // alloc[0], 2**62)  # an overfull node of tiny capacity
     nonzero = [use(random, alloc[at], shape.score_requests[at]) for at in (0, 1)]
     pods_max = random.choice([0, 1, 10])
     return Row(

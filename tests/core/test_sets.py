@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import pickle
+
 import pytest
 from tests.core.inside import inside, values
 from tests.core.make import node, pod, port
 
-from moorage._core.sets import PortSets, Taint, TaintSets
+from moorage._core.pod_spec import Requirement
+from moorage._core.sets import PortSets, Taint, TaintSets, Toleration
 from moorage._core.state import ClusterState
 from moorage._core.symbols import Symbols
 from moorage.objects.node import Taint as NodeTaint
@@ -21,6 +24,11 @@ def test_taint_sets_are_interned() -> None:
     assert sets.intern((B, A)) == 2
     assert sets.intern((Taint("a", "", "NoSchedule"), B)) == 1
     assert sets.sets == [(), (A, B), (B, A)]
+
+
+@pytest.mark.parametrize("one", [A, Toleration("a", "Exists", "", ""), Requirement(0, 1, (2,), 3)])
+def test_what_sets_and_shapes_are_made_of_pickles(one: object) -> None:
+    assert pickle.loads(pickle.dumps(one)) == one
 
 
 def test_port_sets_are_interned() -> None:

@@ -129,12 +129,15 @@ def test_bound_pods_hold_their_requests_and_finished_ones_do_not() -> None:
     assert one.view_order() == ["a"]
 
 
-def test_placed_pods_are_assumed_in_the_cache() -> None:
+def test_placed_pods_are_bound_in_the_store_and_added_to_the_cache() -> None:
     waiting = pod("p", requests={"cpu": 1})
     one = scheduler([node("a")], [waiting])
+    assert list(one.pods.pending) == ["default/p"]
     one.run()
-    assert one.cache.is_assumed_pod(waiting)
+    assert one.client.get(Pod, "p", "default").spec.node_name == "a"
     assert one.cache.get_pod(waiting).spec.node_name == "a"
+    assert not one.cache.is_assumed_pod(waiting)
+    assert one.pods.pending == {}
     assert one.table.requested["cpu"].tolist() == [1000]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import logging
 import threading
 import time
@@ -31,7 +32,7 @@ class Selector(Protocol):
 
 
 class Participant(Protocol):
-    """State beside the cache that a transaction takes back and a fork copies: a queue, a store, a rotation index."""
+    """State beside the cache that a transaction takes back and a fork copies: queue, store, rotation."""
 
     def save(self) -> object:
         """A transaction begins: answer what `undo` needs."""
@@ -60,10 +61,10 @@ class Transaction:
 class SchedulerCache:
     """Keeps nodes and pods up to date from events; a scheduler assumes pods in it. Thread-safe.
 
-    State of a pod: Initial → Assumed → Added → gone, with Forget and Expire from Assumed; a pod can be added without
-    having been assumed, and again after it expired. Keys are UIDs. Methods and texts are those of v1.13's Cache
-    (CacheError where it returned an error, CacheCorruptedError where it ended the process); what scheduling sees is
-    v1.36's. An operation that raises changed nothing.
+    State of a pod: Initial → Assumed → Added → gone, with Forget and Expire from Assumed; a pod can be added
+    without having been assumed, and again after it expired. Keys are UIDs. Methods and texts are those of
+    v1.13's Cache (CacheError where it returned an error, CacheCorruptedError where it ended the process);
+    what scheduling sees is v1.36's. An operation that raises changed nothing.
 
     Parameters
     ----------
@@ -80,7 +81,7 @@ class SchedulerCache:
         self.lock = threading.RLock()
         self.participants: list[Participant] = []
 
-    # ---- pods ------------------------------------------------------------------------------------------------
+    # ---- pods ----------------------------------------------------------------------------------------------
 
     def assume_pod(self, pod: Pod) -> None:
         """Put a pod on ``spec.node_name`` ahead of its binding. A pod is assumed once."""
@@ -147,7 +148,7 @@ class SchedulerCache:
             return self.state.is_assumed_pod(pod)
 
     def cleanup_assumed_pods(self, now: float) -> list[Pod]:
-        """Expire the assumed pods whose binding finished and whose deadline lies before `now`; returns them."""
+        """Expire the assumed pods whose binding finished and whose deadline is before `now`; returns them."""
         with self.lock:
             if logger.isEnabledFor(logging.DEBUG):
                 for pod in self.state.binding_pods():
@@ -158,13 +159,13 @@ class SchedulerCache:
         """Every pod that the selector matches, assumed ones and those of ghost nodes included."""
         return self.filtered_list(lambda pod: True, selector)
 
-    def filtered_list(self, pod_filter: Callable[[Pod], bool], selector: Selector) -> list[Pod]:
+    def filtered_list(self, pod_filter: Callable[[Pod], bool], selector: Selector) -> builtins.list[Pod]:
         """Every pod that passes the filter and that the selector matches, node by node."""
         with self.lock:
             pods = self.state.pods()
         return [pod for pod in pods if pod_filter(pod) and selector.matches(pod.metadata.labels)]
 
-    # ---- nodes -----------------------------------------------------------------------------------------------
+    # ---- nodes ---------------------------------------------------------------------------------------------
 
     def add_node(self, node: Node) -> None:
         """A node appeared. Pods that named it before are on it from now on. One that is known is updated, with
@@ -196,7 +197,7 @@ class SchedulerCache:
         """The live tree; to be listed and iterated, not changed."""
         return NodeTree.of_cache(self.state.tree, self.state.symbols, self.lock)
 
-    # ---- copies ----------------------------------------------------------------------------------------------
+    # ---- copies --------------------------------------------------------------------------------------------
 
     def update_snapshot(self, snapshot: Snapshot) -> None:
         """Bring a snapshot up to date by copying what has changed since its last update."""
@@ -223,8 +224,8 @@ class SchedulerCache:
 
     @contextmanager
     def transaction(self) -> Iterator[Transaction]:
-        """Whatever is done inside is undone at the end, unless the transaction is committed and nothing was raised.
-        Transactions nest; the lock is held throughout."""
+        """Whatever is done inside is undone at the end, unless the transaction is committed and nothing was
+        raised. Transactions nest; the lock is held throughout."""
         with self.lock:
             saved = [participant.save() for participant in self.participants]
             mark = self.state.begin()
@@ -250,11 +251,11 @@ class SchedulerCache:
             out.participants = [participant.clone() for participant in self.participants]
         return out
 
-    # ---- expiry in the background ----------------------------------------------------------------------------
+    # ---- expiry in the background --------------------------------------------------------------------------
 
     def run(self, period: float, stop: threading.Event) -> threading.Thread:
-        """Expire assumed pods every `period` seconds by the clock, in a thread that ends when `stop` is set and does
-        not keep the process alive."""
+        """Expire assumed pods every `period` seconds by the clock, in a thread that ends when `stop` is set
+        and does not keep the process alive."""
 
         def clean() -> None:
             while not stop.wait(period):
@@ -271,8 +272,8 @@ def new_scheduler_cache(
     stop: threading.Event | None = None,
     clock: Callable[[], float] = time.monotonic,
 ) -> SchedulerCache:
-    """A cache whose assumed pods expire `ttl` seconds after their binding finished, cleaned in the background until
-    `stop` is set."""
+    """A cache whose assumed pods expire `ttl` seconds after their binding finished, cleaned in the background
+    until `stop` is set."""
     cache = SchedulerCache(ttl, clock)
     cache.run(period, stop or threading.Event())
     return cache

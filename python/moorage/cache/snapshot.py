@@ -14,8 +14,8 @@ from .node_info import NodeInfo, has_pod_affinity, has_required_anti_affinity
 class Snapshot(RowCopies):
     """Live nodes in list order, as of the last `SchedulerCache.update_snapshot`; independent of the cache.
 
-    Rules of kube-scheduler v1.36, snapshot.go and cache.go UpdateSnapshot. A snapshot follows one cache; NodeInfos
-    are made when they are asked for, and are valid until the next update.
+    Rules of kube-scheduler v1.36, snapshot.go and cache.go UpdateSnapshot. A snapshot follows one cache;
+    NodeInfos are made when they are asked for, and are valid until the next update.
     """
 
     @property
@@ -77,4 +77,4 @@ def dump(state: ClusterState) -> CacheDump:
         for row, name in enumerate(copy.table.names)
         if name is not None
     }
-    return CacheDump({uid: True for uid in copy.assumed_pods()}, nodes)
+    return CacheDump(dict.fromkeys(copy.assumed_pods(), True), nodes)

@@ -1,4 +1,4 @@
-"""From what informers report to the cache and to the pods that wait (kube-scheduler v1.36, eventhandlers.go)."""
+"""From what informers report to the cache and the waiting pods (kube-scheduler v1.36, eventhandlers.go)."""
 
 from __future__ import annotations
 

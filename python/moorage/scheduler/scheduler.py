@@ -48,8 +48,9 @@ class Scheduler:
     Parameters
     ----------
     cluster : Cluster or ObjectClient, optional
-        Objects, which go into a store of the scheduler's own (`client`), or a store that others write too. Nodes and
-        bound pods enter the cache through informers; pods without a node are what `run` places and binds.
+        Objects, which go into a store of the scheduler's own (`client`), or a store that others write too.
+        Nodes and bound pods enter the cache through informers; pods without a node are what `run` places and
+        binds.
     profile : Profile, optional
         Default: kube-scheduler's own.
     percentage_of_nodes_to_score : int
@@ -243,6 +244,12 @@ class Scheduler:
             else:
                 result.unschedulable[pod.key] = Failure(decision.diagnosis, decision.error)
 
+    def _place(self, pods: list[Pod], target: Target) -> npt.NDArray[np.int32]:
+        """Rows of the pods that fit, which are assumed there."""
+        rows = self.cycle.place_run(target[0], len(pods), target[1], target[2])
+        self.cache.state.assume_rows(target[0], pods, rows)
+        return rows
+
     def _decide_run(
         self, pods: list[Pod], target: Target, shape: Shape
     ) -> tuple[npt.NDArray[np.int32], Failure]:
@@ -255,8 +262,9 @@ class Scheduler:
             return NO_ROWS, failure
         if ran.rejection is not None or nodes == 0:
             return NO_ROWS, Failure(Diagnosis(nodes, self.profile, shape, pre_filter=ran.rejection))
-        rows = self.cycle.place_run(target[0], len(pods), target[1], target[2])
-        state.assume_rows(target[0], pods, rows)
+        # Where host ports or an open transaction take memory pod by pod, it can run out half-way.
+        recorded = shape.ports or state.journal.depth
+        rows = state.safely(self._place, pods, target) if recorded else self._place(pods, target)
         if len(rows) < len(pods):
             failure = Failure(self._diagnose(target, shape, ran))
             if ran.node_names is None:  # a search among named nodes moves the rotation even in vain
@@ -265,8 +273,8 @@ class Scheduler:
 
 
 def _newest(cluster: Cluster) -> Callable[[], float]:
-    """The clock of a store of these objects stands at the newest creation timestamp, so that an object without one
-    is younger than all others."""
+    """The clock of a store of these objects stands at the newest creation timestamp, so that an object
+    without one is younger than all others."""
     stamps = [o.metadata.creation_timestamp for o in (*cluster.nodes, *cluster.pods, *cluster.others)]
     newest = max((datetime.fromisoformat(stamp).timestamp() for stamp in set(stamps) if stamp), default=0.0)
     return lambda: newest

@@ -92,7 +92,7 @@ cdef class Cycle:
         return 0
 
     cdef int _hold(self, Shape shape) except -1:
-        """Keep the memory of what is shared with forks: it may grow under another thread while this one searches."""
+        """Keep the memory of what is shared with forks: another thread may make it grow meanwhile."""
         cdef Buffer taints = self.state.table.taint_sets.verdicts_of(shape.tolerations)
         cdef Symbols symbols = self.state.symbols
         cdef PortSets ports = self.state.table.port_sets
@@ -207,6 +207,8 @@ cdef class Cycle:
         cdef int32_t placed = 0, at, row, wanted
         self._save()
         self._prepare(shape, node_name, pinned)
+        self.state.ledger.make_room(n)
+        self.state.ledger.reserve_rows(self.state.table.used)
         wanted = self._wanted()
         if shape.ports or self.state.journal.depth:
             while placed < n:

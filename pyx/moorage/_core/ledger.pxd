@@ -16,7 +16,7 @@ cdef class Ledger:
 
     cdef Ledger clone(self, Journal journal)
     cdef int32_t find(self, str uid) except -2
-    cdef int _grow(self) except -1
+    cdef int make_room(self, Py_ssize_t pods) except -1
     cdef int _touch(self, int32_t number) except -1
     cdef int32_t insert(self, str uid, object pod, int32_t pod_class, int32_t row, PodState state) except -1
     cdef int remove(self, int32_t number) except -1

@@ -19,9 +19,9 @@ cdef double INFINITY = float("inf")
 cdef class Ledger:
     """Pods by number; numbers of removed pods are reused.
 
-    A row's pods stand in the order in which they came, except that a removal moves the last one into the hole, as
-    upstream's NodeInfo.RemovePod. The list of a row is copied before it is changed where a snapshot, a fork or an
-    open transaction still needs it as it is.
+    A row's pods stand in the order in which they came, except that a removal moves the last one into the
+    hole, as upstream's NodeInfo.RemovePod. The list of a row is copied before it is changed where a snapshot,
+    a fork or an open transaction still needs it as it is.
     """
 
     def __cinit__(self, Journal journal):
@@ -67,7 +67,7 @@ cdef class Ledger:
         found = self.index.get(uid)
         return -1 if found is None else found
 
-    # ---- rows ------------------------------------------------------------------------------------------------
+    # ---- rows ----------------------------------------------------------------------------------------------
 
     cdef int reserve_rows(self, Py_ssize_t rows) except -1:
         self.shared.reserve(rows)
@@ -102,17 +102,16 @@ cdef class Ledger:
         """Pod objects of a row, in the row's order."""
         return list(self.rows[row] or ()) if row < len(self.rows) else []
 
-    # ---- pods ------------------------------------------------------------------------------------------------
+    # ---- pods ----------------------------------------------------------------------------------------------
 
-    cdef int _grow(self) except -1:
-        cdef Py_ssize_t number = len(self.objects)
-        self.pod_class.reserve(number + 1)
-        self.row.reserve(number + 1)
-        self.slot.reserve(number + 1)
-        self.state.reserve(number + 1)
-        self.deadline.reserve(number + 1)
-        self.objects.append(None)
-        self.uids.append(None)
+    cdef int make_room(self, Py_ssize_t pods) except -1:
+        """Have the memory for so many more pods."""
+        cdef Py_ssize_t numbers = len(self.objects) + pods
+        self.pod_class.reserve(numbers)
+        self.row.reserve(numbers)
+        self.slot.reserve(numbers)
+        self.state.reserve(numbers)
+        self.deadline.reserve(numbers)
         return 0
 
     cdef int32_t insert(self, str uid, object pod, int32_t pod_class, int32_t row, PodState state) except -1:
@@ -120,11 +119,14 @@ cdef class Ledger:
         cdef int32_t number
         cdef list pods
         cdef bint grown = not self.free
+        if grown:
+            self.make_room(1)
         self.reserve_rows(row + 1)
         pods = self._writable(row)
         if grown:
             number = <int32_t>len(self.objects)
-            self._grow()
+            self.objects.append(None)
+            self.uids.append(None)
         else:
             number = self.free.pop()
         if self.journal.depth:
@@ -192,7 +194,7 @@ cdef class Ledger:
         (<double*>self.deadline.data)[number] = NEVER
         return 0
 
-    # ---- expiry ----------------------------------------------------------------------------------------------
+    # ---- expiry --------------------------------------------------------------------------------------------
 
     cdef int set_deadline(self, int32_t number, double deadline) except -1:
         """An assumed pod may expire after `deadline` (seconds on the caller's clock)."""

@@ -189,11 +189,14 @@ cdef class NodeTable:
 
     cdef int _reserve(self, Py_ssize_t rows) except -1:
         cdef Buffer buffer
-        for buffer in self.row_buffers:
-            buffer.reserve(rows)
+        # The capacity of the names is what columns that are made later start with, so they come last.
         _reserve_columns(self.label_pointers, self.labels, rows)
         for pointers, columns in zip(self.other_pointers, self.others, strict=True):
             _reserve_columns(pointers, columns, rows)
+        for buffer in self.row_buffers:
+            if buffer is not self.name:
+                buffer.reserve(rows)
+        self.name.reserve(rows)
         return 0
 
     cdef int changed(self, Kind kind, int32_t row) except -1:
@@ -298,12 +301,16 @@ cdef class NodeTable:
         return found
 
     cdef int sync_columns(self) except -1:
-        """Make the columns of all resources and label keys that are known. The names are shared with forks, so that a
-        shape means the same columns everywhere; the columns are this table's own."""
+        """Make the columns of all resources and label keys that are known. The names are shared with forks,
+        so that a shape means the same columns everywhere; the columns are this table's own."""
         cdef Py_ssize_t rows = (<Buffer>self.name).capacity
+        cdef Buffer pointers
         while len(self.others[0]) < len(self.resource_names) - 1:
-            for pointers, columns in zip(self.other_pointers, self.others, strict=True):
-                columns.append(Buffer(self.journal, 2 * sizeof(int64_t), rows))
+            for pointers in self.other_pointers:
+                pointers.reserve(len(self.others[0]) + 1)
+            new = [Buffer(self.journal, 2 * sizeof(int64_t), rows) for _ in range(self.ledgers)]
+            for pointers, columns, column in zip(self.other_pointers, self.others, new, strict=True):
+                columns.append(column)
                 _reserve_columns(pointers, columns, rows)
                 self.journal.on_undo(columns.pop)
         while len(self.labels) < len(self.label_keys) - 1:
@@ -311,7 +318,7 @@ cdef class NodeTable:
         return 0
 
     def _add_label_column(self, Py_ssize_t rows):
-        """Fill the next label column from the nodes. An undo drops it: it is filled anew when it is next needed."""
+        """Fill the next label column from the nodes. An undo drops it: it is filled anew when next needed."""
         cdef int32_t row, at = <int32_t>len(self.labels)
         cdef Buffer column = Buffer(Journal(), sizeof(int32_t), rows)
         key = self.label_keys.names[at + 1]
@@ -319,6 +326,7 @@ cdef class NodeTable:
             node = self.objects[row]
             if node is not None and key in node.metadata.labels:
                 (<int32_t*>column.data)[row] = self.symbols.intern(node.metadata.labels[key])
+        self.label_pointers.reserve(at + 1)
         self.labels.append(self.journal.adopt(column))
         _reserve_columns(self.label_pointers, self.labels, rows)
         self.journal.on_undo(self.labels.pop)

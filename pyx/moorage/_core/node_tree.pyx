@@ -102,9 +102,9 @@ cdef class NodeTree:
     cpdef int32_t next(self) except -1:
         """The next node of the stateful iteration (v1.13, NodeTree.Next), or 0 in an empty tree.
 
-        One zone after the other gives its next node; a zone that has run out is passed over, but asked again each
-        time, so nodes that join it are still visited; when all have run out in one call, all start again. Additions
-        and removals do not touch the places that the zones have reached.
+        One zone after the other gives its next node; a zone that has run out is passed over, but asked again
+        each time, so nodes that join it are still visited; when all have run out in one call, all start
+        again. Additions and removals do not touch the places that the zones have reached.
         """
         cdef Py_ssize_t exhausted = 0, at
         self._save_iteration()

@@ -33,7 +33,7 @@ OPERATORS = {
     "Lt": MR_LT,
 }
 
-Requirement = namedtuple("Requirement", "column op values number")
+Requirement = namedtuple("Requirement", "column op values number", module=__name__)
 
 encode = msgspec.msgpack.Encoder().encode
 

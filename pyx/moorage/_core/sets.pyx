@@ -8,8 +8,8 @@ from collections import namedtuple
 from moorage._core.buffers cimport Buffer, Journal
 from moorage._core.selectors import tolerates
 
-Taint = namedtuple("Taint", "key value effect")
-Toleration = namedtuple("Toleration", "key operator value effect")
+Taint = namedtuple("Taint", "key value effect", module=__name__)
+Toleration = namedtuple("Toleration", "key operator value effect", module=__name__)
 
 
 cdef class TaintSets:

@@ -12,8 +12,9 @@ from moorage._core.view cimport View
 
 
 cdef class RowCopies:
-    """An independent copy of a cluster's rows, with a view of its own: the node list and the image counts follow the
-    same rules as the scheduler's view, from this copy's own last update on. Pod lists are shared until they change.
+    """An independent copy of a cluster's rows, with a view of its own: the node list and the image counts
+    follow the same rules as the scheduler's view, from this copy's own last update on. Pod lists are shared
+    until they change.
     """
 
     def is_behind(self, ClusterState source):
@@ -21,7 +22,7 @@ cdef class RowCopies:
         return self.source is not source or self.cursor != source.log.head
 
     def update(self, ClusterState source):
-        """Copy what has changed since the last update, or everything from a source that is new to this copy."""
+        """Copy what has changed since the last update, or everything from a source that is new here."""
         cdef ChangeLog log = source.log
         cdef int64_t at, head = log.head
         cdef int32_t row

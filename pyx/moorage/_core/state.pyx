@@ -71,14 +71,28 @@ cdef class ClusterState:
         self.journal.commit(mark[0])
 
     def rollback(self, mark):
-        """Undo what was done since `mark`. Consumers of the change log see the undone rows as changed once more."""
+        """Undo what was done since `mark`. Consumers of the change log see the undone rows change again."""
         self.journal.rollback(mark[0])
         self.log.repeat(mark[1])
+
+    def safely(self, operation, *arguments):
+        """Run an operation that may run out of memory half-way; where it fails, nothing has changed."""
+        mark = self.begin()
+        try:
+            result = operation(*arguments)
+        except BaseException:
+            self.rollback(mark)
+            raise
+        self.commit(mark)
+        return result
 
     # ---- nodes ---------------------------------------------------------------------------------------------
 
     def set_node(self, node):
         """A node appeared or changed; one that is not known is added."""
+        self.safely(self._set_node, node)
+
+    def _set_node(self, node):
         cdef str name = node.metadata.name, zone = zone_key(node.metadata.labels)
         cdef int32_t symbol = self.symbols.intern(name), row
         before = self.zones.get(name)
@@ -96,6 +110,9 @@ cdef class ClusterState:
 
     def remove_node(self, str name):
         """A node went; its row stays as a ghost until its last pod is gone."""
+        self.safely(self._remove_node, name)
+
+    def _remove_node(self, str name):
         cdef int32_t symbol = self.symbols.find(name), row = self.table.find(symbol)
         zone = self.zones.get(name)
         if zone is None:
@@ -142,7 +159,7 @@ cdef class ClusterState:
         self.table.add_pod(0, row, &shape.c, shape.ports, 1)
         return self.table.changed(LOG_ROW, row)
 
-    cdef int _take_away(self, int32_t number) except -1:
+    cpdef int _take_away(self, int32_t number) except -1:
         cdef int32_t row = self.ledger.row_of(number)
         cdef Shape shape = self.classes.shape(self.ledger.class_of(number))
         self.ledger.remove(number)
@@ -150,24 +167,66 @@ cdef class ClusterState:
         self.table.changed(LOG_ROW, row)
         return self._release_if_empty(row)
 
-    cdef int32_t _row_for(self, object pod) except -1:
-        return self.table.row_for(self.symbols.intern(pod.spec.node_name))
+    cpdef int _replace(self, int32_t number, object pod, int32_t pod_class, PodState state) except -1:
+        """Place a pod, in place of the one with this number (-1: of none)."""
+        cdef int32_t row
+        if number >= 0:
+            self._take_away(number)
+        row = self.table.row_for(self.symbols.intern(pod.spec.node_name))
+        return self._place(pod.metadata.uid, pod, pod_class, row, state)
+
+    cdef int _enter(self, int32_t number, object pod, int32_t pod_class, PodState state) except -1:
+        """`_replace`, or nothing if memory runs out."""
+        if self._can_run_out(number, pod, pod_class):
+            self.safely(self._replace, number, pod, pod_class, state)
+            return 0
+        return self._replace(number, pod, pod_class, state)
+
+    cdef int _leave(self, int32_t number) except -1:
+        """`_take_away`, or nothing if memory runs out."""
+        if self._can_run_out(number, None, 0):
+            self.safely(self._take_away, number)
+            return 0
+        return self._take_away(number)
+
+    cdef bint _can_run_out(self, int32_t number, object pod, int32_t pod_class) except -1:
+        """Whether replacing a pod can run out of memory after the first change: for a new row, for a new set of
+        host ports, or for the journal. Other memory is taken here."""
+        self.ledger.make_room(1)
+        self.ledger.reserve_rows(self.table.used)
+        self.table.sync_columns()
+        if number >= 0 and self.classes.shape(self.ledger.class_of(number)).ports:
+            return True
+        if pod is None:
+            return self.journal.depth != 0
+        new_row = self.table.find(self.symbols.intern(pod.spec.node_name)) < 0
+        return new_row or bool(self.classes.shape(pod_class).ports) or self.journal.depth != 0
+
+    def _batch(self, operation, pods, classes):
+        """Run an operation on several pods; all or none."""
+        cdef int32_t pod_class
+        self.ledger.make_room(len(pods))
+        for pod, pod_class in zip(pods, classes, strict=True):
+            if self._can_run_out(self._known(pod), pod, pod_class):
+                self.safely(operation, pods, classes)
+                return
+        operation(pods, classes)
 
     def assume_pod(self, pod):
         """Put a pod on spec.nodeName before it is bound."""
-        cdef int32_t pod_class
         if self._known(pod) >= 0:
             raise CacheError(f"pod {pod.metadata.uid} is in the cache, so can't be assumed")
-        pod_class = self.classes.intern(pod)
-        self._place(pod.metadata.uid, pod, pod_class, self._row_for(pod), ASSUMED)
+        self._enter(-1, pod, self.classes.intern(pod), ASSUMED)
 
     def assume_pods(self, pods):
         """Assume several pods; all or none."""
         self._check_batch(pods, (FREE,), "pod {} is in the cache, so can't be assumed")
+        self._batch(self._assume_all, pods, [self.classes.intern(pod) for pod in pods])
+
+    def _assume_all(self, pods, classes):
         cdef int32_t pod_class
-        classes = [self.classes.intern(pod) for pod in pods]
         for pod_class, pod in zip(classes, pods, strict=True):
-            self._place(pod.metadata.uid, pod, pod_class, self._row_for(pod), ASSUMED)
+            self._replace(-1, pod, pod_class, ASSUMED)
 
     def forget_pods(self, pods):
         """Take several assumed pods back; all or none."""
@@ -178,14 +237,18 @@ cdef class ClusterState:
                 raise CacheError(
                     f"pod {pod.metadata.uid} was assumed on {pod.spec.node_name} but assigned to {held}"
                 )
+        self._batch(self._forget_all, pods, [self.ledger.class_of(self._known(pod)) for pod in pods])
+
+    def _forget_all(self, pods, classes):
         for pod in pods:
             self._take_away(self._known(pod))
 
     def add_pods(self, pods):
         """`add_pod` for several pods; all or none."""
         self._check_batch(pods, (FREE, ASSUMED), "pod {} was already in added state")
-        for pod in pods:
-            self.classes.intern(pod)
+        self._batch(self._add_all, pods, [self.classes.intern(pod) for pod in pods])
+
+    def _add_all(self, pods, classes):
         for pod in pods:
             self.add_pod(pod)
 
@@ -197,7 +260,7 @@ cdef class ClusterState:
             self.finish_binding(pod, deadline)
 
     def _check_batch(self, pods, tuple states, str text):
-        """Raise where a pod of a batch is in another state than the operation needs, or stands in it twice."""
+        """Raise where a pod of a batch is in another state than the operation needs, or is in it twice."""
         cdef int32_t number
         seen = set()
         for pod in pods:
@@ -209,7 +272,7 @@ cdef class ClusterState:
             seen.add(uid)
 
     def assume_rows(self, int32_t pod_class, pods, int32_t[::1] rows):
-        """Enter pods of one class that a batch has already accounted for on `rows`."""
+        """Enter pods of one class that a batch has already accounted for on `rows`, and made room for."""
         cdef Py_ssize_t at
         for at in range(rows.shape[0]):
             pod = pods[at]
@@ -225,27 +288,25 @@ cdef class ClusterState:
                 raise CacheError(f"pod {uid} was assumed on {pod.spec.node_name} but assigned to {held}")
         if number < 0 or self.ledger.state_of(number) != ASSUMED:
             raise CacheError(f"pod {uid} wasn't assumed so cannot be forgotten")
-        self._take_away(number)
+        self._leave(number)
 
     def add_pod(self, pod):
         """A bound pod was reported: confirms an assumed one (moving it if its node differs), or adds it."""
-        cdef int32_t number = self._known(pod), pod_class
+        cdef int32_t number = self._known(pod)
         cdef str uid = pod.metadata.uid
         if number >= 0 and self.ledger.state_of(number) == ADDED:
             raise CacheError(f"pod {uid} was already in added state")
-        pod_class = self.classes.intern(pod)
         if number >= 0:
             held = self.table.row_name(self.ledger.row_of(number))
             if held != pod.spec.node_name:
                 logger.warning(  # the nodes stand as in v1.13: the new one first
                     "Pod %s was assumed to be on %s but got added to %s", uid, pod.spec.node_name, held
                 )
-            self._take_away(number)
-        self._place(uid, pod, pod_class, self._row_for(pod), ADDED)
+        self._enter(number, pod, self.classes.intern(pod), ADDED)
 
     def update_pod(self, old, new):
         """A bound pod changed; it stays where it is."""
-        cdef int32_t number = self._known(old), pod_class
+        cdef int32_t number = self._known(old)
         cdef str uid = old.metadata.uid
         if number < 0 or self.ledger.state_of(number) != ADDED:
             raise CacheError(f"pod {uid} is not added to scheduler cache, so cannot be updated")
@@ -257,9 +318,7 @@ cdef class ClusterState:
             raise CacheError(f"no corresponding pod {old.name} in pods of node {old.spec.node_name}")
         if new.metadata.uid != uid and self._known(new) >= 0:
             raise CacheError(f"pod {new.metadata.uid} was already in added state")
-        pod_class = self.classes.intern(new)
-        self._take_away(number)
-        self._place(new.metadata.uid, new, pod_class, self._row_for(new), ADDED)
+        self._enter(number, new, self.classes.intern(new), ADDED)
 
     def remove_pod(self, pod):
         """A bound pod went."""
@@ -272,7 +331,7 @@ cdef class ClusterState:
             raise CacheCorruptedError(
                 f"Pod {uid} was assumed to be on {pod.spec.node_name} but got added to {held}\n{CORRUPTED}"
             )
-        self._take_away(number)
+        self._leave(number)
 
     def get_pod(self, pod):
         """The pod as the cache has it, with the node that it is on."""
@@ -298,6 +357,9 @@ cdef class ClusterState:
 
     def expire(self, double now):
         """Drop the assumed pods whose deadline lies before `now`; returns them."""
+        return self.safely(self._expire, now)
+
+    def _expire(self, double now):
         numbers = self.ledger.expired(now)
         pods = [
             bound(self.ledger.object_of(number), self.table.row_name(self.ledger.row_of(number)))
@@ -310,7 +372,7 @@ cdef class ClusterState:
         return pods
 
     def pods(self):
-        """All pods in row order, assumed ones and those of ghosts included, with the nodes that they are on."""
+        """All pods in row order, assumed ones and those of ghosts included, with the nodes they are on."""
         cdef int32_t row
         out = []
         for row in range(self.table.used):
@@ -332,7 +394,7 @@ cdef class ClusterState:
 
 
 def bound(pod, str node_name):
-    """A pod as bound to a node. A batch enters pods as they came; the bound object is made when somebody asks."""
+    """A pod as bound to a node. A batch enters pods as they came; the bound object is made when asked for."""
     if pod.spec.node_name == node_name:
         return pod
     return replace(pod, spec=replace(pod.spec, node_name=node_name))

@@ -57,8 +57,8 @@ def column(NodeTable table, str kind, str resource, int32_t ledger=0):
 
 
 def row_amounts(NodeTable table, int32_t row, int32_t ledger=0):
-    """(allocatable, requested, non-zero requested) of a row: cpu (millicores) and memory (bytes) each, then pods and
-    allowed pods."""
+    """(allocatable, requested, non-zero requested) of a row: cpu (millicores) and memory (bytes) each, then
+    pods and allowed pods."""
     cdef mr_ledger view
     cdef int field
     table.fill_ledger(ledger, &view)

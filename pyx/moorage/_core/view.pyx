@@ -26,10 +26,11 @@ cdef enum:
 
 
 cdef class View:
-    """Positions of the nodes in list order, and the scan columns if it is `scanned`; `refresh` consumes the change
-    log."""
+    """Positions of the nodes in list order, and the scan columns if it is `scanned`; `refresh` consumes the
+    change log."""
 
-    def __cinit__(self, Journal journal, NodeTable table, NodeTree tree, ImageStates images, bint scanned=True):
+    def __cinit__(self, Journal journal, NodeTable table, NodeTree tree, ImageStates images,
+                  bint scanned=True):
         self.journal = journal
         self.table = table
         self.tree = tree
@@ -51,10 +52,11 @@ cdef class View:
         cdef int64_t at, head = log.head
         cdef int32_t row
         cdef bint lost = log.lost(self.cursor), order_changed = lost
-        if head == self.cursor:
-            return 0
+        # Memory can have moved without a change, where growing failed half-way.
         self.table.fill_ledger(0, &self.ledger)
         self.taint_set = <int32_t*>self.table.taint_set.data
+        if head == self.cursor:
+            return 0
         # The log may name rows that an undo has dropped: room for all that there ever were.
         self.position.reserve(self.table.name.capacity)
         self.seen_epoch.reserve(self.table.name.capacity)
@@ -85,8 +87,8 @@ cdef class View:
         self.columns.n_slow = n_slow
 
     cdef int _follow_row(self, int32_t row, Kind kind) except -1:
-        """Take over one row. What it shows of its images changes only if the row itself did since the last refresh:
-        an undo logs rows that are what they were."""
+        """Take over one row. What it shows of its images changes only if the row itself did since the last
+        refresh: an undo logs rows that are what they were."""
         cdef int32_t position
         cdef Buffer column
         if row >= self.table.used:  # made and undone since
@@ -162,9 +164,9 @@ cdef class View:
         names = self.tree.list()
         self.order.touch_range(0, self.size)
         self.names.touch_range(0, self.size)
+        self.order.reserve(len(names))
+        self.names.reserve(len(names))
         self.size = <int32_t>len(names)
-        self.order.reserve(self.size)
-        self.names.reserve(self.size)
         for at, name in enumerate(names):
             (<int32_t*>self.names.data)[at] = name
             (<int32_t*>self.order.data)[at] = self.table.find(name)

@@ -1,4 +1,4 @@
-# A newcomer types `make demo` and `make test`; lint, bench, build and clean are for developers.
+# A newcomer types `make demo` and `make test`; the other targets are for developers.
 # Needs build-essential, python3-dev and python3-venv; everything else goes into .venv.
 
 PYTHON ?= python3
@@ -7,7 +7,7 @@ PY := .venv/bin/python
 USABLE := $(shell $(PY) -c 'import pip; print("yes")' 2> /dev/null)
 SOURCES := pyx/moorage/_core $(wildcard pyx/moorage/*.pxd pyx/moorage/_core/* csrc csrc/*)
 
-.PHONY: demo test lint bench build clean check FORCE
+.PHONY: demo test lint bench sanitize leaks dist dist-test build clean check FORCE
 
 demo: build
 	$(PY) -m moorage simulate -f examples
@@ -27,6 +27,29 @@ lint: build
 
 bench: build
 	$(PY) -m pytest bench -p no:randomly -p no:xdist --benchmark-only -o python_files='bench_*.py test_*.py'
+
+# AddressSanitizer must be there before Python is; a library built with it cannot be imported otherwise.
+SANITIZED := build/sanitize
+REPORTS := log_path=$(CURDIR)/$(SANITIZED)/report
+sanitize: build
+	MOORAGE_SANITIZE=1 $(PY) setup.py --quiet build --build-lib $(SANITIZED)/lib --build-temp $(SANITIZED)/temp
+	rm -f $(SANITIZED)/report.*
+	export LD_PRELOAD="$$($(CC) -print-file-name=libasan.so)" PYTHONMALLOC=malloc PYTHONPATH=$(SANITIZED)/lib \
+		ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1:$(REPORTS) \
+		UBSAN_OPTIONS=print_stacktrace=1:$(REPORTS); \
+	$(PY) -c 'import moorage; assert "$(SANITIZED)" in moorage.__file__, moorage.__file__' && \
+	$(PY) -m pytest -n auto -q -p no:benchmark || { cat $(SANITIZED)/report.* 2> /dev/null; exit 1; }
+
+# Each operation 100,000 times in flat memory.
+leaks: build
+	$(PY) -m pytest -n auto -q -p no:benchmark -m slow tests/leaks
+
+dist: build
+	rm -rf dist
+	$(PY) -m build --no-isolation > /dev/null
+
+dist-test: dist
+	$(PY) -m tests.package dist
 
 build: .venv/built
 

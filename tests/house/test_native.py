@@ -118,6 +118,7 @@ def extensions(monkeypatch: pytest.MonkeyPatch) -> list[SimpleNamespace]:
         setup=lambda **rest: given.update(rest),
     )
     monkeypatch.setitem(sys.modules, "setuptools", fake_setuptools)
+    monkeypatch.setitem(sys.modules, "setuptools.command.build_ext", SimpleNamespace(build_ext=object))
     monkeypatch.setitem(sys.modules, "Cython.Build", SimpleNamespace(cythonize=lambda found, **rest: found))
     monkeypatch.chdir(ROOT)
     runpy.run_path("setup.py")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Callable, Iterable
 
 from moorage._core.buffers import Journal
@@ -13,6 +14,8 @@ from moorage.errors import CacheError
 from moorage.objects.node import Node
 
 logger = logging.getLogger("moorage.cache")
+
+KNOWN = "node %s already exist in the NodeTree"
 
 ZONE_KEYS: dict[str, Callable[[dict[str, str]], str]] = {"1.36": zone_key, "1.13": zone_key_v113}
 
@@ -27,8 +30,8 @@ class NodeTree:
     zone_keys : {"1.36", "1.13"}
         Which labels make a zone: today's with the old ones first, or the old ones only.
 
-    The tree that `SchedulerCache.node_tree` answers is the cache's own: it can be listed and iterated, and
-    changes through the cache alone.
+    Thread-safe. The tree that `SchedulerCache.node_tree` answers is the cache's own, under the cache's lock:
+    it can be listed and iterated, and changes through the cache alone.
     """
 
     def __init__(self, nodes: Iterable[Node] = (), zone_keys: str = "1.36") -> None:
@@ -36,14 +39,15 @@ class NodeTree:
         self._symbols = Symbols()
         self._zone_key = ZONE_KEYS[zone_keys]
         self._read_only = False
+        self._lock = threading.RLock()
         for node in nodes:
             self.add_node(node)
 
     @classmethod
-    def of_cache(cls, core: CoreNodeTree, symbols: Symbols) -> NodeTree:
+    def of_cache(cls, core: CoreNodeTree, symbols: Symbols, lock: threading.RLock) -> NodeTree:
         """A read-only face of the tree inside a cache."""
         out = cls()
-        out._core, out._symbols, out._read_only = core, symbols, True
+        out._core, out._symbols, out._lock, out._read_only = core, symbols, lock, True
         return out
 
     @property
@@ -58,11 +62,14 @@ class NodeTree:
     def add_node(self, node: Node) -> None:
         """Add a node to its zone; one that is there already stays where it is, with a warning."""
         self._check_writable()
-        zone, symbol = self._zone_key(node.metadata.labels), self._symbols.intern(node.name)
-        if symbol in self._core.nodes_in(zone):
-            logger.warning("node %s already exist in the NodeTree", node.name)
-            return
-        self._core.append(zone, symbol)
+        zone = self._zone_key(node.metadata.labels)
+        with self._lock:
+            symbol = self._symbols.intern(node.name)
+            if symbol in self._core.nodes_in(zone):
+                logger.warning(KNOWN, node.name)
+                return
+            self._core.append(zone, symbol)
+        logger.debug("Added node %s in group %s to NodeTree", node.name, zone)
 
     def update_node(self, old: Node | None, new: Node) -> None:
         """Move a node whose zone has changed to the end of its new zone."""
@@ -70,30 +77,37 @@ class NodeTree:
         before = self._zone_key(old.metadata.labels) if old is not None else ""
         if before == self._zone_key(new.metadata.labels):
             return
-        if old is not None and self._symbols.find(old.name) in self._core.nodes_in(before):
-            self.remove_node(old)
-        self.add_node(new)
+        with self._lock:
+            if old is not None and self._symbols.find(old.name) in self._core.nodes_in(before):
+                self.remove_node(old)
+            self.add_node(new)
 
     def remove_node(self, node: Node) -> None:
         """Remove a node from the zone that its labels name; CacheError where it is not there."""
         self._check_writable()
-        zone, symbol = self._zone_key(node.metadata.labels), self._symbols.find(node.name)
-        if symbol not in self._core.nodes_in(zone):
-            raise CacheError(f"node {node.name} in group {zone} was not found")
-        self._core.discard(zone, symbol)
+        zone = self._zone_key(node.metadata.labels)
+        with self._lock:
+            symbol = self._symbols.find(node.name)
+            if symbol not in self._core.nodes_in(zone):
+                raise CacheError(f"node {node.name} in group {zone} was not found")
+            self._core.discard(zone, symbol)
+        logger.debug("Removed node %s in group %s from NodeTree", node.name, zone)
 
     def list(self) -> list[str]:
         """All node names, one of each zone in turn (kube-scheduler v1.36)."""
-        return [self._name(symbol) for symbol in self._core.list()]
+        with self._lock:
+            return [self._name(symbol) for symbol in self._core.list()]
 
     def next(self) -> str:
         """The next node of the stateful iteration, "" in an empty tree (v1.13, NodeTree.Next)."""
-        symbol = self._core.next()
+        with self._lock:
+            symbol = self._core.next()
         return self._name(symbol) if symbol else ""
 
     def reset_exhausted(self) -> None:
         """Start the iteration again from the first node of the first zone."""
-        self._core.reset_exhausted()
+        with self._lock:
+            self._core.reset_exhausted()
 
     def _name(self, symbol: int) -> str:
         return self._symbols.names[symbol] or ""

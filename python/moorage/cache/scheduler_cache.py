@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import logging
 import threading
 import time
 from collections.abc import Callable, Iterator, MutableMapping, Sequence
@@ -14,11 +15,14 @@ from moorage.objects.node import Node
 from moorage.objects.pod import Pod
 
 from .node_info import NodeInfo
-from .node_tree import NodeTree
+from .node_tree import KNOWN, NodeTree
 from .snapshot import CacheDump, Snapshot, dump
 
 CLEAN_ASSUMED_PERIOD = 1.0
 NEVER = float("inf")
+BINDING = "Couldn't expire cache for pod %s/%s. Binding is still in progress."
+
+logger = logging.getLogger("moorage.cache")
 
 
 class Selector(Protocol):
@@ -146,6 +150,9 @@ class SchedulerCache:
     def cleanup_assumed_pods(self, now: float) -> list[Pod]:
         """Expire the assumed pods whose binding finished and whose deadline is before `now`; returns them."""
         with self.lock:
+            if logger.isEnabledFor(logging.DEBUG):
+                for pod in self.state.binding_pods():
+                    logger.debug(BINDING, pod.namespace, pod.name)
             return self.state.expire(now)
 
     def list(self, selector: Selector) -> list[Pod]:
@@ -161,8 +168,11 @@ class SchedulerCache:
     # ---- nodes ---------------------------------------------------------------------------------------------
 
     def add_node(self, node: Node) -> None:
-        """A node appeared. Pods that named it before are on it from now on."""
+        """A node appeared. Pods that named it before are on it from now on. One that is known is updated, with
+        a warning."""
         with self.lock:
+            if self.state.has_node(node.name):
+                logger.warning(KNOWN, node.name)
             self.state.set_node(node)
 
     def update_node(self, old: Node, new: Node) -> None:
@@ -185,7 +195,7 @@ class SchedulerCache:
 
     def node_tree(self) -> NodeTree:
         """The live tree; to be listed and iterated, not changed."""
-        return NodeTree.of_cache(self.state.tree, self.state.symbols)
+        return NodeTree.of_cache(self.state.tree, self.state.symbols, self.lock)
 
     # ---- copies --------------------------------------------------------------------------------------------
 

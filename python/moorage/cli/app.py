@@ -12,7 +12,7 @@ import click
 from moorage.errors import InputError, MoorageError
 
 if TYPE_CHECKING:
-    from moorage.objects import Cluster
+    from moorage.objects import Cluster, LabelSelectorMatcher
 
 
 def run(arguments: list[str] | None) -> int:
@@ -51,11 +51,29 @@ def version() -> None:
 
 @app.command()
 @click.option(
-    "-f", "--file", "files", multiple=True, metavar="FILE|DIR", help="Manifests or kubectl dumps; repeatable."
+    "-f",
+    "--file",
+    "files",
+    multiple=True,
+    metavar="FILE|DIR|-",
+    help="Manifests or kubectl dumps, gzip or not; repeatable; - is standard input.",
 )
 @click.option("--synthetic", metavar="nodes=N,pods=N[,zones=N]", help="A made-up cluster instead of files.")
-@click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
+@click.option(
+    "-o",
+    "--output",
+    type=click.Choice(["table", "wide", "json", "yaml", "name"]),
+    default="table",
+    show_default=True,
+    help="wide adds zone, requests and priority; name prints pod/NAME of each placed pod and nothing else.",
+)
 @click.option("-n", "--namespace", help="Show only this namespace's pods; everything is still scheduled.")
+@click.option(
+    "-l",
+    "--selector",
+    default="",
+    help="Show only pods with these labels, as kubectl takes them: a=b,c!=d,e in (x,y),!f.",
+)
 @click.option("--summary", "summary_only", is_flag=True, help="Leave out the row per pod.")
 @click.option(
     "--seed",
@@ -85,6 +103,7 @@ def simulate(
     synthetic: str | None,
     output: str,
     namespace: str | None,
+    selector: str,
     summary_only: bool,
     seed: int,
     percentage: int,
@@ -93,22 +112,41 @@ def simulate(
 ) -> int:
     """Schedule all pending pods, and say where they go or why they do not."""
     from moorage.cli import output as out
+    from moorage.cli.progress import stages
     from moorage.scheduler import Scheduler
     from moorage.sim.summary import summarize
 
     if bool(files) == bool(synthetic):
         raise click.UsageError("give either -f or --synthetic")
+    if summary_only and output == "name":
+        raise click.UsageError("-o name has no summary")
+    matcher = _matcher(selector)
     started = time.perf_counter()
-    cluster = _load(files, synthetic, seed)
-    scheduler = Scheduler(cluster, percentage_of_nodes_to_score=percentage, tie_break=tie_break, seed=seed)
-    loaded = time.perf_counter() - started
-    result = scheduler.run()
+    with stages("reading", "scheduling", "summing up") as stage:
+        cluster = _load(files, synthetic, seed)
+        scheduler = Scheduler(
+            cluster, percentage_of_nodes_to_score=percentage, tie_break=tie_break, seed=seed
+        )
+        loaded = time.perf_counter() - started
+        stage()
+        result = scheduler.run()
+        stage()
+        pods = None if summary_only else out.shown_pods(cluster, namespace, matcher)
+        summary = summarize(cluster, scheduler, result)
     for warning in [*cluster.warnings, *result.warnings]:
         print("warning:", " ".join(warning.split()), file=sys.stderr)
-    rows = None if summary_only else out.pod_rows(cluster, result, namespace)
-    out.write(output, rows, summarize(cluster, scheduler, result))
+    out.write(output, pods, cluster, result, summary)
     print(f"loaded in {loaded:.3f} s, scheduled in {result.seconds:.3f} s", file=sys.stderr)
     return 1 if require_all and result.unschedulable else 0
+
+
+def _matcher(selector: str) -> LabelSelectorMatcher:
+    from moorage.objects import parse_selector
+
+    try:
+        return parse_selector(selector)
+    except ValueError as error:
+        raise InputError(str(error), source="--selector") from None
 
 
 def _load(files: tuple[str, ...], synthetic: str | None, seed: int) -> Cluster:

@@ -1,4 +1,4 @@
-"""What the commands print on stdout: tables or JSON. The same input gives the same bytes."""
+"""What the commands print on stdout: tables, JSON, YAML or names. The same input gives the same bytes."""
 
 from __future__ import annotations
 
@@ -10,8 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from moorage._core.resources import pod_requests
+from moorage.objects.write import dump_yaml
+from moorage.sim.summary import ZONE
+
 if TYPE_CHECKING:
-    from moorage.objects import Cluster
+    from moorage.objects import Cluster, LabelSelectorMatcher, Pod
     from moorage.scheduler import Result
     from moorage.sim.summary import Summary, Use
 
@@ -30,30 +34,46 @@ class PodRow:
     reason: str
 
 
-def pod_rows(cluster: Cluster, result: Result, namespace: str | None) -> list[PodRow]:
-    """One row per pod that was not on a node before, in reading order; of one namespace, or of all."""
+def shown_pods(cluster: Cluster, namespace: str | None, selector: LabelSelectorMatcher) -> list[Pod]:
+    """The pods that get a row: on no node before, of one namespace or of all, selected; in reading order."""
     return [
-        _pod_row(pod.namespace, pod.name, pod.key, result)
+        pod
         for pod in cluster.pods
-        if not pod.spec.node_name and namespace in (None, pod.namespace)
+        if not pod.spec.node_name
+        and namespace in (None, pod.namespace)
+        and selector.matches(pod.metadata.labels)
     ]
 
 
-def _pod_row(namespace: str, name: str, key: str, result: Result) -> PodRow:
-    if node := result.placements.get(key):
-        return PodRow(namespace, name, node, "placed", "")
-    if failure := result.unschedulable.get(key):
-        return PodRow(namespace, name, "", "unschedulable", failure.message)
-    return PodRow(namespace, name, "", "skipped", result.skipped.get(key, ""))
+def pod_row(pod: Pod, result: Result) -> PodRow:
+    """What became of a pod."""
+    if node := result.placements.get(pod.key):
+        return PodRow(pod.namespace, pod.name, node, "placed", "")
+    if failure := result.unschedulable.get(pod.key):
+        return PodRow(pod.namespace, pod.name, "", "unschedulable", failure.message)
+    return PodRow(pod.namespace, pod.name, "", "skipped", result.skipped.get(pod.key, ""))
 
 
-def write(form: str, rows: list[PodRow] | None, summary: Summary) -> None:
-    """Print the rows, if any are wanted, and the summary; a reader that went away is no error."""
+def write(form: str, pods: list[Pod] | None, cluster: Cluster, result: Result, summary: Summary) -> None:
+    """Print a row per pod, if any are wanted, and the summary; a reader that went away is no error.
+
+    Parameters
+    ----------
+    form : {"table", "wide", "json", "yaml", "name"}
+        ``name`` is one ``pod/NAME`` per placed pod, as kubectl prints what it created, without the summary.
+    """
+    rows = None if pods is None else [pod_row(pod, result) for pod in pods]
     try:
-        if form == "json":
+        if form == "name":
+            print(*(f"pod/{row.pod}\n" for row in rows or () if row.node), sep="", end="")
+        elif form == "json":
             print(msgspec.json.format(msgspec.json.encode(_document(rows, summary)), indent=2).decode())
+        elif form == "yaml":
+            print(dump_yaml(msgspec.to_builtins(_document(rows, summary))), end="")
         else:
-            for headings, cells in _tables(rows, summary):
+            if rows is not None:
+                _table(*(_wide(rows, pods or [], cluster) if form == "wide" else _narrow(rows)))
+            for headings, cells in _summary_tables(summary):
                 _table(headings, cells)
         sys.stdout.flush()
     except BrokenPipeError:
@@ -86,10 +106,24 @@ def _use(use: Use) -> dict[str, Any]:
 Table = tuple[Sequence[str], Sequence[Sequence[str]]]
 
 
-def _tables(rows: list[PodRow] | None, summary: Summary) -> Iterable[Table]:
-    if rows is not None:
-        cells = [(row.namespace, row.pod, row.node or row.status, row.reason) for row in rows]
-        yield ("NAMESPACE", "POD", "NODE OR STATUS", "REASON"), cells
+def _narrow(rows: list[PodRow]) -> Table:
+    cells = [(row.namespace, row.pod, row.node or row.status, row.reason) for row in rows]
+    return ("NAMESPACE", "POD", "NODE OR STATUS", "REASON"), cells
+
+
+def _wide(rows: list[PodRow], pods: list[Pod], cluster: Cluster) -> Table:
+    """With what the pods ask for: effective requests, init containers and overhead included."""
+    zones = {node.name: node.metadata.labels.get(ZONE, "") for node in cluster.nodes}
+    cells = []
+    for row, pod in zip(rows, pods, strict=True):
+        requests = pod_requests(pod)
+        asked = [str(requests.get(name, 0)) for name in ("cpu", "memory")]
+        place = (row.node or row.status, zones.get(row.node, ""))
+        cells.append((row.namespace, row.pod, *place, *asked, str(pod.spec.priority or 0), row.reason))
+    return ("NAMESPACE", "POD", "NODE OR STATUS", "ZONE", "CPU", "MEMORY", "PRIORITY", "REASON"), cells
+
+
+def _summary_tables(summary: Summary) -> Iterable[Table]:
     pods = {
         "running before": summary.running,
         "placed": summary.placed,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from moorage._core.node_table import NodeTable
 from moorage._core.plan import Plan
@@ -56,11 +57,11 @@ class Profile:
     def score_plugins(self) -> list[str]:
         return [plugin.name for plugin in self.at(SCORE)]
 
-    @property
+    @cached_property
     def pre_filters(self) -> list[Plugin]:
         return self.at(PRE_FILTER)
 
-    @property
+    @cached_property
     def pre_scores(self) -> list[Plugin]:
         return self.at(PRE_SCORE)
 

@@ -14,6 +14,7 @@ from .quantity import Quantity, parse_milli, parse_value
 from .selectors import LabelSelectorMatcher, NodeSelectorMatcher, parse_selector
 from .validate import validate
 from .workloads import expand_workloads
+from .write import dump, encode_object, write, write_cluster
 
 __all__ = [
     "Cluster",
@@ -34,10 +35,14 @@ __all__ = [
     "build_cluster",
     "decode_object",
     "defaults",
+    "dump",
+    "encode_object",
     "expand_workloads",
     "load",
     "parse_milli",
     "parse_selector",
     "parse_value",
     "validate",
+    "write",
+    "write_cluster",
 ]

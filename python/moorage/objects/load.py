@@ -14,10 +14,10 @@ from ..errors import InputError
 from .build import Origin, build_cluster, label
 from .cluster import Cluster
 from .decode import decode, decode_kind, is_json, is_known, shorten
+from .files import YAML_SUFFIXES, has_suffix, list_files, read_file, source_name
 from .meta import Object
 from .yaml_reader import read_yaml
 
-_SUFFIXES = frozenset({".json", ".yaml", ".yml"})
 _PEEK = 4096
 _BOM = b"\xef\xbb\xbf"
 
@@ -40,15 +40,16 @@ def load(*paths: str | Path) -> Cluster:
     """Read a cluster and its workloads from files and directories.
 
     Understands what ``kubectl get -o json`` and ``-o yaml`` print, single objects, lists, multi-document
-    YAML and concatenated JSON; of a directory, its ``.json``, ``.yaml`` and ``.yml`` files in the order of
-    their names. The objects are validated, get the API server's defaults, and workloads are expanded to
-    the pods that are missing (see `build_cluster`). Kinds that scheduling does not read are counted in
-    `Cluster.skipped` and named in a warning.
+    YAML and concatenated JSON, each compressed with gzip or not (up to 1 GiB unpacked); of a directory, its
+    ``.json``, ``.yaml`` and ``.yml`` files, also with ``.gz`` after that, in the order of their names. The
+    objects are validated, get the API server's defaults, and workloads are expanded to the pods that are
+    missing (see `build_cluster`). Kinds that scheduling does not read are counted in `Cluster.skipped` and
+    named in a warning.
 
     Parameters
     ----------
     *paths : str or Path
-        Files and directories, read in this order.
+        Files and directories, read in this order; ``"-"`` is standard input.
 
     Raises
     ------
@@ -57,18 +58,9 @@ def load(*paths: str | Path) -> Cluster:
     """
     reader = _Reader()
     for path in paths:
-        for file in _files(Path(path)):
-            reader.read_file(file)
+        for file in list_files(path):
+            reader.read(file)
     return build_cluster(reader.objects, origins=reader.origins, skipped=reader.skipped)
-
-
-def _files(path: Path) -> list[Path]:
-    if not path.is_dir():
-        return [path]
-    files = sorted(file for file in path.iterdir() if file.suffix in _SUFFIXES and file.is_file())
-    if not files:
-        raise InputError("no .json, .yaml or .yml file in this directory", source=str(path))
-    return files
 
 
 class _Reader:
@@ -79,16 +71,10 @@ class _Reader:
         self.origins: list[Origin] = []
         self.skipped: Counter[str] = Counter()
 
-    def read_file(self, file: Path) -> None:
-        source = str(file)
-        try:
-            data = file.read_bytes()
-        except FileNotFoundError:
-            raise InputError("no such file", source=source) from None
-        except OSError as error:
-            raise InputError(f"cannot be read: {error.strerror}", source=source) from None
+    def read(self, file: str) -> None:
+        source = source_name(file)
         number = 0
-        for number, document in enumerate(_documents(data, file), start=1):
+        for number, document in enumerate(_documents(read_file(file), source), start=1):
             self._read_document(document, Origin(source, number))
         if not number:
             raise InputError("empty: there is no object in this file", source=source)
@@ -129,22 +115,22 @@ class _Reader:
         return []
 
 
-def _documents(data: bytes, file: Path) -> Iterable[Any]:
+def _documents(data: bytes, source: str) -> Iterable[Any]:
     """The documents of a file: JSON texts, or the values of YAML documents."""
     data = data.removeprefix(_BOM)
     if data[:_PEEK].lstrip()[:1] in (b"{", b"["):
         try:
-            return _json_documents(data, str(file))
+            return _json_documents(data, source)
         except InputError:
-            if file.suffix not in (".yaml", ".yml"):  # where a flow map may look like JSON
+            if not has_suffix(source, YAML_SUFFIXES):  # where a flow map may look like JSON
                 raise
     try:
         text = data.decode()
     except UnicodeDecodeError:
         text = "\0"
     if "\0" in text:
-        raise InputError("not a text file", source=str(file))
-    return read_yaml(text, str(file))
+        raise InputError("not a text file", source=source)
+    return read_yaml(text, source)
 
 
 def _json_documents(data: bytes, source: str) -> list[msgspec.Raw]:

@@ -80,6 +80,14 @@ def resolve_plain(text: str) -> Any:
     return text
 
 
+def is_text(plain: str) -> bool:
+    """Whether a plain scalar stands for itself."""
+    try:
+        return bool(resolve_plain(plain) == plain)
+    except _RefusedError:
+        return False
+
+
 def _scalar(event: events.ScalarEvent) -> Any:
     tag = event.tag
     if tag is None and event.implicit[0]:

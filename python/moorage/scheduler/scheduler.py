@@ -244,6 +244,12 @@ class Scheduler:
             else:
                 result.unschedulable[pod.key] = Failure(decision.diagnosis, decision.error)
 
+    def _place(self, pods: list[Pod], target: Target) -> npt.NDArray[np.int32]:
+        """Rows of the pods that fit, which are assumed there."""
+        rows = self.cycle.place_run(target[0], len(pods), target[1], target[2])
+        self.cache.state.assume_rows(target[0], pods, rows)
+        return rows
+
     def _decide_run(
         self, pods: list[Pod], target: Target, shape: Shape
     ) -> tuple[npt.NDArray[np.int32], Failure]:
@@ -256,8 +262,9 @@ class Scheduler:
             return NO_ROWS, failure
         if ran.rejection is not None or nodes == 0:
             return NO_ROWS, Failure(Diagnosis(nodes, self.profile, shape, pre_filter=ran.rejection))
-        rows = self.cycle.place_run(target[0], len(pods), target[1], target[2])
-        state.assume_rows(target[0], pods, rows)
+        # Where host ports or an open transaction take memory pod by pod, it can run out half-way.
+        recorded = shape.ports or state.journal.depth
+        rows = state.safely(self._place, pods, target) if recorded else self._place(pods, target)
         if len(rows) < len(pods):
             failure = Failure(self._diagnose(target, shape, ran))
             if ran.node_names is None:  # a search among named nodes moves the rotation even in vain

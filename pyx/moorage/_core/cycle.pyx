@@ -207,6 +207,8 @@ cdef class Cycle:
         cdef int32_t placed = 0, at, row, wanted
         self._save()
         self._prepare(shape, node_name, pinned)
+        self.state.ledger.make_room(n)
+        self.state.ledger.reserve_rows(self.state.table.used)
         wanted = self._wanted()
         if shape.ports or self.state.journal.depth:
             while placed < n:

@@ -16,7 +16,7 @@ cdef class Ledger:
 
     cdef Ledger clone(self, Journal journal)
     cdef int32_t find(self, str uid) except -2
-    cdef int _grow(self) except -1
+    cdef int make_room(self, Py_ssize_t pods) except -1
     cdef int _touch(self, int32_t number) except -1
     cdef int32_t insert(self, str uid, object pod, int32_t pod_class, int32_t row, PodState state) except -1
     cdef int remove(self, int32_t number) except -1
@@ -24,6 +24,7 @@ cdef class Ledger:
     cdef int set_deadline(self, int32_t number, double deadline) except -1
     cdef int reserve_rows(self, Py_ssize_t rows) except -1
     cdef list _writable(self, int32_t row)
+    cdef list binding(self)
     cdef list share(self, int32_t row)
 
     cdef inline object object_of(self, int32_t number):

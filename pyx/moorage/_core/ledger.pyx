@@ -13,6 +13,7 @@ cdef enum:
     LATER = -1  # a deadline that has not been set
 
 cdef double NEVER = LATER
+cdef double INFINITY = float("inf")
 
 
 cdef class Ledger:
@@ -103,15 +104,14 @@ cdef class Ledger:
 
     # ---- pods ----------------------------------------------------------------------------------------------
 
-    cdef int _grow(self) except -1:
-        cdef Py_ssize_t number = len(self.objects)
-        self.pod_class.reserve(number + 1)
-        self.row.reserve(number + 1)
-        self.slot.reserve(number + 1)
-        self.state.reserve(number + 1)
-        self.deadline.reserve(number + 1)
-        self.objects.append(None)
-        self.uids.append(None)
+    cdef int make_room(self, Py_ssize_t pods) except -1:
+        """Have the memory for so many more pods."""
+        cdef Py_ssize_t numbers = len(self.objects) + pods
+        self.pod_class.reserve(numbers)
+        self.row.reserve(numbers)
+        self.slot.reserve(numbers)
+        self.state.reserve(numbers)
+        self.deadline.reserve(numbers)
         return 0
 
     cdef int32_t insert(self, str uid, object pod, int32_t pod_class, int32_t row, PodState state) except -1:
@@ -119,11 +119,14 @@ cdef class Ledger:
         cdef int32_t number
         cdef list pods
         cdef bint grown = not self.free
+        if grown:
+            self.make_room(1)
         self.reserve_rows(row + 1)
         pods = self._writable(row)
         if grown:
             number = <int32_t>len(self.objects)
-            self._grow()
+            self.objects.append(None)
+            self.uids.append(None)
         else:
             number = self.free.pop()
         if self.journal.depth:
@@ -198,7 +201,8 @@ cdef class Ledger:
         self.deadline.touch(number)
         (<double*>self.deadline.data)[number] = deadline
         # Entries of the heap are hints: one counts only while the pod still has that deadline.
-        heapq.heappush(self.deadlines, (deadline, number))
+        if deadline != INFINITY:
+            heapq.heappush(self.deadlines, (deadline, number))
         return 0
 
     def expired(self, double now):
@@ -223,3 +227,11 @@ cdef class Ledger:
     def assumed(self):
         """UIDs of the assumed pods, sorted."""
         return sorted([uid for uid, number in self.index.items() if self.state_of(number) == ASSUMED])
+
+    cdef list binding(self):
+        """Numbers of the assumed pods without a deadline, sorted by UID."""
+        return [
+            number
+            for number in map(self.index.__getitem__, self.assumed())
+            if (<double*>self.deadline.data)[number] == NEVER
+        ]

@@ -189,11 +189,14 @@ cdef class NodeTable:
 
     cdef int _reserve(self, Py_ssize_t rows) except -1:
         cdef Buffer buffer
-        for buffer in self.row_buffers:
-            buffer.reserve(rows)
+        # The capacity of the names is what columns that are made later start with, so they come last.
         _reserve_columns(self.label_pointers, self.labels, rows)
         for pointers, columns in zip(self.other_pointers, self.others, strict=True):
             _reserve_columns(pointers, columns, rows)
+        for buffer in self.row_buffers:
+            if buffer is not self.name:
+                buffer.reserve(rows)
+        self.name.reserve(rows)
         return 0
 
     cdef int changed(self, Kind kind, int32_t row) except -1:
@@ -301,9 +304,13 @@ cdef class NodeTable:
         """Make the columns of all resources and label keys that are known. The names are shared with forks,
         so that a shape means the same columns everywhere; the columns are this table's own."""
         cdef Py_ssize_t rows = (<Buffer>self.name).capacity
+        cdef Buffer pointers
         while len(self.others[0]) < len(self.resource_names) - 1:
-            for pointers, columns in zip(self.other_pointers, self.others, strict=True):
-                columns.append(Buffer(self.journal, 2 * sizeof(int64_t), rows))
+            for pointers in self.other_pointers:
+                pointers.reserve(len(self.others[0]) + 1)
+            new = [Buffer(self.journal, 2 * sizeof(int64_t), rows) for _ in range(self.ledgers)]
+            for pointers, columns, column in zip(self.other_pointers, self.others, new, strict=True):
+                columns.append(column)
                 _reserve_columns(pointers, columns, rows)
                 self.journal.on_undo(columns.pop)
         while len(self.labels) < len(self.label_keys) - 1:
@@ -319,6 +326,7 @@ cdef class NodeTable:
             node = self.objects[row]
             if node is not None and key in node.metadata.labels:
                 (<int32_t*>column.data)[row] = self.symbols.intern(node.metadata.labels[key])
+        self.label_pointers.reserve(at + 1)
         self.labels.append(self.journal.adopt(column))
         _reserve_columns(self.label_pointers, self.labels, rows)
         self.journal.on_undo(self.labels.pop)

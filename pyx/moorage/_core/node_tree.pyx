@@ -107,8 +107,7 @@ cdef class NodeTree:
         again. Additions and removals do not touch the places that the zones have reached.
         """
         cdef Py_ssize_t exhausted = 0, at
-        if self.journal.depth:
-            self.journal.on_undo(partial(self._restore_iteration, self.last_index.copy(), self.zone_index))
+        self._save_iteration()
         while self.zones:
             if self.zone_index >= len(self.zones):
                 self.zone_index = 0
@@ -120,13 +119,22 @@ cdef class NodeTree:
                 return self.tree[zone][at]
             exhausted += 1
             if exhausted >= len(self.zones):
-                self.reset_exhausted()
+                self._start_again()
         return 0
 
     def reset_exhausted(self):
         """Start the stateful iteration again from the first node of the first zone."""
+        self._save_iteration()
+        self._start_again()
+
+    cdef void _start_again(self) noexcept:
         self.last_index = {}
         self.zone_index = 0
+
+    cdef int _save_iteration(self) except -1:
+        if self.journal.depth:
+            self.journal.on_undo(partial(self._restore_iteration, self.last_index.copy(), self.zone_index))
+        return 0
 
     def _restore_iteration(self, last_index, zone_index):
         self.last_index = last_index

@@ -25,8 +25,6 @@ from moorage._core.view cimport View
 
 logger = logging.getLogger("moorage.cache")
 
-cdef double INFINITY = float("inf")
-
 CORRUPTED = "Schedulercache is corrupted and can badly affect scheduling decisions"
 
 
@@ -77,10 +75,24 @@ cdef class ClusterState:
         self.journal.rollback(mark[0])
         self.log.repeat(mark[1])
 
+    def safely(self, operation, *arguments):
+        """Run an operation that may run out of memory half-way; where it fails, nothing has changed."""
+        mark = self.begin()
+        try:
+            result = operation(*arguments)
+        except BaseException:
+            self.rollback(mark)
+            raise
+        self.commit(mark)
+        return result
+
     # ---- nodes ---------------------------------------------------------------------------------------------
 
     def set_node(self, node):
         """A node appeared or changed; one that is not known is added."""
+        self.safely(self._set_node, node)
+
+    def _set_node(self, node):
         cdef str name = node.metadata.name, zone = zone_key(node.metadata.labels)
         cdef int32_t symbol = self.symbols.intern(name), row
         before = self.zones.get(name)
@@ -98,6 +110,9 @@ cdef class ClusterState:
 
     def remove_node(self, str name):
         """A node went; its row stays as a ghost until its last pod is gone."""
+        self.safely(self._remove_node, name)
+
+    def _remove_node(self, str name):
         cdef int32_t symbol = self.symbols.find(name), row = self.table.find(symbol)
         zone = self.zones.get(name)
         if zone is None:
@@ -144,7 +159,7 @@ cdef class ClusterState:
         self.table.add_pod(0, row, &shape.c, shape.ports, 1)
         return self.table.changed(LOG_ROW, row)
 
-    cdef int _take_away(self, int32_t number) except -1:
+    cpdef int _take_away(self, int32_t number) except -1:
         cdef int32_t row = self.ledger.row_of(number)
         cdef Shape shape = self.classes.shape(self.ledger.class_of(number))
         self.ledger.remove(number)
@@ -152,24 +167,69 @@ cdef class ClusterState:
         self.table.changed(LOG_ROW, row)
         return self._release_if_empty(row)
 
-    cdef int32_t _row_for(self, object pod) except -1:
-        return self.table.row_for(self.symbols.intern(pod.spec.node_name))
+    cpdef int _replace(self, int32_t number, object pod, int32_t pod_class, PodState state) except -1:
+        """Place a pod, in place of the one with this number (-1: of none)."""
+        cdef int32_t row
+        if number >= 0:
+            self._take_away(number)
+        row = self.table.row_for(self.symbols.intern(pod.spec.node_name))
+        return self._place(pod.metadata.uid, pod, pod_class, row, state)
+
+    cdef int _enter(self, int32_t number, object pod, int32_t pod_class, PodState state) except -1:
+        """`_replace`, or nothing if memory runs out."""
+        if self._can_run_out(number, pod, pod_class):
+            self.safely(self._replace, number, pod, pod_class, state)
+            return 0
+        return self._replace(number, pod, pod_class, state)
+
+    cdef int _leave(self, int32_t number) except -1:
+        """`_take_away`, or nothing if memory runs out."""
+        if self._can_run_out(number, None, 0):
+            self.safely(self._take_away, number)
+            return 0
+        return self._take_away(number)
+
+    cdef bint _can_run_out(self, int32_t number, object pod, int32_t pod_class) except -1:
+        """Whether replacing a pod can run out of memory after the first change: for a new row, for a new set
+        of host ports, or for the journal. Other memory is taken here."""
+        cdef Shape shape
+        cdef bint leaving = number >= 0, coming = pod is not None
+        self.ledger.make_room(1)
+        self.ledger.reserve_rows(self.table.used)
+        self.table.sync_columns()
+        if leaving:
+            shape = self.classes.shape(self.ledger.class_of(number))
+            leaving = bool(shape.ports)
+        if coming:
+            shape = self.classes.shape(pod_class)
+            coming = bool(shape.ports) or self.table.find(self.symbols.intern(pod.spec.node_name)) < 0
+        return leaving or coming or self.journal.depth
+
+    def _batch(self, operation, pods, classes):
+        """Run an operation on several pods; all or none."""
+        cdef int32_t pod_class
+        self.ledger.make_room(len(pods))
+        for pod, pod_class in zip(pods, classes, strict=True):
+            if self._can_run_out(self._known(pod), pod, pod_class):
+                self.safely(operation, pods, classes)
+                return
+        operation(pods, classes)
 
     def assume_pod(self, pod):
         """Put a pod on spec.nodeName before it is bound."""
-        cdef int32_t pod_class
         if self._known(pod) >= 0:
             raise CacheError(f"pod {pod.metadata.uid} is in the cache, so can't be assumed")
-        pod_class = self.classes.intern(pod)
-        self._place(pod.metadata.uid, pod, pod_class, self._row_for(pod), ASSUMED)
+        self._enter(-1, pod, self.classes.intern(pod), ASSUMED)
 
     def assume_pods(self, pods):
         """Assume several pods; all or none."""
         self._check_batch(pods, (FREE,), "pod {} is in the cache, so can't be assumed")
+        self._batch(self._assume_all, pods, [self.classes.intern(pod) for pod in pods])
+
+    def _assume_all(self, pods, classes):
         cdef int32_t pod_class
-        classes = [self.classes.intern(pod) for pod in pods]
         for pod_class, pod in zip(classes, pods, strict=True):
-            self._place(pod.metadata.uid, pod, pod_class, self._row_for(pod), ASSUMED)
+            self._replace(-1, pod, pod_class, ASSUMED)
 
     def forget_pods(self, pods):
         """Take several assumed pods back; all or none."""
@@ -180,14 +240,18 @@ cdef class ClusterState:
                 raise CacheError(
                     f"pod {pod.metadata.uid} was assumed on {pod.spec.node_name} but assigned to {held}"
                 )
+        self._batch(self._forget_all, pods, [self.ledger.class_of(self._known(pod)) for pod in pods])
+
+    def _forget_all(self, pods, classes):
         for pod in pods:
             self._take_away(self._known(pod))
 
     def add_pods(self, pods):
         """`add_pod` for several pods; all or none."""
         self._check_batch(pods, (FREE, ASSUMED), "pod {} was already in added state")
-        for pod in pods:
-            self.classes.intern(pod)
+        self._batch(self._add_all, pods, [self.classes.intern(pod) for pod in pods])
+
+    def _add_all(self, pods, classes):
         for pod in pods:
             self.add_pod(pod)
 
@@ -211,7 +275,7 @@ cdef class ClusterState:
             seen.add(uid)
 
     def assume_rows(self, int32_t pod_class, pods, int32_t[::1] rows):
-        """Enter pods of one class that a batch has already accounted for on `rows`."""
+        """Enter pods of one class that a batch has already accounted for on `rows`, and made room for."""
         cdef Py_ssize_t at
         for at in range(rows.shape[0]):
             pod = pods[at]
@@ -227,27 +291,25 @@ cdef class ClusterState:
                 raise CacheError(f"pod {uid} was assumed on {pod.spec.node_name} but assigned to {held}")
         if number < 0 or self.ledger.state_of(number) != ASSUMED:
             raise CacheError(f"pod {uid} wasn't assumed so cannot be forgotten")
-        self._take_away(number)
+        self._leave(number)
 
     def add_pod(self, pod):
         """A bound pod was reported: confirms an assumed one (moving it if its node differs), or adds it."""
-        cdef int32_t number = self._known(pod), pod_class
+        cdef int32_t number = self._known(pod)
         cdef str uid = pod.metadata.uid
         if number >= 0 and self.ledger.state_of(number) == ADDED:
             raise CacheError(f"pod {uid} was already in added state")
-        pod_class = self.classes.intern(pod)
         if number >= 0:
             held = self.table.row_name(self.ledger.row_of(number))
             if held != pod.spec.node_name:
-                logger.warning(
-                    "Pod %s was assumed to be on %s but got added to %s", uid, held, pod.spec.node_name
+                logger.warning(  # the nodes stand as in v1.13: the new one first
+                    "Pod %s was assumed to be on %s but got added to %s", uid, pod.spec.node_name, held
                 )
-            self._take_away(number)
-        self._place(uid, pod, pod_class, self._row_for(pod), ADDED)
+        self._enter(number, pod, self.classes.intern(pod), ADDED)
 
     def update_pod(self, old, new):
         """A bound pod changed; it stays where it is."""
-        cdef int32_t number = self._known(old), pod_class
+        cdef int32_t number = self._known(old)
         cdef str uid = old.metadata.uid
         if number < 0 or self.ledger.state_of(number) != ADDED:
             raise CacheError(f"pod {uid} is not added to scheduler cache, so cannot be updated")
@@ -255,11 +317,11 @@ cdef class ClusterState:
             raise CacheCorruptedError(
                 f"Pod {uid} updated on a different node than previously added to.\n{CORRUPTED}"
             )
+        if old.spec.node_name not in ("", new.spec.node_name):
+            raise CacheError(f"no corresponding pod {old.name} in pods of node {old.spec.node_name}")
         if new.metadata.uid != uid and self._known(new) >= 0:
             raise CacheError(f"pod {new.metadata.uid} was already in added state")
-        pod_class = self.classes.intern(new)
-        self._take_away(number)
-        self._place(new.metadata.uid, new, pod_class, self._row_for(new), ADDED)
+        self._enter(number, new, self.classes.intern(new), ADDED)
 
     def remove_pod(self, pod):
         """A bound pod went."""
@@ -272,7 +334,7 @@ cdef class ClusterState:
             raise CacheCorruptedError(
                 f"Pod {uid} was assumed to be on {pod.spec.node_name} but got added to {held}\n{CORRUPTED}"
             )
-        self._take_away(number)
+        self._leave(number)
 
     def get_pod(self, pod):
         """The pod as the cache has it, with the node that it is on."""
@@ -293,11 +355,14 @@ cdef class ClusterState:
     def finish_binding(self, pod, double deadline):
         """Binding ended; an assumed pod may expire after `deadline`."""
         cdef int32_t number = self._known(pod)
-        if number >= 0 and self.ledger.state_of(number) == ASSUMED and deadline != INFINITY:
+        if number >= 0 and self.ledger.state_of(number) == ASSUMED:
             self.ledger.set_deadline(number, deadline)
 
     def expire(self, double now):
         """Drop the assumed pods whose deadline lies before `now`; returns them."""
+        return self.safely(self._expire, now)
+
+    def _expire(self, double now):
         numbers = self.ledger.expired(now)
         pods = [
             bound(self.ledger.object_of(number), self.table.row_name(self.ledger.row_of(number)))
@@ -325,6 +390,10 @@ cdef class ClusterState:
     def assumed_pods(self):
         """UIDs of the assumed pods, sorted."""
         return self.ledger.assumed()
+
+    def binding_pods(self):
+        """The assumed pods whose binding has not finished, sorted by UID."""
+        return [self.ledger.object_of(number) for number in self.ledger.binding()]
 
 
 def bound(pod, str node_name):

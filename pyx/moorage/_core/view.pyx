@@ -52,10 +52,11 @@ cdef class View:
         cdef int64_t at, head = log.head
         cdef int32_t row
         cdef bint lost = log.lost(self.cursor), order_changed = lost
-        if head == self.cursor:
-            return 0
+        # Memory can have moved without a change, where growing failed half-way.
         self.table.fill_ledger(0, &self.ledger)
         self.taint_set = <int32_t*>self.table.taint_set.data
+        if head == self.cursor:
+            return 0
         # The log may name rows that an undo has dropped: room for all that there ever were.
         self.position.reserve(self.table.name.capacity)
         self.seen_epoch.reserve(self.table.name.capacity)
@@ -163,9 +164,9 @@ cdef class View:
         names = self.tree.list()
         self.order.touch_range(0, self.size)
         self.names.touch_range(0, self.size)
+        self.order.reserve(len(names))
+        self.names.reserve(len(names))
         self.size = <int32_t>len(names)
-        self.order.reserve(self.size)
-        self.names.reserve(self.size)
         for at, name in enumerate(names):
             (<int32_t*>self.names.data)[at] = name
             (<int32_t*>self.order.data)[at] = self.table.find(name)

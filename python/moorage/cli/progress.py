@@ -1,0 +1,26 @@
+"""A progress bar on stderr, for people: only where stderr is a terminal."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+
+@contextmanager
+def stages(*names: str) -> Iterator[Callable[[], None]]:
+    """Show which of the stages is under way; the value is a function that says that the next one begins.
+
+    The bar goes when the last stage ends. Nothing is shown, and nothing loaded, without a terminal.
+    """
+    if not sys.stderr.isatty():
+        yield lambda: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task(names[0], total=len(names))
+        following = iter(names[1:])
+        yield lambda: progress.update(task, advance=1, description=next(following))

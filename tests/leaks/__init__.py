@@ -1,0 +1,1 @@
+"""Memory: nothing leaks, and an operation that runs out of it changes nothing."""

@@ -1,0 +1,267 @@
+"""What is repeated: each operation leaves the cluster as it found it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from itertools import count
+
+from moorage.errors import MoorageError
+from moorage.objects import LabelSelector, LabelSelectorMatcher, Quantity, decode_object, dump, parse_selector
+from tests.leaks.world import node, place, plain, pod, scheduler
+
+Operation = Callable[[], object]
+
+
+def assume_and_forget() -> Operation:
+    cache = scheduler().cache
+    one = pod("p", "n0")
+
+    def run() -> None:
+        cache.assume_pod(one)
+        cache.forget_pod(one)
+
+    return run
+
+
+def assume_and_expire() -> Operation:
+    cache = scheduler().cache
+    one, clock = pod("p", "n0"), count()
+
+    def run() -> None:
+        now = float(next(clock))
+        cache.assume_pod(one)
+        cache.state.finish_binding(one, now)
+        cache.cleanup_assumed_pods(now + 0.5)
+
+    return run
+
+
+def assume_without_deadline_and_confirm() -> Operation:
+    cache = scheduler().cache
+    one = pod("p", "n0")
+
+    def run() -> None:
+        cache.assume_pod(one)
+        cache.state.finish_binding(one, float("inf"))
+        cache.add_pod(one)
+        cache.remove_pod(one)
+
+    return run
+
+
+def assume_and_confirm() -> Operation:
+    cache = scheduler().cache
+    one, clock = pod("p", "n0"), count()
+
+    def run() -> None:
+        cache.assume_pod(one)
+        cache.state.finish_binding(one, float(next(clock)) + 30)
+        cache.add_pod(one)
+        cache.remove_pod(one)
+        cache.cleanup_assumed_pods(float(next(clock)))
+
+    return run
+
+
+def add_update_and_remove_pod() -> Operation:
+    cache = scheduler().cache
+    old, new = pod("p", "n0"), plain("p", "2", "n0")
+
+    def run() -> None:
+        cache.add_pod(old)
+        cache.update_pod(old, new)
+        cache.get_pod(old)
+        cache.remove_pod(new)
+
+    return run
+
+
+def set_and_remove_node() -> Operation:
+    sched = scheduler()
+    small, large = node("extra", 2), node("extra", 9, labels={"zone": "other"})
+
+    def run() -> None:
+        sched.cache.add_node(small)
+        sched.cache.update_node(small, large)
+        sched.cache.remove_node(large)
+
+    return run
+
+
+def pod_on_a_ghost() -> Operation:
+    cache = scheduler().cache
+    ghost, one = node("ghost"), pod("p", "ghost")
+
+    def run() -> None:
+        cache.add_pod(one)
+        cache.add_node(ghost)
+        cache.remove_node(ghost)
+        cache.remove_pod(one)
+
+    return run
+
+
+def refresh() -> Operation:
+    sched = scheduler()
+    extra = node("extra")
+
+    def run() -> None:
+        sched.cache.add_node(extra)
+        sched.view_order()
+        sched.cache.remove_node(extra)
+        sched.view_rows()
+
+    return run
+
+
+def schedule_one() -> Operation:
+    sched = scheduler()
+    pending, bound = plain("p"), {name: plain("p", node_name=name) for name in ("n0", "n1", "n2")}
+
+    def run() -> None:
+        found = sched.schedule_one(pending).node
+        sched.cache.forget_pod(bound[found or ""])
+
+    return run
+
+
+def schedule_one_that_fits_nowhere() -> Operation:
+    sched = scheduler()
+    huge = plain("p", "1000")
+    return lambda: sched.schedule_one(huge).fit_error
+
+
+def place_run() -> Operation:
+    return _place(3)
+
+
+def place_run_until_full() -> Operation:
+    return _place(1000)
+
+
+def _place(pods: int) -> Operation:
+    sched = scheduler(2)
+    state, one = sched.cache.state, plain("p", "2")
+    target = sched.classify(one)
+
+    def run() -> None:
+        mark = state.begin()
+        sched.cycle.place_run(target[0], pods)
+        state.rollback(mark)
+
+    return run
+
+
+def run_of_equal_pods() -> Operation:
+    sched = scheduler()
+    pods = [plain(f"p{index}") for index in range(3)]
+    bound = {(at.name, on): plain(at.name, node_name=on) for at in pods for on in ("n0", "n1", "n2")}
+
+    def run() -> None:
+        for at, on in zip(pods, place(sched, pods), strict=True):
+            sched.cache.forget_pod(bound[at.name, on])
+        place(sched, [plain("huge", "1000")])
+
+    return run
+
+
+def examine() -> Operation:
+    sched = scheduler()
+    one = pod("p", affinity={"nodeAffinity": PREFERRED})
+    return lambda: sched.examine(one)
+
+
+def transaction() -> Operation:
+    sched = scheduler()
+    state, extra, one = sched.cache.state, node("extra"), pod("p", "n0")
+
+    def run() -> None:
+        for end in (state.rollback, state.commit):
+            mark = state.begin()
+            state.set_node(extra)
+            state.assume_pod(one)
+            state.forget_pod(one)
+            state.remove_node("extra")
+            end(mark)
+
+    return run
+
+
+def errors() -> Operation:
+    cache = scheduler().cache
+    held, stranger, nameless = pod("p", "n0"), pod("q", "n0"), decode_object({"kind": "Pod"})
+    bad = decode_object({"kind": "Node", "metadata": {"name": "n0"}, "status": {"allocatable": {"cpu": "x"}}})
+    cache.add_pod(held)
+    attempts: list[Operation] = [
+        lambda: cache.add_pod(held),
+        lambda: cache.assume_pod(held),
+        lambda: cache.forget_pod(held),
+        lambda: cache.remove_pod(stranger),
+        lambda: cache.assume_pod(nameless),  # type: ignore[arg-type]
+        lambda: cache.add_node(bad),  # type: ignore[arg-type]
+        lambda: cache.remove_node(node("unknown")),
+    ]
+
+    def run() -> None:
+        for attempt in attempts:
+            with suppress(MoorageError, ValueError):
+                attempt()
+
+    return run
+
+
+def decode_and_intern() -> Operation:
+    """New objects every time, all of one class."""
+    sched = scheduler()
+    text = dump([pod("p")]).encode()
+    return lambda: sched.classify(decode_object(text))  # type: ignore[arg-type]
+
+
+def parse() -> Operation:
+    labels = {"a": "b"}
+    selector = LabelSelector(match_labels=labels)
+
+    def run() -> None:
+        Quantity("1.5Gi") + Quantity("100m")
+        with suppress(ValueError):
+            Quantity("1K")
+        parse_selector("a in (b, c), !d").matches(labels)
+        with suppress(ValueError):
+            parse_selector("a in (")
+        LabelSelectorMatcher(selector).matches(labels)
+
+    return run
+
+
+PREFERRED = {
+    "preferredDuringSchedulingIgnoredDuringExecution": [
+        {
+            "weight": 5,
+            "preference": {"matchExpressions": [{"key": "zone", "operator": "In", "values": ["1"]}]},
+        }
+    ]
+}
+OPERATIONS: dict[str, Callable[[], Operation]] = {
+    make.__name__: make
+    for make in (
+        assume_and_forget,
+        assume_and_expire,
+        assume_without_deadline_and_confirm,
+        assume_and_confirm,
+        add_update_and_remove_pod,
+        set_and_remove_node,
+        pod_on_a_ghost,
+        refresh,
+        schedule_one,
+        schedule_one_that_fits_nowhere,
+        place_run,
+        place_run_until_full,
+        run_of_equal_pods,
+        examine,
+        transaction,
+        errors,
+        decode_and_intern,
+        parse,
+    )
+}

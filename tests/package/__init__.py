@@ -1,0 +1,1 @@
+"""Source distribution and wheel, as users get them."""

@@ -107,8 +107,7 @@ cdef class NodeTree:
         and removals do not touch the places that the zones have reached.
         """
         cdef Py_ssize_t exhausted = 0, at
-        if self.journal.depth:
-            self.journal.on_undo(partial(self._restore_iteration, self.last_index.copy(), self.zone_index))
+        self._save_iteration()
         while self.zones:
             if self.zone_index >= len(self.zones):
                 self.zone_index = 0
@@ -125,8 +124,13 @@ cdef class NodeTree:
 
     def reset_exhausted(self):
         """Start the stateful iteration again from the first node of the first zone."""
+        self._save_iteration()
         self.last_index = {}
         self.zone_index = 0
+
+    def _save_iteration(self):
+        if self.journal.depth:
+            self.journal.on_undo(partial(self._restore_iteration, self.last_index.copy(), self.zone_index))
 
     def _restore_iteration(self, last_index, zone_index):
         self.last_index = last_index

@@ -14,6 +14,7 @@ from tests.core.cycle_twin import CycleTwin, Manifest, Outcome
 from moorage.objects.cluster import Cluster
 from moorage.objects.decode import decode_object
 from moorage.objects.meta import Object
+from moorage.objects.pod import Pod
 from moorage.plugins.registry import default_profile
 from moorage.scheduler import Decision, Scheduler
 
@@ -303,6 +304,9 @@ def test_each_failing_pod_among_named_nodes_moves_the_rotation() -> None:
         nodes[-1]["status"]["allocatable"]["cpu"] = "0"
         scheduler = Scheduler(Cluster(nodes=decoded(nodes)))
         for at, pods in enumerate(runs):
-            scheduler.cluster.pods = decoded([make_pod(f"p{at}-{index}", spec) for index in range(pods)])
+            names = [f"p{at}-{index}" for index in range(pods)]
+            scheduler.client.create_many(decoded([make_pod(name, spec) for name in names]))
             assert len(scheduler.run().unschedulable) == pods
+            for name in names:
+                scheduler.client.delete(Pod, name, "default")
         assert scheduler.cycle.start == 3

@@ -173,14 +173,14 @@ def test_a_report_from_another_node_moves_the_pod() -> None:
     assert (pods_on(one, "a"), pods_on(one, "b")) == ([], ["p"])
 
 
-def test_a_confirmed_pod_keeps_its_place_on_the_node() -> None:
+def test_a_confirmed_pod_is_taken_away_and_put_back() -> None:
     one = state("a")
     for name in "pqr":
         one.assume_pod(pod(name, on="a", requests={"cpu": 1}))
     one.add_pod(pod("p", on="a", requests={"cpu": "1000m"}))
-    assert pods_on(one, "a") == ["p", "q", "r"]
-    one.add_pod(pod("q", on="a", requests={"cpu": 2}))  # another class: taken away and put back
-    assert pods_on(one, "a") == ["p", "r", "q"]
+    assert pods_on(one, "a") == ["r", "q", "p"]
+    one.add_pod(pod("q", on="a", requests={"cpu": 2}))
+    assert pods_on(one, "a") == ["r", "p", "q"]
     assert cpu(one, "a") == 4000
 
 

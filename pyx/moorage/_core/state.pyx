@@ -73,6 +73,7 @@ cdef class ClusterState:
     def rollback(self, mark):
         """Undo what was done since `mark`. Consumers of the change log see the undone rows change again."""
         self.journal.rollback(mark[0])
+        self.images.epoch += 1
         self.log.repeat(mark[1])
 
     def safely(self, operation, *arguments):

@@ -1,12 +1,22 @@
-"""SchedulerCache: events in, state out."""
+"""SchedulerCache: the life of pods, their errors, lists; each rule of v1.13's Cache, with its text."""
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec.structs import replace
+from tests.core.inside import dump
 from tests.core.make import node, pod
 
 from moorage.cache import SchedulerCache
-from moorage.errors import CacheError
+from moorage.errors import CacheCorruptedError, CacheError
+from moorage.objects.pod import Pod
+from moorage.objects.selectors import parse_selector
+
+CORRUPTED = "Schedulercache is corrupted and can badly affect scheduling decisions"
 
 
 def cache() -> SchedulerCache:
@@ -16,77 +26,305 @@ def cache() -> SchedulerCache:
 
 
 def requested(one: SchedulerCache) -> dict[str, int]:
-    table = one.state.table
-    return {name: cpu for name, cpu in zip(table.names, table.requested["cpu"].tolist(), strict=True) if name}
+    """Millicores requested, by node."""
+    return {name: info.requested.milli_cpu for name, info in one.snapshot().nodes.items()}
 
 
-def test_the_life_of_a_pod() -> None:
+def names(one: SchedulerCache, on: str) -> list[str]:
+    info = one.node_info(on)
+    return [held.name for held in info.pods] if info is not None else []
+
+
+def known() -> SchedulerCache:
+    """Nodes a and b; on a an assumed pod and an added one."""
     one = cache()
-    waiting = pod("p", on="a", requests={"cpu": 1})
-    one.assume_pod(waiting)
-    assert one.is_assumed_pod(waiting)
-    one.finish_binding(waiting, 0.0)
-    one.add_pod(waiting)
-    assert not one.is_assumed_pod(waiting)
-    assert one.cleanup_assumed_pods(99.0) == []
-    changed = pod("p", on="a", requests={"cpu": 2})
-    one.update_pod(waiting, changed)
-    assert one.get_pod(waiting) is changed
-    assert requested(one) == {"a": 2000}
-    one.remove_pod(changed)
-    assert requested(one) == {"a": 0}
+    one.add_node(node("b"))
+    one.assume_pod(ASSUMED)
+    one.add_pod(ADDED)
+    return one
 
 
-def test_forgetting_and_expiring() -> None:
+ASSUMED, ADDED, NEW = (pod(name, on="a", requests={"cpu": 1}) for name in ("assumed", "added", "new"))
+ADDED_ON_B = pod("added", on="b")
+NAMELESS = replace(NEW, metadata=replace(NEW.metadata, uid=""))
+
+
+def assert_refused(
+    one: SchedulerCache, error: type[Exception], text: str, operation: str, *args: Any
+) -> None:
+    before = dump(one.state)
+    with pytest.raises(error) as refusal:
+        getattr(one, operation)(*args)
+    assert refusal.value.args == (text,)
+    assert dump(one.state, before) == before
+
+
+# ---- errors ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("operation", "arguments", "text"),
+    [
+        ("assume_pod", (ASSUMED,), "pod assumed is in the cache, so can't be assumed"),
+        ("assume_pod", (ADDED_ON_B,), "pod added is in the cache, so can't be assumed"),
+        ("forget_pod", (pod("assumed", on="b"),), "pod assumed was assumed on b but assigned to a"),
+        ("forget_pod", (ADDED_ON_B,), "pod added was assumed on b but assigned to a"),
+        ("forget_pod", (ADDED,), "pod added wasn't assumed so cannot be forgotten"),
+        ("forget_pod", (NEW,), "pod new wasn't assumed so cannot be forgotten"),
+        ("add_pod", (ADDED,), "pod added was already in added state"),
+        ("add_pod", (ADDED_ON_B,), "pod added was already in added state"),
+        ("update_pod", (NEW, NEW), "pod new is not added to scheduler cache, so cannot be updated"),
+        ("update_pod", (ASSUMED, ADDED), "pod assumed is not added to scheduler cache, so cannot be updated"),
+        ("update_pod", (ADDED_ON_B, ADDED), "no corresponding pod added in pods of node b"),
+        ("remove_pod", (NEW,), "pod new is not found in scheduler cache, so cannot be removed from it"),
+        (
+            "remove_pod",
+            (ASSUMED,),
+            "pod assumed is not found in scheduler cache, so cannot be removed from it",
+        ),
+        ("get_pod", (NEW,), "pod new does not exist in scheduler cache"),
+        ("remove_node", (node("c"),), "node c is not found"),
+    ],
+)
+def test_a_refused_operation_changes_nothing(operation: str, arguments: tuple[Any, ...], text: str) -> None:
+    assert_refused(known(), CacheError, text, operation, *arguments)
+
+
+@pytest.mark.parametrize(
+    ("operation", "arguments", "text"),
+    [
+        (
+            "update_pod",
+            (ADDED, ADDED_ON_B),
+            "Pod added updated on a different node than previously added to.",
+        ),
+        ("remove_pod", (ADDED_ON_B,), "Pod added was assumed to be on b but got added to a"),
+    ],
+)
+def test_a_broken_invariant_changes_nothing(operation: str, arguments: tuple[Any, ...], text: str) -> None:
+    assert_refused(known(), CacheCorruptedError, f"{text}\n{CORRUPTED}", operation, *arguments)
+
+
+@pytest.mark.parametrize(
+    ("operation", "arguments"),
+    [
+        *[(name, (NAMELESS,)) for name in ("assume_pod", "finish_binding", "forget_pod", "add_pod")],
+        *[(name, (NAMELESS,)) for name in ("remove_pod", "get_pod", "is_assumed_pod")],
+        ("update_pod", (NAMELESS, ADDED)),
+        ("update_pod", (ADDED, NAMELESS)),
+        ("assume_pods", ([NEW, NAMELESS],)),
+        ("finish_bindings", ([ASSUMED, NAMELESS],)),
+        ("forget_pods", ([ASSUMED, NAMELESS],)),
+        ("add_pods", ([NEW, NAMELESS],)),
+    ],
+)
+def test_a_pod_without_uid_is_an_error(operation: str, arguments: tuple[Any, ...]) -> None:
+    assert_refused(known(), CacheError, "Cannot get cache key for pod with empty UID", operation, *arguments)
+
+
+# ---- the life of a pod -----------------------------------------------------------------------------------
+
+
+def test_an_assumed_pod_counts_on_its_node() -> None:
     one = cache()
-    first, second = pod("p", on="a", requests={"cpu": 1}), pod("q", on="a", requests={"cpu": 1})
-    one.assume_pod(first)
-    one.assume_pod(second)
-    one.forget_pod(first)
-    one.finish_binding(second, 5.0)
-    assert one.cleanup_assumed_pods(15.0) == []
-    assert one.cleanup_assumed_pods(15.5) == [second]
-    assert requested(one) == {"a": 0}
-    with pytest.raises(CacheError, match="does not exist in scheduler cache"):
-        one.get_pod(second)
+    one.assume_pod(NEW)
+    assert (one.is_assumed_pod(NEW), one.get_pod(NEW)) == (True, NEW)
+    assert (requested(one), names(one, "a")) == ({"a": 1000}, ["new"])
+    assert one.snapshot().assumed_pods == {"new": True}
 
 
-def test_without_a_ttl_nothing_expires() -> None:
-    one = SchedulerCache(clock=lambda: 7.0)
-    one.assume_pod(pod("p", on="a"))
-    one.finish_binding(pod("p"))
-    assert one.cleanup_assumed_pods(1e300) == []
-
-
-def test_the_clock_gives_the_deadline() -> None:
-    one = SchedulerCache(ttl=1.0, clock=lambda: 7.0)
-    one.assume_pod(pod("p", on="a"))
-    one.finish_binding(pod("p"))
-    assert one.cleanup_assumed_pods(8.0) == []
-    assert [held.name for held in one.cleanup_assumed_pods(8.5)] == ["p"]
-
-
-def test_nodes() -> None:
+def test_forgetting_takes_a_pod_back() -> None:
     one = cache()
-    one.update_node(node("a"), node("a", cpu=8))
-    one.update_node(node("new"), node("new"))
-    assert one.state.table.allocatable["cpu"].tolist() == [8000, 4000]
-    one.add_pod(pod("p", on="a", requests={"cpu": 1}))
-    one.remove_node(node("a"))
-    assert not one.state.has_node("a")
-    assert requested(one) == {"a": 1000, "new": 0}
-    with pytest.raises(CacheError, match="node a is not found"):
-        one.remove_node(node("a"))
+    one.assume_pod(NEW)
+    one.forget_pod(NEW)
+    assert (one.is_assumed_pod(NEW), requested(one), names(one, "a")) == (False, {"a": 0}, [])
+    assert one.snapshot().assumed_pods == {}
+    one.assume_pod(NEW)
 
 
-def test_errors_pass_through() -> None:
+def test_a_confirmation_keeps_the_place_and_takes_the_new_object() -> None:
     one = cache()
-    with pytest.raises(CacheError, match="is not added to scheduler cache, so cannot be updated"):
-        one.update_pod(pod("p"), pod("p", on="a"))
-    one.add_pod(pod("p", on="a"))
-    with pytest.raises(CacheError, match="was already in added state"):
-        one.add_pod(pod("p", on="a"))
-    with pytest.raises(CacheError, match="is in the cache, so can't be assumed"):
-        one.assume_pod(pod("p", on="a"))
-    with pytest.raises(CacheError, match="wasn't assumed so cannot be forgotten"):
-        one.forget_pod(pod("p", on="a"))
+    one.assume_pod(NEW)
+    info = one.node_info("a")
+    assert info is not None
+    generation = info.generation
+    reported = pod("new", on="a", requests={"cpu": 2}, labels={"app": "web"})
+    one.add_pod(reported)
+    assert (one.is_assumed_pod(NEW), one.snapshot().assumed_pods) == (False, {})
+    assert one.get_pod(NEW) is reported
+    assert (info.pods, info.requested.milli_cpu) == ([reported], 2000)
+    assert info.generation > generation
+
+
+def test_a_confirmation_from_another_node_moves_the_pod(caplog: pytest.LogCaptureFixture) -> None:
+    one = known()
+    one.add_pod(pod("assumed", on="b", requests={"cpu": 2}))
+    assert [(record.levelname, record.message) for record in caplog.records] == [
+        ("WARNING", "Pod assumed was assumed to be on b but got added to a")
+    ]
+    assert (requested(one), names(one, "b")) == ({"a": 1000, "b": 2000}, ["assumed"])
+    assert not one.is_assumed_pod(ASSUMED)
+
+
+def test_a_pod_can_be_added_without_being_assumed() -> None:
+    one = cache()
+    one.add_pod(NEW)
+    assert (one.is_assumed_pod(NEW), one.get_pod(NEW)) == (False, NEW)
+    assert requested(one) == {"a": 1000}
+
+
+def test_an_update_replaces_the_pod() -> None:
+    one = cache()
+    one.add_pod(NEW)
+    changed = pod("new", on="a", requests={"cpu": 2})
+    one.update_pod(NEW, changed)
+    assert (one.get_pod(NEW), requested(one), names(one, "a")) == (changed, {"a": 2000}, ["new"])
+    assert one.get_pod(NEW) is changed
+
+
+def test_a_removal_drops_the_pod() -> None:
+    one = cache()
+    one.add_pod(NEW)
+    one.remove_pod(NEW)
+    assert (requested(one), names(one, "a")) == ({"a": 0}, [])
+    with pytest.raises(CacheError, match="does not exist"):
+        one.get_pod(NEW)
+    one.add_pod(NEW)
+
+
+def test_a_pod_that_is_not_known_is_not_assumed() -> None:
+    assert not cache().is_assumed_pod(NEW)
+
+
+@settings(deadline=None)
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(["assume", "forget", "finish", "add", "update", "remove", "expire"]),
+            st.sampled_from("pqr"),
+        ),
+        max_size=40,
+    )
+)
+def test_states(steps: list[tuple[str, str]]) -> None:
+    """Initial → Assumed → Added → Deleted, with Add from Initial, and Forget and Expire from Assumed."""
+    one, states, finished = cache(), dict.fromkeys("pqr", "none"), set[str]()
+    moves = {
+        ("assume", "none"): "assumed",
+        ("forget", "assumed"): "none",
+        ("add", "none"): "added",
+        ("add", "assumed"): "added",
+        ("update", "added"): "added",
+        ("remove", "added"): "none",
+    }
+    for now, (step, name) in enumerate(steps):
+        which = pod(name, on="a", requests={"cpu": 1})
+        if step == "finish":
+            one.finish_binding(which, now - 100.0)
+            finished |= {name} if states[name] == "assumed" else set()
+        elif step == "expire":
+            gone = {held for held in finished if states[held] == "assumed"}
+            assert {held.name for held in one.cleanup_assumed_pods(now)} == gone
+            states |= dict.fromkeys(gone, "none")
+        elif after := moves.get((step, states[name])):
+            getattr(one, f"{step}_pod")(*[which] * (2 if step == "update" else 1))
+            states[name] = after
+        else:
+            with pytest.raises(CacheError):
+                getattr(one, f"{step}_pod")(*[which] * (2 if step == "update" else 1))
+        finished = {held for held in finished if states[held] == "assumed"}
+        there = {held for held, state in states.items() if state != "none"}
+        assert one.snapshot().assumed_pods == {held: True for held in there if states[held] == "assumed"}
+        assert set(names(one, "a")) == there
+        assert requested(one) == {"a": 1000 * len(there)}
+        assert all(one.get_pod(pod(held)).name == held for held in there)
+
+
+# ---- batches ---------------------------------------------------------------------------------------------
+
+
+def pods(*which: str) -> list[Pod]:
+    return [pod(name, on="a", requests={"cpu": 1}) for name in which]
+
+
+def test_batches() -> None:
+    one = cache()
+    one.assume_pods(pods("p", "q", "r"))
+    assert requested(one) == {"a": 3000}
+    one.finish_bindings([*pods("p", "q", "r"), NEW], 0.0)
+    one.forget_pods(pods("p"))
+    one.add_pods(pods("q", "s"))
+    assert (names(one, "a"), one.snapshot().assumed_pods) == (["r", "q", "s"], {"r": True})
+    assert one.cleanup_assumed_pods(11.0) == pods("r")
+
+
+@pytest.mark.parametrize(
+    ("operation", "batch", "text"),
+    [
+        ("assume_pods", [NEW, ADDED], "pod added is in the cache, so can't be assumed"),
+        ("assume_pods", [NEW, NEW], "pod new is in the cache, so can't be assumed"),
+        ("forget_pods", [ASSUMED, ADDED], "pod added wasn't assumed so cannot be forgotten"),
+        ("forget_pods", [ASSUMED, ASSUMED], "pod assumed wasn't assumed so cannot be forgotten"),
+        ("forget_pods", [pod("assumed", on="b")], "pod assumed was assumed on b but assigned to a"),
+        ("add_pods", [ASSUMED, NEW, ADDED], "pod added was already in added state"),
+        ("add_pods", [NEW, NEW], "pod new was already in added state"),
+    ],
+)
+def test_a_batch_is_all_or_nothing(operation: str, batch: list[Pod], text: str) -> None:
+    assert_refused(known(), CacheError, text, operation, batch)
+
+
+@pytest.mark.parametrize("operation", ["assume_pods", "add_pods"])
+def test_a_batch_with_a_bad_quantity_changes_nothing(operation: str) -> None:
+    one = known()
+    before = dump(one.state)
+    with pytest.raises(ValueError, match="quantit"):
+        getattr(one, operation)([NEW, pod("bad", on="c", requests={"cpu": "1K"})])
+    assert dump(one.state, before) == before
+
+
+# ---- lists -----------------------------------------------------------------------------------------------
+
+
+def listed() -> SchedulerCache:
+    """Pods on a node, on a ghost, before their node, assumed, and one that has expired."""
+    one = known()
+    one.add_pod(pod("ghost", on="b", labels={"app": "web"}))
+    one.remove_node(node("b"))
+    one.add_pod(pod("early", on="c", labels={"app": "web"}))
+    one.assume_pod(pod("late", on="a"))
+    one.finish_binding(pod("late"), 0.0)
+    one.cleanup_assumed_pods(99.0)
+    return one
+
+
+def test_list_has_every_pod_of_every_node() -> None:
+    one = listed()
+    assert [held.name for held in one.list(parse_selector(""))] == ["assumed", "added", "ghost", "early"]
+    assert [held.name for held in one.list(parse_selector("app=web"))] == ["ghost", "early"]
+    assert one.list(parse_selector("app=db")) == []
+    assert SchedulerCache().list(parse_selector("")) == []
+
+
+def test_the_filter_is_asked_before_the_selector() -> None:
+    asked: list[tuple[str, str]] = []
+
+    class Selector:
+        def matches(self, labels: dict[str, str]) -> bool:
+            asked.append(("selector", labels.get("app", "")))
+            return bool(labels)
+
+    def keep(held: Pod) -> bool:
+        asked.append(("filter", held.name))
+        return held.name in ("added", "early")
+
+    one = listed()
+    assert [held.name for held in one.filtered_list(keep, Selector())] == ["early"]
+    assert asked == [
+        ("filter", "assumed"),
+        ("filter", "added"),
+        ("selector", ""),
+        ("filter", "ghost"),
+        ("filter", "early"),
+        ("selector", "web"),
+    ]

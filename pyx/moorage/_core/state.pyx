@@ -177,32 +177,27 @@ cdef class ClusterState:
     cdef int _enter(self, int32_t number, object pod, int32_t pod_class, PodState state) except -1:
         """`_replace`, or nothing if memory runs out."""
         if self._can_run_out(number, pod, pod_class):
-            self.safely(self._replace, number, pod, pod_class, state)
-            return 0
+            return self.safely(self._replace, number, pod, pod_class, state)
         return self._replace(number, pod, pod_class, state)
 
     cdef int _leave(self, int32_t number) except -1:
         """`_take_away`, or nothing if memory runs out."""
         if self._can_run_out(number, None, 0):
-            self.safely(self._take_away, number)
-            return 0
+            return self.safely(self._take_away, number)
         return self._take_away(number)
 
     cdef bint _can_run_out(self, int32_t number, object pod, int32_t pod_class) except -1:
-        """Whether replacing a pod can run out of memory after the first change: for a new row, for a new set
-        of host ports, or for the journal. Other memory is taken here."""
-        cdef Shape shape
-        cdef bint leaving = number >= 0, coming = pod is not None
+        """Whether replacing a pod can run out of memory after its first change: for a new row, a new set of
+        host ports, or for the journal. Other memory is taken here."""
         self.ledger.make_room(1)
         self.ledger.reserve_rows(self.table.used)
         self.table.sync_columns()
-        if leaving:
-            shape = self.classes.shape(self.ledger.class_of(number))
-            leaving = bool(shape.ports)
-        if coming:
-            shape = self.classes.shape(pod_class)
-            coming = bool(shape.ports) or self.table.find(self.symbols.intern(pod.spec.node_name)) < 0
-        return leaving or coming or self.journal.depth
+        if number >= 0 and self.classes.shape(self.ledger.class_of(number)).ports:
+            return True
+        if pod is None:
+            return self.journal.depth != 0
+        new_row = self.table.find(self.symbols.intern(pod.spec.node_name)) < 0
+        return new_row or bool(self.classes.shape(pod_class).ports) or self.journal.depth != 0
 
     def _batch(self, operation, pods, classes):
         """Run an operation on several pods; all or none."""
@@ -210,9 +205,8 @@ cdef class ClusterState:
         self.ledger.make_room(len(pods))
         for pod, pod_class in zip(pods, classes, strict=True):
             if self._can_run_out(self._known(pod), pod, pod_class):
-                self.safely(operation, pods, classes)
-                return
-        operation(pods, classes)
+                return self.safely(operation, pods, classes)
+        return operation(pods, classes)
 
     def assume_pod(self, pod):
         """Put a pod on spec.nodeName before it is bound."""

@@ -1,0 +1,205 @@
+"""Assumed pods that expire: by hand, by the clock, and in the background."""
+
+from __future__ import annotations
+
+import logging
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+
+import pytest
+from tests.cache.threads import LIMIT
+from tests.core.make import node, pod
+from tests.house.source import ROOT
+
+from moorage.cache import SchedulerCache, new_scheduler_cache
+from moorage.cache.scheduler_cache import CLEAN_ASSUMED_PERIOD
+from moorage.errors import CacheError
+
+
+def assumed(*names: str, ttl: float | None = 10.0) -> SchedulerCache:
+    """A cache with assumed pods on node a."""
+    one = SchedulerCache(ttl)
+    one.add_node(node("a"))
+    one.assume_pods([pod(name, on="a", requests={"cpu": 1}) for name in names])
+    return one
+
+
+def expire(one: SchedulerCache, now: float) -> list[str]:
+    return [held.name for held in one.cleanup_assumed_pods(now)]
+
+
+def cpu(one: SchedulerCache) -> int:
+    return one.snapshot().nodes["a"].requested.milli_cpu
+
+
+def test_a_pod_expires_strictly_after_its_deadline(caplog: pytest.LogCaptureFixture) -> None:
+    one = assumed("p")
+    one.finish_binding(pod("p"), 5.0)
+    assert (expire(one, 14.9), expire(one, 15.0), one.is_assumed_pod(pod("p"))) == ([], [], True)
+    assert (expire(one, 15.001), caplog.messages) == (["p"], ["Pod default/p expired"])
+    assert caplog.records[0].levelname == "WARNING"
+    assert (cpu(one), one.is_assumed_pod(pod("p")), one.snapshot().assumed_pods) == (0, False, {})
+    with pytest.raises(CacheError, match="does not exist in scheduler cache"):
+        one.get_pod(pod("p"))
+    assert expire(one, 99.0) == []
+
+
+def test_a_pod_whose_binding_has_not_finished_stays(caplog: pytest.LogCaptureFixture) -> None:
+    one = assumed("q", "p", "done")
+    one.finish_binding(pod("done"), 0.0)
+    one.add_pod(pod("added", on="a"))
+    with caplog.at_level(logging.DEBUG, "moorage.cache"):
+        assert expire(one, 1e9) == ["done"]
+    assert [(record.levelname, record.message) for record in caplog.records] == [
+        ("DEBUG", "Couldn't expire cache for pod default/p. Binding is still in progress."),
+        ("DEBUG", "Couldn't expire cache for pod default/q. Binding is still in progress."),
+        ("WARNING", "Pod default/done expired"),
+    ]
+    assert one.snapshot().assumed_pods == {"p": True, "q": True}
+
+
+def test_nothing_is_said_of_finished_bindings_where_nothing_expires(caplog: pytest.LogCaptureFixture) -> None:
+    one = assumed("p", "q", ttl=None)
+    one.finish_bindings([pod("p"), pod("q")])
+    with caplog.at_level(logging.DEBUG, "moorage.cache"):
+        assert (expire(one, 1e300), caplog.messages) == ([], [])
+    assert set(one.snapshot().assumed_pods) == {"p", "q"}
+
+
+def test_finishing_again_moves_the_deadline() -> None:
+    one = assumed("p", "q")
+    one.finish_bindings([pod("p"), pod("q")], 0.0)
+    one.finish_binding(pod("p"), 20.0)
+    assert expire(one, 25.0) == ["q"]
+    one.finish_binding(pod("p"), 5.0)
+    assert expire(one, 16.0) == ["p"]
+
+
+def test_finishing_a_pod_that_is_not_assumed_does_nothing() -> None:
+    one = assumed("p")
+    one.finish_binding(pod("unknown"), 0.0)
+    one.finish_binding(pod("p"), 0.0)
+    one.add_pod(pod("p", on="a"))
+    one.finish_binding(pod("p"), 0.0)
+    assert (expire(one, 99.0), one.is_assumed_pod(pod("p"))) == ([], False)
+    assert one.get_pod(pod("p")).name == "p"
+
+
+def test_a_pod_that_is_assumed_again_has_no_deadline() -> None:
+    one = assumed("p")
+    one.finish_binding(pod("p"), 0.0)
+    one.forget_pod(pod("p", on="a"))
+    one.assume_pod(pod("p", on="a"))
+    assert expire(one, 99.0) == []
+
+
+def test_an_expired_pod_can_be_added_back() -> None:
+    one = assumed("p")
+    one.finish_binding(pod("p"), 0.0)
+    expire(one, 99.0)
+    one.add_pod(pod("p", on="a", requests={"cpu": 1}))
+    assert (cpu(one), one.is_assumed_pod(pod("p")), expire(one, 999.0)) == (1000, False, [])
+
+
+def test_pods_expire_earliest_deadline_first() -> None:
+    one = assumed("p", "q", "r", "s")
+    for name, now in (("p", 3.0), ("q", 1.0), ("r", 2.0), ("s", 50.0)):
+        one.finish_binding(pod(name), now)
+    assert (expire(one, 20.0), cpu(one)) == (["q", "r", "p"], 1000)
+
+
+def test_pods_expire_from_a_node_that_is_gone_and_from_one_that_never_came() -> None:
+    one = assumed("p")
+    one.assume_pod(pod("early", on="b"))
+    one.finish_bindings([pod("p"), pod("early")], 0.0)
+    one.remove_node(node("a"))
+    assert (expire(one, 99.0), one.snapshot().nodes) == (["p", "early"], {})
+
+
+def test_the_clock_gives_the_moment() -> None:
+    one = SchedulerCache(ttl=1.0, clock=lambda: 7.0)
+    one.assume_pod(pod("p", on="a"))
+    one.finish_binding(pod("p"))
+    assert (expire(one, 8.0), expire(one, 8.5)) == ([], ["p"])
+
+
+# ---- in the background -----------------------------------------------------------------------------------
+
+
+class Clock:
+    """A clock that says what a test sets, and how often it was asked."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.asked = threading.Semaphore(0)
+
+    def __call__(self) -> float:
+        self.asked.release()
+        return self.now
+
+    def wait(self, times: int) -> None:
+        """Wait until it has been asked so often from now on."""
+        while self.asked.acquire(blocking=False):
+            pass
+        for _ in range(times):
+            assert self.asked.acquire(timeout=LIMIT)
+
+
+@pytest.fixture
+def stop() -> Iterator[threading.Event]:
+    """Stops the cleaner at the end of a test, whatever happens."""
+    event = threading.Event()
+    yield event
+    event.set()
+
+
+def cleaner(before: set[threading.Thread]) -> threading.Thread:
+    (thread,) = set(threading.enumerate()) - before
+    return thread
+
+
+def test_a_thread_cleans_until_it_is_told_to_stop(stop: threading.Event) -> None:
+    before, clock = set(threading.enumerate()), Clock()
+    one = new_scheduler_cache(10.0, period=0.0, stop=stop, clock=clock)
+    thread = cleaner(before)
+    one.assume_pods([pod("p", on="a"), pod("q", on="a"), pod("unfinished", on="a")])
+    one.finish_binding(pod("p"), 0.0)
+    one.finish_binding(pod("q"), 90.0)
+    clock.wait(3)
+    assert set(one.snapshot().assumed_pods) == {"p", "q", "unfinished"}
+    clock.now = 10.5
+    clock.wait(3)  # a round that began before the change, and a whole one after it
+    assert set(one.snapshot().assumed_pods) == {"q", "unfinished"}
+    stop.set()
+    thread.join(LIMIT)
+    assert not thread.is_alive()
+    clock.now = 1e9
+    assert set(one.snapshot().assumed_pods) == {"q", "unfinished"}
+
+
+def test_a_cache_cleans_every_second(stop: threading.Event, monkeypatch: pytest.MonkeyPatch) -> None:
+    periods: list[float | None] = []
+    waited = threading.Event()
+
+    def wait(timeout: float | None = None) -> bool:
+        periods.append(timeout)
+        waited.set()
+        return True
+
+    monkeypatch.setattr(stop, "wait", wait)
+    new_scheduler_cache(10.0, stop=stop)
+    assert waited.wait(LIMIT)
+    assert periods == [CLEAN_ASSUMED_PERIOD] == [1.0]
+
+
+def test_the_thread_does_not_keep_the_process_alive() -> None:
+    code = "from moorage.cache import new_scheduler_cache; new_scheduler_cache(30.0, period=3600.0)"
+    subprocess.run([sys.executable, "-c", code], cwd=ROOT / "python", check=True, timeout=LIMIT)
+
+
+def test_a_cache_that_is_only_made_has_no_thread() -> None:
+    before = set(threading.enumerate())
+    assumed("p")
+    assert set(threading.enumerate()) == before

@@ -1,0 +1,87 @@
+"""Image states through the cache: who has an image, and how large it is said to be."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tests.core.make import node
+
+from moorage.cache import ImageStateSummary, NodeInfo, SchedulerCache, Snapshot
+
+Images = list[tuple[Sequence[str], int]]
+
+
+def holding(**images: Images) -> SchedulerCache:
+    """A cache with these nodes and the images that they report."""
+    one = SchedulerCache()
+    for name, reported in images.items():
+        one.add_node(node(name, images=reported))
+    return one
+
+
+def states(one: SchedulerCache, name: str) -> dict[str, tuple[int, int]]:
+    """Image name to (size, nodes that have it)."""
+    info = one.node_info(name)
+    assert info is not None
+    return {image: (state.size, state.num_nodes) for image, state in info.image_states.items()}
+
+
+def test_an_image_that_is_new_has_the_size_of_its_first_node() -> None:
+    one = holding(a=[(["i"], 5), (["j"], 6)])
+    assert states(one, "a") == {"i": (5, 1), "j": (6, 1)}
+
+
+def test_an_image_that_is_known_gains_a_node_and_keeps_its_size() -> None:
+    one = holding(a=[(["i"], 5)], b=[(["i"], 9), (["j"], 6)])
+    assert states(one, "b") == {"i": (5, 2), "j": (6, 1)}
+
+
+def test_every_name_of_an_image_counts() -> None:
+    one = holding(a=[(["i:1", "i@sha256:0"], 5)], b=[(["i:1"], 5)])
+    assert states(one, "a") == {"i:1": (5, 2), "i@sha256:0": (5, 1)}
+
+
+def test_a_name_that_a_node_repeats_counts_once() -> None:
+    assert states(holding(a=[(["i", "i"], 5), (["i"], 9)]), "a") == {"i": (5, 1)}
+
+
+def test_a_node_that_is_added_again_gives_up_its_old_images_first() -> None:
+    one = holding(a=[(["i"], 5), (["j"], 6)], b=[(["i"], 5)])
+    one.add_node(node("a", images=[(["j"], 7)]))
+    assert (states(one, "a"), states(one, "b")) == ({"j": (7, 1)}, {"i": (5, 1)})
+
+
+def test_an_update_replaces_the_images_of_a_node() -> None:
+    one = holding(a=[(["i"], 5)], b=[(["i"], 5)])
+    one.update_node(node("a", images=[(["i"], 5)]), node("a", images=[(["j"], 6)]))
+    assert (states(one, "a"), states(one, "b")) == ({"j": (6, 1)}, {"i": (5, 1)})
+
+
+def test_an_image_goes_with_its_last_node() -> None:
+    one = holding(a=[(["i"], 5)], b=[(["i"], 9)])
+    one.remove_node(node("a"))
+    assert states(one, "b") == {"i": (5, 1)}
+    one.remove_node(node("b"))
+    one.add_node(node("c", images=[(["i"], 9)]))
+    assert states(one, "c") == {"i": (9, 1)}
+
+
+def test_what_a_copy_shows_of_images_is_frozen_until_its_node_changes() -> None:
+    one = holding(a=[(["i"], 5)])
+    snapshot, infos = Snapshot(), dict[str, NodeInfo]()
+    one.update_snapshot(snapshot)
+    one.update_node_name_to_info_map(infos)
+    dump = one.snapshot()
+    one.add_node(node("b", images=[(["i"], 5)]))
+    one.update_snapshot(snapshot)
+    one.update_node_name_to_info_map(infos)
+    first = {"i": ImageStateSummary(5, 1)}
+    assert snapshot.get("a").image_states == infos["a"].image_states == first
+    assert dump.nodes["a"].image_states == first
+    both = {"i": ImageStateSummary(5, 2)}
+    assert snapshot.get("b").image_states == infos["b"].image_states == both
+    assert one.snapshot().nodes["a"].image_states == both
+    one.update_node(node("a"), node("a", images=[(["i"], 5)], cpu="9"))
+    one.update_snapshot(snapshot)
+    one.update_node_name_to_info_map(infos)
+    assert snapshot.get("a").image_states == infos["a"].image_states == both

@@ -1,0 +1,185 @@
+"""NodeInfo: a view of one row; and its clone, which pods can be added to and removed from."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.cache.world import everything
+from tests.core.make import container, node, pod, port
+
+from moorage.cache import NodeInfo, Resource, SchedulerCache
+from moorage.errors import CacheError
+from moorage.objects.pod import Affinity, Pod, PodAffinity, PodAffinityTerm
+
+GPU = "example.com/gpu"
+TERM = PodAffinityTerm(topology_key="zone")
+MIB = 1 << 20
+
+
+def view(*pods: Pod, **allocatable: Any) -> tuple[SchedulerCache, NodeInfo]:
+    """A cache with one node and these pods, and the view of that node."""
+    one = SchedulerCache()
+    one.add_node(node("n", **allocatable))
+    one.add_pods(pods)
+    info = one.node_info("n")
+    assert info is not None
+    return one, info
+
+
+def on(name: str, requests: dict[str, Any] | None = None, **rest: Any) -> Pod:
+    return pod(name, on="n", requests=requests, **rest)
+
+
+def test_an_empty_node() -> None:
+    _, info = view(**{"ephemeral-storage": "3", GPU: 2})
+    assert (info.name, info.node, info.pods) == ("n", node("n", **{"ephemeral-storage": "3", GPU: 2}), [])
+    assert info.allocatable == Resource(4000, 8 << 30, 3, 10, {GPU: 2})
+    assert (info.requested, info.nonzero_requested) == (Resource(), Resource())
+    assert (info.used_ports, info.image_states, info.taints) == (frozenset(), {}, ())
+
+
+def test_requests_add_up() -> None:
+    _, info = view(
+        on("p", {"cpu": "250m", "memory": 5, "ephemeral-storage": 7, GPU: 1}),
+        on("q", {"cpu": 1, "memory": 6, GPU: 2}),
+        **{GPU: 4},
+    )
+    assert info.requested == Resource(1250, 11, 7, 0, {GPU: 3})
+    assert info.nonzero_requested == Resource(1250, 11)
+
+
+def test_what_a_pod_does_not_request_counts_as_a_little() -> None:
+    _, info = view(on("none"), on("zero", {"cpu": 0, "memory": 0}))
+    assert info.requested == Resource()
+    assert info.nonzero_requested == Resource(100, 200 * MIB)
+
+
+def test_requests_are_the_effective_ones() -> None:
+    init = (container("init", {"cpu": 3}),)
+    _, info = view(on("p", {"cpu": 1}, init_containers=init, overhead={"cpu": "100m"}))
+    assert info.requested.milli_cpu == 3100
+
+
+def test_ports_have_defaults_and_need_a_number() -> None:
+    ports = [port(80), port(53, "10.0.0.1", "UDP"), port(0)]
+    _, info = view(on("p", ports=ports))
+    assert info.used_ports == {("0.0.0.0", "TCP", 80), ("10.0.0.1", "UDP", 53)}
+
+
+def test_pods_with_affinity() -> None:
+    needs_apart = Affinity(pod_anti_affinity=PodAffinity(required=(TERM,)))
+    _, info = view(
+        on("plain"),
+        on("empty", affinity=Affinity(pod_affinity=PodAffinity())),
+        on("apart", affinity=needs_apart),
+        on("node", affinity=Affinity()),
+        on("near", affinity=Affinity(pod_affinity=PodAffinity(required=(TERM,)))),
+    )
+    assert [held.name for held in info.pods_with_affinity] == ["empty", "apart", "near"]
+    assert [held.name for held in info.pods_with_required_anti_affinity] == ["apart"]
+
+
+def test_a_view_is_live() -> None:
+    one, info = view(on("p", {"cpu": 1}))
+    one.add_pod(on("q", {"cpu": 2}))
+    one.remove_pod(on("p"))
+    assert ([held.name for held in info.pods], info.requested.milli_cpu) == (["q"], 2000)
+    one.update_node(node("n"), node("n", cpu="9"))
+    assert info.allocatable.milli_cpu == 9000
+
+
+def test_the_generation_grows_with_every_change() -> None:
+    one, info = view()
+    one.add_node(node("other"))
+    seen = [info.generation]
+    for change in (
+        lambda: one.assume_pod(on("p")),
+        lambda: one.add_pod(on("p")),
+        lambda: one.update_pod(on("p"), on("p", {"cpu": 1})),
+        lambda: one.update_node(node("n"), node("n", cpu="9")),
+        lambda: one.remove_node(node("n")),
+        lambda: one.add_node(node("n")),
+        lambda: one.remove_pod(on("p")),
+    ):
+        change()
+        seen.append(info.generation)
+    assert seen == sorted(set(seen))
+    other = one.node_info("other")
+    assert other is not None
+    one.add_pod(pod("x", on="other"))
+    assert (info.generation, other.generation > info.generation) == (seen[-1], True)
+
+
+def test_a_removal_moves_the_last_pod_into_the_hole() -> None:
+    one, info = view(*map(on, "pqrs"))
+    one.remove_pod(on("q"))
+    assert [held.name for held in info.pods] == ["p", "s", "r"]
+
+
+# ---- clones ----------------------------------------------------------------------------------------------
+
+
+def full() -> tuple[SchedulerCache, NodeInfo]:
+    apart = Affinity(pod_anti_affinity=PodAffinity(required=(TERM,)))
+    return view(
+        on("p", {"cpu": 1, GPU: 1}, ports=[port(80)]),
+        on("q", {"memory": 5, "ephemeral-storage": 2}, affinity=apart),
+        on("r"),
+        images=[(["i"], 5)],
+        **{GPU: 4},
+    )
+
+
+def test_a_clone_says_the_same_at_the_same_generation() -> None:
+    _, info = full()
+    clone = info.clone()
+    assert everything(clone) == everything(info)
+    assert everything(clone.clone()) == everything(info)
+    assert clone.clone().generation == clone.generation == info.generation
+
+
+def test_a_clone_and_what_it_was_made_from_are_independent() -> None:
+    one, info = full()
+    clone = info.clone()
+    before = everything(clone)
+    one.add_pod(on("s", {"cpu": 1, GPU: 1}, ports=[port(81)]))
+    one.update_node(node("n"), node("n", cpu="9"))
+    assert everything(clone) == before
+    now, other = everything(info), clone.clone()
+    other.add_pod(on("t", {"cpu": 1, GPU: 1, "ephemeral-storage": 1}, ports=[port(82)]))
+    other.remove_pod(on("q", {"memory": 5, "ephemeral-storage": 2}))
+    assert everything(clone) == before
+    assert everything(info) == now
+
+
+@pytest.mark.parametrize(
+    "added", [on("s", {"cpu": "1500m", GPU: 2}, ports=[port(81)]), on("s", {"memory": 9})]
+)
+def test_a_pod_added_to_a_clone_counts_as_in_the_cache(added: Pod) -> None:
+    one, info = full()
+    clone = info.clone()
+    clone.add_pod(added)
+    one.add_pod(added)
+    assert everything(clone) == everything(info)
+
+
+@pytest.mark.parametrize("name", ["p", "q", "r"])
+def test_a_pod_removed_from_a_clone_counts_as_in_the_cache(name: str) -> None:
+    one, info = full()
+    clone = info.clone()
+    gone = one.get_pod(on(name))
+    clone.remove_pod(gone)
+    one.remove_pod(gone)
+    without_zeros = {key: amount for key, amount in clone.requested.scalar_resources.items() if amount}
+    clone.requested.scalar_resources = without_zeros
+    assert everything(clone) == everything(info)
+
+
+def test_a_pod_is_removed_by_its_uid_or_not_at_all() -> None:
+    _, info = full()
+    clone = info.clone()
+    with pytest.raises(CacheError) as refusal:
+        clone.remove_pod(on("x"))
+    assert refusal.value.args == ("no corresponding pod x in pods of node n",)
+    assert everything(clone) == everything(info)

@@ -1,0 +1,335 @@
+"""NodeTree: the stateful iteration, what additions and removals do to it, and the texts."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.cache.threads import LIMIT, running
+from tests.core.make import ZONE, node
+
+from moorage.cache import NodeTree, SchedulerCache
+from moorage.errors import CacheError
+from moorage.objects.node import Node
+
+OLD, NEW = "failure-domain.beta.kubernetes.io/", "topology.kubernetes.io/"
+
+
+def tree(**zones: str) -> NodeTree:
+    """A tree of one-letter nodes by zone."""
+    return NodeTree([node(name, zone=zone) for zone, names in zones.items() for name in names])
+
+
+def turns(one: NodeTree, count: int) -> str:
+    return "".join(one.next() for _ in range(count))
+
+
+class Twin:
+    """The iteration of v1.13, written out: arrays of nodes that remember how far they were read."""
+
+    def __init__(self) -> None:
+        self.arrays: dict[str, list[str]] = {}
+        self.last_index: dict[str, int] = {}
+        self.zone_index = 0
+
+    def add(self, zone: str, name: str) -> None:
+        self.arrays.setdefault(zone, []).append(name)
+        self.last_index.setdefault(zone, 0)
+
+    def remove(self, zone: str, name: str) -> None:
+        self.arrays[zone].remove(name)
+        if not self.arrays[zone]:
+            del self.arrays[zone], self.last_index[zone]
+
+    def reset(self) -> None:
+        self.last_index = dict.fromkeys(self.arrays, 0)
+        self.zone_index = 0
+
+    def next(self) -> str:
+        exhausted = 0
+        while self.arrays:
+            zones = list(self.arrays)
+            self.zone_index = 0 if self.zone_index >= len(zones) else self.zone_index
+            zone = zones[self.zone_index]
+            self.zone_index += 1
+            if self.last_index[zone] < len(self.arrays[zone]):
+                self.last_index[zone] += 1
+                return self.arrays[zone][self.last_index[zone] - 1]
+            exhausted += 1
+            if exhausted >= len(zones):
+                self.reset()
+        return ""
+
+
+# ---- next ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("zones", "order"),
+    [
+        ({"z": "abc"}, "abc"),
+        ({"z1": "abc", "z2": "d"}, "adbc"),
+        ({"z1": "a", "z2": "bc", "z3": "d"}, "abdc"),
+        ({"": "ab", "z1": "c"}, "acb"),
+    ],
+)
+def test_next_goes_round_the_zones_and_inside_them(zones: dict[str, str], order: str) -> None:
+    assert turns(tree(**zones), 3 * len(order)) == 3 * order
+
+
+def test_an_empty_tree_has_no_next_node() -> None:
+    one = NodeTree()
+    assert (one.next(), one.num_nodes, one.list(), one.zones) == ("", 0, [], [])
+    one.add_node(node("a"))
+    assert turns(one, 2) == "aa"
+    one.remove_node(node("a"))
+    assert (one.next(), one.num_nodes) == ("", 0)
+
+
+def test_nodes_that_join_an_exhausted_zone_are_visited_in_the_same_round() -> None:
+    one = tree(z1="a", z2="bcd")
+    assert turns(one, 3) == "abc"
+    one.add_node(node("e", zone="z1"))
+    assert turns(one, 2) == "ed"
+    assert turns(one, 5) == "abecd"
+
+
+def test_a_zone_that_joins_takes_its_turn() -> None:
+    one = tree(z1="abc")
+    assert one.next() == "a"
+    one.add_node(node("d", zone="z2"))
+    assert turns(one, 3) == "dbc"
+
+
+def test_when_all_zones_are_exhausted_all_start_again() -> None:
+    one = tree(z1="a", z2="bc")
+    assert turns(one, 3) == "abc"
+    assert one.next() == "a"  # of the first zone, although z2 is where the round ended
+
+
+def test_a_reset_starts_from_the_first_node_of_the_first_zone() -> None:
+    one = tree(z1="ab", z2="cd")
+    assert turns(one, 3) == "acb"
+    one.reset_exhausted()
+    assert turns(one, 4) == "acbd"
+
+
+def test_a_removal_leaves_the_place_that_a_zone_has_reached() -> None:
+    one = tree(z="abc")
+    assert one.next() == "a"
+    one.remove_node(node("a", zone="z"))
+    assert turns(one, 3) == "cbc"  # b has moved to a place that was read
+
+
+def test_a_zone_that_goes_leaves_the_turn_where_it_is() -> None:
+    one = tree(z1="a", z2="b", z3="c")
+    assert one.next() == "a"
+    one.remove_node(node("a", zone="z1"))
+    assert turns(one, 4) == "cbbc"
+
+
+def test_a_zone_that_comes_back_is_read_from_its_start() -> None:
+    one = tree(z1="ab", z2="cdef")
+    assert turns(one, 3) == "acb"
+    for name in "ab":
+        one.remove_node(node(name, zone="z1"))
+    for name in "xy":
+        one.add_node(node(name, zone="z1"))
+    assert turns(one, 5) == "xdyef"
+
+
+@settings(deadline=None)
+@given(st.lists(st.integers(0, 4), min_size=1, max_size=20), st.integers(0, 50))
+def test_a_round_visits_each_node_once(zones: list[int], before: int) -> None:
+    one = NodeTree([node(f"n{number}", zone=f"z{zone}") for number, zone in enumerate(zones)])
+    turns(one, before)
+    assert sorted(one.next() for _ in zones) == sorted(f"n{number}" for number in range(len(zones)))
+
+
+@settings(deadline=None)
+@given(st.lists(st.tuples(st.sampled_from("anrx"), st.integers(0, 3), st.integers(0, 9)), max_size=60))
+def test_iteration_while_nodes_come_and_go(steps: list[tuple[str, int, int]]) -> None:
+    one, twin = NodeTree(), Twin()
+    for number, (step, zone_number, at) in enumerate(steps):
+        zone = f":\x00:z{zone_number}"
+        there = twin.arrays.get(zone, [])
+        if step == "a":
+            one.add_node(node(f"n{number}", zone=f"z{zone_number}"))
+            twin.add(zone, f"n{number}")
+        elif step == "r" and there:
+            name = there[at % len(there)]
+            one.remove_node(node(name, zone=f"z{zone_number}"))
+            twin.remove(zone, name)
+        elif step == "x":
+            one.reset_exhausted()
+            twin.reset()
+        assert one.next() == twin.next()
+        assert (one.zones, one.num_nodes) == (list(twin.arrays), sum(map(len, twin.arrays.values())))
+
+
+# ---- additions, removals, updates ------------------------------------------------------------------------
+
+
+def test_a_node_is_appended_to_its_zone(caplog: pytest.LogCaptureFixture) -> None:
+    one = tree(z1="a")
+    with caplog.at_level(logging.DEBUG, "moorage.cache"):
+        one.add_node(node("b", zone="z1"))
+        one.add_node(node("c", zone="z2"))
+    assert (one.num_nodes, one.zones, one.list()) == (3, [":\x00:z1", ":\x00:z2"], ["a", "c", "b"])
+    assert caplog.messages == [
+        "Added node b in group :\x00:z1 to NodeTree",
+        "Added node c in group :\x00:z2 to NodeTree",
+    ]
+
+
+def test_a_node_that_is_there_stays_where_it_is_with_a_warning(caplog: pytest.LogCaptureFixture) -> None:
+    one = tree(z1="ab", z2="c")
+    one.add_node(node("a", zone="z1"))
+    assert [(record.levelname, record.message) for record in caplog.records] == [
+        ("WARNING", "node a already exist in the NodeTree")
+    ]
+    assert (one.num_nodes, one.list()) == (3, ["a", "c", "b"])
+
+
+def test_the_same_name_in_another_zone_is_another_node(caplog: pytest.LogCaptureFixture) -> None:
+    one = tree(z1="a")
+    one.add_node(node("a", zone="z2"))
+    assert (one.num_nodes, one.list(), caplog.messages) == (2, ["a", "a"], [])
+
+
+def test_a_zone_goes_with_its_last_node(caplog: pytest.LogCaptureFixture) -> None:
+    one = tree(z1="ab", z2="c")
+    one.remove_node(node("a", zone="z1"))
+    assert one.zones == [":\x00:z1", ":\x00:z2"]
+    with caplog.at_level(logging.DEBUG, "moorage.cache"):
+        one.remove_node(node("b", zone="z1"))
+    assert (one.zones, one.num_nodes, turns(one, 2)) == ([":\x00:z2"], 1, "cc")
+    assert caplog.messages == ["Removed node b in group :\x00:z1 from NodeTree"]
+
+
+def test_a_removal_keeps_the_order_of_the_others() -> None:
+    one = tree(z1="abcd", z2="e")
+    one.remove_node(node("b", zone="z1"))
+    assert (one.list(), one.num_nodes) == (["a", "e", "c", "d"], 4)
+
+
+@pytest.mark.parametrize("gone", [node("b", zone="z1"), node("a", zone="z2"), node("a")])
+def test_a_removal_looks_in_the_zone_that_the_labels_name(gone: Node) -> None:
+    one = tree(z1="a", z2="b")
+    zone = ":\x00:" + gone.metadata.labels[ZONE] if gone.metadata.labels else ""
+    with pytest.raises(CacheError) as refusal:
+        one.remove_node(gone)
+    assert refusal.value.args == (f"node {gone.name} in group {zone} was not found",)
+    assert (one.list(), one.num_nodes) == (["a", "b"], 2)
+
+
+def test_an_update_moves_a_node_to_the_end_of_its_new_zone() -> None:
+    one = tree(z1="ab", z2="cd")
+    one.update_node(node("a", zone="z1"), node("a", zone="z2"))
+    assert (one.list(), one.num_nodes) == (["b", "c", "d", "a"], 4)
+
+
+def test_an_update_within_a_zone_changes_nothing() -> None:
+    one = tree(z1="ab")
+    one.update_node(node("a", zone="z1"), node("a", zone="z1", cpu="9"))
+    one.update_node(node("new", zone="z1"), node("new", zone="z1"))
+    one.update_node(None, node("new"))
+    assert one.list() == ["a", "b"]
+
+
+def test_an_update_of_an_unknown_node_into_a_zone_adds_it() -> None:
+    one = tree(z1="a")
+    one.update_node(None, node("b", zone="z1"))
+    one.update_node(node("c"), node("c", zone="z2"))
+    assert (one.list(), one.num_nodes) == (["a", "c", "b"], 3)
+
+
+@pytest.mark.parametrize(
+    ("labels", "then", "today"),
+    [
+        ({}, "", ""),
+        ({"zone": "z"}, "", ""),
+        ({OLD + "zone": "z"}, ":\x00:z", ":\x00:z"),
+        ({OLD + "region": "r"}, "r:\x00:", "r:\x00:"),
+        ({OLD + "region": "r", OLD + "zone": "z"}, "r:\x00:z", "r:\x00:z"),
+        ({OLD + "region": "", OLD + "zone": ""}, "", ""),
+        ({NEW + "region": "r", NEW + "zone": "z"}, "", "r:\x00:z"),
+        ({OLD + "zone": "old", NEW + "zone": "new", NEW + "region": "r"}, ":\x00:old", "r:\x00:old"),
+    ],
+)
+def test_zone_keys_of_then_and_of_today(labels: dict[str, str], then: str, today: str) -> None:
+    nodes = [node("a", labels=labels)]
+    assert NodeTree(nodes, zone_keys="1.13").zones == [then]
+    assert NodeTree(nodes).zones == [today]
+
+
+def test_trees_share_nothing() -> None:
+    one, other = tree(z="ab"), tree(z="ab")
+    one.next()
+    one.remove_node(node("b", zone="z"))
+    assert (turns(other, 2), other.num_nodes) == ("ab", 2)
+
+
+# ---- the tree of a cache, and threads --------------------------------------------------------------------
+
+
+def test_the_tree_of_a_cache_is_live_and_changes_through_the_cache_alone() -> None:
+    cache = SchedulerCache()
+    one = cache.node_tree()
+    assert one.next() == ""
+    for name, zone in (("a", "z1"), ("b", "z1"), ("c", "z2")):
+        cache.add_node(node(name, zone=zone))
+    assert (one.num_nodes, turns(one, 2), one.list()) == (3, "ac", ["a", "c", "b"])
+    assert turns(cache.node_tree(), 2) == "ba"
+    cache.update_node(node("a", zone="z1"), node("a", zone="z2"))
+    cache.remove_node(node("b"))
+    assert (one.list(), one.zones) == (["c", "a"], [":\x00:z2"])
+    for change in (one.add_node, one.remove_node, lambda which: one.update_node(which, which)):
+        with pytest.raises(CacheError, match=r"^the node tree of a cache changes through the cache$"):
+            change(node("c", zone="z2"))
+
+
+def test_several_threads_share_one_iteration() -> None:
+    one = tree(z1="abc", z2="d", z3="ef")
+    seen: list[Sequence[str]] = []
+    with running(*[lambda: seen.append(turns(one, 600))] * 4):
+        pass
+    counts = {name: sum(part.count(name) for part in seen) for name in "abcdef"}
+    assert counts == dict.fromkeys("abcdef", 400)
+
+
+def test_several_threads_add_to_one_tree(caplog: pytest.LogCaptureFixture) -> None:
+    one = NodeTree()
+    nodes = [node(f"n{number}", zone=f"z{number % 3}") for number in range(200)]
+
+    def add() -> None:
+        for each in nodes:
+            one.add_node(each)
+
+    with running(add, add, add):
+        pass
+    assert (one.num_nodes, sorted(one.list())) == (200, sorted(each.name for each in nodes))
+    assert len(caplog.messages) == 400
+
+
+def test_the_tree_of_a_cache_is_under_the_cache_s_lock() -> None:
+    cache = SchedulerCache()
+    cache.add_node(node("a"))
+    asks = threading.Event()
+    order = []
+
+    def ask() -> None:
+        asks.set()
+        order.append(cache.node_tree().next())
+
+    cache.lock.acquire()
+    with running(ask):
+        assert asks.wait(LIMIT)
+        for _ in range(1000):  # time for a thread that would not wait
+            order.append("")
+        cache.lock.release()
+    assert order[-1] == "a"

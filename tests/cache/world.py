@@ -1,0 +1,55 @@
+"""A cache with something of everything, and what its NodeInfos say."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.core.make import node, pod, port
+
+from moorage.cache import NodeInfo, NodeInfoClone, SchedulerCache
+
+
+def cache() -> SchedulerCache:
+    """Nodes a, b, c in two zones with an added and an assumed pod; a ghost, and a pod before its node."""
+    one = SchedulerCache()
+    for name, zone in (("a", "z1"), ("b", "z1"), ("c", "z2"), ("ghost", "z2")):
+        one.add_node(node(name, zone=zone, images=[(["i"], 5)]))
+    one.add_pod(pod("p", on="a", requests={"cpu": 1}, ports=[port(80)]))
+    one.assume_pod(pod("q", on="b", requests={"cpu": 2}))
+    one.add_pod(pod("g", on="ghost", requests={"cpu": 3}))
+    one.remove_node(node("ghost"))
+    one.assume_pod(pod("early", on="later"))
+    return one
+
+
+def disturb(one: SchedulerCache) -> None:
+    """Change whatever there is in `cache()`."""
+    one.add_pod(pod("q", on="c", requests={"cpu": 2}))
+    one.forget_pod(pod("early", on="later"))
+    one.remove_pod(pod("g", on="ghost"))
+    one.remove_pod(pod("p", on="a"))
+    one.update_node(node("a", zone="z1"), node("a", zone="z2", cpu="9", images=[(["j"], 6)]))
+    one.remove_node(node("b"))
+    one.add_node(node("d"))
+    one.assume_pod(pod("r", on="d", requests={"cpu": 1}))
+
+
+def said(infos: dict[str, NodeInfo]) -> dict[str, tuple[int, dict[str, Any]]]:
+    return {name: (info.generation, everything(info)) for name, info in infos.items()}
+
+
+def everything(info: NodeInfo | NodeInfoClone) -> dict[str, Any]:
+    """The values of a NodeInfo but for its generation."""
+    return {
+        "name": info.name,
+        "node": info.node,
+        "pods": [held.name for held in info.pods],
+        "affinity": [held.name for held in info.pods_with_affinity],
+        "anti-affinity": [held.name for held in info.pods_with_required_anti_affinity],
+        "requested": info.requested,
+        "nonzero": info.nonzero_requested,
+        "allocatable": info.allocatable,
+        "ports": info.used_ports,
+        "images": info.image_states,
+        "taints": info.taints,
+    }

@@ -22,7 +22,6 @@ from moorage._core.pod_class cimport PodClasses, Shape
 from moorage._core.symbols cimport Symbols
 from moorage._core.view cimport View
 
-
 logger = logging.getLogger("moorage.cache")
 
 CORRUPTED = "Schedulercache is corrupted and can badly affect scheduling decisions"
@@ -230,7 +229,7 @@ cdef class ClusterState:
         """Take several assumed pods back; all or none."""
         self._check_batch(pods, (ASSUMED,), "pod {} wasn't assumed so cannot be forgotten")
         for pod in pods:
-            held = self.table.row_name(self.ledger.row_of(self._known(pod)))
+            held = self._node_of(self._known(pod))
             if pod.spec.node_name != held:
                 raise CacheError(
                     f"pod {pod.metadata.uid} was assumed on {pod.spec.node_name} but assigned to {held}"
@@ -281,7 +280,7 @@ cdef class ClusterState:
         cdef int32_t number = self._known(pod)
         cdef str uid = pod.metadata.uid
         if number >= 0:
-            held = self.table.row_name(self.ledger.row_of(number))
+            held = self._node_of(number)
             if pod.spec.node_name != held:
                 raise CacheError(f"pod {uid} was assumed on {pod.spec.node_name} but assigned to {held}")
         if number < 0 or self.ledger.state_of(number) != ASSUMED:
@@ -295,7 +294,7 @@ cdef class ClusterState:
         if number >= 0 and self.ledger.state_of(number) == ADDED:
             raise CacheError(f"pod {uid} was already in added state")
         if number >= 0:
-            held = self.table.row_name(self.ledger.row_of(number))
+            held = self._node_of(number)
             if held != pod.spec.node_name:
                 logger.warning(  # the nodes stand as in v1.13: the new one first
                     "Pod %s was assumed to be on %s but got added to %s", uid, pod.spec.node_name, held
@@ -308,7 +307,7 @@ cdef class ClusterState:
         cdef str uid = old.metadata.uid
         if number < 0 or self.ledger.state_of(number) != ADDED:
             raise CacheError(f"pod {uid} is not added to scheduler cache, so cannot be updated")
-        if new.spec.node_name != self.table.row_name(self.ledger.row_of(number)):
+        if new.spec.node_name != self._node_of(number):
             raise CacheCorruptedError(
                 f"Pod {uid} updated on a different node than previously added to.\n{CORRUPTED}"
             )
@@ -324,7 +323,7 @@ cdef class ClusterState:
         cdef str uid = pod.metadata.uid
         if number < 0 or self.ledger.state_of(number) != ADDED:
             raise CacheError(f"pod {uid} is not found in scheduler cache, so cannot be removed from it")
-        held = self.table.row_name(self.ledger.row_of(number))
+        held = self._node_of(number)
         if pod.spec.node_name != held:
             raise CacheCorruptedError(
                 f"Pod {uid} was assumed to be on {pod.spec.node_name} but got added to {held}\n{CORRUPTED}"
@@ -336,7 +335,7 @@ cdef class ClusterState:
         cdef int32_t number = self._known(pod)
         if number < 0:
             raise CacheError(f"pod {pod.metadata.uid} does not exist in scheduler cache")
-        return bound(self.ledger.object_of(number), self.table.row_name(self.ledger.row_of(number)))
+        return bound(self.ledger.object_of(number), self._node_of(number))
 
     def has_pod(self, pod):
         """True for a pod that the cache knows, assumed or added."""
@@ -359,10 +358,7 @@ cdef class ClusterState:
 
     def _expire(self, double now):
         numbers = self.ledger.expired(now)
-        pods = [
-            bound(self.ledger.object_of(number), self.table.row_name(self.ledger.row_of(number)))
-            for number in numbers
-        ]
+        pods = [bound(self.ledger.object_of(number), self._node_of(number)) for number in numbers]
         for number in numbers:
             self._take_away(number)
         for pod in pods:

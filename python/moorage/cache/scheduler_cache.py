@@ -168,8 +168,8 @@ class SchedulerCache:
     # ---- nodes ---------------------------------------------------------------------------------------------
 
     def add_node(self, node: Node) -> None:
-        """A node appeared. Pods that named it before are on it from now on. One that is known is updated, with
-        a warning."""
+        """A node appeared. Pods that named it before are on it from now on. One that is known is updated,
+        with a warning."""
         with self.lock:
             if self.state.has_node(node.name):
                 logger.warning(KNOWN, node.name)

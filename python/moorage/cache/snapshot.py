@@ -73,7 +73,7 @@ def dump(state: ClusterState) -> CacheDump:
     """A dump of `state`, over a copy of it."""
     copy = state.fork()
     nodes = {
-        name: NodeInfo(copy.table, row, copy.classes, copy.pods_of, copy.view.images_of)
+        name: NodeInfo(copy.table, row, copy.classes, copy.pods_of, copy.images.images_of)
         for row, name in enumerate(copy.table.names)
         if name is not None
     }

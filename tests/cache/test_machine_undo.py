@@ -38,25 +38,25 @@ def without_snapshots(some: list[Step]) -> list[Step]:
     return [step for step in some if step[0] != "take_snapshot"]
 
 
-class Stop(Exception):
+class StopError(Exception):
     """Ends a transaction."""
 
 
 def undo(world: World, undone: list[Step], inner: list[Step], how: str) -> None:
     """A transaction with another one inside, neither of which stays."""
-    with suppress(Stop), world.cache.transaction() as outer:
+    with suppress(StopError), world.cache.transaction() as outer:
         world.carry_out(undone)
         if how.startswith("inner"):
-            with suppress(Stop), world.cache.transaction() as transaction:
+            with suppress(StopError), world.cache.transaction() as transaction:
                 world.carry_out(inner)
                 if how == "inner commits":
                     transaction.commit()
                 if how == "inner raises":
-                    raise Stop
+                    raise StopError
             world.carry_out(undone)
         if how == "raises":
             outer.commit()
-            raise Stop
+            raise StopError
 
 
 @slow

@@ -74,7 +74,7 @@ def host_ports(pod: Pod) -> set[Port]:
 class Snapshot:
     """The nodes that a cycle sees, in order, and the counts of their images when each was last copied.
 
-    Which nodes have changed is told by unequal generations: they are unique, and a rollback brings old ones back.
+    Unequal generations tell that a node has changed: they are unique, and a rollback brings old ones back.
     """
 
     def __init__(self) -> None:
@@ -115,7 +115,7 @@ class StateTwin:
         self.generations = count(1)
 
     def clone(self) -> StateTwin:
-        """An independent copy: for a fork, or to come back to. Objects and the source of generations are shared."""
+        """An independent copy; objects and the source of generations are shared."""
         shared = [self.generations, *(one.pod for one in self.pods.values())]
         shared += [info.node for info in self.infos.values()]
         return deepcopy(self, {id(one): one for one in shared})

@@ -64,7 +64,7 @@ def on(one: Pod, name: str) -> Pod:
 
 
 def steps(known: bool = True) -> Any:
-    """Operations; those that are not `known` also name nodes, labels, images, resources and zones of their own."""
+    """Operations; those not `known` name nodes, labels, images, resources and zones of their own."""
     more = [] if known else ["new"]
     resource = GPU if known else FPGA
     some_nodes = nodes(

@@ -41,7 +41,9 @@ cdef class ClusterState:
         self.tree = NodeTree(self.journal)
         self.images = ImageStates(self.journal)
         self.view = View(self.journal, self.table, self.tree, self.images)
-        self.classes = PodClasses(self.table, self.images)
+        self.classes = PodClasses(
+            self.symbols, self.table.resource_names, self.table.label_keys, self.images.names
+        )
         self.ledger = Ledger(self.journal)
         self.zones = {}
 

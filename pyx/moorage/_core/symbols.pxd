@@ -4,9 +4,11 @@ from moorage._core.buffers cimport Buffer
 
 
 cdef class Symbols:
+    cdef object lock
     cdef dict ids
     cdef readonly list names
     cdef Buffer numbers, are_numbers
 
     cpdef int32_t intern(self, str text) except -1
+    cdef int32_t _make(self, str text) except -1
     cpdef int32_t find(self, str text) except -1

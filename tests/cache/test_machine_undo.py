@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
+from tests.core.inside import inside
 from tests.core.make import node, pod
 from tests.core.world import Step, World, steps
 
@@ -93,17 +94,17 @@ def test_rollback(
 
 @slow
 @given(sequences, new_sequences, sequences, st.booleans())
-def test_commit(before: list[Step], inside: list[Step], later: list[Step], nested: bool) -> None:
+def test_commit(before: list[Step], done: list[Step], later: list[Step], nested: bool) -> None:
     one, plain = pair(TieBreak.GO_HEAP, before)
     with one.cache.transaction() as transaction:
         if nested:
             with one.cache.transaction() as inner:
-                answers = one.carry_out(inside)
+                answers = one.carry_out(done)
                 inner.commit()
         else:
-            answers = one.carry_out(inside)
+            answers = one.carry_out(done)
         transaction.commit()
-    assert plain.carry_out(inside) == answers
+    assert plain.carry_out(done) == answers
     assert_same_future(one, plain, later)
 
 
@@ -236,3 +237,14 @@ def test_a_snapshot_keeps_the_size_of_an_image_that_has_gone() -> None:
     world.cache.remove_node(node("n0"))
     world.cache.add_node(node("n1", images=[(["i:1"], 9)]))
     assert world.snapshot.get("n0").image_states["i:1"].size == 5
+
+
+def test_transactions_that_ask_for_the_same_do_not_pile_up_memory() -> None:
+    world = World()
+    world.cache.add_node(node("n0", labels={"disk": "x"}))
+    buffers = []
+    for _ in range(4):
+        with world.cache.transaction():
+            world.decide(pod("p", node_selector={"disk": "x"}, requests={"example.com/gpu": 1}))
+        buffers.append(len(inside(world.state.journal)["buffers"]))
+    assert buffers[1:] == [buffers[1]] * 3

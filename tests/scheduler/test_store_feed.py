@@ -221,3 +221,36 @@ def test_a_bad_event_is_logged_and_the_next_one_is_taken(caplog: pytest.LogCaptu
     (record,) = caplog.records
     assert (record.name, record.levelname) == ("moorage.scheduler", "ERROR")
     assert "was already in added state" in record.getMessage()
+
+
+class Race(ObjectStore):
+    """Somebody else deletes q when the scheduler is about to bind it."""
+
+    def bind(self, one: Pod, on: str) -> None:
+        self.bind_many([one], [on])
+
+    def bind_many(self, pods: Any, nodes: Any) -> None:
+        if any(one.name == "q" for one in pods) and self.list(Pod, field_selector="metadata.name=q")[0]:
+            self.delete(Pod, "q", "default")
+        super().bind_many(pods, nodes)
+
+
+class OneByOne:
+    """A client that is not the store itself."""
+
+    def __init__(self) -> None:
+        self.store = Race()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.store, name)
+
+
+@pytest.mark.parametrize("client", [Race, OneByOne])
+def test_a_pod_whose_binding_is_refused_is_taken_back(client: Any) -> None:
+    store = client()
+    store.create_many([node("a"), *(pod(name, requests={"cpu": 1}) for name in "pqr")])
+    scheduler = Scheduler(store)
+    result = scheduler.run()
+    assert result.placements == {"default/p": "a", "default/r": "a"}
+    assert result.unschedulable["default/q"].message == 'pods "q" not found'
+    assert_cache_follows(scheduler, store)

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, rule
+from msgspec.structs import replace
 from tests.core.make import node, pod
 from tests.scheduler.test_store_feed import NODE_NAMES, Writes, assert_cache_follows, fresh_uid
 
@@ -77,6 +78,13 @@ class LossyMachine(Writes):
         self.scheduler.informers.informer(kind).run_once()
 
     @rule()
+    def run_scheduler(self) -> None:
+        """Pods that the scheduler places may have gone, or be bound by somebody else."""
+        result = self.scheduler.run()
+        for key, name in result.placements.items():
+            assert self.held(Pod, key.removeprefix("default/")).spec.node_name == name
+
+    @rule()
     def list_again(self) -> None:
         self.lossy.expire()
         for kind in (Node, Pod):
@@ -135,6 +143,18 @@ def test_a_deletion_takes_away_what_the_name_stood_for(wrong: str) -> None:
     scheduler.sync()
     assert scheduler.cache.snapshot().nodes["a"].pods == []
     assert scheduler.pods.pending == {}
+
+
+def test_an_older_state_after_a_newer_one() -> None:
+    store, scheduler, watch = waiting_and_bound("p")
+    held = store.get(Pod, "p", "default")
+    watch.events = [WatchEvent("MODIFIED", replace(held, spec=replace(held.spec, node_name="")), "9")]
+    scheduler.sync()
+    assert scheduler.cache.snapshot().nodes["a"].pods == []
+    assert list(scheduler.pods.pending) == ["default/p"]
+    watch.events = [WatchEvent("MODIFIED", held, "10")]
+    scheduler.sync()
+    assert_cache_follows(scheduler, store)
 
 
 def test_a_deletion_of_what_is_not_known_is_passed_over() -> None:

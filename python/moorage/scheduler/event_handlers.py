@@ -73,20 +73,18 @@ class PodHandler:
             logger.error("%s", error)
 
     def on_update(self, old: Pod, new: Pod) -> None:
-        if (
-            old.metadata.uid != new.metadata.uid
-            or old.status.phase in FINISHED
-            or new.status.phase in FINISHED
-        ):
+        finished = old.status.phase in FINISHED or new.status.phase in FINISHED
+        was, now = bool(old.spec.node_name), bool(new.spec.node_name)
+        if finished or old.metadata.uid != new.metadata.uid or (was and not now):
             self.on_delete(old)
             self.on_add(new, False)
-        elif old.spec.node_name:
+        elif was:
             try:
                 self.cache.update_pod(old, new)
             except CacheError as error:
                 logger.error("%s", error)
         else:
-            if new.spec.node_name:
+            if now:
                 del self.pending[old.key]
             self.on_add(new, False)
 

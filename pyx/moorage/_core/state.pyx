@@ -65,6 +65,7 @@ cdef class ClusterState:
 
     def begin(self):
         """Open a transaction; they nest. Returns the mark to hand to `commit` or `rollback`."""
+        self.table.sync_columns()  # those that an undone transaction made are made for good
         return self.journal.begin(), self.log.head
 
     def commit(self, mark):

@@ -100,6 +100,7 @@ class World:
     def fork(self) -> World:
         out = World(cache=self.cache.fork())
         out.now = self.now
+        out.cache.clock = lambda: out.now
         out.cycle = self.cycle.clone(out.state)
         return out
 

@@ -36,6 +36,5 @@ cdef class NodeTable:
     cdef list column_buffers(self)
     cdef int make_room(self, int32_t rows) except -1
     cdef NodeTable clone(self, Journal journal, ChangeLog log)
-    cdef int32_t label_column(self, str key) except -1
     cdef inline mr_row* row(self, int32_t ledger, int32_t row) noexcept:
         return &(<mr_row*>(<Buffer>self.rows[ledger]).data)[row]

@@ -294,12 +294,6 @@ cdef class NodeTable:
         self.sync_columns()
         return found
 
-    cdef int32_t label_column(self, str key) except -1:
-        """Column of a label key, made if it is new."""
-        cdef int32_t found = self.label_keys.intern(key) - 1
-        self.sync_columns()
-        return found
-
     cdef int sync_columns(self) except -1:
         """Make the columns of all resources and label keys that are known. The names are shared with forks,
         so that a shape means the same columns everywhere; the columns are this table's own."""

@@ -45,9 +45,8 @@ cdef class Shape:
         self.memory.append(buffer)
         return buffer.data
 
-    def __cinit__(self, int32_t id, read):
+    def __cinit__(self, read):
         self.memory = []
-        self.id = id
         self.key = read.key
         self.tolerations = read.tolerations
         self.ports = read.ports
@@ -183,6 +182,7 @@ cdef class PodClasses:
         return found
 
     def _intern_shape(self, pod):
+        cdef Shape shape
         # Reading a spec costs tens of microseconds; equal bytes are read once.
         raw = spec_key(pod)
         found = self.memo.get(raw)
@@ -191,9 +191,12 @@ cdef class PodClasses:
         read = PodSpecReader(pod, self.table, self.images)
         found = self.shape_ids.get(read.key)
         if found is None:
-            found = len(self.shapes)
-            self.shapes.append(Shape(found, read))
-            self.shape_ids[read.key] = found
+            shape = Shape(read)  # may let another thread in: forks share their classes
+            if read.key not in self.shape_ids:
+                shape.id = <int32_t>len(self.shapes)
+                self.shapes.append(shape)
+                self.shape_ids[read.key] = shape.id
+            found = self.shape_ids[read.key]
         if len(self.memo) >= MEMO_LIMIT:
             self.memo.clear()
         self.memo[raw] = found

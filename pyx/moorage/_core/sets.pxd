@@ -23,4 +23,6 @@ cdef class PortSets:
     cdef readonly int32_t any_ip
 
     cpdef int32_t intern(self, frozenset ports) except -1
+    cdef int32_t _make(self, frozenset ports) except -1
+    cdef bint _has_room(self, Py_ssize_t ports) noexcept
     cdef int32_t moved(self, int32_t set_id, tuple ports, bint adding) except -1

@@ -32,16 +32,16 @@ cdef class TaintSets:
         PreferNoSchedule taints that no toleration with an empty or that effect covers
         (kube-scheduler v1.36, taint_toleration.go). int16 by set id, of the sets known now."""
         cdef Buffer buffer
-        cdef Py_ssize_t known, at
+        cdef Py_ssize_t known, at, sets = len(self.sets)
         entry = self.verdicts.get(tolerations)
         if entry is None:
             entry = self.verdicts[tolerations] = [0, Buffer(Journal(), sizeof(int16_t))]
         known, buffer = entry
-        if known < len(self.sets):
-            buffer.reserve(len(self.sets))
-            for at in range(known, len(self.sets)):
+        if known < sets:
+            buffer.reserve(sets)
+            for at in range(known, sets):
                 (<int16_t*>buffer.data)[at] = _verdict(self.sets[at], tolerations)
-            entry[0] = len(self.sets)
+            entry[0] = sets
         return buffer
 
 
@@ -76,24 +76,39 @@ cdef class PortSets:
         self.intern(frozenset())
 
     cpdef int32_t intern(self, frozenset ports) except -1:
+        found = self.ids.get(ports)
+        if found is not None:
+            return found
+        return self._make(ports)
+
+    cdef int32_t _make(self, frozenset ports) except -1:
+        """Whatever may let another thread in comes first: forks share their sets."""
         cdef int32_t at
         cdef mr_port* port
+        items = sorted(ports)
+        while not self._has_room(len(items)):
+            self.first.reserve(len(self.sets) + 1)
+            self.count.reserve(len(self.sets) + 1)
+            self.ports.reserve(self.used + len(items))
         found = self.ids.get(ports)
         if found is not None:
             return found
         at = <int32_t>len(self.sets)
-        self.first.reserve(at + 1)
-        self.count.reserve(at + 1)
-        self.ports.reserve(self.used + len(ports))
         (<int32_t*>self.first.data)[at] = self.used
         (<int32_t*>self.count.data)[at] = <int32_t>len(ports)
-        for item in sorted(ports):
+        for item in items:
             port = &(<mr_port*>self.ports.data)[self.used]
             port.ip, port.protocol, port.port = item
             self.used += 1
         self.sets.append(ports)
         self.ids[ports] = at
         return at
+
+    cdef bint _has_room(self, Py_ssize_t ports) noexcept:
+        return (
+            min(self.first.capacity, self.count.capacity) > len(self.sets)
+            and self.ports.capacity >= self.used + ports
+        )
 
     cdef int32_t moved(self, int32_t set_id, tuple ports, bint adding) except -1:
         """The set after a pod with these ports came or went."""

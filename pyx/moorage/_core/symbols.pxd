@@ -9,4 +9,5 @@ cdef class Symbols:
     cdef Buffer numbers, are_numbers
 
     cpdef int32_t intern(self, str text) except -1
+    cdef int32_t _make(self, str text) except -1
     cpdef int32_t find(self, str text) except -1

@@ -23,13 +23,21 @@ cdef class Symbols:
     cpdef int32_t intern(self, str text) except -1:
         """The symbol of `text`, made if it is new."""
         found = self.ids.get(text)
+        if found is not None:
+            return found
+        return self._make(text)
+
+    cdef int32_t _make(self, str text) except -1:
+        """Whatever may let another thread in comes first: forks share their symbols."""
         cdef int32_t symbol
+        number = _integer(text)
+        while min(self.numbers.capacity, self.are_numbers.capacity) <= len(self.names):
+            self.numbers.reserve(len(self.names) + 1)
+            self.are_numbers.reserve(len(self.names) + 1)
+        found = self.ids.get(text)
         if found is not None:
             return found
         symbol = <int32_t>len(self.names)
-        self.numbers.reserve(symbol + 1)
-        self.are_numbers.reserve(symbol + 1)
-        number = _integer(text)
         if number is not None:
             (<int64_t*>self.numbers.data)[symbol] = number
             (<uint8_t*>self.are_numbers.data)[symbol] = 1

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import gc
-import itertools
 import threading
 
 from tests.cache.threads import LIMIT, running
-from tests.core.make import node, pod, port
+from tests.core.make import node, pod
 
 from moorage.cache import NodeInfo, SchedulerCache, Snapshot
-from moorage.objects.node import Taint
 from moorage.objects.selectors import parse_selector
 
 EVERY = parse_selector("")
@@ -128,41 +125,3 @@ def test_forks_in_several_threads() -> None:
         assert nodes.keys() == {"a", *(f"{name}{number}" for number in range(100))}
         assert all(nodes[f"{name}{number}"].requested.milli_cpu == 1000 * number for number in range(100))
     assert one.snapshot().nodes.keys() == {"a"}
-
-
-def test_a_fork_may_come_between_wherever_memory_is_sought() -> None:
-    """Other threads run where Python code does, which the garbage collector's callbacks are part of."""
-    one = SchedulerCache()
-    other = one.fork()
-    made = itertools.count()
-
-    def add(to: SchedulerCache) -> None:
-        number = next(made)
-        taint = Taint(key="k", value=f"v{number}", effect="NoSchedule")
-        to.add_node(node(f"n{number}", taints=[taint], labels={"number": str(number)}))
-        ports = [port(number + 1, protocol=f"P{number}")]
-        to.add_pod(pod(f"p{number}", on=f"n{number}", requests={"cpu": number}, ports=ports))
-
-    def come_between(phase: str, info: dict[str, int]) -> None:
-        if phase == "start":
-            add(other)
-
-    threshold = gc.get_threshold()
-    gc.callbacks.append(come_between)
-    gc.set_threshold(1)
-    try:
-        for _ in range(20):
-            add(one)
-    finally:
-        gc.set_threshold(*threshold)
-        gc.callbacks.remove(come_between)
-    infos = {**one.snapshot().nodes, **other.snapshot().nodes}
-    assert infos.keys() == {f"n{number}" for number in range(next(made))}
-    assert len(one.snapshot().nodes) == 20 < len(infos)
-    for number in range(len(infos)):
-        info = infos[f"n{number}"]
-        assert info.requested.milli_cpu == 1000 * number
-        assert info.used_ports == {("0.0.0.0", f"P{number}", number + 1)}
-    names = one.state.symbols.names
-    assert len(names) == len(set(names))
-    assert all(one.state.symbols.find(name) == symbol for symbol, name in enumerate(names) if name)

@@ -1,14 +1,14 @@
 """A slow twin of the cluster state: upstream's cache and snapshot rules, literally, on dicts and lists.
 
-kube-scheduler v1.36, backend/cache/cache.go and node_tree.go; a pod that is confirmed as it was assumed stays
-where it is on its node, as up to v1.13. Rows and pod numbers follow the engine's own
+kube-scheduler v1.36, backend/cache/cache.go and node_tree.go. Rows and pod numbers follow the engine's own
 rule: the number that was given up last is taken first.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from copy import deepcopy
 from dataclasses import dataclass, field
+from itertools import count
 from typing import Any
 
 from moorage._core.node_tree import zone_key
@@ -72,20 +72,23 @@ def host_ports(pod: Pod) -> set[Port]:
 
 
 class Snapshot:
-    """The nodes that a cycle sees, in order, and the counts of their images when each was last copied."""
+    """The nodes that a cycle sees, in order, and the counts of their images when each was last copied.
+
+    Unequal generations tell that a node has changed: they are unique, and a rollback brings old ones back.
+    """
 
     def __init__(self) -> None:
         self.images: dict[str, dict[str, int]] = {}
+        self.generations: dict[str, int] = {}
         self.order: list[str] = []
-        self.generation = 0
 
     def update(self, twin: StateTwin) -> None:
         rebuild = False
         for name, info in twin.infos.items():
-            if info.generation > self.generation and info.node is not None:
+            if info.node is not None and info.generation != self.generations.get(name):
                 rebuild |= name not in self.images
                 self.images[name] = {image: len(state.nodes) for image, state in info.images.items()}
-        self.generation = twin.generation
+                self.generations[name] = info.generation
         nodes = sum(map(len, twin.tree.values()))
         if len(self.images) > nodes:
             self.images = {
@@ -93,6 +96,7 @@ class Snapshot:
                 for name, seen in self.images.items()
                 if name in twin.infos and twin.infos[name].node is not None
             }
+            self.generations = {name: self.generations[name] for name in self.images}
             rebuild = True
         if rebuild:
             self.order = twin.listed()
@@ -101,15 +105,20 @@ class Snapshot:
 class StateTwin:
     """Takes the same calls as ClusterState; only those that succeed."""
 
-    def __init__(self, class_of: Callable[[Pod], int]) -> None:
-        self.class_of = class_of
+    def __init__(self) -> None:
         self.infos: dict[str, NodeInfo] = {}
         self.tree: dict[str, list[str]] = {}  # zones in first-seen order
         self.image_states: dict[str, ImageState] = {}
         self.pods: dict[str, PodInfo] = {}
         self.rows, self.numbers = Numbers(), Numbers()
         self.snapshot = Snapshot()
-        self.generation = 0
+        self.generations = count(1)
+
+    def clone(self) -> StateTwin:
+        """An independent copy; objects and the source of generations are shared."""
+        shared = [self.generations, *(one.pod for one in self.pods.values())]
+        shared += [info.node for info in self.infos.values()]
+        return deepcopy(self, {id(one): one for one in shared})
 
     # ---- nodes -------------------------------------------------------------------------------------------
 
@@ -151,8 +160,7 @@ class StateTwin:
         return self.infos[name]
 
     def _touch(self, info: NodeInfo) -> None:
-        self.generation += 1
-        info.generation = self.generation
+        info.generation = next(self.generations)
 
     def _leave(self, zone: str, name: str) -> None:
         self.tree[zone].remove(name)
@@ -202,14 +210,6 @@ class StateTwin:
 
     def add_pod(self, pod: Pod) -> None:
         held = self.pods.get(pod.metadata.uid)
-        if (
-            held is not None
-            and held.on == pod.spec.node_name
-            and self.class_of(held.pod) == self.class_of(pod)
-        ):
-            held.pod, held.is_assumed, held.deadline = pod, False, None
-            self._touch(self.infos[held.on])
-            return
         if held is not None:
             self._strike(pod.metadata.uid)
         self._enter(pod, is_assumed=False)

@@ -70,7 +70,7 @@ class StateMachine(RuleBasedStateMachine):
     @initialize(first=st.lists(nodes, max_size=4))
     def begin(self, first: list[Node]) -> None:
         self.state = ClusterState()
-        self.twin = StateTwin(self.state.classes.intern)
+        self.twin = StateTwin()
         self.cycle = Cycle(self.state, default_profile().compile(self.state.table), TieBreak.FIRST, 100)
         self.now = 0.0
         for one in first:

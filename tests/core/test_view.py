@@ -20,7 +20,7 @@ class Both:
 
     def __init__(self) -> None:
         self.state = ClusterState()
-        self.twin = StateTwin(self.state.classes.intern)
+        self.twin = StateTwin()
 
     def __getattr__(self, operation: str) -> Callable[..., None]:
         def call(*arguments: Any) -> None:

@@ -149,6 +149,7 @@ def _place(pods: int) -> Operation:
         mark = state.begin()
         sched.cycle.place_run(target[0], pods)
         state.rollback(mark)
+        sched.view_rows()  # an undone refresh is done again, from where it began
 
     return run
 

@@ -1,16 +1,23 @@
-"""From what informers report to the cache and the waiting pods (kube-scheduler v1.36, eventhandlers.go)."""
+"""From what informers report to the cache and the waiting pods (kube-scheduler v1.36, eventhandlers.go).
+
+An event that the cache refuses is logged, and the next one is taken, as upstream does.
+"""
 
 from __future__ import annotations
 
+import logging
 from typing import TypeVar
 
 from moorage.cache import SchedulerCache
+from moorage.errors import CacheError
 from moorage.objects.meta import Object
 from moorage.objects.node import Node
 from moorage.objects.pod import Pod
 from moorage.store import DeletedFinalStateUnknown
 
 from .unbuilt import UnbuiltUses
+
+logger = logging.getLogger("moorage.scheduler")
 
 T = TypeVar("T", bound=Object)
 
@@ -35,7 +42,10 @@ class NodeHandler:
         self.cache.update_node(old, new)
 
     def on_delete(self, obj: Node | DeletedFinalStateUnknown[Node]) -> None:
-        self.cache.remove_node(last_state(obj))
+        try:
+            self.cache.remove_node(last_state(obj))
+        except CacheError as error:
+            logger.error("%s", error)
 
 
 class PodHandler:
@@ -54,31 +64,38 @@ class PodHandler:
     def on_add(self, obj: Pod, is_in_initial_list: bool) -> None:
         if obj.status.phase in FINISHED:
             return
-        if obj.spec.node_name:
-            self.cache.add_pod(obj)
-        else:
+        if not obj.spec.node_name:
             self.pending[obj.key] = obj
+            return
+        try:
+            self.cache.add_pod(obj)
+        except CacheError as error:
+            logger.error("%s", error)
 
     def on_update(self, old: Pod, new: Pod) -> None:
-        was, now = _is_bound(old), _is_bound(new)
-        if was and now and old.metadata.uid == new.metadata.uid:
-            self.cache.update_pod(old, new)
-            return
-        if was or old.status.phase in FINISHED or new.status.phase in FINISHED:
+        finished = old.status.phase in FINISHED or new.status.phase in FINISHED
+        was, now = bool(old.spec.node_name), bool(new.spec.node_name)
+        if finished or old.metadata.uid != new.metadata.uid or (was and not now):
             self.on_delete(old)
             self.on_add(new, False)
-        elif now:
-            self.pending.pop(old.key, None)
-            self.cache.add_pod(new)
+        elif was:
+            try:
+                self.cache.update_pod(old, new)
+            except CacheError as error:
+                logger.error("%s", error)
         else:
-            self.pending[new.key] = new
+            if now:
+                del self.pending[old.key]
+            self.on_add(new, False)
 
     def on_delete(self, obj: Pod | DeletedFinalStateUnknown[Pod]) -> None:
+        """A pod went, in whatever state the cache has it: events before this one may have been lost."""
         pod = last_state(obj)
-        if _is_bound(pod):
-            self.cache.remove_pod(pod)
-        elif self.pending.pop(pod.key, None) is not None and self.cache.is_assumed_pod(pod):
-            self.cache.forget_pod(self.cache.get_pod(pod))
+        self.pending.pop(pod.key, None)
+        with self.cache.lock:
+            if self.cache.state.has_pod(pod):
+                remove = self.cache.forget_pod if self.cache.is_assumed_pod(pod) else self.cache.remove_pod
+                remove(self.cache.get_pod(pod))
 
 
 class WorkloadHandler:
@@ -95,7 +112,3 @@ class WorkloadHandler:
 
     def on_delete(self, obj: Object | DeletedFinalStateUnknown[Object]) -> None:
         self.uses.drop_workload(last_state(obj))
-
-
-def _is_bound(pod: Pod) -> bool:
-    return bool(pod.spec.node_name) and pod.status.phase not in FINISHED

@@ -24,7 +24,7 @@ from moorage.objects.workload import ReplicaSet, ReplicationController, Service,
 from moorage.plugins.priority_sort import PrioritySort
 from moorage.plugins.registry import default_profile
 from moorage.plugins.scheduling_gates import SchedulingGates
-from moorage.store import InformerFactory, ObjectClient, ObjectStore
+from moorage.store import ApiError, InformerFactory, ObjectClient, ObjectStore
 
 from .diagnosis import Diagnosis, count_verdicts
 from .event_handlers import NodeHandler, PodHandler, WorkloadHandler
@@ -203,13 +203,21 @@ class Scheduler:
         return result
 
     def _bind(self, result: Result) -> None:
-        """Bind what was placed, in bulk where the store can."""
+        """Bind what was placed, in bulk where the store can. A pod whose binding is refused is taken back."""
         pods = [self.pods.pending[key] for key in result.placements]
-        if isinstance(self.client, ObjectStore):
-            self.client.bind_many(pods, result.placements.values())
-        else:
-            for pod, node in zip(pods, result.placements.values(), strict=True):
-                self.client.bind(pod, node)
+        try:
+            if isinstance(self.client, ObjectStore):
+                self.client.bind_many(pods, result.placements.values())
+                pods = []
+        except ApiError:
+            pass  # nothing is bound: somebody else was faster with one of them
+        for pod in pods:
+            try:
+                self.client.bind(pod, result.placements[pod.key])
+            except ApiError as error:
+                self.cache.forget_pod(self.cache.get_pod(pod))
+                del result.placements[pod.key]
+                result.unschedulable[pod.key] = Failure(error=str(error))
         self.sync()
 
     def _not_ours(self, pod: Pod) -> str:

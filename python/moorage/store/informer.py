@@ -227,8 +227,10 @@ class Informer(Generic[T]):
                 meta = obj.metadata
                 key = f"{meta.namespace}/{meta.name}" if meta.namespace else meta.name
                 if event.type == "DELETED":
-                    remove(key)
-                    notices.append((obj, None, False))
+                    was = remove(key)
+                    # An event may have been lost: handlers hear of the end of what they know.
+                    other = was is not None and was.metadata.uid != meta.uid
+                    notices.append((DeletedFinalStateUnknown(key, was) if other else obj, None, False))
                 else:
                     notices.append((put(key, obj), obj, False))
         return notices

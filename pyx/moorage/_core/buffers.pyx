@@ -118,8 +118,6 @@ cdef class Buffer:
         capacity = max(items, 2 * self.capacity)
         array, skip = aligned_memory(capacity * self.itemsize)
         view = array
-        if capacity <= self.capacity:  # another thread came first, while memory was sought
-            return 0
         if self.capacity:
             memcpy(&view[<Py_ssize_t>skip], self.data, self.capacity * self.itemsize)
         self.memory = array

@@ -7,19 +7,16 @@ from moorage._core.symbols cimport Symbols
 
 cdef class ImageStates:
     cdef readonly Symbols names
-    cdef Buffer counts, sizes, scalars
+    cdef Buffer counts, sizes
     cdef Chunks held
     cdef Journal journal
+    cdef int64_t epoch  # grows with every change of a count; an undo is one
 
     cdef inline int32_t nodes(self, int32_t image) noexcept:
         return (<int32_t*>self.counts.data)[image]
 
     cdef inline int64_t size_of(self, int32_t image) noexcept:
         return (<int64_t*>self.sizes.data)[image]
-
-    cdef inline int64_t epoch(self) noexcept nogil:
-        """Grows with every change of a count."""
-        return (<int64_t*>self.scalars.data)[0]
 
     cdef ImageStates clone(self, Journal journal)
     cdef int sync(self) except -1

@@ -17,7 +17,6 @@ cdef class ImageStates:
         self.names = Symbols()
         self.counts = Buffer(journal, sizeof(int32_t), 64)
         self.sizes = Buffer(journal, sizeof(int64_t), 64)
-        self.scalars = Buffer(journal, sizeof(int64_t), 1)
         self.held = Chunks(journal)
 
     cdef ImageStates clone(self, Journal journal):
@@ -26,7 +25,7 @@ cdef class ImageStates:
         out.names = self.names
         out.counts.copy_from(self.counts)
         out.sizes.copy_from(self.sizes)
-        out.scalars.copy_from(self.scalars)
+        out.epoch = self.epoch
         out.held = self.held.clone(journal)
         return out
 
@@ -44,9 +43,8 @@ cdef class ImageStates:
 
     cdef int _count(self, int32_t image, int32_t change) except -1:
         self.counts.touch(image)
-        self.scalars.touch(0)
         (<int32_t*>self.counts.data)[image] += change
-        (<int64_t*>self.scalars.data)[0] += 1
+        self.epoch += 1
         return 0
 
     cdef int set_row(self, int32_t row, object reported) except -1:

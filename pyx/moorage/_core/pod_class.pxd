@@ -2,8 +2,7 @@ from libc.stdint cimport int32_t
 
 from moorage._core.buffers cimport Buffer
 from moorage._core.csrc cimport mr_shape
-from moorage._core.images cimport ImageStates
-from moorage._core.node_table cimport NodeTable
+from moorage._core.symbols cimport Symbols
 
 
 cdef class Shape:
@@ -25,8 +24,8 @@ cdef class Shape:
 
 
 cdef class PodClasses:
-    cdef NodeTable table
-    cdef ImageStates images
+    cdef object lock
+    cdef readonly Symbols symbols, resources, label_keys, images
     cdef dict shape_ids, class_ids, memo
     cdef readonly list shapes
     cdef readonly list keys

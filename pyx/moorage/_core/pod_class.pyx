@@ -6,6 +6,8 @@ Both are interned and append-only. What differs between the pods of one template
 it names and the node it is pinned to by matchFields metadata.name.
 """
 
+import threading
+
 from msgspec.structs import force_setattr
 
 from libc.stdint cimport int64_t
@@ -24,9 +26,8 @@ from moorage._core.csrc cimport (
     mr_shape,
     mr_term,
 )
-from moorage._core.images cimport ImageStates
-from moorage._core.node_table cimport NodeTable
 from moorage._core.pod_spec import PodSpecReader, pinned_node, spec_key
+from moorage._core.symbols cimport Symbols
 
 cdef enum:
     MEMO_LIMIT = 1 << 16
@@ -45,8 +46,9 @@ cdef class Shape:
         self.memory.append(buffer)
         return buffer.data
 
-    def __cinit__(self, read):
+    def __cinit__(self, int32_t id, read):
         self.memory = []
+        self.id = id
         self.key = read.key
         self.tolerations = read.tolerations
         self.ports = read.ports
@@ -154,11 +156,17 @@ cdef class Shape:
 
 
 cdef class PodClasses:
-    """The interner of shapes and classes of one cluster and its forks."""
+    """The interner of shapes and classes of one cluster and its forks.
 
-    def __cinit__(self, NodeTable table, ImageStates images):
-        self.table = table
+    It knows names only, of symbols, resources, label keys and images: the columns of a fork are the fork's own.
+    """
+
+    def __cinit__(self, Symbols symbols, Symbols resources, Symbols label_keys, Symbols images):
+        self.symbols = symbols
+        self.resources = resources
+        self.label_keys = label_keys
         self.images = images
+        self.lock = threading.RLock()
         self.shape_ids = {}
         self.class_ids = {}
         self.memo = {}
@@ -176,30 +184,30 @@ cdef class PodClasses:
         key = (shape, frozenset(meta.labels.items()), owner and (owner.kind, owner.name, owner.uid))
         found = self.class_ids.get(key)
         if found is None:
-            found = self.class_ids[key] = len(self.keys)
-            self.keys.append(key)
+            with self.lock:
+                if key not in self.class_ids:
+                    self.keys.append(key)
+                    self.class_ids[key] = len(self.keys) - 1
+                found = self.class_ids[key]
         force_setattr(pod, "interned", (self, found))
         return found
 
     def _intern_shape(self, pod):
-        cdef Shape shape
         # Reading a spec costs tens of microseconds; equal bytes are read once.
         raw = spec_key(pod)
         found = self.memo.get(raw)
         if found is not None:
             return found
-        read = PodSpecReader(pod, self.table, self.images)
-        found = self.shape_ids.get(read.key)
-        if found is None:
-            shape = Shape(read)  # may let another thread in: forks share their classes
-            if read.key not in self.shape_ids:
-                shape.id = <int32_t>len(self.shapes)
-                self.shapes.append(shape)
-                self.shape_ids[read.key] = shape.id
-            found = self.shape_ids[read.key]
-        if len(self.memo) >= MEMO_LIMIT:
-            self.memo.clear()
-        self.memo[raw] = found
+        with self.lock:
+            read = PodSpecReader(pod, self)
+            found = self.shape_ids.get(read.key)
+            if found is None:
+                found = len(self.shapes)
+                self.shapes.append(Shape(found, read))
+                self.shape_ids[read.key] = found
+            if len(self.memo) >= MEMO_LIMIT:
+                self.memo.clear()
+            self.memo[raw] = found
         return found
 
     cdef Shape shape(self, int32_t pod_class):
@@ -217,4 +225,4 @@ cdef class PodClasses:
         """Symbol of the node that matchFields pins a pod to; 0 where its class is not pinned."""
         if not self.shape(pod_class).is_pinned:
             return 0
-        return self.table.symbols.intern(pinned_node(pod.spec))
+        return self.symbols.intern(pinned_node(pod.spec))

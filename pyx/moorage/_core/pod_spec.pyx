@@ -15,8 +15,6 @@ from moorage._core.csrc cimport (
     MR_NAME_PARAMETER,
     MR_NOT_IN,
 )
-from moorage._core.images cimport ImageStates
-from moorage._core.node_table cimport NodeTable
 from moorage._core.images import normalized_image_name
 from moorage._core.resources import NON_ZERO, ZERO, is_counted, nonzero_requests, pod_requests
 from moorage._core.selectors import field_requirement_error, requirement_error, tolerates
@@ -91,19 +89,17 @@ class PodSpecReader:
     Parameters
     ----------
     pod : Pod
-    table : NodeTable
-        Gives resource ids, label columns and symbols.
-    images : ImageStates
-        Gives image ids.
+    names : PodClasses
+        Gives symbols, and ids of resources, label keys and images.
     """
 
-    def __init__(self, pod, NodeTable table, ImageStates images):
-        self.table = table
+    def __init__(self, pod, names):
+        self.names = names
         self.preferred_error = None
         self._read_requests(pod)
         self._read_tolerations(pod.spec)
         self._read_ports(pod.spec)
-        self._read_images(pod.spec, images)
+        self._read_images(pod.spec)
         self._read_node_affinity(pod.spec)
         self.key = (
             pod.metadata.namespace, self.requests, self.score_requests, self.nonzero_requests, self.others,
@@ -123,7 +119,7 @@ class PodSpecReader:
                        key=lambda name: (name != "ephemeral-storage", name))
         values = [(name, requests[name].value()) for name in names]
         self.others = tuple([
-            (name, _resource_id(self.table, name), value) for name, value in values if value
+            (name, self.names.resources.intern(name) - 1, value) for name, value in values if value
         ])
 
     def _read_tolerations(self, spec):
@@ -137,15 +133,15 @@ class PodSpecReader:
         for container in (*spec.containers, *sidecars):
             for port in container.ports:
                 if port.host_port > 0:
-                    ip = self.table.symbols.intern(port.host_ip or "0.0.0.0")
-                    protocol = self.table.symbols.intern(port.protocol or "TCP")
+                    ip = self.names.symbols.intern(port.host_ip or "0.0.0.0")
+                    protocol = self.names.symbols.intern(port.protocol or "TCP")
                     out.append((ip, protocol, port.host_port))
         self.ports = tuple(out)
 
-    def _read_images(self, spec, ImageStates images):
+    def _read_images(self, spec):
         names = [c.image for c in (*spec.containers, *spec.init_containers)]
         names += [v.image.reference for v in spec.volumes if v.image is not None]
-        self.images = tuple([images.image(normalized_image_name(name)) for name in names if name])
+        self.images = tuple([self.names.images.intern(normalized_image_name(name)) for name in names if name])
         self.image_containers = len(spec.containers) + len(spec.init_containers)
 
     def _read_node_affinity(self, spec):
@@ -183,14 +179,14 @@ class PodSpecReader:
 
     def _requirement(self, str key, str operator, tuple values):
         number = int(values[0]) if operator in ("Gt", "Lt") else 0
-        symbols = tuple([self.table.symbols.intern(v) for v in values]) if operator in ("In", "NotIn") else ()
-        return Requirement(_label_column(self.table, key), OPERATORS[operator], symbols, number)
+        symbols = tuple([self.names.symbols.intern(v) for v in values]) if operator in ("In", "NotIn") else ()
+        return Requirement(self.names.label_keys.intern(key) - 1, OPERATORS[operator], symbols, number)
 
     def _field(self, r, is_pinned):
         if is_pinned:
             return Requirement(-1, MR_NAME_PARAMETER, (), 0)
         op = MR_NAME_IN if r.operator == "In" else MR_NAME_NOT_IN
-        return Requirement(-1, op, tuple([self.table.symbols.intern(v) for v in r.values]), 0)
+        return Requirement(-1, op, tuple([self.names.symbols.intern(v) for v in r.values]), 0)
 
 
 def _later(spec):
@@ -204,14 +200,6 @@ def _later(spec):
 
 def _cpu_and_memory(requests):
     return requests.get("cpu", ZERO).milli_value(), requests.get("memory", ZERO).value()
-
-
-def _resource_id(NodeTable table, str name):
-    return table.resource_id(name)
-
-
-def _label_column(NodeTable table, str key):
-    return table.label_column(key)
 
 
 def _requirements(term):

@@ -6,15 +6,18 @@ from moorage._core.symbols cimport Symbols
 
 
 cdef class TaintSets:
+    cdef object lock
     cdef dict ids
     cdef readonly list sets
     cdef dict verdicts
 
     cpdef int32_t intern(self, tuple taints) except -1
     cdef Buffer verdicts_of(self, tuple tolerations)
+    cdef tuple _grown(self, tuple tolerations, tuple entry)
 
 
 cdef class PortSets:
+    cdef object lock
     cdef Symbols symbols
     cdef dict ids, moves
     cdef readonly list sets
@@ -24,5 +27,4 @@ cdef class PortSets:
 
     cpdef int32_t intern(self, frozenset ports) except -1
     cdef int32_t _make(self, frozenset ports) except -1
-    cdef bint _has_room(self, Py_ssize_t ports) noexcept
     cdef int32_t moved(self, int32_t set_id, tuple ports, bint adding) except -1

@@ -1,8 +1,9 @@
 """Interned taint sets and host port sets: a row holds an id, and what a pod thinks of a set is computed once.
 
-Both are append-only, so undo and forks only restore ids.
+Both are append-only, so undo and forks only restore ids; making an id takes a lock, finding one does not.
 """
 
+import threading
 from collections import namedtuple
 
 from moorage._core.buffers cimport Buffer, Journal
@@ -16,33 +17,41 @@ cdef class TaintSets:
     """Taint sets by id; 0 is the empty set. A set is a tuple of `Taint` in the node's order."""
 
     def __cinit__(self):
+        self.lock = threading.Lock()
         self.ids = {(): 0}
         self.sets = [()]
         self.verdicts = {}
 
     cpdef int32_t intern(self, tuple taints) except -1:
         found = self.ids.get(taints)
-        if found is None:
-            found = self.ids[taints] = len(self.sets)
-            self.sets.append(taints)
-        return found
+        if found is not None:
+            return found
+        with self.lock:
+            if taints not in self.ids:
+                self.sets.append(taints)
+                self.ids[taints] = len(self.sets) - 1
+            return self.ids[taints]
 
     cdef Buffer verdicts_of(self, tuple tolerations):
         """Per taint set: -1 where a NoSchedule or NoExecute taint is not tolerated, else the number of
         PreferNoSchedule taints that no toleration with an empty or that effect covers
         (kube-scheduler v1.36, taint_toleration.go). int16 by set id, of the sets known now."""
-        cdef Buffer buffer
-        cdef Py_ssize_t known, at, sets = len(self.sets)
         entry = self.verdicts.get(tolerations)
-        if entry is None:
-            entry = self.verdicts[tolerations] = [0, Buffer(Journal(), sizeof(int16_t))]
-        known, buffer = entry
-        if known < sets:
-            buffer.reserve(sets)
-            for at in range(known, sets):
-                (<int16_t*>buffer.data)[at] = _verdict(self.sets[at], tolerations)
-            entry[0] = sets
-        return buffer
+        if entry is None or (<tuple>entry)[0] < len(self.sets):
+            with self.lock:
+                entry = self.verdicts[tolerations] = self._grown(tolerations, entry)
+        return (<tuple>entry)[1]
+
+    cdef tuple _grown(self, tuple tolerations, tuple entry):
+        """(sets judged, verdicts), in a buffer of its own: a search may be reading the old one."""
+        cdef Py_ssize_t at, known = 0, sets = len(self.sets)
+        cdef Buffer buffer = Buffer(Journal(), sizeof(int16_t), sets)
+        if entry is not None:
+            known = entry[0]
+            buffer.copy_from(<Buffer>entry[1])
+        for at in range(known, sets):
+            (<int16_t*>buffer.data)[at] = _verdict(self.sets[at], tolerations)
+        return sets, buffer
 
 
 def _verdict(tuple taints, tuple tolerations):
@@ -65,6 +74,7 @@ cdef class PortSets:
 
     def __cinit__(self, Symbols symbols):
         cdef Journal journal = Journal()
+        self.lock = threading.Lock()
         self.symbols = symbols
         self.ids = {}
         self.moves = {}
@@ -79,36 +89,27 @@ cdef class PortSets:
         found = self.ids.get(ports)
         if found is not None:
             return found
-        return self._make(ports)
+        with self.lock:
+            return self._make(ports)
 
     cdef int32_t _make(self, frozenset ports) except -1:
-        """Whatever may let another thread in comes first: forks share their sets."""
-        cdef int32_t at
+        cdef int32_t at = <int32_t>len(self.sets)
         cdef mr_port* port
-        items = sorted(ports)
-        while not self._has_room(len(items)):
-            self.first.reserve(len(self.sets) + 1)
-            self.count.reserve(len(self.sets) + 1)
-            self.ports.reserve(self.used + len(items))
-        found = self.ids.get(ports)
+        found = self.ids.get(ports)  # another thread may have made it
         if found is not None:
             return found
-        at = <int32_t>len(self.sets)
+        self.first.reserve(at + 1)
+        self.count.reserve(at + 1)
+        self.ports.reserve(self.used + len(ports))
         (<int32_t*>self.first.data)[at] = self.used
         (<int32_t*>self.count.data)[at] = <int32_t>len(ports)
-        for item in items:
+        for item in sorted(ports):
             port = &(<mr_port*>self.ports.data)[self.used]
             port.ip, port.protocol, port.port = item
             self.used += 1
         self.sets.append(ports)
         self.ids[ports] = at
         return at
-
-    cdef bint _has_room(self, Py_ssize_t ports) noexcept:
-        return (
-            min(self.first.capacity, self.count.capacity) > len(self.sets)
-            and self.ports.capacity >= self.used + ports
-        )
 
     cdef int32_t moved(self, int32_t set_id, tuple ports, bint adding) except -1:
         """The set after a pod with these ports came or went."""

@@ -17,7 +17,8 @@ cdef class RowCopies:
     cdef readonly View view
     cdef readonly int64_t cursor
     cdef readonly list pods
-    cdef Buffer pairs
+    cdef Buffer pairs, sizes
+    cdef int64_t epoch
     cdef int32_t n_pairs, rows, columns
 
     cdef int _prepare(self) except -1

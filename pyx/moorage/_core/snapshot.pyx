@@ -30,6 +30,9 @@ cdef class RowCopies:
             self._start(source)
         self._prepare()
         self.view.refresh()
+        if self.epoch != source.images.epoch:
+            self.sizes.copy_from(source.images.sizes)
+            self.epoch = source.images.epoch
         if log.lost(self.cursor):
             for row in range(source.table.used):
                 self._copy(row)
@@ -49,6 +52,8 @@ cdef class RowCopies:
         self.view = View(journal, source.table, source.tree, source.images, False)
         self.pods = []
         self.pairs = Buffer(journal, sizeof(Pair))
+        self.sizes = Buffer(journal, sizeof(int64_t))
+        self.epoch = -1
         self.cursor = -source.log.capacity - 1  # every row is new
         self.rows = self.columns = 0
 
@@ -107,4 +112,4 @@ cdef class RowCopies:
 
     def images_of(self, int32_t row):
         """Image name to (bytes, nodes that had it when the row was copied)."""
-        return self.view.images_of(row)
+        return self.view.images_by(row, <int64_t*>self.sizes.data)

@@ -22,7 +22,6 @@ from moorage._core.pod_class cimport PodClasses, Shape
 from moorage._core.symbols cimport Symbols
 from moorage._core.view cimport View
 
-
 logger = logging.getLogger("moorage.cache")
 
 CORRUPTED = "Schedulercache is corrupted and can badly affect scheduling decisions"
@@ -42,7 +41,9 @@ cdef class ClusterState:
         self.tree = NodeTree(self.journal)
         self.images = ImageStates(self.journal)
         self.view = View(self.journal, self.table, self.tree, self.images)
-        self.classes = PodClasses(self.table, self.images)
+        self.classes = PodClasses(
+            self.symbols, self.table.resource_names, self.table.label_keys, self.images.names
+        )
         self.ledger = Ledger(self.journal)
         self.zones = {}
 
@@ -64,6 +65,7 @@ cdef class ClusterState:
 
     def begin(self):
         """Open a transaction; they nest. Returns the mark to hand to `commit` or `rollback`."""
+        self.table.sync_columns()  # those that an undone transaction made are made for good
         return self.journal.begin(), self.log.head
 
     def commit(self, mark):
@@ -73,6 +75,7 @@ cdef class ClusterState:
     def rollback(self, mark):
         """Undo what was done since `mark`. Consumers of the change log see the undone rows change again."""
         self.journal.rollback(mark[0])
+        self.images.epoch += 1
         self.log.repeat(mark[1])
 
     def safely(self, operation, *arguments):
@@ -178,19 +181,17 @@ cdef class ClusterState:
     cdef int _enter(self, int32_t number, object pod, int32_t pod_class, PodState state) except -1:
         """`_replace`, or nothing if memory runs out."""
         if self._can_run_out(number, pod, pod_class):
-            self.safely(self._replace, number, pod, pod_class, state)
-            return 0
+            return self.safely(self._replace, number, pod, pod_class, state)
         return self._replace(number, pod, pod_class, state)
 
     cdef int _leave(self, int32_t number) except -1:
         """`_take_away`, or nothing if memory runs out."""
         if self._can_run_out(number, None, 0):
-            self.safely(self._take_away, number)
-            return 0
+            return self.safely(self._take_away, number)
         return self._take_away(number)
 
     cdef bint _can_run_out(self, int32_t number, object pod, int32_t pod_class) except -1:
-        """Whether replacing a pod can run out of memory after the first change: for a new row, for a new set of
+        """Whether replacing a pod can run out of memory after its first change: for a new row, a new set of
         host ports, or for the journal. Other memory is taken here."""
         self.ledger.make_room(1)
         self.ledger.reserve_rows(self.table.used)
@@ -208,9 +209,8 @@ cdef class ClusterState:
         self.ledger.make_room(len(pods))
         for pod, pod_class in zip(pods, classes, strict=True):
             if self._can_run_out(self._known(pod), pod, pod_class):
-                self.safely(operation, pods, classes)
-                return
-        operation(pods, classes)
+                return self.safely(operation, pods, classes)
+        return operation(pods, classes)
 
     def assume_pod(self, pod):
         """Put a pod on spec.nodeName before it is bound."""
@@ -232,7 +232,7 @@ cdef class ClusterState:
         """Take several assumed pods back; all or none."""
         self._check_batch(pods, (ASSUMED,), "pod {} wasn't assumed so cannot be forgotten")
         for pod in pods:
-            held = self.table.row_name(self.ledger.row_of(self._known(pod)))
+            held = self._node_of(self._known(pod))
             if pod.spec.node_name != held:
                 raise CacheError(
                     f"pod {pod.metadata.uid} was assumed on {pod.spec.node_name} but assigned to {held}"
@@ -283,7 +283,7 @@ cdef class ClusterState:
         cdef int32_t number = self._known(pod)
         cdef str uid = pod.metadata.uid
         if number >= 0:
-            held = self.table.row_name(self.ledger.row_of(number))
+            held = self._node_of(number)
             if pod.spec.node_name != held:
                 raise CacheError(f"pod {uid} was assumed on {pod.spec.node_name} but assigned to {held}")
         if number < 0 or self.ledger.state_of(number) != ASSUMED:
@@ -297,7 +297,7 @@ cdef class ClusterState:
         if number >= 0 and self.ledger.state_of(number) == ADDED:
             raise CacheError(f"pod {uid} was already in added state")
         if number >= 0:
-            held = self.table.row_name(self.ledger.row_of(number))
+            held = self._node_of(number)
             if held != pod.spec.node_name:
                 logger.warning(  # the nodes stand as in v1.13: the new one first
                     "Pod %s was assumed to be on %s but got added to %s", uid, pod.spec.node_name, held
@@ -310,7 +310,7 @@ cdef class ClusterState:
         cdef str uid = old.metadata.uid
         if number < 0 or self.ledger.state_of(number) != ADDED:
             raise CacheError(f"pod {uid} is not added to scheduler cache, so cannot be updated")
-        if new.spec.node_name != self.table.row_name(self.ledger.row_of(number)):
+        if new.spec.node_name != self._node_of(number):
             raise CacheCorruptedError(
                 f"Pod {uid} updated on a different node than previously added to.\n{CORRUPTED}"
             )
@@ -326,7 +326,7 @@ cdef class ClusterState:
         cdef str uid = pod.metadata.uid
         if number < 0 or self.ledger.state_of(number) != ADDED:
             raise CacheError(f"pod {uid} is not found in scheduler cache, so cannot be removed from it")
-        held = self.table.row_name(self.ledger.row_of(number))
+        held = self._node_of(number)
         if pod.spec.node_name != held:
             raise CacheCorruptedError(
                 f"Pod {uid} was assumed to be on {pod.spec.node_name} but got added to {held}\n{CORRUPTED}"
@@ -338,7 +338,7 @@ cdef class ClusterState:
         cdef int32_t number = self._known(pod)
         if number < 0:
             raise CacheError(f"pod {pod.metadata.uid} does not exist in scheduler cache")
-        return bound(self.ledger.object_of(number), self.table.row_name(self.ledger.row_of(number)))
+        return bound(self.ledger.object_of(number), self._node_of(number))
 
     def has_pod(self, pod):
         """True for a pod that the cache knows, assumed or added."""
@@ -361,10 +361,7 @@ cdef class ClusterState:
 
     def _expire(self, double now):
         numbers = self.ledger.expired(now)
-        pods = [
-            bound(self.ledger.object_of(number), self.table.row_name(self.ledger.row_of(number)))
-            for number in numbers
-        ]
+        pods = [bound(self.ledger.object_of(number), self._node_of(number)) for number in numbers]
         for number in numbers:
             self._take_away(number)
         for pod in pods:

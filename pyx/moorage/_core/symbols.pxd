@@ -4,6 +4,7 @@ from moorage._core.buffers cimport Buffer
 
 
 cdef class Symbols:
+    cdef object lock
     cdef dict ids
     cdef readonly list names
     cdef Buffer numbers, are_numbers

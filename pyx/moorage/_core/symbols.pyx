@@ -1,6 +1,10 @@
-"""Symbols: dense int32 ids of interned strings. Append-only, so forks share them and nothing is undone."""
+"""Symbols: dense int32 ids of interned strings. Append-only, so forks share them and nothing is undone.
+
+Forks may be used from several threads: making an id takes a lock, finding one does not.
+"""
 
 import re
+import threading
 
 from moorage._core.buffers cimport Buffer, Journal
 
@@ -12,6 +16,7 @@ cdef class Symbols:
 
     def __cinit__(self):
         cdef Journal journal = Journal()
+        self.lock = threading.Lock()
         self.ids = {}
         self.names = [None]
         self.numbers = Buffer(journal, sizeof(int64_t), 1024)
@@ -25,19 +30,17 @@ cdef class Symbols:
         found = self.ids.get(text)
         if found is not None:
             return found
-        return self._make(text)
+        with self.lock:
+            return self._make(text)
 
     cdef int32_t _make(self, str text) except -1:
-        """Whatever may let another thread in comes first: forks share their symbols."""
-        cdef int32_t symbol
-        number = _integer(text)
-        while min(self.numbers.capacity, self.are_numbers.capacity) <= len(self.names):
-            self.numbers.reserve(len(self.names) + 1)
-            self.are_numbers.reserve(len(self.names) + 1)
-        found = self.ids.get(text)
+        cdef int32_t symbol = <int32_t>len(self.names)
+        found = self.ids.get(text)  # another thread may have made it
         if found is not None:
             return found
-        symbol = <int32_t>len(self.names)
+        self.numbers.reserve(symbol + 1)
+        self.are_numbers.reserve(symbol + 1)
+        number = _integer(text)
         if number is not None:
             (<int64_t*>self.numbers.data)[symbol] = number
             (<uint8_t*>self.are_numbers.data)[symbol] = 1

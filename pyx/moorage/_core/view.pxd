@@ -16,7 +16,7 @@ cdef class View:
     cdef readonly int64_t cursor
     cdef readonly int32_t size
     cdef Journal journal
-    cdef Buffer order, names, position, seen_epoch
+    cdef Buffer order, names, position, shown, seen_epoch
     cdef list columns_memory
     cdef mr_columns columns
     cdef mr_ledger ledger
@@ -29,8 +29,10 @@ cdef class View:
     cdef int _rebuild(self) except -1
     cdef int _set_all_columns(self) except -1
     cdef int _follow_row(self, int32_t row, Kind kind) except -1
+    cdef int _has_shown(self, int32_t row) except -1
     cdef int _copy_images(self, int32_t row) except -1
     cdef void _freeze_counts(self, int32_t row) noexcept nogil
     cdef void follow(self, int32_t row) noexcept nogil
+    cdef dict images_by(self, int32_t row, const int64_t* sizes)
     cdef int fill_cluster(self, mr_cluster* out, int32_t ledger) except -1
     cdef View clone(self, Journal journal, NodeTable table, NodeTree tree, ImageStates images)

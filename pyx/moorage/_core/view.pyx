@@ -38,6 +38,7 @@ cdef class View:
         self.order = Buffer(journal, sizeof(int32_t))
         self.names = Buffer(journal, sizeof(int32_t))
         self.position = Buffer(journal, sizeof(int32_t))
+        self.shown = Buffer(journal, sizeof(int64_t))
         self.seen_epoch = Buffer(journal, sizeof(int64_t))
         self.seen = Chunks(journal)
         self.columns_memory = []
@@ -52,13 +53,14 @@ cdef class View:
         cdef int64_t at, head = log.head
         cdef int32_t row
         cdef bint lost = log.lost(self.cursor), order_changed = lost
-        # Memory can have moved without a change, where growing failed half-way.
+        # Memory can have moved without a change: in a fork, or where growing failed half-way.
         self.table.fill_ledger(0, &self.ledger)
         self.taint_set = <int32_t*>self.table.taint_set.data
         if head == self.cursor:
             return 0
         # The log may name rows that an undo has dropped: room for all that there ever were.
         self.position.reserve(self.table.name.capacity)
+        self.shown.reserve(self.table.name.capacity)
         self.seen_epoch.reserve(self.table.name.capacity)
         self.seen.reserve(self.table.name.capacity)
         if self.journal.depth:
@@ -77,6 +79,8 @@ cdef class View:
             for at in range(self.cursor, head):
                 if log.kind[at & (log.capacity - 1)] <= LOG_STATIC:
                     self._follow_row(log.id[at & (log.capacity - 1)], <Kind>log.kind[at & (log.capacity - 1)])
+        for at in range(self.table.used if lost else head - self.cursor):
+            self._has_shown(at if lost else log.id[(self.cursor + at) & (log.capacity - 1)])
         self.cursor = head
         return 0
 
@@ -87,8 +91,8 @@ cdef class View:
         self.columns.n_slow = n_slow
 
     cdef int _follow_row(self, int32_t row, Kind kind) except -1:
-        """Take over one row. What it shows of its images changes only if the row itself did since the last
-        refresh: an undo logs rows that are what they were."""
+        """Take over one row. What it shows of its images changes only if the row is another one than was last shown:
+        an undo logs rows that are what they were, to all but those who looked in between."""
         cdef int32_t position
         cdef Buffer column
         if row >= self.table.used:  # made and undone since
@@ -99,7 +103,7 @@ cdef class View:
         if self.journal.depth:
             for column in self.columns_memory:
                 column.touch(position)
-        if (<int64_t*>self.table.generation.data)[row] > self.cursor:
+        if (<int64_t*>self.table.generation.data)[row] != (<int64_t*>self.shown.data)[row]:
             if kind == LOG_STATIC:
                 self._copy_images(row)
             if self.journal.depth:
@@ -108,6 +112,12 @@ cdef class View:
             self._freeze_counts(row)
         if self.columns_memory:
             mr_columns_set(&self.columns, position, &self.ledger, self.taint_set, row)
+        return 0
+
+    cdef int _has_shown(self, int32_t row) except -1:
+        if row < self.table.used and (<int32_t*>self.position.data)[row]:
+            self.shown.touch(row)
+            (<int64_t*>self.shown.data)[row] = (<int64_t*>self.table.generation.data)[row]
         return 0
 
     cdef int _copy_images(self, int32_t row) except -1:
@@ -126,11 +136,11 @@ cdef class View:
         cdef int64_t* seen_epoch = <int64_t*>self.seen_epoch.data
         cdef int32_t* seen
         cdef int32_t at
-        if seen_epoch[row] != self.images.epoch():
+        if seen_epoch[row] != self.images.epoch:
             seen = self.seen.items(row)
             for at in range(0, self.seen.size(row), 2):
                 seen[at + 1] = (<int32_t*>self.images.counts.data)[seen[at]]
-            seen_epoch[row] = self.images.epoch()
+            seen_epoch[row] = self.images.epoch
 
     cdef void follow(self, int32_t row) noexcept nogil:
         """Take over one usage change that the caller has just logged, when nothing else was pending and no
@@ -138,6 +148,7 @@ cdef class View:
         cdef int32_t position = (<int32_t*>self.position.data)[row] - 1
         self._freeze_counts(row)
         mr_columns_set(&self.columns, position, &self.ledger, self.taint_set, row)
+        (<int64_t*>self.shown.data)[row] = (<int64_t*>self.table.generation.data)[row]
         self.cursor += 1
 
     cdef int _reorder(self) except -1:
@@ -245,17 +256,20 @@ cdef class View:
         return out
 
     def _buffers(self):
-        return [self.order, self.names, self.position, self.seen_epoch, *self.columns_memory]
+        return [self.order, self.names, self.position, self.shown, self.seen_epoch, *self.columns_memory]
 
     def images_of(self, int32_t row):
         """Image name to (bytes, nodes that had it when the row last changed)."""
+        return self.images_by(row, <int64_t*>self.images.sizes.data)
+
+    cdef dict images_by(self, int32_t row, const int64_t* sizes):
         cdef int32_t at
         cdef int32_t* seen
         out = {}
         self.seen.reserve(row + 1)
         seen = self.seen.items(row)
         for at in range(0, self.seen.size(row), 2):
-            out[self.images.names.names[seen[at]]] = self.images.size_of(seen[at]), seen[at + 1]
+            out[self.images.names.names[seen[at]]] = sizes[seen[at]], seen[at + 1]
         return out
 
     def find_row(self, str name):

@@ -1,0 +1,247 @@
+"""Cache, transactions, forks, snapshots and dumps under every order of operations, against literal twins."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from typing import Any
+
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import initialize, invariant, precondition, rule
+from msgspec.structs import replace
+from tests.core.make import node as make_node
+from tests.core.make import pod as make_pod
+from tests.core.state_check import check, check_columns, usage
+from tests.core.state_twin import Snapshot as SnapshotTwin
+from tests.core.state_twin import StateTwin
+from tests.core.test_state_machine import NODE_NAMES, POD_NAMES, StateMachine, nodes, on, pods
+from tests.core.world import told
+
+from moorage._core.cycle import Cycle, TieBreak
+from moorage.cache import NodeInfo, SchedulerCache, Snapshot, Transaction
+from moorage.errors import CacheError
+from moorage.objects.node import Node
+from moorage.objects.pod import Pod
+from moorage.plugins.registry import default_profile
+
+
+class Branch:
+    """A cache and its twin, the open transactions with the twin as it was before each, and snapshots."""
+
+    def __init__(self, cache: SchedulerCache, twin: StateTwin) -> None:
+        self.cache, self.twin = cache, twin
+        plan = default_profile().compile(cache.state.table)
+        self.cycle = Cycle(cache.state, plan, TieBreak.FIRST, 100)
+        self.open: list[tuple[AbstractContextManager[Transaction], Transaction, StateTwin]] = []
+        self.snapshots = [(Snapshot(), SnapshotTwin()) for _ in range(2)]
+        self.shown: list[Any] = [{}, {}]
+        self.infos: dict[str, NodeInfo] = {}
+
+
+class StopError(Exception):
+    """Ends a transaction."""
+
+
+class CacheMachine(StateMachine):
+    """The operations of a cluster state, inside and outside of transactions and forks."""
+
+    @initialize(first=st.lists(nodes, max_size=4))
+    def begin(self, first: list[Node]) -> None:
+        self.now = 0.0
+        self.branches = [Branch(SchedulerCache(), StateTwin())]
+        self.at(0)
+        for one in first:
+            self.set_node(one)
+
+    def at(self, number: int) -> None:
+        """Go on in one of the branches."""
+        self.number, self.branch = number, self.branches[number]
+        self.cache, self.twin, self.cycle = self.branch.cache, self.branch.twin, self.branch.cycle
+        self.state = self.cache.state
+
+    # ---- transactions and forks
+
+    @precondition(lambda self: len(self.branch.open) < 3)
+    @rule()
+    def open_transaction(self) -> None:
+        manager = self.cache.transaction()
+        before = self.twin.clone()
+        self.branch.open.append((manager, manager.__enter__(), before))
+
+    @precondition(lambda self: self.branch.open)
+    @rule(how=st.sampled_from(["commit", "roll back", "raise"]))
+    def end_transaction(self, how: str) -> None:
+        manager, transaction, before = self.branch.open.pop()
+        if how != "roll back":
+            transaction.commit()
+        error = StopError() if how == "raise" else None
+        assert not manager.__exit__(error and StopError, error, None)
+        if how != "commit":
+            self.twin = self.branch.twin = before
+
+    @precondition(lambda self: len(self.branches) < 3)
+    @rule()
+    def fork(self) -> None:
+        self.branches.append(Branch(self.cache.fork(), self.twin.clone()))
+
+    @rule(number=st.integers(0, 2))
+    def switch(self, number: int) -> None:
+        self.at(number % len(self.branches))
+
+    # ---- decisions
+
+    @rule(one=pods, copies=st.integers(0, 3))
+    def place(self, one: Pod, copies: int) -> None:
+        """A run that is placed is as if each pod had been assumed, and the view refreshed after each."""
+        names = [f"{one.name}-{at}" for at in range(copies)]
+        names = [name for name in names if name not in self.twin.pods]
+        waiting = [replace(one, metadata=replace(one.metadata, name=n, uid=n)) for n in names]
+        pod_class = self.state.classes.intern(on(one, ""))
+        rows = self.cycle.place_run(pod_class, len(waiting))
+        self.twin.refresh()
+        bound = [
+            on(each, self.state.table.row_name(row))
+            for each, row in zip(waiting, rows.tolist(), strict=False)
+        ]
+        self.state.assume_rows(pod_class, bound, rows)
+        for each in bound:
+            self.twin.assume_pod(each)
+            self.twin.refresh()
+        if rows.size or not self.branch.open:
+            check_columns(self.state)
+
+    @rule(batch=st.lists(pods, max_size=4), operation=st.sampled_from(["assume_pods", "add_pods"]))
+    def enter_batch(self, batch: list[Pod], operation: str) -> None:
+        try:
+            getattr(self.cache, operation)(batch)
+        except CacheError:
+            return
+        for one in batch:
+            getattr(self.twin, operation[:-1])(one)
+
+    @rule(names=st.lists(st.sampled_from(POD_NAMES), max_size=4))
+    def forget_batch(self, names: list[str]) -> None:
+        held = [self.twin.pods[name].pod for name in names if name in self.twin.pods]
+        try:
+            self.cache.forget_pods(held)
+        except CacheError:
+            return
+        for one in held:
+            self.twin.forget_pod(one)
+
+    @rule(name=st.sampled_from(POD_NAMES))
+    def confirm(self, name: str) -> None:
+        if name in self.twin.pods:
+            self.both("add_pod", self.twin.pods[name].pod)
+
+    # ---- what is shown
+
+    def expected(self, name: str, counts: dict[str, int] | None = None) -> dict[str, Any]:
+        """What a NodeInfo tells, in short: (node, pods, ports, image counts, usage)."""
+        info = self.twin.infos[name]
+        live = {image: len(state.nodes) for image, state in info.images.items()}
+        return {
+            "node": info.node,
+            "pods": [self.twin.pods[uid].pod for uid in info.pods],
+            "used_ports": info.ports,
+            "images": (live if info.node is not None else {}) if counts is None else counts,
+            "usage": {
+                kind: {key: n for key, n in amounts.items() if n and key != "pods"}
+                for kind, amounts in usage(self.twin, info).items()
+            },
+        }
+
+    @rule(which=st.integers(0, 1))
+    def update_snapshot(self, which: int) -> None:
+        snapshot, twin = self.branch.snapshots[which]
+        self.cache.update_snapshot(snapshot)
+        twin.update(self.twin)
+        assert [info.name for info in snapshot.node_info_list] == twin.order
+        assert snapshot.num_nodes == len(twin.order)
+        for info in snapshot.node_info_list:
+            assert shown(info) == self.expected(info.name, twin.images[info.name])
+        self.branch.shown[which] = {info.name: told(info) for info in snapshot.node_info_list}
+        assert not snapshot.is_behind(self.state)
+
+    @rule()
+    def dump(self) -> None:
+        dump = self.cache.snapshot()
+        assert dump.assumed_pods == {uid: True for uid, one in self.twin.pods.items() if one.is_assumed}
+        assert dump.nodes.keys() == self.twin.infos.keys()
+        for name, info in dump.nodes.items():
+            live = self.cache.node_info(name)
+            assert live is not None
+            assert live.generation == info.generation
+            assert shown(live) == shown(info) == self.expected(name)
+
+    @rule()
+    def update_infos(self) -> None:
+        infos = self.branch.infos
+        before = dict(infos)
+        self.cache.update_node_name_to_info_map(infos)
+        assert infos.keys() == self.twin.infos.keys()
+        for name, info in infos.items():
+            live = self.cache.node_info(name)
+            assert live is not None
+            assert info.generation == live.generation
+            assert (shown(info) | {"images": 0}) == (
+                self.expected(name) | {"images": 0}
+            )  # of the copy's time
+            unchanged = name in before and before[name].generation == live.generation
+            assert (info is before.get(name)) == unchanged
+
+    @invariant()
+    def agree(self) -> None:
+        for branch in self.branches:
+            check(branch.cache.state, branch.twin)
+            assert branch.cache.state.journal.depth == len(branch.open)
+
+    @invariant()
+    def older_snapshots_stay_as_they_were(self) -> None:
+        for branch in self.branches:
+            for (snapshot, _), seen in zip(branch.snapshots, branch.shown, strict=True):
+                assert {info.name: told(info) for info in snapshot.node_info_list} == seen
+
+    def teardown(self) -> None:
+        for branch in getattr(self, "branches", []):
+            self.branch = branch
+            self.twin = branch.twin
+            while branch.open:
+                self.end_transaction("roll back")
+            check(branch.cache.state, branch.twin)
+
+
+def shown(info: NodeInfo) -> dict[str, Any]:
+    """What a NodeInfo tells, in the words of the twin."""
+    amounts = {}
+    for kind, of in (("allocatable", info.allocatable), ("requested", info.requested)):
+        plain = {"cpu": of.milli_cpu, "memory": of.memory, "ephemeral-storage": of.ephemeral_storage}
+        amounts[kind] = {key: n for key, n in (plain | of.scalar_resources).items() if n}
+    nonzero = info.nonzero_requested
+    least = {"cpu": nonzero.milli_cpu, "memory": nonzero.memory}
+    return {
+        "node": info.node,
+        "pods": info.pods,
+        "used_ports": set(info.used_ports),
+        "images": {name: state.num_nodes for name, state in info.image_states.items()},
+        "usage": amounts | {"nonzero": {key: n for key, n in least.items() if n}},
+    }
+
+
+TestCacheMachine = CacheMachine.TestCase
+TestCacheMachine.settings = settings(
+    deadline=None, max_examples=30, stateful_step_count=25, suppress_health_check=[HealthCheck.too_slow]
+)
+
+
+def test_a_node_that_went_inside_a_transaction_is_back_in_its_place() -> None:
+    cache = SchedulerCache()
+    for name in NODE_NAMES:
+        cache.add_node(make_node(name, zone=f"z{int(name[1]) % 2}"))
+    listed = cache.node_tree().list()
+    with cache.transaction():
+        cache.remove_node(make_node("n2"))
+        cache.add_pod(make_pod("p", on="n2"))
+        cache.add_node(make_node("n2", zone="z9"))
+        assert cache.node_tree().list() != listed
+    assert cache.node_tree().list() == listed

@@ -17,7 +17,7 @@ DOCUMENT = "A tree\n\nhas nodes\u2028and zones\n}"
 TESTS = """
 import pytest
 
-def helper(): ...
+def plain(): ...
 
 @pytest.mark.parametrize("x", [1, 2])
 def test_nodes(x): ...
@@ -86,7 +86,7 @@ def test_sha1_is_that_of_the_line() -> None:
             ("4", {"sha1": sha1("}"), "tests": [NODES, test]}, f"line 4: no test {test}")
             for test in (
                 "tests/test_tree.py::test_none",
-                "tests/test_tree.py::helper",
+                "tests/test_tree.py::plain",
                 "tests/test_tree.py::test_zones",
                 "tests/test_tree.py::test_nodes[1]",
                 "tests/test_tree.py",

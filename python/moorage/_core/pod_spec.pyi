@@ -1,7 +1,6 @@
 from typing import Any, NamedTuple
 
-from moorage._core.images import ImageStates
-from moorage._core.node_table import NodeTable
+from moorage._core.pod_class import PodClasses
 from moorage._core.resources import NON_ZERO as NON_ZERO
 from moorage._core.resources import ZERO as ZERO
 from moorage._core.sets import Taint, Toleration
@@ -23,7 +22,7 @@ def pinned_node(spec: PodSpec) -> str | None: ...
 def required_node_names(spec: PodSpec) -> frozenset[str] | None: ...
 
 class PodSpecReader:
-    table: NodeTable
+    names: PodClasses
     key: tuple[Any, ...]
     requests: tuple[int, int]
     score_requests: tuple[int, int]
@@ -44,4 +43,4 @@ class PodSpecReader:
     has_preferred: bool
     preferred: tuple[tuple[int, tuple[Requirement, ...]], ...]
     preferred_error: str | None
-    def __init__(self, pod: Pod, table: NodeTable, images: ImageStates) -> None: ...
+    def __init__(self, pod: Pod, names: PodClasses) -> None: ...

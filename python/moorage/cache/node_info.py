@@ -194,7 +194,10 @@ class NodeInfoClone(NodeInfoLists):
 
     def _account(self, pod: Pod, sign: int) -> None:
         shape = self.classes.shape_of(self.classes.intern(pod))
-        for into, amounts in ((self.requested, shape.requests), (self.nonzero_requested, shape.nonzero_requests)):
+        for into, amounts in (
+            (self.requested, shape.requests),
+            (self.nonzero_requested, shape.nonzero_requests),
+        ):
             into.milli_cpu += sign * amounts[0]
             into.memory += sign * amounts[1]
         for name, value in shape.other_requests.items():

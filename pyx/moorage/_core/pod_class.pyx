@@ -158,7 +158,7 @@ cdef class Shape:
 cdef class PodClasses:
     """The interner of shapes and classes of one cluster and its forks.
 
-    It knows names only, of symbols, resources, label keys and images: the columns of a fork are the fork's own.
+    It knows names only, of symbols, resources, label keys and images: the columns of a fork are its own.
     """
 
     def __cinit__(self, Symbols symbols, Symbols resources, Symbols label_keys, Symbols images):

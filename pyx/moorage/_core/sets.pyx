@@ -17,7 +17,7 @@ cdef class TaintSets:
     """Taint sets by id; 0 is the empty set. A set is a tuple of `Taint` in the node's order."""
 
     def __cinit__(self):
-        self.lock = threading.Lock()
+        self.lock = threading.RLock()
         self.ids = {(): 0}
         self.sets = [()]
         self.verdicts = {}
@@ -74,7 +74,7 @@ cdef class PortSets:
 
     def __cinit__(self, Symbols symbols):
         cdef Journal journal = Journal()
-        self.lock = threading.Lock()
+        self.lock = threading.RLock()
         self.symbols = symbols
         self.ids = {}
         self.moves = {}

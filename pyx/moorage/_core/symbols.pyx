@@ -16,7 +16,7 @@ cdef class Symbols:
 
     def __cinit__(self):
         cdef Journal journal = Journal()
-        self.lock = threading.Lock()
+        self.lock = threading.RLock()
         self.ids = {}
         self.names = [None]
         self.numbers = Buffer(journal, sizeof(int64_t), 1024)

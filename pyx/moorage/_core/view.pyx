@@ -91,8 +91,8 @@ cdef class View:
         self.columns.n_slow = n_slow
 
     cdef int _follow_row(self, int32_t row, Kind kind) except -1:
-        """Take over one row. What it shows of its images changes only if the row is another one than was last shown:
-        an undo logs rows that are what they were, to all but those who looked in between."""
+        """Take over one row. What it shows of its images changes only if the row is another one than was last
+        shown: an undo logs rows that are what they were, to all but those who looked in between."""
         cdef int32_t position
         cdef Buffer column
         if row >= self.table.used:  # made and undone since

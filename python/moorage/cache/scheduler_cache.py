@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, MutableMapping, Sequence
 from contextlib import contextmanager
 from typing import Protocol, Self
 
+from moorage._core import batches
 from moorage._core.state import ClusterState
 from moorage.objects.node import Node
 from moorage.objects.pod import Pod
@@ -91,7 +92,7 @@ class SchedulerCache:
     def assume_pods(self, pods: Sequence[Pod]) -> None:
         """Assume several pods; all or none."""
         with self.lock:
-            self.state.assume_pods(pods)
+            batches.assume_pods(self.state, pods)
 
     def finish_binding(self, pod: Pod, now: float | None = None) -> None:
         """Binding ended: from `now` (default: the clock) the assumed pod lives for the ttl. A pod that is not
@@ -102,7 +103,7 @@ class SchedulerCache:
     def finish_bindings(self, pods: Sequence[Pod], now: float | None = None) -> None:
         """`finish_binding` for several pods at one moment."""
         with self.lock:
-            self.state.finish_bindings(pods, self._deadline(now))
+            batches.finish_bindings(self.state, pods, self._deadline(now))
 
     def _deadline(self, now: float | None) -> float:
         return NEVER if self.ttl is None else (self.clock() if now is None else now) + self.ttl
@@ -115,7 +116,7 @@ class SchedulerCache:
     def forget_pods(self, pods: Sequence[Pod]) -> None:
         """Take several assumed pods back; all or none."""
         with self.lock:
-            self.state.forget_pods(pods)
+            batches.forget_pods(self.state, pods)
 
     def add_pod(self, pod: Pod) -> None:
         """A bound pod was reported: it confirms an assumed one (moving it if its node differs), or is new."""
@@ -125,7 +126,13 @@ class SchedulerCache:
     def add_pods(self, pods: Sequence[Pod]) -> None:
         """`add_pod` for several pods; all or none."""
         with self.lock:
-            self.state.add_pods(pods)
+            batches.add_pods(self.state, pods)
+
+    def confirm_pods(self, pods: Sequence[Pod]) -> None:
+        """Pods that this cache's own scheduler has bound were reported. Like `add_pods`, but their specs are
+        not read again; one that is not assumed any more is added, unless it was added before."""
+        with self.lock:
+            batches.confirm_pods(self.state, pods)
 
     def update_pod(self, old: Pod, new: Pod) -> None:
         """An added pod changed; it stays on its node."""

@@ -55,11 +55,15 @@ class PodHandler:
     ----------
     pending : dict of str to Pod
         Pods without a node by ``namespace/name``, in the order in which they came.
+    binding : set of str
+        UIDs of the pods that this scheduler is binding: their reports are gathered and confirmed in bulk.
     """
 
     def __init__(self, cache: SchedulerCache) -> None:
         self.cache = cache
         self.pending: dict[str, Pod] = {}
+        self.binding: set[str] = set()
+        self._bound: list[Pod] = []
 
     def on_add(self, obj: Pod, is_in_initial_list: bool) -> None:
         if obj.status.phase in FINISHED:
@@ -79,19 +83,31 @@ class PodHandler:
             self.on_delete(old)
             self.on_add(new, False)
         elif was:
+            self.confirm()
             try:
                 self.cache.update_pod(old, new)
             except CacheError as error:
                 logger.error("%s", error)
+        elif now and new.metadata.uid in self.binding:
+            del self.pending[old.key]
+            self.binding.discard(new.metadata.uid)
+            self._bound.append(new)
         else:
             if now:
                 del self.pending[old.key]
             self.on_add(new, False)
 
+    def confirm(self) -> None:
+        """Confirm the pods whose own binding was reported."""
+        if self._bound:
+            bound, self._bound = self._bound, []
+            self.cache.confirm_pods(bound)
+
     def on_delete(self, obj: Pod | DeletedFinalStateUnknown[Pod]) -> None:
         """A pod went, in whatever state the cache has it: events before this one may have been lost."""
         pod = last_state(obj)
         self.pending.pop(pod.key, None)
+        self.confirm()
         with self.cache.lock:
             if self.cache.state.has_pod(pod):
                 remove = self.cache.forget_pod if self.cache.is_assumed_pod(pod) else self.cache.remove_pod

@@ -112,7 +112,7 @@ class Scheduler:
     def sync(self) -> None:
         """Take over everything that the store has to tell."""
         while self.informers.run_once():
-            pass
+            self.pods.confirm()
 
     @property
     def table(self) -> NodeTable:
@@ -205,6 +205,7 @@ class Scheduler:
     def _bind(self, result: Result) -> None:
         """Bind what was placed, in bulk where the store can. A pod whose binding is refused is taken back."""
         pods = [self.pods.pending[key] for key in result.placements]
+        self.pods.binding = {pod.metadata.uid for pod in pods}
         try:
             if isinstance(self.client, ObjectStore):
                 self.client.bind_many(pods, result.placements.values())
@@ -219,6 +220,7 @@ class Scheduler:
                 del result.placements[pod.key]
                 result.unschedulable[pod.key] = Failure(error=str(error))
         self.sync()
+        self.pods.binding = set()
 
     def _not_ours(self, pod: Pod) -> str:
         if pod.metadata.deletion_timestamp:

@@ -31,4 +31,5 @@ cdef class PodClasses:
     cdef readonly list keys
 
     cpdef int32_t intern(self, pod) except -1
+    cdef int remember(self, pod, int32_t pod_class) except -1
     cdef Shape shape(self, int32_t pod_class)

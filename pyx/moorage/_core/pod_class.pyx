@@ -189,8 +189,13 @@ cdef class PodClasses:
                     self.keys.append(key)
                     self.class_ids[key] = len(self.keys) - 1
                 found = self.class_ids[key]
-        force_setattr(pod, "interned", (self, found))
+        self.remember(pod, found)
         return found
+
+    cdef int remember(self, pod, int32_t pod_class) except -1:
+        """Note the class of a pod on the object."""
+        force_setattr(pod, "interned", (self, pod_class))
+        return 0
 
     def _intern_shape(self, pod):
         # Reading a spec costs tens of microseconds; equal bytes are read once.

@@ -14,7 +14,7 @@ from moorage.errors import CacheCorruptedError, CacheError
 from moorage._core.buffers cimport Journal
 from moorage._core.change_log cimport LOG_ORDER, LOG_ROW, ChangeLog
 from moorage._core.images cimport ImageStates
-from moorage._core.ledger cimport ADDED, ASSUMED, FREE, Ledger, PodState
+from moorage._core.ledger cimport ADDED, ASSUMED, Ledger, PodState
 from moorage._core.node_table cimport NodeTable
 from moorage._core.node_tree cimport NodeTree
 from moorage._core.node_tree import zone_key
@@ -203,73 +203,11 @@ cdef class ClusterState:
         new_row = self.table.find(self.symbols.intern(pod.spec.node_name)) < 0
         return new_row or bool(self.classes.shape(pod_class).ports) or self.journal.depth != 0
 
-    def _batch(self, operation, pods, classes):
-        """Run an operation on several pods; all or none."""
-        cdef int32_t pod_class
-        self.ledger.make_room(len(pods))
-        for pod, pod_class in zip(pods, classes, strict=True):
-            if self._can_run_out(self._known(pod), pod, pod_class):
-                return self.safely(operation, pods, classes)
-        return operation(pods, classes)
-
     def assume_pod(self, pod):
         """Put a pod on spec.nodeName before it is bound."""
         if self._known(pod) >= 0:
             raise CacheError(f"pod {pod.metadata.uid} is in the cache, so can't be assumed")
         self._enter(-1, pod, self.classes.intern(pod), ASSUMED)
-
-    def assume_pods(self, pods):
-        """Assume several pods; all or none."""
-        self._check_batch(pods, (FREE,), "pod {} is in the cache, so can't be assumed")
-        self._batch(self._assume_all, pods, [self.classes.intern(pod) for pod in pods])
-
-    def _assume_all(self, pods, classes):
-        cdef int32_t pod_class
-        for pod_class, pod in zip(classes, pods, strict=True):
-            self._replace(-1, pod, pod_class, ASSUMED)
-
-    def forget_pods(self, pods):
-        """Take several assumed pods back; all or none."""
-        self._check_batch(pods, (ASSUMED,), "pod {} wasn't assumed so cannot be forgotten")
-        for pod in pods:
-            held = self._node_of(self._known(pod))
-            if pod.spec.node_name != held:
-                raise CacheError(
-                    f"pod {pod.metadata.uid} was assumed on {pod.spec.node_name} but assigned to {held}"
-                )
-        self._batch(self._forget_all, pods, [self.ledger.class_of(self._known(pod)) for pod in pods])
-
-    def _forget_all(self, pods, classes):
-        for pod in pods:
-            self._take_away(self._known(pod))
-
-    def add_pods(self, pods):
-        """`add_pod` for several pods; all or none."""
-        self._check_batch(pods, (FREE, ASSUMED), "pod {} was already in added state")
-        self._batch(self._add_all, pods, [self.classes.intern(pod) for pod in pods])
-
-    def _add_all(self, pods, classes):
-        for pod in pods:
-            self.add_pod(pod)
-
-    def finish_bindings(self, pods, double deadline):
-        """`finish_binding` for several pods."""
-        for pod in pods:
-            self._known(pod)
-        for pod in pods:
-            self.finish_binding(pod, deadline)
-
-    def _check_batch(self, pods, tuple states, str text):
-        """Raise where a pod of a batch is in another state than the operation needs, or is in it twice."""
-        cdef int32_t number
-        seen = set()
-        for pod in pods:
-            number = self._known(pod)
-            state = FREE if number < 0 else self.ledger.state_of(number)
-            uid = pod.metadata.uid
-            if state not in states or uid in seen:
-                raise CacheError(text.format(uid))
-            seen.add(uid)
 
     def assume_rows(self, int32_t pod_class, pods, int32_t[::1] rows):
         """Enter pods of one class that a batch has already accounted for on `rows`, and made room for."""

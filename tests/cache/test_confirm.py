@@ -1,0 +1,70 @@
+"""Confirming in bulk what the cache's own scheduler has bound."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+from tests.core.make import node, pod
+
+from moorage.cache import SchedulerCache
+from moorage.objects import Cluster
+from moorage.scheduler import Scheduler
+
+
+def cache() -> SchedulerCache:
+    one = SchedulerCache()
+    one.add_node(node("a"))
+    one.add_node(node("b"))
+    one.assume_pods([pod("p", on="a", requests={"cpu": 1}), pod("q", on="a", requests={"cpu": 1})])
+    return one
+
+
+def used(one: SchedulerCache, name: str) -> int:
+    info = one.node_info(name)
+    return info.requested.milli_cpu if info is not None else 0
+
+
+def test_confirmed_pods_are_added_with_the_class_they_had() -> None:
+    one = cache()
+    reported = pod("p", on="a", requests={"cpu": "no quantity"})  # it is not read again
+    one.confirm_pods([reported])
+    assert not one.is_assumed_pod(reported)
+    assert one.get_pod(reported) is reported
+    assert used(one, "a") == 2000
+    one.remove_pod(reported)
+    assert used(one, "a") == 1000
+
+
+def test_a_confirmed_pod_is_where_its_report_says() -> None:
+    one = cache()
+    one.confirm_pods([pod("p", on="b", requests={"cpu": 1}), pod("new", on="b", requests={"cpu": 2})])
+    assert (used(one, "a"), used(one, "b")) == (1000, 3000)
+
+
+def test_a_pod_that_was_added_in_between_is_left_as_it_is() -> None:
+    one = cache()
+    one.add_pod(pod("p", on="a", requests={"cpu": 1}))
+    one.confirm_pods([pod("p", on="a", requests={"cpu": 1}), pod("q", on="a", requests={"cpu": 1})])
+    assert used(one, "a") == 2000
+    assert not one.is_assumed_pod(pod("q"))
+
+
+def test_what_happens_to_a_bound_pod_before_the_next_sync(caplog: pytest.LogCaptureFixture) -> None:
+    """The report of a binding is confirmed before a later event of the same pump is taken."""
+    scheduler = Scheduler(Cluster(nodes=[node("a")], pods=[pod("p", requests={"cpu": 1}), pod("gone")]))
+    store = scheduler.client
+    pods = list(scheduler.pods.pending.values())
+    scheduler.pods.binding = {one.metadata.uid for one in pods}
+    for one in pods:
+        scheduler.schedule_one(one)
+        store.bind(one, "a")
+    bound = store.get("Pod", "p", "default")
+    store.update(pod("p", on="a", requests={"cpu": 2}))
+    store.delete("Pod", "gone", "default")
+    with caplog.at_level(logging.ERROR):
+        scheduler.sync()
+    assert not caplog.records
+    assert used(scheduler.cache, "a") == 2000
+    assert not scheduler.cache.is_assumed_pod(bound)
+    assert scheduler.pods.pending == {}

@@ -1,7 +1,3 @@
-from re import Pattern
-
-INTEGER: Pattern[str]
-
 class Symbols:
     @property
     def names(self) -> list[str | None]: ...

@@ -177,7 +177,7 @@ class NodeInfoClone(NodeInfoLists):
     def add_pod(self, pod: Pod) -> None:
         """Account for one more pod."""
         self._account(pod, 1)
-        self.used_ports |= host_ports(pod)
+        self.used_ports |= self._host_ports(pod)
         self.pods.append(pod)
 
     def remove_pod(self, pod: Pod) -> None:
@@ -188,9 +188,14 @@ class NodeInfoClone(NodeInfoLists):
                 if at < len(self.pods):
                     self.pods[at] = last
                 self._account(pod, -1)
-                self.used_ports -= host_ports(pod)
+                self.used_ports -= self._host_ports(pod)
                 return
         raise CacheError(f"no corresponding pod {pod.name} in pods of node {self.name}")
+
+    def _host_ports(self, pod: Pod) -> Ports:
+        names = self.classes.symbols.names
+        shape = self.classes.shape_of(self.classes.intern(pod))
+        return frozenset((names[ip] or "", names[protocol] or "", port) for ip, protocol, port in shape.ports)
 
     def _account(self, pod: Pod, sign: int) -> None:
         shape = self.classes.shape_of(self.classes.intern(pod))
@@ -231,17 +236,6 @@ def _copy(amounts: Resource) -> Resource:
         amounts.ephemeral_storage,
         amounts.allowed_pod_number,
         dict(amounts.scalar_resources),
-    )
-
-
-def host_ports(pod: Pod) -> Ports:
-    """Host ports of a pod's containers and sidecars, with the defaults 0.0.0.0 and TCP."""
-    sidecars = [c for c in pod.spec.init_containers if c.restart_policy == "Always"]
-    return frozenset(
-        (port.host_ip or "0.0.0.0", port.protocol or "TCP", port.host_port)
-        for container in (*pod.spec.containers, *sidecars)
-        for port in container.ports
-        if port.host_port > 0
     )
 
 

@@ -3,12 +3,10 @@
 Forks may be used from several threads: making an id takes a lock, finding one does not.
 """
 
-import re
 import threading
 
 from moorage._core.buffers cimport Buffer, Journal
-
-INTEGER = re.compile(r"[+-]?[0-9]+", re.ASCII)
+from moorage._core.quantity cimport parse_int64
 
 
 cdef class Symbols:
@@ -40,7 +38,7 @@ cdef class Symbols:
             return found
         self.numbers.reserve(symbol + 1)
         self.are_numbers.reserve(symbol + 1)
-        number = _integer(text)
+        number = parse_int64(text)
         if number is not None:
             (<int64_t*>self.numbers.data)[symbol] = number
             (<uint8_t*>self.are_numbers.data)[symbol] = 1
@@ -51,11 +49,3 @@ cdef class Symbols:
     cpdef int32_t find(self, str text) except -1:
         """The symbol of `text`, or 0."""
         return self.ids.get(text, 0)
-
-
-def _integer(str text):
-    """The value that Go's strconv.ParseInt(text, 10, 64) gives, or None where it fails."""
-    if not INTEGER.fullmatch(text):
-        return None
-    value = int(text) if len(text) < 64 else 1 << 64
-    return value if -(1 << 63) <= value < 1 << 63 else None

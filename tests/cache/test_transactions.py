@@ -260,3 +260,20 @@ def test_the_iteration_of_a_fork_is_its_own() -> None:
     fork = one.fork()
     assert [fork.node_tree().next(), fork.node_tree().next()] == ["c", "b"]
     assert one.node_tree().next() == "c"
+
+
+def test_a_view_without_pending_changes_stays_so_over_rollbacks() -> None:
+    """Or each transaction would read again what all those before it have undone."""
+    one = cache()
+    one.state.view.refresh()
+    for _ in range(3):
+        with one.transaction():
+            disturb(one)
+            one.state.view.refresh()
+        assert one.state.view.cursor == one.state.log.head
+    seen = one.state.view.node_names()
+    one.add_node(node("another"))
+    with one.transaction():
+        one.state.view.refresh()
+    assert one.state.view.cursor < one.state.log.head
+    assert one.state.view.node_names() == seen

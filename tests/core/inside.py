@@ -104,7 +104,8 @@ def dump(state: ClusterState, before: dict[str, Any] | None = None) -> dict[str,
         "pods of rows": {row: list(pods) for row, pods in enumerate(ledger["rows"]) if pods},
         "free numbers": list(ledger["free"]),
         "deadlines": deadlines(state),
-        "view": (state.view.rows().tolist(), state.view.node_names(), state.view.cursor),
+        "view": (state.view.rows().tolist(), state.view.node_names()),
+        "pending": state.view.cursor < state.log.head,
     }
 
 

@@ -74,9 +74,13 @@ cdef class ClusterState:
 
     def rollback(self, mark):
         """Undo what was done since `mark`. Consumers of the change log see the undone rows change again."""
+        cdef bint nothing_pending
         self.journal.rollback(mark[0])
         self.images.epoch += 1
+        nothing_pending = self.view.cursor == mark[1]
         self.log.repeat(mark[1])
+        if nothing_pending:  # nor is there now, and the view need not read the same entries again and again
+            self.view.refresh()
 
     def safely(self, operation, *arguments):
         """Run an operation that may run out of memory half-way; where it fails, nothing has changed."""

@@ -81,7 +81,7 @@ def finish_bindings(ClusterState state, pods, double deadline):
 
 
 def confirm_pods(ClusterState state, pods):
-    """Pods that this cache's scheduler bound were reported: a bind changes no class, so no spec is read again.
+    """Pods that this cache's scheduler bound were reported: a bind changes no class, so no spec is read.
     One that is not assumed any more is added as it comes, unless somebody did before."""
     cdef int32_t number
     for pod in pods:

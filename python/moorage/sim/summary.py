@@ -77,7 +77,7 @@ def summarize(cluster: Cluster, scheduler: Scheduler, result: Result) -> Summary
     reasons = Counter(reason for failure in result.unschedulable.values() for reason in failure.reasons)
     rows = np.asarray(scheduler.view_rows())
     zone_of = {node.name: node.metadata.labels.get(ZONE, NO_ZONE) for node in cluster.nodes}
-    zone_names = np.array([zone_of[scheduler.table.names[row]] for row in rows], dtype=object)
+    zone_names = np.array([zone_of[scheduler.table.row_name(row)] for row in rows], dtype=object)
     return Summary(
         nodes=len(rows),
         running=sum(bool(pod.spec.node_name) for pod in cluster.pods),

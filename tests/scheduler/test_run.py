@@ -247,6 +247,29 @@ def test_features_that_are_not_built_are_named_once(spec: dict[str, Any], use: s
         scheduler([node("a")], [], strict=True).schedule_one(pods[0])
 
 
+def test_affinity_of_bound_pods_concerns_those_that_come_after_them() -> None:
+    terms = Affinity(pod_anti_affinity=PodAffinity(required=(TERM,)))
+    bound = [pod("b", on="a", affinity=terms), pod("c", on="a", affinity=terms), pod("d", on="a")]
+    use = "not built yet and left out of the decision: InterPodAffinity, pod (anti-)affinity of"
+    assert scheduler([node("a")], [*bound, pod("p")]).run().warnings == [f"{use} 2 pods"]
+    assert scheduler([node("a")], [*bound, pod("p", affinity=terms)]).run().warnings == [f"{use} 3 pods"]
+    one = scheduler([node("a")], bound, strict=True)
+    with pytest.raises(NotBuiltError, match=r"^not built yet: terms of pod default/b$"):
+        one.examine(pod("p"))
+    one.client.delete("Pod", "b", "default")
+    one.client.delete("Pod", "c", "default")
+    one.sync()
+    assert one.examine(pod("p")).feasible == ["a"]
+
+
+def test_a_pod_that_is_tried_again_is_named_once() -> None:
+    one = scheduler([node("a", cpu=0)], [pod("p", requests={"cpu": 1}, volumes=(CLAIM,))])
+    one.run()
+    assert one.run().warnings == [
+        "not built yet and left out of the decision: VolumeBinding, persistent volume claims of 1 pod"
+    ]
+
+
 def test_empty_forms_are_not_uses() -> None:
     empty = Affinity(pod_affinity=PodAffinity(), pod_anti_affinity=PodAffinity())
     result = scheduler([node("a")], [pod("p", affinity=empty), pod("q", volumes=(Volume(name="v"),))]).run()

@@ -75,6 +75,10 @@ class Plugin:
         """What of the pod this version cannot decide yet, in a few words; "" where nothing."""
         return ""
 
+    def unbuilt_use_of_bound(self, pod: Pod) -> str:
+        """The same of a pod on a node, as far as it concerns other pods."""
+        return ""
+
 
 class NativePlugin(Plugin):
     """A plugin whose verdicts and scores are kernels of the compiled core."""

@@ -23,3 +23,6 @@ class InterPodAffinity(UnbuiltPlugin):
             return ""
         sides = (affinity.pod_affinity, affinity.pod_anti_affinity)
         return "pod (anti-)affinity" if any(s and (s.required or s.preferred) for s in sides) else ""
+
+    def unbuilt_use_of_bound(self, pod: Pod) -> str:
+        return self.unbuilt_use(pod, ())

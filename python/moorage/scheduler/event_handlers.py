@@ -59,8 +59,9 @@ class PodHandler:
         UIDs of the pods that this scheduler is binding: their reports are gathered and confirmed in bulk.
     """
 
-    def __init__(self, cache: SchedulerCache) -> None:
+    def __init__(self, cache: SchedulerCache, uses: UnbuiltUses) -> None:
         self.cache = cache
+        self.uses = uses
         self.pending: dict[str, Pod] = {}
         self.binding: set[str] = set()
         self._bound: list[Pod] = []
@@ -71,6 +72,7 @@ class PodHandler:
         if not obj.spec.node_name:
             self.pending[obj.key] = obj
             return
+        self.uses.note_bound(obj)
         try:
             self.cache.add_pod(obj)
         except CacheError as error:
@@ -89,6 +91,7 @@ class PodHandler:
             except CacheError as error:
                 logger.error("%s", error)
         elif now and new.metadata.uid in self.binding:
+            self.uses.note_bound(new)
             del self.pending[old.key]
             self.binding.discard(new.metadata.uid)
             self._bound.append(new)
@@ -107,6 +110,7 @@ class PodHandler:
         """A pod went, in whatever state the cache has it: events before this one may have been lost."""
         pod = last_state(obj)
         self.pending.pop(pod.key, None)
+        self.uses.drop_bound(pod)
         self.confirm()
         with self.cache.lock:
             if self.cache.state.has_pod(pod):

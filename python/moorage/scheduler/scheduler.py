@@ -92,7 +92,7 @@ class Scheduler:
         )
         self.failures: dict[Target, tuple[int, Failure]] = {}  # with the head of the change log at that time
         self.unbuilt = UnbuiltUses(self.profile, strict)
-        self.pods = PodHandler(self.cache)
+        self.pods = PodHandler(self.cache, self.unbuilt)
         self.client = ObjectStore(_newest(cluster)) if isinstance(cluster, Cluster) else cluster
         self.informers = self._watch()
         self.sync()

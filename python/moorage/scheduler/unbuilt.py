@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import defaultdict
 
 from moorage.errors import NotBuiltError
 from moorage.framework.profile import Profile
@@ -24,7 +24,8 @@ class UnbuiltUses:
         self.workloads: dict[str, Object] = {}
         self.strict = strict
         self.uses_of_class: dict[int, list[str]] = {}
-        self.pods: Counter[str] = Counter()
+        self.pods: dict[str, set[str]] = defaultdict(set)
+        self.bound: set[str] = set()
 
     def set_workload(self, workload: Object) -> None:
         """A Service or a controller is there, or has changed."""
@@ -45,9 +46,25 @@ class UnbuiltUses:
             uses = self._uses(pod)
             if not volumes:
                 self.uses_of_class[pod_class] = uses
-        if uses and self.strict:
-            raise NotBuiltError(f"not built yet: {uses[0]} (pod {pod.key})")
-        self.pods.update(uses)
+        if self.strict and (uses or self.bound):
+            what = f"{uses[0]} (pod {pod.key})" if uses else f"terms of pod {min(self.bound)}"
+            raise NotBuiltError(f"not built yet: {what}")
+        for use in uses:
+            self.pods[use].add(pod.key)
+
+    def note_bound(self, pod: Pod) -> None:
+        """Take note of a pod on a node: its affinity terms concern the pods that come after it."""
+        if pod.spec.affinity is None:
+            return
+        for plugin in self.plugins:
+            use = plugin.unbuilt_use_of_bound(pod)
+            if use:
+                self.bound.add(pod.key)
+                self.pods[f"{plugin.name}, {use}"].add(pod.key)
+
+    def drop_bound(self, pod: Pod) -> None:
+        """A pod on a node went."""
+        self.bound.discard(pod.key)
 
     def _uses(self, pod: Pod) -> list[str]:
         found = []
@@ -62,6 +79,6 @@ class UnbuiltUses:
     def warnings(self) -> list[str]:
         """One sentence per feature, with its pod count."""
         return [
-            f"not built yet and left out of the decision: {use} of {count} pod{'s' if count > 1 else ''}"
-            for use, count in sorted(self.pods.items())
+            f"not built yet and left out of the decision: {use} of {len(keys)} pod{'s'[: len(keys) > 1]}"
+            for use, keys in sorted(self.pods.items())
         ]

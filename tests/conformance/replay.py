@@ -144,7 +144,8 @@ class Recorder:
             )
         if self.brief:
             names = [order[position] for position in feasible]
-            return result | given(feasibleHash=sha1(names, "\n"), totalsHash=totals and sha1(totals, ","))
+            # A single feasible node is not scored: its hash is that of nothing.
+            return result | given(feasibleHash=sha1(names, "\n"), totalsHash=sha1(totals or [], ","))
         return result | given(feasibleAt=feasible, totals=totals)
 
     def order(self, order: Sequence[str]) -> Json:

@@ -28,7 +28,7 @@ def amount(text: str, milli: bool = False) -> int:
 
 @dataclass(frozen=True)
 class Outcome:
-    """One cycle; `positions` are those of the searched list, `best` the nodes of the highest total."""
+    """One cycle; `positions` are those of the whole list, `best` the nodes of the highest total."""
 
     node: str | None
     start: int
@@ -96,7 +96,8 @@ class CycleTwin:
             node = best[0]
         elif totals and self.tie_break == "go-heap":
             node = names[twins.heap_winner(totals)]
-        return Outcome(node, start, self.start, evaluated, positions, totals, best)
+        places = [self.order.index(name) for name in names]
+        return Outcome(node, start, self.start, evaluated, places, totals, best)
 
     def fits(self, pod: Manifest, shape: Shape, name: str) -> bool:
         node, row = self.nodes[name], self.row(name)

@@ -310,3 +310,13 @@ def test_each_failing_pod_among_named_nodes_moves_the_rotation() -> None:
             for name in names:
                 scheduler.client.delete(Pod, name, "default")
         assert scheduler.cycle.start == 3
+
+
+def test_positions_among_named_nodes_are_those_of_the_whole_list() -> None:
+    terms = [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": [name]}]} for name in "db"]
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
+    pod = decode_object(make_pod("p", plain_spec(affinity={"nodeAffinity": required})))
+    nodes = [plain_node(name) for name in ("a", "b", "c", "d")]
+    decision = Scheduler(Cluster(nodes=decoded(nodes))).schedule_one(pod)
+    assert decision.feasible.tolist() == [1, 3]
+    assert (decision.start, decision.next, decision.evaluated) == (0, 2, 2)

@@ -292,11 +292,12 @@ def test_default_spreading_is_named_for_pods_that_a_workload_selects() -> None:
         pod("selected", labels={"app": "a"}),
         pod("owned", labels={"app": "b"}, owner="rs"),
         pod("not-owned", labels={"app": "b"}),
-        pod("not-selected", labels={"app": "c"}, owner="rs"),
+        pod("owned-with-other-labels", labels={"app": "c"}, owner="rs"),
+        pod("neither", labels={"app": "c"}),
     ]
     result = scheduler([node("a")], pods, others=[service, replica_set]).run()
     use = "PodTopologySpread, default topology spread constraints"
-    assert result.warnings == [f"not built yet and left out of the decision: {use} of 2 pods"]
+    assert result.warnings == [f"not built yet and left out of the decision: {use} of 3 pods"]
 
 
 # ---- arguments -------------------------------------------------------------------------------------------

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from moorage._core.selectors import LabelSelectorMatcher
 from moorage.framework.interface import FILTER, PRE_FILTER, PRE_SCORE, SCORE, UnbuiltPlugin
 from moorage.objects.meta import Object
 from moorage.objects.pod import Pod
@@ -41,7 +40,7 @@ def _spreads(workload: Object, pod: Pod) -> bool:
         return bool(workload.spec.selector)
     if isinstance(workload, (ReplicaSet, StatefulSet)):
         selector = workload.spec.selector
-        return selector is not None and LabelSelectorMatcher(selector).matches(pod.metadata.labels)
+        return selector is not None and bool(selector.match_labels or selector.match_expressions)
     return False
 
 

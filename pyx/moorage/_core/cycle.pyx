@@ -180,16 +180,20 @@ cdef class Cycle:
         start, evaluated : int
             Where the search began and how many nodes it counted (feasible and rejected).
         positions : (feasible,) int32 array
-            Positions in the searched list, in the order found.
+            Positions in the view's list, in the order found.
         totals : (feasible,) int64 array, or None where at most one node is feasible
         """
         cdef Shape shape = self.state.classes.shape(pod_class)
-        cdef int32_t start, at
+        cdef int32_t start, at, row
         self._save()
         self._prepare(shape, node_name, pinned)
         start = self.start
         at = self._decide(self._wanted())
         positions = np.array(self.positions.array(np.int32, self.found.feasible))
+        if self.search.columns == NULL:  # the searched list is a part of the view's
+            for at_place, place in enumerate(positions.tolist()):
+                row = self.search.order[<int32_t>place]
+                positions[at_place] = (<int32_t*>self.state.view.position.data)[row] - 1
         totals = None
         if self.found.feasible > 1:
             totals = np.array(self.totals.array(np.int64, self.found.feasible))

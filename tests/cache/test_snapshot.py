@@ -23,6 +23,23 @@ def snapshot_of(one: SchedulerCache) -> Snapshot:
 # ---- Snapshot --------------------------------------------------------------------------------------------
 
 
+def test_a_snapshot_follows_rows_whose_memory_has_moved() -> None:
+    """An undone transaction leaves as many rows as before, but the table has grown under them."""
+    one = SchedulerCache()
+    one.add_node(node("a"))
+    snapshot = snapshot_of(one)
+    with one.transaction():
+        for number in range(300):
+            one.add_node(node(f"n{number}", **{"example.com/gpu": 1}))
+    one.add_node(node("a", **{"example.com/gpu": 3}))
+    one.assume_pod(pod("p", on="a", requests={"cpu": 1, "example.com/gpu": 2}))
+    one.update_snapshot(snapshot)
+    info = snapshot.get("a")
+    assert (info.requested.milli_cpu, info.requested.ephemeral_storage) == (1000, 0)
+    assert info.requested.scalar_resources == {"example.com/gpu": 2}
+    assert info.allocatable.scalar_resources == {"example.com/gpu": 3}
+
+
 def listed(snapshot: Snapshot) -> dict[str, NodeInfo]:
     return {info.name: info for info in snapshot.node_info_list}
 

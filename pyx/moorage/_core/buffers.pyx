@@ -26,7 +26,11 @@ cdef tuple aligned_memory(Py_ssize_t nbytes):
 
 
 cdef class Journal:
-    """The undo record of one cluster: before-images of buffer items and undo functions, in order."""
+    """The undo record of one cluster: before-images of buffer items and undo functions, in order.
+
+    `moves` grows whenever the memory of one of its buffers moves or a buffer is new: who keeps an address
+    over several calls compares it.
+    """
 
     def __cinit__(self):
         self.buffers = []
@@ -37,6 +41,7 @@ cdef class Journal:
         buffer.journal = self
         buffer.number = <int32_t>len(self.buffers)
         self.buffers.append(buffer)
+        self.moves += 1
         return buffer
 
     def begin(self):
@@ -123,6 +128,7 @@ cdef class Buffer:
         self.memory = array
         self.data = <char*>&view[<Py_ssize_t>skip]
         self.capacity = capacity
+        self.journal.moves += 1
         return 0
 
     cdef int copy_from(self, Buffer other) except -1:

@@ -17,5 +17,4 @@ cdef class Chunks:
     cdef int reserve(self, Py_ssize_t rows) except -1
     cdef int _fit(self, Py_ssize_t row, int32_t items) except -1
     cdef int append(self, Py_ssize_t row, int32_t value) except -1
-    cdef int swap_remove(self, Py_ssize_t row, int32_t index) except -1
     cdef int assign(self, Py_ssize_t row, const int32_t* values, int32_t items) except -1

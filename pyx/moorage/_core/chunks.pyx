@@ -10,7 +10,7 @@ cdef enum:
 
 
 cdef class Chunks:
-    """Lists of int32 by row. Order is of insertion, but `swap_remove` moves the last item into the hole."""
+    """Lists of int32 by row, in order of insertion."""
 
     def __cinit__(self, Journal journal):
         self.arena = Buffer(journal, sizeof(int32_t), 64)
@@ -80,15 +80,6 @@ cdef class Chunks:
         self.count.touch(row)
         self.items(row)[n] = value
         (<int32_t*>self.count.data)[row] = n + 1
-        return 0
-
-    cdef int swap_remove(self, Py_ssize_t row, int32_t index) except -1:
-        """Remove the item at `index`; the last item takes its place."""
-        cdef int32_t last = self.size(row) - 1
-        self.arena.touch((<int32_t*>self.first.data)[row] + index)
-        self.count.touch(row)
-        self.items(row)[index] = self.items(row)[last]
-        (<int32_t*>self.count.data)[row] = last
         return 0
 
     cdef int assign(self, Py_ssize_t row, const int32_t* values, int32_t items) except -1:

@@ -19,7 +19,8 @@ cdef class RowCopies:
     cdef readonly list pods
     cdef Buffer pairs, sizes
     cdef int64_t epoch
-    cdef int32_t n_pairs, rows, columns
+    cdef int32_t n_pairs, rows
+    cdef int64_t moves
 
     cdef int _prepare(self) except -1
     cdef int _copy(self, int32_t row) except -1

@@ -55,14 +55,15 @@ cdef class RowCopies:
         self.sizes = Buffer(journal, sizeof(int64_t))
         self.epoch = -1
         self.cursor = -source.log.capacity - 1  # every row is new
-        self.rows = self.columns = 0
+        self.rows = 0
+        self.moves = -1
 
     cdef int _prepare(self) except -1:
-        """Pair this copy's columns with the source's, which may have grown."""
+        """Pair this copy's columns with the source's, unless none of those has moved or come since."""
         cdef Buffer mine, theirs
         cdef Pair* pair
         cdef NodeTable source = self.source.table
-        if self.rows == source.used and self.columns == len(source.resource_names):
+        if self.moves == source.journal.moves and self.rows == source.used:
             return 0
         source.sync_columns()
         self.table.sync_columns()
@@ -79,7 +80,7 @@ cdef class RowCopies:
             pair.size = mine.itemsize
             pair += 1
         self.rows = source.used
-        self.columns = <int32_t>len(source.resource_names)
+        self.moves = source.journal.moves
         return 0
 
     cdef int _copy(self, int32_t row) except -1:

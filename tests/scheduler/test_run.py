@@ -8,7 +8,10 @@ import pytest
 from msgspec.structs import replace
 from tests.core.make import node, pinned, pod, port
 
+from moorage._core.pod_class import Shape
 from moorage.errors import NotBuiltError
+from moorage.framework.interface import PRE_FILTER, Plugin
+from moorage.framework.profile import Profile
 from moorage.objects import Cluster
 from moorage.objects.meta import LabelSelector
 from moorage.objects.node import Node
@@ -25,6 +28,7 @@ from moorage.objects.pod import (
     Volume,
 )
 from moorage.objects.workload import ReplicaSet, ReplicaSetSpec, Service, ServiceSpec
+from moorage.plugins.registry import default_profile
 from moorage.scheduler import Scheduler
 
 GPU = "example.com/gpu"
@@ -333,3 +337,46 @@ def test_the_search_is_sampled_and_rotates() -> None:
     assert (again.start, again.next, again.feasible[0]) == (100, 0, 100)
     everywhere = scheduler(nodes, [], percentage_of_nodes_to_score=100).schedule_one(pod("p"))
     assert everywhere.evaluated == 200
+
+
+# ---- the cache's lock --------------------------------------------------------------------------------------
+
+
+class Held:
+    """A lock that knows how often it is held."""
+
+    def __init__(self) -> None:
+        self.depth = 0
+
+    def __enter__(self) -> None:
+        self.depth += 1
+
+    def __exit__(self, *rest: object) -> None:
+        self.depth -= 1
+
+
+class Watcher(Plugin):
+    """Notes whether the lock is held when a cycle runs its plugins."""
+
+    name = "Watcher"
+    extension_points = (PRE_FILTER,)
+
+    def __init__(self, lock: Held) -> None:
+        self.lock = lock
+        self.seen: list[bool] = []
+
+    def pre_filter(self, pod: Pod, shape: Shape) -> None:
+        self.seen.append(self.lock.depth > 0)
+
+
+def test_a_cycle_runs_under_the_lock_of_the_cache() -> None:
+    lock = Held()
+    watcher = Watcher(lock)
+    profile = Profile(plugins=(*default_profile().plugins, watcher))
+    one = scheduler([node("a")], [pod("p")], profile=profile)
+    one.cache.lock = lock  # type: ignore[assignment]
+    one.run()
+    one.examine(pod("q"))
+    one.schedule_one(pod("q"))
+    assert watcher.seen == [True, True, True]
+    assert lock.depth == 0

@@ -121,13 +121,15 @@ class Scheduler:
 
     def view_order(self) -> list[str]:
         """Node names in the order in which a cycle that began now would list them."""
-        self.cache.state.view.refresh()
-        return self.cache.state.view.node_names()
+        with self.cache.lock:
+            self.cache.state.view.refresh()
+            return self.cache.state.view.node_names()
 
     def view_rows(self) -> npt.NDArray[np.int32]:
         """Rows of the node table in that order."""
-        self.cache.state.view.refresh()
-        return self.cache.state.view.rows()
+        with self.cache.lock:
+            self.cache.state.view.refresh()
+            return self.cache.state.view.rows()
 
     def _nodes_in_view(self) -> int:
         self.cache.state.view.refresh()
@@ -138,13 +140,15 @@ class Scheduler:
     def examine(self, pod: Pod) -> Examination:
         """Filter every node and score all feasible ones, without sampling and without placing the pod."""
         self.unbuilt.note(pod, self.cache.state.classes.intern(pod))
-        return examine(self, pod)
+        with self.cache.lock:
+            return examine(self, pod)
 
     def schedule_one(self, pod: Pod) -> Decision:
         """One cycle: search, choose, assume the pod on the chosen node."""
         target = self.classify(pod)
         self.unbuilt.note(pod, target[0])
-        return self._schedule(pod, target)
+        with self.cache.lock:
+            return self._schedule(pod, target)
 
     def _schedule(self, pod: Pod, target: Target) -> Decision:
         shape = self.cache.state.classes.shape_of(target[0])
@@ -197,7 +201,8 @@ class Scheduler:
         for target, pod in classified:
             self.unbuilt.note(pod, target[0])
         for target, group in groupby(classified, key=lambda item: item[0]):
-            self._place_run([pod for _, pod in group], target, result)
+            with self.cache.lock:  # not over the whole: informers take it too, after a lock of their own
+                self._place_run([pod for _, pod in group], target, result)
         self._bind(result)
         result.warnings.extend(self.unbuilt.warnings())
         return result

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from moorage.framework.interface import FILTER, PRE_FILTER, PRE_SCORE, SCORE, UnbuiltPlugin
+from moorage.framework.interface import (
+    FilterPlugin,
+    PreFilterPlugin,
+    PreScorePlugin,
+    ScorePlugin,
+    UnbuiltPlugin,
+)
 from moorage.objects.meta import Object
 from moorage.objects.pod import Pod
 
 
-class InterPodAffinity(UnbuiltPlugin):
+class InterPodAffinity(UnbuiltPlugin, PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin):
     """kube-scheduler v1.36, interpodaffinity/."""
 
     name = "InterPodAffinity"
-    extension_points = (PRE_FILTER, FILTER, PRE_SCORE, SCORE)
     default_weight = 2
     default_args = {"hardPodAffinityWeight": 1, "ignorePreferredTermsOfExistingPods": False}
 

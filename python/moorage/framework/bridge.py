@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import numpy.typing as npt
 
+from moorage._core.plan import REASONS, VERDICT_SHIFT
 from moorage.objects.pod import Pod
 
 from .call import StatusError, ask, ask_status
@@ -56,9 +58,24 @@ class Bridge:
         """What a plugin said about a row in this search."""
         return self._verdicts.get(plugin, {}).get(row)
 
-    def nodes(self, rows: Rows) -> NodesView:
+    def number_statuses(self, rows: Rows, verdicts: npt.NDArray[np.uint64]) -> tuple[Status, ...]:
+        """What plugins outside the core said about `rows`, each different status once; in `verdicts` its
+        number takes the place of the reason bits."""
+        numbers: dict[Status, int] = {}
+        filters = self.framework.filters
+        for at, verdict in enumerate(verdicts.tolist()):
+            if not verdict:
+                continue
+            plugin = filters[(verdict >> VERDICT_SHIFT) - 1]
+            status = self.status(plugin.name, int(rows[at]))
+            if status is not None:
+                number = numbers.setdefault(status, len(numbers))
+                verdicts[at] = verdict & ~REASONS | number
+        return tuple(numbers)
+
+    def nodes(self, rows: Rows | Callable[[], Rows]) -> NodesView:
         """Rows of the table, to be looked at by plugins."""
-        return TableNodes(self.framework.columns, lambda: rows)
+        return TableNodes(self.framework.columns, rows if callable(rows) else lambda: rows)
 
     # ---- Filter --------------------------------------------------------------------------------------------
 
@@ -100,7 +117,7 @@ class Bridge:
 
     # ---- Score ---------------------------------------------------------------------------------------------
 
-    def pre_score(self, rows: Rows) -> None:
+    def pre_score(self, rows: Rows | Callable[[], Rows]) -> None:
         """PreScore over the feasible rows, once per search."""
         if not self._scoring:
             self._scoring = True

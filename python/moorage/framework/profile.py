@@ -154,6 +154,11 @@ class Profile:
         """True where the core does all there is to do in a cycle, for many pods at once."""
         return all(plugin.in_core for point in CYCLE_POINTS for plugin in self.at(point))
 
+    @cached_property
+    def filters_in_core(self) -> bool:
+        """True where no Filter plugin is outside the core."""
+        return all(plugin.in_core for plugin in self.at(FILTER))
+
     def weight(self, plugin: Plugin) -> int:
         """A score plugin's weight; 0 counts as 1."""
         return self.weight_overrides.get(plugin.name, plugin.default_weight) or 1
@@ -166,10 +171,6 @@ class Profile:
     def planned(self, point: str) -> list[Plugin]:
         """The plugins of the plan's list for Filter or Score, in order: its indices count these."""
         return [p for p in self.at(point) if isinstance(p, NativePlugin) or not p.in_core]
-
-    def native(self, point: str) -> list[NativePlugin]:
-        """The native plugins at an extension point, in order."""
-        return [plugin for plugin in self.at(point) if isinstance(plugin, NativePlugin)]
 
     def compile(self, table: NodeTable, bridge: Bridge | None = None) -> Plan:
         """The plan of this profile over a node table; `bridge` carries the plugins outside the core."""

@@ -30,6 +30,7 @@ from .interface import (
     QueuedPod,
     QueueSortPlugin,
     ScorePlugin,
+    UnbuiltPlugin,
 )
 from .nodes_view import AnyNodeInfo, CycleColumns, NodesView, TableNodes
 from .profile import Profile
@@ -95,11 +96,17 @@ class Framework:
 
     def run_pre_enqueue_plugins(self, pod: Pod) -> Status | None:
         """What keeps a pod out of the active queue: the first plugin's status that is no Success."""
-        for plugin in cast(list[PreEnqueuePlugin], self.profile.at(PRE_ENQUEUE)):
+        for plugin in self.pre_enqueues:
             status = ask_status(plugin, pod, plugin.pre_enqueue, pod)
             if status is not None and not status.is_success:
                 return status.with_plugin(plugin.name)
         return None
+
+    @cached_property
+    def pre_enqueues(self) -> list[PreEnqueuePlugin]:
+        """The PreEnqueue plugins that are built."""
+        found = [p for p in self.profile.at(PRE_ENQUEUE) if not isinstance(p, UnbuiltPlugin)]
+        return cast(list[PreEnqueuePlugin], found)
 
     def queue_sort_func(self) -> Callable[[QueuedPod, QueuedPod], bool]:
         """`less` of the QueueSort plugin."""

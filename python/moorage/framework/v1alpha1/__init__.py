@@ -1,6 +1,6 @@
 """The framework's first API, v1alpha1, between Kubernetes v1.14 and v1.15, with Permit and waiting pods.
 
-A runtime of its own, with the names of that time; plugins written for it join today's profiles through `adapt`.
+A runtime of its own, with the names of that time. Its plugins join today's profiles through `adapt`.
 Durations are seconds. A nil ``*Status`` is None. Go calls methods on nil; here the class is asked:
 ``Status.IsSuccess(None)``, ``Status.Code(plugin.Reserve(...))``.
 """

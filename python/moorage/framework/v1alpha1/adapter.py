@@ -30,7 +30,7 @@ class CycleState(Protocol):
 
 
 class SharedContext:
-    """The PluginContext of a cycle, as its state keeps it. It has no clone, so copies of the state share it."""
+    """The PluginContext of a cycle, as its state keeps it. It has no clone: copies of the state share it."""
 
     def __init__(self) -> None:
         self.context = NewPluginContext()

@@ -61,7 +61,7 @@ class Framework(FrameworkHandle):
         return self._waiting.get(uid)
 
     def RunReservePlugins(self, pc: PluginContext, pod: Pod, node_name: str) -> Status | None:
-        """Run the reserve plugins up to the first that does not answer Success: then Error, whatever the code.
+        """Run the reserve plugins up to the first that does not answer Success: then Error, whatever code.
         Nothing is unreserved here."""
         for plugin in self._reserve:
             status = _status(plugin, plugin.Reserve, pc, pod, node_name)

@@ -71,8 +71,8 @@ class NodeInfoSnapshot:
         self._snapshot = Snapshot()
 
     def Update(self, cache: SchedulerCache) -> None:
-        """Bring the snapshot up to date in place, always from the same cache. Who runs scheduling cycles calls
-        this as each begins."""
+        """Bring the snapshot up to date in place, always from the same cache. Who runs scheduling cycles
+        calls this as each begins."""
         cache.update_snapshot(self._snapshot)
         fresh = {info.name: info for info in self._snapshot.node_info_list}
         for name in self.NodeInfoMap.keys() - fresh.keys():

@@ -8,15 +8,15 @@ from threading import Event, Thread
 import pytest
 from tests.cache.threads import LIMIT, running
 
-from moorage.framework.v1alpha1 import FrameworkError, NewPluginContext, NotFound, PluginContext
+from moorage.framework.v1alpha1 import ContextKey, FrameworkError, NewPluginContext, NotFound, PluginContext
 
 
 def test_what_was_written_is_read() -> None:
-    pc, value = NewPluginContext(), object()
+    pc, value, other = NewPluginContext(), object(), ContextKey("other")
     pc.Write("key", value)
-    pc.Write("other", None)
+    pc.Write(other, None)
     assert pc.Read("key") is value
-    assert pc.Read("other") is None
+    assert pc.Read(other) is None
 
 
 def test_reading_an_absent_key_is_an_error() -> None:

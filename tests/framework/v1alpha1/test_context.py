@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from threading import Event, Thread
 
 import pytest
-from tests.cache.threads import LIMIT, running
+from tests.cache.threads import running
+from tests.framework.v1alpha1.world import Acquiring
 
 from moorage.framework.v1alpha1 import ContextKey, FrameworkError, NewPluginContext, NotFound, PluginContext
 
@@ -57,37 +57,6 @@ def test_data_is_not_protected_by_the_lock() -> None:
     assert pc.Read("key") == 1
     pc.Delete("key")
     pc.Unlock()
-
-
-class Acquiring:
-    """A thread that acquires a lock; whether it has is known once it stands before the lock or behind it."""
-
-    def __init__(self, pc: PluginContext, acquire: Callable[[], None]) -> None:
-        self.done = Event()
-        asked = Event()
-        wait_for = pc._changed.wait_for
-
-        def told(predicate: Callable[[], bool]) -> bool:
-            blocked = not predicate()
-            if blocked:
-                asked.set()
-            return wait_for(predicate)
-
-        def run() -> None:
-            acquire()
-            self.done.set()
-            asked.set()
-
-        pc._changed.wait_for = told  # type: ignore[method-assign, assignment]
-        self.thread = Thread(target=run, daemon=True)
-        self.thread.start()
-        assert asked.wait(LIMIT)
-
-    def acquired(self) -> bool:
-        return self.done.is_set()
-
-    def acquires(self) -> bool:
-        return self.done.wait(LIMIT)
 
 
 def test_several_readers_hold_the_lock_together() -> None:

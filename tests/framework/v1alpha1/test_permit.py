@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from tests.core.make import pod
 from tests.framework.v1alpha1.world import (
+    Acquiring,
     Log,
     Permitting,
     ScriptedClock,
@@ -309,6 +310,25 @@ def test_pods_can_be_decided_in_an_iteration_and_leave_after_it() -> None:
     run.IterateOverWaitingPods(allow)
     assert ([each.result() for each in blocked], still) == ([None, None], [True, True])
     run.IterateOverWaitingPods(lambda waiting: pytest.fail("nobody waits"))
+
+
+def test_an_iteration_holds_a_read_lock() -> None:
+    clock = VirtualClock()
+    run = framework(plugin("x", Permit=wait(10)), clock=clock)
+    blocked = Permitting(run, clock, POD)
+    waiting_pods = run._waiting
+    writers: list[Acquiring] = []
+
+    def look(waiting: WaitingPod) -> None:
+        assert Acquiring(waiting_pods._lock, lambda: run.GetWaitingPod("p")).acquires()
+        for write in (lambda: waiting_pods.remove("other"), lambda: waiting_pods.add(waiting)):
+            writers.append(Acquiring(waiting_pods._lock, write))
+        assert [writer.acquired() for writer in writers] == [False, False]
+
+    run.IterateOverWaitingPods(look)
+    assert [writer.acquires() for writer in writers] == [True, True]
+    assert found(run).Allow()
+    assert blocked.result() is None
 
 
 def test_an_iteration_that_fails_leaves_the_waiting_pods_free() -> None:

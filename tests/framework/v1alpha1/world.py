@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from threading import Condition, Lock, Semaphore, Thread
+from threading import Condition, Event, Lock, Semaphore, Thread
 from types import SimpleNamespace
 from typing import Any
 
@@ -20,6 +20,7 @@ from moorage.framework.v1alpha1 import (
     Status,
     Wait,
 )
+from moorage.framework.v1alpha1.context import RWMutex
 from moorage.objects.pod import Pod
 
 Log = list[tuple[str, ...]]
@@ -120,6 +121,37 @@ class Permitting:
         self._thread.join(LIMIT)
         (answer,) = self.answers
         return answer
+
+
+class Acquiring:
+    """A thread that acquires a lock; whether it has is known once it stands before the lock or behind it."""
+
+    def __init__(self, lock: RWMutex, acquire: Callable[[], None]) -> None:
+        self.done = Event()
+        asked = Event()
+        wait_for = lock._changed.wait_for
+
+        def told(predicate: Callable[[], bool]) -> bool:
+            blocked = not predicate()
+            if blocked:
+                asked.set()
+            return wait_for(predicate)
+
+        def run() -> None:
+            acquire()
+            self.done.set()
+            asked.set()
+
+        lock._changed.wait_for = told  # type: ignore[method-assign, assignment]
+        self.thread = Thread(target=run, daemon=True)
+        self.thread.start()
+        assert asked.wait(LIMIT)
+
+    def acquired(self) -> bool:
+        return self.done.is_set()
+
+    def acquires(self) -> bool:
+        return self.done.wait(LIMIT)
 
 
 def schedule(run: Framework, cache: SchedulerCache, pod: Pod, node_name: str) -> Status | None:

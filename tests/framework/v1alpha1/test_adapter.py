@@ -8,6 +8,7 @@ import pytest
 from tests.core.make import pod
 from tests.framework.v1alpha1.world import Log, plugin
 
+from moorage.errors import MoorageError
 from moorage.framework import interface as today
 from moorage.framework.v1alpha1 import Code, Error, NewStatus, Success, Unschedulable, Wait, adapt
 
@@ -18,8 +19,12 @@ POINTS = ("reserve", "unreserve", "permit", "pre_bind")
 class State(dict[str, Any]):
     """As much of a CycleState as an adapted plugin uses."""
 
-    read = dict.__getitem__
     write = dict.__setitem__
+
+    def read(self, key: str) -> Any:
+        if key not in self:
+            raise MoorageError("not found")
+        return self[key]
 
     def clone(self) -> State:
         return State({key: value.clone() for key, value in self.items()})
@@ -80,6 +85,11 @@ def test_none_stays_none() -> None:
     one = adapted(Reserve=None, Permit=(None, 2.0), Prebind=None)
     assert one.reserve(State(), POD, "a") is one.pre_bind(State(), POD, "a") is None
     assert one.permit(State(), POD, "a") == (None, 2.0)
+
+
+def test_pre_bind_always_runs_and_alone() -> None:
+    assert adapted(Prebind=None).pre_bind_pre_flight(State(), POD, "a") is None
+    assert not hasattr(adapted(Reserve=None), "pre_bind_pre_flight")
 
 
 def test_its_plugin_is_called_with_pod_and_node() -> None:

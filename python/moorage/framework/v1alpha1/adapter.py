@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
+from moorage.errors import MoorageError
 from moorage.framework import interface as today
 from moorage.objects.pod import Pod
 
@@ -22,7 +23,7 @@ CODES = {
 
 
 class CycleState(Protocol):
-    """What is needed of today's CycleState; `read` raises KeyError for an absent key."""
+    """What is needed of today's CycleState; `read` of an absent key raises a MoorageError."""
 
     def read(self, key: str) -> Any: ...
 
@@ -43,7 +44,7 @@ def context_of(state: CycleState) -> PluginContext:
     """The one PluginContext of this scheduling cycle, made when the first plugin asks for it."""
     try:
         shared: SharedContext = state.read(CONTEXT_KEY)
-    except KeyError:
+    except MoorageError:
         shared = SharedContext()
         state.write(CONTEXT_KEY, shared)
     return shared.context
@@ -82,6 +83,9 @@ class _Permit(_Adapted):
 
 
 class _PreBind(_Adapted):
+    def pre_bind_pre_flight(self, state: CycleState, pod: Pod, node_name: str) -> None:
+        """Success, for there was no such question: `pre_bind` is always called, and alone."""
+
     def pre_bind(self, state: CycleState, pod: Pod, node_name: str) -> today.Status | None:
         return today_status(self.plugin.Prebind(context_of(state), pod, node_name))
 

@@ -8,6 +8,7 @@ from moorage.errors import MoorageError
 
 if TYPE_CHECKING:
     from moorage._core.pod_class import Shape
+    from moorage._core.terms import Terms
 
 
 class NotFoundError(MoorageError):
@@ -24,6 +25,8 @@ class CycleState:
     ----------
     shape : Shape
         What the pod of this cycle asks for, as the core has it; set by the engine.
+    terms : Terms
+        The spread constraints and affinity terms that the pod is judged by; set by the engine.
     target : (int, int, int)
         The pod's class, and the symbols of the node it names and of the one it is pinned to.
     skip_filter_plugins, skip_score_plugins, skip_pre_bind_plugins : set of str
@@ -43,9 +46,11 @@ class CycleState:
         "skip_pre_bind_plugins",
         "skip_score_plugins",
         "target",
+        "terms",
     )
 
     shape: Shape
+    terms: Terms
     target: tuple[int, int, int]
 
     def __init__(self) -> None:

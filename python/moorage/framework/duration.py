@@ -1,27 +1,31 @@
-"""Durations in Go's notation, as upstream's texts print them."""
+"""Durations as Go prints them."""
 
 from __future__ import annotations
 
+NANOSECOND_LIMIT = 2**63
+UNITS = ((10**6, "ms"), (10**3, "µs"), (1, "ns"))
+
 
 def format_duration(seconds: float) -> str:
-    """Go's ``time.Duration.String``: 0 is ``0s``, 1.5 is ``1.5s``, 900 is ``15m0s``; to the nanosecond."""
-    nanoseconds = round(seconds * 1_000_000_000)
+    """Seconds as Go's ``time.Duration`` prints them: ``15m0s``, ``1.5s``, ``100ms``, ``0s``, ``-2s``.
+
+    Rounded to nanoseconds. What is beyond ±2⁶³ nanoseconds prints as the longest duration that Go has.
+    """
+    limited = max(-NANOSECOND_LIMIT, min(NANOSECOND_LIMIT - 1, seconds * 1e9))
+    nanoseconds = round(limited)
     sign, left = ("-" if nanoseconds < 0 else ""), abs(nanoseconds)
     if left == 0:
         return "0s"
-    for unit, size in (("ns", 1), ("µs", 1_000), ("ms", 1_000_000)):
-        if left < 1_000 * size:
-            return f"{sign}{_decimal(left, size)}{unit}"
-    minutes, left = divmod(left, 60_000_000_000)
-    text = f"{_decimal(left, 1_000_000_000)}s"
-    if minutes:
-        hours, minutes = divmod(minutes, 60)
-        text = f"{hours}h{minutes}m{text}" if hours else f"{minutes}m{text}"
-    return sign + text
+    if left < 10**9:
+        unit, suffix = next(pair for pair in UNITS if left >= pair[0])
+        return sign + _decimal(left, unit) + suffix
+    minutes, left = divmod(left, 60 * 10**9)
+    hours, minutes = divmod(minutes, 60)
+    whole = f"{hours}h{minutes}m" if hours else f"{minutes}m" if minutes else ""
+    return f"{sign}{whole}{_decimal(left, 10**9)}s"
 
 
-def _decimal(value: int, one: int) -> str:
-    """`value` / `one` without trailing zeros; `one` is a power of ten."""
-    whole, rest = divmod(value, one)
-    digits = str(rest).rjust(len(str(one)) - 1, "0").rstrip("0")
-    return f"{whole}.{digits}" if digits else str(whole)
+def _decimal(amount: int, unit: int) -> str:
+    """`amount` in units of `unit`, a power of ten, with as many decimals as it takes."""
+    whole, rest = divmod(amount, unit)
+    return f"{whole}.{rest:0{len(str(unit)) - 1}}".rstrip("0") if rest else str(whole)

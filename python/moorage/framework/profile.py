@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
 
-from moorage._core.node_table import NodeTable
 from moorage._core.plan import Plan
+from moorage._core.state import ClusterState
 from moorage.errors import InputError
+from moorage.objects.pod import TopologySpreadConstraint
 
 from .interface import (
     BASES,
@@ -38,6 +39,10 @@ from .interface import (
 if TYPE_CHECKING:
     from .bridge import Bridge
 
+SYSTEM_CONSTRAINTS = (
+    TopologySpreadConstraint(3, "kubernetes.io/hostname", "ScheduleAnyway"),
+    TopologySpreadConstraint(5, "topology.kubernetes.io/zone", "ScheduleAnyway"),
+)
 BALANCED_ALLOCATIONS = ("1.36", "1.35")
 CYCLE_POINTS = tuple(point for point in BASES.values() if point not in ("preEnqueue", "queueSort"))
 
@@ -172,18 +177,19 @@ class Profile:
         """The plugins of the plan's list for Filter or Score, in order: its indices count these."""
         return [p for p in self.at(point) if isinstance(p, NativePlugin) or not p.in_core]
 
-    def compile(self, table: NodeTable, bridge: Bridge | None = None) -> Plan:
-        """The plan of this profile over a node table; `bridge` carries the plugins outside the core."""
+    def compile(self, state: ClusterState, bridge: Bridge | None = None) -> Plan:
+        """The plan of this profile over a cluster; `bridge` carries the plugins outside the core."""
         fit = next((p for p in self.plugins if p.name == "NodeResourcesFit"), None)
         balanced = next((p for p in self.plugins if p.name == "NodeResourcesBalancedAllocation"), None)
         return Plan(
-            table,
+            state.table,
             filters=[_kernel(plugin, bridge) for plugin in self.planned(FILTER)],
             scores=[(_kernel(plugin, bridge), self.weight(plugin)) for plugin in self.planned(SCORE)],
             fit=_resources(fit.args["scoringStrategy"]["resources"] if fit else ()),
             balanced=_resources(balanced.args["resources"] if balanced else ()),
             balanced_difference=self.balanced_allocation == "1.36",
             fit_unresolvable=self.fit_unresolvable,
+            default_constraints=SYSTEM_CONSTRAINTS,
         )
 
 

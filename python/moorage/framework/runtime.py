@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from moorage._core.pod_class import Shape
+from moorage._core.terms import Terms
 from moorage.cache import NodeInfo, NodeInfoClone
 from moorage.errors import MoorageError
 from moorage.objects.pod import Pod
@@ -60,6 +61,7 @@ class Framework:
         for plugin in profile.plugins:
             if plugin.handle is None:
                 plugin.handle = handle
+        self.terms_of: Callable[[int, int], Terms] | None = None  # the engine's
         self.columns = CycleColumns(handle.cache.state)
 
     # ---- a cycle's state -----------------------------------------------------------------------------------
@@ -77,6 +79,8 @@ class Framework:
         state = CycleState()
         state.target = target
         state.shape = self.shape_of(target)
+        if self.terms_of is not None:
+            state.terms = self.terms_of(target[0], target[2])
         return state
 
     def shape_of(self, target: Target) -> Shape:

@@ -1,33 +1,46 @@
-"""InterPodAffinity: known by name; its decisions are not built yet."""
+"""InterPodAffinity: required terms filter, preferred ones score; the pod's and those of pods there."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
+from moorage._core.pod_class import Shape
+from moorage.framework.cycle_state import CycleState
 from moorage.framework.interface import (
+    SKIP,
+    Code,
     FilterPlugin,
+    NativePlugin,
     PreFilterPlugin,
+    PreFilterResult,
     PreScorePlugin,
     ScorePlugin,
-    UnbuiltPlugin,
+    Status,
 )
-from moorage.objects.meta import Object
+from moorage.framework.nodes_view import NodesView
 from moorage.objects.pod import Pod
 
+REASONS = (
+    "node(s) didn't match pod affinity rules",
+    "node(s) didn't match pod anti-affinity rules",
+    "node(s) didn't satisfy existing pods anti-affinity rules",
+)
 
-class InterPodAffinity(UnbuiltPlugin, PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin):
-    """kube-scheduler v1.36, interpodaffinity/."""
+
+class InterPodAffinity(NativePlugin, PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin):
+    """kube-scheduler v1.36, interpodaffinity/. The bucket is the sum of the weights; its constant lies
+    between the extremes of the feasible nodes."""
 
     name = "InterPodAffinity"
     default_weight = 2
     default_args = {"hardPodAffinityWeight": 1, "ignorePreferredTermsOfExistingPods": False}
 
-    def unbuilt_use(self, pod: Pod, workloads: Sequence[Object]) -> str:
-        affinity = pod.spec.affinity
-        if affinity is None:
-            return ""
-        sides = (affinity.pod_affinity, affinity.pod_anti_affinity)
-        return "pod (anti-)affinity" if any(s and (s.required or s.preferred) for s in sides) else ""
+    def pre_filter(self, state: CycleState, pod: Pod, nodes: NodesView) -> PreFilterResult | Status | None:
+        if state.shape.terms_error:
+            text = f"parsing pod: {state.shape.terms_error}"
+            return Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (text,), self.name)
+        return None if state.terms.affinity_filters else SKIP
 
-    def unbuilt_use_of_bound(self, pod: Pod) -> str:
-        return self.unbuilt_use(pod, ())
+    def pre_score(self, state: CycleState, pod: Pod, nodes: NodesView) -> Status | None:
+        return None if state.terms.affinity_scores else SKIP
+
+    def reasons(self, bits: int, shape: Shape) -> tuple[str, ...]:
+        return tuple(text for bit, text in enumerate(REASONS) if bits >> bit & 1)

@@ -48,8 +48,9 @@ class Engine:
         self.cache = handle.cache
         self.framework = Framework(profile, handle)
         self.bridge = Bridge(self.framework)
-        self.plan = profile.compile(self.cache.state.table, self.bridge)
+        self.plan = profile.compile(self.cache.state, self.bridge)
         self.cycle = Cycle(self.cache.state, self.plan, tie_break, percentage, seed & 0xFFFFFFFFFFFFFFFF)
+        self.framework.terms_of = self.cycle.terms_of
         self.failures: dict[Target, tuple[int, Failure]] = {}
 
     def nodes_in_view(self) -> int:

@@ -23,7 +23,7 @@ from moorage.framework.nominator import PodNominator
 from moorage.framework.profile import Profile
 from moorage.framework.runtime import Target
 from moorage.objects.cluster import Cluster
-from moorage.objects.node import Node
+from moorage.objects.node import Namespace, Node
 from moorage.objects.pod import Pod
 from moorage.objects.workload import ReplicaSet, ReplicationController, Service, StatefulSet
 from moorage.plugins.priority_sort import PrioritySort
@@ -34,7 +34,7 @@ from moorage.store import ApiError, InformerFactory, ObjectClient, ObjectStore
 from .binding_cycle import BindingCycles, Started, report_failure
 from .diagnosis import Diagnosis
 from .engine import NO_ROWS, Engine, Rotation
-from .event_handlers import NodeHandler, PodHandler, WorkloadHandler
+from .event_handlers import NamespaceHandler, NodeHandler, PodHandler, WorkloadHandler
 from .examine import examine
 from .queue_order import queue_sorted
 from .results import Decision, Examination, Failure, Result
@@ -117,9 +117,10 @@ class Scheduler:
 
     def _watch(self) -> InformerFactory:
         informers = InformerFactory(self.client)
+        informers.informer(Namespace).add_event_handler(NamespaceHandler(self.cache))
         informers.informer(Node).add_event_handler(NodeHandler(self.cache))
         for kind in WORKLOADS:
-            informers.informer(kind).add_event_handler(WorkloadHandler(self.unbuilt))
+            informers.informer(kind).add_event_handler(WorkloadHandler(self.cache))
         informers.informer(Pod).add_event_handler(self.pods)
         return informers
 

@@ -11,23 +11,38 @@ import numpy as np
 from moorage._core.buffers cimport Buffer, Journal
 from moorage._core.change_log cimport LOG_ROW
 from moorage._core.csrc cimport (
+    MR_BLOCK,
     MR_SHAPE_TOLERATES_UNSCHEDULABLE,
-    mr_constant,
+    mr_filter,
     mr_is_normalized,
+    mr_matched,
+    mr_matched_add,
+    mr_nominated,
+    mr_normalize,
     mr_pick_first,
     mr_pick_heap,
     mr_pick_random,
     mr_row_add_pod,
-    mr_score,
+    mr_score_rows,
+    mr_scores,
     mr_search_run,
-    mr_verdict,
+    mr_terms,
+    mr_terms_prepare,
+    mr_verdicts,
 )
+from moorage._core.domains cimport Matched
+from moorage._core.ledger cimport ASSUMED
 from moorage._core.plan import KERNELS
 from moorage._core.plan cimport Plan
 from moorage._core.pod_class cimport Shape
 from moorage._core.sets cimport PortSets
 from moorage._core.state cimport ClusterState
 from moorage._core.symbols cimport Symbols
+from moorage._core.terms cimport Terms
+
+cdef enum:
+    TERMS_LIMIT = 1 << 14  # classes whose constraints are kept as read
+    FAILED = -2  # a plugin failed
 
 
 cpdef int32_t num_feasible_nodes_to_find(int32_t percentage, int32_t nodes) noexcept nogil:
@@ -61,20 +76,49 @@ cdef class Cycle:
         self.random = seed
         self.positions = Buffer(journal, sizeof(int32_t))
         self.totals = Buffer(journal, sizeof(int64_t))
+        self.rows = Buffer(journal, sizeof(int32_t))
+        self.scratch = Buffer(journal, sizeof(int64_t))
+        self.seen = Buffer(journal, 1)
         self.fixed_ok = Buffer(journal, 1)
         self.restricted = Buffer(journal, sizeof(int32_t))
+        self.nominated = Buffer(journal, sizeof(mr_nominated))
+        self.counted = Buffer(journal, sizeof(void*))
+        self.known_terms = {}
+        self.nominations = []
 
     # ---- preparing -----------------------------------------------------------------------------------------
 
-    cdef int _prepare(self, Shape shape, int32_t node_name, int32_t pinned) except -1:
-        """Bring the view up to date and point the search at it."""
+    cdef int _prepare(self, int32_t pod_class, int32_t node_name, int32_t pinned) except -1:
+        """Bring the view and the counters up to date and point the search at them."""
+        cdef Shape shape = self.state.classes.shape(pod_class)
+        self.search.pod.node_name = node_name
+        self.search.pod.pinned_name = pinned
+        self.search.pod.ignored = self.plan.ignored_of(shape)
+        self.search.n_nominated = 0
         self.state.view.refresh()
+        self._set_terms(pod_class, pinned)
+        self._point(shape)
+        if self.nominations:
+            self._judge_nominated()
+        if shape.is_pinned:
+            self._restrict(None, pinned)
+        elif shape.node_names is not None:
+            self._restrict(shape.node_names, 0)
+        if self.nominations:
+            self._place_nominated()
+        return 0
+
+    cdef int _point(self, Shape shape) except -1:
+        """Take the addresses of everything that the search reads; the memory may have moved."""
+        cdef Py_ssize_t nodes = self.state.view.size + 1
         self.state.view.fill_cluster(&self.cluster, 0)
         self._hold(shape)
-        self.positions.reserve(self.state.view.size + 1)
-        self.totals.reserve(self.state.view.size + 1)
+        for buffer in (self.positions, self.totals, self.rows, self.scratch):
+            (<Buffer>buffer).reserve(nodes)
         self.found.positions = <int32_t*>self.positions.data
         self.found.totals = <int64_t*>self.totals.data
+        self.found.rows = <int32_t*>self.rows.data
+        self.found.scores = <int64_t*>self.scratch.data
         self.search.plan = &self.plan.c
         self.search.cluster = &self.cluster
         self.search.shape = &shape.c
@@ -82,14 +126,102 @@ cdef class Cycle:
         self.search.order = <int32_t*>self.state.view.order.data
         self.search.n = self.state.view.size
         self.search.has_images = self._has_images(shape)
-        self.search.pod.node_name = node_name
-        self.search.pod.pinned_name = pinned
+        self.search.pod.terms = NULL
+        if self.terms is not None:
+            self.state.domains.refresh()
+            self.terms.fill()
+            self.search.pod.terms = &self.terms.c
+            self.seen.reserve(self.terms.domains())
+            self.found.seen = <unsigned char*>self.seen.data
         self._set_fixed_ok(shape)
-        if shape.is_pinned:
-            self._restrict(None, pinned)
-        elif shape.node_names is not None:
-            self._restrict(shape.node_names, 0)
         return 0
+
+    cdef int _set_terms(self, int32_t pod_class, int32_t pinned) except -1:
+        """What counters the pod is judged by; none for most pods."""
+        cdef Terms terms = self._terms_of(pod_class, pinned)
+        self.terms = None if terms.is_empty else terms
+        return 0
+
+    cdef Terms _terms_of(self, int32_t pod_class, int32_t pinned):
+        key = pod_class, pinned
+        cdef Terms terms = self.known_terms.get(key)
+        if terms is None or not terms.is_current():
+            if len(self.known_terms) >= TERMS_LIMIT:
+                self.known_terms.clear()
+            self.state.domains.keep_small()
+            terms = self.known_terms[key] = Terms(self.state, self.plan, pod_class, pinned)
+        return terms
+
+    def terms_of(self, int32_t pod_class, int32_t pinned=0):
+        """The spread constraints and affinity terms that a pod is judged by, as the counters are now."""
+        cdef Terms terms = self._terms_of(pod_class, pinned)
+        self.state.domains.refresh()
+        terms.fill()
+        return terms
+
+    # ---- nominated pods ------------------------------------------------------------------------------------
+
+    def nominate(self, nominations):
+        """Pods that go before the next ones where they are nominated: (row, pods) per node. Filters run with
+        them there, and again without (kube-scheduler v1.36, RunFilterPluginsWithNominatedPods)."""
+        self.nominations = list(nominations)
+
+    cdef int _judge_nominated(self) except -1:
+        """The verdict of each such node with the nominated pods on it. Nothing of this stays."""
+        cdef int32_t at, row
+        cdef Shape shape = None
+        self.nominated.reserve(len(self.nominations))
+        cdef mr_nominated* out = <mr_nominated*>self.nominated.data
+        for at, (row, pods) in enumerate(self.nominations):
+            mark = self.state.begin()
+            try:
+                for pod in pods:
+                    self.state.put(pod, row)
+                self._count_unselective(pods, row, 1)
+                self._repoint()
+                out[at].position = row
+                failed = mr_verdicts(&self.search, &row, 1, &out[at].verdict)
+            finally:
+                self._count_unselective(pods, row, -1)
+                self.state.rollback(mark)
+            self.state.view.refresh()
+            self._repoint()
+            if failed:
+                self.plan.raise_error()
+        return 0
+
+    def _repoint(self):
+        """After a change of rows only: memory may have moved, and minima are other ones."""
+        self.state.view.fill_cluster(&self.cluster, 0)
+        if self.terms is not None:
+            self.state.domains.refresh()
+            self.terms.fill()
+
+    def _count_unselective(self, pods, int32_t row, int32_t sign):
+        """A spread constraint with an empty selector counts no pods, but does count nominated ones."""
+        if self.terms is not None:
+            for pod in pods:
+                self.terms.count_unselective(pod.metadata.namespace, row, sign)
+
+    def _place_nominated(self):
+        """From rows to positions in the searched list; nodes outside of it do not count."""
+        cdef mr_nominated* out = <mr_nominated*>self.nominated.data
+        cdef int32_t at, place, kept = 0
+        places = {self.search.order[place]: place for place in range(self.search.n)} if (
+            self.search.columns == NULL) else None
+        for at in range(<int32_t>len(self.nominations)):
+            if places is None:
+                place = (<int32_t*>self.state.view.position.data)[out[at].position] - 1
+            else:
+                place = places.get(out[at].position, -1)
+            if place >= 0:
+                out[kept].position = place
+                out[kept].verdict = out[at].verdict
+                kept += 1
+        self.search.nominated = out
+        self.search.n_nominated = kept
+
+    # ---- preparing, continued ------------------------------------------------------------------------------
 
     cdef int _hold(self, Shape shape) except -1:
         """Keep the memory of what is shared with forks: another thread may make it grow meanwhile."""
@@ -154,8 +286,10 @@ cdef class Cycle:
         self.found.feasible = self.found.evaluated = 0
         if self.search.n == 0:
             return -1
-        mr_search_run(&self.search, self.start % self.search.n, wanted, &self.found)
+        cdef int failed = mr_search_run(&self.search, self.start % self.search.n, wanted, &self.found)
         self.start = (self.start + self.found.evaluated) % nodes
+        if failed:
+            return FAILED
         if self.found.feasible == 0:
             return -1
         if self.found.feasible > 1:
@@ -183,12 +317,13 @@ cdef class Cycle:
             Positions in the view's list, in the order found.
         totals : (feasible,) int64 array, or None where at most one node is feasible
         """
-        cdef Shape shape = self.state.classes.shape(pod_class)
         cdef int32_t start, at, row
         self._save()
-        self._prepare(shape, node_name, pinned)
+        self._prepare(pod_class, node_name, pinned)
         start = self.start
         at = self._decide(self._wanted())
+        if at == FAILED:
+            self.plan.raise_error()
         positions = np.array(self.positions.array(np.int32, self.found.feasible))
         if self.search.columns == NULL:  # the searched list is a part of the view's
             for at_place, place in enumerate(positions.tolist()):
@@ -208,29 +343,54 @@ cdef class Cycle:
         """
         cdef Shape shape = self.state.classes.shape(pod_class)
         cdef int32_t[::1] rows = np.empty(n, dtype=np.int32)
-        cdef int32_t placed = 0, at, row, wanted
+        cdef int32_t placed = 0, wanted
         self._save()
-        self._prepare(shape, node_name, pinned)
+        self._prepare(pod_class, node_name, pinned)
         self.state.ledger.make_room(n)
         self.state.ledger.reserve_rows(self.state.table.used)
         wanted = self._wanted()
-        if shape.ports or self.state.journal.depth:
-            while placed < n:
-                at = self._decide(wanted)
-                if at < 0:
-                    break
-                row = self.search.order[at]
-                self.state.table.add_pod(0, row, &shape.c, shape.ports, 1)
-                self.state.table.changed(LOG_ROW, row)
-                rows[placed] = row
-                placed += 1
-                self._prepare(shape, node_name, pinned)
+        if shape.ports or self.state.journal.depth or self.nominations or self.plan.externals:
+            placed = self._place_one_by_one(pod_class, node_name, pinned, rows)
         elif n:
+            self._count(pod_class)
             with nogil:
                 placed = self._run(shape, wanted, &rows[0], n)
         if placed < n:
             self._fail_alike(n - placed - 1)
         return np.asarray(rows[:placed])
+
+    cdef int32_t _place_one_by_one(self, int32_t pod_class, int32_t node_name, int32_t pinned,
+                                   int32_t[::1] rows) except -1:
+        """A run in which a placement can move memory, or changes more than the row."""
+        cdef Shape shape = self.state.classes.shape(pod_class)
+        cdef int32_t placed = 0, at, row
+        while placed < rows.shape[0]:
+            at = self._decide(self._wanted())
+            if at == FAILED:
+                self.plan.raise_error()
+            if at < 0:
+                break
+            row = self.search.order[at]
+            self.state.table.add_pod(0, row, &shape.c, shape.ports, 1)
+            self.state.domains.pod_moved(pod_class, False, row, 1)
+            self.state.table.changed(LOG_ROW, row)
+            rows[placed] = row
+            placed += 1
+            self._prepare(pod_class, node_name, pinned)
+        return placed
+
+    cdef int _count(self, int32_t pod_class) except -1:
+        """Collect what counts the pods of a class, for a run."""
+        cdef Matched matched
+        cdef Py_ssize_t at = 0
+        cdef list counted = self.state.domains.matched_by(pod_class) if self.state.domains.matched else []
+        self.state.domains.refresh()
+        self.counted.reserve(len(counted) + 1)
+        for matched in counted:
+            (<mr_matched**>self.counted.data)[at] = &matched.c
+            at += 1
+        (<mr_matched**>self.counted.data)[at] = NULL
+        return 0
 
     cdef void _fail_alike(self, int64_t pods) noexcept nogil:
         """Move the rotation as if each of the pods after a failed one were tried in vain too. Over the whole
@@ -241,6 +401,7 @@ cdef class Cycle:
     cdef int32_t _run(self, Shape shape, int32_t wanted, int32_t* rows, int32_t n) noexcept nogil:
         cdef int32_t placed = 0, at, row
         cdef int64_t* generation = <int64_t*>self.state.table.generation.data
+        cdef mr_matched** counted
         while placed < n:
             at = self._decide(wanted)
             if at < 0:
@@ -249,6 +410,12 @@ cdef class Cycle:
             mr_row_add_pod(&self.cluster.ledger, row, &shape.c, 1)
             generation[row] = self.state.log.append(LOG_ROW, row)
             self.state.view.follow(row)
+            counted = <mr_matched**>self.counted.data
+            while counted[0]:
+                mr_matched_add(counted[0], row, 1)
+                counted += 1
+            if self.search.pod.terms:
+                mr_terms_prepare(<mr_terms*>self.search.pod.terms)
             rows[placed] = row
             placed += 1
         return placed
@@ -276,29 +443,47 @@ cdef class Cycle:
         A verdict is 0 where the pod fits, else (index of the rejecting filter + 1) << 56, bit 55 where it is
         unresolvable, and the plugin's reasons as bits (csrc/state.h).
         """
-        cdef Shape shape = self.state.classes.shape(pod_class)
-        cdef int32_t at
-        self._prepare(shape, node_name, pinned)
+        cdef int32_t at, n
+        self._prepare(pod_class, node_name, pinned)
+        cdef uint64_t[::1] out = np.empty(self.search.n + 1, dtype=np.uint64)
+        for at in range(0, self.search.n, MR_BLOCK):
+            n = min(MR_BLOCK, self.search.n - at)
+            if mr_verdicts(&self.search, self.search.order + at, n, &out[at]):
+                self.plan.raise_error()
+        for at in range(self.search.n_nominated):
+            if self.search.nominated[at].verdict:
+                out[self.search.nominated[at].position] = self.search.nominated[at].verdict
+        return self._searched(), np.asarray(out[:self.search.n])
+
+    def filter_verdicts(self, str plugin, int32_t pod_class, int32_t node_name=0, int32_t pinned=0):
+        """What one native filter alone says of every searched node: (rows, reason bits, 0 where it passes)."""
+        cdef int32_t kernel = KERNELS[plugin], at
+        self._prepare(pod_class, node_name, pinned)
         cdef uint64_t[::1] out = np.empty(self.search.n, dtype=np.uint64)
+        for at in range(self.search.n):
+            out[at] = mr_filter(kernel, &self.plan.c, &self.cluster, self.search.shape, &self.search.pod,
+                                self.search.order[at])
+        return self._searched(), np.asarray(out)
+
+    def _searched(self):
+        """Rows of the searched nodes."""
         cdef int32_t[::1] rows = np.empty(self.search.n, dtype=np.int32)
+        cdef int32_t at
         for at in range(self.search.n):
             rows[at] = self.search.order[at]
-            out[at] = mr_verdict(&self.plan.c, &self.cluster, &shape.c, &self.search.pod, rows[at])
-        return np.asarray(rows), np.asarray(out)
+        return np.asarray(rows)
 
     def scores(self, str plugin, const int32_t[::1] rows, int32_t pod_class, int32_t node_name=0,
                int32_t pinned=0):
-        """Raw and normalized scores of one plugin over feasible rows: two int64 arrays."""
-        cdef Shape shape = self.state.classes.shape(pod_class)
-        cdef int32_t kernel = KERNELS[plugin], at
-        cdef int64_t[::1] raw = np.empty(rows.shape[0], dtype=np.int64)
+        """Raw and normalized scores of one native plugin over feasible rows: two int64 arrays."""
+        cdef int32_t kernel = KERNELS[plugin], n = <int32_t>rows.shape[0]
+        cdef int64_t[::1] raw = np.empty(n + 1, dtype=np.int64)
         cdef int64_t[::1] normalized
-        self._prepare(shape, node_name, pinned)
-        for at in range(rows.shape[0]):
-            raw[at] = mr_score(kernel, &self.plan.c, &self.cluster, &shape.c, &self.search.pod, rows[at])
+        self._prepare(pod_class, node_name, pinned)
+        if n == 0 or not mr_scores(kernel, &self.plan.c, self.search.shape, &self.search.pod):
+            return np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.int64)
+        mr_score_rows(&self.search, kernel, &rows[0], n, &raw[0], self.found.seen)
         normalized = np.array(raw)
         if mr_is_normalized(kernel):
-            highest = max(raw, default=0)
-            for at in range(rows.shape[0]):
-                normalized[at] = mr_constant(kernel, raw[at], highest)
-        return np.asarray(raw), np.asarray(normalized)
+            mr_normalize(kernel, &self.search.pod, &rows[0], &normalized[0], n)
+        return np.asarray(raw[:n]), np.asarray(normalized[:n])

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 import numpy.typing as npt
 
+from moorage._core.external import PythonExternal
 from moorage._core.plan import REASONS, VERDICT_SHIFT
 from moorage.objects.pod import Pod
 
@@ -39,6 +40,7 @@ class Bridge:
         self._pod = Pod()
         self._scoring = False
         self._verdicts: dict[str, dict[int, Status | None]] = {}
+        self._externals: dict[str, PythonExternal] = {}
 
     def begin(self, state: CycleState, pod: Pod) -> None:
         """The next search is about this pod, whose PreFilter ran with this state."""
@@ -46,13 +48,14 @@ class Bridge:
         self._verdicts.clear()
         self._scoring = False
 
-    def external(self, plugin: Plugin) -> Any:
-        """What the core's plan calls for a plugin."""
-        from moorage._core.external import PythonExternal
-
+    def external(self, plugin: Plugin) -> PythonExternal:
+        """What the core's plan calls for a plugin: the same at Filter and at Score."""
+        if plugin.name in self._externals:
+            return self._externals[plugin.name]
         filters = partial(self.filter, plugin) if isinstance(plugin, FilterPlugin) else None
         scores = partial(self.score, plugin) if isinstance(plugin, ScorePlugin) else None
-        return PythonExternal(plugin.name, filter=filters, score=scores)
+        made = self._externals[plugin.name] = PythonExternal(plugin.name, filter=filters, score=scores)
+        return made
 
     def status(self, plugin: str, row: int) -> Status | None:
         """What a plugin said about a row in this search."""
@@ -63,14 +66,12 @@ class Bridge:
         number takes the place of the reason bits."""
         numbers: dict[Status, int] = {}
         filters = self.framework.filters
-        for at, verdict in enumerate(verdicts.tolist()):
-            if not verdict:
-                continue
-            plugin = filters[(verdict >> VERDICT_SHIFT) - 1]
-            status = self.status(plugin.name, int(rows[at]))
+        external = [at + 1 for at, plugin in enumerate(filters) if not plugin.in_core]
+        for at in np.flatnonzero(np.isin(verdicts >> VERDICT_SHIFT, external)).tolist():
+            verdict = int(verdicts[at])
+            status = self.status(filters[(verdict >> VERDICT_SHIFT) - 1].name, int(rows[at]))
             if status is not None:
-                number = numbers.setdefault(status, len(numbers))
-                verdicts[at] = verdict & ~REASONS | number
+                verdicts[at] = verdict & ~REASONS | numbers.setdefault(status, len(numbers))
         return tuple(numbers)
 
     def nodes(self, rows: Rows | Callable[[], Rows]) -> NodesView:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -65,14 +65,19 @@ class PreFilterRun:
 
 
 def run_pre_filters(
-    plugins: Sequence[PreFilterPlugin], state: CycleState, pod: Pod, nodes: NodesView
+    plugins: Sequence[PreFilterPlugin],
+    state: CycleState,
+    pod: Pod,
+    nodes: NodesView,
+    skipping: Iterable[str] = (),
 ) -> PreFilterRun:
     """PreFilter in profile order. Code 3 and errors stop at once; after code 2 the others run too, and the
-    last one stands. Nothing left of narrowed node sets is a rejection without a plugin."""
+    last one stands. Nothing left of narrowed node sets is a rejection without a plugin. `skipping` names
+    plugins that are not asked, since they always answer Skip."""
     names: PreFilterResult | None = None
     narrowing: set[str] = set()
     rejection: Status | None = None
-    state.skip_filter_plugins = skipped = set()
+    state.skip_filter_plugins = skipped = set(skipping)
     for plugin in plugins:
         result, status = _pre_filter(plugin, state, pod, nodes)
         if status is not None and status.is_skip:

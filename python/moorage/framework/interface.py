@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from .cycle_state import CycleState
     from .handle import FrameworkHandle
+    from .kernels import Kernels
     from .nodes_view import AnyNodeInfo
 
 PRE_ENQUEUE = "preEnqueue"
@@ -355,8 +356,20 @@ class NativePlugin(Plugin):
     def pre_filter_extensions(self) -> PreFilterExtensions | None:
         return None
 
+    def filter(self, state: CycleState, pod: Pod, node_info: AnyNodeInfo) -> Status | None:
+        return self._kernels().filter(self, state, node_info)
+
     def pre_score(self, state: CycleState, pod: Pod, nodes: NodesView) -> Status | None:
         return None
+
+    def score(self, state: CycleState, pod: Pod, node_info: AnyNodeInfo) -> int | Status:
+        return self._kernels().score(self, state, node_info)
+
+    def _kernels(self) -> Kernels:
+        framework = None if self.handle is None else self.handle.framework
+        if framework is None or framework.kernels is None:
+            raise RuntimeError(f'plugin "{self.name}" is not part of a scheduler')
+        return framework.kernels
 
 
 class UnbuiltPlugin(Plugin):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -58,13 +58,17 @@ class NodesView:
 
     rows: npt.NDArray[np.int32]
 
-    def __init__(self, resources: Callable[[], Sequence[str]]) -> None:
-        def all_names() -> Sequence[str]:
-            return ("cpu", "memory", "pods", *resources())
+    @cached_property
+    def allocatable(self) -> Columns:
+        return Columns(partial(self._column, "allocatable"), self._resources)
 
-        self.allocatable = Columns(lambda name: self._column("allocatable", name), all_names)
-        self.requested = Columns(lambda name: self._column("requested", name), all_names)
-        self.nonzero = Columns(lambda name: self._column("nonzero", name), lambda: ("cpu", "memory"))
+    @cached_property
+    def requested(self) -> Columns:
+        return Columns(partial(self._column, "requested"), self._resources)
+
+    @cached_property
+    def nonzero(self) -> Columns:
+        return Columns(partial(self._column, "nonzero"), lambda: ("cpu", "memory"))
 
     @property
     def names(self) -> list[str]:
@@ -86,6 +90,9 @@ class NodesView:
         raise NotImplementedError
 
     def _column(self, kind: Kind, resource: str) -> Column:
+        raise NotImplementedError
+
+    def _resources(self) -> Sequence[str]:
         raise NotImplementedError
 
 
@@ -112,7 +119,6 @@ class TableNodes(NodesView):
     """Rows of the live node table; valid until something changes."""
 
     def __init__(self, columns: CycleColumns, rows: Callable[[], npt.NDArray[np.int32]]) -> None:
-        super().__init__(lambda: columns.state.table.resources)
         self._find_rows = rows
         self._columns = columns
 
@@ -133,14 +139,14 @@ class TableNodes(NodesView):
     def _column(self, kind: Kind, resource: str) -> Column:
         return self._columns.column(kind, resource)[self.rows]
 
+    def _resources(self) -> Sequence[str]:
+        return ["cpu", "memory", "pods", *self._columns.state.table.resources]
+
 
 class InfoNodes(NodesView):
     """NodeInfos, or clones of them, as columns."""
 
     def __init__(self, infos: Sequence[AnyNodeInfo]) -> None:
-        super().__init__(
-            lambda: sorted({name for info in infos for name in info.allocatable.scalar_resources})
-        )
         self.rows = np.full(len(infos), -1, dtype=np.int32)
         self._infos = infos
 
@@ -149,6 +155,10 @@ class InfoNodes(NodesView):
 
     def _column(self, kind: Kind, resource: str) -> Column:
         return np.array([_amount(info, kind, resource) for info in self._infos], dtype=np.int64)
+
+    def _resources(self) -> Sequence[str]:
+        others = {name for info in self._infos for name in info.allocatable.scalar_resources}
+        return ["cpu", "memory", "pods", "ephemeral-storage", *sorted(others)]
 
 
 def _amount(info: AnyNodeInfo, kind: Kind, resource: str) -> int:

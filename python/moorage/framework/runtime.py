@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import cast
 
 import numpy as np
 import numpy.typing as npt
 
+from moorage._core.cycle import Cycle
 from moorage._core.pod_class import Shape
-from moorage._core.terms import Terms
 from moorage.cache import NodeInfo, NodeInfoClone
 from moorage.errors import MoorageError
 from moorage.objects.pod import Pod
@@ -26,13 +26,18 @@ from .interface import (
     QUEUE_SORT,
     SCORE,
     FilterPlugin,
+    NativePlugin,
+    Plugin,
     PostFilterResult,
     PreEnqueuePlugin,
+    PreFilterPlugin,
+    PreScorePlugin,
     QueuedPod,
     QueueSortPlugin,
     ScorePlugin,
     UnbuiltPlugin,
 )
+from .kernels import Kernels
 from .nodes_view import AnyNodeInfo, CycleColumns, NodesView, TableNodes
 from .profile import Profile
 from .scoring import NodePluginScores
@@ -61,8 +66,24 @@ class Framework:
         for plugin in profile.plugins:
             if plugin.handle is None:
                 plugin.handle = handle
-        self.terms_of: Callable[[int, int], Terms] | None = None  # the engine's
+        self.cycle: Cycle | None = None  # the search of the engine
+        self.kernels: Kernels | None = None
         self.columns = CycleColumns(handle.cache.state)
+
+        asked, self._skipping = _asked(profile.pre_filters, "pre_filter")
+        self._pre_filters = cast(list[PreFilterPlugin], asked)
+        asked, self._not_scoring = _asked(profile.pre_scores, "pre_score")
+        self._pre_scores = cast(list[PreScorePlugin], asked)
+
+    def attach(self, cycle: Cycle) -> None:
+        """The engine's search: what native plugins on single nodes and their terms come from."""
+        self.cycle = cycle
+        self.kernels = Kernels(self.handle.cache, cycle)
+
+    def searching(self, now: bool) -> None:
+        """A search begins or ends."""
+        if self.kernels is not None:
+            self.kernels.searching = now
 
     # ---- a cycle's state -----------------------------------------------------------------------------------
 
@@ -79,8 +100,8 @@ class Framework:
         state = CycleState()
         state.target = target
         state.shape = self.shape_of(target)
-        if self.terms_of is not None:
-            state.terms = self.terms_of(target[0], target[2])
+        if self.cycle is not None:
+            state.terms = self.cycle.terms_of(target[0], target[2])
         return state
 
     def shape_of(self, target: Target) -> Shape:
@@ -136,7 +157,11 @@ class Framework:
     ) -> PreFilterRun:
         """See `filtering.run_pre_filters`."""
         return filtering.run_pre_filters(
-            self.profile.pre_filters, state, pod, self.all_nodes() if nodes is None else nodes
+            self._pre_filters,
+            state,
+            pod,
+            self.all_nodes() if nodes is None else nodes,
+            self._skipping,
         )
 
     def run_pre_filter_extension_add_pod(
@@ -171,7 +196,7 @@ class Framework:
 
     def run_pre_score_plugins(self, state: CycleState, pod: Pod, nodes: NodesView) -> Status | None:
         """See `scoring.run_pre_scores`."""
-        return scoring.run_pre_scores(self.profile.pre_scores, state, pod, nodes)
+        return scoring.run_pre_scores(self._pre_scores, state, pod, nodes, self._not_scoring)
 
     def run_score_plugins(
         self, state: CycleState, pod: Pod, nodes: NodesView
@@ -242,3 +267,10 @@ class Framework:
                 failures.append(f"{plugin.name} failed to close: {error}")
         if failures:
             raise MoorageError("\n".join(failures))
+
+
+def _asked(plugins: Sequence[Plugin], method: str) -> tuple[list[Plugin], frozenset[str]]:
+    """The plugins that look at a pod in PreFilter or PreScore, and those that always answer Skip."""
+    nothing, skip = getattr(NativePlugin, method), getattr(UnbuiltPlugin, method)
+    asked = [plugin for plugin in plugins if getattr(type(plugin), method) not in (nothing, skip)]
+    return asked, frozenset(p.name for p in plugins if getattr(type(p), method) is skip)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,11 +25,15 @@ NORMALIZE_ERROR = 'running Normalize on Score plugins: plugin "{}" failed with'
 
 
 def run_pre_scores(
-    plugins: Sequence[PreScorePlugin], state: CycleState, pod: Pod, nodes: NodesView
+    plugins: Sequence[PreScorePlugin],
+    state: CycleState,
+    pod: Pod,
+    nodes: NodesView,
+    skipping: Iterable[str] = (),
 ) -> Status | None:
     """PreScore in profile order: fills `CycleState.skip_score_plugins`; anything but Success and Skip is an
-    Error that ends the cycle."""
-    state.skip_score_plugins = set()
+    Error that ends the cycle. `skipping` names plugins that are not asked, since they always answer Skip."""
+    state.skip_score_plugins = set(skipping)
     for plugin in plugins:
         status = ask_status(plugin, pod, plugin.pre_score, state, pod, nodes)
         if status is None or status.is_success:

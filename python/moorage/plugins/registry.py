@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from moorage.framework.interface import Plugin
 from moorage.framework.profile import Profile
+from moorage.framework.registry import Registry
 
 from .default_binder import DefaultBinder
 from .default_preemption import DefaultPreemption
@@ -48,6 +49,11 @@ IN_TREE: tuple[type[Plugin], ...] = (
     DefaultBinder,
     NodeDeclaredFeatures,
 )
+
+
+def in_tree_registry() -> Registry:
+    """The in-tree plugins by name; each class is its factory."""
+    return Registry({plugin.name: plugin for plugin in IN_TREE})
 
 
 def default_profile() -> Profile:

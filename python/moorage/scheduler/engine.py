@@ -50,7 +50,7 @@ class Engine:
         self.bridge = Bridge(self.framework)
         self.plan = profile.compile(self.cache.state, self.bridge)
         self.cycle = Cycle(self.cache.state, self.plan, tie_break, percentage, seed & 0xFFFFFFFFFFFFFFFF)
-        self.framework.terms_of = self.cycle.terms_of
+        self.framework.attach(self.cycle)
         self.failures: dict[Target, tuple[int, Failure]] = {}
 
     def nodes_in_view(self) -> int:
@@ -83,20 +83,30 @@ class Engine:
     ) -> Decision:
         start = self.cycle.start
         try:
+            self.framework.searching(True)
             row, start, evaluated, positions, totals = self.cycle.decide(*state.target)
         except StatusError as failed:
-            none = Decision(None, start, self.cycle.start, 0, NO_ROWS, None, order)
-            return replace(none, error=failed.status.message())
-        decision = Decision(None, start, self.cycle.start, evaluated, positions, totals, order)
+            text = failed.status.message()
+            return Decision(None, start, self.cycle.start, 0, NO_ROWS, None, order, error=text)
+        finally:
+            self.framework.searching(False)
+        node, error, diagnosis = None, "", None
         if row < 0:
             diagnosis, statuses = self.diagnose(state.target, state.shape, ran)
-            return self._post_filter(state, pod, replace(decision, diagnosis=diagnosis), statuses)
-        if len(positions) > 1:
-            try:
-                self.bridge.pre_score(lambda: self.cache.state.view.rows()[positions])
-            except StatusError as failed:
-                return replace(decision, error=failed.status.message())
-        return replace(decision, node=self.cache.state.table.row_name(row))
+        elif len(positions) == 1 or not (error := self._pre_score(positions)):
+            node = self.cache.state.table.row_name(row)
+        decision = Decision(
+            node, start, self.cycle.start, evaluated, positions, totals, order, diagnosis, error
+        )
+        return decision if diagnosis is None else self._post_filter(state, pod, decision, statuses)
+
+    def _pre_score(self, positions: npt.NDArray[np.int32]) -> str:
+        """PreScore over the feasible nodes, unless a Score plugin had it run; the error of the cycle."""
+        try:
+            self.bridge.pre_score(lambda: self.cache.state.view.rows()[positions])
+        except StatusError as failed:
+            return failed.status.message()
+        return ""
 
     def _no_search(self, diagnosis: Diagnosis | None, order: Callable[[], list[str]]) -> Decision:
         start = self.cycle.start

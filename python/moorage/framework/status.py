@@ -109,7 +109,9 @@ SKIP = Status(Code.SKIP)
 
 
 def _wraps(error: BaseException | None, target: BaseException | None) -> bool:
-    """Go's ``errors.Is`` over the chain of causes."""
+    """Go's ``errors.Is`` over the chain of causes; no error is only no error."""
+    if target is None:
+        return error is None
     while error is not target and error is not None:
         error = error.__cause__
     return error is target

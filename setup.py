@@ -19,6 +19,7 @@ SCAN = ["csrc/scan.c", *PLUGINS]
 KERNELS: dict[str, list[str]] = {
     "node_table": ["csrc/rows.c"],
     "view": SCAN,
+    "search": SCAN,
     "cycle": SCAN,
     "domains": PLUGINS,
     "terms": PLUGINS,

@@ -18,7 +18,7 @@ cdef class Terms:
     cdef readonly list unselective
     cdef readonly str spread_error, spread_score_error
 
-    cdef bint is_current(self)
+    cdef bint is_current(self) except -1
     cdef int fill(self) except -1
     cdef int32_t domains(self) noexcept
     cdef void* _keep(self, Py_ssize_t itemsize, Py_ssize_t items) except? NULL

@@ -70,7 +70,7 @@ cdef class Terms:
         state = self.state
         return state.namespaces.version, state.workloads.version, state.domains.epoch, len(state.classes.terms)
 
-    cdef bint is_current(self):
+    cdef bint is_current(self) except -1:
         """Whether nothing has changed that this was read from."""
         return self.versions == self._versions()
 

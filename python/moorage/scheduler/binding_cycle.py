@@ -19,9 +19,11 @@ from moorage.framework.interface import NominatingInfo
 from moorage.framework.status import Code, Status
 from moorage.framework.waiting_pods import WaitingPod
 from moorage.objects.pod import Pod
+from moorage.store import ObjectClient
 
 from .diagnosis import Diagnosis
 from .engine import Engine
+from .pod_status import not_scheduled, patch_pod
 from .results import Failure
 
 logger = logging.getLogger("moorage.scheduler")
@@ -70,7 +72,8 @@ class Outcome:
 class BindingCycles:
     """Carries pods from a chosen node to their binding, and keeps those that wait on Permit."""
 
-    def __init__(self, clock: Callable[[], float]) -> None:
+    def __init__(self, client: ObjectClient, clock: Callable[[], float]) -> None:
+        self.client = client
         self.clock = clock
         self.waiting: dict[str, Started] = {}
 
@@ -106,6 +109,8 @@ class BindingCycles:
         if status is not None and not status.is_skip:
             started.engine.handle.waiting_pods.remove(started.pod.metadata.uid)
             return self._take_back(started, status)
+        if status is None or started.waiting is not None:
+            patch_pod(self.client, started.pod, None, NominatingInfo(node))
         if not started.is_decided:
             self.waiting[started.pod.metadata.uid] = started
             return Outcome(started.pod, node, waiting=True)
@@ -132,7 +137,7 @@ class BindingCycles:
             framework.handle.waiting_pods.remove(assumed.metadata.uid)
             status = permitted(started.waiting.signal)
         if status is None:
-            status = framework.run_pre_bind_plugins(state, assumed, node)
+            status = self._pre_bind(started)
         if status is None:
             status = framework.run_bind_plugins(state, assumed, node)
         if status is not None and not status.is_success:
@@ -142,6 +147,19 @@ class BindingCycles:
         framework.run_post_bind_plugins(state, assumed, node)
         started.engine.cache.finish_binding(assumed)
         return Outcome(started.pod, node)
+
+    def _pre_bind(self, started: Started) -> Status | None:
+        """PreBind, during which the pod can be cancelled."""
+        framework, state, uid = started.engine.framework, started.state, started.pod.metadata.uid
+        plugins = framework.profile.pre_binds
+        if all(plugin.name in state.skip_pre_bind_plugins for plugin in plugins):
+            return None
+        in_pre_bind = framework.handle.pods_in_pre_bind.add(uid)
+        status = framework.run_pre_bind_plugins(state, started.assumed, started.node)
+        framework.handle.pods_in_pre_bind.remove(uid)
+        if status is None and not in_pre_bind.mark_prebound():
+            return Status(Code.ERROR, (in_pre_bind.cause,))
+        return status
 
     # ---- failures ------------------------------------------------------------------------------------------
 
@@ -162,16 +180,24 @@ class BindingCycles:
             failure = Failure(chosen)
         else:
             failure = Failure(error=status.message() or str(status.code))
-        report_failure(engine, started.pod, failure, NominatingInfo(), silent=status.as_error() is None)
+        silent = status.as_error() is None
+        self.report(engine, started.pod, failure, NominatingInfo(), silent)
         return Outcome(started.pod, failure=failure)
 
-
-def report_failure(
-    engine: Engine, pod: Pod, failure: Failure, nominating: NominatingInfo | None, silent: bool = False
-) -> None:
-    """Nominate the pod (None leaves its nomination as it is) and record FailedScheduling; an overall Skip is
-    silent (schedule_one.go handleSchedulingFailure)."""
-    handle = engine.handle
-    handle.nominator.add_nominated_pod(pod, nominating)
-    if not silent:
+    def report(
+        self,
+        engine: Engine,
+        pod: Pod,
+        failure: Failure,
+        nominating: NominatingInfo,
+        silent: bool = False,
+    ) -> None:
+        """Nominate the pod, record FailedScheduling and write its condition; an overall Skip is silent
+        (schedule_one.go handleSchedulingFailure)."""
+        handle = engine.handle
+        handle.nominator.add_nominated_pod(pod, nominating)
+        if silent:
+            return
         handle.recorder.event(pod, "Warning", "FailedScheduling", "Scheduling", failure.message)
+        reason = "SchedulerError" if failure.diagnosis is None else "Unschedulable"
+        patch_pod(self.client, pod, not_scheduled(reason, failure.message), nominating)

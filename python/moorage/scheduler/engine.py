@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from moorage._core.cycle import Cycle, TieBreak
 from moorage._core.pod_class import Shape
+from moorage.errors import NotBuiltError
 from moorage.framework.bridge import Bridge
 from moorage.framework.call import StatusError
 from moorage.framework.cycle_state import CycleState
@@ -75,8 +76,15 @@ class Engine:
             diagnosis = Diagnosis(nodes, self.profile, state.shape, pre_filter=ran.rejection)
             decision = self._no_search(diagnosis, order)
             return self._post_filter(state, pod, decision, self._rejected_by_all(ran.rejection)), state
+        self.refuse_narrowing(ran)
         self.bridge.begin(state, pod)
         return self._search(state, pod, ran, order), state
+
+    def refuse_narrowing(self, ran: PreFilterRun) -> None:
+        """NotBuiltError where a plugin outside the core has named nodes: the core's search cannot be told."""
+        for plugin in self.profile.pre_filters:
+            if plugin.name in ran.plugins and not plugin.in_core:
+                raise NotBuiltError(f"not built yet: nodes named by PreFilter of plugin {plugin.name}")
 
     def _search(
         self, state: CycleState, pod: Pod, ran: PreFilterRun, order: Callable[[], list[str]]

@@ -31,7 +31,7 @@ from moorage.plugins.registry import default_profile
 from moorage.plugins.scheduling_gates import SchedulingGates
 from moorage.store import ApiError, InformerFactory, ObjectClient, ObjectStore
 
-from .binding_cycle import BindingCycles, Started, report_failure
+from .binding_cycle import BindingCycles, Started
 from .diagnosis import Diagnosis
 from .engine import NO_ROWS, Engine, Rotation
 from .event_handlers import NamespaceHandler, NodeHandler, PodHandler, WorkloadHandler
@@ -105,7 +105,7 @@ class Scheduler:
         self.cache.participants.append(self.rotation)
         first = self.rotation.holder
         self.profile, self.plan, self.cycle = first.profile, first.plan, first.cycle
-        self.bindings = BindingCycles(clock)
+        self.bindings = BindingCycles(self.client, clock)
         self.informers = self._watch()
         for engine in self.engines.values():
             engine.handle.informers = self.informers
@@ -187,7 +187,8 @@ class Scheduler:
             decision, state = engine.schedule(pod, target, self.view_order)
             if decision.node is None:
                 failure = Failure(decision.diagnosis, decision.error)
-                report_failure(engine, pod, failure, decision.nominating or NominatingInfo(noop=True))
+                nominating = decision.nominating or NominatingInfo(noop=True)
+                self.bindings.report(engine, pod, failure, nominating)
                 return decision
             started = self.bindings.reserve(engine, state, pod, decision.node)
         outcome = self.bindings.bind(started) if isinstance(started, Started) else started

@@ -200,7 +200,7 @@ class _Decoder:
         try:
             return base64.b64decode(text, validate=True)
         except (binascii.Error, ValueError):
-            wrong = len(re.match(r"[A-Za-z0-9+/]*", text)[0])  # type: ignore[index]
+            wrong = len(re.match(r"[A-Za-z0-9+/]*=*", text)[0])  # type: ignore[index]
             self.error = self.error or f"illegal base64 data at input byte {wrong}"
             return b""
 

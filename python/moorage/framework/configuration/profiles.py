@@ -65,7 +65,8 @@ class ProfilePlugins:
         Extension point (as `POINTS` spells it) to the names of its plugins, in running order; every point has
         an entry.
     weights : dict
-        ``score`` and ``placementScore`` to the weight of each plugin there, never 0.
+        ``score`` and ``placementScore`` to the weight of each plugin, never 0. As upstream's, they also have
+        the plugins that MultiPoint enables and the point disables.
     args : dict
         Plugin name to its arguments after defaulting: an args struct for plugins that have one
         (`moorage.framework.configuration.args`), the JSON value as given for others, no entry where there is
@@ -179,7 +180,7 @@ def _build(profile: KubeSchedulerProfile, args: dict[str, Any], registry: Regist
         scheduler_name=profile.scheduler_name or "",
         percentage_of_nodes_to_score=profile.percentage_of_nodes_to_score,
         plugins={point: tuple(names) for point, names in lists.items()},
-        weights={point: {name: weights[point][name] for name in lists[point]} for point in _SCORED},
+        weights=weights,
         args={name: args[name] for name in sorted(needed & args.keys())},
     )
 

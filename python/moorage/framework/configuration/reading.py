@@ -13,6 +13,7 @@ from moorage.objects.yaml_reader import read_first
 from .args import ARGS
 from .decoding import DecodeError, JsonNumber, JsonObject, decode, kind_of, members
 from .errors import ConfigurationError
+from .field_errors import go_json
 from .types import API_VERSION, GROUP, VERSION, KubeSchedulerConfiguration, PluginConfig, Typed
 
 _SCHEME = "k8s.io/kubernetes/pkg/scheduler/apis/config/scheme/scheme.go:29"
@@ -72,7 +73,7 @@ def read(source: str | Mapping[str, Any], name: str) -> KubeSchedulerConfigurati
 
 def _read(source: str | Mapping[str, Any]) -> KubeSchedulerConfiguration:
     value, strict = _parse(source) if isinstance(source, str) else (source, [])
-    text = source if isinstance(source, str) else json.dumps(source)
+    text = source if isinstance(source, str) else None
     obj, kind, more = _decode(value, text, _Kind("", "", ""))
     strict += more
     if not isinstance(obj, KubeSchedulerConfiguration):
@@ -133,13 +134,12 @@ def _syntax(error: Exception) -> str:
     return f"invalid character {error.doc[error.pos]!r} {where or error.msg}"
 
 
-def _decode(value: Any, text: str, default: _Kind) -> tuple[Typed, _Kind, list[str]]:
+def _decode(value: Any, text: str | None, default: _Kind) -> tuple[Typed, _Kind, list[str]]:
     """Decode an object by its kind; what it does not say is taken from `default`."""
     kind = _with_defaults(_header(value), default)
-    if not kind.kind:
-        raise DecodeError(f"Object 'Kind' is missing in '{text}'")
-    if not kind.version:
-        raise DecodeError(f"Object 'apiVersion' is missing in '{text}'")
+    if not kind.kind or not kind.version:
+        what = "apiVersion" if kind.kind else "Kind"
+        raise DecodeError(f"Object '{what}' is missing in '{go_json(value) if text is None else text}'")
     struct = _KINDS.get(kind.kind) if (kind.group, kind.version) == (GROUP, VERSION) else None
     if struct is None:
         raise DecodeError(
@@ -193,9 +193,8 @@ def _decode_args(plugin_config: PluginConfig) -> list[str]:
     if name not in ARGS:
         return []
     expected = _Kind(GROUP, VERSION, f"{name}Args")
-    text = "" if plugin_config.args is None else json.dumps(plugin_config.args)
     try:
-        args, kind, strict = _decode(plugin_config.args, text, expected)
+        args, kind, strict = _decode(plugin_config.args, None, expected)
     except DecodeError as error:
         raise DecodeError(f"decoding args for plugin {name}: {error}", error.path) from None
     if kind.group_kind != expected.group_kind:

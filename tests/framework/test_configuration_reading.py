@@ -243,6 +243,18 @@ def test_a_value_without_a_kind_is_shown_as_json() -> None:
     assert caught.value.message == "Object 'Kind' is missing in '{\"parallelism\":1}'"
 
 
+def test_keys_of_a_value_that_are_no_strings() -> None:
+    value = {
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        1: 2,
+        None: 3,
+    }
+    with pytest.raises(ConfigurationError) as caught:
+        load_configuration(value, IN_TREE)  # type: ignore[arg-type]
+    assert caught.value.message == 'strict decoding error: unknown field "1", unknown field "None"'
+
+
 def test_a_second_document_is_ignored() -> None:
     text = YAML + "parallelism: 3\n---\nparallelism: [\n"
     assert load_configuration(text.encode(), IN_TREE).parallelism == 3

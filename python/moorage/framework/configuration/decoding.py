@@ -11,6 +11,7 @@ import binascii
 import re
 from collections.abc import Iterable, Mapping
 from decimal import Decimal
+from operator import itemgetter
 from typing import Any, TypeVar
 
 from .durations import parse_duration
@@ -58,7 +59,9 @@ class JsonNumber(float):
 
 def members(value: Mapping[str, Any]) -> Iterable[tuple[str, Any]]:
     """The members of an object in the order in which Go meets them: YAML's maps are sorted on their way."""
-    return value.members if isinstance(value, JsonObject) else sorted(value.items())
+    if isinstance(value, JsonObject):
+        return value.members
+    return sorted(((str(key), item) for key, item in value.items()), key=itemgetter(0))
 
 
 def kind_of(value: Any) -> str:

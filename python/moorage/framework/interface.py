@@ -54,14 +54,20 @@ PERMIT = "permit"
 PRE_BIND = "preBind"
 BIND = "bind"
 POST_BIND = "postBind"
+PLACEMENT_GENERATE = "placementGenerate"
+PLACEMENT_SCORE = "placementScore"
 
 
 class Plugin:
-    """An in-tree plugin: its name, the extension points it extends, its default weight and arguments."""
+    """An in-tree plugin: its name, the extension points it extends, its default weight and arguments.
+
+    With a `feature_gate` it is on by default only while that gate is.
+    """
 
     name: ClassVar[str]
     extension_points: ClassVar[tuple[str, ...]]
     default_weight: ClassVar[int] = 0
+    feature_gate: ClassVar[str] = ""
     default_args: ClassVar[Mapping[str, Any]] = {}
 
     def pre_filter(self, pod: Pod, shape: Shape, terms: Terms) -> Status | frozenset[str] | None:

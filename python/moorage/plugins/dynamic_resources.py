@@ -21,4 +21,5 @@ class DynamicResources(UnbuiltPlugin):
     name = "DynamicResources"
     extension_points = (PRE_ENQUEUE, PRE_FILTER, FILTER, POST_FILTER, SCORE, RESERVE, PRE_BIND)
     default_weight = 2
+    feature_gate = "DynamicResourceAllocation"
     default_args = {"filterTimeout": "10s", "bindingTimeout": "10m0s"}

@@ -10,3 +10,4 @@ class NodeDeclaredFeatures(UnbuiltPlugin):
 
     name = "NodeDeclaredFeatures"
     extension_points = (PRE_FILTER, FILTER)
+    feature_gate = "NodeDeclaredFeatures"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from moorage._core.pod_class import Shape
-from moorage.framework.interface import FILTER, PRE_FILTER, PRE_SCORE, SCORE, NativePlugin
+from moorage.framework.interface import FILTER, PLACEMENT_SCORE, PRE_FILTER, PRE_SCORE, SCORE, NativePlugin
 
 
 class NodeResourcesFit(NativePlugin):
@@ -11,7 +11,7 @@ class NodeResourcesFit(NativePlugin):
     other requests in their order (ephemeral-storage, then by name)."""
 
     name = "NodeResourcesFit"
-    extension_points = (PRE_FILTER, FILTER, PRE_SCORE, SCORE)
+    extension_points = (PRE_FILTER, FILTER, PRE_SCORE, SCORE, PLACEMENT_SCORE)
     default_weight = 1
     default_args = {
         "scoringStrategy": {

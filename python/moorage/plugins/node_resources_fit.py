@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 from moorage._core.pod_class import Shape
-from moorage.framework.interface import FILTER, PLACEMENT_SCORE, PRE_FILTER, PRE_SCORE, SCORE, NativePlugin
+from moorage.framework.interface import (
+    PLACEMENT_SCORE,
+    FilterPlugin,
+    NativePlugin,
+    PreFilterPlugin,
+    PreScorePlugin,
+    ScorePlugin,
+)
 
 
-class NodeResourcesFit(NativePlugin):
+class NodeResourcesFit(NativePlugin, PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin):
     """kube-scheduler v1.36, fit.go and least_allocated.go. Reason bits: pods, cpu, memory, then the shape's
     other requests in their order (ephemeral-storage, then by name)."""
 
     name = "NodeResourcesFit"
-    extension_points = (PRE_FILTER, FILTER, PRE_SCORE, SCORE, PLACEMENT_SCORE)
+    extension_points = (PLACEMENT_SCORE,)
     default_weight = 1
     default_args = {
         "scoringStrategy": {

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from moorage._core.pod_class import Shape
-from moorage._core.terms import Terms
+from moorage.framework.cycle_state import CycleState
 from moorage.framework.interface import (
-    FILTER,
-    PRE_FILTER,
-    PRE_SCORE,
-    SCORE,
     SKIP,
     Code,
+    FilterPlugin,
     NativePlugin,
+    PreFilterPlugin,
+    PreFilterResult,
+    PreScorePlugin,
+    ScorePlugin,
     Status,
 )
+from moorage.framework.nodes_view import NodesView
 from moorage.objects.pod import Pod, TopologySpreadConstraint
 
 SYSTEM_CONSTRAINTS = (
@@ -22,24 +24,26 @@ SYSTEM_CONSTRAINTS = (
 )
 
 
-class PodTopologySpread(NativePlugin):
-    """kube-scheduler v1.36, podtopologyspread/. The bucket is the weighed sum of matching pods; constants need
-    its extremes over the feasible nodes. Pods without constraints get the system's or a list's."""
+class PodTopologySpread(NativePlugin, PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin):
+    """kube-scheduler v1.36, podtopologyspread/. The bucket is the weighed sum of matching pods; constants
+    need its extremes over the feasible nodes. Pods without constraints get the system's or a list's."""
 
     name = "PodTopologySpread"
-    extension_points = (PRE_FILTER, FILTER, PRE_SCORE, SCORE)
     default_weight = 2
     default_args = {"defaultingType": "System"}
 
-    def pre_filter(self, pod: Pod, shape: Shape, terms: Terms) -> Status | frozenset[str] | None:
+    def pre_filter(self, state: CycleState, pod: Pod, nodes: NodesView) -> PreFilterResult | Status | None:
+        terms = state.terms
         if terms.spread_error:
             text = f"obtaining pod's hard topology spread constraints: {terms.spread_error}"
             return Status(Code.ERROR, (text,), self.name)
         return None if terms.n_hard else SKIP
 
-    def pre_score(self, pod: Pod, shape: Shape, terms: Terms) -> Status | None:
+    def pre_score(self, state: CycleState, pod: Pod, nodes: NodesView) -> Status | None:
+        terms = state.terms
         if terms.spread_score_error:
-            text = f"calculating preScoreState: obtaining pod's soft topology spread constraints: {terms.spread_score_error}"
+            what = "calculating preScoreState: obtaining pod's soft topology spread constraints"
+            text = f"{what}: {terms.spread_score_error}"
             return Status(Code.ERROR, (text,), self.name)
         return None if terms.n_soft else SKIP
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from moorage.framework.configuration import DEFAULT_GATES
 from moorage.framework.interface import Plugin
 from moorage.framework.profile import Profile
+from moorage.framework.registry import Registry
 
 from .default_binder import DefaultBinder
 from .default_preemption import DefaultPreemption
@@ -55,6 +56,11 @@ IN_TREE: tuple[type[Plugin], ...] = (
     TopologyPlacementGenerator,
     PodGroupPodsCount,
 )
+
+
+def in_tree_registry() -> Registry:
+    """The in-tree plugins by name; each class is its factory."""
+    return Registry({plugin.name: plugin for plugin in IN_TREE})
 
 
 def default_profile() -> Profile:

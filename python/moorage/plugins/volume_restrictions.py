@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from moorage.framework.interface import FILTER, PRE_FILTER, UnbuiltPlugin
+from moorage.framework.interface import FilterPlugin, PreFilterPlugin, UnbuiltPlugin
 from moorage.objects.meta import Object
 from moorage.objects.pod import Pod
 
 
-class VolumeRestrictions(UnbuiltPlugin):
+class VolumeRestrictions(UnbuiltPlugin, PreFilterPlugin, FilterPlugin):
     """kube-scheduler v1.36, volumerestrictions/."""
 
     name = "VolumeRestrictions"
-    extension_points = (PRE_FILTER, FILTER)
 
     def unbuilt_use(self, pod: Pod, workloads: Sequence[Object]) -> str:
         disks = any(

@@ -6,6 +6,7 @@ An event that the cache refuses is logged, and the next one is taken, as upstrea
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from typing import TypeVar
 
 from moorage.cache import SchedulerCache
@@ -57,6 +58,8 @@ class PodHandler:
         Pods without a node by ``namespace/name``, in the order in which they came.
     binding : set of str
         UIDs of the pods that this scheduler is binding: their reports are gathered and confirmed in bulk.
+    reject_waiting : callable
+        Rejects the pod of a UID that waits on Permit; false where it does not wait.
     """
 
     def __init__(self, cache: SchedulerCache, uses: UnbuiltUses) -> None:
@@ -64,6 +67,7 @@ class PodHandler:
         self.uses = uses
         self.pending: dict[str, Pod] = {}
         self.binding: set[str] = set()
+        self.reject_waiting: Callable[[str], bool] = lambda uid: False
         self._bound: list[Pod] = []
 
     def on_add(self, obj: Pod, is_in_initial_list: bool) -> None:
@@ -113,6 +117,8 @@ class PodHandler:
         self.uses.drop_bound(pod)
         self.confirm()
         with self.cache.lock:
+            if self.cache.is_assumed_pod(pod) and self.reject_waiting(pod.metadata.uid):
+                return  # its binding cycle forgets it
             if self.cache.state.has_pod(pod):
                 remove = self.cache.forget_pod if self.cache.is_assumed_pod(pod) else self.cache.remove_pod
                 remove(self.cache.get_pod(pod))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from moorage.cli.config import config
 from moorage.errors import InputError, MoorageError
 
 if TYPE_CHECKING:
@@ -39,6 +40,9 @@ def app(context: click.Context) -> None:
     """Schedule Kubernetes pods as kube-scheduler does, without a cluster."""
     if context.invoked_subcommand is None:
         click.echo(context.get_help())
+
+
+app.add_command(config)
 
 
 @app.command()

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -63,18 +64,31 @@ def write(form: str, pods: list[Pod] | None, cluster: Cluster, result: Result, s
         ``name`` is one ``pod/NAME`` per placed pod, as kubectl prints what it created, without the summary.
     """
     rows = None if pods is None else [pod_row(pod, result) for pod in pods]
-    try:
+    with reader_may_leave():
         if form == "name":
             print(*(f"pod/{row.pod}\n" for row in rows or () if row.node), sep="", end="")
-        elif form == "json":
-            print(msgspec.json.format(msgspec.json.encode(_document(rows, summary)), indent=2).decode())
-        elif form == "yaml":
-            print(dump_yaml(msgspec.to_builtins(_document(rows, summary))), end="")
+        elif form in ("json", "yaml"):
+            write_value(form, _document(rows, summary))
         else:
             if rows is not None:
                 _table(*(_wide(rows, pods or [], cluster) if form == "wide" else _narrow(rows)))
             for headings, cells in _summary_tables(summary):
                 _table(headings, cells)
+
+
+def write_value(form: str, value: Any) -> None:
+    """Print a value as ``json`` or ``yaml``."""
+    if form == "json":
+        print(msgspec.json.format(msgspec.json.encode(value), indent=2).decode())
+    else:
+        print(dump_yaml(msgspec.to_builtins(value)), end="")
+
+
+@contextmanager
+def reader_may_leave() -> Iterator[None]:
+    """Print in here; a reader that went away is no error."""
+    try:
+        yield
         sys.stdout.flush()
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

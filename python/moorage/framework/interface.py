@@ -41,6 +41,8 @@ PERMIT = "permit"
 PRE_BIND = "preBind"
 BIND = "bind"
 POST_BIND = "postBind"
+PLACEMENT_GENERATE = "placementGenerate"
+PLACEMENT_SCORE = "placementScore"
 
 MAX_NODE_SCORE = 100
 FILTER_CODES = (Code.SUCCESS, Code.UNSCHEDULABLE, Code.UNSCHEDULABLE_AND_UNRESOLVABLE)
@@ -57,11 +59,14 @@ class Plugin:
         From the base classes; a class may name them itself.
     in_core : bool
         The engine does this plugin's work itself, for many pods at once.
+    feature_gate : str
+        Where set, the plugin is on by default only while that gate is.
     """
 
     name: ClassVar[str] = ""
     extension_points: ClassVar[tuple[str, ...]] = ()
     default_weight: ClassVar[int] = 0
+    feature_gate: ClassVar[str] = ""
     default_args: ClassVar[Mapping[str, Any]] = {}
     in_core: ClassVar[bool] = False
 
@@ -75,8 +80,9 @@ class Plugin:
     def __init_subclass__(cls, **rest: Any) -> None:
         super().__init_subclass__(**rest)
         named = cls.extension_points
-        cls.extension_points = tuple(
-            point for base, point in BASES.items() if issubclass(cls, base) or point in named
+        cls.extension_points = (
+            *[point for base, point in BASES.items() if issubclass(cls, base) or point in named],
+            *[point for point in named if point not in BASES.values()],
         )
 
     def close(self) -> None:

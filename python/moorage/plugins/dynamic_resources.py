@@ -29,4 +29,5 @@ class DynamicResources(
 
     name = "DynamicResources"
     default_weight = 2
+    feature_gate = "DynamicResourceAllocation"
     default_args = {"filterTimeout": "10s", "bindingTimeout": "10m0s"}

@@ -9,3 +9,4 @@ class NodeDeclaredFeatures(UnbuiltPlugin, PreFilterPlugin, FilterPlugin):
     """kube-scheduler v1.36, nodedeclaredfeatures/."""
 
     name = "NodeDeclaredFeatures"
+    feature_gate = "NodeDeclaredFeatures"

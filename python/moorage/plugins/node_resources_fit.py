@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from moorage._core.pod_class import Shape
 from moorage.framework.interface import (
+    PLACEMENT_SCORE,
     FilterPlugin,
     NativePlugin,
     PreFilterPlugin,
@@ -17,6 +18,7 @@ class NodeResourcesFit(NativePlugin, PreFilterPlugin, FilterPlugin, PreScorePlug
     other requests in their order (ephemeral-storage, then by name)."""
 
     name = "NodeResourcesFit"
+    extension_points = (PLACEMENT_SCORE,)
     default_weight = 1
     default_args = {
         "scoringStrategy": {

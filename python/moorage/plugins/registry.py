@@ -1,7 +1,8 @@
-"""The in-tree registry: every plugin of kube-scheduler v1.36.2 that is on by default, in MultiPoint order."""
+"""The in-tree registry: every plugin of kube-scheduler v1.36.2, in the default MultiPoint order."""
 
 from __future__ import annotations
 
+from moorage.framework.configuration import DEFAULT_GATES
 from moorage.framework.interface import Plugin
 from moorage.framework.profile import Profile
 from moorage.framework.registry import Registry
@@ -9,6 +10,7 @@ from moorage.framework.registry import Registry
 from .default_binder import DefaultBinder
 from .default_preemption import DefaultPreemption
 from .dynamic_resources import DynamicResources
+from .gang_scheduling import GangScheduling
 from .image_locality import ImageLocality
 from .inter_pod_affinity import InterPodAffinity
 from .node_affinity import NodeAffinity
@@ -19,10 +21,12 @@ from .node_resources_balanced_allocation import NodeResourcesBalancedAllocation
 from .node_resources_fit import NodeResourcesFit
 from .node_unschedulable import NodeUnschedulable
 from .node_volume_limits import NodeVolumeLimits
+from .pod_group_pods_count import PodGroupPodsCount
 from .pod_topology_spread import PodTopologySpread
 from .priority_sort import PrioritySort
 from .scheduling_gates import SchedulingGates
 from .taint_toleration import TaintToleration
+from .topology_placement_generator import TopologyPlacementGenerator
 from .volume_binding import VolumeBinding
 from .volume_restrictions import VolumeRestrictions
 from .volume_zone import VolumeZone
@@ -48,6 +52,9 @@ IN_TREE: tuple[type[Plugin], ...] = (
     ImageLocality,
     DefaultBinder,
     NodeDeclaredFeatures,
+    GangScheduling,
+    TopologyPlacementGenerator,
+    PodGroupPodsCount,
 )
 
 
@@ -58,4 +65,5 @@ def in_tree_registry() -> Registry:
 
 def default_profile() -> Profile:
     """The profile of a kube-scheduler v1.36.2 without configuration."""
-    return Profile(plugins=tuple(plugin() for plugin in IN_TREE))
+    on = [plugin for plugin in IN_TREE if DEFAULT_GATES.get(plugin.feature_gate, True)]
+    return Profile(plugins=tuple(plugin() for plugin in on))

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 from tests.core.make import node, pod
-from tests.framework.make import PENDING, SKIPPED, UNRESOLVABLE, UNSCHEDULABLE, WAIT, make, status
-from tests.scheduler.make import Clock, events, scheduler_with
+from tests.framework.make import PENDING, SKIPPED, UNRESOLVABLE, UNSCHEDULABLE, make, status
+from tests.scheduler.make import events, scheduler_with
+from tests.scheduler.steps import KEY, Steps, is_free
 
 import moorage as mo
 from moorage.framework.interface import NominatingInfo
@@ -17,55 +18,13 @@ from moorage.objects.pod import Pod
 from moorage.plugins.registry import default_profile
 from moorage.scheduler import Profile, Scheduler
 
-KEY = "default/p"
 ONE_NODE = "0/1 nodes are available: 1 no."
-
-
-class Steps(mo.ReservePlugin, mo.PermitPlugin, mo.PreBindPlugin, mo.PostBindPlugin):
-    """Writes down what it is asked, and answers as told."""
-
-    name = "Steps"
-
-    def __init__(self, **answers: Any) -> None:
-        super().__init__()
-        self.answers = answers
-        self.log: list[str] = []
-
-    def _step(self, what: str, pod: Pod, node_name: str) -> Any:
-        assert pod.spec.node_name == node_name
-        self.log.append(f"{what} {pod.name} {node_name}")
-        return self.answers.get(what)
-
-    def reserve(self, state: Any, pod: Pod, node_name: str) -> Any:
-        assert self.handle is not None
-        assert self.handle.cache.is_assumed_pod(pod)
-        return self._step("reserve", pod, node_name)
-
-    def unreserve(self, state: Any, pod: Pod, node_name: str) -> None:
-        self._step("unreserve", pod, node_name)
-
-    def permit(self, state: Any, pod: Pod, node_name: str) -> Any:
-        return self._step("permit", pod, node_name)
-
-    def pre_bind_pre_flight(self, state: Any, pod: Pod, node_name: str) -> Any:
-        return self._step("pre_flight", pod, node_name)
-
-    def pre_bind(self, state: Any, pod: Pod, node_name: str) -> Any:
-        return self._step("pre_bind", pod, node_name)
-
-    def post_bind(self, state: Any, pod: Pod, node_name: str) -> None:
-        self._step("post_bind", pod, node_name)
 
 
 def run(*plugins: Any, **answers: Any) -> tuple[Scheduler, Steps, Any]:
     steps = Steps(**answers)
     one = scheduler_with(steps, *plugins, pods=[pod("p")])
     return one, steps, one.run()
-
-
-def is_free(one: Scheduler) -> bool:
-    """The pod is not in the cache, and waits to be scheduled."""
-    return not one.cache.state.has_pod(pod("p")) and list(one.pods.pending) == [KEY]
 
 
 def condition(one: Scheduler) -> list[tuple[str, str, str]]:
@@ -257,130 +216,6 @@ def test_after_pre_bind_it_is_too_late() -> None:
     one = scheduler_with(make(mo.PreBindPlugin, "Keeps", pre_bind=pre_bind), pods=[pod("p")])
     assert one.run().placements == {KEY: "a"}
     assert not kept[0].cancel_pod("late")
-
-
-# ---- waiting on Permit -------------------------------------------------------------------------------------
-
-
-def gang(clock: Clock, seconds: float = 10, pods: int = 2, **answers: Any) -> tuple[Scheduler, Steps]:
-    steps = Steps(permit=(status(WAIT, "for the others"), seconds), **answers)
-    names = [pod(f"p{at}" if at else "p", requests={"cpu": 3}) for at in range(pods)]
-    return scheduler_with(steps, pods=names, clock=clock), steps
-
-
-def test_a_waiting_pod_does_not_hold_up_the_next() -> None:
-    one, steps = gang(Clock())
-    result = one.run()
-    assert result.waiting == {KEY: "a", "default/p1": "b"}  # the assumed pod counts for the next one
-    assert result.placements == result.unschedulable == {}
-    assert [step for step in steps.log if "bind" in step] == []
-    assert one.cache.is_assumed_pod(pod("p"))
-    assert one.run().waiting == {}  # pods that are assumed are not tried again
-    assert one.advance().waiting == {KEY: "a", "default/p1": "b"}
-
-
-def test_allowing_lets_them_be_bound() -> None:
-    one, steps = gang(Clock())
-    one.run()
-    one.handle.iterate_over_waiting_pods(lambda waiting: waiting.allow("Steps"))
-    result = one.advance()
-    assert result.placements == {KEY: "a", "default/p1": "b"}
-    assert result.waiting == {}
-    assert one.client.get(Pod, "p", "default").spec.node_name == "a"
-    assert steps.log[-2:] == ["pre_bind p1 b", "post_bind p1 b"]
-    assert one.handle.get_waiting_pod("p") is None
-    assert one.advance().placements == {}
-
-
-def test_a_pod_allowed_by_the_next_one_is_bound_in_the_same_run() -> None:
-    class Pair(mo.PermitPlugin):
-        name = "Pair"
-
-        def permit(self, state: Any, pod: Pod, node_name: str) -> Any:
-            assert self.handle is not None
-            if pod.name == "p":
-                return status(WAIT), 10
-            self.handle.iterate_over_waiting_pods(lambda waiting: waiting.allow("Pair"))
-            return None
-
-    one = scheduler_with(Pair(), pods=[pod("p"), pod("q")])
-    result = one.run()
-    assert set(result.placements) == {KEY, "default/q"}
-    assert result.waiting == {}
-
-
-def test_timeouts_by_the_clock() -> None:
-    clock = Clock(100)
-    one, steps = gang(clock, pods=1)
-    one.run()
-    clock.now = 109.9
-    assert one.advance().waiting == {KEY: "a"}
-    clock.now = 110
-    result = one.advance()
-    text = "0/1 nodes are available: 1 rejected due to timeout after waiting 10s at plugin Steps."
-    assert result.unschedulable[KEY].message == text
-    assert result.waiting == {}
-    assert steps.log[-1] == "unreserve p a"
-    assert is_free(one)
-    assert [event[2] for event in events(one)] == ["FailedScheduling"]
-    assert one.run().waiting == {KEY: "a"}  # and is tried again
-
-
-def test_timeouts_at_a_given_time() -> None:
-    one, _ = gang(Clock(), pods=1)
-    one.run()
-    assert list(one.advance(now=10).unschedulable) == [KEY]
-
-
-def test_no_time_to_wait_fails_at_once() -> None:
-    one, _ = gang(Clock(), seconds=0, pods=1)
-    text = "0/1 nodes are available: 1 rejected due to timeout after waiting 0s at plugin Steps."
-    assert one.run().unschedulable[KEY].message == text
-
-
-def test_a_preempted_waiting_pod_fails_with_an_error() -> None:
-    one, _ = gang(Clock(), pods=1)
-    one.run()
-    waiting = one.handle.get_waiting_pod("p")
-    assert waiting is not None
-    waiting.preempt("D", "preempted")
-    assert one.advance().unschedulable[KEY].message == "waiting on permit for pod: preempted"
-    assert is_free(one)
-
-
-def test_a_deleted_waiting_pod_is_taken_back() -> None:
-    one, steps = gang(Clock(), pods=1)
-    one.run()
-    one.client.delete(Pod, "p", "default")
-    one.sync()
-    assert one.cache.is_assumed_pod(pod("p"))  # its binding cycle forgets it
-    result = one.advance()
-    assert result.unschedulable[KEY].message == "0/1 nodes are available: 1 removed."
-    assert steps.log[-1] == "unreserve p a"
-    assert not one.cache.state.has_pod(pod("p"))
-    assert one.pods.pending == {}
-
-
-def test_schedule_one_of_a_pod_that_waits() -> None:
-    one, _ = gang(Clock(), pods=1)
-    decision = one.schedule_one(one.pods.pending[KEY])
-    assert (decision.node, decision.waiting) == ("a", True)
-
-
-def test_a_waiting_pod_is_nominated_where_it_is_assumed_until_it_fails() -> None:
-    clock = Clock()
-    one, _ = gang(clock, pods=1)
-    one.run()
-    assert one.client.get(Pod, "p", "default").status.nominated_node_name == "a"
-    one.advance(now=10)
-    assert one.client.get(Pod, "p", "default").status.nominated_node_name == ""
-
-
-def test_a_pre_flight_error_ends_the_waiting() -> None:
-    one, steps = gang(Clock(), pods=1, pre_flight=status(Code.ERROR, "broken"))
-    assert one.run().unschedulable[KEY].message == 'running PreBindPreFlight "Steps": broken'
-    assert one.handle.get_waiting_pod("p") is None
-    assert steps.log[-1] == "unreserve p a"
 
 
 # ---- nominations -------------------------------------------------------------------------------------------

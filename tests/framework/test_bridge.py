@@ -6,8 +6,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.core.make import node, pod
-from tests.framework.make import SKIPPED, UNRESOLVABLE, UNSCHEDULABLE, framework, make, status
 
 from moorage._core.plan import REASONS, VERDICT_SHIFT
 from moorage._core.plan import UNRESOLVABLE as UNRESOLVABLE_BIT
@@ -15,6 +13,8 @@ from moorage.framework.bridge import Bridge
 from moorage.framework.call import StatusError
 from moorage.framework.cycle_state import CycleState
 from moorage.framework.interface import FilterPlugin, PreScorePlugin, ScorePlugin
+from tests.core.make import node, pod
+from tests.framework.make import SKIPPED, UNRESOLVABLE, UNSCHEDULABLE, framework, make, status
 
 ROWS = np.array([2, 0, 1], dtype=np.int32)
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import threading
 
 import pytest
-from tests.core.make import pod
 
 from moorage.framework.handle import EventRecorder, Parallelizer
 from moorage.framework.pods_in_pre_bind import PodsInPreBind
+from tests.core.make import pod
 
 
 def test_notes_are_cut_at_1024_bytes() -> None:

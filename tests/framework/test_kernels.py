@@ -5,9 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.core.make import node, pinned, pod
-from tests.framework.make import UNSCHEDULABLE, make, said, status
-from tests.scheduler.make import scheduler_with
 
 import moorage as mo
 from moorage.cache import NodeInfo
@@ -17,6 +14,9 @@ from moorage.objects.node import Taint
 from moorage.objects.pod import Pod
 from moorage.plugins.registry import default_profile
 from moorage.scheduler import Scheduler
+from tests.core.make import node, pinned, pod
+from tests.framework.make import UNSCHEDULABLE, make, said, status
+from tests.scheduler.make import scheduler_with
 
 NODES = [
     node("a", cpu=1),

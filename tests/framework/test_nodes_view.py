@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.core.make import node, pod
 
 from moorage.cache import SchedulerCache
 from moorage.framework.nodes_view import CycleColumns, InfoNodes, NodesView, TableNodes
+from tests.core.make import node, pod
 
 GPU = "nvidia.com/gpu"
 COLUMNS = {

@@ -246,6 +246,16 @@ def test_long_notes_are_cut_and_the_condition_is_not() -> None:
     assert condition(one) == [("False", "Unschedulable", message)]
 
 
+def test_a_pod_that_is_being_deleted_is_passed_over_with_an_event() -> None:
+    one = scheduler_with(Steps())
+    going = pod("p")
+    meta = replace(going.metadata, deletion_timestamp="2026-01-01T00:00:00Z")
+    one.client.create(replace(going, metadata=meta))
+    assert one.run().skipped == {KEY: "terminating"}
+    note = "skip schedule deleting pod: default/p"
+    assert events(one) == [("p", "Warning", "FailedScheduling", "Scheduling", note)]
+
+
 def test_no_nodes() -> None:
     steps = Steps()
     cluster = mo.Cluster(pods=[pod("p")])

@@ -79,6 +79,21 @@ def test_timeouts_by_the_clock() -> None:
     assert one.run().waiting == {KEY: "a"}  # and is tried again
 
 
+def test_timers_fire_in_their_order() -> None:
+    class Waits(mo.PermitPlugin):
+        name = "Waits"
+
+        def permit(self, state: Any, pod: Pod, node_name: str) -> Any:
+            return status(WAIT), {"p": 30, "q": 10, "r": 20, "s": 99}[pod.name]
+
+    one = scheduler_with(Waits(), pods=[pod(name) for name in "pqrs"], clock=Clock())
+    one.run()
+    result = one.advance(now=30)
+    assert list(result.unschedulable) == ["default/q", "default/r", KEY]
+    assert list(result.waiting) == ["default/s"]
+    assert list(one.advance(now=99).unschedulable) == ["default/s"]
+
+
 def test_timeouts_at_a_given_time() -> None:
     one, _ = gang(Clock(), pods=1)
     one.run()

@@ -7,6 +7,7 @@ once, or, for a pod that waits on Permit, when the scheduler next comes by.
 from __future__ import annotations
 
 import logging
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -17,7 +18,7 @@ from moorage.framework.binding import permitted
 from moorage.framework.cycle_state import CycleState
 from moorage.framework.interface import NominatingInfo
 from moorage.framework.status import Code, Status
-from moorage.framework.waiting_pods import WaitingPod
+from moorage.framework.waiting_pods import NEVER, WaitingPod
 from moorage.objects.pod import Pod
 from moorage.store import ObjectClient
 
@@ -53,11 +54,6 @@ class Started:
     def node(self) -> str:
         return self.assumed.spec.node_name
 
-    @property
-    def is_decided(self) -> bool:
-        """True unless the pod waits on Permit."""
-        return self.waiting is None or self.waiting.signal is not None
-
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
@@ -76,6 +72,8 @@ class BindingCycles:
         self.client = client
         self.clock = clock
         self.waiting: dict[str, Started] = {}
+        self._decided: deque[str] = deque()  # UIDs of pods that wait no longer
+        self._expiry = NEVER  # no timer fires before
 
     # ---- under the lock of the cache -----------------------------------------------------------------------
 
@@ -104,29 +102,34 @@ class BindingCycles:
 
     def bind(self, started: Started) -> Outcome:
         """The binding cycle, up to the end or to where the pod waits on Permit."""
-        framework, node = started.engine.framework, started.node
+        framework, node, uid = started.engine.framework, started.node, started.pod.metadata.uid
         status = framework.run_pre_bind_pre_flights(started.state, started.assumed, node)
         if status is not None and not status.is_skip:
-            started.engine.handle.waiting_pods.remove(started.pod.metadata.uid)
+            framework.handle.waiting_pods.remove(uid)
             return self._take_back(started, status)
         if status is None or started.waiting is not None:
             patch_pod(self.client, started.pod, None, NominatingInfo(node))
-        if not started.is_decided:
-            self.waiting[started.pod.metadata.uid] = started
-            return Outcome(started.pod, node, waiting=True)
-        return self._go_on(started)
+        waiting = started.waiting
+        if waiting is None or waiting.signal is not None:
+            return self._go_on(started)
+        self.waiting[uid] = started
+        self._expiry = min(self._expiry, waiting.deadline())
+        waiting.when_decided(lambda: self._decided.append(uid))
+        return Outcome(started.pod, node, waiting=True)
 
     def resume(self, now: float) -> list[Outcome]:
         """Let the timers fire that are due, and go on with every pod whose waiting has ended."""
-        outcomes: list[Outcome] = []
-        while True:
-            for started in self.waiting.values():
-                if started.waiting is not None:
-                    started.waiting.expire(now)
-            decided = [uid for uid, one in self.waiting.items() if one.is_decided]
-            if not decided:
-                return outcomes
-            outcomes += [self._go_on(self.waiting.pop(uid)) for uid in decided]
+        if now >= self._expiry:
+            there = [started.waiting for started in self.waiting.values() if started.waiting is not None]
+            for waiting in sorted(there, key=WaitingPod.deadline):
+                waiting.expire(now)
+            self._expiry = min((waiting.deadline() for waiting in there), default=NEVER)
+        outcomes = []
+        while self._decided:
+            started = self.waiting.pop(self._decided.popleft(), None)
+            if started is not None:
+                outcomes.append(self._go_on(started))
+        return outcomes
 
     def _go_on(self, started: Started) -> Outcome:
         """WaitOnPermit has an answer: PreBind, Bind, PostBind."""

@@ -43,6 +43,7 @@ from .unbuilt import UnbuiltUses
 TIE_BREAKS = {"first": TieBreak.FIRST, "random": TieBreak.RANDOM, "go-heap": TieBreak.GO_HEAP}
 WORKLOADS = (Service, ReplicationController, ReplicaSet, StatefulSet)
 NOTHING = Cluster()
+TERMINATING = "terminating"
 
 
 class Scheduler:
@@ -213,6 +214,9 @@ class Scheduler:
         ours = []
         for pod in self.pods.pending.values():
             why = self._not_ours(pod)
+            if why == TERMINATING:
+                note = f"skip schedule deleting pod: {pod.key}"
+                self.handle.recorder.event(pod, "Warning", "FailedScheduling", "Scheduling", note)
             if why:
                 result.skipped[pod.key] = why
             elif not self.cache.state.has_pod(pod):
@@ -294,7 +298,7 @@ class Scheduler:
 
     def _not_ours(self, pod: Pod) -> str:
         if pod.metadata.deletion_timestamp:
-            return "terminating"
+            return TERMINATING
         if pod.spec.scheduler_name and pod.spec.scheduler_name not in self.engines:
             return "other scheduler"
         status = self._engine_of(pod).framework.run_pre_enqueue_plugins(pod)

@@ -106,6 +106,16 @@ def test_a_score_that_pre_score_skips_is_zero() -> None:
     assert bridge(plugin).score(plugin, ROWS).tolist() == [0, 0, 0]
 
 
+def test_normalizing_in_place_leaves_the_raw_scores() -> None:
+    def normalize(self: Any, state: Any, pod: Any, scores: Any) -> Any:
+        scores[:] = 1
+        return scores
+
+    plugin = make(ScorePlugin, "S", score_all=[5, 6, 7], normalize_score=normalize)
+    raw, normalized = bridge(plugin).raw_and_normalized(plugin, ROWS)
+    assert (raw.tolist(), normalized.tolist()) == ([5, 6, 7], [1, 1, 1])
+
+
 def test_statuses_are_numbered() -> None:
     plugins = [
         make(FilterPlugin, "F", filter=by_name(a=status(UNSCHEDULABLE, "x"))),

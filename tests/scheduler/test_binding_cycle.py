@@ -147,20 +147,24 @@ def test_snapshot_is_that_of_the_begin_of_the_cycle() -> None:
 # ---- Bind --------------------------------------------------------------------------------------------------
 
 
-def with_binders(*binders: Any) -> Scheduler:
+def with_binders(*binders: Any, **settings: Any) -> Scheduler:
     plugins = [p for p in default_profile().plugins if p.name != "DefaultBinder"]
     cluster = mo.Cluster(nodes=[node("a")], pods=[pod("p")])
-    return Scheduler(cluster, profile=Profile((*plugins, *binders)))
+    return Scheduler(cluster, profile=Profile((*plugins, *binders)), **settings)
 
 
 def test_a_binder_of_ones_own() -> None:
     bound: list[tuple[str, str]] = []
     binder = make(mo.BindPlugin, "Own", bind=lambda s, st, pod, name: bound.append((pod.name, name)))
-    one = with_binders(binder)
+    one = with_binders(binder, ttl=5.0, clock=lambda: 0.0)
     assert one.run().placements == {KEY: "a"}
     assert bound == [("p", "a")]
     assert one.client.get(Pod, "p", "default").spec.node_name == ""  # it told nobody
     assert one.cache.is_assumed_pod(pod("p"))
+    assert one.cache.cleanup_assumed_pods(5.0) == []
+    assert [gone.name for gone in one.cache.cleanup_assumed_pods(5.1)] == [
+        "p"
+    ]  # the ttl runs from its binding
 
 
 def test_skip_leaves_it_to_the_default_binder() -> None:

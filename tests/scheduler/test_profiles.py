@@ -51,7 +51,6 @@ def test_the_rotation_is_shared_and_a_transaction_takes_it_back() -> None:
     assert (one.schedule_one(first).start, one.schedule_one(second).start) == (0, 144)
     with one.cache.transaction():
         assert one.schedule_one(pod("r")).start == 288
-        assert one.schedule_one(pod("s", scheduler_name="two")).start == 132
     assert one.schedule_one(pod("t")).start == 288
 
 

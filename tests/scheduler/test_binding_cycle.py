@@ -164,7 +164,7 @@ def test_a_binder_of_ones_own() -> None:
     assert one.cache.cleanup_assumed_pods(5.0) == []
     assert [gone.name for gone in one.cache.cleanup_assumed_pods(5.1)] == [
         "p"
-    ]  # the ttl runs from its binding
+    ]  # from its binding
 
 
 def test_skip_leaves_it_to_the_default_binder() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, cast
 
@@ -40,6 +40,7 @@ class Bridge:
         self._pod = Pod()
         self._scoring = False
         self._verdicts: dict[str, dict[int, Status | None]] = {}
+        self._alone = self._state, self._verdicts
         self._externals: dict[str, PythonExternal] = {}
 
     def begin(self, state: CycleState, pod: Pod) -> None:
@@ -47,6 +48,21 @@ class Bridge:
         self._state, self._pod = state, pod
         self._verdicts.clear()
         self._scoring = False
+
+    def judge_nominated(self, row: int, pods: Sequence[Pod] | None) -> None:
+        """Nominated pods have come to a row, for as long as the search asks about it with them; None: they
+        are off again. Plugins hear of them through AddPod, on a copy of the cycle's state."""
+        if pods is None:
+            self._state, self._verdicts = self._alone
+            return
+        self._alone = self._state, self._verdicts
+        self._state, self._verdicts = self._state.clone(), {}
+        node_info = self.nodes(np.array([row], dtype=np.int32)).node_info(0)
+        for pod in pods:
+            change = self.framework.run_pre_filter_extension_add_pod
+            failed = change(self._state, self._pod, pod, node_info)
+            if failed is not None:
+                raise StatusError(failed)
 
     def external(self, plugin: Plugin) -> PythonExternal:
         """What the core's plan calls for a plugin: the same at Filter and at Score."""

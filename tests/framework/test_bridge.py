@@ -12,7 +12,7 @@ from moorage._core.plan import UNRESOLVABLE as UNRESOLVABLE_BIT
 from moorage.framework.bridge import Bridge
 from moorage.framework.call import StatusError
 from moorage.framework.cycle_state import CycleState
-from moorage.framework.interface import FilterPlugin, PreScorePlugin, ScorePlugin
+from moorage.framework.interface import FilterPlugin, PreFilterPlugin, PreScorePlugin, ScorePlugin
 from tests.core.make import node, pod
 from tests.framework.make import SKIPPED, UNRESOLVABLE, UNSCHEDULABLE, framework, make, status
 
@@ -114,6 +114,44 @@ def test_normalizing_in_place_leaves_the_raw_scores() -> None:
     plugin = make(ScorePlugin, "S", score_all=[5, 6, 7], normalize_score=normalize)
     raw, normalized = bridge(plugin).raw_and_normalized(plugin, ROWS)
     assert (raw.tolist(), normalized.tolist()) == ([5, 6, 7], [1, 1, 1])
+
+
+def test_a_row_is_asked_again_with_nominated_pods() -> None:
+    added: list[str] = []
+
+    class Extensions:
+        def add_pod(self, state: Any, pod: Any, pod_to_add: Any, node_info: Any) -> None:
+            added.append(pod_to_add.name)
+            state.write("added", len(added))
+
+    class Counts(PreFilterPlugin, FilterPlugin):
+        name = "C"
+
+        def pre_filter(self, state: Any, pod: Any, nodes: Any) -> None:
+            return None
+
+        def pre_filter_extensions(self) -> Any:
+            return Extensions()
+
+        def filter(self, state: Any, pod: Any, node_info: Any) -> Any:
+            return status(UNSCHEDULABLE, f"{state.read('added')} more") if state.read("added") else None
+
+    plugin, state = Counts(), CycleState()
+    one = bridge(plugin)
+    state.write("added", 0)
+    one.begin(state, pod("p"))
+    one.judge_nominated(1, [pod("m"), pod("n")])
+    assert one.filter(plugin, ROWS[2:]).tolist() == [2]
+    one.judge_nominated(1, None)
+    assert added == ["m", "n"]
+    assert one.filter(plugin, ROWS).tolist() == [0, 0, 0]
+    rejection = one.status("C", 1)
+    assert rejection is not None
+    assert rejection.reasons == ("2 more",)  # why the row fails, though alone it passes
+    one.begin(state, pod("q"))
+    one.judge_nominated(1, None)  # where taking the pods up failed, they are taken off all the same
+    one.filter(plugin, ROWS)
+    assert one.status("C", 1) is None
 
 
 def test_statuses_are_numbered() -> None:

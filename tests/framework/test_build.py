@@ -1,4 +1,4 @@
-"""Building profiles: the errors of kube-scheduler v1.36 in their order, and the order of plugins."""
+"""Building profiles from configurations and plugins, and what profiles refuse."""
 
 from __future__ import annotations
 
@@ -7,12 +7,16 @@ from typing import Any
 import pytest
 
 from moorage.errors import InputError, MoorageError
-from moorage.framework.build import PluginSet, ProfileConfig, build_profile, build_profiles, check_profiles
+from moorage.framework.build import check_profiles, make_profiles
+from moorage.framework.configuration import ConfigurationError
 from moorage.framework.interface import BindPlugin, FilterPlugin, QueueSortPlugin, ScorePlugin
 from moorage.framework.profile import Profile
 from moorage.framework.registry import Registry
-from moorage.plugins.registry import default_profile, in_tree_registry
-from tests.framework.make import framework, make
+from moorage.objects import Cluster
+from moorage.plugins.registry import in_tree_registry, read_configuration
+from moorage.scheduler import Scheduler
+from tests.core.make import node, pod
+from tests.framework.make import UNSCHEDULABLE, framework, make, status
 
 
 class Sort(QueueSortPlugin):
@@ -50,132 +54,103 @@ class Alias(ScorePlugin):
     name = "Original"
 
 
-CLASSES = (Sort, OtherSort, Bind, Both, Filters, Scores, Broken)
-REGISTRY = Registry({plugin.name: plugin for plugin in CLASSES} | {"Alias": Alias})
+REGISTRY = Registry(
+    {plugin.name: plugin for plugin in (Sort, OtherSort, Bind, Both, Filters, Scores, Broken)}
+    | {"Alias": Alias}
+)
 
 
-def listed(*names: str, disabled: tuple[str, ...] = (), **weights: int) -> PluginSet:
-    return PluginSet(tuple((name, weights.get(name, 0)) for name in names), disabled)
+def profile(*names: str, name: str = "s", args: Any = None, **points: Any) -> dict[str, Any]:
+    """A profile of a configuration with a sorter, a binder and these plugins at multiPoint only."""
+    everywhere = {"disabled": [{"name": "*"}], "enabled": [{"name": n} for n in ("Sort", "Bind", *names)]}
+    plugins = {"multiPoint": everywhere} | {
+        point: {"enabled": [{"name": n, "weight": weight} for n, weight in listed.items()]}
+        for point, listed in points.items()
+    }
+    given = [{"name": plugin, "args": value} for plugin, value in (args or {}).items()]
+    return {"schedulerName": name, "plugins": plugins, "pluginConfig": given}
 
 
-def config(*names: str, plugin_config: Any = (), points: Any = None, **settings: Any) -> ProfileConfig:
-    """A profile with a sorter, a binder and these plugins at MultiPoint."""
-    everywhere = settings.pop("multi_point", listed("Sort", "Bind", *names))
-    return ProfileConfig(multi_point=everywhere, points=points or {}, plugin_config=plugin_config, **settings)
+def config(*profiles: dict[str, Any]) -> dict[str, Any]:
+    head = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
+    return head | {"profiles": list(profiles)}
 
 
-def built(*names: str, **settings: Any) -> Profile:
-    return build_profile(config(*names, **settings), REGISTRY)
+def built(*profiles: dict[str, Any], handles: Any = ()) -> list[Profile]:
+    read = read_configuration(config(*profiles))
+    return make_profiles(read, Registry(in_tree_registry() | REGISTRY), handles)
 
 
-def refusal(*names: str, **settings: Any) -> str:
-    with pytest.raises(InputError) as caught:
-        built(*names, **settings)
+def refusal(*profiles: dict[str, Any]) -> str:
+    with pytest.raises(ConfigurationError) as caught:
+        built(*profiles)
     return str(caught.value)
 
 
-# ---- errors ------------------------------------------------------------------------------------------------
+# ---- from a configuration ----------------------------------------------------------------------------------
 
 
-def test_repeated_arguments_even_of_a_plugin_that_nobody_needs() -> None:
-    assert refusal(plugin_config=(("X", {}), ("X", {}))) == "repeated config for plugin X"
-
-
-def test_arguments_of_a_plugin_that_nobody_needs_are_ignored() -> None:
-    built(plugin_config=(("X", {}),))
+def test_plugins_that_no_list_enables_are_not_made() -> None:
+    made = built(profile("Both"))[0]
+    assert [plugin.name for plugin in made.plugins] == ["Sort", "Bind", "Both"]
+    assert (made.scheduler_name, made.filter_plugins, made.score_plugins) == ("s", ["Both"], ["Both"])
 
 
 def test_a_factory_that_fails() -> None:
-    assert refusal("Broken") == 'initializing plugin "Broken": boom'
-
-
-def test_a_plugin_that_is_not_enabled_is_not_made() -> None:
-    assert [plugin.name for plugin in built("Both").plugins] == ["Sort", "Bind", "Both"]
+    head = "initializing profiles: creating profile for scheduler name s: "
+    assert refusal(profile("Broken")).endswith(f'{head}initializing plugin "Broken": boom')
 
 
 @pytest.mark.parametrize(
     ("points", "text"),
     [
-        ({"filter": listed("x")}, 'FilterPlugin "x" does not exist'),
-        ({"filter": listed("Scores")}, 'plugin "Scores" does not extend FilterPlugin plugin'),
-        ({"filter": listed("Both", "Both")}, 'plugin "Both" already registered as "FilterPlugin"'),
-        ({"score": listed("x"), "preFilter": listed("y")}, 'PreFilterPlugin "y" does not exist'),
-        ({"queueSort": listed("x"), "permit": listed("y")}, 'PermitPlugin "y" does not exist'),
+        ({"filter": {"x": 0}}, 'FilterPlugin "x" does not exist'),
+        ({"filter": {"Scores": 0}}, 'plugin "Scores" does not extend FilterPlugin plugin'),
     ],
 )
-def test_wrong_lists(points: dict[str, PluginSet], text: str) -> None:
-    assert refusal(points=points) == text
+def test_wrong_lists(points: dict[str, Any], text: str) -> None:
+    assert refusal(profile("Both", **points)).endswith(text)
 
 
-def test_wrong_names_at_multi_point() -> None:
-    assert refusal("x") == 'PreFilterPlugin "x" does not exist'
-    assert refusal("Both", "Both") == 'plugin "Both" already registered as "FilterPlugin"'
-
-
-def test_one_sorter_and_a_binder() -> None:
-    text = 'only one queue sort plugin required for profile with scheduler name "s", but got {}'
-    assert refusal(multi_point=listed("Bind"), scheduler_name="s") == text.format(0)
-    assert refusal("OtherSort", scheduler_name="s") == text.format(2)
-    text = 'at least one bind plugin is needed for profile with scheduler name "s"'
-    assert refusal(multi_point=listed("Sort"), scheduler_name="s") == text
-
-
-def test_weights_that_overflow() -> None:
-    text = "score plugins: total score of Score plugins could overflow"
-    most = (2**63 - 1) // 100
-    built("Scores", "Both", points={"score": listed("Scores", Scores=most - 1)})
-    assert refusal("Scores", "Both", points={"score": listed("Scores", Scores=most)}) == text
+def test_order_and_weights() -> None:
+    made = built(profile("Both", "Filters", "Scores", filter={"Filters": 0}, score={"Scores": 3}))[0]
+    assert made.filter_plugins == ["Filters", "Both"]
+    assert made.weights == {"Scores": 3, "Both": 1}
 
 
 def test_a_plugin_registered_under_another_name_has_no_weight() -> None:
-    assert refusal("Alias") == 'score plugin "Original" is not configured with weight'
+    assert refusal(profile("Alias")).endswith('score plugin "Original" is not configured with weight')
 
 
-def test_errors_come_in_order() -> None:
-    wrong = {"points": {"filter": listed("x")}, "multi_point": listed("Broken")}
-    assert refusal(plugin_config=(("X", {}), ("X", {})), **wrong) == "repeated config for plugin X"
-    assert refusal(**wrong) == 'initializing plugin "Broken": boom'
-
-
-# ---- what is built -----------------------------------------------------------------------------------------
-
-
-def test_order_at_a_point() -> None:
-    one, two, three = (make(FilterPlugin, name) for name in "ABC")
-    registry = REGISTRY | {plugin.name: (lambda args, handle, p=plugin: p) for plugin in (one, two, three)}
-    made = build_profile(config("A", "Both", "B", points={"filter": listed("C", "B")}), Registry(registry))
-    assert made.filter_plugins == ["B", "A", "Both", "C"]
-
-
-def test_names_disabled_at_a_point_stay_away_from_it() -> None:
-    made = built("Both", "Filters", points={"filter": PluginSet(disabled=("Both",))})
-    assert (made.filter_plugins, made.score_plugins) == (["Filters"], ["Both"])
-    made = built("Both", "Filters", points={"filter": listed("Filters", disabled=("*",))})
-    assert made.filter_plugins == ["Filters"]
-
-
-def test_weights() -> None:
-    made = built(
-        multi_point=listed("Sort", "Bind", "Both", "Scores", Both=5, Scores=7),
-        points={"score": listed("Scores", Scores=3)},
+def test_arguments_and_handles_reach_the_plugins() -> None:
+    handles = [framework().handle, framework().handle]
+    first, second = built(
+        profile("Both", name="one", args={"Both": {"x": 1}}), profile("Both", name="two"), handles=handles
     )
-    assert made.weights == {"Scores": 3, "Both": 5}
-    assert built("Both").weights == {"Both": 1}
+    assert [plugin.args for plugin in (first.plugins[-1], second.plugins[-1])] == [{"x": 1}, {}]
+    assert [plugin.handle for plugin in (first.plugins[-1], second.plugins[-1])] == handles
+    assert first.plugins[-1] is not second.plugins[-1]
 
 
-def test_arguments_reach_the_plugin() -> None:
-    made = built("Both", plugin_config=(("Both", {"x": 1}),))
-    assert next(plugin for plugin in made.plugins if plugin.name == "Both").args == {"x": 1}
+def test_a_scheduler_takes_plugins_that_its_configuration_names() -> None:
+    class NotA(FilterPlugin):
+        name = "NotA"
+
+        def filter(self, state: Any, pod: Any, node_info: Any) -> Any:
+            forbidden = self.args["node"] == node_info.name
+            return status(UNSCHEDULABLE, f"not {node_info.name}") if forbidden else None
+
+    wanted = {
+        "plugins": {"multiPoint": {"enabled": [{"name": "NotA"}]}},
+        "pluginConfig": [{"name": "NotA", "args": {"node": "a"}}],
+    }
+    cluster = Cluster(nodes=[node("a"), node("b")], pods=[pod("p")])
+    one = Scheduler(cluster, config=config(wanted), registry=Registry(NotA=NotA))
+    assert one.run().placements == {"default/p": "b"}
+    assert "NodeResourcesFit" in one.profile.filter_plugins
 
 
-def test_the_default_profile_by_names() -> None:
-    weights = {plugin.name: plugin.default_weight for plugin in default_profile().plugins}
-    made = build_profile(ProfileConfig(multi_point=listed(*weights, **weights)), in_tree_registry())
-    expected = default_profile()
-    assert made.weights == expected.weights
-    assert made.is_in_core
-    for point in ("preEnqueue", "queueSort", "preFilter", "filter", "postFilter", "preScore", "score"):
-        assert [p.name for p in made.at(point)] == [p.name for p in expected.at(point)]
+# ---- profiles ----------------------------------------------------------------------------------------------
 
 
 def test_points_of_a_profile_are_exactly_those_given() -> None:
@@ -202,28 +177,26 @@ def test_wrong_profiles(plugins: Any, points: Any, text: str) -> None:
 # ---- several profiles --------------------------------------------------------------------------------------
 
 
-def together(*configs: ProfileConfig) -> str:
+def together(*profiles: Profile) -> str:
     with pytest.raises(InputError) as caught:
-        build_profiles(configs, REGISTRY)
+        check_profiles(profiles)
     return str(caught.value)
 
 
 def test_profiles_must_agree() -> None:
-    one = config(scheduler_name="one")
-    other = ProfileConfig("two", multi_point=listed("OtherSort", "Bind"))
-    args = config(scheduler_name="two", plugin_config=(("Sort", {"x": 1}),))
+    one, two = Profile((Sort(),), scheduler_name="one"), Profile((Sort(),), scheduler_name="two")
+    other = Profile((OtherSort(),), scheduler_name="two")
+    args = Profile((Sort({"x": 1}),), scheduler_name="two")
     assert together() == "at least one profile is required"
-    assert together(one, config(scheduler_name="")) == "scheduler name is needed"
+    assert together(one, Profile((Sort(),), scheduler_name="")) == "scheduler name is needed"
+    assert together(Profile((), scheduler_name="s")) == (
+        'plugins required for profile with scheduler name "s"'
+    )
     assert together(one, one) == 'duplicate profile with scheduler name "one"'
     text = 'different queue sort plugins for profile "two": "OtherSort", first: "Sort"'
     assert together(one, other) == text
     assert together(one, args) == 'different queue sort plugin args for profile "two"'
-    assert together(config("x", scheduler_name="s")) == (
-        'creating profile for scheduler name s: PreFilterPlugin "x" does not exist'
-    )
-    with pytest.raises(InputError, match=r'^plugins required for profile with scheduler name "s"$'):
-        check_profiles([Profile((), scheduler_name="s")])
-    assert len(build_profiles([one, config(scheduler_name="two")], REGISTRY)) == 2
+    assert check_profiles([one, two]) == [one, two]
 
 
 # ---- the framework -----------------------------------------------------------------------------------------

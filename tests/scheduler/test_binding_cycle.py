@@ -162,9 +162,7 @@ def test_a_binder_of_ones_own() -> None:
     assert one.client.get(Pod, "p", "default").spec.node_name == ""  # it told nobody
     assert one.cache.is_assumed_pod(pod("p"))
     assert one.cache.cleanup_assumed_pods(5.0) == []
-    assert [gone.name for gone in one.cache.cleanup_assumed_pods(5.1)] == [
-        "p"
-    ]  # from its binding
+    assert [gone.name for gone in one.cache.cleanup_assumed_pods(5.1)] == ["p"]  # from its binding
 
 
 def test_skip_leaves_it_to_the_default_binder() -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 from tests.core.make import node, pod
 from tests.framework.make import make, status
 from tests.scheduler.make import scheduler_with
@@ -14,7 +15,7 @@ import moorage as mo
 from moorage.errors import NotBuiltError
 from moorage.framework.interface import NominatingInfo, PreFilterResult, Status
 from moorage.framework.status import Code
-from moorage.objects.pod import Pod, PodSchedulingGate
+from moorage.objects.pod import Pod, PodSchedulingGate, PodStatus
 from moorage.plugins.registry import default_profile
 from moorage.scheduler import Scheduler
 
@@ -354,3 +355,18 @@ def test_plugins_and_kernels_decide_as_kernels_alone() -> None:
         assert {k: f.message for k, f in ours.unschedulable.items()} == {
             k: f.message for k, f in plain.unschedulable.items()
         }
+
+
+def test_nominated_pods_count_for_plugins_too() -> None:
+    """A node is full for a plugin with the pods that are nominated there, and says so; alone it is not."""
+
+    def filter(self: Any, state: Any, pod: Pod, info: Any) -> Status | None:
+        return status(UNSCHEDULABLE, f"{len(info.pods)} there") if info.pods else None
+
+    one = scheduler_with(make(mo.FilterPlugin, "Alone", filter=filter), nodes=[node("a"), node("b")])
+    urgent = pod("urgent", priority=9)
+    one.client.create(replace(urgent, status=PodStatus(nominated_node_name="a")))
+    one.sync()
+    assert one.schedule_one(pod("low", on="", priority=1)).node != "a"
+    assert {n: s.reasons for n, s in one.examine(pod("x")).rejected.items()} == {"a": ("1 there",)}
+    assert one.examine(pod("higher", priority=10)).rejected == {}

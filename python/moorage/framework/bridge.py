@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, cast
 
@@ -40,13 +40,36 @@ class Bridge:
         self._pod = Pod()
         self._scoring = False
         self._verdicts: dict[str, dict[int, Status | None]] = {}
+        self._alone = self._state, self._verdicts
+        self._crowded: dict[tuple[str, int], Status] = {}  # rejections of rows with nominated pods there
         self._externals: dict[str, PythonExternal] = {}
 
     def begin(self, state: CycleState, pod: Pod) -> None:
         """The next search is about this pod, whose PreFilter ran with this state."""
         self._state, self._pod = state, pod
+        self._alone = state, self._verdicts
         self._verdicts.clear()
+        self._crowded.clear()
         self._scoring = False
+
+    def judge_nominated(self, row: int, pods: Sequence[Pod] | None) -> None:
+        """Nominated pods have come to a row, for as long as the search asks about it with them; None: they
+        are off again. Plugins hear of them through AddPod, on a copy of the cycle's state."""
+        if pods is None:
+            crowded = () if self._verdicts is self._alone[1] else self._verdicts.items()
+            self._crowded |= {
+                (plugin, row): status for plugin, said in crowded if (status := said.get(row)) is not None
+            }
+            self._state, self._verdicts = self._alone
+            return
+        self._alone = self._state, self._verdicts
+        self._state, self._verdicts = self._state.clone(), {}
+        node_info = self.nodes(np.array([row], dtype=np.int32)).node_info(0)
+        for pod in pods:
+            change = self.framework.run_pre_filter_extension_add_pod
+            failed = change(self._state, self._pod, pod, node_info)
+            if failed is not None:
+                raise StatusError(failed)
 
     def external(self, plugin: Plugin) -> PythonExternal:
         """What the core's plan calls for a plugin: the same at Filter and at Score."""
@@ -58,8 +81,8 @@ class Bridge:
         return made
 
     def status(self, plugin: str, row: int) -> Status | None:
-        """What a plugin said about a row in this search."""
-        return self._verdicts.get(plugin, {}).get(row)
+        """What a plugin said about a row in this search; with nominated pods there, if it rejects it so."""
+        return self._crowded.get((plugin, row)) or self._verdicts.get(plugin, {}).get(row)
 
     def number_statuses(self, rows: Rows, verdicts: npt.NDArray[np.uint64]) -> tuple[Status, ...]:
         """What plugins outside the core said about `rows`, each different status once; in `verdicts` its

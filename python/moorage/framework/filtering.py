@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -69,31 +69,35 @@ def run_pre_filters(
     state: CycleState,
     pod: Pod,
     nodes: NodesView,
-    skipping: Iterable[str] = (),
+    skipping: Sequence[tuple[int, str]] = (),
 ) -> PreFilterRun:
     """PreFilter in profile order. Code 3 and errors stop at once; after code 2 the others run too, and the
     last one stands. Nothing left of narrowed node sets is a rejection without a plugin. `skipping` names
-    plugins that are not asked, since they always answer Skip."""
+    plugins that are not asked, since they always answer Skip, each with the number of `plugins` before it."""
     names: PreFilterResult | None = None
     narrowing: set[str] = set()
     rejection: Status | None = None
-    state.skip_filter_plugins = skipped = set(skipping)
-    for plugin in plugins:
+    state.skip_filter_plugins = skipped = set()
+    stop: Status | None = None
+    for at, plugin in enumerate(plugins, 1):
         result, status = _pre_filter(plugin, state, pod, nodes)
         if status is not None and status.is_skip:
             skipped.add(plugin.name)
         elif status is not None and status.code == Code.UNSCHEDULABLE:
             rejection = status.with_plugin(plugin.name)
         elif status is not None and status.code == Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
-            return PreFilterRun(status.with_plugin(plugin.name), skipped=frozenset(skipped))
+            stop = status.with_plugin(plugin.name)
         elif status is not None and not status.is_success:
-            text = f'running PreFilter plugin "{plugin.name}"'
-            return PreFilterRun(error_status(text, status, plugin.name), skipped=frozenset(skipped))
+            stop = error_status(f'running PreFilter plugin "{plugin.name}"', status, plugin.name)
         elif result is not None and not result.all_nodes():
             narrowing.add(plugin.name)
             names = result.merge(names)
             if names is not None and not names.node_names:
-                return PreFilterRun(_nothing_left(sorted(narrowing)), skipped=frozenset(skipped))
+                stop = _nothing_left(sorted(narrowing))
+        if stop is not None:
+            skipped.update(name for before, name in skipping if before < at)
+            return PreFilterRun(stop, skipped=frozenset(skipped))
+    skipped.update(name for _, name in skipping)
     left = None if names is None else names.node_names
     return PreFilterRun(rejection, left, tuple(sorted(narrowing)), frozenset(skipped))
 

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from moorage.objects.meta import Object
 from moorage.objects.pod import Pod
 
 from .nodes_view import InfoNodes, NodesView
@@ -23,6 +22,7 @@ from .status import Status as Status
 
 if TYPE_CHECKING:
     from moorage._core.pod_class import Shape
+    from moorage._core.state import ClusterState
 
     from .cycle_state import CycleState
     from .handle import FrameworkHandle
@@ -88,12 +88,8 @@ class Plugin:
     def close(self) -> None:
         """The framework ends."""
 
-    def unbuilt_use(self, pod: Pod, workloads: Sequence[Object]) -> str:
+    def unbuilt_use(self, pod: Pod) -> str:
         """What of the pod this version cannot decide yet, in a few words; "" where nothing."""
-        return ""
-
-    def unbuilt_use_of_bound(self, pod: Pod) -> str:
-        """The same of a pod on a node, as far as it concerns other pods."""
         return ""
 
 
@@ -348,6 +344,10 @@ class NativePlugin(Plugin):
     """A plugin whose verdicts and scores are kernels of the compiled core."""
 
     in_core = True
+
+    def plan_arguments(self, state: ClusterState) -> dict[str, Any]:
+        """What the plan of a profile must know of this plugin's arguments; see `moorage._core.plan.Plan`."""
+        return {}
 
     def reasons(self, bits: int, shape: Shape) -> tuple[str, ...]:
         """Upstream's texts for the reason bits of a verdict."""

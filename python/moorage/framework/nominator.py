@@ -69,3 +69,23 @@ class PodNominator:
         """The node that a pod is nominated to, or None."""
         with self._lock:
             return self._nodes.get(pod.metadata.uid)
+
+    def nominated_before(self, pod: Pod) -> dict[str, list[Pod]]:
+        """Per node the pods nominated to it that go before `pod`: others of at least its priority."""
+        with self._lock:
+            if not self._pods:
+                return {}
+            priority = pod.spec.priority or 0
+            found = {
+                node: [
+                    other
+                    for other in pods.values()
+                    if (other.spec.priority or 0) >= priority and other.metadata.uid != pod.metadata.uid
+                ]
+                for node, pods in self._pods.items()
+            }
+        return {node: pods for node, pods in found.items() if pods}
+
+    def __bool__(self) -> bool:
+        """True where some pod is nominated."""
+        return bool(self._nodes)

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, cast
 from moorage._core.plan import Plan
 from moorage._core.state import ClusterState
 from moorage.errors import InputError
-from moorage.objects.pod import TopologySpreadConstraint
 
 from .interface import (
     BASES,
@@ -42,10 +41,6 @@ from .interface import (
 if TYPE_CHECKING:
     from .bridge import Bridge
 
-SYSTEM_CONSTRAINTS = (
-    TopologySpreadConstraint(3, "kubernetes.io/hostname", "ScheduleAnyway"),
-    TopologySpreadConstraint(5, "topology.kubernetes.io/zone", "ScheduleAnyway"),
-)
 BALANCED_ALLOCATIONS = ("1.36", "1.35")
 CYCLE_POINTS = tuple(point for point in BASES.values() if point not in (PRE_ENQUEUE, QUEUE_SORT))
 
@@ -173,8 +168,8 @@ class Profile:
 
     @property
     def weights(self) -> dict[str, int]:
-        """Weight of every score plugin."""
-        return {plugin.name: self.weight(plugin) for plugin in self.at(SCORE)}
+        """Weight of every score plugin, and those given for others."""
+        return self.weight_overrides | {plugin.name: self.weight(plugin) for plugin in self.at(SCORE)}
 
     def planned(self, point: str) -> list[Plugin]:
         """The plugins of the plan's list for Filter or Score, in order: its indices count these."""
@@ -182,17 +177,17 @@ class Profile:
 
     def compile(self, state: ClusterState, bridge: Bridge | None = None) -> Plan:
         """The plan of this profile over a cluster; `bridge` carries the plugins outside the core."""
-        fit = next((p for p in self.plugins if p.name == "NodeResourcesFit"), None)
-        balanced = next((p for p in self.plugins if p.name == "NodeResourcesBalancedAllocation"), None)
+        arguments: dict[str, Any] = {"fit": [], "balanced": []}
+        for plugin in self.plugins:
+            if isinstance(plugin, NativePlugin):
+                arguments |= plugin.plan_arguments(state)
         return Plan(
             state.table,
             filters=[_kernel(plugin, bridge) for plugin in self.planned(FILTER)],
             scores=[(_kernel(plugin, bridge), self.weight(plugin)) for plugin in self.planned(SCORE)],
-            fit=_resources(fit.args["scoringStrategy"]["resources"] if fit else ()),
-            balanced=_resources(balanced.args["resources"] if balanced else ()),
             balanced_difference=self.balanced_allocation == "1.36",
             fit_unresolvable=self.fit_unresolvable,
-            default_constraints=SYSTEM_CONSTRAINTS,
+            **arguments,
         )
 
 
@@ -215,7 +210,3 @@ def _kernel(plugin: Plugin, bridge: Bridge | None) -> Any:
     if isinstance(plugin, NativePlugin) or bridge is None:
         return plugin.name
     return bridge.external(plugin)
-
-
-def _resources(args: Sequence[dict[str, str | int]]) -> list[tuple[str, int]]:
-    return [(str(entry["name"]), int(entry["weight"])) for entry in args]

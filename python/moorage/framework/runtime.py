@@ -72,7 +72,8 @@ class Framework:
 
         asked, self._skipping = _asked(profile.pre_filters, "pre_filter")
         self._pre_filters = cast(list[PreFilterPlugin], asked)
-        asked, self._not_scoring = _asked(profile.pre_scores, "pre_score")
+        asked, not_scoring = _asked(profile.pre_scores, "pre_score")
+        self._not_scoring = [name for _, name in not_scoring]
         self._pre_scores = cast(list[PreScorePlugin], asked)
 
     def attach(self, cycle: Cycle) -> None:
@@ -269,8 +270,16 @@ class Framework:
             raise MoorageError("\n".join(failures))
 
 
-def _asked(plugins: Sequence[Plugin], method: str) -> tuple[list[Plugin], frozenset[str]]:
-    """The plugins that look at a pod in PreFilter or PreScore, and those that always answer Skip."""
+def _asked(plugins: Sequence[Plugin], method: str) -> tuple[list[Plugin], list[tuple[int, str]]]:
+    """The plugins that look at a pod in PreFilter or PreScore; and those that always answer Skip, each with
+    the number of the former before it."""
     nothing, skip = getattr(NativePlugin, method), getattr(UnbuiltPlugin, method)
-    asked = [plugin for plugin in plugins if getattr(type(plugin), method) not in (nothing, skip)]
-    return asked, frozenset(p.name for p in plugins if getattr(type(p), method) is skip)
+    asked: list[Plugin] = []
+    skipping: list[tuple[int, str]] = []
+    for plugin in plugins:
+        what = getattr(type(plugin), method)
+        if what is skip:
+            skipping.append((len(asked), plugin.name))
+        elif what is not nothing:
+            asked.append(plugin)
+    return asked, skipping

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from moorage._core.pod_class import Shape
+from moorage._core.state import ClusterState
 from moorage.framework.cycle_state import CycleState
 from moorage.framework.interface import (
     SKIP,
@@ -41,6 +44,12 @@ class InterPodAffinity(NativePlugin, PreFilterPlugin, FilterPlugin, PreScorePlug
 
     def pre_score(self, state: CycleState, pod: Pod, nodes: NodesView) -> Status | None:
         return None if state.terms.affinity_scores else SKIP
+
+    def plan_arguments(self, state: ClusterState) -> dict[str, Any]:
+        return {
+            "hard_pod_affinity_weight": self.args["hardPodAffinityWeight"],
+            "ignore_preferred": self.args["ignorePreferredTermsOfExistingPods"],
+        }
 
     def reasons(self, bits: int, shape: Shape) -> tuple[str, ...]:
         return tuple(text for bit, text in enumerate(REASONS) if bits >> bit & 1)

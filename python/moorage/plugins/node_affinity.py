@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+from typing import Any
+
+from msgspec.structs import replace
+
 from moorage._core.pod_class import Shape
 from moorage._core.pod_spec import pinned_node
+from moorage._core.state import ClusterState
 from moorage.framework.cycle_state import CycleState
 from moorage.framework.interface import (
     SKIP,
@@ -17,7 +23,14 @@ from moorage.framework.interface import (
     Status,
 )
 from moorage.framework.nodes_view import NodesView
-from moorage.objects.pod import Pod
+from moorage.objects import pod as pod_objects
+from moorage.objects.decode import decode
+from moorage.objects.pod import Affinity, Pod, PodSpec
+
+REASONS = (
+    "node(s) didn't match Pod's node affinity/selector",
+    "node(s) didn't match scheduler-enforced node affinity",
+)
 
 
 class NodeAffinity(NativePlugin, PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin):
@@ -29,7 +42,7 @@ class NodeAffinity(NativePlugin, PreFilterPlugin, FilterPlugin, PreScorePlugin, 
 
     def pre_filter(self, state: CycleState, pod: Pod, nodes: NodesView) -> PreFilterResult | Status | None:
         shape = state.shape
-        if not shape.has_node_affinity:
+        if not shape.has_node_affinity and (self.added is None or self.added.required is None):
             return SKIP
         if shape.names_conflict:
             return Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, ("pod affinity terms conflict",), self.name)
@@ -42,7 +55,24 @@ class NodeAffinity(NativePlugin, PreFilterPlugin, FilterPlugin, PreScorePlugin, 
         shape = state.shape
         if shape.preferred_error:
             return Status(Code.ERROR, (shape.preferred_error,), self.name)
-        return None if shape.has_preferred else SKIP
+        return None if shape.has_preferred or (self.added and self.added.preferred) else SKIP
+
+    @cached_property
+    def added(self) -> pod_objects.NodeAffinity | None:
+        """addedAffinity: what every pod of the profile must and should meet besides."""
+        added = self.args.get("addedAffinity")
+        return None if added is None else decode(dict(added), pod_objects.NodeAffinity)
+
+    def plan_arguments(self, state: ClusterState) -> dict[str, Any]:
+        added = self.added
+        if added is None:
+            return {}
+        if added.required is not None:
+            # Each term twice: a single one that names one node would be a parameter of the pod.
+            terms = added.required.node_selector_terms * 2
+            added = replace(added, required=replace(added.required, node_selector_terms=terms))
+        pod = Pod(spec=PodSpec(affinity=Affinity(node_affinity=added)))
+        return {"added": state.classes.shape_of(state.classes.intern(pod))}
 
     def reasons(self, bits: int, shape: Shape) -> tuple[str, ...]:
-        return ("node(s) didn't match Pod's node affinity/selector",)
+        return (REASONS[bits == 2],)

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from moorage._core.state import ClusterState
 from moorage.framework.cycle_state import CycleState
 from moorage.framework.interface import SKIP, NativePlugin, PreScorePlugin, ScorePlugin, Status
 from moorage.framework.nodes_view import NodesView
 from moorage.objects.pod import Pod
+
+from .node_resources_fit import weighted_resources
 
 
 class NodeResourcesBalancedAllocation(NativePlugin, PreScorePlugin, ScorePlugin):
@@ -17,3 +22,6 @@ class NodeResourcesBalancedAllocation(NativePlugin, PreScorePlugin, ScorePlugin)
 
     def pre_score(self, state: CycleState, pod: Pod, nodes: NodesView) -> Status | None:
         return SKIP if state.shape.is_best_effort else None
+
+    def plan_arguments(self, state: ClusterState) -> dict[str, Any]:
+        return {"balanced": weighted_resources(self.args["resources"])}

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from moorage.framework.interface import FilterPlugin, PreFilterPlugin, UnbuiltPlugin
-from moorage.objects.meta import Object
 from moorage.objects.pod import Pod
 
 
@@ -14,6 +11,6 @@ class NodeVolumeLimits(UnbuiltPlugin, PreFilterPlugin, FilterPlugin):
 
     name = "NodeVolumeLimits"
 
-    def unbuilt_use(self, pod: Pod, workloads: Sequence[Object]) -> str:
+    def unbuilt_use(self, pod: Pod) -> str:
         volumes = any(v.csi or v.azure_disk or v.cinder for v in pod.spec.volumes)
         return "volume limits" if volumes else ""

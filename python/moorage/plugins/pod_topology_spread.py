@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from moorage._core.pod_class import Shape
+from moorage._core.state import ClusterState
 from moorage.framework.cycle_state import CycleState
 from moorage.framework.interface import (
     SKIP,
@@ -16,6 +20,7 @@ from moorage.framework.interface import (
     Status,
 )
 from moorage.framework.nodes_view import NodesView
+from moorage.objects.decode import decode
 from moorage.objects.pod import Pod, TopologySpreadConstraint
 
 SYSTEM_CONSTRAINTS = (
@@ -47,6 +52,18 @@ class PodTopologySpread(NativePlugin, PreFilterPlugin, FilterPlugin, PreScorePlu
             return Status(Code.ERROR, (text,), self.name)
         return None if terms.n_soft else SKIP
 
+    def plan_arguments(self, state: ClusterState) -> dict[str, Any]:
+        system = self.args["defaultingType"] == "System"
+        listed = self.args.get("defaultConstraints") or ()
+        return {
+            "default_constraints": SYSTEM_CONSTRAINTS if system else tuple(map(_constraint, listed)),
+            "system_defaulted": system,
+        }
+
     def reasons(self, bits: int, shape: Shape) -> tuple[str, ...]:
         text = "node(s) didn't match pod topology spread constraints"
         return (text if bits == 1 else f"{text} (missing required label)",)
+
+
+def _constraint(given: Mapping[str, Any]) -> TopologySpreadConstraint:
+    return decode(dict(given), TopologySpreadConstraint)

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from moorage.framework.configuration import DEFAULT_GATES
+from collections.abc import Mapping
+from os import PathLike
+from typing import Any
+
+from moorage.framework.configuration import DEFAULT_GATES, KubeSchedulerConfiguration, load_configuration
 from moorage.framework.interface import Plugin
 from moorage.framework.profile import Profile
-from moorage.framework.registry import Registry
+from moorage.framework.registry import Registry, installed_plugins
 
 from .default_binder import DefaultBinder
 from .default_preemption import DefaultPreemption
@@ -67,3 +71,22 @@ def default_profile() -> Profile:
     """The profile of a kube-scheduler v1.36.2 without configuration."""
     on = [plugin for plugin in IN_TREE if DEFAULT_GATES.get(plugin.feature_gate, True)]
     return Profile(plugins=tuple(plugin() for plugin in on))
+
+
+ConfigurationSource = str | PathLike[str] | bytes | Mapping[str, Any] | KubeSchedulerConfiguration
+
+
+def read_configuration(
+    source: ConfigurationSource, feature_gates: Mapping[str, bool] | None = None
+) -> KubeSchedulerConfiguration:
+    """A configuration with the defaults of the in-tree plugins; see `load_configuration`."""
+    if isinstance(source, KubeSchedulerConfiguration):
+        return source
+    return load_configuration(source, IN_TREE, feature_gates=feature_gates)
+
+
+def all_plugins(others: Registry | None = None) -> Registry:
+    """The in-tree plugins and others, by default those of installed packages."""
+    registry = in_tree_registry()
+    registry.merge(installed_plugins() if others is None else others)
+    return registry

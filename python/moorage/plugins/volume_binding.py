@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from moorage.framework.interface import (
     FilterPlugin,
     PreBindPlugin,
@@ -13,7 +11,6 @@ from moorage.framework.interface import (
     ScorePlugin,
     UnbuiltPlugin,
 )
-from moorage.objects.meta import Object
 from moorage.objects.pod import Pod
 
 
@@ -25,6 +22,6 @@ class VolumeBinding(
     name = "VolumeBinding"
     default_args = {"bindTimeoutSeconds": 600}
 
-    def unbuilt_use(self, pod: Pod, workloads: Sequence[Object]) -> str:
+    def unbuilt_use(self, pod: Pod) -> str:
         claims = any(v.persistent_volume_claim or v.ephemeral for v in pod.spec.volumes)
         return "persistent volume claims" if claims else ""

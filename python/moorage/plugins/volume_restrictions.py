@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from moorage.framework.interface import FilterPlugin, PreFilterPlugin, UnbuiltPlugin
-from moorage.objects.meta import Object
 from moorage.objects.pod import Pod
 
 
@@ -14,7 +11,7 @@ class VolumeRestrictions(UnbuiltPlugin, PreFilterPlugin, FilterPlugin):
 
     name = "VolumeRestrictions"
 
-    def unbuilt_use(self, pod: Pod, workloads: Sequence[Object]) -> str:
+    def unbuilt_use(self, pod: Pod) -> str:
         disks = any(
             v.gce_persistent_disk or v.aws_elastic_block_store or v.iscsi or v.rbd for v in pod.spec.volumes
         )

@@ -52,6 +52,8 @@ class Engine:
         self.plan = profile.compile(self.cache.state, self.bridge)
         self.cycle = Cycle(self.cache.state, self.plan, tie_break, percentage, seed & 0xFFFFFFFFFFFFFFFF)
         self.framework.attach(self.cycle)
+        if not profile.is_in_core:
+            self.cycle.judging = self.bridge.judge_nominated
         self.failures: dict[Target, tuple[int, Failure]] = {}
 
     def nodes_in_view(self) -> int:
@@ -78,6 +80,7 @@ class Engine:
             return self._post_filter(state, pod, decision, self._rejected_by_all(ran.rejection)), state
         self.refuse_narrowing(ran)
         self.bridge.begin(state, pod)
+        self.nominate(pod)
         return self._search(state, pod, ran, order), state
 
     def refuse_narrowing(self, ran: PreFilterRun) -> None:
@@ -86,13 +89,29 @@ class Engine:
             if plugin.name in ran.plugins and not plugin.in_core:
                 raise NotBuiltError(f"not built yet: nodes named by PreFilter of plugin {plugin.name}")
 
+    def nominate(self, pod: Pod) -> None:
+        """Tell the next search which nominated pods go before `pod`, and where."""
+        before = self.handle.nominator.nominated_before(pod)
+        rows = ((self._row_in_view(name), pods) for name, pods in before.items())
+        self.cycle.nominate([(row, pods) for row, pods in rows if row >= 0])
+
+    def _row_in_view(self, name: str) -> int:
+        """Row of a node that a cycle sees, or -1."""
+        row = self.cache.state.table.find_row(name)
+        return -1 if row is None or not self.cache.state.table.is_present(row) else row
+
     def _search(
         self, state: CycleState, pod: Pod, ran: PreFilterRun, order: Callable[[], list[str]]
     ) -> Decision:
         start = self.cycle.start
         try:
             self.framework.searching(True)
-            row, start, evaluated, positions, totals = self.cycle.decide(*state.target)
+            tried = (
+                self._row_in_view(pod.status.nominated_node_name) if pod.status.nominated_node_name else -1
+            )
+            if tried >= 0 and not self.cycle.verdict(tried, *state.target):
+                return self._on_nominated_node(tried, order)
+            row, start, evaluated, positions, totals = self.cycle.decide(*state.target, tried)
         except StatusError as failed:
             text = failed.status.message()
             return Decision(None, start, self.cycle.start, 0, NO_ROWS, None, order, error=text)
@@ -100,13 +119,19 @@ class Engine:
             self.framework.searching(False)
         node, error, diagnosis = None, "", None
         if row < 0:
-            diagnosis, statuses = self.diagnose(state.target, state.shape, ran)
+            diagnosis, statuses = self.diagnose(state.target, state.shape, ran, tried)
         elif len(positions) == 1 or not (error := self._pre_score(positions)):
             node = self.cache.state.table.row_name(row)
         decision = Decision(
             node, start, self.cycle.start, evaluated, positions, totals, order, diagnosis, error
         )
         return decision if diagnosis is None else self._post_filter(state, pod, decision, statuses)
+
+    def _on_nominated_node(self, row: int, order: Callable[[], list[str]]) -> Decision:
+        """The pod fits the node that it is nominated to: no other is looked at, and the rotation stays."""
+        start = self.cycle.start
+        positions = np.flatnonzero(self.cache.state.view.rows() == row).astype(np.int32)
+        return Decision(self.cache.state.table.row_name(row), start, start, 1, positions, None, order)
 
     def _pre_score(self, positions: npt.NDArray[np.int32]) -> str:
         """PreScore over the feasible nodes, unless a Score plugin had it run; the error of the cycle."""
@@ -124,10 +149,13 @@ class Engine:
     # ---- why not -------------------------------------------------------------------------------------------
 
     def diagnose(
-        self, target: Target, shape: Shape, ran: PreFilterRun
+        self, target: Target, shape: Shape, ran: PreFilterRun, tried: int = -1
     ) -> tuple[Diagnosis, Callable[[], dict[str, Status]]]:
-        """Why no node fits, counted, and the same by node for those who ask."""
+        """Why no node fits, counted, and the same by node for those who ask; `tried` as in `Cycle.decide`."""
         rows, verdicts = self.cycle.verdicts(*target)
+        if tried >= 0 and tried not in rows:
+            rows = np.append(rows, np.int32(tried))
+            verdicts = np.append(verdicts, np.uint64(self.cycle.verdict(tried, *target)))
         statuses = self.heard(rows, verdicts)
         diagnosis = Diagnosis(
             self.nodes_in_view(),

@@ -32,7 +32,7 @@ def examine(engine: Engine, pod: Pod, order: list[str]) -> Examination:
     examination = Examination(
         order=order,
         pre_filter=_outcome(ran),
-        skipped_filter=sorted(ran.skipped.intersection(profile.filter_plugins)),
+        skipped_filter=sorted(ran.skipped),
     )
     if ran.error:
         return Examination(order=order, error=ran.error)
@@ -41,6 +41,7 @@ def examine(engine: Engine, pod: Pod, order: list[str]) -> Examination:
         return replace(examination, fit_error=diagnosis.message())
     engine.refuse_narrowing(ran)
     engine.bridge.begin(state, pod)
+    engine.nominate(pod)
     try:
         return _search(engine, state, ran, examination)
     except StatusError as failed:
@@ -87,6 +88,8 @@ def _score(
 ) -> Examination:
     """The examination with scores over its feasible nodes."""
     profile = engine.profile
+    if not profile.at(SCORE):  # every node counts 1 (kube-scheduler v1.36, schedule_one.go prioritizeNodes)
+        return replace(examination, total=np.ones(len(rows), dtype=np.int64), best=examination.feasible)
     try:
         engine.bridge.pre_score(rows)
     except StatusError:
@@ -107,7 +110,7 @@ def _score(
         total += profile.weight(plugin) * normalized[plugin.name]
     return replace(
         examination,
-        skipped_score=sorted(state.skip_score_plugins.intersection(profile.score_plugins)),
+        skipped_score=sorted(state.skip_score_plugins),
         raw=raw,
         normalized=normalized,
         total=total,

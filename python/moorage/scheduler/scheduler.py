@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace as update
 from datetime import datetime
 from itertools import groupby
@@ -15,19 +15,21 @@ from msgspec.structs import replace
 from moorage._core.cycle import TieBreak
 from moorage._core.node_table import NodeTable
 from moorage.cache import SchedulerCache
-from moorage.framework.build import check_profiles
+from moorage.framework.build import check_profiles, make_profiles
+from moorage.framework.configuration import feature_gates as all_gates
 from moorage.framework.cycle_state import CycleState
 from moorage.framework.handle import FrameworkHandle
 from moorage.framework.interface import QUEUE_SORT, NominatingInfo
 from moorage.framework.nominator import PodNominator
 from moorage.framework.profile import Profile
+from moorage.framework.registry import Registry
 from moorage.framework.runtime import Target
 from moorage.objects.cluster import Cluster
 from moorage.objects.node import Namespace, Node
 from moorage.objects.pod import Pod
 from moorage.objects.workload import ReplicaSet, ReplicationController, Service, StatefulSet
 from moorage.plugins.priority_sort import PrioritySort
-from moorage.plugins.registry import default_profile
+from moorage.plugins.registry import ConfigurationSource, all_plugins, default_profile, read_configuration
 from moorage.plugins.scheduling_gates import SchedulingGates
 from moorage.store import ApiError, InformerFactory, ObjectClient, ObjectStore
 
@@ -59,8 +61,15 @@ class Scheduler:
         Default: kube-scheduler's own.
     profiles : sequence of Profile, optional
         Several instead, each for the pods that ask for its scheduler name; they share the queue order.
-    percentage_of_nodes_to_score : int
-        0 (adaptive, the default) to 100; a profile's own value goes first.
+    config : path, bytes, mapping or KubeSchedulerConfiguration, optional
+        A ``kubescheduler.config.k8s.io/v1`` configuration instead of profiles; see `load_configuration`.
+    feature_gates : mapping of str to bool, optional
+        On top of the defaults of v1.36; with a configuration only.
+    registry : Registry, optional
+        Plugins that the configuration may name besides the in-tree ones; by default those that installed
+        packages offer (`installed_plugins`).
+    percentage_of_nodes_to_score : int, optional
+        0 (adaptive, the default) to 100, in place of the configuration's; a profile's own value goes first.
     tie_break : {"first", "random", "go-heap"}
         Among nodes of equal total: the first found; a seeded random one (as up to v1.34); the one that Go's
         heap puts on top (v1.35 and v1.36, parity).
@@ -78,7 +87,10 @@ class Scheduler:
         *,
         profile: Profile | None = None,
         profiles: Sequence[Profile] = (),
-        percentage_of_nodes_to_score: int = 0,
+        config: ConfigurationSource | None = None,
+        feature_gates: Mapping[str, bool] | None = None,
+        registry: Registry | None = None,
+        percentage_of_nodes_to_score: int | None = None,
         tie_break: str = "first",
         seed: int = 0,
         strict: bool = False,
@@ -87,20 +99,27 @@ class Scheduler:
     ) -> None:
         if tie_break not in TIE_BREAKS:
             raise ValueError(f"tie_break {tie_break!r}: one of {', '.join(TIE_BREAKS)}")
-        given = check_profiles(profiles or (profile or default_profile(),))
-        self.cache = SchedulerCache(ttl, clock)
+        gates = all_gates(feature_gates)
+        configuration = None if config is None else read_configuration(config, gates)
+        self.cache = SchedulerCache(ttl, clock, pod_level_resources=gates["PodLevelResources"])
         self.client = ObjectStore(_newest(cluster)) if isinstance(cluster, Cluster) else cluster
-        self.unbuilt = UnbuiltUses(_union(given), strict)
-        self.pods = PodHandler(self.cache, self.unbuilt)
-        self.handle = FrameworkHandle(
-            self.cache, self.client, nominator=PodNominator(lambda pod: pod.key in self.pods.pending)
-        )
+        nominator = PodNominator(lambda pod: pod.key in self.pods.pending)
+        self.pods = PodHandler(self.cache, nominator)
+        self.handle = FrameworkHandle(self.cache, self.client, nominator=nominator)
         self.pods.reject_waiting = self.handle.reject_waiting_pod
+        if configuration is None:
+            given = check_profiles(profiles or (profile or default_profile(),))
+            handles = [update(self.handle) for _ in given]
+        else:
+            handles = [update(self.handle) for _ in configuration.profiles or ()]
+            given = make_profiles(configuration, all_plugins(registry), handles)
+            if percentage_of_nodes_to_score is None:
+                percentage_of_nodes_to_score = configuration.percentage_of_nodes_to_score
+        percentage = percentage_of_nodes_to_score or 0
+        self.unbuilt = UnbuiltUses(_union(given), strict)
         self.engines = {
-            one.scheduler_name: Engine(
-                one, update(self.handle), TIE_BREAKS[tie_break], percentage_of_nodes_to_score, seed
-            )
-            for one in given
+            one.scheduler_name: Engine(one, handle, TIE_BREAKS[tie_break], percentage, seed)
+            for one, handle in zip(given, handles, strict=True)
         }
         self.rotation = Rotation(list(self.engines.values()))
         self.cache.participants.append(self.rotation)
@@ -312,8 +331,8 @@ class Scheduler:
         framework = engine.framework
         state = framework.state_of(target)
         error = framework.run_pre_score_plugins(state, pods[0], framework.all_nodes())
-        if error is not None:
-            self._place_erring(engine, pods, target, result)
+        if error is not None or self.handle.nominator:
+            self._place_each(engine, pods, target, result)
             placed = [pod.key for pod in pods if pod.key in result.placements]
         else:
             rows, failure = self._decide_run(engine, pods, target, state)
@@ -325,8 +344,9 @@ class Scheduler:
         result.seconds += time.perf_counter() - began
         return placed
 
-    def _place_erring(self, engine: Engine, pods: list[Pod], target: Target, result: Result) -> None:
-        """Pods whose PreScore fails the cycle, which it does only where two nodes are feasible."""
+    def _place_each(self, engine: Engine, pods: list[Pod], target: Target, result: Result) -> None:
+        """Pods one by one: their PreScore fails the cycle, which it does only where two nodes are feasible;
+        or pods are nominated, which can be the very ones."""
         for pod in pods:
             decision, _ = engine.schedule(pod, target, self.view_order)
             if decision.node is not None:

@@ -9,7 +9,15 @@ from .effective import effective
 from .errors import ConfigurationError
 from .feature_gates import DEFAULT_GATES, feature_gates
 from .load import load_configuration
-from .profiles import POINTS, ProfilePlugins, RegisteredPlugin, Registry, build_extenders, build_profiles
+from .profiles import (
+    POINTS,
+    ProfilePlugins,
+    RegisteredPlugin,
+    Registry,
+    build_extenders,
+    build_profiles,
+    enabled_plugins,
+)
 from .types import Extender, KubeSchedulerConfiguration, KubeSchedulerProfile
 
 __all__ = [
@@ -25,6 +33,7 @@ __all__ = [
     "build_extenders",
     "build_profiles",
     "effective",
+    "enabled_plugins",
     "feature_gates",
     "load_configuration",
 ]

@@ -137,6 +137,18 @@ def build_profiles(configuration: KubeSchedulerConfiguration, registry: Registry
     return profiles
 
 
+def enabled_plugins(configuration: KubeSchedulerConfiguration) -> list[dict[str, Any]]:
+    """Per profile, the plugins that some list enables, with their arguments (None for none): what a scheduler
+    must make before it can build the profile."""
+    found = []
+    for profile, args in zip(configuration.profiles or (), _all_args(configuration), strict=True):
+        plugins = profile.plugins or Plugins()
+        sets = [plugins.multi_point, *(_plugin_set(plugins, point) for point in POINTS)]
+        names = {plugin.name for one in sets for plugin in one.enabled or ()}
+        found.append({name: args.get(name) for name in sorted(names)})
+    return found
+
+
 def _all_args(configuration: KubeSchedulerConfiguration) -> list[dict[str, Any]]:
     """Arguments by plugin, per profile; NodeResourcesFit ignores what an extender manages in its stead."""
     ignored = [

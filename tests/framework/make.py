@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from tests.core.make import node
-
 from moorage.cache import SchedulerCache
 from moorage.framework.handle import FrameworkHandle
 from moorage.framework.interface import Plugin
@@ -15,6 +13,7 @@ from moorage.framework.runtime import Framework
 from moorage.framework.status import Code, Status
 from moorage.objects.node import Node
 from moorage.objects.pod import Pod
+from tests.core.make import node
 
 ERROR, UNSCHEDULABLE, UNRESOLVABLE = Code.ERROR, Code.UNSCHEDULABLE, Code.UNSCHEDULABLE_AND_UNRESOLVABLE
 PENDING, WAIT, SKIPPED = Code.PENDING, Code.WAIT, Code.SKIP

@@ -6,19 +6,6 @@ import threading
 from typing import Any
 
 import pytest
-from tests.core.make import pod
-from tests.framework.make import (
-    ERROR,
-    PENDING,
-    SKIPPED,
-    UNRESOLVABLE,
-    UNSCHEDULABLE,
-    WAIT,
-    framework,
-    make,
-    said,
-    status,
-)
 
 from moorage.framework.binding import pre_bind_groups
 from moorage.framework.cycle_state import CycleState
@@ -32,6 +19,19 @@ from moorage.framework.interface import (
     ReservePlugin,
 )
 from moorage.framework.status import Code, Status
+from tests.core.make import pod
+from tests.framework.make import (
+    ERROR,
+    PENDING,
+    SKIPPED,
+    UNRESOLVABLE,
+    UNSCHEDULABLE,
+    WAIT,
+    framework,
+    make,
+    said,
+    status,
+)
 
 POD = pod("p", on="a")
 WAITING = "one or more plugins asked to wait and no plugin rejected pod"

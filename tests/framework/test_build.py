@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.framework.make import framework, make
 
 from moorage.errors import InputError, MoorageError
 from moorage.framework.build import PluginSet, ProfileConfig, build_profile, build_profiles, check_profiles
 from moorage.framework.interface import BindPlugin, FilterPlugin, QueueSortPlugin, ScorePlugin
 from moorage.framework.profile import Profile
 from moorage.framework.registry import Registry
-from moorage.plugins.registry import IN_TREE, default_profile, in_tree_registry
+from moorage.plugins.registry import default_profile, in_tree_registry
+from tests.framework.make import framework, make
 
 
 class Sort(QueueSortPlugin):
@@ -169,7 +169,7 @@ def test_arguments_reach_the_plugin() -> None:
 
 
 def test_the_default_profile_by_names() -> None:
-    weights = {plugin.name: plugin.default_weight for plugin in IN_TREE}
+    weights = {plugin.name: plugin.default_weight for plugin in default_profile().plugins}
     made = build_profile(ProfileConfig(multi_point=listed(*weights, **weights)), in_tree_registry())
     expected = default_profile()
     assert made.weights == expected.weights

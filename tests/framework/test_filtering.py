@@ -5,19 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.core.make import node, pod
-from tests.framework.make import (
-    ERROR,
-    PENDING,
-    SKIPPED,
-    UNRESOLVABLE,
-    UNSCHEDULABLE,
-    WAIT,
-    framework,
-    make,
-    said,
-    status,
-)
 
 from moorage.errors import PluginError
 from moorage.framework.cycle_state import CycleState
@@ -31,6 +18,19 @@ from moorage.framework.interface import (
 )
 from moorage.framework.status import Code, Status
 from moorage.objects.pod import Pod
+from tests.core.make import node, pod
+from tests.framework.make import (
+    ERROR,
+    PENDING,
+    SKIPPED,
+    UNRESOLVABLE,
+    UNSCHEDULABLE,
+    WAIT,
+    framework,
+    make,
+    said,
+    status,
+)
 
 
 def pre_filter(name: str, answer: Any, **more: Any) -> Any:

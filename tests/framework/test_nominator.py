@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from msgspec.structs import replace
-from tests.core.make import pod
 
 from moorage.framework.interface import NominatingInfo
 from moorage.framework.nominator import PodNominator
 from moorage.objects.pod import Pod, PodStatus
+from tests.core.make import pod
 
 
 def nominated(name: str, node: str = "") -> Pod:

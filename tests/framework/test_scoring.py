@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.core.make import pod
-from tests.framework.make import ERROR, SKIPPED, UNSCHEDULABLE, WAIT, framework, make, said, status
 
 from moorage.framework.cycle_state import CycleState
 from moorage.framework.interface import PreScorePlugin, ScorePlugin
 from moorage.framework.scoring import NodePluginScores
 from moorage.framework.status import Status
+from tests.core.make import pod
+from tests.framework.make import ERROR, SKIPPED, UNSCHEDULABLE, WAIT, framework, make, said, status
 
 FAILED = 'running Score plugins: plugin "P" failed with: '
 NORMALIZE = 'running Normalize on Score plugins: plugin "P" failed with: '

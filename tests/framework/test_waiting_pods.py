@@ -6,11 +6,11 @@ import threading
 from itertools import chain, repeat
 
 import pytest
-from tests.core.make import pod
-from tests.framework.make import ERROR, UNSCHEDULABLE, said
 
 from moorage.framework.status import Code, Status
 from moorage.framework.waiting_pods import WaitingPod, WaitingPods
+from tests.core.make import pod
+from tests.framework.make import ERROR, UNSCHEDULABLE, said
 
 TIMEOUT = "rejected due to timeout after waiting {} at plugin {}"
 
@@ -123,6 +123,16 @@ def test_a_second_pod_of_a_uid_takes_the_place_of_the_first() -> None:
     pods.add(second)
     assert pods.get("p") is second
     assert len(pods) == 1
+
+
+def test_whoever_wants_to_know_is_told_once() -> None:
+    one, told = waiting(a=10), []
+    one.when_decided(lambda: told.append("first"))
+    one.reject("a", "no")
+    one.reject("a", "no")
+    assert told == ["first"]
+    one.when_decided(lambda: told.append("late"))
+    assert told == ["first", "late"]
 
 
 def test_pods_can_be_decided_while_they_are_listed() -> None:

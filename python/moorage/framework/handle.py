@@ -12,6 +12,7 @@ from moorage.objects.meta import Object
 from moorage.objects.pod import Pod
 
 from .nominator import PodNominator
+from .pods_in_pre_bind import PodInPreBind, PodsInPreBind
 from .waiting_pods import WaitingPod, WaitingPods
 
 if TYPE_CHECKING:
@@ -96,6 +97,7 @@ class FrameworkHandle:
     extenders: Sequence[Any] = ()
     parallelizer: Parallelizer = field(default_factory=Parallelizer)
     waiting_pods: WaitingPods = field(default_factory=WaitingPods)
+    pods_in_pre_bind: PodsInPreBind = field(default_factory=PodsInPreBind)
     framework: Framework | None = None
     _snapshot: Snapshot = field(default_factory=Snapshot)
 
@@ -106,6 +108,10 @@ class FrameworkHandle:
     def begin_cycle(self) -> None:
         """A cycle begins: bring the snapshot up to date."""
         self.cache.update_snapshot(self._snapshot)
+
+    def get_pod_in_pre_bind(self, uid: str) -> PodInPreBind | None:
+        """The pod of a UID while it is in PreBind, or None."""
+        return self.pods_in_pre_bind.get(uid)
 
     def iterate_over_waiting_pods(self, callback: Callable[[WaitingPod], object]) -> None:
         """Call back for every pod that waits on Permit."""

@@ -127,10 +127,8 @@ class QueuedPod(Protocol):
 
 
 class EnqueueExtensions(Plugin):
-    """A plugin that says which events may make a pod schedulable that it has rejected."""
-
     def events_to_register(self) -> Sequence[Any]:
-        """The events, with their queueing hints; all of them where a plugin is none of these."""
+        """The events that may make a pod schedulable that this plugin has rejected, with queueing hints."""
         return ()
 
 
@@ -236,13 +234,12 @@ class FilterPlugin(Plugin):
 @dataclass(frozen=True, slots=True)
 class NominatingInfo:
     """What becomes of a pod's nomination: a node takes the place of an earlier one ("" takes it away), or
-    (`noop`) it stays as it is in the pod's own status."""
+    (`noop`) it stays as it is in the pod's own status. PostFilter answers this beside its status."""
 
     nominated_node_name: str = ""
     noop: bool = False
 
 
-# What PostFilter answers beside its status.
 PostFilterResult = NominatingInfo
 
 
@@ -397,3 +394,6 @@ class UnbuiltPlugin(Plugin):
 
     def pre_score(self, state: CycleState, pod: Pod, nodes: NodesView) -> Status | None:
         return SKIP
+
+
+POINTS = (*BASES.values(), PLACEMENT_GENERATE, PLACEMENT_SCORE)

@@ -16,11 +16,14 @@ from .interface import (
     BIND,
     FILTER,
     PERMIT,
+    POINTS,
     POST_BIND,
     POST_FILTER,
     PRE_BIND,
+    PRE_ENQUEUE,
     PRE_FILTER,
     PRE_SCORE,
+    QUEUE_SORT,
     RESERVE,
     SCORE,
     BindPlugin,
@@ -39,7 +42,7 @@ if TYPE_CHECKING:
     from .bridge import Bridge
 
 BALANCED_ALLOCATIONS = ("1.36", "1.35")
-CYCLE_POINTS = tuple(point for point in BASES.values() if point not in ("preEnqueue", "queueSort"))
+CYCLE_POINTS = tuple(point for point in BASES.values() if point not in (PRE_ENQUEUE, QUEUE_SORT))
 
 
 @dataclass(frozen=True)
@@ -80,14 +83,14 @@ class Profile:
         for plugin in self.plugins:
             if not plugin.name:
                 raise InputError(f"plugin class {type(plugin).__qualname__} has no name")
-        unknown = set(self.points or ()).difference(BASES.values())
+        unknown = set(self.points or ()).difference(POINTS)
         if unknown:
             raise InputError(f"unknown extension point {min(unknown)}")
         _ = self._lists  # refuses a wrong list
 
     @cached_property
     def _lists(self) -> dict[str, list[Plugin]]:
-        return {point: self._list(point) for point in BASES.values()}
+        return {point: self._list(point) for point in POINTS}
 
     def _list(self, point: str) -> list[Plugin]:
         if self.points is None:

@@ -127,7 +127,7 @@ def _integers(plugin: ScorePlugin, answer: Any, wanted: int, text: str) -> Score
     if wanted == 0:
         return np.zeros(0, dtype=np.int64)
     if scores.dtype.kind == "f":
-        wrong = scores[~np.isfinite(scores) | (scores != np.floor(scores)) | (np.abs(scores) >= 2.0**63)]
+        wrong = scores[(scores != np.floor(scores)) | (np.abs(scores) >= 2.0**63)]
         if len(wrong):
             raise fail(f"score {wrong[0]} is not an integer")
     elif scores.dtype.kind == "u":

@@ -11,6 +11,7 @@ from .duration import format_duration
 from .status import Code, Status
 
 MAX_TIMEOUT = 15 * 60.0
+NEVER = float("inf")
 
 
 class WaitingPod:
@@ -34,6 +35,7 @@ class WaitingPod:
         self._deadlines = {plugin: now + seconds for plugin, seconds in timeouts.items()}
         self._pending = list(timeouts)
         self._signal: Status | None = None
+        self._listeners: list[Callable[[], object]] = []
         self._changed = threading.Condition(threading.RLock())
         self.expire(now)
 
@@ -71,12 +73,21 @@ class WaitingPod:
             self._deadlines.clear()
             self._signal = status
             self._changed.notify_all()
+            for listener in self._listeners:
+                listener()
             return True
 
-    def deadline(self) -> float | None:
-        """When the first timer fires; None where none runs."""
+    def when_decided(self, listener: Callable[[], object]) -> None:
+        """Call `listener` when the pod is decided, or now if it is."""
         with self._changed:
-            return min(self._deadlines.values(), default=None)
+            self._listeners.append(listener)
+            if self._signal is not None:
+                listener()
+
+    def deadline(self) -> float:
+        """When the first timer fires; infinite where none runs."""
+        with self._changed:
+            return min(self._deadlines.values(), default=NEVER)
 
     def expire(self, now: float) -> bool:
         """Let the first timer that is due at `now` fire; True where it rejected the pod."""
@@ -100,7 +111,7 @@ class WaitingPod:
         with self._changed:
             while (signal := self._signal) is None:
                 deadline = self.deadline()
-                if clock is None or deadline is None:
+                if clock is None or deadline == NEVER:
                     self._changed.wait()
                 elif not self.expire(clock()):
                     self._changed.wait(max(deadline - clock(), 0))
@@ -142,9 +153,5 @@ class WaitingPods:
     def expire(self, now: float) -> list[WaitingPod]:
         """Let the timers fire that are due at `now`, the earliest first; the pods rejected by it."""
         with self._lock:
-            due = sorted(
-                (deadline, at, waiting)
-                for at, waiting in enumerate(self._pods.values())
-                if (deadline := waiting.deadline()) is not None and deadline <= now
-            )
-        return [waiting for _, _, waiting in due if waiting.expire(now)]
+            waiting = sorted(self._pods.values(), key=WaitingPod.deadline)
+        return [one for one in waiting if one.expire(now)]

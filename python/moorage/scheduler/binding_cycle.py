@@ -7,6 +7,7 @@ once, or, for a pod that waits on Permit, when the scheduler next comes by.
 from __future__ import annotations
 
 import logging
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -17,11 +18,13 @@ from moorage.framework.binding import permitted
 from moorage.framework.cycle_state import CycleState
 from moorage.framework.interface import NominatingInfo
 from moorage.framework.status import Code, Status
-from moorage.framework.waiting_pods import WaitingPod
+from moorage.framework.waiting_pods import NEVER, WaitingPod
 from moorage.objects.pod import Pod
+from moorage.store import ObjectClient
 
 from .diagnosis import Diagnosis
 from .engine import Engine
+from .pod_status import not_scheduled, patch_pod
 from .results import Failure
 
 logger = logging.getLogger("moorage.scheduler")
@@ -51,11 +54,6 @@ class Started:
     def node(self) -> str:
         return self.assumed.spec.node_name
 
-    @property
-    def is_decided(self) -> bool:
-        """True unless the pod waits on Permit."""
-        return self.waiting is None or self.waiting.signal is not None
-
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
@@ -70,9 +68,12 @@ class Outcome:
 class BindingCycles:
     """Carries pods from a chosen node to their binding, and keeps those that wait on Permit."""
 
-    def __init__(self, clock: Callable[[], float]) -> None:
+    def __init__(self, client: ObjectClient, clock: Callable[[], float]) -> None:
+        self.client = client
         self.clock = clock
         self.waiting: dict[str, Started] = {}
+        self._decided: deque[str] = deque()  # UIDs of pods that wait no longer
+        self._expiry = NEVER  # no timer fires before
 
     # ---- under the lock of the cache -----------------------------------------------------------------------
 
@@ -101,27 +102,34 @@ class BindingCycles:
 
     def bind(self, started: Started) -> Outcome:
         """The binding cycle, up to the end or to where the pod waits on Permit."""
-        framework, node = started.engine.framework, started.node
+        framework, node, uid = started.engine.framework, started.node, started.pod.metadata.uid
         status = framework.run_pre_bind_pre_flights(started.state, started.assumed, node)
         if status is not None and not status.is_skip:
-            started.engine.handle.waiting_pods.remove(started.pod.metadata.uid)
+            framework.handle.waiting_pods.remove(uid)
             return self._take_back(started, status)
-        if not started.is_decided:
-            self.waiting[started.pod.metadata.uid] = started
-            return Outcome(started.pod, node, waiting=True)
-        return self._go_on(started)
+        if status is None or started.waiting is not None:
+            patch_pod(self.client, started.pod, None, NominatingInfo(node))
+        waiting = started.waiting
+        if waiting is None or waiting.signal is not None:
+            return self._go_on(started)
+        self.waiting[uid] = started
+        self._expiry = min(self._expiry, waiting.deadline())
+        waiting.when_decided(lambda: self._decided.append(uid))
+        return Outcome(started.pod, node, waiting=True)
 
     def resume(self, now: float) -> list[Outcome]:
         """Let the timers fire that are due, and go on with every pod whose waiting has ended."""
-        outcomes: list[Outcome] = []
-        while True:
-            for started in self.waiting.values():
-                if started.waiting is not None:
-                    started.waiting.expire(now)
-            decided = [uid for uid, one in self.waiting.items() if one.is_decided]
-            if not decided:
-                return outcomes
-            outcomes += [self._go_on(self.waiting.pop(uid)) for uid in decided]
+        if now >= self._expiry:
+            there = [started.waiting for started in self.waiting.values() if started.waiting is not None]
+            for waiting in sorted(there, key=WaitingPod.deadline):
+                waiting.expire(now)
+            self._expiry = min((waiting.deadline() for waiting in there), default=NEVER)
+        outcomes = []
+        while self._decided:
+            started = self.waiting.pop(self._decided.popleft(), None)
+            if started is not None:
+                outcomes.append(self._go_on(started))
+        return outcomes
 
     def _go_on(self, started: Started) -> Outcome:
         """WaitOnPermit has an answer: PreBind, Bind, PostBind."""
@@ -132,7 +140,7 @@ class BindingCycles:
             framework.handle.waiting_pods.remove(assumed.metadata.uid)
             status = permitted(started.waiting.signal)
         if status is None:
-            status = framework.run_pre_bind_plugins(state, assumed, node)
+            status = self._pre_bind(started)
         if status is None:
             status = framework.run_bind_plugins(state, assumed, node)
         if status is not None and not status.is_success:
@@ -142,6 +150,19 @@ class BindingCycles:
         framework.run_post_bind_plugins(state, assumed, node)
         started.engine.cache.finish_binding(assumed)
         return Outcome(started.pod, node)
+
+    def _pre_bind(self, started: Started) -> Status | None:
+        """PreBind, during which the pod can be cancelled."""
+        framework, state, uid = started.engine.framework, started.state, started.pod.metadata.uid
+        plugins = framework.profile.pre_binds
+        if all(plugin.name in state.skip_pre_bind_plugins for plugin in plugins):
+            return None
+        in_pre_bind = framework.handle.pods_in_pre_bind.add(uid)
+        status = framework.run_pre_bind_plugins(state, started.assumed, started.node)
+        framework.handle.pods_in_pre_bind.remove(uid)
+        if status is None and not in_pre_bind.mark_prebound():
+            return Status(Code.ERROR, (in_pre_bind.cause,))
+        return status
 
     # ---- failures ------------------------------------------------------------------------------------------
 
@@ -162,16 +183,24 @@ class BindingCycles:
             failure = Failure(chosen)
         else:
             failure = Failure(error=status.message() or str(status.code))
-        report_failure(engine, started.pod, failure, NominatingInfo(), silent=status.as_error() is None)
+        silent = status.as_error() is None
+        self.report(engine, started.pod, failure, NominatingInfo(), silent)
         return Outcome(started.pod, failure=failure)
 
-
-def report_failure(
-    engine: Engine, pod: Pod, failure: Failure, nominating: NominatingInfo | None, silent: bool = False
-) -> None:
-    """Nominate the pod (None leaves its nomination as it is) and record FailedScheduling; an overall Skip is
-    silent (schedule_one.go handleSchedulingFailure)."""
-    handle = engine.handle
-    handle.nominator.add_nominated_pod(pod, nominating)
-    if not silent:
+    def report(
+        self,
+        engine: Engine,
+        pod: Pod,
+        failure: Failure,
+        nominating: NominatingInfo,
+        silent: bool = False,
+    ) -> None:
+        """Nominate the pod, record FailedScheduling and write its condition; an overall Skip is silent
+        (schedule_one.go handleSchedulingFailure)."""
+        handle = engine.handle
+        handle.nominator.add_nominated_pod(pod, nominating)
+        if silent:
+            return
         handle.recorder.event(pod, "Warning", "FailedScheduling", "Scheduling", failure.message)
+        reason = "SchedulerError" if failure.diagnosis is None else "Unschedulable"
+        patch_pod(self.client, pod, not_scheduled(reason, failure.message), nominating)

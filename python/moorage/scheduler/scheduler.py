@@ -33,7 +33,7 @@ from moorage.plugins.registry import ConfigurationSource, all_plugins, default_p
 from moorage.plugins.scheduling_gates import SchedulingGates
 from moorage.store import ApiError, InformerFactory, ObjectClient, ObjectStore
 
-from .binding_cycle import BindingCycles, Started, report_failure
+from .binding_cycle import BindingCycles, Started
 from .diagnosis import Diagnosis
 from .engine import NO_ROWS, Engine, Rotation
 from .event_handlers import NamespaceHandler, NodeHandler, PodHandler, WorkloadHandler
@@ -45,6 +45,7 @@ from .unbuilt import UnbuiltUses
 TIE_BREAKS = {"first": TieBreak.FIRST, "random": TieBreak.RANDOM, "go-heap": TieBreak.GO_HEAP}
 WORKLOADS = (Service, ReplicationController, ReplicaSet, StatefulSet)
 NOTHING = Cluster()
+TERMINATING = "terminating"
 
 
 class Scheduler:
@@ -124,7 +125,7 @@ class Scheduler:
         self.cache.participants.append(self.rotation)
         first = self.rotation.holder
         self.profile, self.plan, self.cycle = first.profile, first.plan, first.cycle
-        self.bindings = BindingCycles(clock)
+        self.bindings = BindingCycles(self.client, clock)
         self.informers = self._watch()
         for engine in self.engines.values():
             engine.handle.informers = self.informers
@@ -206,7 +207,8 @@ class Scheduler:
             decision, state = engine.schedule(pod, target, self.view_order)
             if decision.node is None:
                 failure = Failure(decision.diagnosis, decision.error)
-                report_failure(engine, pod, failure, decision.nominating or NominatingInfo(noop=True))
+                nominating = decision.nominating or NominatingInfo(noop=True)
+                self.bindings.report(engine, pod, failure, nominating)
                 return decision
             started = self.bindings.reserve(engine, state, pod, decision.node)
         outcome = self.bindings.bind(started) if isinstance(started, Started) else started
@@ -231,6 +233,9 @@ class Scheduler:
         ours = []
         for pod in self.pods.pending.values():
             why = self._not_ours(pod)
+            if why == TERMINATING:
+                note = f"skip schedule deleting pod: {pod.key}"
+                self.handle.recorder.event(pod, "Warning", "FailedScheduling", "Scheduling", note)
             if why:
                 result.skipped[pod.key] = why
             elif not self.cache.state.has_pod(pod):
@@ -312,7 +317,7 @@ class Scheduler:
 
     def _not_ours(self, pod: Pod) -> str:
         if pod.metadata.deletion_timestamp:
-            return "terminating"
+            return TERMINATING
         if pod.spec.scheduler_name and pod.spec.scheduler_name not in self.engines:
             return "other scheduler"
         status = self._engine_of(pod).framework.run_pre_enqueue_plugins(pod)

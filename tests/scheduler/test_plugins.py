@@ -12,7 +12,6 @@ from tests.framework.make import make, status
 from tests.scheduler.make import scheduler_with
 
 import moorage as mo
-from moorage.errors import NotBuiltError
 from moorage.framework.interface import NominatingInfo, PreFilterResult, Status
 from moorage.framework.status import Code
 from moorage.objects.pod import Pod, PodSchedulingGate, PodStatus
@@ -122,12 +121,24 @@ def test_pre_filter_skips_its_filter() -> None:
     assert "Picky" in one.examine(pod("q")).skipped_filter
 
 
-def test_nodes_named_outside_the_core_are_refused_for_now() -> None:
-    plugin = make(mo.PreFilterPlugin, "Names", pre_filter=PreFilterResult(frozenset("b")))
-    one = scheduler_with(plugin, pods=[pod("p")])
-    for ask in (one.run, lambda: one.examine(pod("q"))):
-        with pytest.raises(NotBuiltError, match=r"^not built yet: nodes named by PreFilter of plugin Names$"):
-            ask()
+def test_nodes_that_pre_filter_names_are_searched_alone() -> None:
+    asked: list[str] = []
+
+    def filter(self: Any, state: Any, pod: Pod, info: Any) -> Status | None:
+        asked.append(info.name)
+        return status(UNSCHEDULABLE, "no") if pod.name == "q" else None
+
+    names = make(mo.PreFilterPlugin, "Names", pre_filter=PreFilterResult(frozenset(("b", "gone"))))
+    one = scheduler_with(names, make(mo.FilterPlugin, "F", filter=filter), pods=[pod("p"), pod("q")])
+    seen = one.examine(pod("x"))
+    assert seen.pre_filter is not None
+    assert (seen.pre_filter.node_names, seen.pre_filter.plugins) == (["b", "gone"], ["Names"])
+    assert seen.feasible == asked == ["b"]
+    result = one.run()
+    assert result.placements == {"default/p": "b"}
+    text = "0/3 nodes are available: 1 no, 2 node(s) didn't satisfy plugin(s) [Names]."
+    assert result.unschedulable["default/q"].message == text
+    assert set(asked) == {"b"}
 
 
 def only(*names: str) -> Any:

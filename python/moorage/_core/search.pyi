@@ -11,6 +11,7 @@ from moorage._core.terms import Terms
 from moorage.objects.pod import Pod
 
 class Search:
+    node_names: frozenset[str] | None
     judging: Callable[[int, Sequence[Pod] | None], None] | None
     @property
     def state(self) -> ClusterState: ...

@@ -11,7 +11,6 @@ import numpy.typing as npt
 
 from moorage._core.cycle import Cycle, TieBreak
 from moorage._core.pod_class import Shape
-from moorage.errors import NotBuiltError
 from moorage.framework.bridge import Bridge
 from moorage.framework.call import StatusError
 from moorage.framework.cycle_state import CycleState
@@ -78,16 +77,10 @@ class Engine:
             diagnosis = Diagnosis(nodes, self.profile, state.shape, pre_filter=ran.rejection)
             decision = self._no_search(diagnosis, order)
             return self._post_filter(state, pod, decision, self._rejected_by_all(ran.rejection)), state
-        self.refuse_narrowing(ran)
+        self.narrow(ran)
         self.bridge.begin(state, pod)
         self.nominate(pod)
         return self._search(state, pod, ran, order), state
-
-    def refuse_narrowing(self, ran: PreFilterRun) -> None:
-        """NotBuiltError where a plugin outside the core has named nodes: the core's search cannot be told."""
-        for plugin in self.profile.pre_filters:
-            if plugin.name in ran.plugins and not plugin.in_core:
-                raise NotBuiltError(f"not built yet: nodes named by PreFilter of plugin {plugin.name}")
 
     def nominate(self, pod: Pod) -> None:
         """Tell the next search which nominated pods go before `pod`, and where."""
@@ -99,6 +92,14 @@ class Engine:
         """Row of a node that a cycle sees, or -1."""
         row = self.cache.state.table.find_row(name)
         return -1 if row is None or not self.cache.state.table.is_present(row) else row
+
+    def narrow(self, ran: PreFilterRun) -> None:
+        """Tell the search of the nodes that PreFilter plugins outside the core have named; what those inside
+        name, it knows itself."""
+        outside = any(
+            plugin.name in ran.plugins and not plugin.in_core for plugin in self.profile.pre_filters
+        )
+        self.cycle.node_names = ran.node_names if outside else None
 
     def _search(
         self, state: CycleState, pod: Pod, ran: PreFilterRun, order: Callable[[], list[str]]

@@ -39,7 +39,7 @@ def examine(engine: Engine, pod: Pod, order: list[str]) -> Examination:
     if ran.rejection is not None:
         diagnosis = Diagnosis(len(order), profile, state.shape, pre_filter=ran.rejection)
         return replace(examination, fit_error=diagnosis.message())
-    engine.refuse_narrowing(ran)
+    engine.narrow(ran)
     engine.bridge.begin(state, pod)
     engine.nominate(pod)
     try:

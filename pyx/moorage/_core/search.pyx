@@ -36,6 +36,8 @@ cdef class Search:
 
     Attributes
     ----------
+    node_names : frozenset of str or None
+        The only nodes to search, in place of those that the shape names.
     judging : callable, optional
         Told (row, pods) while nominated pods are on a row, and (row, None) when they are off again.
     """
@@ -69,7 +71,9 @@ cdef class Search:
         self._point(shape)
         if self.nominations:
             self._judge_nominated()
-        if shape.is_pinned:
+        if self.node_names is not None:
+            self._restrict(self.node_names, 0)
+        elif shape.is_pinned:
             self._restrict(None, pinned)
         elif shape.node_names is not None:
             self._restrict(shape.node_names, 0)

@@ -14,7 +14,6 @@ from moorage.framework.interface import PreFilterPlugin
 from moorage.framework.nodes_view import NodesView
 from moorage.framework.profile import Profile
 from moorage.objects import Cluster
-from moorage.objects.meta import LabelSelector
 from moorage.objects.node import Node
 from moorage.objects.pod import (
     Affinity,
@@ -22,13 +21,10 @@ from moorage.objects.pod import (
     PersistentVolumeClaimVolumeSource,
     Pod,
     PodAffinity,
-    PodAffinityTerm,
     PodSchedulingGate,
     PodStatus,
-    TopologySpreadConstraint,
     Volume,
 )
-from moorage.objects.workload import ReplicaSet, ReplicaSetSpec, Service, ServiceSpec
 from moorage.plugins.registry import default_profile
 from moorage.scheduler import Scheduler
 
@@ -214,23 +210,12 @@ def test_an_empty_cluster() -> None:
 
 # ---- features without their plugin -----------------------------------------------------------------------
 
-TERM = PodAffinityTerm(topology_key="zone", label_selector=LabelSelector(match_labels={"a": "b"}))
-SPREAD = TopologySpreadConstraint(max_skew=1, topology_key="zone", when_unsatisfiable="DoNotSchedule")
 CLAIM = Volume(persistent_volume_claim=PersistentVolumeClaimVolumeSource(claim_name="c"))
 
 
 @pytest.mark.parametrize(
     ("spec", "use"),
     [
-        ({"topology_spread_constraints": (SPREAD,)}, "PodTopologySpread, topology spread constraints"),
-        (
-            {"affinity": Affinity(pod_affinity=PodAffinity(required=(TERM,)))},
-            "InterPodAffinity, pod (anti-)affinity",
-        ),
-        (
-            {"affinity": Affinity(pod_anti_affinity=PodAffinity(required=(TERM,)))},
-            "InterPodAffinity, pod (anti-)affinity",
-        ),
         ({"volumes": (CLAIM,)}, "VolumeBinding, persistent volume claims"),
         ({"volumes": (Volume(rbd=DiskVolumeSource(image="i")),)}, "VolumeRestrictions, in-tree disks"),
         ({"volumes": (Volume(csi=DiskVolumeSource(driver="d")),)}, "NodeVolumeLimits, volume limits"),
@@ -252,21 +237,6 @@ def test_features_that_are_not_built_are_named_once(spec: dict[str, Any], use: s
         scheduler([node("a")], [], strict=True).schedule_one(pods[0])
 
 
-def test_affinity_of_bound_pods_concerns_those_that_come_after_them() -> None:
-    terms = Affinity(pod_anti_affinity=PodAffinity(required=(TERM,)))
-    bound = [pod("b", on="a", affinity=terms), pod("c", on="a", affinity=terms), pod("d", on="a")]
-    use = "not built yet and left out of the decision: InterPodAffinity, pod (anti-)affinity of"
-    assert scheduler([node("a")], [*bound, pod("p")]).run().warnings == [f"{use} 2 pods"]
-    assert scheduler([node("a")], [*bound, pod("p", affinity=terms)]).run().warnings == [f"{use} 3 pods"]
-    one = scheduler([node("a")], bound, strict=True)
-    with pytest.raises(NotBuiltError, match=r"^not built yet: terms of pod default/b$"):
-        one.examine(pod("p"))
-    one.client.delete("Pod", "b", "default")
-    one.client.delete("Pod", "c", "default")
-    one.sync()
-    assert one.examine(pod("p")).feasible == ["a"]
-
-
 def test_a_pod_that_is_tried_again_is_named_once() -> None:
     one = scheduler([node("a", cpu=0)], [pod("p", requests={"cpu": 1}, volumes=(CLAIM,))])
     one.run()
@@ -279,30 +249,6 @@ def test_empty_forms_are_not_uses() -> None:
     empty = Affinity(pod_affinity=PodAffinity(), pod_anti_affinity=PodAffinity())
     result = scheduler([node("a")], [pod("p", affinity=empty), pod("q", volumes=(Volume(name="v"),))]).run()
     assert result.warnings == []
-
-
-def test_nominated_nodes_are_named() -> None:
-    result = scheduler([node("a")], [with_status(pod("p"), nominated_node_name="a"), pod("q")]).run()
-    assert result.warnings == ["not built yet and left out of the decision: nominated nodes of 1 pod"]
-
-
-def test_default_spreading_is_named_for_pods_that_a_workload_selects() -> None:
-    meta = pod("x").metadata
-    service = Service(metadata=replace(meta, name="s"), spec=ServiceSpec(selector={"app": "a"}))
-    replica_set = ReplicaSet(
-        metadata=replace(meta, name="rs"),
-        spec=ReplicaSetSpec(selector=LabelSelector(match_labels={"app": "b"})),
-    )
-    pods = [
-        pod("selected", labels={"app": "a"}),
-        pod("owned", labels={"app": "b"}, owner="rs"),
-        pod("not-owned", labels={"app": "b"}),
-        pod("owned-with-other-labels", labels={"app": "c"}, owner="rs"),
-        pod("neither", labels={"app": "c"}),
-    ]
-    result = scheduler([node("a")], pods, others=[service, replica_set]).run()
-    use = "PodTopologySpread, default topology spread constraints"
-    assert result.warnings == [f"not built yet and left out of the decision: {use} of 3 pods"]
 
 
 # ---- arguments -------------------------------------------------------------------------------------------

@@ -14,7 +14,8 @@ from .configuration import (
     build_profiles,
     enabled_plugins,
 )
-from .configuration.go_types import Part, write
+from .configuration.go_types import write
+from .configuration.types import Part
 from .handle import FrameworkHandle
 from .interface import BASES, QUEUE_SORT, SCORE, Plugin
 from .profile import Profile

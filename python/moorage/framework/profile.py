@@ -105,8 +105,8 @@ class Profile:
         return found
 
     def at(self, point: str) -> list[Plugin]:
-        """The plugins at an extension point, in the order in which they run."""
-        return self._lists[point]
+        """The plugins at an extension point, in the order in which they run; none at unknown ones."""
+        return self._lists.get(point, [])
 
     @property
     def filter_plugins(self) -> list[str]:

@@ -12,11 +12,14 @@ import numpy.typing as npt
 from moorage._core.cycle import Cycle, TieBreak
 from moorage._core.pod_class import Shape
 from moorage.framework.bridge import Bridge
+from moorage.framework.build import make_profiles
 from moorage.framework.call import StatusError
+from moorage.framework.configuration import KubeSchedulerConfiguration
 from moorage.framework.cycle_state import CycleState
 from moorage.framework.filtering import PreFilterRun
 from moorage.framework.handle import FrameworkHandle
 from moorage.framework.profile import Profile
+from moorage.framework.registry import Registry
 from moorage.framework.runtime import Framework, Target
 from moorage.framework.status import Status, message_of
 from moorage.objects.pod import Pod
@@ -227,3 +230,32 @@ class Rotation:
         out = Rotation(self.engines)
         out.holder = self.holder
         return out
+
+
+def profile_engines(
+    profiles: Sequence[Profile],
+    handle: FrameworkHandle,
+    tie_break: TieBreak,
+    percentage: int | None,
+    seed: int,
+) -> list[Engine]:
+    """An engine for each profile, with a handle of its own."""
+    return [Engine(one, replace(handle), tie_break, percentage or 0, seed) for one in profiles]
+
+
+def configured_engines(
+    configuration: KubeSchedulerConfiguration,
+    registry: Registry,
+    handle: FrameworkHandle,
+    tie_break: TieBreak,
+    percentage: int | None,
+    seed: int,
+) -> list[Engine]:
+    """The engines of a configuration; `percentage` goes before the configuration's own."""
+    handles = [replace(handle) for _ in configuration.profiles or ()]
+    if percentage is None:
+        percentage = configuration.percentage_of_nodes_to_score
+    return [
+        Engine(one, its, tie_break, percentage or 0, seed)
+        for one, its in zip(make_profiles(configuration, registry, handles), handles, strict=True)
+    ]

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from moorage._core.cycle import TieBreak
 from moorage._core.node_table import NodeTable
 from moorage.cache import SchedulerCache
-from moorage.framework.build import check_profiles, make_profiles
+from moorage.framework.build import check_profiles
 from moorage.framework.configuration import feature_gates as all_gates
 from moorage.framework.cycle_state import CycleState
 from moorage.framework.handle import FrameworkHandle
@@ -35,7 +35,7 @@ from moorage.store import ApiError, InformerFactory, ObjectClient, ObjectStore
 
 from .binding_cycle import BindingCycles, Started
 from .diagnosis import Diagnosis
-from .engine import NO_ROWS, Engine, Rotation
+from .engine import NO_ROWS, Engine, Rotation, configured_engines, profile_engines
 from .event_handlers import NamespaceHandler, NodeHandler, PodHandler, WorkloadHandler
 from .examine import examine
 from .queue_order import queue_sorted
@@ -107,20 +107,14 @@ class Scheduler:
         self.pods = PodHandler(self.cache, nominator)
         self.handle = FrameworkHandle(self.cache, self.client, nominator=nominator)
         self.pods.reject_waiting = self.handle.reject_waiting_pod
+        given = profiles or (profile or default_profile(),)
+        setting = TIE_BREAKS[tie_break], percentage_of_nodes_to_score, seed
         if configuration is None:
-            given = check_profiles(profiles or (profile or default_profile(),))
-            handles = [update(self.handle) for _ in given]
+            engines = profile_engines(check_profiles(given), self.handle, *setting)
         else:
-            handles = [update(self.handle) for _ in configuration.profiles or ()]
-            given = make_profiles(configuration, all_plugins(registry), handles)
-            if percentage_of_nodes_to_score is None:
-                percentage_of_nodes_to_score = configuration.percentage_of_nodes_to_score
-        percentage = percentage_of_nodes_to_score or 0
-        self.unbuilt = UnbuiltUses(_union(given), strict)
-        self.engines = {
-            one.scheduler_name: Engine(one, handle, TIE_BREAKS[tie_break], percentage, seed)
-            for one, handle in zip(given, handles, strict=True)
-        }
+            engines = configured_engines(configuration, all_plugins(registry), self.handle, *setting)
+        self.unbuilt = UnbuiltUses([engine.profile for engine in engines], strict)
+        self.engines = {engine.profile.scheduler_name: engine for engine in engines}
         self.rotation = Rotation(list(self.engines.values()))
         self.cache.participants.append(self.rotation)
         first = self.rotation.holder
@@ -390,8 +384,3 @@ def _newest(cluster: Cluster) -> Callable[[], float]:
     stamps = [o.metadata.creation_timestamp for o in (*cluster.nodes, *cluster.pods, *cluster.others)]
     newest = max((datetime.fromisoformat(stamp).timestamp() for stamp in set(stamps) if stamp), default=0.0)
     return lambda: newest
-
-
-def _union(profiles: Sequence[Profile]) -> Profile:
-    """A profile with every plugin of several, by name."""
-    return Profile(tuple({plugin.name: plugin for one in profiles for plugin in one.plugins}.values()))

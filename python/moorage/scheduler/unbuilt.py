@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Sequence
 
 from moorage.errors import NotBuiltError
 from moorage.framework.profile import Profile
@@ -18,8 +19,8 @@ class UnbuiltUses:
         Raise NotBuiltError instead.
     """
 
-    def __init__(self, profile: Profile, strict: bool) -> None:
-        self.plugins = profile.plugins
+    def __init__(self, profiles: Sequence[Profile], strict: bool) -> None:
+        self.plugins = {plugin.name: plugin for one in profiles for plugin in one.plugins}.values()
         self.strict = strict
         self.uses_of_class: dict[int, list[str]] = {}
         self.pods: dict[str, set[str]] = defaultdict(set)

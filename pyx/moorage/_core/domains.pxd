@@ -48,8 +48,8 @@ cdef class Domains:
     cdef mr_cluster cluster
     cdef int64_t moves
     cdef Py_ssize_t rows
-    cdef dict topologies, eligibilities, matched, counters
-    cdef list by_class, spare
+    cdef dict topologies, eligibilities, matched, counters, spare
+    cdef list by_class
     cdef readonly int64_t cursor
     cdef readonly int64_t epoch
 
@@ -65,4 +65,4 @@ cdef class Domains:
     cdef int _shift(self, Counter counter, int32_t row, int32_t sign) except -1
     cdef int32_t _domain(self, TopologyKey topology, int32_t row) except -1
     cdef bint _counts(self, Eligibility eligibility, int32_t row) except -1
-    cdef Buffer _buffer(self, Py_ssize_t items)
+    cdef Buffer _buffer(self, Py_ssize_t items, Py_ssize_t itemsize=*)

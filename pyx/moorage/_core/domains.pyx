@@ -94,7 +94,7 @@ cdef class Domains:
         self.matched = {}
         self.counters = {}
         self.by_class = []
-        self.spare = []
+        self.spare = {}
         self.moves = -1
 
     # ---- following the cluster -----------------------------------------------------------------------------
@@ -274,6 +274,7 @@ cdef class Domains:
             (<int32_t*>out.domain.data)[row] = self._domain(out, row)
         self.topologies[label] = out
         self.moves = -1
+        self.journal.on_undo(partial(self._drop_topology, out))
         return out
 
     cdef Eligibility eligibility(self, tuple labels, Shape shape, int32_t pinned, object tolerations):
@@ -286,11 +287,12 @@ cdef class Domains:
             return out
         topologies = tuple([self.topology(label) for label in labels])
         self.refresh()
-        out = Eligibility(topologies, shape, pinned, tolerations, Buffer(self.journal, 1, self.table.used + 1))
+        out = Eligibility(topologies, shape, pinned, tolerations, self._buffer(self.table.used, 1))
         for row in range(self.table.used):
             (<unsigned char*>out.counts.data)[row] = self._counts(out, row)
         self.eligibilities[key] = out
         self.moves = -1
+        self.journal.on_undo(partial(self._drop_eligibility, key, out))
         return out
 
     cdef Matched matching(self, tuple key, object matches, bint all_pods):
@@ -335,23 +337,39 @@ cdef class Domains:
 
     # ---- memory --------------------------------------------------------------------------------------------
 
-    cdef Buffer _buffer(self, Py_ssize_t items):
-        """A zeroed buffer of int32, an old one where there is one: a journal keeps every buffer it ever had."""
+    cdef Buffer _buffer(self, Py_ssize_t items, Py_ssize_t itemsize=sizeof(int32_t)):
+        """A zeroed buffer, an old one where there is one: a journal keeps every buffer it ever had."""
+        cdef list spare = self.spare.setdefault(itemsize, [])
         cdef Buffer out
-        if not self.spare:
-            return Buffer(self.journal, sizeof(int32_t), max(items, 1))
-        out = self.spare.pop()
+        if not spare:
+            return Buffer(self.journal, itemsize, max(items, 1))
+        out = spare.pop()
         memset(out.data, 0, out.capacity * out.itemsize)
         out.reserve(items)
         return out
+
+    def _put_away(self, *buffers):
+        cdef Buffer buffer
+        for buffer in buffers:
+            self.spare[buffer.itemsize].append(buffer)
+        self.moves = -1
+        self.epoch += 1
+
+    # What was made inside a transaction that is undone may rest on what it undoes.
+
+    def _drop_topology(self, TopologyKey topology):
+        del self.topologies[topology.label]
+        self._put_away(topology.domain)
+
+    def _drop_eligibility(self, key, Eligibility eligibility):
+        del self.eligibilities[key]
+        self._put_away(eligibility.counts)
 
     def _drop_counter(self, key, Counter counter):
         if self.counters.pop(key, None) is None:
             return
         counter.matched.counters.remove(counter)
-        self.spare += [counter.pods, counter.nodes]
-        self.moves = -1
-        self.epoch += 1
+        self._put_away(counter.pods, counter.nodes)
 
     def _drop_matched(self, Matched matched):
         if self.matched.pop(matched.key, None) is None:
@@ -359,9 +377,7 @@ cdef class Domains:
         for listed in self.by_class:
             if matched in listed:
                 listed.remove(matched)
-        self.spare.append(matched.pods)
-        self.moves = -1
-        self.epoch += 1
+        self._put_away(matched.pods)
 
     def keep_small(self):
         """Drop everything where it has grown beyond the limit; not inside a transaction."""
@@ -375,9 +391,7 @@ cdef class Domains:
             held += [counter.pods, counter.nodes]
         if sum([buffer.capacity * buffer.itemsize for buffer in held]) <= MEMORY_LIMIT:
             return
-        self.spare += held
         self.matched.clear()
         self.counters.clear()
         self.by_class.clear()
-        self.moves = -1
-        self.epoch += 1
+        self._put_away(*held)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -63,18 +64,31 @@ def write(form: str, pods: list[Pod] | None, cluster: Cluster, result: Result, s
         ``name`` is one ``pod/NAME`` per placed pod, as kubectl prints what it created, without the summary.
     """
     rows = None if pods is None else [pod_row(pod, result) for pod in pods]
-    try:
+    with stdout():
         if form == "name":
             print(*(f"pod/{row.pod}\n" for row in rows or () if row.node), sep="", end="")
-        elif form == "json":
-            print(msgspec.json.format(msgspec.json.encode(_document(rows, summary)), indent=2).decode())
-        elif form == "yaml":
-            print(dump_yaml(msgspec.to_builtins(_document(rows, summary))), end="")
+        elif form in ("json", "yaml"):
+            print_document(form, _document(rows, summary))
         else:
             if rows is not None:
-                _table(*(_wide(rows, pods or [], cluster) if form == "wide" else _narrow(rows)))
+                print_table(*(_wide(rows, pods or [], cluster) if form == "wide" else _narrow(rows)))
             for headings, cells in _summary_tables(summary):
-                _table(headings, cells)
+                print_table(headings, cells)
+
+
+def print_document(form: str, document: dict[str, Any]) -> None:
+    """Print maps and lists as ``json`` or ``yaml``."""
+    if form == "json":
+        print(msgspec.json.format(msgspec.json.encode(document), indent=2).decode())
+    else:
+        print(dump_yaml(msgspec.to_builtins(document)), end="")
+
+
+@contextmanager
+def stdout() -> Iterator[None]:
+    """Print inside; a reader that went away is no error."""
+    try:
+        yield
         sys.stdout.flush()
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -171,7 +185,8 @@ def amount(resource: str, value: int) -> str:
     return str(value)
 
 
-def _table(headings: Sequence[str], cells: Sequence[Sequence[str]]) -> None:
+def print_table(headings: Sequence[str], cells: Sequence[Sequence[str]]) -> None:
+    """Print a table: with lines on a terminal, else in columns."""
     if sys.stdout.isatty() and len(cells) <= RICH_ROWS:
         _rich_table(headings, cells)
         return

@@ -29,6 +29,8 @@ from moorage.store import ApiError, InformerFactory, ObjectClient, ObjectStore
 from .diagnosis import Diagnosis, count_verdicts
 from .event_handlers import NodeHandler, PodHandler, WorkloadHandler
 from .examine import examine
+from .explain import explain
+from .explanation import Explanation
 from .points import PreFilterRun, run_pre_filters, run_pre_scores
 from .results import Decision, Examination, Failure, Result
 from .unbuilt import UnbuiltUses
@@ -142,6 +144,29 @@ class Scheduler:
         self.unbuilt.note(pod, self.cache.state.classes.intern(pod))
         with self.cache.lock:
             return examine(self, pod)
+
+    def explain(self, pod: Pod | str) -> Explanation:
+        """Explain where a pod would go now, or why it fits nowhere and what would change that.
+
+        Every filter is asked about every node, every feasible node is scored, and for a pod that fits nowhere
+        single changes are tried out on the engine itself. Nothing of that stays.
+
+        Parameters
+        ----------
+        pod : Pod or str
+            A pod, or the ``namespace/name`` of one of the cluster. One that is on a node is explained as if
+            it were not: without what it uses there.
+
+        Raises
+        ------
+        ApiError
+            There is no pod of this name.
+        """
+        if isinstance(pod, str):
+            namespace, _, name = pod.rpartition("/")
+            pod = self.client.get(Pod, name, namespace)
+        self.unbuilt.note(pod, self.cache.state.classes.intern(pod))
+        return explain(self, pod, self._not_ours(pod))
 
     def schedule_one(self, pod: Pod) -> Decision:
         """One cycle: search, choose, assume the pod on the chosen node."""

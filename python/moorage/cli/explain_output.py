@@ -68,8 +68,10 @@ def _head(explanation: Explanation) -> Iterable[str]:
 
 
 def _ranking(explanation: Explanation, ranked: list[ScoredNode]) -> tuple[list[str], list[list[str]]]:
-    """Per score plugin the normalized score, and the raw one where it differs."""
-    plugins = list(explanation.examination.raw)
+    """Per score plugin the normalized score, and the raw one where it differs; plugins that give no node
+    anything are left out."""
+    columns = explanation.examination.normalized
+    plugins = [plugin for plugin, column in columns.items() if column.any()]
     headings = [f"{plugin} x{explanation.weights[plugin]}" for plugin in plugins]
     rows = [
         [str(node.rank), node.node, str(node.total), *(_score(node, plugin) for plugin in plugins)]

@@ -43,7 +43,7 @@ def pod_constraints(probe: Probe, needs: PodNeeds) -> list[Constraint]:
     """All constraints of the pod, without overlaps: without all of them it asks for nothing."""
     nodes = probe.nodes(probe.scheduler.view_rows())
     return [
-        *request_constraints(resource for resource in needs.requests if resource != "pods"),
+        *request_constraints(needs.resources),
         *taint_constraints(_taints(nodes, needs)),
         *term_constraints(probe.pod),
     ]

@@ -96,6 +96,11 @@ class PodNeeds:
         terms = affinity.required.node_selector_terms if affinity and affinity.required else ()
         object.__setattr__(self, "terms", [_split(term) for term in terms])
 
+    @property
+    def resources(self) -> list[str]:
+        """What the pod requests."""
+        return [resource for resource in self.requests if resource != "pods"]
+
     def of(self, facts: NodeFacts) -> tuple[Need, ...]:
         """Everything that a node lacks, in the order of kube-scheduler v1.36's filters."""
         spec, node = self.pod.spec, facts.node

@@ -13,11 +13,16 @@ from setuptools.command.build_ext import build_ext
 HEADERS = sorted(str(path) for path in Path("csrc").glob("*.h"))
 PXDS = sorted(str(path) for path in Path("pyx").rglob("*.pxd"))
 
+PLUGINS = ["csrc/plugins.c", "csrc/pod_topology_spread.c", "csrc/inter_pod_affinity.c", "csrc/rows.c"]
+SCAN = ["csrc/scan.c", *PLUGINS]
 # Which C files each compiled module needs; a module without C kernels is not listed.
 KERNELS: dict[str, list[str]] = {
     "node_table": ["csrc/rows.c"],
-    "view": ["csrc/scan.c", "csrc/plugins.c", "csrc/rows.c"],
-    "cycle": ["csrc/scan.c", "csrc/plugins.c", "csrc/rows.c"],
+    "view": SCAN,
+    "search": SCAN,
+    "cycle": SCAN,
+    "domains": PLUGINS,
+    "terms": PLUGINS,
 }
 
 DIRECTIVES = {

@@ -12,8 +12,8 @@ from pathlib import Path
 from cffi import FFI
 
 CSRC = Path(__file__).parent
-HEADERS = ["state.h", "rows.h", "plugins.h", "scan.h"]
-SOURCES = ["rows.c", "plugins.c", "scan.c"]
+HEADERS = ["state.h", "rows.h", "terms.h", "plugins.h", "scan.h"]
+SOURCES = ["rows.c", "pod_topology_spread.c", "inter_pod_affinity.c", "plugins.c", "scan.c"]
 
 
 def declarations(header: str) -> str:

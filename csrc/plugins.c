@@ -3,7 +3,8 @@
 #define MIB (1024.0 * 1024.0)
 
 /* NodeResourcesFit (kube-scheduler v1.36, fit.go): pods first, then each requested resource against what is free. */
-uint64_t mr_fit_filter(const mr_plan *plan, const mr_cluster *cluster, const mr_shape *shape, int32_t row)
+uint64_t mr_fit_filter(const mr_plan *plan, const mr_cluster *cluster, const mr_shape *shape, const mr_pod *pod,
+                       int32_t row)
 {
     const mr_ledger *ledger = &cluster->ledger;
     const mr_row *r = &ledger->rows[row];
@@ -22,6 +23,7 @@ uint64_t mr_fit_filter(const mr_plan *plan, const mr_cluster *cluster, const mr_
     }
     for (int32_t i = 0; i < shape->n_others; i++) {
         const mr_request *request = &shape->others[i];
+        if (pod->ignored >> i & 1) continue;
         allocatable = mr_other_allocatable(ledger, row, request->resource);
         if (request->value > 0 && request->value > allocatable - mr_other_requested(ledger, row, request->resource)) {
             reasons |= MR_INSUFFICIENT_OTHER(i);
@@ -118,18 +120,46 @@ static int score_inputs(const mr_cluster *cluster, const mr_shape *shape, int32_
     return *capacity != 0;
 }
 
-/* LeastAllocated (least_allocated.go): weighted mean of (capacity - requested) * 100 / capacity. */
-int64_t mr_least_allocated(const mr_plan *plan, const mr_cluster *cluster, const mr_shape *shape, int32_t row)
+/* The function of RequestedToCapacityRatio (requested_to_capacity_ratio.go): linear between its points, constant
+ * outside. Truncates. */
+static int64_t ratio_score(const mr_plan *plan, int64_t utilization)
+{
+    const mr_point *points = plan->points;
+    for (int32_t i = 0; i < plan->n_points; i++) {
+        if (utilization > points[i].utilization) continue;
+        if (i == 0) return points[0].score;
+        int64_t rise = points[i].score - points[i - 1].score, run = points[i].utilization - points[i - 1].utilization;
+        return points[i - 1].score + rise * (utilization - points[i - 1].utilization) / run;
+    }
+    return points[plan->n_points - 1].score;
+}
+
+/* One resource by the plan's strategy, in 0..100. */
+static int64_t strategy_score(const mr_plan *plan, int64_t requested, int64_t capacity)
+{
+    switch (plan->fit_strategy) {
+    case MR_MOST_ALLOCATED: return (requested > capacity ? capacity : requested) * 100 / capacity;
+    case MR_REQUESTED_TO_CAPACITY_RATIO:
+        return ratio_score(plan, requested > capacity ? 100 : requested * 100 / capacity);
+    default: return requested > capacity ? 0 : (capacity - requested) * 100 / capacity;
+    }
+}
+
+/* NodeResourcesFit's score: the weighted mean over resources of LeastAllocated (least_allocated.go), MostAllocated
+ * (most_allocated.go) or RequestedToCapacityRatio, which alone leaves out resources that score 0, and rounds. */
+int64_t mr_fit_score(const mr_plan *plan, const mr_cluster *cluster, const mr_shape *shape, int32_t row)
 {
     int64_t sum = 0, weights = 0, capacity, used, request;
+    int ratio = plan->fit_strategy == MR_REQUESTED_TO_CAPACITY_RATIO;
     for (int32_t i = 0; i < plan->n_fit; i++) {
         if (!score_inputs(cluster, shape, row, plan->fit[i].resource, 1, &capacity, &used, &request)) continue;
-        int64_t requested = used + request;
-        int64_t score = requested > capacity ? 0 : (capacity - requested) * 100 / capacity;
+        int64_t score = strategy_score(plan, used + request, capacity);
+        if (ratio && score <= 0) continue;
         sum += score * plan->fit[i].weight;
         weights += plan->fit[i].weight;
     }
-    return weights == 0 ? 0 : sum / weights;
+    if (weights == 0) return 0;
+    return ratio ? mr_round((double)sum / (double)weights) : sum / weights;
 }
 
 /* b of balanced_allocation.go: (1 - std) * 100 over the fractions in use, with the pod or without it. */
@@ -178,8 +208,8 @@ int64_t mr_image_locality(const mr_cluster *cluster, const mr_shape *shape, int3
     return 100 * (sum - low) / (high - low);
 }
 
-static uint64_t filter(int32_t kernel, const mr_plan *plan, const mr_cluster *cluster, const mr_shape *shape,
-                       const mr_pod *pod, int32_t row)
+uint64_t mr_filter(int32_t kernel, const mr_plan *plan, const mr_cluster *cluster, const mr_shape *shape,
+                   const mr_pod *pod, int32_t row)
 {
     const uint64_t rejected = 1 | MR_UNRESOLVABLE;
     switch (kernel) {
@@ -188,9 +218,14 @@ static uint64_t filter(int32_t kernel, const mr_plan *plan, const mr_cluster *cl
             && !(shape->flags & MR_SHAPE_TOLERATES_UNSCHEDULABLE) ? rejected : 0;
     case MR_NODE_NAME: return pod->node_name && pod->node_name != cluster->name[row] ? rejected : 0;
     case MR_TAINT_TOLERATION: return pod->taints[cluster->taint_set[row]] < 0 ? rejected : 0;
-    case MR_NODE_AFFINITY: return mr_node_affinity_matches(cluster, shape, pod, row) ? 0 : rejected;
+    case MR_NODE_AFFINITY:
+        if (plan->added && !mr_node_affinity_matches(cluster, plan->added, pod, row))
+            return MR_AFFINITY_ADDED | MR_UNRESOLVABLE;
+        return mr_node_affinity_matches(cluster, shape, pod, row) ? 0 : MR_AFFINITY_OF_POD | MR_UNRESOLVABLE;
     case MR_NODE_PORTS: return mr_ports_conflict(cluster, shape, row);
-    case MR_NODE_RESOURCES_FIT: return mr_fit_filter(plan, cluster, shape, row);
+    case MR_NODE_RESOURCES_FIT: return mr_fit_filter(plan, cluster, shape, pod, row);
+    case MR_POD_TOPOLOGY_SPREAD: return pod->terms ? mr_spread_filter(pod->terms, row) : 0;
+    case MR_INTER_POD_AFFINITY: return pod->terms ? mr_inter_pod_filter(pod->terms, row) : 0;
     default: return 0;
     }
 }
@@ -199,7 +234,7 @@ uint64_t mr_verdict(const mr_plan *plan, const mr_cluster *cluster, const mr_sha
                     int32_t row)
 {
     for (int32_t i = 0; i < plan->n_filters; i++) {
-        uint64_t reasons = filter(plan->filters[i], plan, cluster, shape, pod, row);
+        uint64_t reasons = mr_filter(plan->filters[i], plan, cluster, shape, pod, row);
         if (reasons) return (uint64_t)(i + 1) << MR_VERDICT_SHIFT | reasons;
     }
     return 0;
@@ -210,10 +245,40 @@ int64_t mr_score(int32_t kernel, const mr_plan *plan, const mr_cluster *cluster,
 {
     switch (kernel) {
     case MR_TAINT_TOLERATION: return pod->taints[cluster->taint_set[row]];
-    case MR_NODE_AFFINITY: return mr_node_affinity_score(cluster, shape, pod, row);
-    case MR_NODE_RESOURCES_FIT: return mr_least_allocated(plan, cluster, shape, row);
+    case MR_NODE_AFFINITY:
+        return mr_node_affinity_score(cluster, shape, pod, row)
+            + (plan->added ? mr_node_affinity_score(cluster, plan->added, pod, row) : 0);
+    case MR_NODE_RESOURCES_FIT: return mr_fit_score(plan, cluster, shape, row);
     case MR_BALANCED_ALLOCATION: return mr_balanced_allocation(plan, cluster, shape, row);
     case MR_IMAGE_LOCALITY: return mr_image_locality(cluster, shape, row);
+    case MR_POD_TOPOLOGY_SPREAD: return pod->terms ? mr_spread_score(pod->terms, row) : 0;
+    case MR_INTER_POD_AFFINITY: return pod->terms ? mr_inter_pod_score(pod->terms, row) : 0;
     default: return 0;
     }
+}
+
+int mr_scores(int32_t kernel, const mr_plan *plan, const mr_shape *shape, const mr_pod *pod)
+{
+    const mr_terms *terms = pod->terms;
+    switch (kernel) {
+    case MR_NODE_AFFINITY: return shape->n_preferred > 0 || (plan->added && plan->added->n_preferred > 0);
+    case MR_BALANCED_ALLOCATION: return !(shape->flags & MR_SHAPE_BEST_EFFORT);
+    case MR_POD_TOPOLOGY_SPREAD: return terms && terms->n_soft > 0;
+    case MR_INTER_POD_AFFINITY: return terms && mr_inter_pod_scores(terms);
+    default: return 1;
+    }
+}
+
+/* NormalizeScore of the plugins that have one, in place. */
+void mr_normalize(int32_t kernel, const mr_pod *pod, const int32_t *rows, int64_t *scores, int32_t n)
+{
+    int spread = kernel == MR_POD_TOPOLOGY_SPREAD;
+    int64_t min = INT64_MAX, max = kernel == MR_INTER_POD_AFFINITY ? INT64_MIN : 0;
+    for (int32_t i = 0; i < n; i++) {
+        if (spread && mr_spread_ignores(pod->terms, rows[i])) continue;
+        min = scores[i] < min ? scores[i] : min;
+        max = scores[i] > max ? scores[i] : max;
+    }
+    for (int32_t i = 0; i < n; i++)
+        scores[i] = spread && mr_spread_ignores(pod->terms, rows[i]) ? 0 : mr_constant(kernel, scores[i], min, max);
 }

@@ -5,34 +5,54 @@
 #define MOORAGE_PLUGINS_H
 
 #include "rows.h"
+#include "terms.h"
 
-uint64_t mr_fit_filter(const mr_plan *plan, const mr_cluster *cluster, const mr_shape *shape, int32_t row);
+uint64_t mr_fit_filter(const mr_plan *plan, const mr_cluster *cluster, const mr_shape *shape, const mr_pod *pod,
+                       int32_t row);
 int mr_node_affinity_matches(const mr_cluster *cluster, const mr_shape *shape, const mr_pod *pod, int32_t row);
 int64_t mr_node_affinity_score(const mr_cluster *cluster, const mr_shape *shape, const mr_pod *pod, int32_t row);
 int mr_ports_conflict(const mr_cluster *cluster, const mr_shape *shape, int32_t row);
-int64_t mr_least_allocated(const mr_plan *plan, const mr_cluster *cluster, const mr_shape *shape, int32_t row);
+int64_t mr_fit_score(const mr_plan *plan, const mr_cluster *cluster, const mr_shape *shape, int32_t row);
 int64_t mr_balanced_allocation(const mr_plan *plan, const mr_cluster *cluster, const mr_shape *shape, int32_t row);
 int64_t mr_image_locality(const mr_cluster *cluster, const mr_shape *shape, int32_t row);
 
-/* First rejecting filter in profile order, as a verdict; 0 when the row is feasible. */
+/* One filter's reason bits. */
+uint64_t mr_filter(int32_t kernel, const mr_plan *plan, const mr_cluster *cluster, const mr_shape *shape,
+                   const mr_pod *pod, int32_t row);
+
+/* First rejecting filter in profile order, as a verdict; 0 when the row is feasible. Plugins that are no kernels here
+ * pass. */
 uint64_t mr_verdict(const mr_plan *plan, const mr_cluster *cluster, const mr_shape *shape, const mr_pod *pod,
                     int32_t row);
 
-/* Raw score of one plugin on a feasible row. */
+/* 0 where the plugin's PreScore skips for this pod. */
+int mr_scores(int32_t kernel, const mr_plan *plan, const mr_shape *shape, const mr_pod *pod);
+
+/* Raw score of one plugin on a feasible row; the weights of soft constraints must have been derived. */
 int64_t mr_score(int32_t kernel, const mr_plan *plan, const mr_cluster *cluster, const mr_shape *shape,
                  const mr_pod *pod, int32_t row);
 
 /* 1 where the plugin has a NormalizeScore, i.e. its raw value is a bucket key. */
 static inline int mr_is_normalized(int32_t kernel)
 {
-    return kernel == MR_TAINT_TOLERATION || kernel == MR_NODE_AFFINITY;
+    return kernel == MR_TAINT_TOLERATION || kernel == MR_NODE_AFFINITY || kernel == MR_POD_TOPOLOGY_SPREAD
+        || kernel == MR_INTER_POD_AFFINITY;
 }
 
-/* The constant of a bucket: the normalized score given the largest raw value among the feasible nodes. */
-static inline int64_t mr_constant(int32_t kernel, int64_t raw, int64_t max)
+/* The constant of a bucket: the normalized score given the extreme raw values among the feasible nodes. */
+static inline int64_t mr_constant(int32_t kernel, int64_t raw, int64_t min, int64_t max)
 {
-    if (kernel == MR_TAINT_TOLERATION) return max == 0 ? 100 : 100 - 100 * raw / max;
-    return max == 0 ? raw : 100 * raw / max;
+    switch (kernel) {
+    case MR_TAINT_TOLERATION: return max == 0 ? 100 : 100 - 100 * raw / max;
+    case MR_NODE_AFFINITY: return max == 0 ? raw : 100 * raw / max;
+    case MR_POD_TOPOLOGY_SPREAD: return max == 0 ? 100 : 100 * (max + min - raw) / max;
+    case MR_INTER_POD_AFFINITY:
+        return max == min ? 0 : (int64_t)(100.0 * ((double)(raw - min) / (double)(max - min)));
+    default: return raw;
+    }
 }
+
+/* Raw scores to normalized ones, in place; aligned with the feasible rows. */
+void mr_normalize(int32_t kernel, const mr_pod *pod, const int32_t *rows, int64_t *scores, int32_t n);
 
 #endif

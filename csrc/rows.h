@@ -25,6 +25,14 @@ static inline int64_t mr_other_requested(const mr_ledger *ledger, int32_t row, i
     return ledger->others[resource][2 * (int64_t)row + 1];
 }
 
+/* Half away from zero, as math.Round. */
+static inline int64_t mr_round(double x)
+{
+    int64_t whole = (int64_t)x;
+    double rest = x - (double)whole;
+    return whole + (rest >= 0.5) - (rest <= -0.5);
+}
+
 /* Fraction of a resource in use, at most 1. */
 static inline double mr_fraction(double requested, double allocatable)
 {

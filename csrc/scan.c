@@ -66,7 +66,7 @@ int mr_is_fused(const mr_search *search)
         || !fits_fused(plan, MR_IMAGE_LOCALITY))
         return 0;
     if (s->cpu > limit || s->memory > limit || s->score_cpu > limit || s->score_memory > limit) return 0;
-    return search->columns && filters(plan, MR_NODE_UNSCHEDULABLE) && filters(plan, MR_TAINT_TOLERATION)
+    return search->columns && plan->fit_strategy == MR_LEAST_ALLOCATED && filters(plan, MR_NODE_UNSCHEDULABLE) && filters(plan, MR_TAINT_TOLERATION)
         && filters(plan, MR_NODE_RESOURCES_FIT) && is_cpu_and_memory(plan->fit, plan->n_fit)
         && is_cpu_and_memory(plan->balanced, plan->n_balanced);
 }
@@ -132,8 +132,8 @@ static int64_t local_total(const mr_search *search, int32_t row)
     int64_t total = 0;
     for (int32_t i = 0; i < plan->n_scores; i++) {
         int32_t kernel = plan->scores[i];
-        if (mr_is_normalized(kernel)) continue;
-        if (kernel == MR_BALANCED_ALLOCATION && search->shape->flags & MR_SHAPE_BEST_EFFORT) continue;
+        if (kernel >= MR_EXTERNAL || mr_is_normalized(kernel)) continue;
+        if (!mr_scores(kernel, plan, search->shape, &search->pod)) continue;
         if (kernel == MR_IMAGE_LOCALITY && !search->has_images) continue;
         total += plan->weights[i] * mr_score(kernel, plan, search->cluster, search->shape, &search->pod, row);
     }
@@ -151,8 +151,10 @@ static void exact_lane(const mr_search *search, int32_t position, int32_t *out)
 static void remaining_lanes(const mr_search *search, int32_t first, int32_t n, int32_t *out)
 {
     const mr_shape *s = search->shape;
+    const mr_terms *t = search->pod.terms;
     int filters = s->n_others || s->n_ports || s->selector.count || s->flags & MR_SHAPE_REQUIRED
-        || search->pod.node_name;
+        || search->pod.node_name || search->plan->added
+        || (t && (t->n_hard || t->n_affinity || t->n_anti || t->n_existing));
     int32_t images = search->has_images ? (int32_t)weight_of(search->plan, MR_IMAGE_LOCALITY) : 0;
     if (!filters && !images) return;
     for (int32_t i = 0; i < n; i++) {
@@ -179,43 +181,120 @@ static void general_block(const mr_search *search, int32_t first, int32_t n, int
         out[i] = mr_verdict(search->plan, search->cluster, search->shape, &search->pod, search->order[first + i]) == 0;
 }
 
-/* 1 where the plugin's raw value can differ between feasible rows, so that its constants need the rows. */
-static int differs(const mr_search *search, int32_t kernel)
+/* Asks a filter that is no kernel about the lanes whose verdict is 0, and notes what it rejects. */
+static int external_filter(const mr_search *search, int32_t filter, const int32_t *rows, int32_t n, uint64_t *verdicts)
 {
-    if (kernel == MR_NODE_AFFINITY) return search->shape->n_preferred > 0;
-    return !search->columns || search->columns->n_fixed > 0;
+    const mr_external *plugin = &search->plan->externals[search->plan->filters[filter] - MR_EXTERNAL];
+    int32_t asked[MR_BLOCK], lanes[MR_BLOCK], count = 0;
+    uint8_t codes[MR_BLOCK];
+    for (int32_t i = 0; i < n; i++)
+        if (!verdicts[i]) {
+            lanes[count] = i;
+            asked[count++] = rows[i];
+        }
+    if (!count) return 0;
+    if (plugin->filter(plugin->context, asked, count, codes)) return 1;
+    for (int32_t i = 0; i < count; i++)
+        if (codes[i])
+            verdicts[lanes[i]] = (uint64_t)(filter + 1) << MR_VERDICT_SHIFT | (codes[i] == 3 ? MR_UNRESOLVABLE : 0) | 1;
+    return 0;
 }
 
-/* Normalized plugins whose rows are all in bucket 0 add the same to every row. */
+int mr_verdicts(const mr_search *search, const int32_t *rows, int32_t n, uint64_t *verdicts)
+{
+    const mr_plan *plan = search->plan;
+    for (int32_t i = 0; i < n; i++) verdicts[i] = 0;
+    for (int32_t f = 0; f < plan->n_filters; f++) {
+        if (plan->filters[f] >= MR_EXTERNAL) {
+            if (external_filter(search, f, rows, n, verdicts)) return 1;
+            continue;
+        }
+        for (int32_t i = 0; i < n; i++) {
+            if (verdicts[i]) continue;
+            uint64_t reasons = mr_filter(plan->filters[f], plan, search->cluster, search->shape, &search->pod, rows[i]);
+            if (reasons) verdicts[i] = (uint64_t)(f + 1) << MR_VERDICT_SHIFT | reasons;
+        }
+    }
+    return 0;
+}
+
+/* Lets the filters that are no kernels look at the lanes that the kernels have passed. */
+static int external_lanes(const mr_search *search, int32_t first, int32_t n, int32_t *out)
+{
+    uint64_t verdicts[MR_BLOCK];
+    for (int32_t i = 0; i < n; i++) verdicts[i] = !out[i];
+    for (int32_t f = 0; f < search->plan->n_filters; f++)
+        if (search->plan->filters[f] >= MR_EXTERNAL
+            && external_filter(search, f, search->order + first, n, verdicts)) return 1;
+    for (int32_t i = 0; i < n; i++)
+        if (verdicts[i]) out[i] = 0;
+    return 0;
+}
+
+/* A nominated node may be full once the pods nominated to it are there. */
+static void nominated_lanes(const mr_search *search, int32_t first, int32_t n, int32_t *out)
+{
+    for (int32_t i = 0; i < search->n_nominated; i++) {
+        int32_t lane = search->nominated[i].position - first;
+        if (lane >= 0 && lane < n && search->nominated[i].verdict) out[lane] = 0;
+    }
+}
+
+static int has_external_filters(const mr_plan *plan)
+{
+    for (int32_t f = 0; f < plan->n_filters; f++)
+        if (plan->filters[f] >= MR_EXTERNAL) return 1;
+    return 0;
+}
+
+/* 1 where all rows get the same from a normalized plugin, whatever is feasible. */
+static int is_common(const mr_search *search, int32_t kernel)
+{
+    return kernel == MR_TAINT_TOLERATION && search->columns && search->columns->n_fixed == 0;
+}
+
+/* What the plugins add that judge all rows alike. */
 static int64_t common_constant(const mr_search *search)
 {
     const mr_plan *plan = search->plan;
     int64_t sum = 0;
     for (int32_t k = 0; k < plan->n_scores; k++)
-        if (mr_is_normalized(plan->scores[k]) && !differs(search, plan->scores[k]))
-            sum += plan->weights[k] * mr_constant(plan->scores[k], 0, 0);
+        if (is_common(search, plan->scores[k])) sum += plan->weights[k] * mr_constant(plan->scores[k], 0, 0, 0);
     return sum;
 }
 
-/* Adds the other normalized plugins' constants, by each row's bucket. */
+void mr_score_rows(const mr_search *search, int32_t kernel, const int32_t *rows, int32_t n, int64_t *raw, uint8_t *seen)
+{
+    if (kernel == MR_POD_TOPOLOGY_SPREAD) mr_spread_weigh(search->pod.terms, rows, n, seen);
+    for (int32_t i = 0; i < n; i++)
+        raw[i] = mr_score(kernel, search->plan, search->cluster, search->shape, &search->pod, rows[i]);
+}
+
+/* Adds the normalized plugins' constants, by each row's bucket. */
 static void add_constants(const mr_search *search, mr_found *found)
 {
     const mr_plan *plan = search->plan;
     for (int32_t k = 0; k < plan->n_scores; k++) {
         int32_t kernel = plan->scores[k];
-        if (!mr_is_normalized(kernel) || !differs(search, kernel)) continue;
-        int64_t max = 0;
-        for (int32_t i = 0; i < found->feasible; i++) {
-            int64_t raw = mr_score(kernel, plan, search->cluster, search->shape, &search->pod,
-                                   search->order[found->positions[i]]);
-            max = raw > max ? raw : max;
-        }
-        for (int32_t i = 0; i < found->feasible; i++) {
-            int64_t raw = mr_score(kernel, plan, search->cluster, search->shape, &search->pod,
-                                   search->order[found->positions[i]]);
-            found->totals[i] += plan->weights[k] * mr_constant(kernel, raw, max);
-        }
+        if (kernel >= MR_EXTERNAL || !mr_is_normalized(kernel) || is_common(search, kernel)) continue;
+        if (!mr_scores(kernel, plan, search->shape, &search->pod)) continue;
+        mr_score_rows(search, kernel, found->rows, found->feasible, found->scores, found->seen);
+        mr_normalize(kernel, &search->pod, found->rows, found->scores, found->feasible);
+        for (int32_t i = 0; i < found->feasible; i++) found->totals[i] += plan->weights[k] * found->scores[i];
     }
+}
+
+/* Adds the scores of plugins that are no kernels. */
+static int add_externals(const mr_search *search, mr_found *found)
+{
+    const mr_plan *plan = search->plan;
+    for (int32_t k = 0; k < plan->n_scores; k++) {
+        if (plan->scores[k] < MR_EXTERNAL) continue;
+        const mr_external *plugin = &plan->externals[plan->scores[k] - MR_EXTERNAL];
+        if (plugin->score(plugin->context, found->rows, found->feasible, found->scores)) return 1;
+        for (int32_t i = 0; i < found->feasible; i++) found->totals[i] += plan->weights[k] * found->scores[i];
+    }
+    return 0;
 }
 
 /* Appends the feasible lanes of a block, at most up to `wanted`; answers how many lanes were looked at. */
@@ -240,28 +319,38 @@ static int32_t collect(const int32_t *block, int32_t first, int32_t n, int32_t w
     return i;
 }
 
-void mr_search_run(const mr_search *search, int32_t start, int32_t wanted, mr_found *found)
+/* Scores what was found; the fused kernel has already written its totals. */
+static int score_found(const mr_search *search, int fused, int64_t constant, mr_found *found)
 {
-    int32_t block[MR_BLOCK], n = search->n, seen = 0;
-    int fused = mr_is_fused(search);
+    for (int32_t i = 0; i < found->feasible; i++) found->rows[i] = search->order[found->positions[i]];
+    if (!fused)
+        for (int32_t i = 0; i < found->feasible; i++)
+            found->totals[i] = constant + local_total(search, found->rows[i]);
+    add_constants(search, found);
+    return add_externals(search, found);
+}
+
+int mr_search_run(const mr_search *search, int32_t start, int32_t wanted, mr_found *found)
+{
+    int32_t block[MR_BLOCK], n = search->n, seen = 0, failed = 0;
+    int fused = mr_is_fused(search), external = has_external_filters(search->plan);
     int64_t constant = common_constant(search);
     found->feasible = 0;
-    while (seen < n) {
+    while (seen < n && !failed) {
         int32_t first = start + seen < n ? start + seen : start + seen - n;
         int32_t room = first < start ? start - first : n - first;
         int32_t size = room < MR_BLOCK ? room : MR_BLOCK;
         if (fused) mr_fused_block(search, first, size, block);
         else general_block(search, first, size, block);
-        int32_t looked_at = collect(block, first, size, wanted, constant, found);
+        if (search->n_nominated) nominated_lanes(search, first, size, block);
+        if (external) failed = external_lanes(search, first, size, block);
+        int32_t looked_at = failed ? 0 : collect(block, first, size, wanted, constant, found);
         seen += looked_at;
         if (looked_at < size) break;
     }
     found->evaluated = seen;
-    if (found->feasible < 2) return; /* a single node is not scored */
-    if (!fused)
-        for (int32_t i = 0; i < found->feasible; i++)
-            found->totals[i] = constant + local_total(search, search->order[found->positions[i]]);
-    add_constants(search, found);
+    if (failed || found->feasible < 2) return failed; /* a single node is not scored */
+    return score_found(search, fused, constant, found);
 }
 
 int32_t mr_pick_first(const int64_t *totals, int32_t n)

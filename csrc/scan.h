@@ -18,9 +18,18 @@ typedef struct {
 typedef struct {
     int32_t *positions; /* feasible positions */
     int64_t *totals;    /* weighted totals, aligned */
+    int32_t *rows;      /* their rows, aligned; written where they are scored */
+    int64_t *scores;    /* scratch, as long as these */
+    uint8_t *seen;      /* scratch: a byte for each domain of any counter */
     int32_t feasible;
     int32_t evaluated;  /* feasible and rejected nodes looked at */
 } mr_found;
+
+/* What the filters say of a node once the pods are there that are nominated to it. */
+typedef struct {
+    int32_t position;
+    uint64_t verdict;
+} mr_nominated;
 
 /* Everything one decision needs. */
 typedef struct {
@@ -32,6 +41,8 @@ typedef struct {
     const int32_t *order;   /* [position] row */
     int32_t n;              /* positions */
     int32_t has_images;     /* some node has an image of the pod: ImageLocality differs */
+    int32_t n_nominated;
+    const mr_nominated *nominated; /* nodes with nominated pods that go before this one */
     mr_pod pod;
 } mr_search;
 
@@ -47,9 +58,16 @@ int mr_is_fused(const mr_search *search);
 #define MR_BLOCK 256
 void mr_fused_block(const mr_search *search, int32_t first, int32_t n, int32_t *out);
 
+/* Verdicts of rows [0, n), n <= MR_BLOCK, every filter in profile order. Answers 1 where a plugin failed. */
+int mr_verdicts(const mr_search *search, const int32_t *rows, int32_t n, uint64_t *verdicts);
+
+/* Raw scores of one kernel over the feasible rows; `seen` as in mr_found. */
+void mr_score_rows(const mr_search *search, int32_t kernel, const int32_t *rows, int32_t n, int64_t *raw,
+                   uint8_t *seen);
+
 /* Searches from `start` until `wanted` nodes are feasible (kube-scheduler v1.36, findNodesThatPassFilters with one
- * worker: it stops on the next feasible node after that), and scores them. */
-void mr_search_run(const mr_search *search, int32_t start, int32_t wanted, mr_found *found);
+ * worker: it stops on the next feasible node after that), and scores them. Answers 1 where a plugin failed. */
+int mr_search_run(const mr_search *search, int32_t start, int32_t wanted, mr_found *found);
 
 /* Index of the winner among n totals. */
 int32_t mr_pick_first(const int64_t *totals, int32_t n);

@@ -81,9 +81,55 @@ typedef struct {
     uint32_t flags;
 } mr_shape;
 
+/* Matching pods per domain, that is per value of one topology key. Domain 0 stands for the nodes without the label;
+ * its place in `pods` holds the sum over all others. Domain 1 is the empty value. */
+#define MR_EMPTY_DOMAIN 1
+typedef struct {
+    int32_t *pods;         /* [domain] */
+    int32_t *nodes;        /* [domain] nodes that count */
+    const int32_t *domain; /* [row] */
+    const uint8_t *counts; /* [row] 1 where the node counts */
+    int32_t domains;       /* all are below this */
+    int32_t absent;        /* the domain in which nodes without the label count; 0 for none */
+} mr_counter;
+
+/* Pods that match one matcher: per row, and in the counters over them. */
+typedef struct {
+    int32_t *pods; /* [row] */
+    mr_counter *const *counters;
+    int32_t n;
+} mr_matched;
+
+/* A topology spread constraint of the pod at hand. */
+typedef struct {
+    const mr_counter *counter;
+    const int32_t *row_pods; /* soft constraints over hosts: [row] matching pods, whatever counts; else NULL */
+    int32_t max_skew, min_domains;
+    int32_t self;  /* 1 where the pod matches its own selector */
+    int32_t min;   /* of hard ones, derived before a decision: the global minimum */
+    double weight; /* of soft ones, derived from the feasible nodes */
+} mr_constraint;
+
+/* An inter-pod affinity term that concerns the pod at hand: its own, or one of the pods there. */
+typedef struct {
+    const mr_counter *counter;
+    int64_t weight;
+} mr_pod_term;
+
+/* What counters over domains are read for: constraints and terms of the pod at hand. */
+typedef struct {
+    mr_constraint *hard, *soft;
+    const mr_pod_term *affinity, *anti, *existing, *preferred;
+    int32_t n_hard, n_soft, n_affinity, n_anti, n_existing, n_preferred;
+    int32_t self_affine;    /* the pod matches all its own required affinity terms */
+    int32_t soft_needs_all; /* nodes that lack a key of a soft constraint are not scored */
+} mr_terms;
+
 /* What a decision about one pod knows beyond its shape. Symbols of node names; 0 is none. */
 typedef struct {
     const int16_t *taints; /* [taint set]: -1 a taint rejects the shape, else PreferNoSchedule taints not tolerated */
+    const mr_terms *terms; /* NULL for none */
+    uint64_t ignored;      /* of the shape's other requests, those that NodeResourcesFit does not check, as bits */
     int32_t node_name;   /* spec.nodeName */
     int32_t pinned_name; /* the value of MR_NAME_PARAMETER */
 } mr_pod;
@@ -109,8 +155,18 @@ typedef struct {
 /* Native plugins; the value is the kernel's number. */
 enum {
     MR_NODE_UNSCHEDULABLE, MR_NODE_NAME, MR_TAINT_TOLERATION, MR_NODE_AFFINITY, MR_NODE_PORTS,
-    MR_NODE_RESOURCES_FIT, MR_BALANCED_ALLOCATION, MR_IMAGE_LOCALITY, MR_KERNELS
+    MR_NODE_RESOURCES_FIT, MR_BALANCED_ALLOCATION, MR_IMAGE_LOCALITY, MR_POD_TOPOLOGY_SPREAD, MR_INTER_POD_AFFINITY,
+    MR_KERNELS
 };
+
+/* A plugin that is not one of these kernels; its number in a plan is MR_EXTERNAL + its index. Rows come in the order
+ * of the search. Both answer 0, or another value where the plugin failed, which ends the search. */
+#define MR_EXTERNAL 64
+typedef struct {
+    void *context;
+    int (*filter)(void *context, const int32_t *rows, int32_t n, uint8_t *codes); /* status codes: 0 passes */
+    int (*score)(void *context, const int32_t *rows, int32_t n, int64_t *scores); /* normalized */
+} mr_external;
 
 #define MR_MAX_PLUGINS 16
 #define MR_MAX_RESOURCES 16
@@ -124,6 +180,14 @@ typedef struct {
     int32_t weight;
 } mr_weighted;
 
+/* Scoring strategies of NodeResourcesFit. */
+enum { MR_LEAST_ALLOCATED, MR_MOST_ALLOCATED, MR_REQUESTED_TO_CAPACITY_RATIO };
+
+/* A point of RequestedToCapacityRatio's function: percent in use, score in 0..100. */
+typedef struct {
+    int32_t utilization, score;
+} mr_point;
+
 /* A profile, compiled: kernels in profile order. */
 typedef struct {
     int32_t n_filters, filters[MR_MAX_PLUGINS];
@@ -133,6 +197,11 @@ typedef struct {
     mr_weighted fit[MR_MAX_RESOURCES], balanced[MR_MAX_RESOURCES];
     int32_t balanced_difference; /* 1: with and without the pod (1.36); 0: with it (up to 1.35) */
     int32_t fit_unresolvable;    /* 1: a request above allocatable is unresolvable (since 1.34) */
+    int32_t fit_strategy;
+    int32_t n_points;
+    const mr_point *points;      /* of RequestedToCapacityRatio, by utilization */
+    const mr_shape *added;       /* NodeAffinity's addedAffinity, as a shape; NULL for none */
+    const mr_external *externals;
 } mr_plan;
 
 /* A verdict: 0 feasible; else plugin index + 1, the code bit, and the plugin's reasons as bits. */
@@ -145,5 +214,13 @@ typedef struct {
 #define MR_INSUFFICIENT_MEMORY 4ull
 #define MR_INSUFFICIENT_OTHER(i) (8ull << (i))
 #define MR_MAX_OTHER_REQUESTS 48
+/* Reason bits of the plugins that have several. */
+#define MR_AFFINITY_OF_POD 1ull
+#define MR_AFFINITY_ADDED 2ull
+#define MR_SPREAD_SKEW 1ull
+#define MR_SPREAD_MISSING_LABEL 2ull
+#define MR_POD_AFFINITY_RULES 1ull
+#define MR_POD_ANTI_AFFINITY_RULES 2ull
+#define MR_EXISTING_ANTI_AFFINITY_RULES 4ull
 
 #endif

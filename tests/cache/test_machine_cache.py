@@ -30,7 +30,7 @@ class Branch:
 
     def __init__(self, cache: SchedulerCache, twin: StateTwin) -> None:
         self.cache, self.twin = cache, twin
-        plan = default_profile().compile(cache.state.table)
+        plan = default_profile().compile(cache.state)
         self.cycle = Cycle(cache.state, plan, TieBreak.FIRST, 100)
         self.open: list[tuple[AbstractContextManager[Transaction], Transaction, StateTwin]] = []
         self.snapshots = [(Snapshot(), SnapshotTwin()) for _ in range(2)]

@@ -8,6 +8,8 @@ from msgspec.structs import replace
 
 from moorage.errors import NotBuiltError
 from moorage.objects import decode_object
+from moorage.objects.meta import ObjectMeta
+from moorage.objects.node import Namespace
 from moorage.scheduler import Scheduler
 
 from .vectors import MalformedError
@@ -44,6 +46,8 @@ class World:
         self.store = self.scheduler.client
         self.pods: dict[str, Any] = {}
         self.updates = 0
+        self.namespaces = {"default"}
+        self.store.create(namespace("default"))
         for one in sorted(decoded, key=lambda one: one.kind != "Namespace"):
             self._create(one)
 
@@ -63,8 +67,15 @@ class World:
                 return self._remove_pod(f"{step['namespace']}/{step['name']}")
             case "updatePod":
                 return self._update_pod(decode_object(step["pod"]))
-            case op:
-                raise NotBuiltError(f"not built yet: step {op}")
+            case "addObject":
+                self._create(decode_object(step["object"]))
+            case "updateObject":
+                self._update(decode_object(step["object"]))
+            case "removeObject":
+                gone = decode_object(step["object"])
+                self._delete(gone.kind, gone.name, gone.namespace)
+            case "updateNamespace":
+                self._create(namespace(step["namespace"], step["labels"]))
         return False
 
     def pod(self, step: Json) -> Any:
@@ -81,6 +92,13 @@ class World:
             if not obj.spec.node_name and obj.status.nominated_node_name:
                 raise NotBuiltError("not built yet: nominated pods")
             self.pods[obj.key] = obj
+        if obj.kind == "Namespace" and obj.name in self.namespaces:
+            return self._update(obj)
+        # A namespace that is not listed exists as soon as it holds something.
+        for name in {obj.namespace, obj.name if obj.kind == "Namespace" else ""} - self.namespaces - {""}:
+            self.namespaces.add(name)
+            if obj.kind != "Namespace":
+                self.store.create(namespace(name))
         self.store.create(obj)
         self.scheduler.sync()
 
@@ -109,6 +127,12 @@ class World:
         self.pods[pod.key] = new
         self._update(new)
         return False
+
+
+def namespace(name: str, labels: dict[str, str] | None = None) -> Namespace:
+    """A namespace with these labels, or with those that every namespace gets."""
+    labels = {"kubernetes.io/metadata.name": name} if labels is None else labels
+    return Namespace(metadata=ObjectMeta(name=name, labels=labels))
 
 
 def check_keys(step: Json) -> None:

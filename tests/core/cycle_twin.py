@@ -128,7 +128,7 @@ class CycleTwin:
             scores = {
                 "taints": 100 - 100 * soft[at] // max(soft) if max(soft) else 100,
                 "affinity": 100 * affine[at] // max(affine) if max(affine) else 0,
-                "fit": twins.least_allocated(row, shape, [(CPU, 1), (MEMORY, 1)]),
+                "fit": twins.fit_score(row, shape, [(CPU, 1), (MEMORY, 1)], "MR_LEAST_ALLOCATED"),
                 "images": twins.image_locality(row, shape, list(self.sizes.values()), len(self.order)),
             }
             if shape.requests != (0, 0):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Container, Sequence
 from dataclasses import dataclass, field
 
 CPU, MEMORY, EPHEMERAL_STORAGE = -1, -2, 0
@@ -67,13 +68,15 @@ def divide(a: int, b: int) -> int:
     return abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
 
 
-def fit_reasons(row: Row, shape: Shape) -> tuple[list[str], bool]:
-    """Reasons of NodeResourcesFit, and whether a request is above allocatable."""
+def fit_reasons(row: Row, shape: Shape, ignored: Container[int] = ()) -> tuple[list[str], bool]:
+    """Reasons of NodeResourcesFit, and whether a request is above allocatable; `ignored` resources fit."""
     reasons = ["pods"] if row.pods + 1 > row.pods_max else []
     allocatable = dict(zip(("cpu", "memory"), row.values[:2], strict=True))
     requested = dict(zip(("cpu", "memory"), row.values[2:4], strict=True))
     wanted: dict[str, int] = dict(zip(("cpu", "memory"), shape.requests, strict=True))
     for resource, value in shape.others:
+        if resource in ignored:
+            continue
         allocatable[str(resource)], requested[str(resource)] = row.others[resource]
         wanted[str(resource)] = value
     above = False
@@ -97,18 +100,48 @@ def scored(row: Row, shape: Shape, resource: int, nonzero: bool) -> tuple[int, i
     return (capacity, used, request) if capacity else None
 
 
-def least_allocated(row: Row, shape: Shape, resources: list[tuple[int, int]]) -> int:
+Points = Sequence[tuple[int, int]]
+
+
+def ratio(points: Points, utilization: int) -> int:
+    """The broken line through the points at a whole percentage."""
+    before = points[0]
+    for at, point in enumerate(points):
+        if utilization <= point[0]:
+            if at == 0:
+                return point[1]
+            rise, run = point[1] - before[1], point[0] - before[0]
+            return before[1] + divide(rise * (utilization - before[0]), run)
+        before = point
+    return before[1]
+
+
+def resource_score(strategy: str, points: Points, requested: int, capacity: int) -> int:
+    if strategy == "MR_MOST_ALLOCATED":
+        return divide(int64(min(requested, capacity) * 100), capacity)
+    if strategy == "MR_REQUESTED_TO_CAPACITY_RATIO":
+        return ratio(points, 100 if requested > capacity else divide(int64(requested * 100), capacity))
+    return 0 if requested > capacity else divide(int64((capacity - requested) * 100), capacity)
+
+
+def fit_score(
+    row: Row, shape: Shape, resources: list[tuple[int, int]], strategy: str, points: Points = ()
+) -> int:
     total = weights = 0
+    rounds = strategy == "MR_REQUESTED_TO_CAPACITY_RATIO"
     for resource, weight in resources:
         taken = scored(row, shape, resource, nonzero=True)
         if taken is None:
             continue
         capacity, used, request = taken
-        requested = used + request
-        score = 0 if requested > capacity else divide(int64((capacity - requested) * 100), capacity)
+        score = resource_score(strategy, points, used + request, capacity)
+        if rounds and score <= 0:
+            continue
         total += score * weight
         weights += weight
-    return divide(total, weights) if weights else 0
+    if not weights:
+        return 0
+    return math.floor(total / weights + 0.5) if rounds else divide(total, weights)
 
 
 def balance(row: Row, shape: Shape, resources: list[int], with_pod: bool) -> int:

@@ -167,6 +167,8 @@ class World:
         balanced: Sequence[int] = (CPU, MEMORY),
         difference: bool = True,
         unresolvable: bool = True,
+        strategy: str = "MR_LEAST_ALLOCATED",
+        points: Sequence[tuple[int, int]] = (),
     ) -> Any:
         plan = self.new("mr_plan *")
         plan.n_filters, plan.n_scores = len(filters), len(scores)
@@ -177,4 +179,6 @@ class World:
         plan.fit[0 : len(fit)] = [{"resource": r, "weight": w} for r, w in fit]
         plan.balanced[0 : len(balanced)] = [{"resource": r, "weight": 1} for r in balanced]
         plan.balanced_difference, plan.fit_unresolvable = difference, unresolvable
+        plan.fit_strategy, plan.n_points = getattr(lib, strategy), len(points)
+        plan.points = self.array("mr_point", [{"utilization": u, "score": s} for u, s in points])
         return plan

@@ -142,7 +142,7 @@ def test_a_label_column_outlives_the_transaction_that_first_used_it() -> None:
 
 def fits(one: ClusterState, one_pod: Pod) -> list[str]:
     """Nodes where a pod fits, by the kernels."""
-    cycle = Cycle(one, default_profile().compile(one.table), TieBreak.FIRST)
+    cycle = Cycle(one, default_profile().compile(one), TieBreak.FIRST)
     rows, verdicts = cycle.verdicts(one.classes.intern(one_pod))
     return [one.table.row_name(row) for row in rows[verdicts == 0]]
 

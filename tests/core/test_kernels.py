@@ -42,14 +42,16 @@ resource_lists = st.lists(st.sampled_from([CPU, MEMORY, 0, 1, 2]), unique=True)
 
 
 @CHECKED
-@given(rows(), shapes(), st.booleans())
-@example(Row((EXACT + 3, 2**34, EXACT + 1, 0, 0, 0), others=((0, 0),) * 3), Shape((3, 0)), True)
-@example(Row((4000, 0, 5000, 0, 0, 0), others=((0, 0),) * 3), Shape((0, 0)), True)
-@example(Row(others=((5, 9),) * 3), Shape(others=((1, 0), (2, 1))), True)
-def test_fit(row: Row, shape: Shape, unresolvable: bool) -> None:
+@given(rows(), shapes(), st.booleans(), st.sets(st.integers(0, OTHERS - 1)))
+@example(Row((EXACT + 3, 2**34, EXACT + 1, 0, 0, 0), others=((0, 0),) * 3), Shape((3, 0)), True, set())
+@example(Row((4000, 0, 5000, 0, 0, 0), others=((0, 0),) * 3), Shape((0, 0)), True, set())
+@example(Row(others=((5, 9),) * 3), Shape(others=((1, 0), (2, 1))), True, set())
+def test_fit(row: Row, shape: Shape, unresolvable: bool, ignored: set[int]) -> None:
     world = World()
     cluster, c_shape, plan = world.cluster([row]), world.shape(shape), world.plan(unresolvable=unresolvable)
-    reasons, above = twins.fit_reasons(row, shape)
+    pod = world.pod()
+    pod.ignored = sum(1 << at for at, (resource, _) in enumerate(shape.others) if resource in ignored)
+    reasons, above = twins.fit_reasons(row, shape, ignored)
     bits = {
         "pods": lib.MR_TOO_MANY_PODS,
         "cpu": lib.MR_INSUFFICIENT_CPU,
@@ -58,17 +60,45 @@ def test_fit(row: Row, shape: Shape, unresolvable: bool) -> None:
     bits |= {str(resource): 8 << at for at, (resource, _) in enumerate(shape.others)}
     expected = sum(bits[reason] for reason in reasons)
     expected |= lib.MR_UNRESOLVABLE if above and unresolvable else 0
-    assert lib.mr_fit_filter(plan, cluster, c_shape, 0) == expected
+    assert lib.mr_fit_filter(plan, cluster, c_shape, pod, 0) == expected
 
 
 @CHECKED
-@given(rows(), shapes(), resource_lists, st.data())
-def test_least_allocated(row: Row, shape: Shape, resources: list[int], data: st.DataObject) -> None:
+@given(
+    rows(),
+    shapes(),
+    resource_lists,
+    st.sampled_from(["MR_LEAST_ALLOCATED", "MR_MOST_ALLOCATED", "MR_REQUESTED_TO_CAPACITY_RATIO"]),
+    st.dictionaries(st.integers(0, 100), st.integers(0, 10).map(lambda score: 10 * score), min_size=1),
+    st.data(),
+)
+def test_strategies(
+    row: Row,
+    shape: Shape,
+    resources: list[int],
+    strategy: str,
+    line: dict[int, int],
+    data: st.DataObject,
+) -> None:
+    assume(strategy == "MR_LEAST_ALLOCATED" or max(row.values) < 2**56)  # where the product wraps, so do ours
     world = World()
     weighted = [(resource, data.draw(st.integers(1, 100))) for resource in resources]
-    cluster, c_shape, plan = world.cluster([row]), world.shape(shape), world.plan(fit=weighted)
-    expected = twins.least_allocated(row, shape, weighted)
-    assert lib.mr_least_allocated(plan, cluster, c_shape, 0) == expected
+    points = sorted(line.items())
+    plan = world.plan(fit=weighted, strategy=strategy, points=points)
+    cluster, c_shape = world.cluster([row]), world.shape(shape)
+    expected = twins.fit_score(row, shape, weighted, strategy, points)
+    assert lib.mr_fit_score(plan, cluster, c_shape, 0) == expected
+
+
+def test_known_ratios() -> None:
+    """A pod of 100m and 500Mi on an empty node of 4 cores and 32Gi, and on one in use by half."""
+    gib, line = 1024 * MIB, ((0, 0), (100, 100))
+    for used, expected in ((0, 2), (0.5, 52)):
+        world = World()
+        row = Row((4000, 32 * gib, *[int(4000 * used), int(32 * gib * used)] * 2))
+        plan = world.plan(strategy="MR_REQUESTED_TO_CAPACITY_RATIO", points=line)
+        shape = world.shape(Shape(*[(100, 500 * MIB)] * 3))
+        assert lib.mr_fit_score(plan, world.cluster([row]), shape, 0) == expected
 
 
 @CHECKED
@@ -90,7 +120,7 @@ def test_scores_of_known_rows() -> None:
         row = Row((4000, 32 * gib, cpu, mib * MIB, cpu, mib * MIB))
         shape = Shape(*[(100, 500 * MIB)] * 3)
         given_c = world.plan(), world.cluster([row]), world.shape(shape), 0
-        assert (lib.mr_least_allocated(*given_c), lib.mr_balanced_allocation(*given_c)) == expected
+        assert (lib.mr_fit_score(*given_c), lib.mr_balanced_allocation(*given_c)) == expected
 
 
 # ---- ImageLocality
@@ -194,12 +224,20 @@ def test_ports_conflict(used: tuple[twins.Port, ...], wanted: tuple[twins.Port, 
 @CHECKED
 @given(st.lists(st.integers(0, 1000), min_size=1))
 def test_constants(raw: list[int]) -> None:
-    most = max(raw)
+    least, most = min(raw), max(raw)
     for value in raw:
         tolerated = 100 - 100 * value // most if most else 100
         affine = 100 * value // most if most else value
-        assert lib.mr_constant(lib.MR_TAINT_TOLERATION, value, most) == tolerated
-        assert lib.mr_constant(lib.MR_NODE_AFFINITY, value, most) == affine
+        spread = 100 * (most + least - value) // most if most else 100
+        near = int(100.0 * (float(value - least) / float(most - least))) if most > least else 0
+        expected = {
+            "MR_TAINT_TOLERATION": tolerated,
+            "MR_NODE_AFFINITY": affine,
+            "MR_POD_TOPOLOGY_SPREAD": spread,
+            "MR_INTER_POD_AFFINITY": near,
+        }
+        for kernel, constant in expected.items():
+            assert lib.mr_constant(getattr(lib, kernel), value, least, most) == constant
 
 
 # ---- rows: exact on both sides of 2^53

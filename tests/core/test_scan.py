@@ -239,7 +239,8 @@ def test_search(seed: int, n: int) -> None:
     start, wanted = random.randrange(n), random.choice([1, n, n + 1, random.randrange(1, n + 1)])
     found = world.new("mr_found *")
     found.positions, found.totals = world.new(f"int32_t[{n + 1}]"), world.new(f"int64_t[{n + 1}]")
-    lib.mr_search_run(search, start, wanted, found)
+    found.rows, found.scores = world.new(f"int32_t[{n + 1}]"), world.new(f"int64_t[{n + 1}]")
+    assert lib.mr_search_run(search, start, wanted, found) == 0
 
     given_c = search.plan, search.cluster, search.shape, ffi.addressof(search.pod)
     feasible = [at % n for at in range(start, start + n) if not lib.mr_verdict(*given_c, at % n)]
@@ -249,9 +250,11 @@ def test_search(seed: int, n: int) -> None:
     if len(feasible) > 1:
         totals = [row_local(search, at) - 1 for at in feasible]
         for name in {"MR_TAINT_TOLERATION", "MR_NODE_AFFINITY"} & scores.keys():
+            if name == "MR_NODE_AFFINITY" and not shape.preferred:
+                continue
             kernel = getattr(lib, name)
             raw = [lib.mr_score(kernel, *given_c, at) for at in feasible]
-            constants = [lib.mr_constant(kernel, value, max(raw)) for value in raw]
+            constants = [lib.mr_constant(kernel, value, min(raw), max(raw)) for value in raw]
             totals = [
                 total + scores[name] * constant for total, constant in zip(totals, constants, strict=True)
             ]

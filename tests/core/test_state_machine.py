@@ -71,7 +71,7 @@ class StateMachine(RuleBasedStateMachine):
     def begin(self, first: list[Node]) -> None:
         self.state = ClusterState()
         self.twin = StateTwin()
-        self.cycle = Cycle(self.state, default_profile().compile(self.state.table), TieBreak.FIRST, 100)
+        self.cycle = Cycle(self.state, default_profile().compile(self.state), TieBreak.FIRST, 100)
         self.now = 0.0
         for one in first:
             self.set_node(one)

@@ -93,7 +93,7 @@ class World:
         self.now = 0.0
         self.cache = cache or SchedulerCache(ttl=3.0, clock=lambda: self.now)
         self.state = self.cache.state
-        plan = default_profile().compile(self.state.table)
+        plan = default_profile().compile(self.state)
         self.cycle = Cycle(self.state, plan, tie_break, 100, 7)
         self.snapshot = Snapshot()
 

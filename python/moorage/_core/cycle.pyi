@@ -4,8 +4,8 @@ from typing import Self
 import numpy as np
 import numpy.typing as npt
 
-from moorage._core.plan import KERNELS as KERNELS
 from moorage._core.plan import Plan
+from moorage._core.search import Search
 from moorage._core.state import ClusterState
 
 class TieBreak(IntEnum):
@@ -15,12 +15,8 @@ class TieBreak(IntEnum):
 
 def num_feasible_nodes_to_find(percentage: int, nodes: int) -> int: ...
 
-class Cycle:
+class Cycle(Search):
     start: int
-    @property
-    def state(self) -> ClusterState: ...
-    @property
-    def plan(self) -> Plan: ...
     @property
     def tie_break(self) -> TieBreak: ...
     @property
@@ -35,14 +31,3 @@ class Cycle:
         self, pod_class: int, n: int, node_name: int = 0, pinned: int = 0
     ) -> npt.NDArray[np.int32]: ...
     def clone(self, state: ClusterState) -> Cycle: ...
-    def verdicts(
-        self, pod_class: int, node_name: int = 0, pinned: int = 0
-    ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.uint64]]: ...
-    def scores(
-        self,
-        plugin: str,
-        rows: npt.NDArray[np.int32],
-        pod_class: int,
-        node_name: int = 0,
-        pinned: int = 0,
-    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]: ...

@@ -12,6 +12,7 @@ from moorage.objects.pod import Pod
 
 if TYPE_CHECKING:
     from moorage._core.pod_class import Shape
+    from moorage._core.terms import Terms
 
 
 class Code(IntEnum):
@@ -63,11 +64,11 @@ class Plugin:
     default_weight: ClassVar[int] = 0
     default_args: ClassVar[Mapping[str, Any]] = {}
 
-    def pre_filter(self, pod: Pod, shape: Shape) -> Status | frozenset[str] | None:
+    def pre_filter(self, pod: Pod, shape: Shape, terms: Terms) -> Status | frozenset[str] | None:
         """SKIP, a rejection, the names of the nodes to search, or None."""
         return None
 
-    def pre_score(self, pod: Pod, shape: Shape) -> Status | None:
+    def pre_score(self, pod: Pod, shape: Shape, terms: Terms) -> Status | None:
         """SKIP, an error, or None."""
         return None
 
@@ -94,8 +95,8 @@ class UnbuiltPlugin(Plugin):
     It answers Skip, which is what upstream's answers for a pod that does not use it.
     """
 
-    def pre_filter(self, pod: Pod, shape: Shape) -> Status | frozenset[str] | None:
+    def pre_filter(self, pod: Pod, shape: Shape, terms: Terms) -> Status | frozenset[str] | None:
         return SKIP
 
-    def pre_score(self, pod: Pod, shape: Shape) -> Status | None:
+    def pre_score(self, pod: Pod, shape: Shape, terms: Terms) -> Status | None:
         return SKIP

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from moorage._core.node_table import NodeTable
 from moorage._core.plan import Plan
+from moorage._core.state import ClusterState
 
 from .interface import FILTER, PRE_FILTER, PRE_SCORE, SCORE, NativePlugin, Plugin
 
@@ -78,20 +78,27 @@ class Profile:
         """The native plugins at an extension point, in order: the plan's indices count these."""
         return [plugin for plugin in self.at(point) if isinstance(plugin, NativePlugin)]
 
-    def compile(self, table: NodeTable) -> Plan:
-        """The plan of this profile over a node table."""
+    def compile(self, state: ClusterState) -> Plan:
+        """The plan of this profile over a cluster."""
         fit = next((p for p in self.plugins if p.name == "NodeResourcesFit"), None)
         balanced = next((p for p in self.plugins if p.name == "NodeResourcesBalancedAllocation"), None)
         return Plan(
-            table,
+            state.table,
             filters=[plugin.name for plugin in self.native(FILTER)],
             scores=[(plugin.name, self.weight(plugin)) for plugin in self.native(SCORE)],
             fit=_resources(fit.default_args["scoringStrategy"]["resources"] if fit else ()),
             balanced=_resources(balanced.default_args["resources"] if balanced else ()),
             balanced_difference=self.balanced_allocation == "1.36",
             fit_unresolvable=self.fit_unresolvable,
+            default_constraints=SYSTEM_CONSTRAINTS,
         )
 
 
 def _resources(args: Sequence[dict[str, str | int]]) -> list[tuple[str, int]]:
     return [(str(entry["name"]), int(entry["weight"])) for entry in args]
+
+from moorage.objects.pod import TopologySpreadConstraint
+SYSTEM_CONSTRAINTS = (
+    TopologySpreadConstraint(3, "kubernetes.io/hostname", "ScheduleAnyway"),
+    TopologySpreadConstraint(5, "topology.kubernetes.io/zone", "ScheduleAnyway"),
+)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from moorage._core.pod_class import Shape
+from moorage._core.terms import Terms
 from moorage._core.pod_spec import pinned_node
 from moorage.framework.interface import (
     FILTER,
@@ -25,7 +26,7 @@ class NodeAffinity(NativePlugin):
     extension_points = (PRE_FILTER, FILTER, PRE_SCORE, SCORE)
     default_weight = 2
 
-    def pre_filter(self, pod: Pod, shape: Shape) -> Status | frozenset[str] | None:
+    def pre_filter(self, pod: Pod, shape: Shape, terms: Terms) -> Status | frozenset[str] | None:
         if not shape.has_node_affinity:
             return SKIP
         if shape.names_conflict:
@@ -33,7 +34,7 @@ class NodeAffinity(NativePlugin):
         pinned = pinned_node(pod.spec)
         return shape.node_names if pinned is None else frozenset({pinned})
 
-    def pre_score(self, pod: Pod, shape: Shape) -> Status | None:
+    def pre_score(self, pod: Pod, shape: Shape, terms: Terms) -> Status | None:
         if shape.preferred_error:
             return Status(Code.ERROR, (shape.preferred_error,), self.name)
         return None if shape.has_preferred else SKIP

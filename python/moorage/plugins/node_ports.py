@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from moorage._core.pod_class import Shape
+from moorage._core.terms import Terms
 from moorage.framework.interface import FILTER, PRE_FILTER, SKIP, NativePlugin, Status
 from moorage.objects.pod import Pod
 
@@ -13,7 +14,7 @@ class NodePorts(NativePlugin):
     name = "NodePorts"
     extension_points = (PRE_FILTER, FILTER)
 
-    def pre_filter(self, pod: Pod, shape: Shape) -> Status | frozenset[str] | None:
+    def pre_filter(self, pod: Pod, shape: Shape, terms: Terms) -> Status | frozenset[str] | None:
         return None if shape.ports else SKIP
 
     def reasons(self, bits: int, shape: Shape) -> tuple[str, ...]:

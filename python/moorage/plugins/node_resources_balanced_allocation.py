@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from moorage._core.pod_class import Shape
+from moorage._core.terms import Terms
 from moorage.framework.interface import PRE_SCORE, SCORE, SKIP, NativePlugin, Status
 from moorage.objects.pod import Pod
 
@@ -15,5 +16,5 @@ class NodeResourcesBalancedAllocation(NativePlugin):
     default_weight = 1
     default_args = {"resources": ({"name": "cpu", "weight": 1}, {"name": "memory", "weight": 1})}
 
-    def pre_score(self, pod: Pod, shape: Shape) -> Status | None:
+    def pre_score(self, pod: Pod, shape: Shape, terms: Terms) -> Status | None:
         return SKIP if shape.is_best_effort else None

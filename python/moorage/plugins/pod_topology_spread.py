@@ -1,49 +1,48 @@
-"""PodTopologySpread: known by name; its decisions are not built yet."""
+"""PodTopologySpread: spreads pods over the domains of labels; hard constraints filter, soft ones score."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from moorage._core.pod_class import Shape
+from moorage._core.terms import Terms
+from moorage.framework.interface import (
+    FILTER,
+    PRE_FILTER,
+    PRE_SCORE,
+    SCORE,
+    SKIP,
+    Code,
+    NativePlugin,
+    Status,
+)
+from moorage.objects.pod import Pod, TopologySpreadConstraint
 
-from moorage.framework.interface import FILTER, PRE_FILTER, PRE_SCORE, SCORE, UnbuiltPlugin
-from moorage.objects.meta import Object
-from moorage.objects.pod import Pod
-from moorage.objects.workload import ReplicaSet, ReplicationController, Service, StatefulSet
+SYSTEM_CONSTRAINTS = (
+    TopologySpreadConstraint(3, "kubernetes.io/hostname", "ScheduleAnyway"),
+    TopologySpreadConstraint(5, "topology.kubernetes.io/zone", "ScheduleAnyway"),
+)
 
 
-class PodTopologySpread(UnbuiltPlugin):
-    """kube-scheduler v1.36, podtopologyspread/."""
+class PodTopologySpread(NativePlugin):
+    """kube-scheduler v1.36, podtopologyspread/. The bucket is the weighed sum of matching pods; constants need
+    its extremes over the feasible nodes. Pods without constraints get the system's or a list's."""
 
     name = "PodTopologySpread"
     extension_points = (PRE_FILTER, FILTER, PRE_SCORE, SCORE)
     default_weight = 2
     default_args = {"defaultingType": "System"}
 
-    def unbuilt_use(self, pod: Pod, workloads: Sequence[Object]) -> str:
-        if pod.spec.topology_spread_constraints:
-            return "topology spread constraints"
-        if any(_spreads(workload, pod) for workload in workloads):
-            return "default topology spread constraints"
-        return ""
+    def pre_filter(self, pod: Pod, shape: Shape, terms: Terms) -> Status | frozenset[str] | None:
+        if terms.spread_error:
+            text = f"obtaining pod's hard topology spread constraints: {terms.spread_error}"
+            return Status(Code.ERROR, (text,), self.name)
+        return None if terms.n_hard else SKIP
 
+    def pre_score(self, pod: Pod, shape: Shape, terms: Terms) -> Status | None:
+        if terms.spread_score_error:
+            text = f"calculating preScoreState: obtaining pod's soft topology spread constraints: {terms.spread_score_error}"
+            return Status(Code.ERROR, (text,), self.name)
+        return None if terms.n_soft else SKIP
 
-def _spreads(workload: Object, pod: Pod) -> bool:
-    """True where the system default constraints spread the pod: it is selected by this Service, or owned by
-    this controller, with a selector that is not empty (helper.DefaultSelector)."""
-    if workload.namespace != pod.namespace:
-        return False
-    if isinstance(workload, Service):
-        return _selects(workload.spec.selector, pod)
-    owner = pod.metadata.controller()
-    if owner is None or owner.kind != workload.kind or owner.name != workload.name:
-        return False
-    if isinstance(workload, ReplicationController):
-        return bool(workload.spec.selector)
-    if isinstance(workload, (ReplicaSet, StatefulSet)):
-        selector = workload.spec.selector
-        return selector is not None and bool(selector.match_labels or selector.match_expressions)
-    return False
-
-
-def _selects(selector: dict[str, str] | None, pod: Pod) -> bool:
-    labels = pod.metadata.labels
-    return bool(selector) and all(labels.get(key) == value for key, value in (selector or {}).items())
+    def reasons(self, bits: int, shape: Shape) -> tuple[str, ...]:
+        text = "node(s) didn't match pod topology spread constraints"
+        return (text if bits == 1 else f"{text} (missing required label)",)

@@ -11,7 +11,7 @@ from typing import TypeVar
 from moorage.cache import SchedulerCache
 from moorage.errors import CacheError
 from moorage.objects.meta import Object
-from moorage.objects.node import Node
+from moorage.objects.node import Namespace, Node
 from moorage.objects.pod import Pod
 from moorage.store import DeletedFinalStateUnknown
 
@@ -118,17 +118,37 @@ class PodHandler:
                 remove(self.cache.get_pod(pod))
 
 
-class WorkloadHandler:
-    """Services and controllers: what selects pods."""
+class NamespaceHandler:
+    """Namespaces: inter-pod affinity selects them by their labels."""
 
-    def __init__(self, uses: UnbuiltUses) -> None:
-        self.uses = uses
+    def __init__(self, cache: SchedulerCache) -> None:
+        self.cache = cache
+
+    def on_add(self, obj: Namespace, is_in_initial_list: bool) -> None:
+        with self.cache.lock:
+            self.cache.state.namespaces.set(obj.name, obj.metadata.labels)
+
+    def on_update(self, old: Namespace, new: Namespace) -> None:
+        self.on_add(new, False)
+
+    def on_delete(self, obj: Namespace | DeletedFinalStateUnknown[Namespace]) -> None:
+        with self.cache.lock:
+            self.cache.state.namespaces.remove(last_state(obj).name)
+
+
+class WorkloadHandler:
+    """Services and controllers: what selects the pods that default constraints spread."""
+
+    def __init__(self, cache: SchedulerCache) -> None:
+        self.cache = cache
 
     def on_add(self, obj: Object, is_in_initial_list: bool) -> None:
-        self.uses.set_workload(obj)
+        with self.cache.lock:
+            self.cache.state.workloads.set(obj)
 
     def on_update(self, old: Object, new: Object) -> None:
-        self.uses.set_workload(new)
+        self.on_add(new, False)
 
     def on_delete(self, obj: Object | DeletedFinalStateUnknown[Object]) -> None:
-        self.uses.drop_workload(last_state(obj))
+        with self.cache.lock:
+            self.cache.state.workloads.remove(last_state(obj))

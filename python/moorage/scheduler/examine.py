@@ -30,7 +30,7 @@ def examine(scheduler: Scheduler, pod: Pod) -> Examination:
         return Examination(order=order, error=NO_NODES)
     target = scheduler.classify(pod)
     shape = scheduler.cache.state.classes.shape_of(target[0])
-    ran = run_pre_filters(profile, pod, shape)
+    ran = run_pre_filters(profile, pod, shape, scheduler.cycle.terms_of(target[0], target[2]))
     skipped_filter = sorted(ran.skipped.intersection(profile.filter_plugins))
     if ran.rejection is not None:
         diagnosis = Diagnosis(len(order), profile, shape, pre_filter=ran.rejection)
@@ -76,7 +76,7 @@ def _score(
     """The examination with scores over its feasible nodes."""
     profile: Profile = scheduler.profile
     shape = scheduler.cache.state.classes.shape_of(target[0])
-    skipped, error = run_pre_scores(profile, pod, shape)
+    skipped, error = run_pre_scores(profile, pod, shape, scheduler.cycle.terms_of(target[0], target[2]))
     if error and len(rows) > 1:
         return Examination(order=examination.order, error=error)
     raw, normalized = {}, {}

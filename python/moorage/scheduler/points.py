@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from moorage._core.pod_class import Shape
+from moorage._core.terms import Terms
 from moorage.framework.interface import Code, Status
 from moorage.framework.profile import Profile
 from moorage.objects.pod import Pod
@@ -40,13 +41,13 @@ class PreFilterRun:
         return Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (text,))
 
 
-def run_pre_filters(profile: Profile, pod: Pod, shape: Shape) -> PreFilterRun:
+def run_pre_filters(profile: Profile, pod: Pod, shape: Shape, terms: Terms) -> PreFilterRun:
     """PreFilter in profile order; code 3 stops at once (kube-scheduler v1.36, RunPreFilterPlugins)."""
     names: frozenset[str] | None = None
     narrowing: list[str] = []
     skipped: set[str] = set()
     for plugin in profile.pre_filters:
-        answer = plugin.pre_filter(pod, shape)
+        answer = plugin.pre_filter(pod, shape, terms)
         if isinstance(answer, frozenset):
             names = answer if names is None else names & answer
             narrowing.append(plugin.name)
@@ -57,11 +58,11 @@ def run_pre_filters(profile: Profile, pod: Pod, shape: Shape) -> PreFilterRun:
     return PreFilterRun(None, names, tuple(narrowing), frozenset(skipped))
 
 
-def run_pre_scores(profile: Profile, pod: Pod, shape: Shape) -> tuple[frozenset[str], str]:
+def run_pre_scores(profile: Profile, pod: Pod, shape: Shape, terms: Terms) -> tuple[frozenset[str], str]:
     """PreScore in profile order: the plugins whose Score is passed over, and the error that fails a cycle."""
     skipped: set[str] = set()
     for plugin in profile.pre_scores:
-        status = plugin.pre_score(pod, shape)
+        status = plugin.pre_score(pod, shape, terms)
         if status is None:
             continue
         if status.code != Code.SKIP:

@@ -18,7 +18,7 @@ from moorage.cache import SchedulerCache
 from moorage.framework.interface import PRE_ENQUEUE, QUEUE_SORT
 from moorage.framework.profile import Profile
 from moorage.objects.cluster import Cluster
-from moorage.objects.node import Node
+from moorage.objects.node import Namespace, Node
 from moorage.objects.pod import Pod
 from moorage.objects.workload import ReplicaSet, ReplicationController, Service, StatefulSet
 from moorage.plugins.priority_sort import PrioritySort
@@ -27,7 +27,7 @@ from moorage.plugins.scheduling_gates import SchedulingGates
 from moorage.store import ApiError, InformerFactory, ObjectClient, ObjectStore
 
 from .diagnosis import Diagnosis, count_verdicts
-from .event_handlers import NodeHandler, PodHandler, WorkloadHandler
+from .event_handlers import NamespaceHandler, NodeHandler, PodHandler, WorkloadHandler
 from .examine import examine
 from .explain import explain
 from .explanation import Explanation
@@ -88,7 +88,7 @@ class Scheduler:
         if not 0 <= percentage <= 100:
             raise ValueError(f"percentage_of_nodes_to_score {percentage}: 0 (adaptive) to 100")
         self.cache = SchedulerCache(ttl, clock)
-        self.plan = self.profile.compile(self.table)
+        self.plan = self.profile.compile(self.cache.state)
         self.cycle = Cycle(
             self.cache.state, self.plan, TIE_BREAKS[tie_break], percentage, seed & 0xFFFFFFFFFFFFFFFF
         )
@@ -105,9 +105,10 @@ class Scheduler:
 
     def _watch(self) -> InformerFactory:
         informers = InformerFactory(self.client)
+        informers.informer(Namespace).add_event_handler(NamespaceHandler(self.cache))
         informers.informer(Node).add_event_handler(NodeHandler(self.cache))
         for kind in WORKLOADS:
-            informers.informer(kind).add_event_handler(WorkloadHandler(self.unbuilt))
+            informers.informer(kind).add_event_handler(WorkloadHandler(self.cache))
         informers.informer(Pod).add_event_handler(self.pods)
         return informers
 
@@ -177,12 +178,12 @@ class Scheduler:
 
     def _schedule(self, pod: Pod, target: Target) -> Decision:
         shape = self.cache.state.classes.shape_of(target[0])
-        ran = run_pre_filters(self.profile, pod, shape)
+        ran = run_pre_filters(self.profile, pod, shape, self.cycle.terms_of(target[0], target[2]))
         nodes = self._nodes_in_view()
         if ran.rejection is not None or nodes == 0:
             return self._no_search(Diagnosis(nodes, self.profile, shape, pre_filter=ran.rejection))
         row, start, evaluated, positions, totals = self.cycle.decide(*target)
-        _, error = run_pre_scores(self.profile, pod, shape) if len(positions) > 1 else ((), "")
+        _, error = run_pre_scores(self.profile, pod, shape, self.cycle.terms_of(target[0], target[2])) if len(positions) > 1 else ((), "")
         node = None if row < 0 or error else self.table.row_name(row)
         diagnosis = self._diagnose(target, shape, ran) if row < 0 else None
         if node is not None:
@@ -264,7 +265,7 @@ class Scheduler:
         """Place pods that are equal to a decision."""
         began = time.perf_counter()
         shape = self.cache.state.classes.shape_of(target[0])
-        _, error = run_pre_scores(self.profile, pods[0], shape)
+        _, error = run_pre_scores(self.profile, pods[0], shape, self.cycle.terms_of(target[0], target[2]))
         if error:
             self._place_erring(pods, target, result)
         else:
@@ -295,7 +296,7 @@ class Scheduler:
     ) -> tuple[npt.NDArray[np.int32], Failure]:
         """Rows of the pods that fit, and why the next one does not; nothing changes for those after it."""
         state = self.cache.state
-        ran = run_pre_filters(self.profile, pods[0], shape)
+        ran = run_pre_filters(self.profile, pods[0], shape, self.cycle.terms_of(target[0], target[2]))
         nodes = self._nodes_in_view()
         head, failure = self.failures.get(target, (-1, Failure()))
         if head == state.log.head:

@@ -16,7 +16,11 @@ cdef extern from "state.h" nogil:
         MR_NAME_IN, MR_NAME_NOT_IN, MR_NAME_PARAMETER
     enum:
         MR_NODE_UNSCHEDULABLE, MR_NODE_NAME, MR_TAINT_TOLERATION, MR_NODE_AFFINITY, MR_NODE_PORTS
-        MR_NODE_RESOURCES_FIT, MR_BALANCED_ALLOCATION, MR_IMAGE_LOCALITY, MR_KERNELS
+        MR_NODE_RESOURCES_FIT, MR_BALANCED_ALLOCATION, MR_IMAGE_LOCALITY, MR_POD_TOPOLOGY_SPREAD
+        MR_INTER_POD_AFFINITY, MR_KERNELS
+    enum:
+        MR_LEAST_ALLOCATED, MR_MOST_ALLOCATED, MR_REQUESTED_TO_CAPACITY_RATIO
+    const int MR_EXTERNAL, MR_EMPTY_DOMAIN
 
     ctypedef struct mr_row:
         double alloc_cpu, alloc_memory, req_cpu, req_memory, nonzero_cpu, nonzero_memory
@@ -55,8 +59,42 @@ cdef extern from "state.h" nogil:
         int32_t n_others, n_ports, n_images, n_required, n_preferred, image_containers
         uint32_t flags
 
+    ctypedef struct mr_counter:
+        int32_t* pods
+        int32_t* nodes
+        const int32_t* domain
+        const uint8_t* counts
+        int32_t domains, absent
+
+    ctypedef struct mr_matched:
+        int32_t* pods
+        mr_counter** counters
+        int32_t n
+
+    ctypedef struct mr_constraint:
+        const mr_counter* counter
+        const int32_t* row_pods
+        int32_t max_skew, min_domains, self, min
+        double weight
+
+    ctypedef struct mr_pod_term:
+        const mr_counter* counter
+        int64_t weight
+
+    ctypedef struct mr_terms:
+        mr_constraint* hard
+        mr_constraint* soft
+        const mr_pod_term* affinity
+        const mr_pod_term* anti
+        const mr_pod_term* existing
+        const mr_pod_term* preferred
+        int32_t n_hard, n_soft, n_affinity, n_anti, n_existing, n_preferred
+        int32_t self_affine, soft_needs_all
+
     ctypedef struct mr_pod:
         const int16_t* taints
+        const mr_terms* terms
+        uint64_t ignored
         int32_t node_name, pinned_name
 
     ctypedef struct mr_cluster:
@@ -80,6 +118,14 @@ cdef extern from "state.h" nogil:
     ctypedef struct mr_weighted:
         int32_t resource, weight
 
+    ctypedef struct mr_external:
+        void* context
+        int (*filter)(void* context, const int32_t* rows, int32_t n, uint8_t* codes) noexcept
+        int (*score)(void* context, const int32_t* rows, int32_t n, int64_t* scores) noexcept
+
+    ctypedef struct mr_point:
+        int32_t utilization, score
+
     ctypedef struct mr_plan:
         int32_t n_filters
         int32_t* filters
@@ -89,7 +135,10 @@ cdef extern from "state.h" nogil:
         int32_t n_fit, n_balanced
         mr_weighted* fit
         mr_weighted* balanced
-        int32_t balanced_difference, fit_unresolvable
+        int32_t balanced_difference, fit_unresolvable, fit_strategy, n_points
+        const mr_point* points
+        const mr_shape* added
+        const mr_external* externals
 
 
 cdef extern from "rows.h" nogil:
@@ -100,13 +149,24 @@ cdef extern from "rows.h" nogil:
     void mr_row_add_pod(mr_ledger* ledger, int32_t row, const mr_shape* shape, int32_t sign)
 
 
+cdef extern from "terms.h" nogil:
+    int32_t mr_domain_of(const mr_counter* counter, int32_t row)
+    void mr_counter_add(const mr_counter* counter, int32_t row, int32_t pods, int32_t nodes)
+    void mr_matched_add(const mr_matched* matched, int32_t row, int32_t sign)
+    void mr_terms_prepare(mr_terms* terms)
+    int mr_inter_pod_scores(const mr_terms* terms)
+    int mr_inter_pod_skips(const mr_terms* terms)
+
+
 cdef extern from "plugins.h" nogil:
+    int mr_node_affinity_matches(const mr_cluster* cluster, const mr_shape* shape, const mr_pod* pod, int32_t row)
+    uint64_t mr_filter(int32_t kernel, const mr_plan* plan, const mr_cluster* cluster, const mr_shape* shape,
+                       const mr_pod* pod, int32_t row)
     uint64_t mr_verdict(const mr_plan* plan, const mr_cluster* cluster, const mr_shape* shape,
                         const mr_pod* pod, int32_t row)
-    int64_t mr_score(int32_t kernel, const mr_plan* plan, const mr_cluster* cluster, const mr_shape* shape,
-                     const mr_pod* pod, int32_t row)
+    int mr_scores(int32_t kernel, const mr_plan* plan, const mr_shape* shape, const mr_pod* pod)
+    void mr_normalize(int32_t kernel, const mr_pod* pod, const int32_t* rows, int64_t* scores, int32_t n)
     int mr_is_normalized(int32_t kernel)
-    int64_t mr_constant(int32_t kernel, int64_t raw, int64_t max)
 
 
 cdef extern from "scan.h" nogil:
@@ -130,7 +190,14 @@ cdef extern from "scan.h" nogil:
     ctypedef struct mr_found:
         int32_t* positions
         int64_t* totals
+        int32_t* rows
+        int64_t* scores
+        uint8_t* seen
         int32_t feasible, evaluated
+
+    ctypedef struct mr_nominated:
+        int32_t position
+        uint64_t verdict
 
     ctypedef struct mr_search:
         const mr_plan* plan
@@ -139,13 +206,18 @@ cdef extern from "scan.h" nogil:
         const mr_columns* columns
         const int8_t* fixed_ok
         const int32_t* order
-        int32_t n, has_images
+        int32_t n, has_images, n_nominated
+        const mr_nominated* nominated
         mr_pod pod
 
     void mr_columns_set(mr_columns* columns, int32_t position, const mr_ledger* ledger,
                         const int32_t* taint_set, int32_t row)
     int mr_is_fused(const mr_search* search)
-    void mr_search_run(const mr_search* search, int32_t start, int32_t wanted, mr_found* found)
+    const int MR_BLOCK
+    int mr_verdicts(const mr_search* search, const int32_t* rows, int32_t n, uint64_t* verdicts)
+    void mr_score_rows(const mr_search* search, int32_t kernel, const int32_t* rows, int32_t n, int64_t* raw,
+                       uint8_t* seen)
+    int mr_search_run(const mr_search* search, int32_t start, int32_t wanted, mr_found* found)
     int32_t mr_pick_first(const int64_t* totals, int32_t n)
     int32_t mr_pick_heap(const int64_t* totals, int32_t n)
     int32_t mr_pick_random(const int64_t* totals, int32_t n, uint64_t* state)

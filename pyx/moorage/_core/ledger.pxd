@@ -12,7 +12,7 @@ cdef class Ledger:
     cdef Journal journal
     cdef dict index
     cdef list objects, uids, free, deadlines, rows
-    cdef Buffer pod_class, row, slot, state, deadline, shared
+    cdef Buffer pod_class, row, slot, state, deadline, shared, terminating
 
     cdef Ledger clone(self, Journal journal)
     cdef int32_t find(self, str uid) except -2
@@ -26,6 +26,7 @@ cdef class Ledger:
     cdef list _writable(self, int32_t row)
     cdef list binding(self)
     cdef list share(self, int32_t row)
+    cdef int count(self, const unsigned char[::1] matching, bint all_pods, int32_t* pods) except -1
 
     cdef inline object object_of(self, int32_t number):
         return self.objects[number]
@@ -44,3 +45,6 @@ cdef class Ledger:
 
     cdef inline int32_t class_of(self, int32_t number) noexcept:
         return (<int32_t*>self.pod_class.data)[number]
+
+    cdef inline bint is_terminating(self, int32_t number) noexcept:
+        return (<int8_t*>self.terminating.data)[number]

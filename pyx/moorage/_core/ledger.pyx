@@ -38,6 +38,7 @@ cdef class Ledger:
         self.state = Buffer(journal, sizeof(int8_t))
         self.deadline = Buffer(journal, sizeof(double))
         self.shared = Buffer(journal, sizeof(int8_t))
+        self.terminating = Buffer(journal, sizeof(int8_t))
 
     def __len__(self):
         return len(self.index)
@@ -60,6 +61,7 @@ cdef class Ledger:
         out.state.copy_from(self.state)
         out.deadline.copy_from(self.deadline)
         out.shared.copy_from(self.shared)
+        out.terminating.copy_from(self.terminating)
         return out
 
     cdef int32_t find(self, str uid) except -2:
@@ -112,6 +114,7 @@ cdef class Ledger:
         self.slot.reserve(numbers)
         self.state.reserve(numbers)
         self.deadline.reserve(numbers)
+        self.terminating.reserve(numbers)
         return 0
 
     cdef int32_t insert(self, str uid, object pod, int32_t pod_class, int32_t row, PodState state) except -1:
@@ -137,6 +140,7 @@ cdef class Ledger:
         (<int32_t*>self.slot.data)[number] = <int32_t>len(pods)
         (<int8_t*>self.state.data)[number] = state
         (<double*>self.deadline.data)[number] = NEVER
+        (<int8_t*>self.terminating.data)[number] = pod.metadata.deletion_timestamp is not None
         pods.append(pod)
         self.objects[number] = pod
         self.uids[number] = uid
@@ -149,6 +153,7 @@ cdef class Ledger:
         self.slot.touch(number)
         self.state.touch(number)
         self.deadline.touch(number)
+        self.terminating.touch(number)
         return 0
 
     def _undo_insert(self, int32_t number, bint grown):
@@ -192,6 +197,16 @@ cdef class Ledger:
             self.deadline.touch(number)
         (<int8_t*>self.state.data)[number] = state
         (<double*>self.deadline.data)[number] = NEVER
+        return 0
+
+    cdef int count(self, const unsigned char[::1] matching, bint all_pods, int32_t* pods) except -1:
+        """Add to `pods`, by row, the pods of matching classes; terminating ones only with `all_pods`."""
+        cdef int32_t number
+        for number in range(<int32_t>len(self.objects)):
+            if self.state_of(number) == FREE or not matching[self.class_of(number)]:
+                continue
+            if all_pods or not self.is_terminating(number):
+                pods[self.row_of(number)] += 1
         return 0
 
     # ---- expiry --------------------------------------------------------------------------------------------

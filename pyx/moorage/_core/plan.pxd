@@ -1,5 +1,9 @@
+from libc.stdint cimport uint64_t
+
+from moorage._core.buffers cimport Buffer
 from moorage._core.csrc cimport mr_plan
 from moorage._core.node_table cimport NodeTable
+from moorage._core.pod_class cimport Shape
 
 
 cdef class Plan:
@@ -7,3 +11,15 @@ cdef class Plan:
     cdef readonly list filters
     cdef readonly list scores
     cdef readonly dict weights
+    cdef readonly list externals
+    cdef readonly tuple default_constraints
+    cdef readonly bint system_defaulted
+    cdef readonly int hard_pod_affinity_weight
+    cdef readonly bint ignore_preferred
+    cdef frozenset ignored, ignored_groups
+    cdef dict masks
+    cdef Shape added
+    cdef Buffer external_memory, points
+
+    cdef uint64_t ignored_of(self, Shape shape) except? 1
+    cdef int kernel_of(self, plugin) except -1

@@ -19,6 +19,12 @@ cdef class Shape:
     cdef readonly object node_names
     cdef readonly bint names_conflict
     cdef readonly str preferred_error
+    cdef readonly str namespace
+    cdef readonly tuple node_affinity
+    cdef readonly tuple spread
+    cdef readonly tuple terms
+    cdef readonly tuple carried
+    cdef readonly str terms_error
 
     cdef void* keep(self, Py_ssize_t itemsize, Py_ssize_t items) except? NULL
 
@@ -26,10 +32,12 @@ cdef class Shape:
 cdef class PodClasses:
     cdef object lock
     cdef readonly Symbols symbols, resources, label_keys, images
-    cdef dict shape_ids, class_ids, memo
+    cdef dict shape_ids, class_ids, memo, term_ids, label_sets
     cdef readonly list shapes
     cdef readonly list keys
+    cdef readonly list terms
 
     cpdef int32_t intern(self, pod) except -1
     cdef int remember(self, pod, int32_t pod_class) except -1
     cdef Shape shape(self, int32_t pod_class)
+    cdef dict labels(self, int32_t pod_class)

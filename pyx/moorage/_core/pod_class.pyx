@@ -46,7 +46,7 @@ cdef class Shape:
         self.memory.append(buffer)
         return buffer.data
 
-    def __cinit__(self, int32_t id, read):
+    def __cinit__(self, int32_t id, read, tuple carried=()):
         self.memory = []
         self.id = id
         self.key = read.key
@@ -59,6 +59,12 @@ cdef class Shape:
         self.node_names = read.node_names
         self.names_conflict = read.names_conflict
         self.preferred_error = read.preferred_error
+        self.namespace = read.key[0]
+        self.node_affinity = (read.selector, read.required, read.has_required)
+        self.spread = read.spread
+        self.terms = read.terms
+        self.carried = carried
+        self.terms_error = read.terms_error
         memset(&self.c, 0, sizeof(mr_shape))
         self._set_requests(read)
         self._set_lists(read)
@@ -170,8 +176,11 @@ cdef class PodClasses:
         self.shape_ids = {}
         self.class_ids = {}
         self.memo = {}
+        self.term_ids = {}
+        self.label_sets = {}
         self.shapes = []
         self.keys = []
+        self.terms = []
 
     cpdef int32_t intern(self, pod) except -1:
         """The class of a pod, by number. The pod object remembers it."""
@@ -181,7 +190,7 @@ cdef class PodClasses:
         meta = pod.metadata
         shape = self._intern_shape(pod)
         owner = meta.controller()
-        key = (shape, frozenset(meta.labels.items()), owner and (owner.kind, owner.name, owner.uid))
+        key = (shape, frozenset(meta.labels.items()), owner and (owner.api_version, owner.kind, owner.name, owner.uid))
         found = self.class_ids.get(key)
         if found is None:
             with self.lock:
@@ -208,11 +217,30 @@ cdef class PodClasses:
             found = self.shape_ids.get(read.key)
             if found is None:
                 found = len(self.shapes)
-                self.shapes.append(Shape(found, read))
+                carried = []
+                for term in [term for terms in read.terms for term in terms]:
+                    # A term that stands twice counts twice.
+                    twice = sum([self.terms[number].key == term.key for number in carried])
+                    carried.append(self._intern_term(term, twice))
+                self.shapes.append(Shape(found, read, tuple(carried)))
                 self.shape_ids[read.key] = found
             if len(self.memo) >= MEMO_LIMIT:
                 self.memo.clear()
             self.memo[raw] = found
+        return found
+
+    def _intern_term(self, term, twice):
+        key = term.key, twice
+        if key not in self.term_ids:
+            self.terms.append(term)
+            self.term_ids[key] = len(self.terms) - 1
+        return self.term_ids[key]
+
+    cdef dict labels(self, int32_t pod_class):
+        """The label set of a class, not to be changed."""
+        found = self.label_sets.get(pod_class)
+        if found is None:
+            found = self.label_sets[pod_class] = dict(self.keys[pod_class][1])
         return found
 
     cdef Shape shape(self, int32_t pod_class):
@@ -224,7 +252,7 @@ cdef class PodClasses:
 
     def labels_of(self, int32_t pod_class):
         """The label set of a class."""
-        return dict(sorted(self.keys[pod_class][1]))
+        return dict(sorted(self.labels(pod_class).items()))
 
     def pinned_symbol(self, int32_t pod_class, pod):
         """Symbol of the node that matchFields pins a pod to; 0 where its class is not pinned."""

@@ -16,6 +16,7 @@ from moorage._core.csrc cimport (
     MR_NOT_IN,
 )
 from moorage._core.images import normalized_image_name
+from moorage._core.pod_terms import read_terms
 from moorage._core.resources import NON_ZERO, ZERO, is_counted, nonzero_requests, pod_requests
 from moorage._core.selectors import field_requirement_error, requirement_error, tolerates
 from moorage._core.sets import Taint, Toleration
@@ -101,11 +102,15 @@ class PodSpecReader:
         self._read_ports(pod.spec)
         self._read_images(pod.spec)
         self._read_node_affinity(pod.spec)
+        self.spread = pod.spec.topology_spread_constraints
+        self.terms, self.terms_error = read_terms(pod)
         self.key = (
             pod.metadata.namespace, self.requests, self.score_requests, self.nonzero_requests, self.others,
             self.tolerations, self.ports, self.images, self.image_containers, self.selector, self.required,
             self.has_required, self.has_node_affinity, self.preferred, self.has_preferred,
-            self.preferred_error, self.is_pinned, self.node_names, _later(pod.spec),
+            self.preferred_error, self.is_pinned, self.node_names,
+            tuple([tuple([term.key for term in terms]) for terms in self.terms]), self.terms_error,
+            _uncompiled(pod.spec),
         )
 
     def _read_requests(self, pod):
@@ -189,12 +194,11 @@ class PodSpecReader:
         return Requirement(-1, op, tuple([self.names.symbols.intern(v) for v in r.values]), 0)
 
 
-def _later(spec):
-    """What plugins that are not native yet decide by; part of the key so that shapes stay what they are."""
-    affinity = spec.affinity
+def _uncompiled(spec):
+    """What is not compiled but decides: who schedules the pod, when, and what it must spread over."""
     return encode((
         spec.scheduler_name, spec.priority, spec.preemption_policy, spec.scheduling_gates,
-        spec.topology_spread_constraints, affinity and (affinity.pod_affinity, affinity.pod_anti_affinity),
+        spec.topology_spread_constraints,
     ))
 
 

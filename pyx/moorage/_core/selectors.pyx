@@ -109,6 +109,28 @@ cdef class LabelSelectorMatcher:
         """
         return self._requirements is not None and all_match(self._requirements, labels)
 
+    @property
+    def is_empty(self):
+        """True for a selector without requirements, which matches everything."""
+        return self._requirements == ()
+
+    @property
+    def identity(self):
+        """What tells selectors apart: requirements as (key, operator, values), or None."""
+        cdef _Requirement r
+        if self._requirements is None:
+            return None
+        return tuple([(r.key, r.op, r.values) for r in self._requirements])
+
+
+def with_labels(dict labels, LabelSelectorMatcher selector=None):
+    """A selector for these very values, and for what another selector asks besides. One that matches nothing
+    asks nothing here (kube-scheduler v1.36, mergeLabelSetWithSelector). Nothing is validated."""
+    cdef LabelSelectorMatcher out = LabelSelectorMatcher.__new__(LabelSelectorMatcher)
+    more = () if selector is None or selector._requirements is None else selector._requirements
+    out._requirements = tuple([_Requirement(key, "Equals", (labels[key],)) for key in sorted(labels)]) + more
+    return out
+
 
 cdef object parse_term(object term):
     """The requirements on labels and those on the node's name; None for an empty or malformed term."""

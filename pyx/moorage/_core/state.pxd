@@ -2,13 +2,16 @@ from libc.stdint cimport int32_t, int64_t
 
 from moorage._core.buffers cimport Journal
 from moorage._core.change_log cimport ChangeLog
+from moorage._core.domains cimport Domains
 from moorage._core.images cimport ImageStates
 from moorage._core.ledger cimport Ledger, PodState
+from moorage._core.namespaces cimport Namespaces
 from moorage._core.node_table cimport NodeTable
 from moorage._core.node_tree cimport NodeTree
 from moorage._core.pod_class cimport PodClasses
 from moorage._core.symbols cimport Symbols
 from moorage._core.view cimport View
+from moorage._core.workloads cimport Workloads
 
 
 cdef class ClusterState:
@@ -21,6 +24,9 @@ cdef class ClusterState:
     cdef readonly View view
     cdef readonly PodClasses classes
     cdef readonly Ledger ledger
+    cdef readonly Namespaces namespaces
+    cdef readonly Workloads workloads
+    cdef readonly Domains domains
     cdef dict zones
 
     cdef int _place(self, str uid, object pod, int32_t pod_class, int32_t row, PodState state) except -1

@@ -13,14 +13,17 @@ from moorage.errors import CacheCorruptedError, CacheError
 
 from moorage._core.buffers cimport Journal
 from moorage._core.change_log cimport LOG_ORDER, LOG_ROW, ChangeLog
+from moorage._core.domains cimport Domains
 from moorage._core.images cimport ImageStates
 from moorage._core.ledger cimport ADDED, ASSUMED, Ledger, PodState
+from moorage._core.namespaces cimport Namespaces
 from moorage._core.node_table cimport NodeTable
 from moorage._core.node_tree cimport NodeTree
 from moorage._core.node_tree import zone_key
 from moorage._core.pod_class cimport PodClasses, Shape
 from moorage._core.symbols cimport Symbols
 from moorage._core.view cimport View
+from moorage._core.workloads cimport Workloads
 
 logger = logging.getLogger("moorage.cache")
 
@@ -45,6 +48,9 @@ cdef class ClusterState:
             self.symbols, self.table.resource_names, self.table.label_keys, self.images.names
         )
         self.ledger = Ledger(self.journal)
+        self.namespaces = Namespaces(self.journal, self.log)
+        self.workloads = Workloads(self.journal, self.log)
+        self.domains = Domains(self.view, self.classes, self.ledger, self.journal)
         self.zones = {}
 
     def _copy(self, ClusterState other):
@@ -57,6 +63,9 @@ cdef class ClusterState:
         self.images = other.images.clone(self.journal)
         self.view = other.view.clone(self.journal, self.table, self.tree, self.images)
         self.ledger = other.ledger.clone(self.journal)
+        self.namespaces = other.namespaces.clone(self.journal, self.log)
+        self.workloads = other.workloads.clone(self.journal, self.log)
+        self.domains = Domains(self.view, self.classes, self.ledger, self.journal)
         self.zones = other.zones.copy()
 
     def fork(self):
@@ -164,11 +173,14 @@ cdef class ClusterState:
         cdef Shape shape = self.classes.shape(pod_class)
         self.ledger.insert(uid, pod, pod_class, row, state)
         self.table.add_pod(0, row, &shape.c, shape.ports, 1)
+        self.domains.pod_moved(pod_class, pod.metadata.deletion_timestamp is not None, row, 1)
         return self.table.changed(LOG_ROW, row)
 
     cpdef int _take_away(self, int32_t number) except -1:
         cdef int32_t row = self.ledger.row_of(number)
-        cdef Shape shape = self.classes.shape(self.ledger.class_of(number))
+        cdef int32_t pod_class = self.ledger.class_of(number)
+        cdef Shape shape = self.classes.shape(pod_class)
+        self.domains.pod_moved(pod_class, self.ledger.is_terminating(number), row, -1)
         self.ledger.remove(number)
         self.table.add_pod(0, row, &shape.c, shape.ports, -1)
         self.table.changed(LOG_ROW, row)
@@ -219,6 +231,10 @@ cdef class ClusterState:
         for at in range(rows.shape[0]):
             pod = pods[at]
             self.ledger.insert(pod.metadata.uid, pod, pod_class, rows[at], ASSUMED)
+
+    def put(self, pod, int32_t row):
+        """Put a pod on a row, whatever node it names. For what is undone again."""
+        self._place(pod.metadata.uid, pod, self.classes.intern(pod), row, ASSUMED)
 
     def forget_pod(self, pod):
         """Take back an assumed pod."""

@@ -1,0 +1,60 @@
+#include "terms.h"
+
+static int any_pods(const mr_pod_term *terms, int32_t n)
+{
+    for (int32_t i = 0; i < n; i++)
+        if (terms[i].counter->pods[0] > 0) return 1;
+    return 0;
+}
+
+/* 1 where a term has pods in the row's domain. */
+static int meets(const mr_pod_term *terms, int32_t n, int32_t row)
+{
+    for (int32_t i = 0; i < n; i++) {
+        int32_t domain = terms[i].counter->domain[row];
+        if (domain && terms[i].counter->pods[domain] > 0) return 1;
+    }
+    return 0;
+}
+
+int mr_inter_pod_skips(const mr_terms *terms)
+{
+    return !terms->n_affinity && !terms->n_anti && !any_pods(terms->existing, terms->n_existing);
+}
+
+/* Required affinity (kube-scheduler v1.36, interpodaffinity/filtering.go): pods that match all terms in the row's
+ * domain of each key; the first pod of a group that is affine to itself passes where nobody matches anywhere. */
+static int satisfies_affinity(const mr_terms *terms, int32_t row)
+{
+    int all = 1;
+    for (int32_t i = 0; i < terms->n_affinity; i++) {
+        int32_t domain = terms->affinity[i].counter->domain[row];
+        if (!domain) return 0;
+        all &= terms->affinity[i].counter->pods[domain] > 0;
+    }
+    return all || (terms->self_affine && !any_pods(terms->affinity, terms->n_affinity));
+}
+
+uint64_t mr_inter_pod_filter(const mr_terms *terms, int32_t row)
+{
+    if (!satisfies_affinity(terms, row)) return MR_POD_AFFINITY_RULES | MR_UNRESOLVABLE;
+    if (meets(terms->anti, terms->n_anti, row)) return MR_POD_ANTI_AFFINITY_RULES;
+    if (meets(terms->existing, terms->n_existing, row)) return MR_EXISTING_ANTI_AFFINITY_RULES;
+    return 0;
+}
+
+int mr_inter_pod_scores(const mr_terms *terms)
+{
+    return any_pods(terms->preferred, terms->n_preferred);
+}
+
+/* Preferred terms, the pod's own and those of the pods there (interpodaffinity/scoring.go). */
+int64_t mr_inter_pod_score(const mr_terms *terms, int32_t row)
+{
+    int64_t sum = 0;
+    for (int32_t i = 0; i < terms->n_preferred; i++) {
+        int32_t domain = terms->preferred[i].counter->domain[row];
+        if (domain) sum += terms->preferred[i].weight * terms->preferred[i].counter->pods[domain];
+    }
+    return sum;
+}

@@ -1,0 +1,56 @@
+/* Counters over domains, and the two plugins that read them: PodTopologySpread and InterPodAffinity. */
+#ifndef MOORAGE_TERMS_H
+#define MOORAGE_TERMS_H
+
+#include "state.h"
+
+/* The domain in which a row counts, or 0 where it does not. */
+static inline int32_t mr_domain_of(const mr_counter *counter, int32_t row)
+{
+    if (!counter->counts[row]) return 0;
+    int32_t domain = counter->domain[row];
+    return domain ? domain : counter->absent;
+}
+
+/* Adds `pods` matching pods of a row to its domain, and the row itself `nodes` times. */
+static inline void mr_counter_add(const mr_counter *counter, int32_t row, int32_t pods, int32_t nodes)
+{
+    int32_t domain = mr_domain_of(counter, row);
+    if (!domain) return;
+    counter->nodes[domain] += nodes;
+    counter->pods[domain] += pods;
+    counter->pods[0] += pods;
+}
+
+/* A matching pod comes to a row (sign 1), or leaves it (sign -1). */
+static inline void mr_matched_add(const mr_matched *matched, int32_t row, int32_t sign)
+{
+    matched->pods[row] += sign;
+    for (int32_t i = 0; i < matched->n; i++) mr_counter_add(matched->counters[i], row, sign, 0);
+}
+
+/* Derives what a decision needs of the counters: the global minimum of each hard constraint. */
+void mr_terms_prepare(mr_terms *terms);
+
+/* Reason bits (0: passes) and raw scores, row-local. */
+uint64_t mr_spread_filter(const mr_terms *terms, int32_t row);
+uint64_t mr_inter_pod_filter(const mr_terms *terms, int32_t row);
+int64_t mr_spread_score(const mr_terms *terms, int32_t row);
+int64_t mr_inter_pod_score(const mr_terms *terms, int32_t row);
+
+/* 1 where an entry of InterPodAffinity's scores exists; without one it skips. */
+int mr_inter_pod_scores(const mr_terms *terms);
+
+/* 1 where InterPodAffinity's PreFilter skips: no required term concerns the pod. */
+int mr_inter_pod_skips(const mr_terms *terms);
+
+/* 1 where the row lacks a key that soft constraints need, so that it is not scored. */
+int mr_spread_ignores(const mr_terms *terms, int32_t row);
+
+/* Derives the weights of the soft constraints from the feasible rows. `seen` has a byte for each domain of any. */
+void mr_spread_weigh(const mr_terms *terms, const int32_t *rows, int32_t n, uint8_t *seen);
+
+/* The natural logarithm as Go computes it without fused multiply-add. */
+double mr_log(double x);
+
+#endif

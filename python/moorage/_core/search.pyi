@@ -1,0 +1,36 @@
+from collections.abc import Iterable, Sequence
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from moorage._core.plan import KERNELS as KERNELS
+from moorage._core.plan import Plan
+from moorage._core.state import ClusterState
+from moorage._core.terms import Terms
+from moorage.objects.pod import Pod
+
+class Search:
+    @property
+    def state(self) -> ClusterState: ...
+    @property
+    def plan(self) -> Plan: ...
+    @property
+    def nominations(self) -> list[tuple[int, Sequence[Pod]]]: ...
+    def __new__(cls, state: ClusterState, plan: Plan, *settings: Any, **named: Any) -> Self: ...
+    def terms_of(self, pod_class: int, pinned: int = 0) -> Terms: ...
+    def nominate(self, nominations: Iterable[tuple[int, Sequence[Pod]]]) -> None: ...
+    def filter_verdicts(
+        self, plugin: str, pod_class: int, node_name: int = 0, pinned: int = 0
+    ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.uint64]]: ...
+    def verdicts(
+        self, pod_class: int, node_name: int = 0, pinned: int = 0
+    ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.uint64]]: ...
+    def scores(
+        self,
+        plugin: str,
+        rows: npt.NDArray[np.int32],
+        pod_class: int,
+        node_name: int = 0,
+        pinned: int = 0,
+    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]: ...

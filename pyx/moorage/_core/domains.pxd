@@ -1,0 +1,68 @@
+from libc.stdint cimport int32_t, int64_t
+
+from moorage._core.buffers cimport Buffer, Journal
+from moorage._core.csrc cimport mr_cluster, mr_counter, mr_matched
+from moorage._core.ledger cimport Ledger
+from moorage._core.node_table cimport NodeTable
+from moorage._core.pod_class cimport PodClasses, Shape
+from moorage._core.view cimport View
+
+
+cdef class TopologyKey:
+    cdef readonly str label
+    cdef int32_t column
+    cdef dict ids
+    cdef Buffer domain
+
+
+cdef class Eligibility:
+    cdef tuple topologies, tolerations
+    cdef Shape shape
+    cdef int32_t pinned
+    cdef Buffer counts
+
+
+cdef class Counter:
+    cdef mr_counter c
+    cdef readonly TopologyKey topology
+    cdef readonly Eligibility eligibility
+    cdef readonly Matched matched
+    cdef Buffer pods, nodes
+
+
+cdef class Matched:
+    cdef mr_matched c
+    cdef readonly tuple key
+    cdef object matches
+    cdef readonly bint all_pods
+    cdef list counters
+    cdef Buffer pods, pointers
+
+
+cdef class Domains:
+    cdef View view
+    cdef NodeTable table
+    cdef PodClasses classes
+    cdef Ledger ledger
+    cdef Journal journal
+    cdef mr_cluster cluster
+    cdef int64_t moves
+    cdef Py_ssize_t rows
+    cdef dict topologies, eligibilities, matched, counters
+    cdef list by_class, spare
+    cdef readonly int64_t cursor
+    cdef readonly int64_t epoch
+
+    cdef int refresh(self) except -1
+    cdef int point(self) except -1
+    cdef int pod_moved(self, int32_t pod_class, bint terminating, int32_t row, int32_t sign) except -1
+    cdef list matched_by(self, int32_t pod_class)
+    cdef TopologyKey topology(self, str label)
+    cdef Eligibility eligibility(self, tuple labels, Shape shape, int32_t pinned, object tolerations)
+    cdef Matched matching(self, tuple key, object matches, bint all_pods)
+    cdef Counter counter(self, Matched matched, TopologyKey topology, Eligibility eligibility, bint absent)
+    cdef int _follow_row(self, int32_t row) except -1
+    cdef int _shift(self, Counter counter, int32_t row, int32_t sign) except -1
+    cdef int32_t _domain(self, TopologyKey topology, int32_t row) except -1
+    cdef bint _counts(self, Eligibility eligibility, int32_t row) except -1
+    cdef Buffer _buffer(self, Py_ssize_t items)

@@ -1,0 +1,383 @@
+"""Counters over domains: how many pods match, per node and per value of a topology key.
+
+A counter is made when a constraint or a term is first looked at, by one pass over the ledger. From then on pods
+move it as they come and go, and nodes through the change log; no placement looks at pods again. All of this is
+derived: a fork starts without, an undo drops what was made inside the transaction, and whoever kept a counter
+sees by `epoch` that it must ask anew.
+
+kube-scheduler v1.36, podtopologyspread and interpodaffinity: their PreFilter and PreScore count all pods each time.
+"""
+
+from functools import partial
+
+import numpy as np
+
+from libc.string cimport memset
+
+from moorage._core.buffers cimport Buffer, Journal
+from moorage._core.change_log cimport LOG_STATIC, ChangeLog
+from moorage._core.csrc cimport (
+    MR_EMPTY_DOMAIN,
+    MR_PRESENT,
+    mr_counter,
+    mr_counter_add,
+    mr_domain_of,
+    mr_matched_add,
+    mr_node_affinity_matches,
+    mr_pod,
+)
+from moorage._core.ledger cimport FREE, Ledger
+from moorage._core.node_table cimport NodeTable
+from moorage._core.pod_class cimport PodClasses, Shape
+from moorage._core.view cimport View
+
+cdef enum:
+    MEMORY_LIMIT = 256 << 20  # bytes of counters; beyond it all are dropped, and made again as they are needed
+
+
+cdef class TopologyKey:
+    """The domain of each row for one label: 0 without the label or the node, 1 the empty value, then as seen."""
+
+    def __cinit__(self, str label, int32_t column, int32_t empty, Buffer domain):
+        self.label = label
+        self.column = column
+        self.ids = {empty: MR_EMPTY_DOMAIN}
+        self.domain = domain
+
+
+cdef class Eligibility:
+    """Which nodes count: those with all of some labels, that a pod's node affinity and tolerations let in."""
+
+    def __cinit__(self, tuple topologies, Shape shape, int32_t pinned, tuple tolerations, Buffer counts):
+        self.topologies = topologies
+        self.shape = shape
+        self.pinned = pinned
+        self.tolerations = tolerations
+        self.counts = counts
+
+
+cdef class Counter:
+    """Matching pods per domain; see `mr_counter` in csrc/state.h."""
+
+    def __cinit__(self, Matched matched, TopologyKey topology, Eligibility eligibility, bint absent):
+        self.matched = matched
+        self.topology = topology
+        self.eligibility = eligibility
+        self.c.absent = MR_EMPTY_DOMAIN if absent else 0
+
+
+cdef class Matched:
+    """The pods that match, per row. `matches` answers for a class; without `all_pods`, terminating pods are left
+    out."""
+
+    def __cinit__(self, tuple key, matches, bint all_pods, Buffer pods, Buffer pointers):
+        self.key = key
+        self.matches = matches
+        self.all_pods = all_pods
+        self.pods = pods
+        self.pointers = pointers
+        self.counters = []
+
+
+cdef class Domains:
+    """All counters of one cluster."""
+
+    def __cinit__(self, View view, PodClasses classes, Ledger ledger, Journal journal):
+        self.view = view
+        self.table = view.table
+        self.classes = classes
+        self.ledger = ledger
+        self.journal = journal
+        self.cursor = self.table.log.head
+        self.topologies = {}
+        self.eligibilities = {}
+        self.matched = {}
+        self.counters = {}
+        self.by_class = []
+        self.spare = []
+        self.moves = -1
+
+    # ---- following the cluster -----------------------------------------------------------------------------
+
+    cdef int refresh(self) except -1:
+        """Take over what has changed of nodes since the last refresh, and have all addresses right."""
+        cdef ChangeLog log = self.table.log
+        cdef int64_t at, head = log.head
+        cdef int32_t row
+        self.view.fill_cluster(&self.cluster, 0)
+        self.point()
+        if self.cursor == head:
+            return 0
+        if self.topologies or self.eligibilities:
+            if self.journal.depth:
+                self.journal.on_undo(partial(self._restore, self.cursor))
+            if log.lost(self.cursor):
+                for row in range(self.table.used):
+                    self._follow_row(row)
+            else:
+                for at in range(self.cursor, head):
+                    if log.kind[at & (log.capacity - 1)] == LOG_STATIC:
+                        self._follow_row(log.id[at & (log.capacity - 1)])
+        self.cursor = head
+        return 0
+
+    def _restore(self, int64_t cursor):
+        self.cursor = cursor
+
+    cdef int point(self) except -1:
+        """Make room for all rows, and take the addresses anew where memory has moved."""
+        cdef Py_ssize_t rows = self.table.used, at
+        cdef TopologyKey topology
+        cdef Eligibility eligibility
+        cdef Matched matched
+        cdef Counter counter
+        if self.moves == self.journal.moves and rows <= self.rows:
+            return 0
+        for topology in self.topologies.values():
+            topology.domain.reserve(rows)
+        for eligibility in self.eligibilities.values():
+            eligibility.counts.reserve(rows)
+        for matched in self.matched.values():
+            matched.pods.reserve(rows)
+            matched.pointers.reserve(len(matched.counters))
+        for counter in self.counters.values():
+            counter.c.domains = <int32_t>len(counter.topology.ids) + 1
+            counter.pods.reserve(counter.c.domains)
+            counter.nodes.reserve(counter.c.domains)
+            counter.c.pods = <int32_t*>counter.pods.data
+            counter.c.nodes = <int32_t*>counter.nodes.data
+            counter.c.domain = <int32_t*>counter.topology.domain.data
+            counter.c.counts = <unsigned char*>counter.eligibility.counts.data
+        for matched in self.matched.values():
+            for at, counter in enumerate(matched.counters):
+                (<mr_counter**>matched.pointers.data)[at] = &counter.c
+            matched.c.pods = <int32_t*>matched.pods.data
+            matched.c.counters = <mr_counter**>matched.pointers.data
+            matched.c.n = <int32_t>len(matched.counters)
+        self.rows = rows
+        self.moves = self.journal.moves
+        return 0
+
+    cdef int pod_moved(self, int32_t pod_class, bint terminating, int32_t row, int32_t sign) except -1:
+        """A pod came to a row (sign 1), or left it (sign -1)."""
+        cdef Matched matched
+        cdef Counter counter
+        cdef int32_t domain
+        if not self.matched:
+            return 0
+        for matched in self.matched_by(pod_class):
+            if terminating and not matched.all_pods:
+                continue
+            self.point()
+            if self.journal.depth:
+                matched.pods.touch(row)
+                for counter in matched.counters:
+                    domain = mr_domain_of(&counter.c, row)
+                    counter.pods.touch(domain)
+                    counter.pods.touch(0)
+            mr_matched_add(&matched.c, row, sign)
+        return 0
+
+    cdef list matched_by(self, int32_t pod_class):
+        """What a class is counted by."""
+        cdef Matched matched
+        cdef int32_t each
+        for each in range(<int32_t>len(self.by_class), pod_class + 1):
+            self.by_class.append([matched for matched in self.matched.values() if matched.matches(each)])
+        return self.by_class[pod_class]
+
+    cdef int _follow_row(self, int32_t row) except -1:
+        """A node came, went, or says something else of itself: it may count in other domains now."""
+        cdef TopologyKey topology
+        cdef Eligibility eligibility
+        cdef Counter counter
+        cdef bint changed = False
+        if row >= self.table.used:  # made and undone since
+            return 0
+        cdef list domains = [self._domain(topology, row) for topology in self.topologies.values()]
+        self.point()
+        for domain, topology in zip(domains, self.topologies.values(), strict=True):
+            changed |= (<int32_t*>topology.domain.data)[row] != <int32_t>domain
+        cdef list counts = [self._counts(eligibility, row) for eligibility in self.eligibilities.values()]
+        for count, eligibility in zip(counts, self.eligibilities.values(), strict=True):
+            changed |= (<bint>(<unsigned char*>eligibility.counts.data)[row]) != <bint>count
+        if not changed:
+            return 0
+        for counter in self.counters.values():
+            self._shift(counter, row, -1)
+        for domain, topology in zip(domains, self.topologies.values(), strict=True):
+            topology.domain.touch(row)
+            (<int32_t*>topology.domain.data)[row] = domain
+        for count, eligibility in zip(counts, self.eligibilities.values(), strict=True):
+            eligibility.counts.touch(row)
+            (<unsigned char*>eligibility.counts.data)[row] = count
+        for counter in self.counters.values():
+            self._shift(counter, row, 1)
+        return 0
+
+    cdef int _shift(self, Counter counter, int32_t row, int32_t sign) except -1:
+        """Let a row count in its domain, with its pods, or no longer."""
+        cdef int32_t domain
+        if self.journal.depth:
+            domain = mr_domain_of(&counter.c, row)
+            counter.pods.touch(domain)
+            counter.pods.touch(0)
+            counter.nodes.touch(domain)
+        mr_counter_add(&counter.c, row, sign * (<int32_t*>counter.matched.pods.data)[row], sign)
+        return 0
+
+    cdef int32_t _domain(self, TopologyKey topology, int32_t row) except -1:
+        """The domain of a row as its node is now, made if its value is new."""
+        cdef int32_t value
+        if not self.table.row(0, row).flags & MR_PRESENT:
+            return 0
+        value = self.cluster.labels[topology.column][row]
+        if value == 0:
+            return 0
+        found = topology.ids.get(value)
+        if found is None:
+            found = topology.ids[value] = len(topology.ids) + 1
+            self.moves = -1
+        return found
+
+    cdef bint _counts(self, Eligibility eligibility, int32_t row) except -1:
+        """Whether a row counts as its node is now."""
+        cdef TopologyKey topology
+        cdef mr_pod pod
+        if not self.table.row(0, row).flags & MR_PRESENT:
+            return False
+        for topology in eligibility.topologies:
+            if self.cluster.labels[topology.column][row] == 0:
+                return False
+        if eligibility.tolerations is not None:
+            verdicts = self.table.taint_sets.verdicts_of(eligibility.tolerations)
+            if (<const short*>(<Buffer>verdicts).data)[self.cluster.taint_set[row]] < 0:
+                return False
+        if eligibility.shape is None:
+            return True
+        memset(&pod, 0, sizeof(mr_pod))
+        pod.pinned_name = eligibility.pinned
+        return mr_node_affinity_matches(&self.cluster, &eligibility.shape.c, &pod, row) != 0
+
+    # ---- asking --------------------------------------------------------------------------------------------
+
+    cdef TopologyKey topology(self, str label):
+        """The domains of a label."""
+        cdef TopologyKey out = self.topologies.get(label)
+        cdef int32_t row, column
+        if out is not None:
+            return out
+        column = self.classes.label_keys.intern(label) - 1
+        self.refresh()
+        out = TopologyKey(label, column, self.classes.symbols.intern(""), self._buffer(self.table.used))
+        for row in range(self.table.used):
+            (<int32_t*>out.domain.data)[row] = self._domain(out, row)
+        self.topologies[label] = out
+        self.moves = -1
+        return out
+
+    cdef Eligibility eligibility(self, tuple labels, Shape shape, int32_t pinned, object tolerations):
+        """The nodes that have these labels and let a pod in: by node affinity where a shape is given, by
+        taints where tolerations are."""
+        key = labels, None if shape is None else shape.node_affinity, pinned, tolerations
+        cdef Eligibility out = self.eligibilities.get(key)
+        cdef int32_t row
+        if out is not None:
+            return out
+        topologies = tuple([self.topology(label) for label in labels])
+        self.refresh()
+        out = Eligibility(topologies, shape, pinned, tolerations, Buffer(self.journal, 1, self.table.used + 1))
+        for row in range(self.table.used):
+            (<unsigned char*>out.counts.data)[row] = self._counts(out, row)
+        self.eligibilities[key] = out
+        self.moves = -1
+        return out
+
+    cdef Matched matching(self, tuple key, object matches, bint all_pods):
+        """The pods of the classes that `matches` names; `key` tells matchers apart."""
+        cdef Matched out = self.matched.get(key)
+        cdef int32_t pod_class
+        if out is not None:
+            return out
+        out = Matched(key, matches, all_pods, self._buffer(self.table.used), Buffer(Journal(), sizeof(void*)))
+        cdef unsigned char[::1] matching = np.fromiter(
+            map(matches, range(len(self.classes.keys))), np.uint8, len(self.classes.keys)
+        )
+        self.ledger.count(matching, all_pods, <int32_t*>out.pods.data)
+        for pod_class in range(<int32_t>len(self.by_class)):
+            if matching[pod_class]:
+                self.by_class[pod_class].append(out)
+        self.matched[key] = out
+        self.moves = -1
+        self.journal.on_undo(partial(self._drop_matched, out))
+        return out
+
+    cdef Counter counter(self, Matched matched, TopologyKey topology, Eligibility eligibility, bint absent):
+        """The counter of matching pods over the domains of a label; with `absent`, nodes without the label count
+        as those with an empty value."""
+        key = matched, topology, eligibility, absent
+        cdef Counter out = self.counters.get(key)
+        cdef int32_t row
+        if out is not None:
+            return out
+        self.refresh()
+        out = Counter(matched, topology, eligibility, absent)
+        out.pods = self._buffer(len(topology.ids) + 1)
+        out.nodes = self._buffer(len(topology.ids) + 1)
+        matched.counters.append(out)
+        self.counters[key] = out
+        self.moves = -1
+        self.point()
+        for row in range(self.table.used):
+            mr_counter_add(&out.c, row, (<int32_t*>matched.pods.data)[row], 1)
+        self.journal.on_undo(partial(self._drop_counter, key, out))
+        return out
+
+    # ---- memory --------------------------------------------------------------------------------------------
+
+    cdef Buffer _buffer(self, Py_ssize_t items):
+        """A zeroed buffer of int32, an old one where there is one: a journal keeps every buffer it ever had."""
+        cdef Buffer out
+        if not self.spare:
+            return Buffer(self.journal, sizeof(int32_t), max(items, 1))
+        out = self.spare.pop()
+        memset(out.data, 0, out.capacity * out.itemsize)
+        out.reserve(items)
+        return out
+
+    def _drop_counter(self, key, Counter counter):
+        if self.counters.pop(key, None) is None:
+            return
+        counter.matched.counters.remove(counter)
+        self.spare += [counter.pods, counter.nodes]
+        self.moves = -1
+        self.epoch += 1
+
+    def _drop_matched(self, Matched matched):
+        if self.matched.pop(matched.key, None) is None:
+            return
+        for listed in self.by_class:
+            if matched in listed:
+                listed.remove(matched)
+        self.spare.append(matched.pods)
+        self.moves = -1
+        self.epoch += 1
+
+    def keep_small(self):
+        """Drop everything where it has grown beyond the limit; not inside a transaction."""
+        cdef Buffer buffer
+        cdef Counter counter
+        cdef Matched matched
+        if self.journal.depth:
+            return
+        held = [matched.pods for matched in self.matched.values()]
+        for counter in self.counters.values():
+            held += [counter.pods, counter.nodes]
+        if sum([buffer.capacity * buffer.itemsize for buffer in held]) <= MEMORY_LIMIT:
+            return
+        self.spare += held
+        self.matched.clear()
+        self.counters.clear()
+        self.by_class.clear()
+        self.moves = -1
+        self.epoch += 1

@@ -1,0 +1,11 @@
+from moorage._core.csrc cimport mr_external
+
+
+cdef class External:
+    cdef mr_external c
+    cdef readonly str name
+    cdef public object error
+
+
+cdef class PythonExternal(External):
+    cdef readonly object filter, score

@@ -1,0 +1,74 @@
+"""Plugins in a plan that are no kernels of the core: functions that the search calls with arrays of rows."""
+
+import numpy as np
+
+from libc.stdint cimport int32_t, int64_t, uint8_t
+from libc.string cimport memcpy
+
+from moorage._core.csrc cimport mr_external
+
+
+cdef class External:
+    """A plugin by its functions; see `mr_external` in csrc/state.h.
+
+    Attributes
+    ----------
+    error : BaseException or None
+        Why it failed; whoever sees the failure takes it away.
+    """
+
+
+cdef class PythonExternal(External):
+    """Python functions as a plugin.
+
+    Parameters
+    ----------
+    filter : callable, optional
+        Rows (int32 array) to status codes (uint8 array): 0 passes, 2 and 3 reject. Called with blocks of rows
+        that the filters before it have passed.
+    score : callable, optional
+        Rows to normalized scores (int64 array), called once per pod with the feasible rows.
+    """
+
+    def __init__(self, str name, filter=None, score=None):
+        self.name = name
+        self.filter = filter
+        self.score = score
+        self.c.context = <void*>self
+        self.c.filter = _filter
+        self.c.score = _score
+
+
+cdef object _rows(const int32_t* rows, int32_t n):
+    """A copy: a plugin may keep it."""
+    cdef int32_t[::1] out = np.empty(n, dtype=np.int32)
+    memcpy(&out[0], rows, n * sizeof(int32_t))
+    return np.asarray(out)
+
+
+cdef int _filter(void* context, const int32_t* rows, int32_t n, uint8_t* codes) noexcept with gil:
+    cdef External plugin = <External>context
+    cdef const uint8_t[::1] answer
+    try:
+        answer = np.ascontiguousarray((<PythonExternal>plugin).filter(_rows(rows, n)), dtype=np.uint8)
+        if answer.shape[0] != n:
+            raise ValueError(f"plugin {plugin.name} answered {answer.shape[0]} codes for {n} nodes")
+        memcpy(codes, &answer[0], n)
+    except BaseException as error:
+        plugin.error = error
+        return 1
+    return 0
+
+
+cdef int _score(void* context, const int32_t* rows, int32_t n, int64_t* scores) noexcept with gil:
+    cdef External plugin = <External>context
+    cdef const int64_t[::1] answer
+    try:
+        answer = np.ascontiguousarray((<PythonExternal>plugin).score(_rows(rows, n)), dtype=np.int64)
+        if answer.shape[0] != n:
+            raise ValueError(f"plugin {plugin.name} answered {answer.shape[0]} scores for {n} nodes")
+        memcpy(scores, &answer[0], n * sizeof(int64_t))
+    except BaseException as error:
+        plugin.error = error
+        return 1
+    return 0

@@ -1,0 +1,31 @@
+from libc.stdint cimport int32_t
+
+from moorage._core.buffers cimport Buffer
+from moorage._core.csrc cimport mr_cluster, mr_found, mr_search
+from moorage._core.plan cimport Plan
+from moorage._core.pod_class cimport Shape
+from moorage._core.state cimport ClusterState
+from moorage._core.terms cimport Terms
+
+
+cdef class Search:
+    cdef readonly ClusterState state
+    cdef readonly Plan plan
+    cdef mr_cluster cluster
+    cdef mr_search search
+    cdef mr_found found
+    cdef object held
+    cdef Buffer positions, totals, rows, scratch, seen, fixed_ok, restricted, nominated
+    cdef Terms terms
+    cdef dict known_terms
+    cdef readonly list nominations
+
+    cdef int _prepare(self, int32_t pod_class, int32_t node_name, int32_t pinned) except -1
+    cdef int _point(self, Shape shape) except -1
+    cdef Terms _terms_of(self, int32_t pod_class, int32_t pinned)
+    cdef int _set_terms(self, int32_t pod_class, int32_t pinned) except -1
+    cdef int _hold(self, Shape shape) except -1
+    cdef bint _has_images(self, Shape shape) noexcept
+    cdef int _set_fixed_ok(self, Shape shape) except -1
+    cdef int _restrict(self, object names, int32_t pinned) except -1
+    cdef int _judge_nominated(self) except -1

@@ -1,0 +1,294 @@
+"""Search: what a scheduling cycle reads, brought up to date for one pod, and what every node says to it.
+
+`Cycle` decides and places by it; diagnosis, examination and explanation look at all nodes.
+"""
+
+import numpy as np
+from libc.stdint cimport int16_t, int32_t, int64_t, uint64_t
+
+from moorage._core.buffers cimport Buffer, Journal
+from moorage._core.csrc cimport (
+    MR_BLOCK,
+    MR_SHAPE_TOLERATES_UNSCHEDULABLE,
+    mr_filter,
+    mr_is_normalized,
+    mr_nominated,
+    mr_normalize,
+    mr_score_rows,
+    mr_scores,
+    mr_verdicts,
+)
+from moorage._core.plan import KERNELS
+from moorage._core.plan cimport Plan
+from moorage._core.pod_class cimport Shape
+from moorage._core.sets cimport PortSets
+from moorage._core.state cimport ClusterState
+from moorage._core.symbols cimport Symbols
+from moorage._core.terms cimport Terms
+
+cdef enum:
+    TERMS_LIMIT = 1 << 14  # classes whose constraints are kept as read
+
+
+cdef class Search:
+    """The search of one profile over one cluster."""
+
+    def __cinit__(self, ClusterState state, Plan plan, *settings, **named):
+        cdef Journal journal = Journal()
+        self.state = state
+        self.plan = plan
+        self.positions = Buffer(journal, sizeof(int32_t))
+        self.totals = Buffer(journal, sizeof(int64_t))
+        self.rows = Buffer(journal, sizeof(int32_t))
+        self.scratch = Buffer(journal, sizeof(int64_t))
+        self.seen = Buffer(journal, 1)
+        self.fixed_ok = Buffer(journal, 1)
+        self.restricted = Buffer(journal, sizeof(int32_t))
+        self.nominated = Buffer(journal, sizeof(mr_nominated))
+        self.known_terms = {}
+        self.nominations = []
+
+    # ---- preparing -----------------------------------------------------------------------------------------
+
+    cdef int _prepare(self, int32_t pod_class, int32_t node_name, int32_t pinned) except -1:
+        """Bring the view and the counters up to date and point the search at them."""
+        cdef Shape shape = self.state.classes.shape(pod_class)
+        self.search.pod.node_name = node_name
+        self.search.pod.pinned_name = pinned
+        self.search.pod.ignored = self.plan.ignored_of(shape)
+        self.search.n_nominated = 0
+        self.state.view.refresh()
+        self._set_terms(pod_class, pinned)
+        self._point(shape)
+        if self.nominations:
+            self._judge_nominated()
+        if shape.is_pinned:
+            self._restrict(None, pinned)
+        elif shape.node_names is not None:
+            self._restrict(shape.node_names, 0)
+        if self.nominations:
+            self._place_nominated()
+        return 0
+
+    cdef int _point(self, Shape shape) except -1:
+        """Take the addresses of everything that the search reads; the memory may have moved."""
+        cdef Py_ssize_t nodes = self.state.view.size + 1
+        self.state.view.fill_cluster(&self.cluster, 0)
+        self._hold(shape)
+        for buffer in (self.positions, self.totals, self.rows, self.scratch):
+            (<Buffer>buffer).reserve(nodes)
+        self.found.positions = <int32_t*>self.positions.data
+        self.found.totals = <int64_t*>self.totals.data
+        self.found.rows = <int32_t*>self.rows.data
+        self.found.scores = <int64_t*>self.scratch.data
+        self.search.plan = &self.plan.c
+        self.search.cluster = &self.cluster
+        self.search.shape = &shape.c
+        self.search.columns = &self.state.view.columns
+        self.search.order = <int32_t*>self.state.view.order.data
+        self.search.n = self.state.view.size
+        self.search.has_images = self._has_images(shape)
+        self.search.pod.terms = NULL
+        if self.terms is not None:
+            self.state.domains.refresh()
+            self.terms.fill()
+            self.search.pod.terms = &self.terms.c
+            self.seen.reserve(self.terms.domains())
+            self.found.seen = <unsigned char*>self.seen.data
+        self._set_fixed_ok(shape)
+        return 0
+
+    cdef int _set_terms(self, int32_t pod_class, int32_t pinned) except -1:
+        """What counters the pod is judged by; none for most pods."""
+        cdef Terms terms = self._terms_of(pod_class, pinned)
+        self.terms = None if terms.is_empty else terms
+        return 0
+
+    cdef Terms _terms_of(self, int32_t pod_class, int32_t pinned):
+        key = pod_class, pinned
+        cdef Terms terms = self.known_terms.get(key)
+        if terms is None or not terms.is_current():
+            if len(self.known_terms) >= TERMS_LIMIT:
+                self.known_terms.clear()
+            self.state.domains.keep_small()
+            terms = self.known_terms[key] = Terms(self.state, self.plan, pod_class, pinned)
+        return terms
+
+    def terms_of(self, int32_t pod_class, int32_t pinned=0):
+        """The spread constraints and affinity terms that a pod is judged by, as the counters are now."""
+        cdef Terms terms = self._terms_of(pod_class, pinned)
+        self.state.domains.refresh()
+        terms.fill()
+        return terms
+
+    # ---- nominated pods ------------------------------------------------------------------------------------
+
+    def nominate(self, nominations):
+        """Pods that go before the next ones where they are nominated: (row, pods) per node. Filters run with
+        them there, and again without (kube-scheduler v1.36, RunFilterPluginsWithNominatedPods)."""
+        self.nominations = list(nominations)
+
+    cdef int _judge_nominated(self) except -1:
+        """The verdict of each such node with the nominated pods on it. Nothing of this stays."""
+        cdef int32_t at, row
+        cdef Shape shape = None
+        self.nominated.reserve(len(self.nominations))
+        cdef mr_nominated* out = <mr_nominated*>self.nominated.data
+        for at, (row, pods) in enumerate(self.nominations):
+            mark = self.state.begin()
+            try:
+                for pod in pods:
+                    self.state.put(pod, row)
+                self._count_unselective(pods, row, 1)
+                self._repoint()
+                out[at].position = row
+                failed = mr_verdicts(&self.search, &row, 1, &out[at].verdict)
+            finally:
+                self._count_unselective(pods, row, -1)
+                self.state.rollback(mark)
+            self.state.view.refresh()
+            self._repoint()
+            if failed:
+                self.plan.raise_error()
+        return 0
+
+    def _repoint(self):
+        """After a change of rows only: memory may have moved, and minima are other ones."""
+        self.state.view.fill_cluster(&self.cluster, 0)
+        if self.terms is not None:
+            self.state.domains.refresh()
+            self.terms.fill()
+
+    def _count_unselective(self, pods, int32_t row, int32_t sign):
+        """A spread constraint with an empty selector counts no pods, but does count nominated ones."""
+        if self.terms is not None:
+            for pod in pods:
+                self.terms.count_unselective(pod.metadata.namespace, row, sign)
+
+    def _place_nominated(self):
+        """From rows to positions in the searched list; nodes outside of it do not count."""
+        cdef mr_nominated* out = <mr_nominated*>self.nominated.data
+        cdef int32_t at, place, kept = 0
+        places = {self.search.order[place]: place for place in range(self.search.n)} if (
+            self.search.columns == NULL) else None
+        for at in range(<int32_t>len(self.nominations)):
+            if places is None:
+                place = (<int32_t*>self.state.view.position.data)[out[at].position] - 1
+            else:
+                place = places.get(out[at].position, -1)
+            if place >= 0:
+                out[kept].position = place
+                out[kept].verdict = out[at].verdict
+                kept += 1
+        self.search.nominated = out
+        self.search.n_nominated = kept
+
+    # ---- preparing, continued ------------------------------------------------------------------------------
+
+    cdef int _hold(self, Shape shape) except -1:
+        """Keep the memory of what is shared with forks: another thread may make it grow meanwhile."""
+        cdef Buffer taints = self.state.table.taint_sets.verdicts_of(shape.tolerations)
+        cdef Symbols symbols = self.state.symbols
+        cdef PortSets ports = self.state.table.port_sets
+        self.search.pod.taints = <const int16_t*>taints.data
+        self.held = (
+            taints.memory, symbols.numbers.memory, symbols.are_numbers.memory,
+            ports.ports.memory, ports.first.memory, ports.count.memory,
+        )
+        return 0
+
+    cdef bint _has_images(self, Shape shape) noexcept:
+        cdef int32_t at
+        for at in range(shape.c.n_images):
+            if self.state.images.nodes(shape.c.images[at]):
+                return True
+        return False
+
+    cdef int _set_fixed_ok(self, Shape shape) except -1:
+        """Per (taint set, unschedulable): whether NodeUnschedulable and TaintToleration pass the shape."""
+        cdef Py_ssize_t at, sets = len(self.state.table.taint_sets.sets)
+        cdef bint tolerates = (shape.c.flags & MR_SHAPE_TOLERATES_UNSCHEDULABLE) != 0
+        self.search.fixed_ok = NULL
+        if self.state.view.columns.n_fixed == 0:
+            return 0
+        self.fixed_ok.reserve(2 * sets)
+        for at in range(sets):
+            self.fixed_ok.data[2 * at] = self.search.pod.taints[at] >= 0
+            self.fixed_ok.data[2 * at + 1] = self.search.pod.taints[at] >= 0 and tolerates
+        self.search.fixed_ok = <const signed char*>self.fixed_ok.data
+        return 0
+
+    cdef int _restrict(self, object names, int32_t pinned) except -1:
+        """Search only the named nodes that exist, in list order (PreFilterResult)."""
+        cdef int32_t* order = <int32_t*>self.state.view.order.data
+        cdef int32_t* position = <int32_t*>self.state.view.position.data
+        cdef int32_t row, at
+        if names is None:
+            symbols = [pinned]
+        else:
+            symbols = [self.state.symbols.find(name) for name in names]
+        places = []
+        for symbol in symbols:
+            row = self.state.table.find(symbol)
+            if row >= 0 and row < self.state.view.position.capacity and position[row]:
+                places.append(position[row] - 1)
+        self.restricted.reserve(len(places) + 1)
+        for at, place in enumerate(sorted(places)):
+            (<int32_t*>self.restricted.data)[at] = order[<int32_t>place]
+        self.search.columns = NULL
+        self.search.order = <int32_t*>self.restricted.data
+        self.search.n = <int32_t>len(places)
+        return 0
+
+    # ---- looking -------------------------------------------------------------------------------------------
+
+    def verdicts(self, int32_t pod_class, int32_t node_name=0, int32_t pinned=0):
+        """The verdict of every searched node: (rows, verdicts), int32 and uint64 arrays in list order.
+
+        A verdict is 0 where the pod fits, else (index of the rejecting filter + 1) << 56, bit 55 where it is
+        unresolvable, and the plugin's reasons as bits (csrc/state.h).
+        """
+        cdef int32_t at, n
+        self._prepare(pod_class, node_name, pinned)
+        cdef uint64_t[::1] out = np.empty(self.search.n + 1, dtype=np.uint64)
+        for at in range(0, self.search.n, MR_BLOCK):
+            n = min(MR_BLOCK, self.search.n - at)
+            if mr_verdicts(&self.search, self.search.order + at, n, &out[at]):
+                self.plan.raise_error()
+        for at in range(self.search.n_nominated):
+            if self.search.nominated[at].verdict:
+                out[self.search.nominated[at].position] = self.search.nominated[at].verdict
+        return self._searched(), np.asarray(out[:self.search.n])
+
+    def filter_verdicts(self, str plugin, int32_t pod_class, int32_t node_name=0, int32_t pinned=0):
+        """What one native filter alone says of every searched node: (rows, reason bits, 0 where it passes)."""
+        cdef int32_t kernel = KERNELS[plugin], at
+        self._prepare(pod_class, node_name, pinned)
+        cdef uint64_t[::1] out = np.empty(self.search.n, dtype=np.uint64)
+        for at in range(self.search.n):
+            out[at] = mr_filter(kernel, &self.plan.c, &self.cluster, self.search.shape, &self.search.pod,
+                                self.search.order[at])
+        return self._searched(), np.asarray(out)
+
+    def _searched(self):
+        """Rows of the searched nodes."""
+        cdef int32_t[::1] rows = np.empty(self.search.n, dtype=np.int32)
+        cdef int32_t at
+        for at in range(self.search.n):
+            rows[at] = self.search.order[at]
+        return np.asarray(rows)
+
+    def scores(self, str plugin, const int32_t[::1] rows, int32_t pod_class, int32_t node_name=0,
+               int32_t pinned=0):
+        """Raw and normalized scores of one native plugin over feasible rows: two int64 arrays."""
+        cdef int32_t kernel = KERNELS[plugin], n = <int32_t>rows.shape[0]
+        cdef int64_t[::1] raw = np.empty(n + 1, dtype=np.int64)
+        cdef int64_t[::1] normalized
+        self._prepare(pod_class, node_name, pinned)
+        if n == 0 or not mr_scores(kernel, &self.plan.c, self.search.shape, &self.search.pod):
+            return np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.int64)
+        mr_score_rows(&self.search, kernel, &rows[0], n, &raw[0], self.found.seen)
+        normalized = np.array(raw)
+        if mr_is_normalized(kernel):
+            mr_normalize(kernel, &self.search.pod, &rows[0], &normalized[0], n)
+        return np.asarray(raw[:n]), np.asarray(normalized[:n])

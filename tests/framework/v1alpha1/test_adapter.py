@@ -1,0 +1,126 @@
+"""Plugins of v1alpha1 in today's framework."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.core.make import pod
+from tests.framework.v1alpha1.world import Log, plugin
+
+from moorage.errors import MoorageError
+from moorage.framework import interface as today
+from moorage.framework.v1alpha1 import Code, Error, NewStatus, Success, Unschedulable, Wait, adapt
+
+POD = pod("p")
+POINTS = ("reserve", "unreserve", "permit", "pre_bind")
+
+
+class State(dict[str, Any]):
+    """As much of a CycleState as an adapted plugin uses."""
+
+    write = dict.__setitem__
+
+    def read(self, key: str) -> Any:
+        if key not in self:
+            raise MoorageError("not found")
+        return self[key]
+
+    def clone(self) -> State:
+        return State({key: value.clone() for key, value in self.items()})
+
+
+def adapted(**answers: Any) -> Any:
+    return adapt(plugin("x", **answers))
+
+
+@pytest.mark.parametrize(
+    ("answers", "methods", "points"),
+    [
+        ({}, (), ()),
+        ({"Reserve": None}, ("reserve", "unreserve"), ("reserve",)),
+        ({"Unreserve": None}, ("reserve", "unreserve"), ("reserve",)),
+        ({"Permit": (None, 0.0)}, ("permit",), ("permit",)),
+        ({"Prebind": None}, ("pre_bind",), ("preBind",)),
+        (
+            {"Reserve": None, "Unreserve": None, "Permit": (None, 0.0), "Prebind": None},
+            POINTS,
+            ("reserve", "permit", "preBind"),
+        ),
+    ],
+)
+def test_it_has_the_points_of_its_plugin(
+    answers: dict[str, Any], methods: tuple[str, ...], points: tuple[str, ...]
+) -> None:
+    one = adapted(**answers)
+    assert (one.name, one.extension_points) == ("x", points)
+    assert tuple(point for point in POINTS if hasattr(one, point)) == methods
+    assert isinstance(one, today.Plugin)
+
+
+@pytest.mark.parametrize(
+    ("code", "now", "number"),
+    [
+        (Success, today.Code.SUCCESS, 0),
+        (Error, today.Code.ERROR, 1),
+        (Unschedulable, today.Code.UNSCHEDULABLE, 2),
+        (Wait, today.Code.WAIT, 4),
+        (17, today.Code.ERROR, 1),
+    ],
+)
+def test_codes_are_todays(code: Code, now: today.Code, number: int) -> None:
+    status = NewStatus(code, "why")
+    one = adapted(Reserve=status, Permit=(status, 1.5), Prebind=status)
+    expected = today.Status(now, ("why",))
+    assert one.reserve(State(), POD, "a") == one.pre_bind(State(), POD, "a") == expected
+    assert one.permit(State(), POD, "a") == (expected, 1.5)
+    assert int(one.reserve(State(), POD, "a").code) == number
+
+
+def test_a_status_without_a_message_has_no_reasons() -> None:
+    assert adapted(Prebind=NewStatus(Error, "")).pre_bind(State(), POD, "a") == today.Status(today.Code.ERROR)
+
+
+def test_none_stays_none() -> None:
+    one = adapted(Reserve=None, Permit=(None, 2.0), Prebind=None)
+    assert one.reserve(State(), POD, "a") is one.pre_bind(State(), POD, "a") is None
+    assert one.permit(State(), POD, "a") == (None, 2.0)
+
+
+def test_pre_bind_always_runs_and_alone() -> None:
+    assert adapted(Prebind=None).pre_bind_pre_flight(State(), POD, "a") is None
+    assert not hasattr(adapted(Reserve=None), "pre_bind_pre_flight")
+
+
+def test_its_plugin_is_called_with_pod_and_node() -> None:
+    log: Log = []
+    answers = {"Reserve": None, "Unreserve": None, "Permit": (None, 0.0), "Prebind": None}
+    one: Any = adapt(plugin("x", log, **answers))
+    for point in POINTS:
+        getattr(one, point)(State(), POD, "a")
+    assert log == [("x", point, "p", "a") for point in ("Reserve", "Unreserve", "Permit", "Prebind")]
+
+
+def test_reserve_and_unreserve_do_nothing_that_the_plugin_does_not_have() -> None:
+    log: Log = []
+    reserving: Any = adapt(plugin("r", log, Reserve=NewStatus(Error, "no")))
+    reserving.unreserve(State(), POD, "a")
+    clearing: Any = adapt(plugin("u", log, Unreserve=None))
+    assert clearing.reserve(State(), POD, "a") is None
+    assert log == []
+
+
+def test_the_plugins_of_a_cycle_share_one_context_and_cycles_do_not() -> None:
+    contexts: list[Any] = []
+
+    def note(pc: Any, p: Any, node_name: str) -> None:
+        contexts.append(pc)
+
+    first, second = adapted(Reserve=note, Unreserve=note), adapted(Prebind=note)
+    cycle, other = State(), State()
+    first.reserve(cycle, POD, "a")
+    second.pre_bind(cycle, POD, "a")
+    first.unreserve(cycle.clone(), POD, "a")
+    first.reserve(other, POD, "a")
+    assert contexts[0] is contexts[1] is contexts[2]
+    assert contexts[3] is not contexts[0]

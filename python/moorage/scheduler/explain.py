@@ -11,8 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import structs
 
-from moorage._core.cycle import Cycle, TieBreak
-from moorage._core.plan import REASONS, UNRESOLVABLE, Plan
+from moorage._core.plan import REASONS, UNRESOLVABLE
 from moorage._core.table_columns import row_ports
 from moorage.framework.interface import FILTER, Code, NativePlugin, Status
 from moorage.objects.pod import Pod, PodStatus
@@ -58,7 +57,8 @@ def _explain(scheduler: Scheduler, pod: Pod, bound_to: str, skipped: str) -> Exp
     seen = examine(scheduler, pod)
     target = scheduler.classify(pod)
     shape = scheduler.cache.state.classes.shape_of(target[0])
-    ran = run_pre_filters(scheduler.profile, pod, shape)
+    terms = scheduler.cycle.terms_of(target[0], target[2])
+    ran = run_pre_filters(scheduler.profile, pod, shape, terms)
     rows = scheduler.view_rows()
     facts = _facts(scheduler, pod, shape, rows)
     filters = _filters(scheduler, target, shape, ran, rows)
@@ -95,7 +95,7 @@ def _filters(
     found = []
     searched = np.zeros(len(rows), dtype=bool)
     for plugin in scheduler.profile.native(FILTER):
-        asked, bits = filter_verdicts(scheduler, plugin, target)
+        asked, bits = scheduler.cycle.filter_verdicts(plugin.name, *target)
         searched[place[asked]] = True
         values, inverse = np.unique(np.append(bits, np.uint64(0)), return_inverse=True)
         codes = np.zeros(len(rows), dtype=np.intp)
@@ -107,22 +107,6 @@ def _filters(
         absent = replace(ran.absent, plugin=" ".join(ran.plugins))
         found.insert(0, FilterVerdicts(PRE_FILTER_COLUMN, (~searched).astype(np.intp), [None, absent]))
     return found
-
-
-def filter_verdicts(
-    scheduler: Scheduler, plugin: NativePlugin, target: Target
-) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.uint64]]:
-    """The searched rows, and one filter's reason bits for each; 0 where the pod passes that filter."""
-    plan = Plan(
-        scheduler.table,
-        filters=[plugin.name],
-        scores=[],
-        fit=[],
-        balanced=[],
-        fit_unresolvable=scheduler.profile.fit_unresolvable,
-    )
-    rows, verdicts = Cycle(scheduler.cache.state, plan, TieBreak.FIRST).verdicts(*target)
-    return rows, verdicts & np.uint64(REASONS | UNRESOLVABLE)
 
 
 def _status(plugin: NativePlugin, bits: int, shape: Shape) -> Status | None:

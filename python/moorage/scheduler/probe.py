@@ -36,7 +36,8 @@ class Probe:
         """Rows of the nodes that the pod fits, in list order; every filter of the profile is asked."""
         target = self.scheduler.classify(pod)
         shape = self.cache.state.classes.shape_of(target[0])
-        if run_pre_filters(self.scheduler.profile, pod, shape).rejection is not None:
+        terms = self.scheduler.cycle.terms_of(target[0], target[2])
+        if run_pre_filters(self.scheduler.profile, pod, shape, terms).rejection is not None:
             return NO_ROWS
         rows, verdicts = self.scheduler.cycle.verdicts(*target)
         fits: npt.NDArray[np.int32] = rows[verdicts == 0]

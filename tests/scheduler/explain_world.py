@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from tests.core.make import ZONE, container, node, pod, port
 
 from moorage.objects import Cluster
-from moorage.objects.meta import ObjectMeta
+from moorage.objects.meta import LabelSelector, ObjectMeta
 from moorage.objects.node import Node, Taint
 from moorage.objects.pod import (
     Affinity,
@@ -19,8 +19,11 @@ from moorage.objects.pod import (
     NodeSelectorRequirement,
     NodeSelectorTerm,
     Pod,
+    PodAffinity,
+    PodAffinityTerm,
     ResourceRequirements,
     Toleration,
+    TopologySpreadConstraint,
 )
 from moorage.scheduler import Scheduler
 from moorage.scheduler.changes import LABEL, NODE, Change
@@ -73,12 +76,14 @@ def random_world(random: Random) -> World:
     nodes = []
     for at in range(random.randint(1, 6)):
         labels = {key: random.choice("xy") for key in ("disk", "rack") if random.random() < 0.6}
+        if random.random() < 0.9:
+            labels["kubernetes.io/hostname"] = f"n{at}"
         if random.random() < 0.3:
             labels["gen"] = random.choice("357")
         amounts: dict[str, Any] = {
             "cpu": str(random.choice((2, 4, 8))),
             "memory": f"{random.choice((4, 8, 16))}Gi",
-            "pods": str(random.choice((1, 2, 10))),
+            "pods": str(random.choice((2, 10, 10))),
         }
         if random.random() < 0.4:
             amounts[GPU] = "2"
@@ -98,6 +103,8 @@ def random_world(random: Random) -> World:
             on=random.choice(nodes).name,
             requests={"cpu": f"{random.randrange(100, 2000)}m", "memory": f"{random.randint(1, 3000)}Mi"},
             ports=[port(80)] if random.random() < 0.4 else (),
+            labels={"app": random.choice(("web", "db"))},
+            affinity=Affinity(pod_anti_affinity=pod_terms(random)) if random.random() < 0.1 else None,
         )
         for at in range(random.randint(0, 8))
     ]
@@ -125,7 +132,14 @@ def random_pod(random: Random) -> Pod:
         container(f"c{at}", random_requests(random), ports=(port(80),) if random.random() < 0.2 else ())
         for at in range(random.randint(1, 2))
     )
-    made = pod("p", **spec)
+    if random.random() < 0.2:
+        spec["topology_spread_constraints"] = tuple(
+            random_spread(random) for _ in range(random.choice((1, 2)))
+        )
+    if random.random() < 0.2:
+        side = random.choice(("pod_affinity", "pod_anti_affinity"))
+        spec["affinity"] = replace(spec.get("affinity") or Affinity(), **{side: pod_terms(random)})
+    made = pod("p", labels={"app": "web"}, **spec)
     if random.random() < 0.15:  # not below what the containers add up to, which an API server refuses
         own = ResourceRequirements(requests={"cpu": f"{effective(made, 'cpu') + random.randint(0, 900)}m"})
         made = replace(made, spec=replace(made.spec, resources=own))
@@ -135,9 +149,9 @@ def random_pod(random: Random) -> Pod:
 def random_requests(random: Random) -> dict[str, Any]:
     wanted: dict[str, Any] = {}
     if random.random() < 0.8:
-        wanted["cpu"] = f"{random.randrange(100, random.choice((1000, 9000)))}m"
+        wanted["cpu"] = f"{random.randrange(100, random.choice((1000, 1000, 9000)))}m"
     if random.random() < 0.8:
-        wanted["memory"] = f"{random.randint(1, random.choice((2000, 20000)))}Mi"
+        wanted["memory"] = f"{random.randint(1, random.choice((2000, 2000, 20000)))}Mi"
     if random.random() < 0.2:
         wanted[GPU] = str(random.randint(1, 3))
     return wanted
@@ -171,7 +185,33 @@ def random_affinity(random: Random) -> Affinity:
     return Affinity(node_affinity=NodeAffinity(required=NodeSelector(node_selector_terms=terms)))
 
 
+def pod_terms(random: Random) -> PodAffinity:
+    return PodAffinity(required=(PodAffinityTerm(label_selector=app(random), topology_key=topology(random)),))
+
+
+def random_spread(random: Random) -> TopologySpreadConstraint:
+    return TopologySpreadConstraint(
+        max_skew=1,
+        topology_key=topology(random),
+        when_unsatisfiable=random.choice(("DoNotSchedule", "DoNotSchedule", "ScheduleAnyway")),
+        label_selector=app(random),
+        min_domains=random.choice((None, None, 3)),
+        node_affinity_policy=random.choice((None, "Ignore")),
+        node_taints_policy=random.choice((None, "Honor")),
+    )
+
+
+def app(random: Random) -> LabelSelector:
+    return LabelSelector(match_labels={"app": random.choice(("web", "db"))})
+
+
+def topology(random: Random) -> str:
+    return random.choice((ZONE, "kubernetes.io/hostname", "rack"))
+
+
 def renamed(original: Node, name: str, labels: dict[str, str]) -> Node:
     """A copy of a node under another name, as new as can be."""
+    if "kubernetes.io/hostname" in labels:
+        labels = labels | {"kubernetes.io/hostname": name}
     metadata = ObjectMeta(name=name, uid=name, labels=labels)
     return replace(original, metadata=metadata, spec=replace(original.spec, unschedulable=False))

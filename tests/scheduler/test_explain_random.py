@@ -134,12 +134,12 @@ def test_every_filter_speaks_for_itself(seed: int) -> None:
 
 
 def test_the_cases_are_worth_trying() -> None:
-    kinds: dict[str, int] = {}
-    conflicts = 0
-    for seed in CASES:
-        explanation = case(seed)[2]
-        conflicts += bool(explanation.conflicts)
-        for kind in {change.kind for change in explanation.changes}:
-            kinds[kind] = kinds.get(kind, 0) + 1
-    assert min(kinds.get(kind, 0) for kind in (LOWER, TOLERATE, LABEL, NODE, DROP)) > 3, kinds
-    assert conflicts > 10
+    explanations = [case(seed)[2] for seed in CASES]
+    for kind in (LOWER, TOLERATE, LABEL, NODE, DROP):
+        assert sum(kind in {change.kind for change in each.changes} for each in explanations) >= 5, kind
+    rejecting = [s.plugin for each in explanations for group in each.groups for s in group.verdicts]
+    for plugin in ("NodeAffinity", "NodePorts", "PodTopologySpread", "InterPodAffinity"):
+        assert rejecting.count(plugin) >= 5, plugin
+    sizes = [len(conflict) for each in explanations for conflict in each.conflicts]
+    assert (sizes.count(1) >= 5, sizes.count(2) >= 5, max(sizes) > 2) == (True, True, True)
+    assert any(each.blocked for each in explanations)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 
 import numpy as np
+from msgspec.structs import replace
 
 from moorage.objects.node import Node, Taint
 from moorage.objects.pod import Pod, Toleration
@@ -21,6 +22,7 @@ from .constraints import (
     term_constraints,
     tolerate,
     toleration_of,
+    without_pod_terms,
 )
 from .lowering import Edit, effective, lower
 from .needs import PodNeeds
@@ -62,7 +64,8 @@ class Change:
     node_name : str
         Of ``add-label``: the first node that the label helps on. Of ``add-node``: the node to copy.
     helps : int
-        Of ``add-label``: how many nodes there are of which any one could have it.
+        Of ``add-label``: how many nodes there are of which any one could have it; where other pods matter,
+        of those tried (`new_nodes.MOST_LABELS`).
     toleration : Toleration or None
         Of ``add-toleration``.
     constraint : Constraint or None
@@ -151,7 +154,8 @@ def _tolerations(probe: Probe, needs: PodNeeds) -> Iterator[Change]:
 def _taints_alone(probe: Probe, needs: PodNeeds) -> list[tuple[Taint, ...]]:
     """Taints of one key that alone keep the pod from a node; those of most nodes, if there are very many."""
     counts: Counter[tuple[Taint, ...]] = Counter()
-    for node in probe.nodes(probe.feasible(tolerate(probe.pod, EVERY_TAINT))):
+    loose = replace(probe.pod, spec=without_pod_terms(probe.pod.spec))
+    for node in probe.nodes(probe.feasible(tolerate(loose, EVERY_TAINT))):
         taints = tuple(needs.untolerated(node))
         if len({taint.key for taint in taints}) == 1:
             counts[taints] += 1
@@ -159,21 +163,18 @@ def _taints_alone(probe: Probe, needs: PodNeeds) -> list[tuple[Taint, ...]]:
 
 
 def _labels(probe: Probe) -> Iterator[Change]:
-    for key, value, nodes in labels_that_help(probe):
+    for key, value, nodes, opens in labels_that_help(probe):
         node = with_label(nodes[0], key, value)
-        opens = probe.opens_with(node)
-        if opens:
-            text = f"label node {node.name} with {key}={value}"
-            yield Change(
-                LABEL,
-                text,
-                opens,
-                probe.pod,
-                label=(key, value),
-                node_name=node.name,
-                helps=len(nodes),
-                node=node,
-            )
+        yield Change(
+            LABEL,
+            f"label node {node.name} with {key}={value}",
+            opens,
+            probe.pod,
+            label=(key, value),
+            node_name=node.name,
+            helps=len(nodes),
+            node=node,
+        )
 
 
 def _nodes(probe: Probe, needs: PodNeeds) -> Iterator[Change]:

@@ -173,6 +173,20 @@ def _requirements(term: NodeSelectorTerm) -> tuple[NodeSelectorRequirement, ...]
     return (*term.match_expressions, *term.match_fields)
 
 
+def is_about_pods(spec: PodSpec) -> bool:
+    """True where a node's verdict depends on other nodes and their pods: hard spreading, required terms."""
+    hard = any(spread.when_unsatisfiable == HARD for spread in spec.topology_spread_constraints)
+    return hard or any(_required(spec, side) for side in SIDES.values())
+
+
+def without_pod_terms(spec: PodSpec) -> PodSpec:
+    """The spec without topology spread constraints and terms about other pods."""
+    affinity = spec.affinity
+    if affinity is not None:
+        affinity = replace(affinity, pod_affinity=None, pod_anti_affinity=None)
+    return replace(spec, affinity=affinity, topology_spread_constraints=())
+
+
 def without_node_selection(spec: PodSpec) -> PodSpec:
     """The spec without nodeSelector and required node affinity."""
     return replace(_without_required(spec), node_selector=None)

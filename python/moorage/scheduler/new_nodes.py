@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 
 import numpy as np
@@ -13,7 +14,7 @@ from moorage.objects.meta import ObjectMeta
 from moorage.objects.node import Node, NodeSpec, NodeStatus
 from moorage.objects.pod import NodeSelectorRequirement, NodeSelectorTerm, PodSpec
 
-from .constraints import topology_keys, without_node_selection
+from .constraints import is_about_pods, topology_keys, without_node_selection
 from .needs import PodNeeds
 from .probe import Probe
 
@@ -22,35 +23,61 @@ ZONE = "topology.kubernetes.io/zone"
 STATE_TAINTS = "node.kubernetes.io/"
 """Prefix of the taints that say how a node is doing; a new one does not have them."""
 MOST_TEMPLATES = 32
+MOST_LABELS = 500
+MOST_DOMAINS = 8
 
 
 # ---- labels ------------------------------------------------------------------------------------------------
 
 
-def labels_that_help(probe: Probe) -> Iterator[tuple[str, str, list[Node]]]:
-    """Label, value, and the nodes of which each would be chosen by nodeSelector and node affinity with it and
-    pass everything else. Only labels that a node does not have: those of others are facts about them."""
-    spec = probe.pod.spec
-    wanted = dict.fromkeys(_wanted_labels(spec))
-    if not wanted:
-        return
-    nodes = probe.nodes(probe.feasible(replace(probe.pod, spec=without_node_selection(spec))))
+def labels_that_help(probe: Probe) -> Iterator[tuple[str, str, list[Node], int]]:
+    """Label, value, the nodes of which any one would place the pod with that label, and how many nodes it
+    fits if it is the first of them. Only labels that a node does not have: the others are facts about it."""
+    about_pods = is_about_pods(probe.pod.spec)
+    nodes = probe.nodes(probe.scheduler.view_rows()) if about_pods else _candidates(probe)
+    labels = dict.fromkeys(_wanted_labels(probe.pod.spec))
+    if about_pods:
+        labels |= dict.fromkeys(_topology_labels(probe.pod.spec, nodes))
+    left = MOST_LABELS
+    for key, value in labels:
+        lacking = [node for node in nodes if key not in node.metadata.labels]
+        if about_pods:
+            lacking, left = lacking[:left], left - len(lacking[:left])
+            helped = [node for node in lacking if probe.opens_with(with_label(node, key, value))]
+        else:
+            helped = _selected(probe.pod.spec, lacking, key, value)
+        opens = probe.opens_with(with_label(helped[0], key, value)) if helped else 0
+        if opens:
+            yield key, value, helped, opens
+
+
+def _candidates(probe: Probe) -> list[Node]:
+    """Nodes that only nodeSelector or required node affinity keep the pod from."""
+    spec = without_node_selection(probe.pod.spec)
+    return probe.nodes(probe.feasible(replace(probe.pod, spec=spec))) if spec != probe.pod.spec else []
+
+
+def _selected(spec: PodSpec, nodes: list[Node], key: str, value: str) -> list[Node]:
+    """The nodes that nodeSelector and required node affinity would choose if they had the label."""
     keys = sorted({each.key for each in _requirements(spec)} | (spec.node_selector or {}).keys())
     by_name = any(term.match_fields for term in _terms(spec))
-    for key, value in wanted:
-        known: dict[tuple[str | None, ...], bool] = {}
-        helped = []
-        for node in nodes:
-            labels = node.metadata.labels
-            if key in labels:
-                continue
-            alike = (*(labels.get(each) for each in keys), node.name if by_name else "")
-            if alike not in known:
-                known[alike] = pod_matches_node_selector(spec, with_label(node, key, value))
-            if known[alike]:
-                helped.append(node)
-        if helped:
-            yield key, value, helped
+    known: dict[tuple[str | None, ...], bool] = {}
+    selected = []
+    for node in nodes:
+        alike = (*(node.metadata.labels.get(each) for each in keys), node.name if by_name else "")
+        if alike not in known:
+            known[alike] = pod_matches_node_selector(spec, with_label(node, key, value))
+        if known[alike]:
+            selected.append(node)
+    return selected
+
+
+def _topology_labels(spec: PodSpec, nodes: list[Node]) -> Iterator[tuple[str, str]]:
+    """Domains that a node without one could join: the largest ones of each topology."""
+    for key in sorted(topology_keys(spec) - {HOSTNAME}):
+        domains = Counter(node.metadata.labels[key] for node in nodes if key in node.metadata.labels)
+        for value, _ in sorted(domains.items(), key=lambda each: (-each[1], each[0]))[:MOST_DOMAINS]:
+            yield key, value
 
 
 def with_label(node: Node, key: str, value: str) -> Node:

@@ -31,6 +31,7 @@ def test_the_document() -> None:
             }
         ],
         "needs": [{"kind": "resource", "name": "cpu", "nodes": 1, "least": "1", "most": "1"}],
+        "otherNeeds": 0,
     }
     assert made["changes"] == [
         {
@@ -78,6 +79,15 @@ def test_large_clusters_stay_readable() -> None:
     assert len(made["ranking"]) == 4
     whole = document(seen, limit=None)
     assert (len(whole["groups"][0]["names"]), len(whole["ranking"])) == (200, 200)
+
+
+def test_needs_that_few_nodes_have_are_left_out() -> None:
+    taints = [[Taint(key=f"k{at}", effect="NoSchedule")] for at in range(30)]
+    seen = scheduler(*(node(f"n{at}", taints=each) for at, each in enumerate(taints))).explain(pod("p"))
+    (group,) = document(seen)["groups"]
+    assert (len(group["needs"]), group["otherNeeds"]) == (20, 10)
+    (group,) = document(seen, limit=None)["groups"]
+    assert (len(group["needs"]), group["otherNeeds"]) == (30, 0)
 
 
 def test_pre_filter_in_the_document() -> None:

@@ -17,8 +17,8 @@
 ``groups``
     Rejected nodes on which all filters say the same, the largest group first: ``nodes`` (how many), ``names``
     (the first few), ``verdicts`` (every filter that rejects: ``plugin``, ``code``, ``reasons``), ``needs``
-    (what they lack: ``kind``, ``name``, ``nodes`` that lack it; of resources the ``least`` and ``most`` that
-    is missing, as quantities).
+    (what most of them lack: ``kind``, ``name``, ``nodes`` that lack it; of resources the ``least`` and
+    ``most`` that is missing, as quantities), ``otherNeeds`` (how many are not listed).
 ``weights``, ``ranking``
     Weight per score plugin; the best nodes with ``rank``, ``node``, ``total``, and ``raw`` and ``normalized``
     score per plugin. Total is the sum of normalized scores times weights.
@@ -52,7 +52,8 @@ from .needs import Need, NeedRange
 
 API_VERSION = "explain.moorage.dev/v1"
 EXAMPLES = 3
-"""Names per group, unless all are wanted."""
+NEEDS = 20
+"""Names and needs per group, unless all are wanted."""
 
 Json = dict[str, Any]
 
@@ -118,7 +119,8 @@ def _group(group: NodeGroup, limit: int | None) -> Json:
         "nodes": len(group.nodes),
         "names": group.nodes if limit is None else group.nodes[:EXAMPLES],
         "verdicts": [_status(status) for status in group.verdicts],
-        "needs": [_range(need) for need in group.needs],
+        "needs": [_range(need) for need in (group.needs if limit is None else group.needs[:NEEDS])],
+        "otherNeeds": 0 if limit is None else max(len(group.needs) - NEEDS, 0),
     }
 
 

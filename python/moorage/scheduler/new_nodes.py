@@ -14,7 +14,7 @@ from moorage.objects.meta import ObjectMeta
 from moorage.objects.node import Node, NodeSpec, NodeStatus
 from moorage.objects.pod import NodeSelectorRequirement, NodeSelectorTerm, PodSpec
 
-from .constraints import is_about_pods, topology_keys, without_node_selection
+from .constraints import is_about_pods, topology_keys, without_node_selection, without_pod_terms
 from .needs import PodNeeds
 from .probe import Probe
 
@@ -22,9 +22,12 @@ HOSTNAME = "kubernetes.io/hostname"
 ZONE = "topology.kubernetes.io/zone"
 STATE_TAINTS = "node.kubernetes.io/"
 """Prefix of the taints that say how a node is doing; a new one does not have them."""
-MOST_TEMPLATES = 32
-MOST_LABELS = 500
-MOST_DOMAINS = 8
+MOST_TEMPLATES = 16
+"""Kinds of new nodes that are tried."""
+MOST_LABELS = 32
+"""Labels that are tried node by node, where what other nodes hold matters too."""
+MOST_DOMAINS = 4
+"""Domains per topology that are tried, the largest ones."""
 
 
 # ---- labels ------------------------------------------------------------------------------------------------
@@ -34,10 +37,12 @@ def labels_that_help(probe: Probe) -> Iterator[tuple[str, str, list[Node], int]]
     """Label, value, the nodes of which any one would place the pod with that label, and how many nodes it
     fits if it is the first of them. Only labels that a node does not have: the others are facts about it."""
     about_pods = is_about_pods(probe.pod.spec)
-    nodes = probe.nodes(probe.scheduler.view_rows()) if about_pods else _candidates(probe)
+    nodes = _candidates(probe)
     labels = dict.fromkeys(_wanted_labels(probe.pod.spec))
     if about_pods:
-        labels |= dict.fromkeys(_topology_labels(probe.pod.spec, nodes))
+        others = probe.nodes(probe.scheduler.view_rows())
+        labels |= dict.fromkeys(_topology_labels(probe.pod.spec, others))
+        nodes = list({node.name: node for node in (*nodes, *others)}.values())
     left = MOST_LABELS
     for key, value in labels:
         lacking = [node for node in nodes if key not in node.metadata.labels]
@@ -52,8 +57,8 @@ def labels_that_help(probe: Probe) -> Iterator[tuple[str, str, list[Node], int]]
 
 
 def _candidates(probe: Probe) -> list[Node]:
-    """Nodes that only nodeSelector or required node affinity keep the pod from."""
-    spec = without_node_selection(probe.pod.spec)
+    """Nodes that only nodeSelector, required node affinity and terms about other pods keep the pod from."""
+    spec = without_pod_terms(without_node_selection(probe.pod.spec))
     return probe.nodes(probe.feasible(replace(probe.pod, spec=spec))) if spec != probe.pod.spec else []
 
 

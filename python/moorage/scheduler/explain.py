@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from copy import copy
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -13,6 +12,7 @@ from msgspec import structs
 
 from moorage._core.plan import REASONS, UNRESOLVABLE
 from moorage._core.table_columns import row_ports
+from moorage.cache import SchedulerCache
 from moorage.framework.interface import FILTER, Code, NativePlugin, Status
 from moorage.objects.pod import Pod, PodStatus
 
@@ -33,24 +33,31 @@ PRE_FILTER_COLUMN = "PreFilter"
 
 
 def explain(scheduler: Scheduler, pod: Pod, skipped: str) -> Explanation:
-    """See `Scheduler.explain`. A pod that is on a node is taken off it meanwhile; `skipped` says why the
-    scheduler leaves the pod alone."""
-    with scheduler.cache.lock, _as_if_pending(scheduler, pod) as (waiting, bound_to):
-        return _explain(scheduler, waiting, bound_to, skipped)
+    """See `Scheduler.explain`; `skipped` says why the scheduler leaves the pod alone."""
+    twin = _twin(scheduler)
+    waiting, bound_to = _as_if_pending(twin.cache, pod)
+    return _explain(twin, waiting, bound_to, skipped)
 
 
-@contextmanager
-def _as_if_pending(scheduler: Scheduler, pod: Pod) -> Iterator[tuple[Pod, str]]:
-    """The pod as it would wait, and the node that it is on, off which it is until the end."""
-    cache = scheduler.cache
+def _twin(scheduler: Scheduler) -> Scheduler:
+    """The scheduler over a copy of its cluster: what is tried out there leaves no trace, neither nodes and
+    pods nor the counters that the terms of a changed pod ask for."""
+    twin = copy(scheduler)
+    twin.cache = SchedulerCache(scheduler.cache.ttl, scheduler.cache.clock)
+    with scheduler.cache.lock:
+        twin.cache.state = scheduler.cache.state.fork()
+        twin.cycle = scheduler.cycle.clone(twin.cache.state)
+    return twin
+
+
+def _as_if_pending(cache: SchedulerCache, pod: Pod) -> tuple[Pod, str]:
+    """The pod as it would wait, and the node that it is on, off which it is taken."""
     if not pod.metadata.uid or not cache.state.has_pod(pod):
-        yield pod, ""
-        return
+        return pod, ""
     held = cache.get_pod(pod)
-    with cache.transaction():
-        (cache.forget_pod if cache.is_assumed_pod(held) else cache.remove_pod)(held)
-        spec = structs.replace(held.spec, node_name="")
-        yield structs.replace(held, spec=spec, status=PodStatus()), held.spec.node_name
+    (cache.forget_pod if cache.is_assumed_pod(held) else cache.remove_pod)(held)
+    spec = structs.replace(held.spec, node_name="")
+    return structs.replace(held, spec=spec, status=PodStatus()), held.spec.node_name
 
 
 def _explain(scheduler: Scheduler, pod: Pod, bound_to: str, skipped: str) -> Explanation:

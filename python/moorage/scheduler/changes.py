@@ -37,7 +37,7 @@ DROP = "drop"
 KINDS = {LOWER: 0, TOLERATE: 1, LABEL: 1, NODE: 1, DROP: 2}
 """What comes first: a lower request, something added, something dropped."""
 
-MOST_TAINTS = 64
+MOST_TAINTS = 32
 """Combinations of taints that are tried."""
 
 

@@ -42,15 +42,15 @@ def examine(scheduler: Scheduler, pod: Pod) -> Examination:
         )
     rows, verdicts = cycle.verdicts(*target)
     names = [scheduler.table.row_name(row) for row in rows]
-    diagnosis = Diagnosis(len(order), profile, shape, verdicts=count_verdicts(verdicts), absent=ran.absent)
+    counts = count_verdicts(verdicts)
+    diagnosis = Diagnosis(len(order), profile, shape, verdicts=counts, absent=ran.absent)
+    statuses = {verdict: explain_verdict(profile, shape, verdict) for verdict in counts}
     examination = Examination(
         order=order,
         pre_filter=_outcome(ran),
         skipped_filter=skipped_filter,
         rejected={
-            name: explain_verdict(profile, shape, int(verdict))
-            for name, verdict in zip(names, verdicts, strict=True)
-            if verdict
+            name: statuses[verdict] for name, verdict in zip(names, verdicts.tolist(), strict=True) if verdict
         },
         feasible=[name for name, verdict in zip(names, verdicts, strict=True) if not verdict],
         fit_error="" if (verdicts == 0).any() else diagnosis.message(),

@@ -194,9 +194,9 @@ def test_changes_come_by_kind_then_by_amount() -> None:
     ]
     amounts = [change.amount for change in one.explain(asked).changes]
     assert amounts == [0.25, 0.25, 0.0]
-    greedy = pod("p", requests={"cpu": 4, "memory": "12Gi"})
-    big = scheduler(node("b", cpu=3, memory="12Gi"), node("d", memory="6Gi"))
-    assert [change.resource for change in big.explain(greedy).changes] == ["cpu", "memory"]
+    one = scheduler(node("b", cpu=2), node("d", memory="7Gi"))
+    changes = one.explain(pod("p", requests={"cpu": 4, "memory": "8Gi"})).changes
+    assert [(change.resource, change.amount) for change in changes] == [("memory", 0.125), ("cpu", 0.5)]
 
 
 def test_a_request_is_lowered_to_what_is_free() -> None:
@@ -251,6 +251,40 @@ def test_labels_that_nodes_have_are_left_alone() -> None:
     (change, drop) = one.explain(asked).changes
     assert (change.text, change.opens, change.helps) == ("label node c with disk=ssd", 1, 2)
     assert (drop.text, drop.opens) == ("drop node-selector disk=ssd", 3)
+
+
+def test_a_node_can_join_the_domain_that_it_lacks() -> None:
+    labels = {"app": "web"}
+    spread = TopologySpreadConstraint(
+        max_skew=1,
+        topology_key="rack",
+        when_unsatisfiable="DoNotSchedule",
+        label_selector=LabelSelector(match_labels=labels),
+        min_domains=2,
+    )
+    held = [pod("web", on="a", labels=labels)]
+    one = scheduler(node("a", labels={"rack": "r1"}, pods="1"), node("b"), node("c"), pods=held)
+    asked = pod("p", labels=labels, topology_spread_constraints=(spread,))
+    assert [change.text for change in one.explain(asked).changes] == ["drop topology-spread rack (maxSkew 1)"]
+    one.cache.remove_pod(held[0])
+    one.cache.add_pod(pod("db", on="a"))
+    (label, *_) = one.explain(asked).changes
+    assert (label.text, label.helps) == ("label node b with rack=r1", 2)
+
+
+def test_only_so_much_is_tried() -> None:
+    kinds = [{"taints": [Taint(key=f"k{at}", effect="NoSchedule")]} for at in range(40)]
+    tainted = scheduler(*(node(f"n{at}", pods="1", **each) for at, each in enumerate(kinds)))
+    changes = tainted.explain(pod("p")).changes
+    assert [change.kind for change in changes] == ["add-toleration"] * 32
+    term = PodAffinityTerm(label_selector=LabelSelector(match_labels={"app": "web"}), topology_key=ZONE)
+    asked = pod(
+        "p",
+        node_selector={"disk": "ssd"},
+        affinity=Affinity(pod_anti_affinity=PodAffinity(required=(term,))),
+    )
+    (label, _) = scheduler(*(node(f"n{at}") for at in range(40))).explain(asked).changes
+    assert (label.text, label.helps) == ("label node n0 with disk=ssd", 32)
 
 
 def test_a_host_port_can_be_dropped() -> None:
@@ -352,6 +386,8 @@ def test_an_explanation_changes_no_later_decision() -> None:
     untouched, asked = world(), world()
     for name in ("big", "p0", "held"):
         asked.explain(f"default/{name}")
+    assert asked.cache.state.log.head == untouched.cache.state.log.head
+    assert len(asked.cache.state.ledger) == len(untouched.cache.state.ledger)
     assert asked.view_order() == untouched.view_order()
     assert asked.cycle.start == untouched.cycle.start
     assert list(asked.run().placements.items()) == list(untouched.run().placements.items())

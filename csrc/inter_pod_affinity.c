@@ -37,6 +37,7 @@ static int satisfies_affinity(const mr_terms *terms, int32_t row)
 
 uint64_t mr_inter_pod_filter(const mr_terms *terms, int32_t row)
 {
+    if (terms->affinity_off) return 0;
     if (!satisfies_affinity(terms, row)) return MR_POD_AFFINITY_RULES | MR_UNRESOLVABLE;
     if (meets(terms->anti, terms->n_anti, row)) return MR_POD_ANTI_AFFINITY_RULES;
     if (meets(terms->existing, terms->n_existing, row)) return MR_EXISTING_ANTI_AFFINITY_RULES;

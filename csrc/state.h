@@ -122,6 +122,7 @@ typedef struct {
     const mr_pod_term *affinity, *anti, *existing, *preferred;
     int32_t n_hard, n_soft, n_affinity, n_anti, n_existing, n_preferred;
     int32_t self_affine;    /* the pod matches all its own required affinity terms */
+    int32_t affinity_off;   /* InterPodAffinity's PreFilter skipped, before nominated pods came to a node */
     int32_t soft_needs_all; /* nodes that lack a key of a soft constraint are not scored */
 } mr_terms;
 

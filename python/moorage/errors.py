@@ -19,6 +19,10 @@ class CacheCorruptedError(MoorageError):
     """An invariant of the cache is broken, where upstream ends the process. The cache is as it was before."""
 
 
+class PluginError(MoorageError):
+    """What a plugin answered as an error, or raised (then with that as its cause)."""
+
+
 class InputError(MoorageError):
     """Bad input: names the file, the object and the field, in one line.
 

@@ -36,30 +36,18 @@ def replay(scenario: Json) -> Iterator[Json]:
     unknown = scenario.keys() - SCENARIO_KEYS
     if unknown:
         raise MalformedError(f"unknown fields in the scenario: {', '.join(sorted(unknown))}")
+    if scenario.get("config", {}).keys() - {"configuration", "featureGates"}:
+        raise MalformedError(f"unknown fields in config: {', '.join(sorted(scenario['config']))}")
     world = World(
         scenario["objects"],
         tie_break=TIE_BREAK[mode],
-        percentage_of_nodes_to_score=percentage_of_nodes_to_score(scenario.get("config", {})),
+        config=scenario.get("config", {}).get("configuration"),
+        feature_gates=scenario.get("config", {}).get("featureGates"),
     )
     yield header(scenario, world.scheduler)
     recorder = Recorder(scenario, world)
     for step in scenario["steps"]:
         yield recorder.step(step)
-
-
-def percentage_of_nodes_to_score(config: Json) -> int:
-    """The one setting that is honoured so far; the first profile's value goes before the global one."""
-    if config.get("featureGates"):
-        raise NotBuiltError("configuration not built yet: featureGates")
-    configuration = dict(config.get("configuration", {}))
-    profile = dict((configuration.pop("profiles", None) or [{}])[0])
-    rest = (configuration.keys() - {"apiVersion", "kind", "percentageOfNodesToScore"}) | (
-        profile.keys() - {"schedulerName", "percentageOfNodesToScore"}
-    )
-    if rest:
-        raise NotBuiltError(f"configuration not built yet: {', '.join(sorted(rest))}")
-    value: int = profile.get("percentageOfNodesToScore", configuration.get("percentageOfNodesToScore", 0))
-    return value
 
 
 def header(scenario: Json, scheduler: Scheduler) -> Json:
@@ -117,7 +105,12 @@ class Recorder:
                 for name, one in e.rejected.items()
             },
             feasible=list(e.feasible),
-            scores=given(raw=columns(e.raw), normalized=columns(e.normalized), total=integers(e.total)),
+            scores=e.feasible
+            and {
+                "raw": columns(e.raw),
+                "normalized": columns(e.normalized),
+                "total": integers(e.total),
+            },
             best=list(e.best),
         )
 

@@ -9,6 +9,7 @@ from typing import Any
 from moorage.errors import MoorageError
 
 from .compare import OPTIONAL, differences, mentioned, without
+from .configurations import check
 from .replay import replay
 from .vectors import MalformedError, decode, files, lines
 
@@ -25,7 +26,7 @@ def failures(line: bytes, replayed: Replay = replay) -> list[str]:
         vector = decode(line)
         name = str(vector.get("scenario", {}).get("name") or vector.get("name", name))
         if "yaml" in vector:
-            return [f"{name}: not built yet: configurations"]
+            return [f"{name}: {one}" for one in islice(check(vector), SHOWN)]
         if vector.keys() != {"scenario", "result"}:
             return [f"{name}: malformed line: fields {', '.join(sorted(vector))}"]
         return [f"{name}: {one}" for one in _compare(vector, replayed)]

@@ -92,7 +92,9 @@ def test_a_scenario_fails(changes: Json, message: str) -> None:
         (b'{"a": NaN}\n', "?: malformed line: NaN"),
         (b"[" * 200_000 + b"\n", "?: malformed line: "),
         (b"\xff\xfe\n", "?: malformed line: "),
-        (b'{"name": "conf", "yaml": "", "ok": true}\n', "conf: not built yet: configurations"),
+        (b'{"name": "conf", "yaml": 1, "ok": true}\n', "conf: name and yaml must be strings"),
+        (b'{"yaml": "", "ok": false}\n', "?: name and yaml must be strings"),
+        (b'{"name": "conf", "yaml": "", "stage": "load"}\n', "conf: KeyError: 'error'"),
     ],
 )
 def test_a_malformed_line_fails(text: bytes, message: str) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.conformance import configurations
 from tests.conformance.replay import replay
 from tests.conformance.runner import failures
 from tests.conformance.vectors import lines
@@ -25,10 +26,11 @@ BUILT = (
     "images_churn",
     "node_order",
     "sampled_plain",
+    "configurations",
 )
 
 # Families of modes that the engine does not have yet: they fail, with one line each, and are never skipped.
-LATER = ("batching", "preempt", "preempt_constraints", "queue", "configurations")
+LATER = ("batching", "preempt", "preempt_constraints", "queue")
 
 # Scenarios whose results are changed field by field: (family, steps kept, so that this stays quick).
 CHANGED = (("node_affinity", 6), ("ports", 8), ("sampled_plain", 12), ("node_order", 12))
@@ -120,3 +122,36 @@ def test_every_change_of_a_result_is_noticed(family: str, steps: int) -> None:
         count += 1
     assert count > 10 * steps
     assert wrong() == [], "the last change was not undone"
+
+
+@pytest.mark.parametrize("line", list(lines(DATA / "configurations.jsonl.gz")))
+def test_every_change_of_a_configuration_line_is_noticed(
+    line: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    vector = json.loads(line)
+    outcome = configurations.outcome(vector["yaml"])
+    monkeypatch.setattr(configurations, "outcome", lambda _: outcome)
+    text = vector.pop("yaml")
+
+    def wrong() -> list[str]:
+        return failures(json.dumps(vector | {"yaml": text}).encode())
+
+    assert wrong() == []
+    name = vector.pop("name")
+    for change in changes(vector):
+        assert failures(json.dumps(vector | {"name": name, "yaml": text}).encode()) != [], change
+    vector["name"] = name
+    assert wrong() == [], "the last change was not undone"
+
+
+def test_a_text_about_syntax_needs_its_beginning_only() -> None:
+    def wrong(text: str, error: str, stage: str = "load") -> list[str]:
+        vector = {"name": "x", "yaml": text, "ok": False, "stage": stage, "error": error}
+        return failures(json.dumps(vector).encode())
+
+    assert wrong("a: [", "yaml: line 9: other words") == []
+    assert wrong("{a", "couldn't get version/kind; json parse error: invalid character 'b' somewhere") == []
+    assert wrong("a: [", "other words") != []
+    assert wrong("a: [", "yaml: line 9: other words", "validate") != []
+    assert wrong("kind: 1", "yaml: line 9: other words") != []
+    assert wrong("kind: 1", "couldn't get version/kind; json parse error: json: other") != []

@@ -6,7 +6,6 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from moorage.errors import NotBuiltError
 from moorage.objects import decode_object
 from moorage.objects.meta import ObjectMeta
 from moorage.objects.node import Namespace
@@ -89,18 +88,20 @@ class World:
 
     def _create(self, obj: Any) -> None:
         if obj.kind == "Pod":
-            if not obj.spec.node_name and obj.status.nominated_node_name:
-                raise NotBuiltError("not built yet: nominated pods")
             self.pods[obj.key] = obj
-        if obj.kind == "Namespace" and obj.name in self.namespaces:
-            return self._update(obj)
-        # A namespace that is not listed exists as soon as it holds something.
-        for name in {obj.namespace, obj.name if obj.kind == "Namespace" else ""} - self.namespaces - {""}:
-            self.namespaces.add(name)
-            if obj.kind != "Namespace":
-                self.store.create(namespace(name))
-        self.store.create(obj)
+        if obj.kind == "Namespace":
+            self._create_namespace(obj)
+        else:
+            if obj.namespace and obj.namespace not in self.namespaces:
+                # A namespace that is not listed exists as soon as it holds something.
+                self._create_namespace(namespace(obj.namespace))
+            self.store.create(obj)
         self.scheduler.sync()
+
+    def _create_namespace(self, obj: Any) -> None:
+        """A namespace with these very labels, new or not."""
+        (self._update if obj.name in self.namespaces else self.store.create)(obj)
+        self.namespaces.add(obj.name)
 
     def _update(self, obj: Any) -> None:
         # Every update counts, even one that changes nothing: a store would not report that one.

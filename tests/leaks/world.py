@@ -58,5 +58,6 @@ def scheduler(nodes: int = 3) -> Scheduler:
 def place(made: Scheduler, pods: list[Pod]) -> list[str]:
     """Run pods of one class; the nodes of those that fit."""
     target = made.classify(pods[0])
-    rows, _ = made._decide_run(pods, target, made.cache.state.classes.shape_of(target[0]))
+    engine = made.engines["default-scheduler"]
+    rows, _ = made._decide_run(engine, pods, target, engine.framework.state_of(target))
     return [made.table.row_name(row) for row in rows.tolist()]

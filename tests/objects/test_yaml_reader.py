@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from moorage.errors import InputError
-from moorage.objects.yaml_reader import MAX_DEPTH, read_yaml
+from moorage.objects.yaml_reader import MAX_DEPTH, read_first, read_yaml
 
 
 def read(text: str) -> Any:
@@ -149,3 +149,12 @@ def test_any_text_is_read_or_refused(text: str) -> None:
     except InputError:
         return
     json.dumps(documents, allow_nan=False)
+
+
+def test_the_first_document_with_its_duplicate_keys() -> None:
+    text = "a: 1\nb:\n  c: 1\n  c: 2\na:\n  - x\n---\n[\n"
+    assert read_first(text, "f") == ({"a": ["x"], "b": {"c": 2}}, [(4, "c"), (6, "a")])
+    assert read_first("# nothing\n", "f") == (None, [])
+    assert read_first("---\n---\na: 1\n", "f") == (None, [])
+    with pytest.raises(InputError, match="f:1: "):
+        read_first("a: [}", "f")

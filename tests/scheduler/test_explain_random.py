@@ -7,7 +7,7 @@ from random import Random
 import pytest
 from tests.scheduler.explain_world import World, random_pod, random_world, renamed
 
-from moorage.framework.interface import FILTER, QUEUE_SORT
+from moorage.framework.interface import FILTER, QUEUE_SORT, NativePlugin, Plugin
 from moorage.framework.profile import Profile
 from moorage.objects.node import Node
 from moorage.objects.pod import Pod
@@ -94,7 +94,7 @@ def test_conflicts_are_minimal(seed: int) -> None:
     if explanation.feasible or explanation.changes:
         return
     scheduler = world.scheduler()
-    every = pod_constraints(Probe(scheduler, pending), explanation.facts.pod)
+    every = pod_constraints(Probe(scheduler.engines["default-scheduler"], pending), explanation.facts.pod)
 
     def only(*kept: object) -> Pod:
         bare = pending
@@ -116,11 +116,15 @@ def test_conflicts_are_minimal(seed: int) -> None:
     assert world.fits(only(*(each for each in every if each not in standing)))
 
 
+def native_filters() -> list[Plugin]:
+    return [plugin for plugin in default_profile().at(FILTER) if isinstance(plugin, NativePlugin)]
+
+
 @pytest.mark.parametrize("seed", CASES)
 def test_every_filter_speaks_for_itself(seed: int) -> None:
     world, pending, explanation = case(seed)
     plugins = default_profile().plugins
-    for native in default_profile().native(FILTER):
+    for native in native_filters():
         profile = Profile([p for p in plugins if p.name == native.name or QUEUE_SORT in p.extension_points])
         alone = world.scheduler(profile=profile).examine(pending).rejected
         for name in explanation.order:

@@ -8,9 +8,10 @@ import pytest
 from msgspec.structs import replace
 from tests.core.make import node, pinned, pod, port
 
-from moorage._core.pod_class import Shape
 from moorage.errors import NotBuiltError
-from moorage.framework.interface import PRE_FILTER, Plugin
+from moorage.framework.cycle_state import CycleState
+from moorage.framework.interface import PreFilterPlugin
+from moorage.framework.nodes_view import NodesView
 from moorage.framework.profile import Profile
 from moorage.objects import Cluster
 from moorage.objects.meta import LabelSelector
@@ -355,17 +356,17 @@ class Held:
         self.depth -= 1
 
 
-class Watcher(Plugin):
+class Watcher(PreFilterPlugin):
     """Notes whether the lock is held when a cycle runs its plugins."""
 
     name = "Watcher"
-    extension_points = (PRE_FILTER,)
 
     def __init__(self, lock: Held) -> None:
+        super().__init__()
         self.lock = lock
         self.seen: list[bool] = []
 
-    def pre_filter(self, pod: Pod, shape: Shape) -> None:
+    def pre_filter(self, state: CycleState, pod: Pod, nodes: NodesView) -> None:
         self.seen.append(self.lock.depth > 0)
 
 

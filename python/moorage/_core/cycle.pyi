@@ -25,7 +25,7 @@ class Cycle(Search):
         cls, state: ClusterState, plan: Plan, tie_break: TieBreak, percentage: int = 0, seed: int = 0
     ) -> Self: ...
     def decide(
-        self, pod_class: int, node_name: int = 0, pinned: int = 0
+        self, pod_class: int, node_name: int = 0, pinned: int = 0, tried: int = -1
     ) -> tuple[int, int, int, npt.NDArray[np.int32], npt.NDArray[np.int64] | None]: ...
     def place_run(
         self, pod_class: int, n: int, node_name: int = 0, pinned: int = 0

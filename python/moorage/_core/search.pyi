@@ -1,4 +1,4 @@
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -11,6 +11,8 @@ from moorage._core.terms import Terms
 from moorage.objects.pod import Pod
 
 class Search:
+    node_names: frozenset[str] | None
+    judging: Callable[[int, Sequence[Pod] | None], None] | None
     @property
     def state(self) -> ClusterState: ...
     @property
@@ -20,6 +22,7 @@ class Search:
     def __new__(cls, state: ClusterState, plan: Plan, *settings: Any, **named: Any) -> Self: ...
     def terms_of(self, pod_class: int, pinned: int = 0) -> Terms: ...
     def nominate(self, nominations: Iterable[tuple[int, Sequence[Pod]]]) -> None: ...
+    def verdict(self, row: int, pod_class: int, node_name: int = 0, pinned: int = 0) -> int: ...
     def filter_verdicts(
         self, plugin: str, pod_class: int, node_name: int = 0, pinned: int = 0
     ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.uint64]]: ...

@@ -73,10 +73,17 @@ class SchedulerCache:
         Seconds after `finish_binding` at which an assumed pod may expire; None for never.
     clock : callable
         Seconds, for deadlines.
+    pod_level_resources : bool
+        Whether a pod's spec.resources counts (the feature gate PodLevelResources).
     """
 
-    def __init__(self, ttl: float | None = None, clock: Callable[[], float] = time.monotonic) -> None:
-        self.state = ClusterState()
+    def __init__(
+        self,
+        ttl: float | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        pod_level_resources: bool = True,
+    ) -> None:
+        self.state = ClusterState(pod_level_resources=pod_level_resources)
         self.ttl = ttl
         self.clock = clock
         self.lock = threading.RLock()

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from moorage.cli.config import config
 from moorage.cli.explain import explain
 from moorage.cli.inputs import load_input
 from moorage.errors import InputError, MoorageError
@@ -40,6 +41,10 @@ def app(context: click.Context) -> None:
     """Schedule Kubernetes pods as kube-scheduler does, without a cluster."""
     if context.invoked_subcommand is None:
         click.echo(context.get_help())
+
+
+app.add_command(config)
+app.add_command(explain)
 
 
 @app.command()
@@ -146,6 +151,3 @@ def _matcher(selector: str) -> LabelSelectorMatcher:
         return parse_selector(selector)
     except ValueError as error:
         raise InputError(str(error), source="--selector") from None
-
-
-app.add_command(explain)

@@ -9,10 +9,10 @@ from moorage.scheduler.changes import LOWER
 from moorage.scheduler.explain_document import EXAMPLES, document
 from moorage.scheduler.needs import need_text
 
-from .output import print_document, print_table, stdout
+from .output import print_table, reader_may_leave, write_value
 
 if TYPE_CHECKING:
-    from moorage.framework.interface import Status
+    from moorage.framework.status import Status
     from moorage.scheduler.changes import Change
     from moorage.scheduler.explanation import Explanation, NodeGroup, ScoredNode
 
@@ -31,9 +31,9 @@ def write(form: str, explanation: Explanation, limit: int | None, nodes: Sequenc
     nodes : sequence of str
         Nodes to show in detail.
     """
-    with stdout():
+    with reader_may_leave():
         if form != "table":
-            print_document(form, document(explanation, limit, nodes))
+            write_value(form, document(explanation, limit, nodes))
             return
         for line in _head(explanation):
             print(line)

@@ -64,11 +64,11 @@ def write(form: str, pods: list[Pod] | None, cluster: Cluster, result: Result, s
         ``name`` is one ``pod/NAME`` per placed pod, as kubectl prints what it created, without the summary.
     """
     rows = None if pods is None else [pod_row(pod, result) for pod in pods]
-    with stdout():
+    with reader_may_leave():
         if form == "name":
             print(*(f"pod/{row.pod}\n" for row in rows or () if row.node), sep="", end="")
         elif form in ("json", "yaml"):
-            print_document(form, _document(rows, summary))
+            write_value(form, _document(rows, summary))
         else:
             if rows is not None:
                 print_table(*(_wide(rows, pods or [], cluster) if form == "wide" else _narrow(rows)))
@@ -76,17 +76,17 @@ def write(form: str, pods: list[Pod] | None, cluster: Cluster, result: Result, s
                 print_table(headings, cells)
 
 
-def print_document(form: str, document: dict[str, Any]) -> None:
-    """Print maps and lists as ``json`` or ``yaml``."""
+def write_value(form: str, value: Any) -> None:
+    """Print a value as ``json`` or ``yaml``."""
     if form == "json":
-        print(msgspec.json.format(msgspec.json.encode(document), indent=2).decode())
+        print(msgspec.json.format(msgspec.json.encode(value), indent=2).decode())
     else:
-        print(dump_yaml(msgspec.to_builtins(document)), end="")
+        print(dump_yaml(msgspec.to_builtins(value)), end="")
 
 
 @contextmanager
-def stdout() -> Iterator[None]:
-    """Print inside; a reader that went away is no error."""
+def reader_may_leave() -> Iterator[None]:
+    """Print in here; a reader that went away is no error."""
     try:
         yield
         sys.stdout.flush()

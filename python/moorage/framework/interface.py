@@ -1,46 +1,33 @@
-"""What plugins answer, and what the engine needs to know of a plugin."""
+"""The extension points: what a plugin may extend, and what it answers there.
+
+kube-scheduler v1.36, framework/interface.go. A plugin takes part at the points whose base classes it extends.
+Filter and Score have a vectorised form, which is used where a plugin has it.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from enum import IntEnum
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
-from moorage.objects.meta import Object
+import numpy as np
+import numpy.typing as npt
+
 from moorage.objects.pod import Pod
+
+from .nodes_view import InfoNodes, NodesView
+from .status import SKIP as SKIP
+from .status import Code as Code
+from .status import Status as Status
 
 if TYPE_CHECKING:
     from moorage._core.pod_class import Shape
-    from moorage._core.terms import Terms
+    from moorage._core.state import ClusterState
 
-
-class Code(IntEnum):
-    """Status codes of kube-scheduler v1.36."""
-
-    SUCCESS = 0
-    ERROR = 1
-    UNSCHEDULABLE = 2
-    UNSCHEDULABLE_AND_UNRESOLVABLE = 3
-    WAIT = 4
-    SKIP = 5
-    PENDING = 6
-
-
-@dataclass(frozen=True, slots=True)
-class Status:
-    """What a plugin answers; ``None`` in its place is Success."""
-
-    code: Code
-    reasons: tuple[str, ...] = ()
-    plugin: str = ""
-
-    def message(self) -> str:
-        """The reasons, joined as upstream joins them."""
-        return ", ".join(self.reasons)
-
-
-SKIP = Status(Code.SKIP)
+    from .cycle_state import CycleState
+    from .handle import FrameworkHandle
+    from .kernels import Kernels
+    from .nodes_view import AnyNodeInfo
 
 PRE_ENQUEUE = "preEnqueue"
 QUEUE_SORT = "queueSort"
@@ -54,39 +41,338 @@ PERMIT = "permit"
 PRE_BIND = "preBind"
 BIND = "bind"
 POST_BIND = "postBind"
+PLACEMENT_GENERATE = "placementGenerate"
+PLACEMENT_SCORE = "placementScore"
+
+MAX_NODE_SCORE = 100
+FILTER_CODES = (Code.SUCCESS, Code.UNSCHEDULABLE, Code.UNSCHEDULABLE_AND_UNRESOLVABLE)
 
 
 class Plugin:
-    """An in-tree plugin: its name, the extension points it extends, its default weight and arguments."""
+    """A plugin: its name, default weight and arguments.
 
-    name: ClassVar[str]
-    extension_points: ClassVar[tuple[str, ...]]
+    A class of plugins is its own factory: it is called with arguments and a handle.
+
+    Attributes
+    ----------
+    extension_points : tuple of str
+        From the base classes; a class may name them itself.
+    in_core : bool
+        The engine does this plugin's work itself, for many pods at once.
+    feature_gate : str
+        Where set, the plugin is on by default only while that gate is.
+    """
+
+    name: ClassVar[str] = ""
+    extension_points: ClassVar[tuple[str, ...]] = ()
     default_weight: ClassVar[int] = 0
+    feature_gate: ClassVar[str] = ""
     default_args: ClassVar[Mapping[str, Any]] = {}
+    in_core: ClassVar[bool] = False
 
-    def pre_filter(self, pod: Pod, shape: Shape, terms: Terms) -> Status | frozenset[str] | None:
-        """SKIP, a rejection, the names of the nodes to search, or None."""
-        return None
+    args: Mapping[str, Any] = {}
+    handle: FrameworkHandle | None = None
 
-    def pre_score(self, pod: Pod, shape: Shape, terms: Terms) -> Status | None:
-        """SKIP, an error, or None."""
-        return None
+    def __init__(self, args: Mapping[str, Any] | None = None, handle: FrameworkHandle | None = None) -> None:
+        self.args = {**self.default_args, **(args or {})}
+        self.handle = handle
 
-    def unbuilt_use(self, pod: Pod, workloads: Sequence[Object]) -> str:
+    def __init_subclass__(cls, **rest: Any) -> None:
+        super().__init_subclass__(**rest)
+        named = cls.extension_points
+        cls.extension_points = (
+            *[point for base, point in BASES.items() if issubclass(cls, base) or point in named],
+            *[point for point in named if point not in BASES.values()],
+        )
+
+    def close(self) -> None:
+        """The framework ends."""
+
+    def unbuilt_use(self, pod: Pod) -> str:
         """What of the pod this version cannot decide yet, in a few words; "" where nothing."""
         return ""
 
-    def unbuilt_use_of_bound(self, pod: Pod) -> str:
-        """The same of a pod on a node, as far as it concerns other pods."""
-        return ""
+
+BASES: dict[type[Plugin], str] = {}
+
+
+def extends(point: str) -> Any:
+    """Mark the base class of an extension point."""
+
+    def mark(base: type[Plugin]) -> type[Plugin]:
+        BASES[base] = point
+        base.extension_points = (point,)
+        return base
+
+    return mark
+
+
+# ---- the queue ---------------------------------------------------------------------------------------------
+
+
+class QueuedPod(Protocol):
+    """A pod in the queue.
+
+    Attributes
+    ----------
+    timestamp : float
+        Seconds; when it came to the queue.
+    """
+
+    @property
+    def pod(self) -> Pod: ...
+
+    @property
+    def timestamp(self) -> float: ...
+
+
+class EnqueueExtensions(Plugin):
+    def events_to_register(self) -> Sequence[Any]:
+        """The events that may make a pod schedulable that this plugin has rejected, with queueing hints."""
+        return ()
+
+
+@extends(PRE_ENQUEUE)
+class PreEnqueuePlugin(Plugin):
+    def pre_enqueue(self, pod: Pod) -> Status | None:
+        """Anything but Success keeps the pod out of the active queue."""
+        raise NotImplementedError
+
+
+@extends(QUEUE_SORT)
+class QueueSortPlugin(Plugin):
+    def less(self, a: QueuedPod, b: QueuedPod) -> bool:
+        """True where `a` is to be tried before `b`."""
+        raise NotImplementedError
+
+
+# ---- filtering ---------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class PreFilterResult:
+    """The only nodes to search; all nodes where `node_names` is None."""
+
+    node_names: frozenset[str] | None = None
+
+    def all_nodes(self) -> bool:
+        """True where nothing is left out."""
+        return self.node_names is None
+
+    def merge(self, other: PreFilterResult | None) -> PreFilterResult | None:
+        """What both leave; None where that is everything."""
+        if other is None or other.node_names is None:
+            return None if self.node_names is None else self
+        if self.node_names is None:
+            return other
+        return PreFilterResult(self.node_names & other.node_names)
+
+
+class PreFilterExtensions(Protocol):
+    """Keeps what PreFilter has computed up to date while pods come to a node or leave it in thought."""
+
+    def add_pod(
+        self, state: CycleState, pod: Pod, pod_to_add: Pod, node_info: AnyNodeInfo
+    ) -> Status | None: ...
+
+    def remove_pod(
+        self, state: CycleState, pod: Pod, pod_to_remove: Pod, node_info: AnyNodeInfo
+    ) -> Status | None: ...
+
+
+@extends(PRE_FILTER)
+class PreFilterPlugin(Plugin):
+    def pre_filter(self, state: CycleState, pod: Pod, nodes: NodesView) -> PreFilterResult | Status | None:
+        """Look at the pod and all nodes once. Skip passes Filter over; a rejection speaks for all nodes."""
+        raise NotImplementedError
+
+    def pre_filter_extensions(self) -> PreFilterExtensions | None:
+        """Where Filter depends on what PreFilter has seen of other pods."""
+        return None
+
+
+def filter_codes(name: str, answer: npt.ArrayLike, nodes: int) -> npt.NDArray[np.int64]:
+    """What `filter_all` answered as codes: booleans become Success or Unschedulable."""
+    codes = np.asarray(answer)
+    if codes.shape != (nodes,):
+        raise ValueError(f'filter_all of plugin "{name}" answered shape {codes.shape} for {nodes} nodes')
+    if codes.dtype == bool:
+        return np.where(codes, int(Code.SUCCESS), int(Code.UNSCHEDULABLE))
+    if codes.dtype.kind not in "iu" or not np.isin(codes, FILTER_CODES).all():
+        raise ValueError(f'filter_all of plugin "{name}" answered neither booleans nor codes of Filter')
+    return codes.astype(np.int64)
+
+
+@extends(FILTER)
+class FilterPlugin(Plugin):
+    """Extend `filter`, or `filter_all`.
+
+    Attributes
+    ----------
+    filter_reason : str
+        What is said of nodes that `filter_all` rejects.
+    """
+
+    filter_reason: ClassVar[str] = ""
+
+    def filter(self, state: CycleState, pod: Pod, node_info: AnyNodeInfo) -> Status | None:
+        """None where the pod fits on the node, or a rejection."""
+        return self.verdict(
+            int(filter_codes(self.name, self.filter_all(state, pod, InfoNodes([node_info])), 1)[0])
+        )
+
+    def filter_all(self, state: CycleState, pod: Pod, nodes: NodesView) -> npt.ArrayLike:
+        """Per node True where the pod fits (or a `Code`, 0 for Success). Nodes come in blocks."""
+        raise NotImplementedError
+
+    def verdict(self, code: int) -> Status | None:
+        """The status of a code from `filter_all`."""
+        reason = self.filter_reason or f"node(s) didn't satisfy plugin {self.name}"
+        return None if code == Code.SUCCESS else Status(Code(code), (reason,), self.name)
+
+
+@dataclass(frozen=True, slots=True)
+class NominatingInfo:
+    """What becomes of a pod's nomination: a node takes the place of an earlier one ("" takes it away), or
+    (`noop`) it stays as it is in the pod's own status. PostFilter answers this beside its status."""
+
+    nominated_node_name: str = ""
+    noop: bool = False
+
+
+PostFilterResult = NominatingInfo
+
+
+@extends(POST_FILTER)
+class PostFilterPlugin(Plugin):
+    def post_filter(
+        self, state: CycleState, pod: Pod, statuses: Mapping[str, Status]
+    ) -> tuple[PostFilterResult | None, Status | None]:
+        """Called where no node fits; `statuses` has every node that was looked at, in that order."""
+        raise NotImplementedError
+
+
+# ---- scoring -----------------------------------------------------------------------------------------------
+
+
+@extends(PRE_SCORE)
+class PreScorePlugin(Plugin):
+    def pre_score(self, state: CycleState, pod: Pod, nodes: NodesView) -> Status | None:
+        """Look at all feasible nodes once. Skip: Score is passed over; all else but Success is an error."""
+        raise NotImplementedError
+
+
+@extends(SCORE)
+class ScorePlugin(Plugin):
+    """Extend `score`, or `score_all`."""
+
+    def score(self, state: CycleState, pod: Pod, node_info: AnyNodeInfo) -> int | Status:
+        """Any integer where `normalize_score` is extended, else 0 to 100; a Status fails the cycle."""
+        return int(np.asarray(self.score_all(state, pod, InfoNodes([node_info])))[0])
+
+    def score_all(self, state: CycleState, pod: Pod, nodes: NodesView) -> npt.ArrayLike:
+        """The same for all feasible nodes at once."""
+        raise NotImplementedError
+
+    def normalize_score(
+        self, state: CycleState, pod: Pod, scores: npt.NDArray[np.int64]
+    ) -> npt.ArrayLike | Status:
+        """The scores of all feasible nodes, brought to 0 to 100."""
+        return scores
+
+
+# ---- binding -----------------------------------------------------------------------------------------------
+
+
+@extends(RESERVE)
+class ReservePlugin(Plugin):
+    def reserve(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
+        """The pod is assumed on the node."""
+        return None
+
+    def unreserve(self, state: CycleState, pod: Pod, node_name: str) -> None:
+        """The pod will not be bound after all; also called where `reserve` failed or was not reached."""
+
+
+@extends(PERMIT)
+class PermitPlugin(Plugin):
+    def permit(
+        self, state: CycleState, pod: Pod, node_name: str
+    ) -> tuple[Status | None, float] | Status | None:
+        """Let the pod go on, reject it, or let it wait for that many seconds, 900 at most."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, slots=True)
+class PreBindPreFlightResult:
+    """`allow_parallel`: PreBind may run beside that of its neighbours in the profile."""
+
+    allow_parallel: bool = False
+
+
+@extends(PRE_BIND)
+class PreBindPlugin(Plugin):
+    def pre_bind_pre_flight(
+        self, state: CycleState, pod: Pod, node_name: str
+    ) -> tuple[PreBindPreFlightResult | None, Status | None] | Status | None:
+        """Success where `pre_bind` has something to do, Skip where not."""
+        return None
+
+    def pre_bind(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
+        """What must be done before the pod is bound."""
+        raise NotImplementedError
+
+
+@extends(BIND)
+class BindPlugin(Plugin):
+    def bind(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
+        """Bind the pod; Skip leaves it to the next plugin."""
+        raise NotImplementedError
+
+
+@extends(POST_BIND)
+class PostBindPlugin(Plugin):
+    def post_bind(self, state: CycleState, pod: Pod, node_name: str) -> None:
+        """The pod is bound."""
+        raise NotImplementedError
+
+
+# ---- in-tree -----------------------------------------------------------------------------------------------
 
 
 class NativePlugin(Plugin):
     """A plugin whose verdicts and scores are kernels of the compiled core."""
 
+    in_core = True
+
+    def plan_arguments(self, state: ClusterState) -> dict[str, Any]:
+        """What the plan of a profile must know of this plugin's arguments; see `moorage._core.plan.Plan`."""
+        return {}
+
     def reasons(self, bits: int, shape: Shape) -> tuple[str, ...]:
         """Upstream's texts for the reason bits of a verdict."""
         raise NotImplementedError
+
+    def pre_filter(self, state: CycleState, pod: Pod, nodes: NodesView) -> PreFilterResult | Status | None:
+        return None
+
+    def pre_filter_extensions(self) -> PreFilterExtensions | None:
+        return None
+
+    def filter(self, state: CycleState, pod: Pod, node_info: AnyNodeInfo) -> Status | None:
+        return self._kernels().filter(self, state, node_info)
+
+    def pre_score(self, state: CycleState, pod: Pod, nodes: NodesView) -> Status | None:
+        return None
+
+    def score(self, state: CycleState, pod: Pod, node_info: AnyNodeInfo) -> int | Status:
+        return self._kernels().score(self, state, node_info)
+
+    def _kernels(self) -> Kernels:
+        framework = None if self.handle is None else self.handle.framework
+        if framework is None or framework.kernels is None:
+            raise RuntimeError(f'plugin "{self.name}" is not part of a scheduler')
+        return framework.kernels
 
 
 class UnbuiltPlugin(Plugin):
@@ -95,8 +381,19 @@ class UnbuiltPlugin(Plugin):
     It answers Skip, which is what upstream's answers for a pod that does not use it.
     """
 
-    def pre_filter(self, pod: Pod, shape: Shape, terms: Terms) -> Status | frozenset[str] | None:
+    in_core = True
+
+    def pre_enqueue(self, pod: Pod) -> Status | None:
+        return None
+
+    def pre_filter(self, state: CycleState, pod: Pod, nodes: NodesView) -> PreFilterResult | Status | None:
         return SKIP
 
-    def pre_score(self, pod: Pod, shape: Shape, terms: Terms) -> Status | None:
+    def pre_filter_extensions(self) -> PreFilterExtensions | None:
+        return None
+
+    def pre_score(self, state: CycleState, pod: Pod, nodes: NodesView) -> Status | None:
         return SKIP
+
+
+POINTS = (*BASES.values(), PLACEMENT_GENERATE, PLACEMENT_SCORE)

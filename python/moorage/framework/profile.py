@@ -2,16 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import TYPE_CHECKING, Any, cast
 
 from moorage._core.plan import Plan
 from moorage._core.state import ClusterState
+from moorage.errors import InputError
 
-from .interface import FILTER, PRE_FILTER, PRE_SCORE, SCORE, NativePlugin, Plugin
+from .interface import (
+    BASES,
+    BIND,
+    FILTER,
+    PERMIT,
+    POINTS,
+    POST_BIND,
+    POST_FILTER,
+    PRE_BIND,
+    PRE_ENQUEUE,
+    PRE_FILTER,
+    PRE_SCORE,
+    QUEUE_SORT,
+    RESERVE,
+    SCORE,
+    BindPlugin,
+    NativePlugin,
+    PermitPlugin,
+    Plugin,
+    PostBindPlugin,
+    PostFilterPlugin,
+    PreBindPlugin,
+    PreFilterPlugin,
+    PreScorePlugin,
+    ReservePlugin,
+)
+
+if TYPE_CHECKING:
+    from .bridge import Bridge
 
 BALANCED_ALLOCATIONS = ("1.36", "1.35")
+CYCLE_POINTS = tuple(point for point in BASES.values() if point not in (PRE_ENQUEUE, QUEUE_SORT))
 
 
 @dataclass(frozen=True)
@@ -21,7 +52,8 @@ class Profile:
     Attributes
     ----------
     plugins : sequence of Plugin
-        In order; a plugin takes part at the extension points that it extends.
+        In order; a plugin takes part at the extension points that it extends. A plugin belongs to one
+        scheduler.
     weight_overrides : dict
         Score plugin to weight, where it is not the plugin's default.
     percentage_of_nodes_to_score : int or None
@@ -31,6 +63,9 @@ class Profile:
     fit_unresolvable : bool
         NodeResourcesFit answers UnschedulableAndUnresolvable where a request exceeds a node's allocatable
         (since 1.34).
+    points : mapping of str to sequence of str, optional
+        The names of the plugins at each extension point, in order; a point that is not there has none.
+        Without it, `plugins` says everything.
     """
 
     plugins: Sequence[Plugin]
@@ -39,15 +74,39 @@ class Profile:
     percentage_of_nodes_to_score: int | None = None
     balanced_allocation: str = "1.36"
     fit_unresolvable: bool = True
+    points: Mapping[str, Sequence[str]] | None = None
 
     def __post_init__(self) -> None:
         if self.balanced_allocation not in BALANCED_ALLOCATIONS:
             known = ", ".join(BALANCED_ALLOCATIONS)
             raise ValueError(f"balanced_allocation {self.balanced_allocation!r}: one of {known}")
+        for plugin in self.plugins:
+            if not plugin.name:
+                raise InputError(f"plugin class {type(plugin).__qualname__} has no name")
+        unknown = set(self.points or ()).difference(POINTS)
+        if unknown:
+            raise InputError(f"unknown extension point {min(unknown)}")
+        _ = self._lists  # refuses a wrong list
+
+    @cached_property
+    def _lists(self) -> dict[str, list[Plugin]]:
+        return {point: self._list(point) for point in POINTS}
+
+    def _list(self, point: str) -> list[Plugin]:
+        if self.points is None:
+            found = [plugin for plugin in self.plugins if point in plugin.extension_points]
+        else:
+            by_name = {plugin.name: plugin for plugin in self.plugins}
+            found = [_extending(by_name.get(name), name, point) for name in self.points.get(point, ())]
+        names = [plugin.name for plugin in found]
+        for at, name in enumerate(names):
+            if name in names[:at]:
+                raise InputError(f'plugin "{name}" already registered as "{interface_name(point)}"')
+        return found
 
     def at(self, point: str) -> list[Plugin]:
         """The plugins at an extension point, in the order in which they run."""
-        return [plugin for plugin in self.plugins if point in plugin.extension_points]
+        return self._lists[point]
 
     @property
     def filter_plugins(self) -> list[str]:
@@ -58,12 +117,50 @@ class Profile:
         return [plugin.name for plugin in self.at(SCORE)]
 
     @cached_property
-    def pre_filters(self) -> list[Plugin]:
-        return self.at(PRE_FILTER)
+    def pre_filters(self) -> list[PreFilterPlugin]:
+        return cast(list[PreFilterPlugin], self.at(PRE_FILTER))
 
     @cached_property
-    def pre_scores(self) -> list[Plugin]:
-        return self.at(PRE_SCORE)
+    def post_filters(self) -> list[PostFilterPlugin]:
+        return cast(list[PostFilterPlugin], self._active(POST_FILTER))
+
+    @cached_property
+    def pre_scores(self) -> list[PreScorePlugin]:
+        return cast(list[PreScorePlugin], self.at(PRE_SCORE))
+
+    @cached_property
+    def reserves(self) -> list[ReservePlugin]:
+        return cast(list[ReservePlugin], self._active(RESERVE))
+
+    @cached_property
+    def permits(self) -> list[PermitPlugin]:
+        return cast(list[PermitPlugin], self._active(PERMIT))
+
+    @cached_property
+    def pre_binds(self) -> list[PreBindPlugin]:
+        return cast(list[PreBindPlugin], self._active(PRE_BIND))
+
+    @cached_property
+    def binds(self) -> list[BindPlugin]:
+        return cast(list[BindPlugin], self.at(BIND))
+
+    @cached_property
+    def post_binds(self) -> list[PostBindPlugin]:
+        return cast(list[PostBindPlugin], self._active(POST_BIND))
+
+    def _active(self, point: str) -> list[Plugin]:
+        """The plugins at a point but for the in-tree ones that do nothing there yet."""
+        return [plugin for plugin in self.at(point) if not plugin.in_core]
+
+    @cached_property
+    def is_in_core(self) -> bool:
+        """True where the core does all there is to do in a cycle, for many pods at once."""
+        return all(plugin.in_core for point in CYCLE_POINTS for plugin in self.at(point))
+
+    @cached_property
+    def filters_in_core(self) -> bool:
+        """True where no Filter plugin is outside the core."""
+        return all(plugin.in_core for plugin in self.at(FILTER))
 
     def weight(self, plugin: Plugin) -> int:
         """A score plugin's weight; 0 counts as 1."""
@@ -71,34 +168,45 @@ class Profile:
 
     @property
     def weights(self) -> dict[str, int]:
-        """Weight of every score plugin."""
-        return {plugin.name: self.weight(plugin) for plugin in self.at(SCORE)}
+        """Weight of every score plugin, and those given for others."""
+        return self.weight_overrides | {plugin.name: self.weight(plugin) for plugin in self.at(SCORE)}
 
-    def native(self, point: str) -> list[NativePlugin]:
-        """The native plugins at an extension point, in order: the plan's indices count these."""
-        return [plugin for plugin in self.at(point) if isinstance(plugin, NativePlugin)]
+    def planned(self, point: str) -> list[Plugin]:
+        """The plugins of the plan's list for Filter or Score, in order: its indices count these."""
+        return [p for p in self.at(point) if isinstance(p, NativePlugin) or not p.in_core]
 
-    def compile(self, state: ClusterState) -> Plan:
-        """The plan of this profile over a cluster."""
-        fit = next((p for p in self.plugins if p.name == "NodeResourcesFit"), None)
-        balanced = next((p for p in self.plugins if p.name == "NodeResourcesBalancedAllocation"), None)
+    def compile(self, state: ClusterState, bridge: Bridge | None = None) -> Plan:
+        """The plan of this profile over a cluster; `bridge` carries the plugins outside the core."""
+        arguments: dict[str, Any] = {"fit": [], "balanced": []}
+        for plugin in self.plugins:
+            if isinstance(plugin, NativePlugin):
+                arguments |= plugin.plan_arguments(state)
         return Plan(
             state.table,
-            filters=[plugin.name for plugin in self.native(FILTER)],
-            scores=[(plugin.name, self.weight(plugin)) for plugin in self.native(SCORE)],
-            fit=_resources(fit.default_args["scoringStrategy"]["resources"] if fit else ()),
-            balanced=_resources(balanced.default_args["resources"] if balanced else ()),
+            filters=[_kernel(plugin, bridge) for plugin in self.planned(FILTER)],
+            scores=[(_kernel(plugin, bridge), self.weight(plugin)) for plugin in self.planned(SCORE)],
             balanced_difference=self.balanced_allocation == "1.36",
             fit_unresolvable=self.fit_unresolvable,
-            default_constraints=SYSTEM_CONSTRAINTS,
+            **arguments,
         )
 
 
-def _resources(args: Sequence[dict[str, str | int]]) -> list[tuple[str, int]]:
-    return [(str(entry["name"]), int(entry["weight"])) for entry in args]
+def interface_name(point: str) -> str:
+    """Upstream's name of the interface of an extension point: ``PreFilterPlugin``."""
+    return f"{point[0].upper()}{point[1:]}Plugin"
 
-from moorage.objects.pod import TopologySpreadConstraint
-SYSTEM_CONSTRAINTS = (
-    TopologySpreadConstraint(3, "kubernetes.io/hostname", "ScheduleAnyway"),
-    TopologySpreadConstraint(5, "topology.kubernetes.io/zone", "ScheduleAnyway"),
-)
+
+def _extending(plugin: Plugin | None, name: str, point: str) -> Plugin:
+    """A plugin named at an extension point (kube-scheduler v1.36, framework.go updatePluginList)."""
+    if plugin is None:
+        raise InputError(f'{interface_name(point)} "{name}" does not exist')
+    if point not in plugin.extension_points:
+        raise InputError(f'plugin "{name}" does not extend {interface_name(point)} plugin')
+    return plugin
+
+
+def _kernel(plugin: Plugin, bridge: Bridge | None) -> Any:
+    """What the plan calls: a kernel by its name, or the bridge to a plugin that is none."""
+    if isinstance(plugin, NativePlugin) or bridge is None:
+        return plugin.name
+    return bridge.external(plugin)

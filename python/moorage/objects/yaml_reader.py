@@ -39,6 +39,10 @@ _TAG = "tag:yaml.org,2002:"
 _MERGE = object()
 
 
+DuplicateKey = tuple[int, str]
+"""Line of the value (from 1), and the key."""
+
+
 class _RefusedError(Exception):
     """What is wrong; the caller knows the line."""
 
@@ -46,11 +50,12 @@ class _RefusedError(Exception):
 class _Frame:
     """A list or map that is being built."""
 
-    __slots__ = ("anchor", "key", "merges", "size", "value")
+    __slots__ = ("anchor", "key", "line", "merges", "size", "value")
 
-    def __init__(self, value: list[Any] | dict[str, Any], anchor: str | None) -> None:
+    def __init__(self, value: list[Any] | dict[str, Any], anchor: str | None, line: int) -> None:
         self.value = value
         self.anchor = anchor
+        self.line = line
         self.size = 1
         self.key: Any = None
         self.merges: list[dict[str, Any]] = []
@@ -115,15 +120,22 @@ def _key(value: Any) -> str:
 
 
 class _Builder:
-    """Builds the value of one document."""
+    """Builds the value of one document.
 
-    def __init__(self) -> None:
+    Without a list of `duplicates` a duplicate key is an error; with one it is noted there, and the last of
+    equal keys counts.
+    """
+
+    def __init__(self, duplicates: list[DuplicateKey] | None = None) -> None:
+        self.duplicates = duplicates
+        self.line = 1
         self.root: Any = None
         self.stack: list[_Frame] = []
         self.anchors: dict[str, tuple[Any, int]] = {}
         self.aliased = 0
 
-    def handle(self, event: events.Event) -> None:
+    def handle(self, event: events.Event, line: int) -> None:
+        self.line = line
         if isinstance(event, events.ScalarEvent):
             self._handle_scalar(event)
         elif isinstance(event, events.MappingStartEvent | events.SequenceStartEvent):
@@ -152,7 +164,7 @@ class _Builder:
             raise _RefusedError(f"nested more than {MAX_DEPTH} levels deep")
         if self.stack and isinstance(self.stack[-1].value, dict) and self.stack[-1].key is None:
             raise _RefusedError("a key must be a string")
-        self.stack.append(_Frame({} if mapping else [], event.anchor))
+        self.stack.append(_Frame({} if mapping else [], event.anchor, self.line))
 
     def _close(self) -> None:
         frame = self.stack.pop()
@@ -162,6 +174,7 @@ class _Builder:
                     frame.value.setdefault(key, value)
         if frame.anchor is not None:
             self.anchors[frame.anchor] = (frame.value, frame.size)
+        self.line = frame.line
         self._add(frame.value, frame.size)
 
     def _alias(self, name: str) -> None:
@@ -184,12 +197,14 @@ class _Builder:
             frame.value.append(value)
         elif frame.key is None:
             frame.key = _key(value)
-            if frame.key in frame.value:
+            if frame.key in frame.value and self.duplicates is None:
                 raise _RefusedError(f'duplicate key "{frame.key}"')
         else:
             if frame.key is _MERGE:
                 self._merge(frame, value)
             else:
+                if frame.key in frame.value and self.duplicates is not None:
+                    self.duplicates.append((self.line, frame.key))
                 frame.value[frame.key] = value
             frame.key = None
 
@@ -210,18 +225,36 @@ def read_yaml(text: str, source: str) -> Iterator[Any]:
         For text that is not YAML, duplicate keys, tags, alias loops and bombs, deep nesting; the error
         names `source` with the line.
     """
-    builder = _Builder()
+    return (document for document in _documents(text, source) if document is not None)
+
+
+def read_first(text: str, source: str) -> tuple[Any, list[DuplicateKey]]:
+    """The first document of a YAML text, None if it is empty; what follows is not read.
+
+    Duplicate keys are no error here: they are returned, in the order in which Go's strict reading reports
+    them, and the last value counts.
+
+    Raises
+    ------
+    InputError
+        As `read_yaml`.
+    """
+    duplicates: list[DuplicateKey] = []
+    return next(_documents(text, source, duplicates), None), duplicates
+
+
+def _documents(text: str, source: str, duplicates: list[DuplicateKey] | None = None) -> Iterator[Any]:
+    builder = _Builder(duplicates)
     line = 1
     try:
         for event in yaml.parse(text, Loader=yaml.CSafeLoader):
             line = event.start_mark.line + 1 if event.start_mark else line
             if isinstance(event, events.DocumentStartEvent):
-                builder = _Builder()
+                builder = _Builder(duplicates)
             elif isinstance(event, events.DocumentEndEvent):
-                if builder.root is not None:
-                    yield builder.root
+                yield builder.root
             else:
-                builder.handle(event)
+                builder.handle(event, line)
     except _RefusedError as error:
         raise InputError(shorten(str(error)), source=f"{source}:{line}") from None
     except yaml.MarkedYAMLError as error:

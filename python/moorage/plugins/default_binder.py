@@ -1,12 +1,26 @@
-"""DefaultBinder: known by name; simulations bind by entering the pod in the cache."""
+"""DefaultBinder: binds a pod in the store."""
 
 from __future__ import annotations
 
-from moorage.framework.interface import BIND, UnbuiltPlugin
+from moorage.errors import MoorageError
+from moorage.framework.cycle_state import CycleState
+from moorage.framework.interface import BindPlugin, Status
+from moorage.framework.status import as_status
+from moorage.objects.pod import Pod
 
 
-class DefaultBinder(UnbuiltPlugin):
-    """kube-scheduler v1.36, defaultbinder/."""
+class DefaultBinder(BindPlugin):
+    """kube-scheduler v1.36, defaultbinder/. Where a profile has nothing else to do between choosing a node
+    and binding, the scheduler binds many pods at once."""
 
     name = "DefaultBinder"
-    extension_points = (BIND,)
+    in_core = True
+
+    def bind(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
+        if self.handle is None:
+            raise RuntimeError("DefaultBinder has no handle")
+        try:
+            self.handle.client.bind(pod, node_name)
+        except MoorageError as error:
+            return as_status(error)
+        return None

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from moorage.framework.interface import POST_FILTER, PRE_ENQUEUE, UnbuiltPlugin
+from moorage.framework.interface import PostFilterPlugin, PreEnqueuePlugin, UnbuiltPlugin
 
 
-class DefaultPreemption(UnbuiltPlugin):
+class DefaultPreemption(UnbuiltPlugin, PreEnqueuePlugin, PostFilterPlugin):
     """kube-scheduler v1.36, defaultpreemption/."""
 
     name = "DefaultPreemption"
-    extension_points = (PRE_ENQUEUE, POST_FILTER)
     default_args = {"minCandidateNodesPercentage": 10, "minCandidateNodesAbsolute": 100}

@@ -4,21 +4,30 @@ pods with claims are refused when they are read."""
 from __future__ import annotations
 
 from moorage.framework.interface import (
-    FILTER,
-    POST_FILTER,
-    PRE_BIND,
-    PRE_ENQUEUE,
-    PRE_FILTER,
-    RESERVE,
-    SCORE,
+    FilterPlugin,
+    PostFilterPlugin,
+    PreBindPlugin,
+    PreEnqueuePlugin,
+    PreFilterPlugin,
+    ReservePlugin,
+    ScorePlugin,
     UnbuiltPlugin,
 )
 
 
-class DynamicResources(UnbuiltPlugin):
+class DynamicResources(
+    UnbuiltPlugin,
+    PreEnqueuePlugin,
+    PreFilterPlugin,
+    FilterPlugin,
+    PostFilterPlugin,
+    ScorePlugin,
+    ReservePlugin,
+    PreBindPlugin,
+):
     """kube-scheduler v1.36, dynamicresources/."""
 
     name = "DynamicResources"
-    extension_points = (PRE_ENQUEUE, PRE_FILTER, FILTER, POST_FILTER, SCORE, RESERVE, PRE_BIND)
     default_weight = 2
+    feature_gate = "DynamicResourceAllocation"
     default_args = {"filterTimeout": "10s", "bindingTimeout": "10m0s"}

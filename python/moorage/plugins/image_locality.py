@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from moorage.framework.interface import SCORE, NativePlugin
+from moorage.framework.interface import NativePlugin, ScorePlugin
 
 
-class ImageLocality(NativePlugin):
+class ImageLocality(NativePlugin, ScorePlugin):
     """kube-scheduler v1.36, image_locality.go. Counts are those of the moment a node was last copied to the
     view."""
 
     name = "ImageLocality"
-    extension_points = (SCORE,)
     default_weight = 1

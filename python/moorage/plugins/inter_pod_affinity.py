@@ -1,19 +1,24 @@
-"""InterPodAffinity: required terms filter, preferred ones score, the pod's own and those of the pods there."""
+"""InterPodAffinity: required terms filter, preferred ones score; the pod's and those of pods there."""
 
 from __future__ import annotations
 
+from typing import Any
+
 from moorage._core.pod_class import Shape
-from moorage._core.terms import Terms
+from moorage._core.state import ClusterState
+from moorage.framework.cycle_state import CycleState
 from moorage.framework.interface import (
-    FILTER,
-    PRE_FILTER,
-    PRE_SCORE,
-    SCORE,
     SKIP,
     Code,
+    FilterPlugin,
     NativePlugin,
+    PreFilterPlugin,
+    PreFilterResult,
+    PreScorePlugin,
+    ScorePlugin,
     Status,
 )
+from moorage.framework.nodes_view import NodesView
 from moorage.objects.pod import Pod
 
 REASONS = (
@@ -23,23 +28,28 @@ REASONS = (
 )
 
 
-class InterPodAffinity(NativePlugin):
-    """kube-scheduler v1.36, interpodaffinity/. The bucket is the sum of the weights; its constant lies between
-    the extremes of the feasible nodes."""
+class InterPodAffinity(NativePlugin, PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin):
+    """kube-scheduler v1.36, interpodaffinity/. The bucket is the sum of the weights; its constant lies
+    between the extremes of the feasible nodes."""
 
     name = "InterPodAffinity"
-    extension_points = (PRE_FILTER, FILTER, PRE_SCORE, SCORE)
     default_weight = 2
     default_args = {"hardPodAffinityWeight": 1, "ignorePreferredTermsOfExistingPods": False}
 
-    def pre_filter(self, pod: Pod, shape: Shape, terms: Terms) -> Status | frozenset[str] | None:
-        if shape.terms_error:
-            text = f"parsing pod: {shape.terms_error}"
+    def pre_filter(self, state: CycleState, pod: Pod, nodes: NodesView) -> PreFilterResult | Status | None:
+        if state.shape.terms_error:
+            text = f"parsing pod: {state.shape.terms_error}"
             return Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (text,), self.name)
-        return None if terms.affinity_filters else SKIP
+        return None if state.terms.affinity_filters else SKIP
 
-    def pre_score(self, pod: Pod, shape: Shape, terms: Terms) -> Status | None:
-        return None if terms.affinity_scores else SKIP
+    def pre_score(self, state: CycleState, pod: Pod, nodes: NodesView) -> Status | None:
+        return None if state.terms.affinity_scores else SKIP
+
+    def plan_arguments(self, state: ClusterState) -> dict[str, Any]:
+        return {
+            "hard_pod_affinity_weight": self.args["hardPodAffinityWeight"],
+            "ignore_preferred": self.args["ignorePreferredTermsOfExistingPods"],
+        }
 
     def reasons(self, bits: int, shape: Shape) -> tuple[str, ...]:
         return tuple(text for bit, text in enumerate(REASONS) if bits >> bit & 1)

@@ -2,42 +2,77 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+from typing import Any
+
+from msgspec.structs import replace
+
 from moorage._core.pod_class import Shape
-from moorage._core.terms import Terms
 from moorage._core.pod_spec import pinned_node
+from moorage._core.state import ClusterState
+from moorage.framework.cycle_state import CycleState
 from moorage.framework.interface import (
-    FILTER,
-    PRE_FILTER,
-    PRE_SCORE,
-    SCORE,
     SKIP,
     Code,
+    FilterPlugin,
     NativePlugin,
+    PreFilterPlugin,
+    PreFilterResult,
+    PreScorePlugin,
+    ScorePlugin,
     Status,
 )
-from moorage.objects.pod import Pod
+from moorage.framework.nodes_view import NodesView
+from moorage.objects import pod as pod_objects
+from moorage.objects.decode import decode
+from moorage.objects.pod import Affinity, Pod, PodSpec
+
+REASONS = (
+    "node(s) didn't match Pod's node affinity/selector",
+    "node(s) didn't match scheduler-enforced node affinity",
+)
 
 
-class NodeAffinity(NativePlugin):
+class NodeAffinity(NativePlugin, PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin):
     """kube-scheduler v1.36, node_affinity.go. The bucket is the sum of the matching preferred weights; its
     constant is 100 * sum / max."""
 
     name = "NodeAffinity"
-    extension_points = (PRE_FILTER, FILTER, PRE_SCORE, SCORE)
     default_weight = 2
 
-    def pre_filter(self, pod: Pod, shape: Shape, terms: Terms) -> Status | frozenset[str] | None:
-        if not shape.has_node_affinity:
+    def pre_filter(self, state: CycleState, pod: Pod, nodes: NodesView) -> PreFilterResult | Status | None:
+        shape = state.shape
+        if not shape.has_node_affinity and (self.added is None or self.added.required is None):
             return SKIP
         if shape.names_conflict:
             return Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, ("pod affinity terms conflict",), self.name)
         pinned = pinned_node(pod.spec)
-        return shape.node_names if pinned is None else frozenset({pinned})
+        if pinned is not None:
+            return PreFilterResult(frozenset({pinned}))
+        return None if shape.node_names is None else PreFilterResult(shape.node_names)
 
-    def pre_score(self, pod: Pod, shape: Shape, terms: Terms) -> Status | None:
+    def pre_score(self, state: CycleState, pod: Pod, nodes: NodesView) -> Status | None:
+        shape = state.shape
         if shape.preferred_error:
             return Status(Code.ERROR, (shape.preferred_error,), self.name)
-        return None if shape.has_preferred else SKIP
+        return None if shape.has_preferred or (self.added and self.added.preferred) else SKIP
+
+    @cached_property
+    def added(self) -> pod_objects.NodeAffinity | None:
+        """addedAffinity: what every pod of the profile must and should meet besides."""
+        added = self.args.get("addedAffinity")
+        return None if added is None else decode(dict(added), pod_objects.NodeAffinity)
+
+    def plan_arguments(self, state: ClusterState) -> dict[str, Any]:
+        added = self.added
+        if added is None:
+            return {}
+        if added.required is not None:
+            # Each term twice: a single one that names one node would be a parameter of the pod.
+            terms = added.required.node_selector_terms * 2
+            added = replace(added, required=replace(added.required, node_selector_terms=terms))
+        pod = Pod(spec=PodSpec(affinity=Affinity(node_affinity=added)))
+        return {"added": state.classes.shape_of(state.classes.intern(pod))}
 
     def reasons(self, bits: int, shape: Shape) -> tuple[str, ...]:
-        return ("node(s) didn't match Pod's node affinity/selector",)
+        return (REASONS[bits == 2],)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from moorage.framework.interface import FILTER, PRE_FILTER, UnbuiltPlugin
+from moorage.framework.interface import FilterPlugin, PreFilterPlugin, UnbuiltPlugin
 
 
-class NodeDeclaredFeatures(UnbuiltPlugin):
+class NodeDeclaredFeatures(UnbuiltPlugin, PreFilterPlugin, FilterPlugin):
     """kube-scheduler v1.36, nodedeclaredfeatures/."""
 
     name = "NodeDeclaredFeatures"
-    extension_points = (PRE_FILTER, FILTER)
+    feature_gate = "NodeDeclaredFeatures"

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from moorage._core.pod_class import Shape
-from moorage.framework.interface import FILTER, NativePlugin
+from moorage.framework.interface import FilterPlugin, NativePlugin
 
 
-class NodeName(NativePlugin):
+class NodeName(NativePlugin, FilterPlugin):
     """kube-scheduler v1.36, node_name.go."""
 
     name = "NodeName"
-    extension_points = (FILTER,)
 
     def reasons(self, bits: int, shape: Shape) -> tuple[str, ...]:
         return ("node(s) didn't match the requested node name",)

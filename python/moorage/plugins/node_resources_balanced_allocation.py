@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
-from moorage._core.pod_class import Shape
-from moorage._core.terms import Terms
-from moorage.framework.interface import PRE_SCORE, SCORE, SKIP, NativePlugin, Status
+from typing import Any
+
+from moorage._core.state import ClusterState
+from moorage.framework.cycle_state import CycleState
+from moorage.framework.interface import SKIP, NativePlugin, PreScorePlugin, ScorePlugin, Status
+from moorage.framework.nodes_view import NodesView
 from moorage.objects.pod import Pod
 
+from .node_resources_fit import weighted_resources
 
-class NodeResourcesBalancedAllocation(NativePlugin):
+
+class NodeResourcesBalancedAllocation(NativePlugin, PreScorePlugin, ScorePlugin):
     """kube-scheduler v1.36, balanced_allocation.go; `Profile.balanced_allocation` chooses the formula."""
 
     name = "NodeResourcesBalancedAllocation"
-    extension_points = (PRE_SCORE, SCORE)
     default_weight = 1
     default_args = {"resources": ({"name": "cpu", "weight": 1}, {"name": "memory", "weight": 1})}
 
-    def pre_score(self, pod: Pod, shape: Shape, terms: Terms) -> Status | None:
-        return SKIP if shape.is_best_effort else None
+    def pre_score(self, state: CycleState, pod: Pod, nodes: NodesView) -> Status | None:
+        return SKIP if state.shape.is_best_effort else None
+
+    def plan_arguments(self, state: ClusterState) -> dict[str, Any]:
+        return {"balanced": weighted_resources(self.args["resources"])}

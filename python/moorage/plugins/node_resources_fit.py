@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+from typing import Any
+
 from moorage._core.pod_class import Shape
-from moorage.framework.interface import FILTER, PRE_FILTER, PRE_SCORE, SCORE, NativePlugin
+from moorage._core.state import ClusterState
+from moorage.framework.interface import (
+    PLACEMENT_SCORE,
+    FilterPlugin,
+    NativePlugin,
+    PreFilterPlugin,
+    PreScorePlugin,
+    ScorePlugin,
+)
 
 
-class NodeResourcesFit(NativePlugin):
+class NodeResourcesFit(NativePlugin, PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin):
     """kube-scheduler v1.36, fit.go and least_allocated.go. Reason bits: pods, cpu, memory, then the shape's
     other requests in their order (ephemeral-storage, then by name)."""
 
     name = "NodeResourcesFit"
-    extension_points = (PRE_FILTER, FILTER, PRE_SCORE, SCORE)
+    extension_points = (PLACEMENT_SCORE,)
     default_weight = 1
     default_args = {
         "scoringStrategy": {
@@ -20,7 +31,24 @@ class NodeResourcesFit(NativePlugin):
         }
     }
 
+    def plan_arguments(self, state: ClusterState) -> dict[str, Any]:
+        strategy = self.args["scoringStrategy"]
+        ratio = strategy.get("requestedToCapacityRatio") or {}
+        return {
+            "fit": weighted_resources(strategy["resources"]),
+            "strategy": strategy["type"],
+            # Scores of the configuration go to 10.
+            "points": [(point["utilization"], 10 * point["score"]) for point in ratio.get("shape") or ()],
+            "ignored": self.args.get("ignoredResources") or (),
+            "ignored_groups": self.args.get("ignoredResourceGroups") or (),
+        }
+
     def reasons(self, bits: int, shape: Shape) -> tuple[str, ...]:
         texts = ["Too many pods", "Insufficient cpu", "Insufficient memory"]
         texts += [f"Insufficient {name}" for name in shape.others]
         return tuple(text for bit, text in enumerate(texts) if bits >> bit & 1)
+
+
+def weighted_resources(resources: Iterable[Mapping[str, Any]]) -> list[tuple[str, int]]:
+    """Resources and weights of a scoring strategy."""
+    return [(entry["name"], entry["weight"]) for entry in resources]

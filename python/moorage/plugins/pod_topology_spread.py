@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from moorage._core.pod_class import Shape
-from moorage._core.terms import Terms
+from moorage._core.state import ClusterState
+from moorage.framework.cycle_state import CycleState
 from moorage.framework.interface import (
-    FILTER,
-    PRE_FILTER,
-    PRE_SCORE,
-    SCORE,
     SKIP,
     Code,
+    FilterPlugin,
     NativePlugin,
+    PreFilterPlugin,
+    PreFilterResult,
+    PreScorePlugin,
+    ScorePlugin,
     Status,
 )
+from moorage.framework.nodes_view import NodesView
+from moorage.objects.decode import decode
 from moorage.objects.pod import Pod, TopologySpreadConstraint
 
 SYSTEM_CONSTRAINTS = (
@@ -22,27 +29,41 @@ SYSTEM_CONSTRAINTS = (
 )
 
 
-class PodTopologySpread(NativePlugin):
-    """kube-scheduler v1.36, podtopologyspread/. The bucket is the weighed sum of matching pods; constants need
-    its extremes over the feasible nodes. Pods without constraints get the system's or a list's."""
+class PodTopologySpread(NativePlugin, PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin):
+    """kube-scheduler v1.36, podtopologyspread/. The bucket is the weighed sum of matching pods; constants
+    need its extremes over the feasible nodes. Pods without constraints get the system's or a list's."""
 
     name = "PodTopologySpread"
-    extension_points = (PRE_FILTER, FILTER, PRE_SCORE, SCORE)
     default_weight = 2
     default_args = {"defaultingType": "System"}
 
-    def pre_filter(self, pod: Pod, shape: Shape, terms: Terms) -> Status | frozenset[str] | None:
+    def pre_filter(self, state: CycleState, pod: Pod, nodes: NodesView) -> PreFilterResult | Status | None:
+        terms = state.terms
         if terms.spread_error:
             text = f"obtaining pod's hard topology spread constraints: {terms.spread_error}"
             return Status(Code.ERROR, (text,), self.name)
         return None if terms.n_hard else SKIP
 
-    def pre_score(self, pod: Pod, shape: Shape, terms: Terms) -> Status | None:
+    def pre_score(self, state: CycleState, pod: Pod, nodes: NodesView) -> Status | None:
+        terms = state.terms
         if terms.spread_score_error:
-            text = f"calculating preScoreState: obtaining pod's soft topology spread constraints: {terms.spread_score_error}"
+            what = "calculating preScoreState: obtaining pod's soft topology spread constraints"
+            text = f"{what}: {terms.spread_score_error}"
             return Status(Code.ERROR, (text,), self.name)
         return None if terms.n_soft else SKIP
+
+    def plan_arguments(self, state: ClusterState) -> dict[str, Any]:
+        system = self.args["defaultingType"] == "System"
+        listed = self.args.get("defaultConstraints") or ()
+        return {
+            "default_constraints": SYSTEM_CONSTRAINTS if system else tuple(map(_constraint, listed)),
+            "system_defaulted": system,
+        }
 
     def reasons(self, bits: int, shape: Shape) -> tuple[str, ...]:
         text = "node(s) didn't match pod topology spread constraints"
         return (text if bits == 1 else f"{text} (missing required label)",)
+
+
+def _constraint(given: Mapping[str, Any]) -> TopologySpreadConstraint:
+    return decode(dict(given), TopologySpreadConstraint)

@@ -1,13 +1,20 @@
-"""The in-tree registry: every plugin of kube-scheduler v1.36.2 that is on by default, in MultiPoint order."""
+"""The in-tree registry: every plugin of kube-scheduler v1.36.2, in the default MultiPoint order."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from os import PathLike
+from typing import Any
+
+from moorage.framework.configuration import DEFAULT_GATES, KubeSchedulerConfiguration, load_configuration
 from moorage.framework.interface import Plugin
 from moorage.framework.profile import Profile
+from moorage.framework.registry import Registry, installed_plugins
 
 from .default_binder import DefaultBinder
 from .default_preemption import DefaultPreemption
 from .dynamic_resources import DynamicResources
+from .gang_scheduling import GangScheduling
 from .image_locality import ImageLocality
 from .inter_pod_affinity import InterPodAffinity
 from .node_affinity import NodeAffinity
@@ -18,10 +25,12 @@ from .node_resources_balanced_allocation import NodeResourcesBalancedAllocation
 from .node_resources_fit import NodeResourcesFit
 from .node_unschedulable import NodeUnschedulable
 from .node_volume_limits import NodeVolumeLimits
+from .pod_group_pods_count import PodGroupPodsCount
 from .pod_topology_spread import PodTopologySpread
 from .priority_sort import PrioritySort
 from .scheduling_gates import SchedulingGates
 from .taint_toleration import TaintToleration
+from .topology_placement_generator import TopologyPlacementGenerator
 from .volume_binding import VolumeBinding
 from .volume_restrictions import VolumeRestrictions
 from .volume_zone import VolumeZone
@@ -47,9 +56,37 @@ IN_TREE: tuple[type[Plugin], ...] = (
     ImageLocality,
     DefaultBinder,
     NodeDeclaredFeatures,
+    GangScheduling,
+    TopologyPlacementGenerator,
+    PodGroupPodsCount,
 )
+
+
+def in_tree_registry() -> Registry:
+    """The in-tree plugins by name; each class is its factory."""
+    return Registry({plugin.name: plugin for plugin in IN_TREE})
 
 
 def default_profile() -> Profile:
     """The profile of a kube-scheduler v1.36.2 without configuration."""
-    return Profile(plugins=tuple(plugin() for plugin in IN_TREE))
+    on = [plugin for plugin in IN_TREE if DEFAULT_GATES.get(plugin.feature_gate, True)]
+    return Profile(plugins=tuple(plugin() for plugin in on))
+
+
+ConfigurationSource = str | PathLike[str] | bytes | Mapping[str, Any] | KubeSchedulerConfiguration
+
+
+def read_configuration(
+    source: ConfigurationSource, feature_gates: Mapping[str, bool] | None = None
+) -> KubeSchedulerConfiguration:
+    """A configuration with the defaults of the in-tree plugins; see `load_configuration`."""
+    if isinstance(source, KubeSchedulerConfiguration):
+        return source
+    return load_configuration(source, IN_TREE, feature_gates=feature_gates)
+
+
+def all_plugins(others: Registry | None = None) -> Registry:
+    """The in-tree plugins and others, by default those of installed packages."""
+    registry = in_tree_registry()
+    registry.merge(installed_plugins() if others is None else others)
+    return registry

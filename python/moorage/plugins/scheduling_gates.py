@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from moorage.framework.interface import PRE_ENQUEUE, Code, Plugin, Status
+from moorage.framework.interface import Code, PreEnqueuePlugin, Status
 from moorage.objects.pod import Pod
 
 
-class SchedulingGates(Plugin):
+class SchedulingGates(PreEnqueuePlugin):
     """kube-scheduler v1.36, scheduling_gates.go."""
 
     name = "SchedulingGates"
-    extension_points = (PRE_ENQUEUE,)
 
     def pre_enqueue(self, pod: Pod) -> Status | None:
         """A rejection that names the gates, or None."""

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from moorage._core.pod_class import Shape
-from moorage.framework.interface import FILTER, PRE_SCORE, SCORE, NativePlugin
+from moorage.framework.interface import FilterPlugin, NativePlugin, PreScorePlugin, ScorePlugin
 
 
-class TaintToleration(NativePlugin):
+class TaintToleration(NativePlugin, FilterPlugin, PreScorePlugin, ScorePlugin):
     """kube-scheduler v1.36, taint_toleration.go. The bucket is the number of PreferNoSchedule taints that the
     pod does not tolerate; its constant is 100 - 100 * n / max."""
 
     name = "TaintToleration"
-    extension_points = (FILTER, PRE_SCORE, SCORE)
     default_weight = 3
 
     def reasons(self, bits: int, shape: Shape) -> tuple[str, ...]:

@@ -2,28 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from moorage.framework.interface import (
-    FILTER,
-    PRE_BIND,
-    PRE_FILTER,
-    PRE_SCORE,
-    RESERVE,
-    SCORE,
+    FilterPlugin,
+    PreBindPlugin,
+    PreFilterPlugin,
+    PreScorePlugin,
+    ReservePlugin,
+    ScorePlugin,
     UnbuiltPlugin,
 )
-from moorage.objects.meta import Object
 from moorage.objects.pod import Pod
 
 
-class VolumeBinding(UnbuiltPlugin):
+class VolumeBinding(
+    UnbuiltPlugin, PreFilterPlugin, FilterPlugin, ReservePlugin, PreBindPlugin, PreScorePlugin, ScorePlugin
+):
     """kube-scheduler v1.36, volumebinding/."""
 
     name = "VolumeBinding"
-    extension_points = (PRE_FILTER, FILTER, RESERVE, PRE_BIND, PRE_SCORE, SCORE)
     default_args = {"bindTimeoutSeconds": 600}
 
-    def unbuilt_use(self, pod: Pod, workloads: Sequence[Object]) -> str:
+    def unbuilt_use(self, pod: Pod) -> str:
         claims = any(v.persistent_volume_claim or v.ephemeral for v in pod.spec.volumes)
         return "persistent volume claims" if claims else ""

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from moorage.framework.interface import FILTER, PRE_FILTER, UnbuiltPlugin
-from moorage.objects.meta import Object
+from moorage.framework.interface import FilterPlugin, PreFilterPlugin, UnbuiltPlugin
 from moorage.objects.pod import Pod
 
 
-class VolumeRestrictions(UnbuiltPlugin):
+class VolumeRestrictions(UnbuiltPlugin, PreFilterPlugin, FilterPlugin):
     """kube-scheduler v1.36, volumerestrictions/."""
 
     name = "VolumeRestrictions"
-    extension_points = (PRE_FILTER, FILTER)
 
-    def unbuilt_use(self, pod: Pod, workloads: Sequence[Object]) -> str:
+    def unbuilt_use(self, pod: Pod) -> str:
         disks = any(
             v.gce_persistent_disk or v.aws_elastic_block_store or v.iscsi or v.rbd for v in pod.spec.volumes
         )

@@ -3,11 +3,10 @@ both."""
 
 from __future__ import annotations
 
-from moorage.framework.interface import FILTER, PRE_FILTER, UnbuiltPlugin
+from moorage.framework.interface import FilterPlugin, PreFilterPlugin, UnbuiltPlugin
 
 
-class VolumeZone(UnbuiltPlugin):
+class VolumeZone(UnbuiltPlugin, PreFilterPlugin, FilterPlugin):
     """kube-scheduler v1.36, volumezone/."""
 
     name = "VolumeZone"
-    extension_points = (PRE_FILTER, FILTER)

@@ -107,7 +107,7 @@ def find_changes(probe: Probe, needs: PodNeeds) -> list[Change]:
 
 def _lower_requests(probe: Probe, needs: PodNeeds) -> Iterator[Change]:
     """Per resource the largest request that fits some node."""
-    table = probe.scheduler.table
+    table = probe.table
     for constraint in request_constraints(needs.resources):
         resource = constraint.name
         rows = probe.feasible(constraint.drop(probe.pod))

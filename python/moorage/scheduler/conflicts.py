@@ -8,7 +8,6 @@ from moorage.objects.node import Node, Taint
 from moorage.objects.pod import Pod
 
 from .constraints import Constraint, request_constraints, taint_constraints, term_constraints
-from .examine import examine
 from .needs import PodNeeds
 from .probe import Probe
 
@@ -29,7 +28,7 @@ def find_conflicts(probe: Probe, needs: PodNeeds) -> tuple[list[list[Constraint]
     every = pod_constraints(probe, needs)
     free = _without(probe, every, [])
     if not probe.opens(free):
-        return [], examine(probe.scheduler, free).fit_error
+        return [], probe.fit_error(free)
     conflicts: list[list[Constraint]] = []
     left = every
     while not probe.opens(_without(probe, every, left)):
@@ -41,7 +40,7 @@ def find_conflicts(probe: Probe, needs: PodNeeds) -> tuple[list[list[Constraint]
 
 def pod_constraints(probe: Probe, needs: PodNeeds) -> list[Constraint]:
     """All constraints of the pod, without overlaps: without all of them it asks for nothing."""
-    nodes = probe.nodes(probe.scheduler.view_rows())
+    nodes = probe.nodes(probe.rows())
     return [
         *request_constraints(needs.resources),
         *taint_constraints(_taints(nodes, needs)),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -10,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from moorage._core.plan import REASONS, UNRESOLVABLE, VERDICT_SHIFT
-from moorage.framework.interface import FILTER, Code, Status
+from moorage.framework.interface import FILTER, Code, NativePlugin, Status
 from moorage.framework.profile import Profile
 
 if TYPE_CHECKING:
@@ -33,6 +34,12 @@ class Diagnosis:
         Verdict (see `Cycle.verdicts`) to number of nodes.
     absent : Status or None
         Status of the nodes that PreFilter left out of the search.
+    statuses : tuple of Status
+        What plugins outside the core said; their verdicts have the place in here as reason bits.
+    chosen : Status or None
+        The rejection of the one node that was chosen, at Reserve, at Permit, or while waiting.
+    post_filter : str
+        What PostFilter says.
     """
 
     nodes: int
@@ -41,14 +48,20 @@ class Diagnosis:
     pre_filter: Status | None = None
     verdicts: dict[int, int] = field(default_factory=dict)
     absent: Status | None = None
+    statuses: tuple[Status, ...] = ()
+    chosen: Status | None = None
+    post_filter: str = ""
 
     def reasons(self) -> dict[str, int]:
         """Reason to number of nodes that gave it; by plugin, then by verdict."""
         if self.pre_filter is not None:
             return dict.fromkeys(self.pre_filter.reasons, self.nodes)
         counts: Counter[str] = Counter()
+        if self.chosen is not None:
+            counts.update(self.chosen.reasons)
+            return dict(counts)
         for verdict, nodes in sorted(self.verdicts.items()):
-            for reason in explain_verdict(self.profile, self.shape, verdict).reasons:
+            for reason in explain_verdict(self.profile, self.shape, verdict, self.statuses).reasons:
                 counts[reason] += nodes
         left_out = self.nodes - sum(self.verdicts.values())
         if self.absent is not None and left_out:
@@ -56,7 +69,7 @@ class Diagnosis:
         return dict(counts)
 
     def message(self) -> str:
-        """The text of upstream's FitError, without what preemption adds (kube-scheduler v1.36, types.go)."""
+        """The text of upstream's FitError (kube-scheduler v1.36, types.go)."""
         if self.nodes == 0:
             return NO_NODES
         if self.pre_filter is not None:
@@ -65,7 +78,8 @@ class Diagnosis:
             # Sorted as text, so "10 x" comes before "2 y".
             detail = ", ".join(sorted(f"{count} {reason}" for reason, count in self.reasons().items()))
         head = f"0/{self.nodes} nodes are available:"
-        return f"{head} {detail}." if detail else head
+        text = f"{head} {detail}." if detail else head
+        return f"{text} {self.post_filter}" if self.post_filter else text
 
 
 def count_verdicts(verdicts: npt.NDArray[np.uint64]) -> dict[int, int]:
@@ -74,8 +88,10 @@ def count_verdicts(verdicts: npt.NDArray[np.uint64]) -> dict[int, int]:
     return {int(value): int(count) for value, count in zip(values, counts, strict=True)}
 
 
-def explain_verdict(profile: Profile, shape: Shape, verdict: int) -> Status:
-    """The status that a verdict stands for."""
-    plugin = profile.native(FILTER)[(verdict >> VERDICT_SHIFT) - 1]
+def explain_verdict(profile: Profile, shape: Shape, verdict: int, statuses: Sequence[Status] = ()) -> Status:
+    """The status that a verdict stands for; `statuses` as in `Diagnosis`."""
+    plugin = profile.planned(FILTER)[(verdict >> VERDICT_SHIFT) - 1]
+    if not isinstance(plugin, NativePlugin):
+        return statuses[verdict & REASONS]
     code = Code.UNSCHEDULABLE_AND_UNRESOLVABLE if verdict & UNRESOLVABLE else Code.UNSCHEDULABLE
     return Status(code, plugin.reasons(verdict & REASONS, shape), plugin.name)

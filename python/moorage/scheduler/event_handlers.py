@@ -6,16 +6,16 @@ An event that the cache refuses is logged, and the next one is taken, as upstrea
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from typing import TypeVar
 
 from moorage.cache import SchedulerCache
 from moorage.errors import CacheError
+from moorage.framework.nominator import PodNominator
 from moorage.objects.meta import Object
 from moorage.objects.node import Namespace, Node
 from moorage.objects.pod import Pod
 from moorage.store import DeletedFinalStateUnknown
-
-from .unbuilt import UnbuiltUses
 
 logger = logging.getLogger("moorage.scheduler")
 
@@ -57,13 +57,16 @@ class PodHandler:
         Pods without a node by ``namespace/name``, in the order in which they came.
     binding : set of str
         UIDs of the pods that this scheduler is binding: their reports are gathered and confirmed in bulk.
+    reject_waiting : callable
+        Rejects the pod of a UID that waits on Permit; false where it does not wait.
     """
 
-    def __init__(self, cache: SchedulerCache, uses: UnbuiltUses) -> None:
+    def __init__(self, cache: SchedulerCache, nominator: PodNominator) -> None:
         self.cache = cache
-        self.uses = uses
+        self.nominator = nominator
         self.pending: dict[str, Pod] = {}
         self.binding: set[str] = set()
+        self.reject_waiting: Callable[[str], bool] = lambda uid: False
         self._bound: list[Pod] = []
 
     def on_add(self, obj: Pod, is_in_initial_list: bool) -> None:
@@ -71,8 +74,8 @@ class PodHandler:
             return
         if not obj.spec.node_name:
             self.pending[obj.key] = obj
+            self.nominator.add_nominated_pod(obj)
             return
-        self.uses.note_bound(obj)
         try:
             self.cache.add_pod(obj)
         except CacheError as error:
@@ -91,14 +94,20 @@ class PodHandler:
             except CacheError as error:
                 logger.error("%s", error)
         elif now and new.metadata.uid in self.binding:
-            self.uses.note_bound(new)
-            del self.pending[old.key]
+            self._leave(old)
             self.binding.discard(new.metadata.uid)
             self._bound.append(new)
-        else:
-            if now:
-                del self.pending[old.key]
+        elif now:
+            self._leave(old)
             self.on_add(new, False)
+        else:
+            self.pending[new.key] = new
+            self.nominator.update_nominated_pod(old, new)
+
+    def _leave(self, pod: Pod) -> None:
+        """A pod waits no longer, and is nominated no longer."""
+        self.pending.pop(pod.key, None)
+        self.nominator.delete_nominated_pod_if_exists(pod)
 
     def confirm(self) -> None:
         """Confirm the pods whose own binding was reported."""
@@ -109,10 +118,11 @@ class PodHandler:
     def on_delete(self, obj: Pod | DeletedFinalStateUnknown[Pod]) -> None:
         """A pod went, in whatever state the cache has it: events before this one may have been lost."""
         pod = last_state(obj)
-        self.pending.pop(pod.key, None)
-        self.uses.drop_bound(pod)
+        self._leave(pod)
         self.confirm()
         with self.cache.lock:
+            if self.cache.is_assumed_pod(pod) and self.reject_waiting(pod.metadata.uid):
+                return  # its binding cycle forgets it
             if self.cache.state.has_pod(pod):
                 remove = self.cache.forget_pod if self.cache.is_assumed_pod(pod) else self.cache.remove_pod
                 remove(self.cache.get_pod(pod))

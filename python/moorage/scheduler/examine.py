@@ -3,63 +3,76 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 import numpy.typing as npt
 
-from moorage.framework.interface import SCORE, Code, NativePlugin
-from moorage.framework.profile import Profile
+from moorage.framework.call import StatusError
+from moorage.framework.cycle_state import CycleState
+from moorage.framework.filtering import PreFilterRun
+from moorage.framework.interface import SCORE, Code, NativePlugin, ScorePlugin
 from moorage.objects.pod import Pod
 
 from .diagnosis import NO_NODES, Diagnosis, count_verdicts, explain_verdict
-from .points import PreFilterRun, run_pre_filters, run_pre_scores
 from .results import Examination, PreFilterOutcome
 
-Target = tuple[int, int, int]
-
 if TYPE_CHECKING:
-    from .scheduler import Scheduler
+    from .engine import Engine
 
 
-def examine(scheduler: Scheduler, pod: Pod) -> Examination:
-    """The whole of one cycle for `pod`, unsampled and without placing it."""
-    profile, cycle = scheduler.profile, scheduler.cycle
-    order = scheduler.view_order()
+def examine(engine: Engine, pod: Pod, order: list[str]) -> Examination:
+    """The whole of one cycle for `pod`, unsampled and without placing it; `order` is the node list."""
     if not order:
         return Examination(order=order, error=NO_NODES)
-    target = scheduler.classify(pod)
-    shape = scheduler.cache.state.classes.shape_of(target[0])
-    ran = run_pre_filters(profile, pod, shape, scheduler.cycle.terms_of(target[0], target[2]))
-    skipped_filter = sorted(ran.skipped.intersection(profile.filter_plugins))
-    if ran.rejection is not None:
-        diagnosis = Diagnosis(len(order), profile, shape, pre_filter=ran.rejection)
-        return Examination(
-            order=order,
-            pre_filter=_outcome(ran),
-            skipped_filter=skipped_filter,
-            fit_error=diagnosis.message(),
-        )
-    rows, verdicts = cycle.verdicts(*target)
-    names = [scheduler.table.row_name(row) for row in rows]
-    counts = count_verdicts(verdicts)
-    diagnosis = Diagnosis(len(order), profile, shape, verdicts=counts, absent=ran.absent)
-    statuses = {verdict: explain_verdict(profile, shape, verdict) for verdict in counts}
+    if not engine.profile.is_in_core:
+        engine.handle.begin_cycle()
+    profile, state = engine.profile, engine.framework.new_state(pod)
+    ran = engine.framework.run_pre_filter_plugins(state, pod)
     examination = Examination(
         order=order,
         pre_filter=_outcome(ran),
-        skipped_filter=skipped_filter,
+        skipped_filter=sorted(ran.skipped),
+    )
+    if ran.error:
+        return Examination(order=order, error=ran.error)
+    if ran.rejection is not None:
+        diagnosis = Diagnosis(len(order), profile, state.shape, pre_filter=ran.rejection)
+        return replace(examination, fit_error=diagnosis.message())
+    engine.narrow(ran)
+    engine.bridge.begin(state, pod)
+    engine.nominate(pod)
+    try:
+        return _search(engine, state, ran, examination)
+    except StatusError as failed:
+        return Examination(order=order, error=failed.status.message())
+
+
+def _search(engine: Engine, state: CycleState, ran: PreFilterRun, examination: Examination) -> Examination:
+    """The examination with the verdict on every node, and the scores of those that pass."""
+    profile, table = engine.profile, engine.cache.state.table
+    rows, verdicts = engine.cycle.verdicts(*state.target)
+    statuses = engine.heard(rows, verdicts)
+    names = [table.row_name(row) for row in rows]
+    diagnosis = Diagnosis(
+        len(examination.order),
+        profile,
+        state.shape,
+        verdicts=count_verdicts(verdicts),
+        absent=ran.absent,
+        statuses=statuses,
+    )
+    found = replace(
+        examination,
         rejected={
-            name: statuses[verdict] for name, verdict in zip(names, verdicts.tolist(), strict=True) if verdict
+            name: explain_verdict(profile, state.shape, int(verdict), statuses)
+            for name, verdict in zip(names, verdicts, strict=True)
+            if verdict
         },
         feasible=[name for name, verdict in zip(names, verdicts, strict=True) if not verdict],
         fit_error="" if (verdicts == 0).any() else diagnosis.message(),
     )
-    return (
-        _score(scheduler, pod, examination, rows[verdicts == 0], target)
-        if examination.feasible
-        else examination
-    )
+    return _score(engine, state, found, rows[verdicts == 0]) if found.feasible else found
 
 
 def _outcome(ran: PreFilterRun) -> PreFilterOutcome | None:
@@ -71,27 +84,33 @@ def _outcome(ran: PreFilterRun) -> PreFilterOutcome | None:
 
 
 def _score(
-    scheduler: Scheduler, pod: Pod, examination: Examination, rows: npt.NDArray[np.int32], target: Target
+    engine: Engine, state: CycleState, examination: Examination, rows: npt.NDArray[np.int32]
 ) -> Examination:
     """The examination with scores over its feasible nodes."""
-    profile: Profile = scheduler.profile
-    shape = scheduler.cache.state.classes.shape_of(target[0])
-    skipped, error = run_pre_scores(profile, pod, shape, scheduler.cycle.terms_of(target[0], target[2]))
-    if error and len(rows) > 1:
-        return Examination(order=examination.order, error=error)
+    profile = engine.profile
+    if not profile.at(SCORE):  # every node counts 1 (kube-scheduler v1.36, schedule_one.go prioritizeNodes)
+        return replace(examination, total=np.ones(len(rows), dtype=np.int64), best=examination.feasible)
+    try:
+        engine.bridge.pre_score(rows)
+    except StatusError:
+        if len(rows) > 1:  # a single node is not scored
+            raise
     raw, normalized = {}, {}
     total = np.zeros(len(rows), dtype=np.int64)
     for plugin in profile.at(SCORE):
-        if plugin.name in skipped:
+        if plugin.name in state.skip_score_plugins:
             continue
         if isinstance(plugin, NativePlugin):
-            raw[plugin.name], normalized[plugin.name] = scheduler.cycle.scores(plugin.name, rows, *target)
+            scores = engine.cycle.scores(plugin.name, rows, *state.target)
+        elif plugin.in_core:
+            scores = np.zeros(len(rows), dtype=np.int64), np.zeros(len(rows), dtype=np.int64)
         else:
-            raw[plugin.name] = normalized[plugin.name] = np.zeros(len(rows), dtype=np.int64)
+            scores = engine.bridge.raw_and_normalized(cast(ScorePlugin, plugin), rows)
+        raw[plugin.name], normalized[plugin.name] = scores
         total += profile.weight(plugin) * normalized[plugin.name]
     return replace(
         examination,
-        skipped_score=sorted(skipped.intersection(profile.score_plugins)),
+        skipped_score=sorted(state.skip_score_plugins),
         raw=raw,
         normalized=normalized,
         total=total,

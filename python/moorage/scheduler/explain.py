@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from copy import copy
+from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -12,42 +12,43 @@ from msgspec import structs
 
 from moorage._core.plan import REASONS, UNRESOLVABLE
 from moorage._core.table_columns import row_ports
-from moorage.cache import SchedulerCache
-from moorage.framework.interface import FILTER, Code, NativePlugin, Status
+from moorage.cache import SchedulerCache, Snapshot
+from moorage.framework.call import StatusError
+from moorage.framework.filtering import PreFilterRun
+from moorage.framework.interface import FILTER, FilterPlugin, NativePlugin
+from moorage.framework.status import Code, Status
 from moorage.objects.pod import Pod, PodStatus
 
 from .changes import find_changes
 from .conflicts import find_conflicts
-from .examine import Target, examine
+from .engine import Engine
+from .examine import examine
 from .explanation import Explanation, FilterVerdicts, NodeTableFacts, group_nodes
 from .needs import NodeFacts, PodNeeds
-from .points import PreFilterRun, run_pre_filters
 from .probe import Probe
 
 if TYPE_CHECKING:
     from moorage._core.pod_class import Shape
-
-    from .scheduler import Scheduler
+    from moorage.framework.cycle_state import CycleState
 
 PRE_FILTER_COLUMN = "PreFilter"
 
 
-def explain(scheduler: Scheduler, pod: Pod, skipped: str) -> Explanation:
+def explain(engine: Engine, pod: Pod, skipped: str) -> Explanation:
     """See `Scheduler.explain`; `skipped` says why the scheduler leaves the pod alone."""
-    twin = _twin(scheduler)
+    twin = _twin(engine)
     waiting, bound_to = _as_if_pending(twin.cache, pod)
     return _explain(twin, waiting, bound_to, skipped)
 
 
-def _twin(scheduler: Scheduler) -> Scheduler:
-    """The scheduler over a copy of its cluster: what is tried out there leaves no trace, neither nodes and
-    pods nor the counters that the terms of a changed pod ask for."""
-    twin = copy(scheduler)
-    twin.cache = SchedulerCache(scheduler.cache.ttl, scheduler.cache.clock)
-    with scheduler.cache.lock:
-        twin.cache.state = scheduler.cache.state.fork()
-        twin.cycle = scheduler.cycle.clone(twin.cache.state)
-    return twin
+def _twin(engine: Engine) -> Engine:
+    """The engine over a copy of its cluster: what is tried out there leaves no trace, neither nodes and pods
+    nor the counters that the terms of a changed pod ask for."""
+    cache = SchedulerCache()
+    with engine.cache.lock:
+        cache.state = engine.cache.state.fork()
+    handle = replace(engine.handle, cache=cache, framework=None, _snapshot=Snapshot())
+    return Engine(engine.profile, handle, engine.cycle.tie_break, engine.cycle.percentage, 0)
 
 
 def _as_if_pending(cache: SchedulerCache, pod: Pod) -> tuple[Pod, str]:
@@ -60,20 +61,20 @@ def _as_if_pending(cache: SchedulerCache, pod: Pod) -> tuple[Pod, str]:
     return structs.replace(held, spec=spec, status=PodStatus()), held.spec.node_name
 
 
-def _explain(scheduler: Scheduler, pod: Pod, bound_to: str, skipped: str) -> Explanation:
-    seen = examine(scheduler, pod)
-    target = scheduler.classify(pod)
-    shape = scheduler.cache.state.classes.shape_of(target[0])
-    terms = scheduler.cycle.terms_of(target[0], target[2])
-    ran = run_pre_filters(scheduler.profile, pod, shape, terms)
-    rows = scheduler.view_rows()
-    facts = _facts(scheduler, pod, shape, rows)
-    filters = _filters(scheduler, target, shape, ran, rows)
+def _explain(engine: Engine, pod: Pod, bound_to: str, skipped: str) -> Explanation:
+    view = engine.cache.state.view
+    view.refresh()
+    rows = view.rows()
+    seen = examine(engine, pod, view.node_names())
+    probe = Probe(engine, pod)
+    state, ran = probe.begin(pod)
+    facts = _facts(engine, pod, state.shape, rows)
+    filters = _filters(engine, state, ran, rows)
     explanation = Explanation(
         pod=pod,
         bound_to=bound_to,
         skipped=skipped,
-        weights=scheduler.profile.weights,
+        weights=engine.profile.weights,
         examination=seen,
         filters=filters,
         groups=group_nodes(seen.order, filters, facts),
@@ -81,7 +82,6 @@ def _explain(scheduler: Scheduler, pod: Pod, bound_to: str, skipped: str) -> Exp
     )
     if seen.feasible or seen.error:
         return explanation
-    probe = Probe(scheduler, pod)
     changes = find_changes(probe, facts.pod)
     conflicts, blocked = ([], "") if changes else find_conflicts(probe, facts.pod)
     return replace(explanation, changes=changes, conflicts=conflicts, blocked=blocked)
@@ -91,29 +91,44 @@ def _explain(scheduler: Scheduler, pod: Pod, bound_to: str, skipped: str) -> Exp
 
 
 def _filters(
-    scheduler: Scheduler, target: Target, shape: Shape, ran: PreFilterRun, rows: npt.NDArray[np.int32]
+    engine: Engine, state: CycleState, ran: PreFilterRun, rows: npt.NDArray[np.int32]
 ) -> list[FilterVerdicts]:
     """Every filter's own verdicts; of a pod that PreFilter rejects, only that."""
     if ran.rejection is not None:
         status = replace(ran.rejection, plugin=ran.rejection.plugin or " ".join(ran.plugins))
         return [FilterVerdicts(PRE_FILTER_COLUMN, np.ones(len(rows), dtype=np.intp), [None, status])]
+    asked = engine.cycle.verdicts(*state.target)[0]
     place = np.zeros(int(rows.max(initial=-1)) + 1, dtype=np.intp)
     place[rows] = np.arange(len(rows))
     found = []
-    searched = np.zeros(len(rows), dtype=bool)
-    for plugin in scheduler.profile.native(FILTER):
-        asked, bits = scheduler.cycle.filter_verdicts(plugin.name, *target)
-        searched[place[asked]] = True
-        values, inverse = np.unique(np.append(bits, np.uint64(0)), return_inverse=True)
+    for plugin in engine.profile.at(FILTER):
+        if isinstance(plugin, NativePlugin):
+            numbers, statuses = _native(engine, plugin, state)
+        elif plugin.in_core or plugin.name in ran.skipped:
+            continue
+        else:
+            numbers, statuses = _outside(engine, cast(FilterPlugin, plugin), asked)
         codes = np.zeros(len(rows), dtype=np.intp)
-        codes[place[asked]] = inverse[:-1]
-        found.append(
-            FilterVerdicts(plugin.name, codes, [_status(plugin, int(value), shape) for value in values])
-        )
+        codes[place[asked]] = numbers
+        found.append(FilterVerdicts(plugin.name, codes, statuses))
     if ran.absent is not None:
+        left_out = np.ones(len(rows), dtype=np.intp)
+        left_out[place[asked]] = 0
         absent = replace(ran.absent, plugin=" ".join(ran.plugins))
-        found.insert(0, FilterVerdicts(PRE_FILTER_COLUMN, (~searched).astype(np.intp), [None, absent]))
+        found.insert(0, FilterVerdicts(PRE_FILTER_COLUMN, left_out, [None, absent]))
     return found
+
+
+Numbered = tuple[npt.NDArray[np.intp], list[Status | None]]
+"""Per searched node the number of a status, and the statuses; 0 is None: the node passes."""
+
+
+def _native(engine: Engine, plugin: NativePlugin, state: CycleState) -> Numbered:
+    """What a kernel says of the searched nodes."""
+    _, bits = engine.cycle.filter_verdicts(plugin.name, *state.target)
+    values, inverse = np.unique(np.append(bits, np.uint64(0)), return_inverse=True)
+    statuses = [_status(plugin, int(value), state.shape) for value in values]
+    return inverse[:-1].astype(np.intp), statuses
 
 
 def _status(plugin: NativePlugin, bits: int, shape: Shape) -> Status | None:
@@ -123,12 +138,23 @@ def _status(plugin: NativePlugin, bits: int, shape: Shape) -> Status | None:
     return Status(code, plugin.reasons(bits & REASONS, shape), plugin.name)
 
 
+def _outside(engine: Engine, plugin: FilterPlugin, asked: npt.NDArray[np.int32]) -> Numbered:
+    """What a plugin outside the core says of them; of one that fails on some, what the search has heard."""
+    with suppress(StatusError):
+        engine.bridge.filter(plugin, asked)
+    numbers: dict[Status | None, int] = {None: 0}
+    codes = [
+        numbers.setdefault(engine.bridge.status(plugin.name, row), len(numbers)) for row in asked.tolist()
+    ]
+    return np.array(codes, dtype=np.intp), list(numbers)
+
+
 # ---- nodes -------------------------------------------------------------------------------------------------
 
 
-def _facts(scheduler: Scheduler, pod: Pod, shape: Shape, rows: npt.NDArray[np.int32]) -> NodeTableFacts:
+def _facts(engine: Engine, pod: Pod, shape: Shape, rows: npt.NDArray[np.int32]) -> NodeTableFacts:
     """The nodes as they are now; NodeFacts are made when they are asked for."""
-    table, names = scheduler.table, scheduler.cache.state.symbols.names
+    table, names = engine.cache.state.table, engine.cache.state.symbols.names
     requests = {"pods": 1, "cpu": shape.requests[0], "memory": shape.requests[1]} | shape.other_requests
     requests = {resource: request for resource, request in requests.items() if request}
     free = {name: table.allocatable[name][rows] - table.requested[name][rows] for name in requests}

@@ -42,7 +42,7 @@ from typing import Any
 
 import msgspec
 
-from moorage.framework.interface import Code, Status
+from moorage.framework.status import Code, Status
 
 from .amounts import amount_text
 from .changes import LABEL, LOWER, NODE, TOLERATE, Change

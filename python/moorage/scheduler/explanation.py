@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from moorage.framework.interface import Status
+from moorage.framework.status import Status
 from moorage.objects.pod import Pod
 
 from .needs import Need, NeedRange, NodeFacts, PodNeeds, sum_up

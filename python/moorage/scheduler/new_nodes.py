@@ -40,7 +40,7 @@ def labels_that_help(probe: Probe) -> Iterator[tuple[str, str, list[Node], int]]
     nodes = _candidates(probe)
     labels = dict.fromkeys(_wanted_labels(probe.pod.spec))
     if about_pods:
-        others = probe.nodes(probe.scheduler.view_rows())
+        others = probe.nodes(probe.rows())
         labels |= dict.fromkeys(_topology_labels(probe.pod.spec, others))
         nodes = list({node.name: node for node in (*nodes, *others)}.values())
     left = MOST_LABELS
@@ -142,8 +142,8 @@ def new_nodes(probe: Probe, needs: PodNeeds) -> Iterator[tuple[Node, Node, int]]
 def _by_size(probe: Probe, needs: PodNeeds) -> npt.NDArray[np.int32]:
     """Rows of the nodes that would be large enough if they were empty, the smallest first: by the sum of
     their shares of the largest cpu and memory."""
-    rows = probe.scheduler.view_rows()
-    allocatable = probe.scheduler.table.allocatable
+    rows = probe.rows()
+    allocatable = probe.table.allocatable
     enough = np.ones(len(rows), dtype=bool)
     for resource, request in needs.requests.items():
         enough &= allocatable[resource][rows] >= request
@@ -169,7 +169,7 @@ def _lasting_taints(node: Node) -> tuple[tuple[str, str, str], ...]:
 def _copy(probe: Probe, node: Node) -> Node:
     """An empty node of the same size, labels and lasting taints."""
     name = f"{node.name}-copy"
-    while probe.scheduler.cache.state.has_node(name):
+    while probe.engine.cache.state.has_node(name):
         name += "-copy"
     labels = node.metadata.labels
     if HOSTNAME in labels:

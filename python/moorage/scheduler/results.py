@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from moorage.framework.interface import Code, Status
+from moorage.framework.interface import Code, NominatingInfo, Status
 
 from .diagnosis import Diagnosis
 
@@ -93,6 +93,10 @@ class Decision:
         Why nothing was feasible.
     error : str
         Set where the cycle failed with an error.
+    nominating : NominatingInfo or None
+        What PostFilter does to the pod's nomination.
+    waiting : bool
+        The pod is assumed on `node` and waits on Permit.
     """
 
     node: str | None
@@ -104,6 +108,8 @@ class Decision:
     order: Callable[[], list[str]]
     diagnosis: Diagnosis | None = None
     error: str = ""
+    nominating: NominatingInfo | None = None
+    waiting: bool = False
 
     @property
     def fit_error(self) -> str:
@@ -138,6 +144,8 @@ class Result:
     placements : dict of str to str
         Pod to node, in the order of the decisions.
     unschedulable : dict of str to Failure
+    waiting : dict of str to str
+        Pods that wait on Permit, and the node that each is assumed on; `Scheduler.advance` goes on with them.
     skipped : dict of str to str
         Pods that were not this scheduler's to place, and why.
     warnings : list of str
@@ -148,6 +156,7 @@ class Result:
 
     placements: dict[str, str] = field(default_factory=dict)
     unschedulable: dict[str, Failure] = field(default_factory=dict)
+    waiting: dict[str, str] = field(default_factory=dict)
     skipped: dict[str, str] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
     seconds: float = 0.0

@@ -3,45 +3,50 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from datetime import datetime
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace as update
 from itertools import groupby
 
 import numpy as np
 import numpy.typing as npt
 from msgspec.structs import replace
 
-from moorage._core.cycle import Cycle, TieBreak
+from moorage._core.cycle import TieBreak
 from moorage._core.node_table import NodeTable
-from moorage._core.pod_class import Shape
 from moorage.cache import SchedulerCache
-from moorage.framework.interface import PRE_ENQUEUE, QUEUE_SORT
+from moorage.framework.build import check_profiles, make_profiles
+from moorage.framework.configuration import feature_gates as all_gates
+from moorage.framework.cycle_state import CycleState
+from moorage.framework.handle import FrameworkHandle
+from moorage.framework.interface import QUEUE_SORT, NominatingInfo
+from moorage.framework.nominator import PodNominator
 from moorage.framework.profile import Profile
+from moorage.framework.registry import Registry
+from moorage.framework.runtime import Target
 from moorage.objects.cluster import Cluster
 from moorage.objects.node import Namespace, Node
 from moorage.objects.pod import Pod
 from moorage.objects.workload import ReplicaSet, ReplicationController, Service, StatefulSet
 from moorage.plugins.priority_sort import PrioritySort
-from moorage.plugins.registry import default_profile
+from moorage.plugins.registry import ConfigurationSource, all_plugins, default_profile, read_configuration
 from moorage.plugins.scheduling_gates import SchedulingGates
 from moorage.store import ApiError, InformerFactory, ObjectClient, ObjectStore
 
-from .diagnosis import Diagnosis, count_verdicts
+from .binding_cycle import BindingCycles, Started
+from .diagnosis import Diagnosis
+from .engine import NO_ROWS, Engine, Rotation
 from .event_handlers import NamespaceHandler, NodeHandler, PodHandler, WorkloadHandler
 from .examine import examine
 from .explain import explain
 from .explanation import Explanation
-from .points import PreFilterRun, run_pre_filters, run_pre_scores
+from .queue_order import newest, queue_sorted
 from .results import Decision, Examination, Failure, Result
 from .unbuilt import UnbuiltUses
 
 TIE_BREAKS = {"first": TieBreak.FIRST, "random": TieBreak.RANDOM, "go-heap": TieBreak.GO_HEAP}
 WORKLOADS = (Service, ReplicationController, ReplicaSet, StatefulSet)
 NOTHING = Cluster()
-NO_ROWS = np.zeros(0, dtype=np.int32)
-
-# A pod's class, the symbol of the node that it names and of the one that it is pinned to.
-Target = tuple[int, int, int]
+TERMINATING = "terminating"
 
 
 class Scheduler:
@@ -55,8 +60,17 @@ class Scheduler:
         binds.
     profile : Profile, optional
         Default: kube-scheduler's own.
-    percentage_of_nodes_to_score : int
-        0 (adaptive, the default) to 100; a profile's own value goes first.
+    profiles : sequence of Profile, optional
+        Several instead, each for the pods that ask for its scheduler name; they share the queue order.
+    config : path, bytes, mapping or KubeSchedulerConfiguration, optional
+        A ``kubescheduler.config.k8s.io/v1`` configuration instead of profiles; see `load_configuration`.
+    feature_gates : mapping of str to bool, optional
+        On top of the defaults of v1.36; with a configuration only.
+    registry : Registry, optional
+        Plugins that the configuration may name besides the in-tree ones; by default those that installed
+        packages offer (`installed_plugins`).
+    percentage_of_nodes_to_score : int, optional
+        0 (adaptive, the default) to 100, in place of the configuration's; a profile's own value goes first.
     tie_break : {"first", "random", "go-heap"}
         Among nodes of equal total: the first found; a seeded random one (as up to v1.34); the one that Go's
         heap puts on top (v1.35 and v1.36, parity).
@@ -73,7 +87,11 @@ class Scheduler:
         cluster: Cluster | ObjectClient = NOTHING,
         *,
         profile: Profile | None = None,
-        percentage_of_nodes_to_score: int = 0,
+        profiles: Sequence[Profile] = (),
+        config: ConfigurationSource | None = None,
+        feature_gates: Mapping[str, bool] | None = None,
+        registry: Registry | None = None,
+        percentage_of_nodes_to_score: int | None = None,
         tie_break: str = "first",
         seed: int = 0,
         strict: bool = False,
@@ -82,21 +100,36 @@ class Scheduler:
     ) -> None:
         if tie_break not in TIE_BREAKS:
             raise ValueError(f"tie_break {tie_break!r}: one of {', '.join(TIE_BREAKS)}")
-        self.profile = profile or default_profile()
-        percentage = self.profile.percentage_of_nodes_to_score
-        percentage = percentage_of_nodes_to_score if percentage is None else percentage
-        if not 0 <= percentage <= 100:
-            raise ValueError(f"percentage_of_nodes_to_score {percentage}: 0 (adaptive) to 100")
-        self.cache = SchedulerCache(ttl, clock)
-        self.plan = self.profile.compile(self.cache.state)
-        self.cycle = Cycle(
-            self.cache.state, self.plan, TIE_BREAKS[tie_break], percentage, seed & 0xFFFFFFFFFFFFFFFF
-        )
-        self.failures: dict[Target, tuple[int, Failure]] = {}  # with the head of the change log at that time
-        self.unbuilt = UnbuiltUses(self.profile, strict)
-        self.pods = PodHandler(self.cache, self.unbuilt)
-        self.client = ObjectStore(_newest(cluster)) if isinstance(cluster, Cluster) else cluster
+        gates = all_gates(feature_gates)
+        configuration = None if config is None else read_configuration(config, gates)
+        self.cache = SchedulerCache(ttl, clock, pod_level_resources=gates["PodLevelResources"])
+        self.client = ObjectStore(newest(cluster)) if isinstance(cluster, Cluster) else cluster
+        nominator = PodNominator(lambda pod: pod.key in self.pods.pending)
+        self.pods = PodHandler(self.cache, nominator)
+        self.handle = FrameworkHandle(self.cache, self.client, nominator=nominator)
+        self.pods.reject_waiting = self.handle.reject_waiting_pod
+        if configuration is None:
+            given = check_profiles(profiles or (profile or default_profile(),))
+            handles = [update(self.handle) for _ in given]
+        else:
+            handles = [update(self.handle) for _ in configuration.profiles or ()]
+            given = make_profiles(configuration, all_plugins(registry), handles)
+            if percentage_of_nodes_to_score is None:
+                percentage_of_nodes_to_score = configuration.percentage_of_nodes_to_score
+        percentage = percentage_of_nodes_to_score or 0
+        self.unbuilt = UnbuiltUses(_union(given), strict)
+        self.engines = {
+            one.scheduler_name: Engine(one, handle, TIE_BREAKS[tie_break], percentage, seed)
+            for one, handle in zip(given, handles, strict=True)
+        }
+        self.rotation = Rotation(list(self.engines.values()))
+        self.cache.participants.append(self.rotation)
+        first = self.rotation.holder
+        self.profile, self.plan, self.cycle = first.profile, first.plan, first.cycle
+        self.bindings = BindingCycles(self.client, clock)
         self.informers = self._watch()
+        for engine in self.engines.values():
+            engine.handle.informers = self.informers
         self.sync()
         if isinstance(cluster, Cluster) and isinstance(self.client, ObjectStore):
             # Only now, so that the objects arrive in their order and not in that of a list.
@@ -134,63 +167,65 @@ class Scheduler:
             self.cache.state.view.refresh()
             return self.cache.state.view.rows()
 
-    def _nodes_in_view(self) -> int:
-        self.cache.state.view.refresh()
-        return self.cache.state.view.size
-
     # ---- one pod -------------------------------------------------------------------------------------------
 
     def examine(self, pod: Pod) -> Examination:
         """Filter every node and score all feasible ones, without sampling and without placing the pod."""
         self.unbuilt.note(pod, self.cache.state.classes.intern(pod))
         with self.cache.lock:
-            return examine(self, pod)
+            return examine(self._engine(pod), pod, self.view_order())
 
     def explain(self, pod: Pod | str) -> Explanation:
-        """Explain where a pod would go now, or why it fits nowhere and what would change that.
-
-        Every filter is asked about every node, every feasible node is scored, and for a pod that fits nowhere
-        single changes are tried out on the engine itself. Nothing of that stays.
-
-        Parameters
-        ----------
-        pod : Pod or str
-            A pod, or the ``namespace/name`` of one of the cluster. One that is on a node is explained as if
-            it were not: without what it uses there.
-
-        Raises
-        ------
-        ApiError
-            There is no pod of this name.
-        """
+        """Explain where a pod (or the one of this ``namespace/name``) would go now, or why nowhere and what
+        would change that. A pod on a node is explained as if it were not; nothing that is tried stays."""
         if isinstance(pod, str):
             namespace, _, name = pod.rpartition("/")
             pod = self.client.get(Pod, name, namespace)
         self.unbuilt.note(pod, self.cache.state.classes.intern(pod))
-        return explain(self, pod, self._not_ours(pod))
+        return explain(self._engine_of(pod), pod, self._not_ours(pod))
 
     def schedule_one(self, pod: Pod) -> Decision:
-        """One cycle: search, choose, assume the pod on the chosen node."""
+        """One cycle: search, choose, assume the pod on the chosen node.
+
+        Where the profile has plugins for what comes after, the cycle goes on to the end: Reserve, Permit,
+        PreBind, Bind and PostBind. Then the pod must be in the store, and may be waiting when this returns.
+        """
         target = self.classify(pod)
         self.unbuilt.note(pod, target[0])
+        engine = self._engine(pod)
+        if not engine.profile.is_in_core:
+            decision = self._whole_cycle(engine, pod, target)
+            self.sync()
+            return decision
         with self.cache.lock:
-            return self._schedule(pod, target)
+            decision, _ = engine.schedule(pod, target, self.view_order)
+            if decision.node is not None:
+                self.cache.assume_pod(replace(pod, spec=replace(pod.spec, node_name=decision.node)))
+        return decision
 
-    def _schedule(self, pod: Pod, target: Target) -> Decision:
-        shape = self.cache.state.classes.shape_of(target[0])
-        ran = run_pre_filters(self.profile, pod, shape, self.cycle.terms_of(target[0], target[2]))
-        nodes = self._nodes_in_view()
-        if ran.rejection is not None or nodes == 0:
-            return self._no_search(Diagnosis(nodes, self.profile, shape, pre_filter=ran.rejection))
-        row, start, evaluated, positions, totals = self.cycle.decide(*target)
-        _, error = run_pre_scores(self.profile, pod, shape, self.cycle.terms_of(target[0], target[2])) if len(positions) > 1 else ((), "")
-        node = None if row < 0 or error else self.table.row_name(row)
-        diagnosis = self._diagnose(target, shape, ran) if row < 0 else None
-        if node is not None:
-            self.cache.assume_pod(replace(pod, spec=replace(pod.spec, node_name=node)))
-        return Decision(
-            node, start, self.cycle.start, evaluated, positions, totals, self.view_order, diagnosis, error
-        )
+    def _engine_of(self, pod: Pod) -> Engine:
+        """The engine of the profile that a pod asks for; of the first, where there is none."""
+        return self.engines.get(pod.spec.scheduler_name) or self.rotation.engines[0]
+
+    def _engine(self, pod: Pod) -> Engine:
+        """The same with the rotation: profiles share it."""
+        return self.rotation.take(self._engine_of(pod))
+
+    def _whole_cycle(self, engine: Engine, pod: Pod, target: Target) -> Decision:
+        """A cycle with all its plugins, for one pod."""
+        with self.cache.lock:
+            decision, state = engine.schedule(pod, target, self.view_order)
+            if decision.node is None:
+                failure = Failure(decision.diagnosis, decision.error)
+                nominating = decision.nominating or NominatingInfo(noop=True)
+                self.bindings.report(engine, pod, failure, nominating)
+                return decision
+            started = self.bindings.reserve(engine, state, pod, decision.node)
+        outcome = self.bindings.bind(started) if isinstance(started, Started) else started
+        if outcome.failure is not None:
+            failure = outcome.failure
+            return update(decision, node=None, diagnosis=failure.diagnosis, error=failure.error)
+        return update(decision, waiting=outcome.waiting)
 
     def classify(self, pod: Pod) -> Target:
         """A pod's class, and the symbols of the node it names and of the one it is pinned to (0: none)."""
@@ -198,16 +233,6 @@ class Scheduler:
         pod_class = state.classes.intern(pod)
         node_name = state.symbols.intern(pod.spec.node_name) if pod.spec.node_name else 0
         return pod_class, node_name, state.classes.pinned_symbol(pod_class, pod)
-
-    def _no_search(self, diagnosis: Diagnosis) -> Decision:
-        start = self.cycle.start
-        error = "" if diagnosis.nodes else diagnosis.message()
-        return Decision(None, start, start, 0, NO_ROWS, None, self.view_order, diagnosis, error)
-
-    def _diagnose(self, target: Target, shape: Shape, ran: PreFilterRun) -> Diagnosis:
-        _, verdicts = self.cycle.verdicts(*target)
-        counts = count_verdicts(verdicts)
-        return Diagnosis(self._nodes_in_view(), self.profile, shape, verdicts=counts, absent=ran.absent)
 
     # ---- many pods -----------------------------------------------------------------------------------------
 
@@ -218,28 +243,75 @@ class Scheduler:
         ours = []
         for pod in self.pods.pending.values():
             why = self._not_ours(pod)
+            if why == TERMINATING:
+                note = f"skip schedule deleting pod: {pod.key}"
+                self.handle.recorder.event(pod, "Warning", "FailedScheduling", "Scheduling", note)
             if why:
                 result.skipped[pod.key] = why
             elif not self.cache.state.has_pod(pod):
                 ours.append(pod)
-        sorter = next(p for p in self.profile.at(QUEUE_SORT) if isinstance(p, PrioritySort))
-        classified = [(self.classify(pod), pod) for pod in sorted(ours, key=sorter.key)]
+        self._queue_order(ours)
+        classified = [(self.classify(pod), pod) for pod in ours]
         for target, pod in classified:
             self.unbuilt.note(pod, target[0])
+        bulk: list[str] = []
         for target, group in groupby(classified, key=lambda item: item[0]):
-            with self.cache.lock:  # not over the whole: informers take it too, after a lock of their own
-                self._place_run([pod for _, pod in group], target, result)
-        self._bind(result)
+            pods = [pod for _, pod in group]
+            engine = self._engine(pods[0])  # a class includes the scheduler name
+            if engine.profile.is_in_core:
+                with self.cache.lock:  # not over the whole: informers take it too, after a lock of their own
+                    bulk += self._place_run(engine, pods, target, result)
+            else:
+                self._run_each(engine, pods, target, result)
+        self._bind(bulk, result)
         result.warnings.extend(self.unbuilt.warnings())
         return result
 
-    def _bind(self, result: Result) -> None:
+    def advance(self, now: float | None = None) -> Result:
+        """Go on with the pods whose waiting on Permit has ended, by a plugin or by a timer that is due at
+        `now` (seconds; default: the clock). The result tells what became of them, and who waits still."""
+        result = Result()
+        self._resume(result, self.cache.clock() if now is None else now)
+        result.waiting = {one.pod.key: one.node for one in self.bindings.waiting.values()}
+        self.sync()
+        return result
+
+    def _run_each(self, engine: Engine, pods: list[Pod], target: Target, result: Result) -> None:
+        """Place and bind pods one by one, with all plugins of the profile."""
+        for pod in pods:
+            began = time.perf_counter()
+            decision = self._whole_cycle(engine, pod, target)
+            result.seconds += time.perf_counter() - began
+            if decision.node is None:
+                result.unschedulable[pod.key] = Failure(decision.diagnosis, decision.error)
+            else:
+                (result.waiting if decision.waiting else result.placements)[pod.key] = decision.node
+            self._resume(result, self.cache.clock())
+
+    def _resume(self, result: Result, now: float) -> None:
+        for outcome in self.bindings.resume(now):
+            result.waiting.pop(outcome.pod.key, None)
+            if outcome.failure is None:
+                result.placements[outcome.pod.key] = outcome.node
+            else:
+                result.unschedulable[outcome.pod.key] = outcome.failure
+
+    def _queue_order(self, pods: list[Pod]) -> None:
+        """Sort pods as the QueueSort plugin has it; equals stay in order."""
+        sorter = next(iter(self.profile.at(QUEUE_SORT)), None)
+        if type(sorter) is PrioritySort:
+            pods.sort(key=sorter.key)
+            return
+        less = self.rotation.engines[0].framework.queue_sort_func()
+        pods[:] = [queued.pod for queued in queue_sorted(pods, less)]
+
+    def _bind(self, keys: list[str], result: Result) -> None:
         """Bind what was placed, in bulk where the store can. A pod whose binding is refused is taken back."""
-        pods = [self.pods.pending[key] for key in result.placements]
+        pods = [self.pods.pending[key] for key in keys]
         self.pods.binding = {pod.metadata.uid for pod in pods}
         try:
             if isinstance(self.client, ObjectStore):
-                self.client.bind_many(pods, result.placements.values())
+                self.client.bind_many(pods, [result.placements[key] for key in keys])
                 pods = []
         except ApiError:
             pass  # nothing is bound: somebody else was faster with one of them
@@ -255,67 +327,73 @@ class Scheduler:
 
     def _not_ours(self, pod: Pod) -> str:
         if pod.metadata.deletion_timestamp:
-            return "terminating"
-        if pod.spec.scheduler_name not in ("", self.profile.scheduler_name):
+            return TERMINATING
+        if pod.spec.scheduler_name and pod.spec.scheduler_name not in self.engines:
             return "other scheduler"
-        gates = [p for p in self.profile.at(PRE_ENQUEUE) if isinstance(p, SchedulingGates)]
-        return "gated" if any(plugin.pre_enqueue(pod) for plugin in gates) else ""
+        status = self._engine_of(pod).framework.run_pre_enqueue_plugins(pod)
+        if status is None:
+            return ""
+        return "gated" if status.plugin == SchedulingGates.name else f"{status.plugin}: {status.message()}"
 
-    def _place_run(self, pods: list[Pod], target: Target, result: Result) -> None:
-        """Place pods that are equal to a decision."""
+    def _place_run(self, engine: Engine, pods: list[Pod], target: Target, result: Result) -> list[str]:
+        """Place pods that are equal to a decision; the keys of those that fit."""
         began = time.perf_counter()
-        shape = self.cache.state.classes.shape_of(target[0])
-        _, error = run_pre_scores(self.profile, pods[0], shape, self.cycle.terms_of(target[0], target[2]))
-        if error:
-            self._place_erring(pods, target, result)
+        framework = engine.framework
+        state = framework.state_of(target)
+        error = framework.run_pre_score_plugins(state, pods[0], framework.all_nodes())
+        if error is not None or self.handle.nominator:
+            self._place_each(engine, pods, target, result)
+            placed = [pod.key for pod in pods if pod.key in result.placements]
         else:
-            rows, failure = self._decide_run(pods, target, shape)
+            rows, failure = self._decide_run(engine, pods, target, state)
             for pod, row in zip(pods, rows.tolist(), strict=False):
                 result.placements[pod.key] = self.table.row_name(row)
             for pod in pods[len(rows) :]:
                 result.unschedulable[pod.key] = failure
+            placed = [pod.key for pod in pods[: len(rows)]]
         result.seconds += time.perf_counter() - began
+        return placed
 
-    def _place_erring(self, pods: list[Pod], target: Target, result: Result) -> None:
-        """Pods whose PreScore fails the cycle, which it does only where two nodes are feasible."""
+    def _place_each(self, engine: Engine, pods: list[Pod], target: Target, result: Result) -> None:
+        """Pods one by one: their PreScore fails the cycle, which it does only where two nodes are feasible;
+        or pods are nominated, which can be the very ones."""
         for pod in pods:
-            decision = self._schedule(pod, target)
+            decision, _ = engine.schedule(pod, target, self.view_order)
             if decision.node is not None:
+                self.cache.assume_pod(replace(pod, spec=replace(pod.spec, node_name=decision.node)))
                 result.placements[pod.key] = decision.node
             else:
                 result.unschedulable[pod.key] = Failure(decision.diagnosis, decision.error)
 
-    def _place(self, pods: list[Pod], target: Target) -> npt.NDArray[np.int32]:
+    def _place(self, engine: Engine, pods: list[Pod], target: Target) -> npt.NDArray[np.int32]:
         """Rows of the pods that fit, which are assumed there."""
-        rows = self.cycle.place_run(target[0], len(pods), target[1], target[2])
+        rows = engine.cycle.place_run(target[0], len(pods), target[1], target[2])
         self.cache.state.assume_rows(target[0], pods, rows)
         return rows
 
     def _decide_run(
-        self, pods: list[Pod], target: Target, shape: Shape
+        self, engine: Engine, pods: list[Pod], target: Target, state: CycleState
     ) -> tuple[npt.NDArray[np.int32], Failure]:
         """Rows of the pods that fit, and why the next one does not; nothing changes for those after it."""
-        state = self.cache.state
-        ran = run_pre_filters(self.profile, pods[0], shape, self.cycle.terms_of(target[0], target[2]))
-        nodes = self._nodes_in_view()
-        head, failure = self.failures.get(target, (-1, Failure()))
-        if head == state.log.head:
+        cluster, profile = self.cache.state, engine.profile
+        ran = engine.framework.run_pre_filter_plugins(state, pods[0])
+        nodes = engine.nodes_in_view()
+        head, failure = engine.failures.get(target, (-1, Failure()))
+        if head == cluster.log.head:
             return NO_ROWS, failure
         if ran.rejection is not None or nodes == 0:
-            return NO_ROWS, Failure(Diagnosis(nodes, self.profile, shape, pre_filter=ran.rejection))
+            return NO_ROWS, Failure(Diagnosis(nodes, profile, state.shape, pre_filter=ran.rejection))
         # Where host ports or an open transaction take memory pod by pod, it can run out half-way.
-        recorded = shape.ports or state.journal.depth
-        rows = state.safely(self._place, pods, target) if recorded else self._place(pods, target)
+        recorded = state.shape.ports or cluster.journal.depth
+        placed = (engine, pods, target)
+        rows = cluster.safely(self._place, *placed) if recorded else self._place(*placed)
         if len(rows) < len(pods):
-            failure = Failure(self._diagnose(target, shape, ran))
+            failure = Failure(engine.diagnose(target, state.shape, ran)[0])
             if ran.node_names is None:  # a search among named nodes moves the rotation even in vain
-                self.failures[target] = (state.log.head, failure)
+                engine.failures[target] = (cluster.log.head, failure)
         return rows, failure
 
 
-def _newest(cluster: Cluster) -> Callable[[], float]:
-    """The clock of a store of these objects stands at the newest creation timestamp, so that an object
-    without one is younger than all others."""
-    stamps = [o.metadata.creation_timestamp for o in (*cluster.nodes, *cluster.pods, *cluster.others)]
-    newest = max((datetime.fromisoformat(stamp).timestamp() for stamp in set(stamps) if stamp), default=0.0)
-    return lambda: newest
+def _union(profiles: Sequence[Profile]) -> Profile:
+    """A profile with every plugin of several, by name."""
+    return Profile(tuple({plugin.name: plugin for one in profiles for plugin in one.plugins}.values()))

@@ -89,7 +89,7 @@ cdef extern from "state.h" nogil:
         const mr_pod_term* existing
         const mr_pod_term* preferred
         int32_t n_hard, n_soft, n_affinity, n_anti, n_existing, n_preferred
-        int32_t self_affine, soft_needs_all
+        int32_t self_affine, affinity_off, soft_needs_all
 
     ctypedef struct mr_pod:
         const int16_t* taints

@@ -19,6 +19,7 @@ cdef class Cycle(Search):
     cdef Buffer counted
 
     cdef int32_t _wanted(self) noexcept
+    cdef bint _looked_at(self, int32_t row, int32_t start) noexcept
     cdef int32_t _decide(self, int32_t wanted) noexcept nogil
     cdef int32_t _place_one_by_one(self, int32_t pod_class, int32_t node_name, int32_t pinned,
                                    int32_t[::1] rows) except -1

@@ -85,8 +85,13 @@ cdef class Cycle(Search):
     cdef int32_t _wanted(self) noexcept:
         return num_feasible_nodes_to_find(self.percentage, self.search.n) if self.plan.c.n_scores else 1
 
-    def decide(self, int32_t pod_class, int32_t node_name=0, int32_t pinned=0):
+    def decide(self, int32_t pod_class, int32_t node_name=0, int32_t pinned=0, int32_t tried=-1):
         """Choose a node for one pod without placing it.
+
+        Parameters
+        ----------
+        tried : int
+            The row of a node that has been tried before in vain, and counts as looked at; -1 for none.
 
         Returns
         -------
@@ -103,6 +108,9 @@ cdef class Cycle(Search):
         self._prepare(pod_class, node_name, pinned)
         start = self.start
         at = self._decide(self._wanted())
+        if tried >= 0 and not self._looked_at(tried, start):
+            self.found.evaluated += 1
+            self.start = (self.start + 1) % self.state.view.size
         if at == FAILED:
             self.plan.raise_error()
         positions = np.array(self.positions.array(np.int32, self.found.feasible))
@@ -115,6 +123,14 @@ cdef class Cycle(Search):
             totals = np.array(self.totals.array(np.int64, self.found.feasible))
         row = -1 if at < 0 else self.search.order[at]
         return row, start, self.found.evaluated, positions, totals
+
+    cdef bint _looked_at(self, int32_t row, int32_t start) noexcept:
+        """Whether the last search, which began at `start`, looked at a row."""
+        cdef int32_t at, n = self.search.n
+        for at in range(n):
+            if self.search.order[at] == row:
+                return (at - start % n + n) % n < self.found.evaluated
+        return False
 
     def place_run(self, int32_t pod_class, int32_t n, int32_t node_name=0, int32_t pinned=0):
         """Choose nodes for up to `n` pods of one class, one after the other, and account for each on its row.

@@ -36,6 +36,7 @@ cdef class PodClasses:
     cdef readonly list shapes
     cdef readonly list keys
     cdef readonly list terms
+    cdef readonly bint pod_level_resources
 
     cpdef int32_t intern(self, pod) except -1
     cdef int remember(self, pod, int32_t pod_class) except -1

@@ -165,9 +165,16 @@ cdef class PodClasses:
     """The interner of shapes and classes of one cluster and its forks.
 
     It knows names only, of symbols, resources, label keys and images: the columns of a fork are its own.
+
+    Parameters
+    ----------
+    pod_level_resources : bool
+        Whether spec.resources counts (the feature gate PodLevelResources).
     """
 
-    def __cinit__(self, Symbols symbols, Symbols resources, Symbols label_keys, Symbols images):
+    def __cinit__(self, Symbols symbols, Symbols resources, Symbols label_keys, Symbols images,
+                  bint pod_level_resources=True):
+        self.pod_level_resources = pod_level_resources
         self.symbols = symbols
         self.resources = resources
         self.label_keys = label_keys

@@ -114,8 +114,9 @@ class PodSpecReader:
         )
 
     def _read_requests(self, pod):
-        requests = pod_requests(pod)
-        nonzero = nonzero_requests(pod, requests)
+        pod_level = self.names.pod_level_resources
+        requests = pod_requests(pod, None, pod_level)
+        nonzero = nonzero_requests(pod, requests, pod_level)
         score = pod_requests(pod, NON_ZERO, False)
         self.requests = _cpu_and_memory(requests)
         self.score_requests = _cpu_and_memory(score)

@@ -106,10 +106,10 @@ def pod_level_requests(pod):
     }
 
 
-def nonzero_requests(pod, dict requests):
+def nonzero_requests(pod, dict requests, bint pod_level=True):
     """What a placed pod adds to NonZeroRequested: containers without a request count 100m and 200Mi; under
     pod-level requests only for a resource that is absent from the whole pod's total."""
     missing = NON_ZERO
-    if pod_level_requests(pod):
+    if pod_level and pod_level_requests(pod):
         missing = {name: quantity for name, quantity in NON_ZERO.items() if name not in requests}
-    return pod_requests(pod, missing) if missing else requests
+    return pod_requests(pod, missing, pod_level) if missing else requests

@@ -11,6 +11,7 @@ from moorage._core.csrc cimport (
     MR_BLOCK,
     MR_SHAPE_TOLERATES_UNSCHEDULABLE,
     mr_filter,
+    mr_inter_pod_skips,
     mr_is_normalized,
     mr_nominated,
     mr_normalize,
@@ -31,7 +32,15 @@ cdef enum:
 
 
 cdef class Search:
-    """The search of one profile over one cluster."""
+    """The search of one profile over one cluster.
+
+    Attributes
+    ----------
+    node_names : frozenset of str or None
+        The only nodes to search, in place of those that the shape names.
+    judging : callable, optional
+        Told (row, pods) while nominated pods are on a row, and (row, None) when they are off again.
+    """
 
     def __cinit__(self, ClusterState state, Plan plan, *settings, **named):
         cdef Journal journal = Journal()
@@ -62,7 +71,9 @@ cdef class Search:
         self._point(shape)
         if self.nominations:
             self._judge_nominated()
-        if shape.is_pinned:
+        if self.node_names is not None:
+            self._restrict(self.node_names, 0)
+        elif shape.is_pinned:
             self._restrict(None, pinned)
         elif shape.node_names is not None:
             self._restrict(shape.node_names, 0)
@@ -127,6 +138,9 @@ cdef class Search:
         """Pods that go before the next ones where they are nominated: (row, pods) per node. Filters run with
         them there, and again without (kube-scheduler v1.36, RunFilterPluginsWithNominatedPods)."""
         self.nominations = list(nominations)
+        for _, pods in self.nominations:
+            for pod in pods:
+                self.state.classes.intern(pod)  # their terms must be known when the counters are chosen
 
     cdef int _judge_nominated(self) except -1:
         """The verdict of each such node with the nominated pods on it. Nothing of this stays."""
@@ -134,22 +148,31 @@ cdef class Search:
         cdef Shape shape = None
         self.nominated.reserve(len(self.nominations))
         cdef mr_nominated* out = <mr_nominated*>self.nominated.data
+        if self.terms is not None:
+            self.terms.c.affinity_off = mr_inter_pod_skips(&self.terms.c)
         for at, (row, pods) in enumerate(self.nominations):
             mark = self.state.begin()
             try:
                 for pod in pods:
                     self.state.put(pod, row)
+                if self.judging is not None:
+                    self.judging(row, pods)
                 self._count_unselective(pods, row, 1)
                 self._repoint()
                 out[at].position = row
                 failed = mr_verdicts(&self.search, &row, 1, &out[at].verdict)
             finally:
+                if self.judging is not None:
+                    self.judging(row, None)
                 self._count_unselective(pods, row, -1)
                 self.state.rollback(mark)
             self.state.view.refresh()
             self._repoint()
             if failed:
                 self.plan.raise_error()
+        if self.terms is not None:
+            self.terms.c.affinity_off = False
+        self.judged = [out[at].verdict for at in range(<int32_t>len(self.nominations))]
         return 0
 
     def _repoint(self):
@@ -259,6 +282,18 @@ cdef class Search:
             if self.search.nominated[at].verdict:
                 out[self.search.nominated[at].position] = self.search.nominated[at].verdict
         return self._searched(), np.asarray(out[:self.search.n])
+
+    def verdict(self, int32_t row, int32_t pod_class, int32_t node_name=0, int32_t pinned=0):
+        """The verdict of one node of the view, searched or not."""
+        cdef uint64_t out
+        cdef int32_t at
+        self._prepare(pod_class, node_name, pinned)
+        for at, (nominated_row, _) in enumerate(self.nominations):
+            if nominated_row == row and self.judged[at]:
+                return self.judged[at]
+        if mr_verdicts(&self.search, &row, 1, &out):
+            self.plan.raise_error()
+        return out
 
     def filter_verdicts(self, str plugin, int32_t pod_class, int32_t node_name=0, int32_t pinned=0):
         """What one native filter alone says of every searched node: (rows, reason bits, 0 where it passes)."""

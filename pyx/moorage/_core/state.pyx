@@ -33,7 +33,7 @@ CORRUPTED = "Schedulercache is corrupted and can badly affect scheduling decisio
 cdef class ClusterState:
     """Nodes and pods of one cluster, as the engine holds them."""
 
-    def __cinit__(self, int32_t ledgers=1, ClusterState copy_of=None):
+    def __cinit__(self, int32_t ledgers=1, ClusterState copy_of=None, bint pod_level_resources=True):
         self.journal = Journal()
         if copy_of is not None:
             self._copy(copy_of)
@@ -45,7 +45,8 @@ cdef class ClusterState:
         self.images = ImageStates(self.journal)
         self.view = View(self.journal, self.table, self.tree, self.images)
         self.classes = PodClasses(
-            self.symbols, self.table.resource_names, self.table.label_keys, self.images.names
+            self.symbols, self.table.resource_names, self.table.label_keys, self.images.names,
+            pod_level_resources,
         )
         self.ledger = Ledger(self.journal)
         self.namespaces = Namespaces(self.journal, self.log)

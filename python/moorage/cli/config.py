@@ -1,0 +1,46 @@
+"""``moorage config``: whether a scheduler configuration is accepted, and what it comes to."""
+
+from __future__ import annotations
+
+import click
+
+from moorage.errors import InputError
+
+SHOWN = 4000
+"""Characters of an error at most: upstream quotes a text without a kind as a whole."""
+
+
+@click.command()
+@click.argument("file", metavar="FILE|-")
+@click.option(
+    "--effective",
+    "show",
+    is_flag=True,
+    help="Print what runs: defaults, plugins of every extension point in order, weights, arguments.",
+)
+@click.option(
+    "-o",
+    "--output",
+    type=click.Choice(["yaml", "json"]),
+    default="yaml",
+    show_default=True,
+    help="The form of --effective.",
+)
+def config(file: str, show: bool, output: str) -> None:
+    """Read a KubeSchedulerConfiguration as kube-scheduler does, and say whether it is valid."""
+    from moorage.cli import output as out
+    from moorage.framework.configuration import ConfigurationError, effective, load_configuration
+    from moorage.objects.decode import shorten
+    from moorage.objects.files import source_name
+    from moorage.plugins.registry import IN_TREE
+
+    name = source_name(file)
+    try:
+        value = effective(load_configuration(file, IN_TREE), {plugin.name: plugin for plugin in IN_TREE})
+    except ConfigurationError as error:
+        raise InputError(shorten(error.message, SHOWN), source=name, path=error.path) from None
+    with out.reader_may_leave():
+        if show:
+            out.write_value(output, value)
+        else:
+            print(f"{name}: valid")

@@ -1,0 +1,188 @@
+"""Running Reserve, Permit, PreBind, Bind and PostBind (kube-scheduler v1.36, runtime/framework.go)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from moorage.objects.pod import Pod
+
+from .call import StatusError, ask, ask_status, to_status, wrong_answer
+from .cycle_state import CycleState
+from .handle import Parallelizer
+from .interface import (
+    BindPlugin,
+    PermitPlugin,
+    PostBindPlugin,
+    PreBindPlugin,
+    PreBindPreFlightResult,
+    ReservePlugin,
+)
+from .status import SKIP, Code, Status, error_status
+from .waiting_pods import MAX_TIMEOUT
+
+WAITING = "one or more plugins asked to wait and no plugin rejected pod"
+PRE_FLIGHT = "It is supposed to return Success, Skip, or Error status"
+
+
+def passed_on(text: str, name: str, status: Status, names_error: bool = True) -> Status:
+    """A failure as the runtime passes it on: a rejection with its plugin, anything else as an Error."""
+    if status.is_rejected:
+        return status.with_plugin(name)
+    return error_status(f'{text} "{name}"', status, name if names_error else "")
+
+
+def run_reserve(
+    plugins: Sequence[ReservePlugin], state: CycleState, pod: Pod, node_name: str
+) -> Status | None:
+    """Reserve in profile order, until one fails."""
+    for plugin in plugins:
+        status = ask_status(plugin, pod, plugin.reserve, state, pod, node_name)
+        if status is not None and not status.is_success:
+            return passed_on("running Reserve plugin", plugin.name, status, names_error=False)
+    return None
+
+
+def run_unreserve(plugins: Sequence[ReservePlugin], state: CycleState, pod: Pod, node_name: str) -> None:
+    """Unreserve of every Reserve plugin, in reverse order, whether it was reached or not."""
+    for plugin in reversed(plugins):
+        ask_status(plugin, pod, plugin.unreserve, state, pod, node_name)  # what it raises is logged
+
+
+def run_permit(
+    plugins: Sequence[PermitPlugin], state: CycleState, pod: Pod, node_name: str
+) -> tuple[Status | None, dict[str, float]]:
+    """Permit in profile order: a rejection or an Error ends it; else Wait where any plugin waits, with the
+    seconds that each of them waits at most."""
+    timeouts: dict[str, float] = {}
+    last: Status | None = None
+    for plugin in plugins:
+        status, seconds = _permit(plugin, state, pod, node_name)
+        if status is None or status.is_success:
+            continue
+        if not status.is_wait:
+            return passed_on("running Permit plugin", plugin.name, status), {}
+        timeouts[plugin.name] = min(seconds, MAX_TIMEOUT)
+        last = status
+    return (None if last is None else last.append_reason(WAITING)), timeouts
+
+
+def _permit(plugin: PermitPlugin, state: CycleState, pod: Pod, node_name: str) -> tuple[Status | None, float]:
+    """A Wait that says no time is for as long as there is."""
+    try:
+        answer = ask(plugin, pod, plugin.permit, state, pod, node_name)
+    except StatusError as error:
+        return error.status, 0.0
+    match answer:
+        case (None | Status() as status, int() | float() as seconds):
+            return status, seconds
+        case tuple():
+            return wrong_answer(plugin, answer, "(Status, seconds)"), 0.0
+        case _:
+            return to_status(plugin, answer), MAX_TIMEOUT
+
+
+def permitted(signal: Status) -> Status | None:
+    """What the end of waiting on Permit means: None, the rejection, or an Error."""
+    if signal.is_success:
+        return None
+    if signal.is_rejected:
+        return signal
+    return error_status("waiting on permit for pod", signal, signal.plugin)
+
+
+def run_pre_bind_pre_flight(
+    plugins: Sequence[PreBindPlugin], state: CycleState, pod: Pod, node_name: str
+) -> Status | None:
+    """PreBindPreFlight in profile order: Success where any plugin will have something to do, Skip where none
+    has. Fills the sets of skipped and of parallel plugins in the state."""
+    overall: Status | None = SKIP
+    for plugin in plugins:
+        result, status = _pre_flight(plugin, state, pod, node_name)
+        if status is None or status.is_success:
+            overall = None
+        elif status.is_skip:
+            state.skip_pre_bind_plugins.add(plugin.name)
+        elif status.code == Code.ERROR:
+            return error_status(f'running PreBindPreFlight "{plugin.name}"', status)
+        else:
+            code = str(status.code)
+            text = f'PreBindPreFlight {plugin.name} returned "{code}", which is unsupported. {PRE_FLIGHT}'
+            return Status(Code.ERROR, (text,))
+        if result is not None and result.allow_parallel:
+            state.parallel_pre_bind_plugins.add(plugin.name)
+    return overall
+
+
+def _pre_flight(
+    plugin: PreBindPlugin, state: CycleState, pod: Pod, node_name: str
+) -> tuple[PreBindPreFlightResult | None, Status | None]:
+    try:
+        answer = ask(plugin, pod, plugin.pre_bind_pre_flight, state, pod, node_name)
+    except StatusError as error:
+        return None, error.status
+    match answer:
+        case (None | PreBindPreFlightResult() as result, None | Status() as status):
+            return result, status
+        case PreBindPreFlightResult():
+            return answer, None
+        case tuple():
+            return None, wrong_answer(plugin, answer, "(PreBindPreFlightResult, Status)")
+        case _:
+            return None, to_status(plugin, answer)
+
+
+def pre_bind_groups(plugins: Sequence[PreBindPlugin], state: CycleState) -> list[list[PreBindPlugin]]:
+    """Which PreBind plugins run beside each other: neighbours that allow it. One that does not runs alone; it
+    parts its neighbours even where it is skipped."""
+    groups: list[list[PreBindPlugin]] = [[]]
+    for plugin in plugins:
+        skipped = plugin.name in state.skip_pre_bind_plugins
+        if plugin.name in state.parallel_pre_bind_plugins:
+            if not skipped:
+                groups[-1].append(plugin)
+        else:
+            groups += [[] if skipped else [plugin], []]
+    return [group for group in groups if group]
+
+
+def run_pre_bind(
+    plugins: Sequence[PreBindPlugin],
+    state: CycleState,
+    pod: Pod,
+    node_name: str,
+    parallelizer: Parallelizer,
+) -> Status | None:
+    """PreBind group by group, until one fails; in a group, what has not begun by then does not begin."""
+    for group in pre_bind_groups(plugins, state):
+        failures: list[Status] = []
+
+        def work(piece: int, group: list[PreBindPlugin] = group, failures: list[Status] = failures) -> None:
+            plugin = group[piece]
+            if not failures:
+                status = ask_status(plugin, pod, plugin.pre_bind, state, pod, node_name)
+                if status is not None and not status.is_success:
+                    failures.append(passed_on("running PreBind plugin", plugin.name, status, False))
+
+        parallelizer.until(len(group), work)
+        if failures:
+            return failures[0]
+    return None
+
+
+def run_bind(plugins: Sequence[BindPlugin], state: CycleState, pod: Pod, node_name: str) -> Status | None:
+    """Bind in profile order, until one does not leave it to the next; Skip where all do."""
+    status: Status | None = Status(Code.SKIP, ("",))
+    for plugin in plugins:
+        status = ask_status(plugin, pod, plugin.bind, state, pod, node_name)
+        if status is not None and status.is_skip:
+            continue
+        if status is None or status.is_success:
+            return status
+        return passed_on("running Bind plugin", plugin.name, status, names_error=False)
+    return status
+
+
+def run_post_bind(plugins: Sequence[PostBindPlugin], state: CycleState, pod: Pod, node_name: str) -> None:
+    """PostBind of every plugin; what one raises is logged."""
+    for plugin in plugins:
+        ask_status(plugin, pod, plugin.post_bind, state, pod, node_name)

@@ -1,0 +1,56 @@
+"""Calling a plugin: whatever it raises or wrongly answers becomes an Error status; the cycle stays whole."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+from moorage.errors import MoorageError, PluginError
+from moorage.objects.pod import Pod
+
+from .interface import Plugin
+from .status import Code, Status
+
+logger = logging.getLogger("moorage.framework")
+
+
+class StatusError(MoorageError):
+    """Ends a cycle with an Error status from inside a search."""
+
+    def __init__(self, status: Status) -> None:
+        self.status = status
+        super().__init__(status.message())
+
+
+def ask(plugin: Plugin, pod: Pod, function: Callable[..., Any], *arguments: Any) -> Any:
+    """What a plugin answers; where it raises, StatusError ``plugin "X" raised ValueError: …``."""
+    try:
+        return function(*arguments)
+    except Exception as error:  # a plugin may raise anything, and never ends the process
+        text = f'plugin "{plugin.name}" raised {type(error).__name__}: {error}'
+        logger.error("pod %s: %s", pod.key, text, exc_info=error)
+        raised = PluginError(text)
+        raised.__cause__ = error
+        raise StatusError(Status(Code.ERROR, err=raised)) from error
+
+
+def ask_status(plugin: Plugin, pod: Pod, function: Callable[..., Any], *arguments: Any) -> Status | None:
+    """The status that a plugin answers; an Error where it raises or answers something else."""
+    try:
+        return to_status(plugin, ask(plugin, pod, function, *arguments))
+    except StatusError as error:
+        return error.status
+
+
+def to_status(plugin: Plugin, answer: Any) -> Status | None:
+    """The answer, or an Error that says that it is none."""
+    if answer is None or isinstance(answer, Status):
+        return answer
+    return wrong_answer(plugin, answer, "a Status")
+
+
+def wrong_answer(plugin: Plugin, answer: Any, wanted: str) -> Status:
+    """An Error about an answer of a type that has no meaning there."""
+    text = f'plugin "{plugin.name}" answered {type(answer).__name__}, not {wanted}'
+    return Status(Code.ERROR, err=PluginError(text))

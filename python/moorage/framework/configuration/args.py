@@ -1,0 +1,161 @@
+"""The arguments of the in-tree plugins that take any (``kubescheduler.config.k8s.io/v1``, ``…Args``)."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from msgspec import Meta, field
+
+from moorage.objects.meta import Int32, Int64
+
+from .types import Duration, Part, Typed
+
+PodTopologySpreadConstraintsDefaulting = Annotated[
+    str, Meta(title="v1.PodTopologySpreadConstraintsDefaulting")
+]
+ScoringStrategyType = Annotated[str, Meta(title="v1.ScoringStrategyType")]
+NodeSelectorOperator = Annotated[str, Meta(title="v1.NodeSelectorOperator")]
+LabelSelectorOperator = Annotated[str, Meta(title="v1.LabelSelectorOperator")]
+UnsatisfiableConstraintAction = Annotated[str, Meta(title="v1.UnsatisfiableConstraintAction")]
+NodeInclusionPolicy = Annotated[str, Meta(title="v1.NodeInclusionPolicy")]
+
+SYSTEM_DEFAULTING = "System"
+LIST_DEFAULTING = "List"
+LEAST_ALLOCATED = "LeastAllocated"
+MOST_ALLOCATED = "MostAllocated"
+REQUESTED_TO_CAPACITY_RATIO = "RequestedToCapacityRatio"
+
+
+class DefaultPreemptionArgs(Typed, kw_only=True):
+    min_candidate_nodes_percentage: Int32 | None = None
+    min_candidate_nodes_absolute: Int32 | None = None
+
+
+class InterPodAffinityArgs(Typed, kw_only=True):
+    always = ("ignore_preferred_terms_of_existing_pods",)
+    hard_pod_affinity_weight: Int32 | None = None
+    ignore_preferred_terms_of_existing_pods: bool = False
+
+
+class ResourceSpec(Part, kw_only=True):
+    always = ("name",)
+    name: str = ""
+    weight: Int64 = 0
+
+
+class UtilizationShapePoint(Part, kw_only=True):
+    """A point of a piecewise linear function: utilization in percent, score from 0 to 10."""
+
+    always = ("utilization", "score")
+    utilization: Int32 = 0
+    score: Int32 = 0
+
+
+class RequestedToCapacityRatioParam(Part, kw_only=True):
+    shape: list[UtilizationShapePoint] | None = None
+
+
+class ScoringStrategy(Part, kw_only=True):
+    type: ScoringStrategyType = ""
+    resources: list[ResourceSpec] | None = None
+    requested_to_capacity_ratio: RequestedToCapacityRatioParam | None = None
+
+
+class NodeResourcesFitArgs(Typed, kw_only=True):
+    ignored_resources: list[str] | None = None
+    ignored_resource_groups: list[str] | None = None
+    scoring_strategy: ScoringStrategy | None = None
+
+
+class NodeResourcesBalancedAllocationArgs(Typed, kw_only=True):
+    resources: list[ResourceSpec] | None = None
+
+
+class LabelSelectorRequirement(Part, kw_only=True):
+    always = ("key", "operator")
+    key: str = ""
+    operator: LabelSelectorOperator = ""
+    values: list[str] | None = None
+
+
+class LabelSelector(Part, kw_only=True):
+    match_labels: dict[str, str] | None = None
+    match_expressions: list[LabelSelectorRequirement] | None = None
+
+
+class TopologySpreadConstraint(Part, kw_only=True):
+    always = ("max_skew", "topology_key", "when_unsatisfiable")
+    max_skew: Int32 = 0
+    topology_key: str = ""
+    when_unsatisfiable: UnsatisfiableConstraintAction = ""
+    label_selector: LabelSelector | None = None
+    min_domains: Int32 | None = None
+    node_affinity_policy: NodeInclusionPolicy | None = None
+    node_taints_policy: NodeInclusionPolicy | None = None
+    match_label_keys: list[str] | None = None
+
+
+class PodTopologySpreadArgs(Typed, kw_only=True):
+    default_constraints: list[TopologySpreadConstraint] | None = None
+    defaulting_type: PodTopologySpreadConstraintsDefaulting = ""
+
+
+class VolumeBindingArgs(Typed, kw_only=True):
+    bind_timeout_seconds: Int64 | None = None
+    shape: list[UtilizationShapePoint] | None = None
+
+
+class NodeSelectorRequirement(Part, kw_only=True):
+    always = ("key", "operator")
+    key: str = ""
+    operator: NodeSelectorOperator = ""
+    values: list[str] | None = None
+
+
+class NodeSelectorTerm(Part, kw_only=True):
+    match_expressions: list[NodeSelectorRequirement] | None = None
+    match_fields: list[NodeSelectorRequirement] | None = None
+
+
+class NodeSelector(Part, kw_only=True):
+    always = ("node_selector_terms",)
+    node_selector_terms: list[NodeSelectorTerm] | None = None
+
+
+class PreferredSchedulingTerm(Part, kw_only=True):
+    always = ("weight", "preference")
+    weight: Int32 = 0
+    preference: NodeSelectorTerm = field(default_factory=NodeSelectorTerm)
+
+
+class NodeAffinity(Part, kw_only=True):
+    required: NodeSelector | None = field(default=None, name="requiredDuringSchedulingIgnoredDuringExecution")
+    preferred: list[PreferredSchedulingTerm] | None = field(
+        default=None, name="preferredDuringSchedulingIgnoredDuringExecution"
+    )
+
+
+class NodeAffinityArgs(Typed, kw_only=True):
+    added_affinity: NodeAffinity | None = None
+
+
+class DynamicResourcesArgs(Typed, kw_only=True):
+    always = ("filter_timeout",)
+    filter_timeout: Duration | None = None
+    binding_timeout: Duration | None = None
+
+
+ARGS: dict[str, type[Typed]] = {
+    struct.__name__.removesuffix("Args"): struct
+    for struct in (
+        DefaultPreemptionArgs,
+        DynamicResourcesArgs,
+        InterPodAffinityArgs,
+        NodeAffinityArgs,
+        NodeResourcesBalancedAllocationArgs,
+        NodeResourcesFitArgs,
+        PodTopologySpreadArgs,
+        VolumeBindingArgs,
+    )
+}
+"""Plugin name to the struct of its arguments."""

@@ -1,0 +1,67 @@
+"""The texts of validation errors (apimachinery v0.36, ``util/validation/field`` and ``util/errors``)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+_ESCAPES = dict(zip('\a\b\f\n\r\t\v\\"', ("\\" + letter for letter in 'abfnrtv\\"'), strict=True))
+_HTML = {ord(char): f"\\u{ord(char):04x}" for char in "<>&\u2028\u2029"}
+
+
+def quote(text: str) -> str:
+    """A string in quotes, as Go's ``%q`` prints it."""
+    return f'"{"".join(map(_escape, text))}"'
+
+
+def _escape(char: str) -> str:
+    if char in _ESCAPES:
+        return _ESCAPES[char]
+    if char.isprintable():
+        return char
+    code = ord(char)
+    return f"\\x{code:02x}" if code < 0x80 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+def go_json(value: Any) -> str:
+    """A value as Go's ``encoding/json`` writes it."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).translate(_HTML)
+
+
+def invalid(path: str, value: Any, detail: str) -> str:
+    """A value that is not allowed: numbers stand as they are, strings quoted, the rest as JSON."""
+    return f"{path}: Invalid value: {quote(value) if isinstance(value, str) else go_json(value)}: {detail}"
+
+
+def unsupported(path: str, value: str, supported: Sequence[str]) -> str:
+    """A word that is none of the supported ones."""
+    return (
+        f"{path}: Unsupported value: {go_json(value)}: supported values: {', '.join(map(quote, supported))}"
+    )
+
+
+def required(path: str, detail: str = "") -> str:
+    """A value that is missing."""
+    return f"{path}: Required value" + (f": {detail}" if detail else "")
+
+
+def forbidden(path: str, detail: str) -> str:
+    """A value that must not be there."""
+    return f"{path}: Forbidden: {detail}"
+
+
+def duplicate(path: str, value: str) -> str:
+    """A name that was there before."""
+    return f"{path}: Duplicate value: {quote(value)}"
+
+
+def aggregate(errors: Iterable[str]) -> str:
+    """Several errors as one text, each once; "" for none."""
+    distinct = list(dict.fromkeys(errors))
+    return distinct[0] if len(distinct) == 1 else f"[{', '.join(distinct)}]" if distinct else ""
+
+
+def join(path: str, name: str) -> str:
+    """The path of a field below another; the root is ""."""
+    return f"{path}.{name}" if path else name

@@ -1,0 +1,162 @@
+"""The structs of ``kubescheduler.config.k8s.io/v1``, as Go declares them.
+
+An attribute that may be None is a pointer (or a list, which is a slice): absent and zero differ there. Type
+names of Go that error texts print stand in the `title` of an annotation. Durations are nanoseconds.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, ClassVar
+
+import msgspec
+from msgspec import Meta, field
+
+from moorage.objects.meta import Int32, Int64
+
+GROUP = "kubescheduler.config.k8s.io"
+VERSION = "v1"
+API_VERSION = f"{GROUP}/{VERSION}"
+
+Float32 = Annotated[float, Meta(title="float32")]
+Duration = Annotated[int, Meta(title="v1.Duration")]
+"""Nanoseconds; on the wire a text as ``1m30s``."""
+
+
+class Part(msgspec.Struct, rename="camel", kw_only=True):
+    """A part of the configuration."""
+
+    go_package: ClassVar[str] = "v1"
+    always: ClassVar[tuple[str, ...]] = ()
+    """Attributes that are written even when they are zero (no ``omitempty``)."""
+    embedded: ClassVar[dict[str, str]] = {}
+    """Attribute to the Go struct that it comes from, where that is embedded: error texts name it."""
+
+
+class Typed(Part, kw_only=True):
+    """A part that carries its kind."""
+
+    kind: str = ""
+    api_version: str = ""
+
+
+class LeaderElectionConfiguration(Part, kw_only=True):
+    go_package = "v1alpha1"
+    leader_elect: bool | None = None
+    lease_duration: Duration = 0
+    renew_deadline: Duration = 0
+    retry_period: Duration = 0
+    resource_lock: str = ""
+    resource_name: str = ""
+    resource_namespace: str = ""
+
+
+class ClientConnectionConfiguration(Part, kw_only=True):
+    go_package = "v1alpha1"
+    kubeconfig: str = ""
+    accept_content_types: str = ""
+    content_type: str = ""
+    qps: Float32 = 0.0
+    burst: Int32 = 0
+
+
+class Plugin(Part, kw_only=True):
+    name: str = ""
+    weight: Int32 | None = None
+
+
+class PluginSet(Part, kw_only=True):
+    enabled: list[Plugin] | None = None
+    disabled: list[Plugin] | None = None
+
+
+class Plugins(Part, kw_only=True):
+    """Plugin sets by extension point; the attributes are the snake_case names of the points."""
+
+    pre_enqueue: PluginSet = field(default_factory=PluginSet)
+    queue_sort: PluginSet = field(default_factory=PluginSet)
+    pre_filter: PluginSet = field(default_factory=PluginSet)
+    filter: PluginSet = field(default_factory=PluginSet)
+    post_filter: PluginSet = field(default_factory=PluginSet)
+    pre_score: PluginSet = field(default_factory=PluginSet)
+    score: PluginSet = field(default_factory=PluginSet)
+    reserve: PluginSet = field(default_factory=PluginSet)
+    permit: PluginSet = field(default_factory=PluginSet)
+    pre_bind: PluginSet = field(default_factory=PluginSet)
+    bind: PluginSet = field(default_factory=PluginSet)
+    post_bind: PluginSet = field(default_factory=PluginSet)
+    multi_point: PluginSet = field(default_factory=PluginSet)
+    placement_generate: PluginSet = field(default_factory=PluginSet)
+    placement_score: PluginSet = field(default_factory=PluginSet)
+
+
+class PluginConfig(Part, kw_only=True):
+    """Arguments of one plugin.
+
+    Attributes
+    ----------
+    args : Typed, JSON value or None
+        An args struct (`moorage.framework.configuration.args`) for a plugin that has one, the JSON value as
+        it stands for any other.
+    """
+
+    name: str = ""
+    args: Any = None
+
+
+class KubeSchedulerProfile(Part, kw_only=True):
+    scheduler_name: str | None = None
+    percentage_of_nodes_to_score: Int32 | None = None
+    plugins: Plugins | None = None
+    plugin_config: list[PluginConfig] | None = None
+
+
+class ExtenderManagedResource(Part, kw_only=True):
+    always = ("name",)
+    name: str = ""
+    ignored_by_scheduler: bool = False
+
+
+class ExtenderTLSConfig(Part, kw_only=True):
+    insecure: bool = False
+    server_name: str = ""
+    cert_file: str = ""
+    key_file: str = ""
+    ca_file: str = ""
+    cert_data: bytes = b""
+    key_data: bytes = b""
+    ca_data: bytes = b""
+
+
+class Extender(Part, kw_only=True):
+    """An HTTP extender; upstream's client takes 5 s for a timeout of 0."""
+
+    always = ("url_prefix", "http_timeout")
+    url_prefix: str = ""
+    filter_verb: str = ""
+    preempt_verb: str = ""
+    prioritize_verb: str = ""
+    weight: Int64 = 0
+    bind_verb: str = ""
+    enable_https: bool = field(default=False, name="enableHTTPS")
+    tls_config: ExtenderTLSConfig | None = None
+    http_timeout: Duration = 0
+    node_cache_capable: bool = False
+    managed_resources: list[ExtenderManagedResource] | None = None
+    ignorable: bool = False
+
+
+class KubeSchedulerConfiguration(Typed, kw_only=True):
+    """A scheduler's configuration, with upstream's defaults after `load_configuration`."""
+
+    embedded = dict.fromkeys(("enable_profiling", "enable_contention_profiling"), "DebuggingConfiguration")
+    parallelism: Int32 | None = None
+    leader_election: LeaderElectionConfiguration = field(default_factory=LeaderElectionConfiguration)
+    client_connection: ClientConnectionConfiguration = field(default_factory=ClientConnectionConfiguration)
+    enable_profiling: bool | None = None
+    enable_contention_profiling: bool | None = None
+    percentage_of_nodes_to_score: Int32 | None = None
+    pod_initial_backoff_seconds: Int64 | None = None
+    pod_max_backoff_seconds: Int64 | None = None
+    profiles: list[KubeSchedulerProfile] | None = None
+    extenders: list[Extender] | None = None
+    delay_cache_until_active: bool = False

@@ -1,0 +1,127 @@
+"""FrameworkHandle: what a plugin may ask of the framework and of the scheduler around it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+
+from moorage.cache import SchedulerCache, Snapshot
+from moorage.objects.meta import Object
+from moorage.objects.pod import Pod
+
+from .nominator import PodNominator
+from .pods_in_pre_bind import PodInPreBind, PodsInPreBind
+from .waiting_pods import WaitingPod, WaitingPods
+
+if TYPE_CHECKING:
+    from .runtime import Framework
+
+MAX_NOTE = 1024  # bytes
+
+
+class Binder(Protocol):
+    """The part of an API client that binding needs."""
+
+    def bind(self, pod: Pod, node: str) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One event about an object, as events.k8s.io has it; `type` is Normal or Warning."""
+
+    regarding: Object
+    type: str
+    reason: str
+    action: str
+    note: str
+
+
+@dataclass(slots=True)
+class EventRecorder:
+    """Keeps the events in the order in which they happened."""
+
+    events: list[Event] = field(default_factory=list)
+
+    def event(self, regarding: Object, type: str, reason: str, action: str, note: str) -> None:
+        """Record an event; a note over 1024 bytes is cut (kube-scheduler v1.36, truncateMessage)."""
+        encoded = note.encode()
+        if len(encoded) > MAX_NOTE:
+            suffix = " ..."
+            note = encoded[: MAX_NOTE - len(suffix)].decode(errors="ignore") + suffix
+        self.events.append(Event(regarding, type, reason, action, note))
+
+
+@dataclass(frozen=True, slots=True)
+class Parallelizer:
+    """Does pieces of work: one after the other with one worker (the engine's own), else in threads."""
+
+    parallelism: int = 1
+
+    def until(self, pieces: int, work: Callable[[int], object]) -> None:
+        """Call `work` with 0 to `pieces` - 1, and return when all are done."""
+        if self.parallelism == 1 or pieces <= 1:
+            for piece in range(pieces):
+                work(piece)
+            return
+        with ThreadPoolExecutor(self.parallelism) as workers:
+            for done in [workers.submit(work, piece) for piece in range(pieces)]:
+                done.result()
+
+
+@dataclass
+class FrameworkHandle:
+    """What a plugin is handed (kube-scheduler v1.36, framework/interface.go Handle).
+
+    Attributes
+    ----------
+    cache : SchedulerCache
+    client : ObjectClient
+        The store, or an API server.
+    informers : InformerFactory
+        ``informers.informer(Node).lister``: what is known of the objects.
+    nominator : PodNominator
+    recorder : EventRecorder
+    extenders : sequence
+        In configured order.
+    framework : Framework
+        Set when the framework is complete; while plugins are made it is not there yet.
+    """
+
+    cache: SchedulerCache
+    client: Binder
+    informers: Any = None
+    nominator: PodNominator = field(default_factory=PodNominator)
+    recorder: EventRecorder = field(default_factory=EventRecorder)
+    extenders: Sequence[Any] = ()
+    parallelizer: Parallelizer = field(default_factory=Parallelizer)
+    waiting_pods: WaitingPods = field(default_factory=WaitingPods)
+    pods_in_pre_bind: PodsInPreBind = field(default_factory=PodsInPreBind)
+    framework: Framework | None = None
+    _snapshot: Snapshot = field(default_factory=Snapshot)
+
+    def snapshot(self) -> Snapshot:
+        """The nodes and pods as they were when this cycle began: what is assumed since does not show."""
+        return self._snapshot
+
+    def begin_cycle(self) -> None:
+        """A cycle begins: bring the snapshot up to date."""
+        self.cache.update_snapshot(self._snapshot)
+
+    def get_pod_in_pre_bind(self, uid: str) -> PodInPreBind | None:
+        """The pod of a UID while it is in PreBind, or None."""
+        return self.pods_in_pre_bind.get(uid)
+
+    def iterate_over_waiting_pods(self, callback: Callable[[WaitingPod], object]) -> None:
+        """Call back for every pod that waits on Permit."""
+        self.waiting_pods.iterate(callback)
+
+    def get_waiting_pod(self, uid: str) -> WaitingPod | None:
+        """The waiting pod of a UID, or None."""
+        return self.waiting_pods.get(uid)
+
+    def reject_waiting_pod(self, uid: str) -> bool:
+        """Reject a waiting pod; False where it does not wait."""
+        waiting = self.waiting_pods.get(uid)
+        return waiting is not None and waiting.reject("", "removed")

@@ -1,0 +1,84 @@
+"""A native plugin's verdict and score on one node, through the kernels of the search."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import numpy as np
+from msgspec.structs import replace
+
+from moorage._core.cycle import Cycle, TieBreak
+from moorage._core.plan import REASONS, UNRESOLVABLE
+from moorage.cache import NodeInfo, SchedulerCache
+from moorage.errors import MoorageError
+from moorage.objects.pod import Pod
+
+from .status import Code, Status
+
+if TYPE_CHECKING:
+    from .cycle_state import CycleState
+    from .interface import NativePlugin
+    from .nodes_view import AnyNodeInfo
+
+
+class Kernels:
+    """Asks single kernels about single nodes.
+
+    Attributes
+    ----------
+    searching : bool
+        The search is running: a clone of a NodeInfo cannot be judged, since that takes changing its node.
+    """
+
+    def __init__(self, cache: SchedulerCache, cycle: Cycle) -> None:
+        self.cache = cache
+        self.cycle = Cycle(cache.state, cycle.plan, TieBreak.FIRST)  # the search's own may be at work
+        self.searching = False
+
+    def filter(self, plugin: NativePlugin, state: CycleState, info: AnyNodeInfo) -> Status | None:
+        """What a Filter kernel says of one node."""
+        with self._as_told(info) as row:
+            rows, verdicts = self.cycle.filter_verdicts(plugin.name, *state.target)
+            found = verdicts[rows == row]
+        if len(found) == 0:
+            what = f'plugin "{plugin.name}" cannot judge node {info.name}'
+            raise MoorageError(f"{what}: PreFilter leaves it out of the search")
+        verdict = int(found[0])
+        if verdict == 0:
+            return None
+        code = Code.UNSCHEDULABLE_AND_UNRESOLVABLE if verdict & UNRESOLVABLE else Code.UNSCHEDULABLE
+        return Status(code, plugin.reasons(verdict & REASONS, state.shape), plugin.name)
+
+    def score(self, plugin: NativePlugin, state: CycleState, info: AnyNodeInfo) -> int:
+        """The raw score of one node, as if it were the only feasible one."""
+        with self._as_told(info) as row:
+            raw, _ = self.cycle.scores(plugin.name, np.array([row], dtype=np.int32), *state.target)
+        return int(raw[0])
+
+    @contextmanager
+    def _as_told(self, info: AnyNodeInfo) -> Iterator[int]:
+        """The row of a node while it holds the pods that `info` says; nothing of this stays."""
+        row = self.cache.state.table.find_row(info.name)
+        if row is None:
+            raise MoorageError(f"node {info.name} is not in the cache")
+        if isinstance(info, NodeInfo):
+            yield row
+            return
+        if self.searching:
+            raise MoorageError("a clone of a NodeInfo cannot be judged by native plugins during a search")
+        with self.cache.transaction():
+            self._change(row, info.name, info.pods)
+            yield row
+
+    def _change(self, row: int, name: str, wanted: list[Pod]) -> None:
+        state = self.cache.state
+        there = {pod.metadata.uid: pod for pod in state.pods_of(row)}
+        kept = {pod.metadata.uid for pod in wanted}
+        for uid, pod in there.items():
+            if uid not in kept:
+                (state.forget_pod if state.is_assumed_pod(pod) else state.remove_pod)(pod)
+        for pod in wanted:
+            if pod.metadata.uid not in there:
+                state.assume_pod(replace(pod, spec=replace(pod.spec, node_name=name)))

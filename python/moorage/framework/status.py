@@ -1,0 +1,154 @@
+"""What a plugin answers: a Status, or None for Success (kube-scheduler v1.36, framework/interface.go)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import IntEnum
+
+from moorage.errors import PluginError
+
+
+class Code(IntEnum):
+    """Status codes of kube-scheduler v1.36; ``str()`` gives upstream's name."""
+
+    SUCCESS = 0
+    ERROR = 1
+    UNSCHEDULABLE = 2
+    UNSCHEDULABLE_AND_UNRESOLVABLE = 3
+    WAIT = 4
+    SKIP = 5
+    PENDING = 6
+
+    def __str__(self) -> str:
+        return self.name.title().replace("_", "")
+
+
+REJECTED = frozenset({Code.UNSCHEDULABLE, Code.UNSCHEDULABLE_AND_UNRESOLVABLE, Code.PENDING})
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Status:
+    """What a plugin answers; ``None`` in its place is Success.
+
+    A value: what upstream changes in place comes back as a new Status here.
+
+    Attributes
+    ----------
+    code : Code
+    texts : tuple of str
+        The reasons without that of the error.
+    plugin : str
+        Who answered; the runtime fills it in.
+    err : Exception or None
+        The error behind an Error.
+    """
+
+    code: Code
+    texts: tuple[str, ...] = ()
+    plugin: str = ""
+    err: BaseException | None = None
+
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        """The text of the error, where there is one, then the other reasons."""
+        return self.texts if self.err is None else (str(self.err), *self.texts)
+
+    def message(self) -> str:
+        """The reasons, joined as upstream joins them."""
+        return ", ".join(self.reasons)
+
+    __str__ = message
+
+    @property
+    def is_success(self) -> bool:
+        return self.code == Code.SUCCESS
+
+    @property
+    def is_wait(self) -> bool:
+        return self.code == Code.WAIT
+
+    @property
+    def is_skip(self) -> bool:
+        return self.code == Code.SKIP
+
+    @property
+    def is_rejected(self) -> bool:
+        """True for Unschedulable, UnschedulableAndUnresolvable and Pending."""
+        return self.code in REJECTED
+
+    def as_error(self) -> BaseException | None:
+        """The error that this status stands for; None for Success, Wait and Skip."""
+        if self.code in (Code.SUCCESS, Code.WAIT, Code.SKIP):
+            return None
+        return self.err or PluginError(self.message())
+
+    def with_error(self, err: BaseException) -> Status:
+        """The same with an error; the code stays."""
+        return replace(self, err=err)
+
+    def with_plugin(self, plugin: str) -> Status:
+        """The same with the name of who answered."""
+        return self if self.plugin == plugin else replace(self, plugin=plugin)
+
+    def append_reason(self, reason: str) -> Status:
+        """The same with one more reason, after all others."""
+        return replace(self, texts=(*self.texts, reason))
+
+    def __eq__(self, other: object) -> bool:
+        """Code, reasons (in order), plugin and error must match; one error may be the cause of the other."""
+        if not isinstance(other, Status):
+            return NotImplemented
+        mine, theirs = (self.code, self.texts, self.plugin), (other.code, other.texts, other.plugin)
+        return mine == theirs and (_wraps(self.err, other.err) or _wraps(other.err, self.err))
+
+    def __hash__(self) -> int:
+        return hash((self.code, self.texts, self.plugin))
+
+
+SKIP = Status(Code.SKIP)
+
+
+def _wraps(error: BaseException | None, target: BaseException | None) -> bool:
+    """Go's ``errors.Is`` over the chain of causes; no error is only no error."""
+    if target is None:
+        return error is None
+    while error is not target and error is not None:
+        error = error.__cause__
+    return error is target
+
+
+def as_status(err: BaseException | None) -> Status | None:
+    """An Error status of an error, without further reasons; None of None."""
+    return None if err is None else Status(Code.ERROR, err=err)
+
+
+def error_status(text: str, status: Status, plugin: str = "") -> Status:
+    """An Error ``text: …`` around what a plugin answered unexpectedly.
+
+    For a Wait or Skip, of which upstream prints ``%!w(<nil>)``, the reasons are printed, or else the code.
+    """
+    err = PluginError(f"{text}: {status.message() or status.code}")
+    err.__cause__ = status.as_error()
+    return Status(Code.ERROR, plugin=plugin, err=err)
+
+
+def code_of(status: Status | None) -> Code:
+    """The code; Success for None."""
+    return Code.SUCCESS if status is None else status.code
+
+
+def is_success(status: Status | None) -> bool:
+    """True for None too."""
+    return status is None or status.code == Code.SUCCESS
+
+
+def message_of(status: Status | None) -> str:
+    """The message; "" for None."""
+    return "" if status is None else status.message()
+
+
+def equal(a: Status | None, b: Status | None) -> bool:
+    """Upstream's ``Status.Equal``: None equals any Success."""
+    if a is None or b is None:
+        return is_success(a) and is_success(b)
+    return a == b

@@ -1,0 +1,206 @@
+"""From a chosen node to a bound pod: assume, Reserve, Permit, and the binding cycle.
+
+kube-scheduler v1.36, schedule_one.go. Upstream binds in a thread of its own; here the binding cycle runs at
+once, or, for a pod that waits on Permit, when the scheduler next comes by.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from msgspec.structs import replace
+
+from moorage.errors import CacheError
+from moorage.framework.binding import permitted
+from moorage.framework.cycle_state import CycleState
+from moorage.framework.interface import NominatingInfo
+from moorage.framework.status import Code, Status
+from moorage.framework.waiting_pods import NEVER, WaitingPod
+from moorage.objects.pod import Pod
+from moorage.store import ObjectClient
+
+from .diagnosis import Diagnosis
+from .engine import Engine
+from .pod_status import not_scheduled, patch_pod
+from .results import Failure
+
+logger = logging.getLogger("moorage.scheduler")
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """A pod between its assumption and its binding.
+
+    Attributes
+    ----------
+    pod : Pod
+        As it was queued.
+    assumed : Pod
+        The same with its node.
+    waiting : WaitingPod or None
+        Where a plugin asked to wait.
+    """
+
+    engine: Engine
+    state: CycleState
+    pod: Pod
+    assumed: Pod
+    waiting: WaitingPod | None = None
+
+    @property
+    def node(self) -> str:
+        return self.assumed.spec.node_name
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of a pod: bound on `node`, waiting for it, or failed."""
+
+    pod: Pod
+    node: str = ""
+    waiting: bool = False
+    failure: Failure | None = None
+
+
+class BindingCycles:
+    """Carries pods from a chosen node to their binding, and keeps those that wait on Permit."""
+
+    def __init__(self, client: ObjectClient, clock: Callable[[], float]) -> None:
+        self.client = client
+        self.clock = clock
+        self.waiting: dict[str, Started] = {}
+        self._decided: deque[str] = deque()  # UIDs of pods that wait no longer
+        self._expiry = NEVER  # no timer fires before
+
+    # ---- under the lock of the cache -----------------------------------------------------------------------
+
+    def reserve(self, engine: Engine, state: CycleState, pod: Pod, node: str) -> Started | Outcome:
+        """Assume the pod on the node, then Reserve and Permit: it can be bound, or it has failed."""
+        assumed = replace(pod, spec=replace(pod.spec, node_name=node))
+        started = Started(engine, state, pod, assumed)
+        try:
+            engine.cache.assume_pod(assumed)
+        except CacheError as error:
+            return self._failed(started, Status(Code.ERROR, err=error))
+        engine.handle.nominator.delete_nominated_pod_if_exists(pod)
+        framework = engine.framework
+        status = framework.run_reserve_plugins_reserve(state, assumed, node)
+        if status is not None:
+            return self._take_back(started, status)
+        status, timeouts = framework.run_permit_plugins(state, assumed, node)
+        if status is not None and not status.is_wait:
+            return self._take_back(started, status)
+        if status is None:
+            return started
+        waiting = framework.add_waiting_pod(assumed, timeouts, self.clock())
+        return Started(engine, state, pod, assumed, waiting)
+
+    # ---- without it ----------------------------------------------------------------------------------------
+
+    def bind(self, started: Started) -> Outcome:
+        """The binding cycle, up to the end or to where the pod waits on Permit."""
+        framework, node, uid = started.engine.framework, started.node, started.pod.metadata.uid
+        status = framework.run_pre_bind_pre_flights(started.state, started.assumed, node)
+        if status is not None and not status.is_skip:
+            framework.handle.waiting_pods.remove(uid)
+            return self._take_back(started, status)
+        if status is None or started.waiting is not None:
+            patch_pod(self.client, started.pod, None, NominatingInfo(node))
+        waiting = started.waiting
+        if waiting is None or waiting.signal is not None:
+            return self._go_on(started)
+        self.waiting[uid] = started
+        self._expiry = min(self._expiry, waiting.deadline())
+        waiting.when_decided(lambda: self._decided.append(uid))
+        return Outcome(started.pod, node, waiting=True)
+
+    def resume(self, now: float) -> list[Outcome]:
+        """Let the timers fire that are due, and go on with every pod whose waiting has ended."""
+        if now >= self._expiry:
+            there = [started.waiting for started in self.waiting.values() if started.waiting is not None]
+            for waiting in sorted(there, key=WaitingPod.deadline):
+                waiting.expire(now)
+            self._expiry = min((waiting.deadline() for waiting in there), default=NEVER)
+        outcomes = []
+        while self._decided:
+            started = self.waiting.pop(self._decided.popleft(), None)
+            if started is not None:
+                outcomes.append(self._go_on(started))
+        return outcomes
+
+    def _go_on(self, started: Started) -> Outcome:
+        """WaitOnPermit has an answer: PreBind, Bind, PostBind."""
+        framework, state = started.engine.framework, started.state
+        assumed, node = started.assumed, started.node
+        status: Status | None = None
+        if started.waiting is not None and started.waiting.signal is not None:
+            framework.handle.waiting_pods.remove(assumed.metadata.uid)
+            status = permitted(started.waiting.signal)
+        if status is None:
+            status = self._pre_bind(started)
+        if status is None:
+            status = framework.run_bind_plugins(state, assumed, node)
+        if status is not None and not status.is_success:
+            return self._take_back(started, status)
+        note = f"Successfully assigned {assumed.namespace}/{assumed.name} to {node}"
+        framework.handle.recorder.event(assumed, "Normal", "Scheduled", "Binding", note)
+        framework.run_post_bind_plugins(state, assumed, node)
+        started.engine.cache.finish_binding(assumed)
+        return Outcome(started.pod, node)
+
+    def _pre_bind(self, started: Started) -> Status | None:
+        """PreBind, during which the pod can be cancelled."""
+        framework, state, uid = started.engine.framework, started.state, started.pod.metadata.uid
+        plugins = framework.profile.pre_binds
+        if all(plugin.name in state.skip_pre_bind_plugins for plugin in plugins):
+            return None
+        in_pre_bind = framework.handle.pods_in_pre_bind.add(uid)
+        status = framework.run_pre_bind_plugins(state, started.assumed, started.node)
+        framework.handle.pods_in_pre_bind.remove(uid)
+        if status is None and not in_pre_bind.mark_prebound():
+            return Status(Code.ERROR, (in_pre_bind.cause,))
+        return status
+
+    # ---- failures ------------------------------------------------------------------------------------------
+
+    def _take_back(self, started: Started, status: Status) -> Outcome:
+        """Unreserve and forget an assumed pod."""
+        engine, assumed = started.engine, started.assumed
+        engine.framework.run_reserve_plugins_unreserve(started.state, assumed, started.node)
+        try:
+            engine.cache.forget_pod(assumed)
+        except CacheError as error:
+            logger.error("ForgetPod failed: %s", error)
+        return self._failed(started, status)
+
+    def _failed(self, started: Started, status: Status) -> Outcome:
+        engine = started.engine
+        if status.is_rejected:
+            chosen = Diagnosis(1, engine.profile, started.state.shape, chosen=status)
+            failure = Failure(chosen)
+        else:
+            failure = Failure(error=status.message() or str(status.code))
+        silent = status.as_error() is None
+        self.report(engine, started.pod, failure, NominatingInfo(), silent)
+        return Outcome(started.pod, failure=failure)
+
+    def report(
+        self,
+        engine: Engine,
+        pod: Pod,
+        failure: Failure,
+        nominating: NominatingInfo,
+        silent: bool = False,
+    ) -> None:
+        """Nominate the pod, record FailedScheduling and write its condition; an overall Skip is silent
+        (schedule_one.go handleSchedulingFailure)."""
+        handle = engine.handle
+        handle.nominator.add_nominated_pod(pod, nominating)
+        if silent:
+            return
+        handle.recorder.event(pod, "Warning", "FailedScheduling", "Scheduling", failure.message)
+        reason = "SchedulerError" if failure.diagnosis is None else "Unschedulable"
+        patch_pod(self.client, pod, not_scheduled(reason, failure.message), nominating)

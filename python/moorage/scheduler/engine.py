@@ -1,0 +1,227 @@
+"""Engine: one profile at work over the cache, from PreFilter to the choice of a node."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import cast
+
+import numpy as np
+import numpy.typing as npt
+
+from moorage._core.cycle import Cycle, TieBreak
+from moorage._core.pod_class import Shape
+from moorage.framework.bridge import Bridge
+from moorage.framework.call import StatusError
+from moorage.framework.cycle_state import CycleState
+from moorage.framework.filtering import PreFilterRun
+from moorage.framework.handle import FrameworkHandle
+from moorage.framework.profile import Profile
+from moorage.framework.runtime import Framework, Target
+from moorage.framework.status import Status, message_of
+from moorage.objects.pod import Pod
+
+from .diagnosis import Diagnosis, count_verdicts, explain_verdict
+from .results import Decision, Failure
+
+NO_ROWS = np.zeros(0, dtype=np.int32)
+
+
+class Engine:
+    """Decides for the pods of one profile.
+
+    Attributes
+    ----------
+    failures : dict
+        Target to the failure of pods like it, with the head of the change log at that time.
+    """
+
+    def __init__(
+        self, profile: Profile, handle: FrameworkHandle, tie_break: TieBreak, percentage: int, seed: int
+    ) -> None:
+        if profile.percentage_of_nodes_to_score is not None:
+            percentage = profile.percentage_of_nodes_to_score
+        if not 0 <= percentage <= 100:
+            raise ValueError(f"percentage_of_nodes_to_score {percentage}: 0 (adaptive) to 100")
+        self.profile = profile
+        self.handle = handle
+        self.cache = handle.cache
+        self.framework = Framework(profile, handle)
+        self.bridge = Bridge(self.framework)
+        self.plan = profile.compile(self.cache.state, self.bridge)
+        self.cycle = Cycle(self.cache.state, self.plan, tie_break, percentage, seed & 0xFFFFFFFFFFFFFFFF)
+        self.framework.attach(self.cycle)
+        if not profile.is_in_core:
+            self.cycle.judging = self.bridge.judge_nominated
+        self.failures: dict[Target, tuple[int, Failure]] = {}
+
+    def nodes_in_view(self) -> int:
+        """The number of nodes that a cycle sees which begins now."""
+        self.cache.state.view.refresh()
+        return self.cache.state.view.size
+
+    def schedule(
+        self, pod: Pod, target: Target, order: Callable[[], list[str]]
+    ) -> tuple[Decision, CycleState]:
+        """Search and choose, without placing the pod; the state is that of its cycle."""
+        state = self.framework.state_of(target)
+        if not self.profile.is_in_core:
+            self.handle.begin_cycle()
+        nodes = self.nodes_in_view()
+        if nodes == 0:
+            return self._no_search(Diagnosis(0, self.profile, state.shape), order), state
+        ran = self.framework.run_pre_filter_plugins(state, pod)
+        if ran.error:
+            return replace(self._no_search(None, order), error=ran.error), state
+        if ran.rejection is not None:
+            diagnosis = Diagnosis(nodes, self.profile, state.shape, pre_filter=ran.rejection)
+            decision = self._no_search(diagnosis, order)
+            return self._post_filter(state, pod, decision, self._rejected_by_all(ran.rejection)), state
+        self.narrow(ran)
+        self.bridge.begin(state, pod)
+        self.nominate(pod)
+        return self._search(state, pod, ran, order), state
+
+    def nominate(self, pod: Pod) -> None:
+        """Tell the next search which nominated pods go before `pod`, and where."""
+        before = self.handle.nominator.nominated_before(pod)
+        rows = ((self._row_in_view(name), pods) for name, pods in before.items())
+        self.cycle.nominate([(row, pods) for row, pods in rows if row >= 0])
+
+    def _row_in_view(self, name: str) -> int:
+        """Row of a node that a cycle sees, or -1."""
+        row = self.cache.state.table.find_row(name)
+        return -1 if row is None or not self.cache.state.table.is_present(row) else row
+
+    def narrow(self, ran: PreFilterRun) -> None:
+        """Tell the search of the nodes that a PreFilter plugin outside the core has named; what those inside it
+        name, it knows itself."""
+        outside = any(plugin.name in ran.plugins and not plugin.in_core for plugin in self.profile.pre_filters)
+        self.cycle.node_names = ran.node_names if outside else None
+
+    def _search(
+        self, state: CycleState, pod: Pod, ran: PreFilterRun, order: Callable[[], list[str]]
+    ) -> Decision:
+        start = self.cycle.start
+        try:
+            self.framework.searching(True)
+            tried = (
+                self._row_in_view(pod.status.nominated_node_name) if pod.status.nominated_node_name else -1
+            )
+            if tried >= 0 and not self.cycle.verdict(tried, *state.target):
+                return self._on_nominated_node(tried, order)
+            row, start, evaluated, positions, totals = self.cycle.decide(*state.target, tried)
+        except StatusError as failed:
+            text = failed.status.message()
+            return Decision(None, start, self.cycle.start, 0, NO_ROWS, None, order, error=text)
+        finally:
+            self.framework.searching(False)
+        node, error, diagnosis = None, "", None
+        if row < 0:
+            diagnosis, statuses = self.diagnose(state.target, state.shape, ran, tried)
+        elif len(positions) == 1 or not (error := self._pre_score(positions)):
+            node = self.cache.state.table.row_name(row)
+        decision = Decision(
+            node, start, self.cycle.start, evaluated, positions, totals, order, diagnosis, error
+        )
+        return decision if diagnosis is None else self._post_filter(state, pod, decision, statuses)
+
+    def _on_nominated_node(self, row: int, order: Callable[[], list[str]]) -> Decision:
+        """The pod fits the node that it is nominated to: no other is looked at, and the rotation stays."""
+        start = self.cycle.start
+        positions = np.flatnonzero(self.cache.state.view.rows() == row).astype(np.int32)
+        return Decision(self.cache.state.table.row_name(row), start, start, 1, positions, None, order)
+
+    def _pre_score(self, positions: npt.NDArray[np.int32]) -> str:
+        """PreScore over the feasible nodes, unless a Score plugin had it run; the error of the cycle."""
+        try:
+            self.bridge.pre_score(lambda: self.cache.state.view.rows()[positions])
+        except StatusError as failed:
+            return failed.status.message()
+        return ""
+
+    def _no_search(self, diagnosis: Diagnosis | None, order: Callable[[], list[str]]) -> Decision:
+        start = self.cycle.start
+        error = diagnosis.message() if diagnosis is not None and diagnosis.nodes == 0 else ""
+        return Decision(None, start, start, 0, NO_ROWS, None, order, diagnosis, error)
+
+    # ---- why not -------------------------------------------------------------------------------------------
+
+    def diagnose(
+        self, target: Target, shape: Shape, ran: PreFilterRun, tried: int = -1
+    ) -> tuple[Diagnosis, Callable[[], dict[str, Status]]]:
+        """Why no node fits, counted, and the same by node for those who ask; `tried` as in `Cycle.decide`."""
+        rows, verdicts = self.cycle.verdicts(*target)
+        if tried >= 0 and tried not in rows:
+            rows = np.append(rows, np.int32(tried))
+            verdicts = np.append(verdicts, np.uint64(self.cycle.verdict(tried, *target)))
+        statuses = self.heard(rows, verdicts)
+        diagnosis = Diagnosis(
+            self.nodes_in_view(),
+            self.profile,
+            shape,
+            verdicts=count_verdicts(verdicts),
+            absent=ran.absent,
+            statuses=statuses,
+        )
+
+        def by_node() -> dict[str, Status]:
+            table = self.cache.state.table
+            found = {} if ran.absent is None else self._rejected_by_all(ran.absent)()
+            for row, verdict in zip(rows.tolist(), verdicts.tolist(), strict=True):
+                found[table.row_name(row)] = explain_verdict(self.profile, shape, verdict, statuses)
+            return found
+
+        return diagnosis, by_node
+
+    def heard(self, rows: npt.NDArray[np.int32], verdicts: npt.NDArray[np.uint64]) -> tuple[Status, ...]:
+        """Number the statuses of plugins outside the core: a verdict's reason bits become the number of what
+        the plugin said. Changes `verdicts`."""
+        if self.profile.filters_in_core:
+            return ()
+        return self.bridge.number_statuses(rows, verdicts)
+
+    def _rejected_by_all(self, status: Status) -> Callable[[], dict[str, Status]]:
+        return lambda: dict.fromkeys(self.cache.state.view.node_names(), status)
+
+    def _post_filter(
+        self, state: CycleState, pod: Pod, decision: Decision, statuses: Callable[[], dict[str, Status]]
+    ) -> Decision:
+        """The decision with what PostFilter made of it."""
+        if not self.profile.post_filters or decision.diagnosis is None:
+            return decision
+        result, status = self.framework.run_post_filter_plugins(state, pod, statuses())
+        diagnosis = replace(decision.diagnosis, post_filter=message_of(status))
+        return replace(decision, diagnosis=diagnosis, nominating=result)
+
+
+class Rotation:
+    """Where the next search begins: all profiles share it. A Participant of the cache's transactions."""
+
+    def __init__(self, engines: Sequence[Engine]) -> None:
+        self.engines = engines
+        self.holder = engines[0]
+
+    def take(self, engine: Engine) -> Engine:
+        """The next search is this engine's, from where the last one ended."""
+        if engine is not self.holder:
+            engine.cycle.start = self.holder.cycle.start
+            self.holder = engine
+        return engine
+
+    def save(self) -> object:
+        return self.holder, [engine.cycle.start for engine in self.engines]
+
+    def undo(self, saved: object) -> None:
+        self.holder, starts = cast(tuple[Engine, list[int]], saved)
+        for engine, start in zip(self.engines, starts, strict=True):
+            engine.cycle.start = start
+
+    def release(self, saved: object) -> None:
+        pass
+
+    def clone(self) -> Rotation:
+        """A fork has no engines of its own yet; it takes over nothing that could change here."""
+        out = Rotation(self.engines)
+        out.holder = self.holder
+        return out

@@ -1,0 +1,91 @@
+"""``moorage config``: what it prints, and how it refuses."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from moorage.cli import main
+from moorage.objects.yaml_reader import read_yaml
+
+HEADER = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "config.yaml"
+    path.write_text(HEADER + "parallelism: 4\n")
+    return path
+
+
+def test_a_valid_file(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["config", str(file)]) == 0
+    assert capsys.readouterr().out == f"{file}: valid\n"
+
+
+def test_effective_as_yaml_and_as_json(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["config", "--effective", str(file)]) == 0
+    (value,) = read_yaml(capsys.readouterr().out, "stdout")
+    assert value["parallelism"] == 4
+    assert value["profiles"][0]["plugins"]["score"][0] == {"name": "TaintToleration", "weight": 3}
+    assert main(["config", "--effective", "-o", "json", str(file)]) == 0
+    assert json.loads(capsys.readouterr().out) == value
+
+
+def test_standard_input(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    for text, code in ((HEADER, 0), (HEADER + "parallelism: 0", 2)):
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
+        assert main(["config", "--effective", "-"]) == code
+    error = "parallelism: Invalid value: 0: should be an integer value greater than zero"
+    assert capsys.readouterr().err == f"error: stdin: {error}\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a: [1", "yaml: line "),
+        (b"\xff", "yaml: offset 0: invalid UTF-8"),
+        ("just words", "couldn't get version/kind; json parse error: json: cannot unmarshal string into Go"),
+        ("", "Object 'Kind' is missing in ''"),
+        ("x: 1\n" * 9_999, "Object 'Kind' is missing in 'x: 1 x: 1"),
+        ("apiVersion: v1\nkind: Pod", 'no kind "Pod" is registered for version "v1" in scheme "k8s.io/'),
+        (HEADER + "prallelism: 1", 'strict decoding error: unknown field "prallelism"'),
+        (
+            HEADER + "parallelism: 1\nparallelism: 2",
+            'strict decoding error: yaml: unmarshal errors: line 4: key "parallelism" already set in map',
+        ),
+        (
+            HEADER + "leaderElection: {leaseDuration: soon}",
+            'leaderElection.leaseDuration: time: invalid duration "soon"',
+        ),
+        (
+            HEADER + "profiles: [{plugins: {filter: {enabled: [{name: Mine}]}}}]",
+            "initializing profiles: creating profile for scheduler name default-scheduler: "
+            'FilterPlugin "Mine" does not exist',
+        ),
+    ],
+)
+def test_bad_input(text: str | bytes, message: str, file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file.write_bytes(text if isinstance(text, bytes) else text.encode())
+    assert main(["config", "--effective", str(file)]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith(f"error: {file}: {message}")
+    assert err.count("\n") == 1
+    assert len(err) < 6000
+
+
+def test_a_missing_file(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file.unlink()
+    assert main(["config", str(file)]) == 2
+    assert capsys.readouterr().err == f"error: {file}: no such file\n"
+
+
+@pytest.mark.parametrize("arguments", [[], ["a", "b"], ["-o", "table", "a"]])
+def test_wrong_usage(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["config", *arguments]) == 2
+    assert capsys.readouterr().err.startswith("error: ")

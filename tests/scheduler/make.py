@@ -1,0 +1,46 @@
+"""Schedulers with plugins of a test's own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.core.make import node
+
+from moorage.framework.interface import Plugin
+from moorage.objects import Cluster
+from moorage.objects.node import Node
+from moorage.objects.pod import Pod
+from moorage.plugins.registry import default_profile
+from moorage.scheduler import Profile, Scheduler
+
+
+class Clock:
+    """Time that passes when a test says so."""
+
+    def __init__(self, now: float = 0.0) -> None:
+        self.now = now
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def profile_with(*plugins: Plugin, **settings: Any) -> Profile:
+    """The default profile and these plugins after it."""
+    return Profile((*default_profile().plugins, *plugins), **settings)
+
+
+def scheduler_with(
+    *plugins: Plugin,
+    pods: list[Pod] | None = None,
+    nodes: list[Node] | None = None,
+    profile: dict[str, Any] | None = None,
+    **settings: Any,
+) -> Scheduler:
+    """A scheduler over nodes a, b and c with these plugins beside the default ones."""
+    cluster = Cluster(nodes=nodes or [node(name) for name in "abc"], pods=pods or [])
+    return Scheduler(cluster, profile=profile_with(*plugins, **(profile or {})), **settings)
+
+
+def events(one: Scheduler) -> list[tuple[str, str, str, str, str]]:
+    """(pod, type, reason, action, note) of every event."""
+    return [(e.regarding.name, e.type, e.reason, e.action, e.note) for e in one.handle.recorder.events]

@@ -97,7 +97,7 @@ def _filters(
     if ran.rejection is not None:
         status = replace(ran.rejection, plugin=ran.rejection.plugin or " ".join(ran.plugins))
         return [FilterVerdicts(PRE_FILTER_COLUMN, np.ones(len(rows), dtype=np.intp), [None, status])]
-    asked = engine.cycle.verdicts(*state.target)[0]
+    asked, _ = engine.cycle.filter_verdicts("NodeName", *state.target)  # any kernel: which nodes are searched
     place = np.zeros(int(rows.max(initial=-1)) + 1, dtype=np.intp)
     place[rows] = np.arange(len(rows))
     found = []
@@ -139,7 +139,8 @@ def _status(plugin: NativePlugin, bits: int, shape: Shape) -> Status | None:
 
 
 def _outside(engine: Engine, plugin: FilterPlugin, asked: npt.NDArray[np.int32]) -> Numbered:
-    """What a plugin outside the core says of them; of one that fails on some, what the search has heard."""
+    """What a plugin outside the core says of them; one that fails on a node that the search would not have
+    asked it about says nothing."""
     with suppress(StatusError):
         engine.bridge.filter(plugin, asked)
     numbers: dict[Status | None, int] = {None: 0}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 import time
 from typing import TYPE_CHECKING
@@ -10,10 +9,12 @@ from typing import TYPE_CHECKING
 import click
 
 from moorage.cli.config import config
+from moorage.cli.explain import explain
+from moorage.cli.inputs import load_input
 from moorage.errors import InputError, MoorageError
 
 if TYPE_CHECKING:
-    from moorage.objects import Cluster, LabelSelectorMatcher
+    from moorage.objects import LabelSelectorMatcher
 
 
 def run(arguments: list[str] | None) -> int:
@@ -43,6 +44,7 @@ def app(context: click.Context) -> None:
 
 
 app.add_command(config)
+app.add_command(explain)
 
 
 @app.command()
@@ -120,14 +122,12 @@ def simulate(
     from moorage.scheduler import Scheduler
     from moorage.sim.summary import summarize
 
-    if bool(files) == bool(synthetic):
-        raise click.UsageError("give either -f or --synthetic")
     if summary_only and output == "name":
         raise click.UsageError("-o name has no summary")
     matcher = _matcher(selector)
     started = time.perf_counter()
     with stages("reading", "scheduling", "summing up") as stage:
-        cluster = _load(files, synthetic, seed)
+        cluster = load_input(files, synthetic, seed)
         scheduler = Scheduler(
             cluster, percentage_of_nodes_to_score=percentage, tie_break=tie_break, seed=seed
         )
@@ -151,28 +151,3 @@ def _matcher(selector: str) -> LabelSelectorMatcher:
         return parse_selector(selector)
     except ValueError as error:
         raise InputError(str(error), source="--selector") from None
-
-
-def _load(files: tuple[str, ...], synthetic: str | None, seed: int) -> Cluster:
-    if synthetic is None:
-        from moorage.objects import load
-
-        return load(*files)
-    from moorage.sim.synthetic import synthetic as make
-
-    return make(**_sizes(synthetic), seed=seed)
-
-
-def _sizes(text: str) -> dict[str, int]:
-    """``nodes=5000,pods=100`` as numbers."""
-    sizes: dict[str, int] = {}
-    for part in text.split(","):
-        name, _, value = part.strip().partition("=")
-        if name not in ("nodes", "pods", "zones"):
-            raise InputError(
-                "unknown; nodes, pods and zones are known", source="--synthetic", path=repr(name)
-            )
-        if not re.fullmatch("[0-9]{1,9}", value):
-            raise InputError(f"not a whole number below 10^9: {value!r}", source="--synthetic", path=name)
-        sizes[name] = int(value)
-    return sizes

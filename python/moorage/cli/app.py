@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from moorage.cli.config import config
+from moorage.cli.config import config as config_command
 from moorage.cli.explain import explain
-from moorage.cli.inputs import load_input
+from moorage.cli.inputs import load_input, scheduler_options, scheduler_settings
 from moorage.errors import InputError, MoorageError
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def app(context: click.Context) -> None:
         click.echo(context.get_help())
 
 
-app.add_command(config)
+app.add_command(config_command)
 app.add_command(explain)
 
 
@@ -92,9 +92,7 @@ def version() -> None:
     "--percentage-of-nodes-to-score",
     "percentage",
     type=click.IntRange(0, 100),
-    default=0,
-    show_default=True,
-    help="How many feasible nodes are enough, in percent of the nodes; 0 adapts to the cluster's size.",
+    help="How many feasible nodes are enough, in percent of the nodes; 0, the default, adapts to them.",
 )
 @click.option(
     "--tie-break",
@@ -104,6 +102,7 @@ def version() -> None:
     help="Which of the best nodes is taken; go-heap is kube-scheduler's own way.",
 )
 @click.option("--require-all", is_flag=True, help="Exit with 1 if a pod is unschedulable.")
+@scheduler_options
 def simulate(
     files: tuple[str, ...],
     synthetic: str | None,
@@ -112,9 +111,11 @@ def simulate(
     selector: str,
     summary_only: bool,
     seed: int,
-    percentage: int,
+    percentage: int | None,
     tie_break: str,
     require_all: bool,
+    config: str | None,
+    gates: str,
 ) -> int:
     """Schedule all pending pods, and say where they go or why they do not."""
     from moorage.cli import output as out
@@ -129,7 +130,11 @@ def simulate(
     with stages("reading", "scheduling", "summing up") as stage:
         cluster = load_input(files, synthetic, seed)
         scheduler = Scheduler(
-            cluster, percentage_of_nodes_to_score=percentage, tie_break=tie_break, seed=seed
+            cluster,
+            percentage_of_nodes_to_score=percentage,
+            tie_break=tie_break,
+            seed=seed,
+            **scheduler_settings(config, gates),
         )
         loaded = time.perf_counter() - started
         stage()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from moorage.cli.inputs import load_input
+from moorage.cli.inputs import load_input, scheduler_options, scheduler_settings
 from moorage.errors import InputError
 
 if TYPE_CHECKING:
@@ -58,6 +58,7 @@ def _count(context: click.Context, option: click.Parameter, value: str) -> int |
     is_flag=True,
     help="Schedule all pending pods first, as simulate does; else they wait.",
 )
+@scheduler_options
 def explain(
     pod: str,
     files: tuple[str, ...],
@@ -68,6 +69,8 @@ def explain(
     limit: int | None,
     names: tuple[str, ...],
     after_run: bool,
+    config: str | None,
+    gates: str,
 ) -> None:
     """Explain where POD (a name, NAMESPACE/NAME or pod/NAME) would go, or why it fits nowhere: what every
     filter says of every node, the scores, and the smallest changes that would place it.
@@ -79,7 +82,7 @@ def explain(
 
     cluster = load_input(files, synthetic, seed)
     key = find_pod(cluster, pod, namespace)
-    scheduler = Scheduler(cluster)
+    scheduler = Scheduler(cluster, **scheduler_settings(config, gates))
     known = {node.name for node in cluster.nodes}
     for name in names:
         if name not in known:

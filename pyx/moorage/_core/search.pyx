@@ -9,7 +9,10 @@ from libc.stdint cimport int16_t, int32_t, int64_t, uint64_t
 from moorage._core.buffers cimport Buffer, Journal
 from moorage._core.csrc cimport (
     MR_BLOCK,
+    MR_REASONS,
     MR_SHAPE_TOLERATES_UNSCHEDULABLE,
+    MR_UNRESOLVABLE,
+    MR_VERDICT_SHIFT,
     mr_filter,
     mr_inter_pod_skips,
     mr_is_normalized,
@@ -296,13 +299,19 @@ cdef class Search:
         return out
 
     def filter_verdicts(self, str plugin, int32_t pod_class, int32_t node_name=0, int32_t pinned=0):
-        """What one native filter alone says of every searched node: (rows, reason bits, 0 where it passes)."""
-        cdef int32_t kernel = KERNELS[plugin], at
+        """What one native filter alone says of every searched node: (rows, reason bits, 0 where it passes).
+        Of a node that only nominated pods make unfit, the filter that rejects it then."""
+        cdef int32_t kernel = KERNELS[plugin], at, position
+        cdef uint64_t verdict
         self._prepare(pod_class, node_name, pinned)
         cdef uint64_t[::1] out = np.empty(self.search.n, dtype=np.uint64)
         for at in range(self.search.n):
             out[at] = mr_filter(kernel, &self.plan.c, &self.cluster, self.search.shape, &self.search.pod,
                                 self.search.order[at])
+        for at in range(self.search.n_nominated):
+            position, verdict = self.search.nominated[at].position, self.search.nominated[at].verdict
+            if verdict and self.plan.c.filters[(verdict >> MR_VERDICT_SHIFT) - 1] == kernel and not out[position]:
+                out[position] = verdict & (MR_REASONS | MR_UNRESOLVABLE)
         return self._searched(), np.asarray(out)
 
     def _searched(self):

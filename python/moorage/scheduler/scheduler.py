@@ -114,7 +114,8 @@ class Scheduler:
             engines = profile_engines(check_profiles(given), self.handle, *setting)
         else:
             engines = configured_engines(configuration, all_plugins(registry), self.handle, *setting)
-        self.unbuilt = UnbuiltUses([engine.profile for engine in engines], strict)
+        extenders = configuration is not None and bool(configuration.extenders)
+        self.unbuilt = UnbuiltUses([engine.profile for engine in engines], strict, extenders)
         self.engines = {engine.profile.scheduler_name: engine for engine in engines}
         self.rotation = Rotation(list(self.engines.values()))
         self.cache.participants.append(self.rotation)

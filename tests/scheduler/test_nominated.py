@@ -130,7 +130,23 @@ def test_a_run_places_nominated_pods_where_they_are_nominated() -> None:
         pod("p", requests={"cpu": 2}),
         pod("q", requests={"cpu": 2}),
     ]
-    assert scheduler(*pods).run().placements == {"default/n": "b", "default/p": "a", "default/q": "a"}
+    one = scheduler(*pods)
+    assert one.run().placements == {"default/n": "b", "default/p": "a", "default/q": "a"}
+    assert dict(zip(one.table.names, one.table.requested["cpu"].tolist(), strict=True)) == {
+        "a": 4000,
+        "b": 3000,
+    }
+    assert len(one.cache.state.pods()) == 3
+
+
+def test_a_pod_that_is_in_the_cache_by_now_counts_once() -> None:
+    one = scheduler()
+    waiting = nominated("n", "a", requests={"cpu": 2})
+    one.schedule_one(waiting)
+    one.handle.nominator._is_current = lambda pod: True
+    one.handle.nominator.add_nominated_pod(waiting)
+    assert fits(one, requests={"cpu": 2}) == ["a", "b"]
+    assert one.cache.is_assumed_pod(waiting)
 
 
 def test_an_explanation_names_the_filter_that_nominated_pods_fail() -> None:

@@ -195,8 +195,13 @@ class Scheduler:
         with self.cache.lock:
             decision, _ = engine.schedule(pod, target, self.view_order)
             if decision.node is not None:
-                self.cache.assume_pod(replace(pod, spec=replace(pod.spec, node_name=decision.node)))
+                self._assume(pod, decision.node)
         return decision
+
+    def _assume(self, pod: Pod, node: str) -> None:
+        """Put a pod on the node that was chosen; it is nominated no more."""
+        self.cache.assume_pod(replace(pod, spec=replace(pod.spec, node_name=node)))
+        self.handle.nominator.delete_nominated_pod_if_exists(pod)
 
     def _engine_of(self, pod: Pod) -> Engine:
         """The engine of the profile that a pod asks for; of the first, where there is none."""
@@ -355,7 +360,7 @@ class Scheduler:
         for pod in pods:
             decision, _ = engine.schedule(pod, target, self.view_order)
             if decision.node is not None:
-                self.cache.assume_pod(replace(pod, spec=replace(pod.spec, node_name=decision.node)))
+                self._assume(pod, decision.node)
                 result.placements[pod.key] = decision.node
             else:
                 result.unschedulable[pod.key] = Failure(decision.diagnosis, decision.error)

@@ -139,8 +139,10 @@ cdef class Search:
 
     def nominate(self, nominations):
         """Pods that go before the next ones where they are nominated: (row, pods) per node. Filters run with
-        them there, and again without (kube-scheduler v1.36, RunFilterPluginsWithNominatedPods)."""
-        self.nominations = list(nominations)
+        them there, and again without (kube-scheduler v1.36, RunFilterPluginsWithNominatedPods). One that is in
+        the cache by now counts where it is."""
+        waiting = [(row, [pod for pod in pods if not self.state.has_pod(pod)]) for row, pods in nominations]
+        self.nominations = [(row, pods) for row, pods in waiting if pods]
         for _, pods in self.nominations:
             for pod in pods:
                 self.state.classes.intern(pod)  # their terms must be known when the counters are chosen
@@ -148,27 +150,26 @@ cdef class Search:
     cdef int _judge_nominated(self) except -1:
         """The verdict of each such node with the nominated pods on it. Nothing of this stays."""
         cdef int32_t at, row
-        cdef Shape shape = None
         self.nominated.reserve(len(self.nominations))
         cdef mr_nominated* out = <mr_nominated*>self.nominated.data
         if self.terms is not None:
             self.terms.c.affinity_off = mr_inter_pod_skips(&self.terms.c)
         for at, (row, pods) in enumerate(self.nominations):
+            self._count_unselective(pods, row, 1)
             mark = self.state.begin()
             try:
                 for pod in pods:
                     self.state.put(pod, row)
                 if self.judging is not None:
                     self.judging(row, pods)
-                self._count_unselective(pods, row, 1)
                 self._repoint()
                 out[at].position = row
                 failed = mr_verdicts(&self.search, &row, 1, &out[at].verdict)
             finally:
                 if self.judging is not None:
                     self.judging(row, None)
-                self._count_unselective(pods, row, -1)
                 self.state.rollback(mark)
+                self._count_unselective(pods, row, -1)
             self.state.view.refresh()
             self._repoint()
             if failed:

@@ -2,8 +2,8 @@
 
 A twin is made for one pod and one cluster. What it has prepared then is what a scheduler may keep from pod to
 pod: labels as booleans, taints and ports of a node as small numbers with the pod's answer to each, resources
-as float64 columns, per term the number of matching pods in each domain. What depends on the counts of now or on
-which nodes are feasible is computed in each call: the least count, sizes, extremes, normalized scores.
+as float64 columns, per term the number of matching pods in each domain. What depends on the counts of now or
+on which nodes are feasible is computed in each call: the least count, sizes, extremes, normalized scores.
 """
 
 from __future__ import annotations

@@ -106,7 +106,7 @@ class Bridge:
 
     def nodes(self, rows: Rows | Callable[[], Rows]) -> NodesView:
         """Rows of the table, to be looked at by plugins."""
-        return TableNodes(self.framework.columns, rows if callable(rows) else lambda: rows)
+        return TableNodes(self.framework.columns, rows)
 
     # ---- Filter --------------------------------------------------------------------------------------------
 
@@ -117,12 +117,12 @@ class Bridge:
         heard = self._heard.get(plugin.name)
         if heard is None:
             heard = self._heard[plugin.name] = Heard(plugin, self.framework.columns.state.table.used)
-        new = rows[heard.codes[rows] == NOT_ASKED]
+        new = rows[heard.codes.take(rows) == NOT_ASKED]
         if len(new):
             heard.codes[new] = (
                 self._filter_all(plugin, new) if heard.by_code else self._filter_each(heard, new)
             )
-        return heard.codes[rows]
+        return heard.codes.take(rows)
 
     def _filter_all(self, plugin: FilterPlugin, rows: Rows) -> Codes:
         try:

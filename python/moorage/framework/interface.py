@@ -198,7 +198,7 @@ def filter_codes(name: str, answer: npt.ArrayLike, nodes: int) -> npt.NDArray[np
     if codes.shape != (nodes,):
         raise ValueError(f'filter_all of plugin "{name}" answered shape {codes.shape} for {nodes} nodes')
     if codes.dtype == bool:
-        return PASSES_OR_NOT[codes.view(np.uint8)]
+        return PASSES_OR_NOT.take(codes.view(np.uint8))
     if codes.dtype.kind not in "iu" or not np.isin(codes, FILTER_CODES).all():
         raise ValueError(f'filter_all of plugin "{name}" answered neither booleans nor codes of Filter')
     return codes.astype(np.uint8)

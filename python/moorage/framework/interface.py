@@ -342,7 +342,7 @@ class PostBindPlugin(Plugin):
 
 
 class NativePlugin(Plugin):
-    """A plugin whose verdicts and scores are kernels of the compiled core."""
+    """Verdicts and scores are kernels of the compiled core; for PreFilter and PreScore see `Remembered`."""
 
     in_core = True
 

@@ -276,16 +276,28 @@ def test_default_binder(benchmark: Any, report: Any, queue: list[Pod], who: str)
     nodes = [f"node-{number:05}" for number in range(QUEUED)]
     queue = [replace(pod, spec=replace(pod.spec, scheduling_gates=())) for pod in queue]
 
-    def setup() -> tuple[Any, dict[str, Any]]:
+    def ours() -> ObjectStore:
         store = ObjectStore()
         store.create_many(queue)
-        return (store if who == "moorage" else {pod.key: pod for pod in queue},), {}
+        return store
+
+    def twins() -> dict[str, Pod]:
+        return {pod.key: pod for pod in queue}
 
     def twin(objects: dict[str, Pod]) -> None:
         for pod, node in zip(queue, nodes, strict=True):
             there = objects[pod.key]
             objects[pod.key] = replace(there, spec=replace(there.spec, node_name=node))
 
+    store, objects = ours(), twins()
+    store.bind_many(queue, nodes)
+    twin(objects)
+    for pod in queue:
+        assert store.get(Pod, pod.name, pod.namespace).spec.node_name == objects[pod.key].spec.node_name
     report("DefaultBinder, in bulk, per pod", QUEUED, twin=who == "twin")
-    run = twin if who == "twin" else lambda store: store.bind_many(queue, nodes)
-    benchmark.pedantic(run, setup=setup, rounds=10)
+    if who == "twin":
+        benchmark.pedantic(twin, setup=lambda: ((twins(),), {}), rounds=10)
+    else:
+        benchmark.pedantic(
+            lambda store: store.bind_many(queue, nodes), setup=lambda: ((ours(),), {}), rounds=10
+        )

@@ -66,8 +66,8 @@ def normalized_scores(
         text = NORMALIZE_ERROR.format(plugin.name)
         answer = _ask(text, plugin, pod, plugin.normalize_score, state, pod, raw.copy())
         scores = _integers(plugin, answer, len(nodes), text)
-    wrong = scores[(scores < 0) | (scores > MAX_NODE_SCORE)]
-    if len(wrong):
+    if len(scores) and (scores.min() < 0 or scores.max() > MAX_NODE_SCORE):
+        wrong = scores[(scores < 0) | (scores > MAX_NODE_SCORE)]
         text = f'plugin "{plugin.name}" returns an invalid score {wrong[0]}, it should in the range of'
         message = f"{WEIGHTS}: {text} [0, {MAX_NODE_SCORE}] after normalizing"
         raise StatusError(Status(Code.ERROR, err=PluginError(message)))

@@ -181,10 +181,10 @@ static void general_block(const mr_search *search, int32_t first, int32_t n, int
         out[i] = mr_verdict(search->plan, search->cluster, search->shape, &search->pod, search->order[first + i]) == 0;
 }
 
-/* Asks a filter that is no kernel about the lanes whose verdict is 0, and notes what it rejects. */
-static int external_filter(const mr_search *search, int32_t filter, const int32_t *rows, int32_t n, uint64_t *verdicts)
+int mr_external_filter(const mr_search *search, int32_t filter, const int32_t *rows, int32_t n, uint64_t *verdicts)
 {
-    const mr_external *plugin = &search->plan->externals[search->plan->filters[filter] - MR_EXTERNAL];
+    const int32_t number = search->plan->filters[filter] - MR_EXTERNAL;
+    const mr_external *plugin = &search->plan->externals[number];
     int32_t asked[MR_BLOCK], lanes[MR_BLOCK], count = 0;
     uint8_t codes[MR_BLOCK];
     for (int32_t i = 0; i < n; i++)
@@ -193,7 +193,7 @@ static int external_filter(const mr_search *search, int32_t filter, const int32_
             asked[count++] = rows[i];
         }
     if (!count) return 0;
-    if (plugin->filter(plugin->context, asked, count, codes)) return 1;
+    if (plugin->filter(plugin->context, search->views[number], asked, count, codes)) return 1;
     for (int32_t i = 0; i < count; i++)
         if (codes[i])
             verdicts[lanes[i]] = (uint64_t)(filter + 1) << MR_VERDICT_SHIFT | (codes[i] == 3 ? MR_UNRESOLVABLE : 0) | 1;
@@ -206,7 +206,7 @@ int mr_verdicts(const mr_search *search, const int32_t *rows, int32_t n, uint64_
     for (int32_t i = 0; i < n; i++) verdicts[i] = 0;
     for (int32_t f = 0; f < plan->n_filters; f++) {
         if (plan->filters[f] >= MR_EXTERNAL) {
-            if (external_filter(search, f, rows, n, verdicts)) return 1;
+            if (mr_external_filter(search, f, rows, n, verdicts)) return 1;
             continue;
         }
         for (int32_t i = 0; i < n; i++) {
@@ -225,7 +225,7 @@ static int external_lanes(const mr_search *search, int32_t first, int32_t n, int
     for (int32_t i = 0; i < n; i++) verdicts[i] = !out[i];
     for (int32_t f = 0; f < search->plan->n_filters; f++)
         if (search->plan->filters[f] >= MR_EXTERNAL
-            && external_filter(search, f, search->order + first, n, verdicts)) return 1;
+            && mr_external_filter(search, f, search->order + first, n, verdicts)) return 1;
     for (int32_t i = 0; i < n; i++)
         if (verdicts[i]) out[i] = 0;
     return 0;
@@ -290,8 +290,9 @@ static int add_externals(const mr_search *search, mr_found *found)
     const mr_plan *plan = search->plan;
     for (int32_t k = 0; k < plan->n_scores; k++) {
         if (plan->scores[k] < MR_EXTERNAL) continue;
-        const mr_external *plugin = &plan->externals[plan->scores[k] - MR_EXTERNAL];
-        if (plugin->score(plugin->context, found->rows, found->feasible, found->scores)) return 1;
+        const int32_t number = plan->scores[k] - MR_EXTERNAL;
+        const mr_external *plugin = &plan->externals[number];
+        if (plugin->score(plugin->context, search->views[number], found->rows, found->feasible, found->scores)) return 1;
         for (int32_t i = 0; i < found->feasible; i++) found->totals[i] += plan->weights[k] * found->scores[i];
     }
     return 0;

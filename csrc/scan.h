@@ -43,6 +43,7 @@ typedef struct {
     int32_t has_images;     /* some node has an image of the pod: ImageLocality differs */
     int32_t n_nominated;
     const mr_nominated *nominated; /* nodes with nominated pods that go before this one */
+    void *const *views;     /* [external] what it is shown */
     mr_pod pod;
 } mr_search;
 
@@ -57,6 +58,10 @@ int mr_is_fused(const mr_search *search);
  * and pod count go through the columns; what else a shape asks for is looked at on the lanes that remain. */
 #define MR_BLOCK 256
 void mr_fused_block(const mr_search *search, int32_t first, int32_t n, int32_t *out);
+
+/* Asks the filter with this index in the plan, which is no kernel, about those of n <= MR_BLOCK rows whose verdict is 0,
+ * and notes what it rejects. Answers 1 where it failed. */
+int mr_external_filter(const mr_search *search, int32_t filter, const int32_t *rows, int32_t n, uint64_t *verdicts);
 
 /* Verdicts of rows [0, n), n <= MR_BLOCK, every filter in profile order. Answers 1 where a plugin failed. */
 int mr_verdicts(const mr_search *search, const int32_t *rows, int32_t n, uint64_t *verdicts);

@@ -160,13 +160,14 @@ enum {
     MR_KERNELS
 };
 
-/* A plugin that is not one of these kernels; its number in a plan is MR_EXTERNAL + its index. Rows come in the order
- * of the search. Both answer 0, or another value where the plugin failed, which ends the search. */
+/* A plugin that is not one of these kernels; its number in a plan is MR_EXTERNAL + its index. `view` is what the search
+ * shows to it (csrc/native.h). Rows come in the order of the search. Both answer 0, or another value where the plugin
+ * failed, which ends the search. */
 #define MR_EXTERNAL 64
 typedef struct {
     void *context;
-    int (*filter)(void *context, const int32_t *rows, int32_t n, uint8_t *codes); /* status codes: 0 passes */
-    int (*score)(void *context, const int32_t *rows, int32_t n, int64_t *scores); /* normalized */
+    int (*filter)(void *context, void *view, const int32_t *rows, int32_t n, uint8_t *codes); /* status codes: 0 passes */
+    int (*score)(void *context, void *view, const int32_t *rows, int32_t n, int64_t *scores); /* normalized */
 } mr_external;
 
 #define MR_MAX_PLUGINS 16

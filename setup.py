@@ -10,7 +10,8 @@ from Cython.Build import cythonize
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
 
-HEADERS = sorted(str(path) for path in Path("csrc").glob("*.h"))
+INCLUDE = Path("python/moorage/include")
+HEADERS = sorted(str(path) for path in (*Path("csrc").glob("*.h"), *INCLUDE.rglob("*.h")))
 PXDS = sorted(str(path) for path in Path("pyx").rglob("*.pxd"))
 
 PLUGINS = ["csrc/plugins.c", "csrc/pod_topology_spread.c", "csrc/inter_pod_affinity.c", "csrc/rows.c"]
@@ -23,6 +24,7 @@ KERNELS: dict[str, list[str]] = {
     "cycle": SCAN,
     "domains": PLUGINS,
     "terms": PLUGINS,
+    "native_plugin": ["csrc/native.c"],
 }
 
 DIRECTIVES = {
@@ -43,7 +45,7 @@ def extension(path: Path) -> Extension:
     return Extension(
         f"moorage._core.{name}",
         [str(path), *KERNELS.get(name, [])],
-        include_dirs=["csrc"],
+        include_dirs=["csrc", str(INCLUDE)],
         depends=[*HEADERS, *PXDS, *KERNELS.get(name, []), "csrc/flags.py"],
         extra_compile_args=COMPILER["FLAGS"] + (COMPILER["KERNEL_FLAGS"] if name in KERNELS else []),
         extra_link_args=LINK,

@@ -5,10 +5,14 @@ import numpy.typing as npt
 
 _Rows = npt.NDArray[np.int32]
 
+class ExternalView: ...
+
 class External:
     error: BaseException | None
     @property
     def name(self) -> str: ...
+    @property
+    def is_native(self) -> bool: ...
 
 class PythonExternal(External):
     @property

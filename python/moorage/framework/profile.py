@@ -37,6 +37,7 @@ from .interface import (
     PreScorePlugin,
     ReservePlugin,
 )
+from .native import LoadedPlugin
 
 if TYPE_CHECKING:
     from .bridge import Bridge
@@ -206,7 +207,9 @@ def _extending(plugin: Plugin | None, name: str, point: str) -> Plugin:
 
 
 def _kernel(plugin: Plugin, bridge: Bridge | None) -> Any:
-    """What the plan calls: a kernel by its name, or the bridge to a plugin that is none."""
+    """What the plan calls: a kernel by its name, functions in C, or the bridge to a plugin in Python."""
+    if isinstance(plugin, LoadedPlugin):
+        return plugin.external
     if isinstance(plugin, NativePlugin) or bridge is None:
         return plugin.name
     return bridge.external(plugin)

@@ -68,10 +68,14 @@ def normalized_scores(
         scores = _integers(plugin, answer, len(nodes), text)
     if len(scores) and (scores.min() < 0 or scores.max() > MAX_NODE_SCORE):
         wrong = scores[(scores < 0) | (scores > MAX_NODE_SCORE)]
-        text = f'plugin "{plugin.name}" returns an invalid score {wrong[0]}, it should in the range of'
-        message = f"{WEIGHTS}: {text} [0, {MAX_NODE_SCORE}] after normalizing"
-        raise StatusError(Status(Code.ERROR, err=PluginError(message)))
+        raise StatusError(Status(Code.ERROR, err=PluginError(invalid_score(plugin.name, int(wrong[0])))))
     return scores
+
+
+def invalid_score(plugin: str, score: int) -> str:
+    """The error about a score that is not 0 to 100."""
+    text = f'plugin "{plugin}" returns an invalid score {score}, it should in the range of'
+    return f"{WEIGHTS}: {text} [0, {MAX_NODE_SCORE}] after normalizing"
 
 
 @dataclass(frozen=True, slots=True)

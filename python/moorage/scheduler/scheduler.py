@@ -348,9 +348,12 @@ class Scheduler:
             rows, failure = self._decide_run(engine, pods, target, state)
             for pod, row in zip(pods, rows.tolist(), strict=False):
                 result.placements[pod.key] = self.table.row_name(row)
-            for pod in pods[len(rows) :]:
-                result.unschedulable[pod.key] = failure
-            placed = [pod.key for pod in pods[: len(rows)]]
+            rest = pods[len(rows) :]
+            if failure is None:
+                self._place_each(engine, rest, target, result)
+            else:
+                result.unschedulable |= {pod.key: failure for pod in rest}
+            placed = [pod.key for pod in pods if pod.key in result.placements]
         result.seconds += time.perf_counter() - began
         return placed
 
@@ -373,8 +376,9 @@ class Scheduler:
 
     def _decide_run(
         self, engine: Engine, pods: list[Pod], target: Target, state: CycleState
-    ) -> tuple[npt.NDArray[np.int32], Failure]:
-        """Rows of the pods that fit, and why the next one does not; nothing changes for those after it."""
+    ) -> tuple[npt.NDArray[np.int32], Failure | None]:
+        """Rows of the pods that fit, and why the next one does not; nothing changes for those after it. None
+        where a plugin failed: then the next ones must be asked about one by one."""
         cluster, profile = self.cache.state, engine.profile
         ran = engine.framework.run_pre_filter_plugins(state, pods[0])
         nodes = engine.nodes_in_view()
@@ -387,6 +391,8 @@ class Scheduler:
         recorded = state.shape.ports or cluster.journal.depth
         placed = (engine, pods, target)
         rows = cluster.safely(self._place, *placed) if recorded else self._place(*placed)
+        if engine.cycle.failed:
+            return rows, None
         if len(rows) < len(pods):
             failure = Failure(engine.diagnose(target, state.shape, ran)[0])
             if ran.node_names is None:  # a search among named nodes moves the rotation even in vain

@@ -89,11 +89,11 @@ cdef extern from "state.h" nogil:
         const mr_pod_term* existing
         const mr_pod_term* preferred
         int32_t n_hard, n_soft, n_affinity, n_anti, n_existing, n_preferred
-        int32_t self_affine, affinity_off, soft_needs_all
+        int32_t self_affine, affinity_off, soft_needs_all, soft_ignores
 
     ctypedef struct mr_pod:
         const int16_t* taints
-        const mr_terms* terms
+        mr_terms* terms
         uint64_t ignored
         int32_t node_name, pinned_name
 
@@ -120,8 +120,8 @@ cdef extern from "state.h" nogil:
 
     ctypedef struct mr_external:
         void* context
-        int (*filter)(void* context, const int32_t* rows, int32_t n, uint8_t* codes) noexcept
-        int (*score)(void* context, const int32_t* rows, int32_t n, int64_t* scores) noexcept
+        int (*filter)(void* context, void* view, const int32_t* rows, int32_t n, uint8_t* codes) noexcept
+        int (*score)(void* context, void* view, const int32_t* rows, int32_t n, int64_t* scores) noexcept
 
     ctypedef struct mr_point:
         int32_t utilization, score
@@ -208,12 +208,15 @@ cdef extern from "scan.h" nogil:
         const int32_t* order
         int32_t n, has_images, n_nominated
         const mr_nominated* nominated
+        void** views
         mr_pod pod
 
     void mr_columns_set(mr_columns* columns, int32_t position, const mr_ledger* ledger,
                         const int32_t* taint_set, int32_t row)
     int mr_is_fused(const mr_search* search)
-    const int MR_BLOCK
+    const int MR_CALL
+    int mr_external_filter(const mr_search* search, int32_t filter, const int32_t* rows, int32_t n,
+                           uint64_t* verdicts)
     int mr_verdicts(const mr_search* search, const int32_t* rows, int32_t n, uint64_t* verdicts)
     void mr_score_rows(const mr_search* search, int32_t kernel, const int32_t* rows, int32_t n, int64_t* raw,
                        uint8_t* seen)

@@ -15,12 +15,14 @@ cdef class Cycle(Search):
     cdef readonly TieBreak tie_break
     cdef readonly int32_t percentage
     cdef public int32_t start
+    cdef readonly bint failed
     cdef uint64_t random
     cdef Buffer counted
 
     cdef int32_t _wanted(self) noexcept
     cdef bint _looked_at(self, int32_t row, int32_t start) noexcept
     cdef int32_t _decide(self, int32_t wanted) noexcept nogil
+    cdef int32_t _decide_in_run(self, int32_t wanted) noexcept nogil
     cdef int32_t _place_one_by_one(self, int32_t pod_class, int32_t node_name, int32_t pinned,
                                    int32_t[::1] rows) except -1
     cdef int32_t _run(self, Shape shape, int32_t wanted, int32_t* rows, int32_t n) noexcept nogil

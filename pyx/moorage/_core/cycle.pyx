@@ -7,6 +7,7 @@ start, and the search ends on the first feasible node after the wanted number of
 from functools import partial
 
 import numpy as np
+from libc.string cimport memcpy
 
 from moorage._core.buffers cimport Buffer, Journal
 from moorage._core.change_log cimport LOG_ROW
@@ -18,7 +19,6 @@ from moorage._core.csrc cimport (
     mr_pick_random,
     mr_row_add_pod,
     mr_search_run,
-    mr_terms,
     mr_terms_prepare,
 )
 from moorage._core.domains cimport Matched
@@ -82,6 +82,14 @@ cdef class Cycle(Search):
                 winner = mr_pick_first(self.found.totals, self.found.feasible)
         return self.found.positions[winner]
 
+    cdef int32_t _decide_in_run(self, int32_t wanted) noexcept nogil:
+        """The same, and where a plugin failed, no trace of that but `failed`."""
+        cdef int32_t start = self.start, at = self._decide(wanted)
+        if at == FAILED:
+            self.failed = True
+            self.start = start
+        return at
+
     cdef int32_t _wanted(self) noexcept:
         return num_feasible_nodes_to_find(self.percentage, self.search.n) if self.plan.c.n_scores else 1
 
@@ -104,6 +112,7 @@ cdef class Cycle(Search):
         totals : (feasible,) int64 array, or None where at most one node is feasible
         """
         cdef int32_t start, at, row
+        cdef int64_t[::1] sums
         self._save()
         self._prepare(pod_class, node_name, pinned)
         start = self.start
@@ -112,15 +121,19 @@ cdef class Cycle(Search):
             self.found.evaluated += 1
             self.start = (self.start + 1) % self.state.view.size
         if at == FAILED:
-            self.plan.raise_error()
-        positions = np.array(self.positions.array(np.int32, self.found.feasible))
+            self._raise_failure()
+        cdef int32_t[::1] places = np.empty(self.found.feasible + 1, dtype=np.int32)
+        memcpy(&places[0], self.found.positions, self.found.feasible * sizeof(int32_t))
+        positions = np.asarray(places[:self.found.feasible])
         if self.search.columns == NULL:  # the searched list is a part of the view's
             for at_place, place in enumerate(positions.tolist()):
                 row = self.search.order[<int32_t>place]
                 positions[at_place] = (<int32_t*>self.state.view.position.data)[row] - 1
         totals = None
         if self.found.feasible > 1:
-            totals = np.array(self.totals.array(np.int64, self.found.feasible))
+            sums = np.empty(self.found.feasible, dtype=np.int64)
+            memcpy(&sums[0], self.found.totals, self.found.feasible * sizeof(int64_t))
+            totals = np.asarray(sums)
         row = -1 if at < 0 else self.search.order[at]
         return row, start, self.found.evaluated, positions, totals
 
@@ -135,24 +148,26 @@ cdef class Cycle(Search):
     def place_run(self, int32_t pod_class, int32_t n, int32_t node_name=0, int32_t pinned=0):
         """Choose nodes for up to `n` pods of one class, one after the other, and account for each on its row.
 
-        Stops at the first pod that fits nowhere. Returns the rows chosen, an int32 array; the caller enters
-        the pods in the ledger.
+        Stops at the first pod that fits nowhere, or about which a plugin fails (then `failed` is true, and
+        nothing is as if that pod had been looked at). Returns the rows chosen, an int32 array; the caller
+        enters the pods in the ledger.
         """
         cdef Shape shape = self.state.classes.shape(pod_class)
         cdef int32_t[::1] rows = np.empty(n, dtype=np.int32)
         cdef int32_t placed = 0, wanted
+        self.failed = False
         self._save()
         self._prepare(pod_class, node_name, pinned)
         self.state.ledger.make_room(n)
         self.state.ledger.reserve_rows(self.state.table.used)
         wanted = self._wanted()
-        if shape.ports or self.state.journal.depth or self.nominations or self.plan.externals:
+        if shape.ports or self.state.journal.depth or self.nominations or self.plan.needs_python:
             placed = self._place_one_by_one(pod_class, node_name, pinned, rows)
         elif n:
             self._count(pod_class)
             with nogil:
                 placed = self._run(shape, wanted, &rows[0], n)
-        if placed < n:
+        if placed < n and not self.failed:
             self._fail_alike(n - placed - 1)
         return np.asarray(rows[:placed])
 
@@ -162,9 +177,7 @@ cdef class Cycle(Search):
         cdef Shape shape = self.state.classes.shape(pod_class)
         cdef int32_t placed = 0, at, row
         while placed < rows.shape[0]:
-            at = self._decide(self._wanted())
-            if at == FAILED:
-                self.plan.raise_error()
+            at = self._decide_in_run(self._wanted())
             if at < 0:
                 break
             row = self.search.order[at]
@@ -200,7 +213,7 @@ cdef class Cycle(Search):
         cdef int64_t* generation = <int64_t*>self.state.table.generation.data
         cdef mr_matched** counted
         while placed < n:
-            at = self._decide(wanted)
+            at = self._decide_in_run(wanted)
             if at < 0:
                 break
             row = self.search.order[at]
@@ -212,7 +225,7 @@ cdef class Cycle(Search):
                 mr_matched_add(counted[0], row, 1)
                 counted += 1
             if self.search.pod.terms:
-                mr_terms_prepare(<mr_terms*>self.search.pod.terms)
+                mr_terms_prepare(self.search.pod.terms)
             rows[placed] = row
             placed += 1
         return placed

@@ -5,7 +5,39 @@ import numpy as np
 from libc.stdint cimport int32_t, int64_t, uint8_t
 from libc.string cimport memcpy
 
-from moorage._core.csrc cimport mr_external
+from moorage._core.csrc cimport mr_cluster, mr_external
+from moorage._core.state cimport ClusterState
+
+
+cdef class ExternalView:
+    """What one search shows to a plugin in C, and what it hears; `data` goes to the plugin's functions.
+
+    The search first has it learn the pod's class, which may make symbols, and then shows it the memory.
+    """
+
+    cdef int learn(self, int32_t pod_class) except -1:
+        """The next questions are about a pod of this class."""
+        return 0
+
+    cdef int show(self, const mr_cluster* cluster) except -1:
+        """The arrays are here now."""
+        return 0
+
+    cdef int meet(self, int32_t pod_class) except -1:
+        """The next `tell` is about a pod of this class."""
+        return 0
+
+    cdef int tell(self, int32_t row, bint adds) except -1:
+        """A pod is supposed on a row now, or off it."""
+        return 0
+
+    cdef tuple scores(self, const int32_t[::1] rows):
+        """Raw and normalized scores; None where the plugin fails."""
+        return None
+
+    cdef object take_failure(self):
+        """Why the plugin failed, once; None where it did not."""
+        return None
 
 
 cdef class External:
@@ -13,9 +45,15 @@ cdef class External:
 
     Attributes
     ----------
+    is_native : bool
+        It needs no Python and follows what a run changes on rows.
     error : BaseException or None
         Why it failed; whoever sees the failure takes it away.
     """
+
+    cdef ExternalView view(self, ClusterState state):
+        """What a search over `state` shows to it; None where it needs nothing."""
+        return None
 
 
 cdef class PythonExternal(External):
@@ -46,7 +84,7 @@ cdef object _rows(const int32_t* rows, int32_t n):
     return np.asarray(out)
 
 
-cdef int _filter(void* context, const int32_t* rows, int32_t n, uint8_t* codes) noexcept with gil:
+cdef int _filter(void* context, void* view, const int32_t* rows, int32_t n, uint8_t* codes) noexcept with gil:
     cdef External plugin = <External>context
     cdef const uint8_t[::1] answer
     try:
@@ -60,7 +98,7 @@ cdef int _filter(void* context, const int32_t* rows, int32_t n, uint8_t* codes) 
     return 0
 
 
-cdef int _score(void* context, const int32_t* rows, int32_t n, int64_t* scores) noexcept with gil:
+cdef int _score(void* context, void* view, const int32_t* rows, int32_t n, int64_t* scores) noexcept with gil:
     cdef External plugin = <External>context
     cdef const int64_t[::1] answer
     try:

@@ -1,4 +1,4 @@
-from libc.stdint cimport uint64_t
+from libc.stdint cimport int32_t, uint64_t
 
 from moorage._core.buffers cimport Buffer
 from moorage._core.csrc cimport mr_plan
@@ -12,6 +12,7 @@ cdef class Plan:
     cdef readonly list scores
     cdef readonly dict weights
     cdef readonly list externals
+    cdef readonly bint needs_python
     cdef readonly tuple default_constraints
     cdef readonly bint system_defaulted
     cdef readonly int hard_pod_affinity_weight
@@ -23,3 +24,4 @@ cdef class Plan:
 
     cdef uint64_t ignored_of(self, Shape shape) except? 1
     cdef int kernel_of(self, plugin) except -1
+    cdef int32_t number(self, str plugin) except -1

@@ -1,6 +1,6 @@
 """Plan: a profile compiled for the kernels. The order of filters and scores is the profile's."""
 
-from libc.stdint cimport uint64_t
+from libc.stdint cimport int32_t, uint64_t
 from libc.string cimport memset
 
 from moorage._core.buffers cimport Buffer, Journal
@@ -136,9 +136,17 @@ cdef class Plan:
             self.externals.append(plugin)
         return MR_EXTERNAL + <int>self.externals.index(plugin)
 
+    cdef int32_t number(self, str plugin) except -1:
+        """The number of a plugin by its name, in the plan or not."""
+        for at, external in enumerate(self.externals):
+            if external.name == plugin:
+                return MR_EXTERNAL + <int32_t>at
+        return KERNELS[plugin]
+
     def _keep_externals(self):
         cdef External plugin
         cdef Py_ssize_t at
+        self.needs_python = not all([external.is_native for external in self.externals])
         self.external_memory = Buffer(Journal(), sizeof(mr_external), len(self.externals) + 1)
         for at, plugin in enumerate(self.externals):
             (<mr_external*>self.external_memory.data)[at] = plugin.c

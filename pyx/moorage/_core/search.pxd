@@ -16,7 +16,9 @@ cdef class Search:
     cdef mr_found found
     cdef object held
     cdef Buffer positions, totals, rows, scratch, seen, fixed_ok, restricted, nominated
+    cdef Buffer view_pointers
     cdef Terms terms
+    cdef list views
     cdef dict known_terms
     cdef readonly list nominations
     cdef list judged
@@ -24,6 +26,7 @@ cdef class Search:
 
     cdef int _prepare(self, int32_t pod_class, int32_t node_name, int32_t pinned) except -1
     cdef int _point(self, Shape shape) except -1
+    cdef int _show(self) except -1
     cdef Terms _terms_of(self, int32_t pod_class, int32_t pinned)
     cdef int _set_terms(self, int32_t pod_class, int32_t pinned) except -1
     cdef int _hold(self, Shape shape) except -1

@@ -8,11 +8,13 @@ from libc.stdint cimport int16_t, int32_t, int64_t, uint64_t
 
 from moorage._core.buffers cimport Buffer, Journal
 from moorage._core.csrc cimport (
-    MR_BLOCK,
+    MR_CALL,
+    MR_EXTERNAL,
     MR_REASONS,
     MR_SHAPE_TOLERATES_UNSCHEDULABLE,
     MR_UNRESOLVABLE,
     MR_VERDICT_SHIFT,
+    mr_external_filter,
     mr_filter,
     mr_inter_pod_skips,
     mr_is_normalized,
@@ -22,7 +24,7 @@ from moorage._core.csrc cimport (
     mr_scores,
     mr_verdicts,
 )
-from moorage._core.plan import KERNELS
+from moorage._core.external cimport External, ExternalView
 from moorage._core.plan cimport Plan
 from moorage._core.pod_class cimport Shape
 from moorage._core.sets cimport PortSets
@@ -57,8 +59,22 @@ cdef class Search:
         self.fixed_ok = Buffer(journal, 1)
         self.restricted = Buffer(journal, sizeof(int32_t))
         self.nominated = Buffer(journal, sizeof(mr_nominated))
+        self._make_views()
         self.known_terms = {}
         self.nominations = []
+
+    def _make_views(self):
+        """What this search shows to the plugins that are no kernels, in the order of the plan."""
+        cdef External plugin
+        cdef ExternalView view
+        self.views = []
+        self.view_pointers = Buffer(Journal(), sizeof(void*), len(self.plan.externals) + 1)
+        for at, plugin in enumerate(self.plan.externals):
+            view = plugin.view(self.state)
+            if view is not None:
+                self.views.append(view)
+                (<void**>self.view_pointers.data)[<Py_ssize_t>at] = view.data
+        self.search.views = <void**>self.view_pointers.data
 
     # ---- preparing -----------------------------------------------------------------------------------------
 
@@ -71,6 +87,8 @@ cdef class Search:
         self.search.n_nominated = 0
         self.state.view.refresh()
         self._set_terms(pod_class, pinned)
+        for view in self.views:
+            (<ExternalView>view).learn(pod_class)
         self._point(shape)
         if self.nominations:
             self._judge_nominated()
@@ -88,6 +106,7 @@ cdef class Search:
         """Take the addresses of everything that the search reads; the memory may have moved."""
         cdef Py_ssize_t nodes = self.state.view.size + 1
         self.state.view.fill_cluster(&self.cluster, 0)
+        self._show()
         self._hold(shape)
         for buffer in (self.positions, self.totals, self.rows, self.scratch):
             (<Buffer>buffer).reserve(nodes)
@@ -110,6 +129,11 @@ cdef class Search:
             self.seen.reserve(self.terms.domains())
             self.found.seen = <unsigned char*>self.seen.data
         self._set_fixed_ok(shape)
+        return 0
+
+    cdef int _show(self) except -1:
+        for view in self.views:
+            (<ExternalView>view).show(&self.cluster)
         return 0
 
     cdef int _set_terms(self, int32_t pod_class, int32_t pinned) except -1:
@@ -155,13 +179,17 @@ cdef class Search:
         if self.terms is not None:
             self.terms.c.affinity_off = mr_inter_pod_skips(&self.terms.c)
         for at, (row, pods) in enumerate(self.nominations):
-            self._count_unselective(pods, row, 1)
+            if self.terms is not None:
+                self.terms.count_unselective(pods, row, 1)
+            told = False
             mark = self.state.begin()
             try:
                 for pod in pods:
                     self.state.put(pod, row)
                 if self.judging is not None:
                     self.judging(row, pods)
+                self.tell(pods, row, True)
+                told = True
                 self._repoint()
                 out[at].position = row
                 failed = mr_verdicts(&self.search, &row, 1, &out[at].verdict)
@@ -169,11 +197,14 @@ cdef class Search:
                 if self.judging is not None:
                     self.judging(row, None)
                 self.state.rollback(mark)
-                self._count_unselective(pods, row, -1)
-            self.state.view.refresh()
+                if self.terms is not None:
+                    self.terms.count_unselective(pods, row, -1)
+                self.state.view.refresh()
+                if told:
+                    self.tell(reversed(pods), row, False)
             self._repoint()
             if failed:
-                self.plan.raise_error()
+                self._raise_failure()
         if self.terms is not None:
             self.terms.c.affinity_off = False
         self.judged = [out[at].verdict for at in range(<int32_t>len(self.nominations))]
@@ -182,15 +213,22 @@ cdef class Search:
     def _repoint(self):
         """After a change of rows only: memory may have moved, and minima are other ones."""
         self.state.view.fill_cluster(&self.cluster, 0)
+        self._show()
         if self.terms is not None:
             self.state.domains.refresh()
             self.terms.fill()
 
-    def _count_unselective(self, pods, int32_t row, int32_t sign):
-        """A spread constraint with an empty selector counts no pods, but does count nominated ones."""
-        if self.terms is not None:
-            for pod in pods:
-                self.terms.count_unselective(pod.metadata.namespace, row, sign)
+    def tell(self, pods, int32_t row, bint adds):
+        """Tell plugins in C that the next questions suppose `pods` on a row, or off it, as the rows say by now.
+        Each call is to be taken back by the opposite one."""
+        if not self.views:
+            return
+        for pod in pods:
+            for view in self.views:
+                (<ExternalView>view).meet(self.state.classes.intern(pod))
+            self._repoint()
+            for view in self.views:
+                (<ExternalView>view).tell(row, adds)
 
     def _place_nominated(self):
         """From rows to positions in the searched list; nodes outside of it do not count."""
@@ -209,8 +247,6 @@ cdef class Search:
                 kept += 1
         self.search.nominated = out
         self.search.n_nominated = kept
-
-    # ---- preparing, continued ------------------------------------------------------------------------------
 
     cdef int _hold(self, Shape shape) except -1:
         """Keep the memory of what is shared with forks: another thread may make it grow meanwhile."""
@@ -278,10 +314,10 @@ cdef class Search:
         cdef int32_t at, n
         self._prepare(pod_class, node_name, pinned)
         cdef uint64_t[::1] out = np.empty(self.search.n + 1, dtype=np.uint64)
-        for at in range(0, self.search.n, MR_BLOCK):
-            n = min(MR_BLOCK, self.search.n - at)
+        for at in range(0, self.search.n, MR_CALL):
+            n = min(MR_CALL, self.search.n - at)
             if mr_verdicts(&self.search, self.search.order + at, n, &out[at]):
-                self.plan.raise_error()
+                self._raise_failure()
         for at in range(self.search.n_nominated):
             if self.search.nominated[at].verdict:
                 out[self.search.nominated[at].position] = self.search.nominated[at].verdict
@@ -296,16 +332,22 @@ cdef class Search:
             if nominated_row == row and self.judged[at]:
                 return self.judged[at]
         if mr_verdicts(&self.search, &row, 1, &out):
-            self.plan.raise_error()
+            self._raise_failure()
         return out
 
     def filter_verdicts(self, str plugin, int32_t pod_class, int32_t node_name=0, int32_t pinned=0):
-        """What one native filter alone says of every searched node: (rows, reason bits, 0 where it passes).
+        """What one filter of the plan alone says of every searched node: (rows, reason bits, 0 where it passes).
         Of a node that only nominated pods make unfit, the filter that rejects it then."""
-        cdef int32_t kernel = KERNELS[plugin], at, position
+        cdef int32_t kernel = self.plan.number(plugin), at, position
         cdef uint64_t verdict
         self._prepare(pod_class, node_name, pinned)
-        cdef uint64_t[::1] out = np.empty(self.search.n, dtype=np.uint64)
+        cdef uint64_t[::1] out = np.zeros(self.search.n, dtype=np.uint64)
+        if kernel >= MR_EXTERNAL:
+            for at in range(0, self.search.n, MR_CALL):
+                if mr_external_filter(&self.search, <int32_t>self.plan.filters.index(plugin), self.search.order + at,
+                                      min(MR_CALL, self.search.n - at), &out[at]):
+                    self._raise_failure()
+            return self._searched(), np.asarray(out) & (MR_UNRESOLVABLE | MR_REASONS)
         for at in range(self.search.n):
             out[at] = mr_filter(kernel, &self.plan.c, &self.cluster, self.search.shape, &self.search.pod,
                                 self.search.order[at])
@@ -326,10 +368,12 @@ cdef class Search:
     def scores(self, str plugin, const int32_t[::1] rows, int32_t pod_class, int32_t node_name=0,
                int32_t pinned=0):
         """Raw and normalized scores of one native plugin over feasible rows: two int64 arrays."""
-        cdef int32_t kernel = KERNELS[plugin], n = <int32_t>rows.shape[0]
+        cdef int32_t kernel = self.plan.number(plugin), n = <int32_t>rows.shape[0]
         cdef int64_t[::1] raw = np.empty(n + 1, dtype=np.int64)
         cdef int64_t[::1] normalized
         self._prepare(pod_class, node_name, pinned)
+        if n and kernel >= MR_EXTERNAL:
+            return self._external_scores(plugin, rows)
         if n == 0 or not mr_scores(kernel, &self.plan.c, self.search.shape, &self.search.pod):
             return np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.int64)
         mr_score_rows(&self.search, kernel, &rows[0], n, &raw[0], self.found.seen)
@@ -337,3 +381,19 @@ cdef class Search:
         if mr_is_normalized(kernel):
             mr_normalize(kernel, &self.search.pod, &rows[0], &normalized[0], n)
         return np.asarray(raw[:n]), np.asarray(normalized[:n])
+
+    def _external_scores(self, str plugin, const int32_t[::1] rows):
+        cdef ExternalView view = self.views[[one.name for one in self.plan.externals if one.is_native].index(plugin)]
+        found = view.scores(rows)
+        if found is None:
+            self._raise_failure()
+        return found
+
+    def _raise_failure(self):
+        """Raise what a plugin has failed with."""
+        cdef ExternalView view
+        for view in self.views:
+            error = view.take_failure()
+            if error is not None:
+                raise error
+        self.plan.raise_error()

@@ -7,8 +7,10 @@ cdef class Symbols:
     cdef object lock
     cdef dict ids
     cdef readonly list names
-    cdef Buffer numbers, are_numbers
+    cdef Buffer numbers, are_numbers, texts
+    cdef Py_ssize_t n_texts
 
     cpdef int32_t intern(self, str text) except -1
     cdef int32_t _make(self, str text) except -1
     cpdef int32_t find(self, str text) except -1
+    cdef int sync_texts(self) except -1

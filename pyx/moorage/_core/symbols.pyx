@@ -5,6 +5,8 @@ Forks may be used from several threads: making an id takes a lock, finding one d
 
 import threading
 
+from cpython.unicode cimport PyUnicode_AsUTF8
+
 from moorage._core.buffers cimport Buffer, Journal
 from moorage._core.quantity cimport parse_int64
 
@@ -19,6 +21,7 @@ cdef class Symbols:
         self.names = [None]
         self.numbers = Buffer(journal, sizeof(int64_t), 1024)
         self.are_numbers = Buffer(journal, sizeof(uint8_t), 1024)
+        self.texts = Buffer(journal, sizeof(char*))
 
     def __len__(self):
         return len(self.names)
@@ -49,3 +52,18 @@ cdef class Symbols:
     cpdef int32_t find(self, str text) except -1:
         """The symbol of `text`, or 0."""
         return self.ids.get(text, 0)
+
+    cdef int sync_texts(self) except -1:
+        """Bring `texts` up to date: UTF-8 by symbol, of the strings' own memory; NULL where there is none."""
+        cdef Py_ssize_t at
+        if self.n_texts == len(self.names):
+            return 0
+        with self.lock:
+            self.texts.reserve(len(self.names))
+            for at in range(max(self.n_texts, 1), len(self.names)):
+                try:
+                    (<const char**>self.texts.data)[at] = PyUnicode_AsUTF8(self.names[at])
+                except UnicodeEncodeError:  # half a surrogate pair
+                    pass
+            self.n_texts = len(self.names)
+        return 0

@@ -1,0 +1,50 @@
+/* Plugins behind the public C ABI (moorage/plugin.h), as the search calls them. */
+#ifndef MOORAGE_NATIVE_H
+#define MOORAGE_NATIVE_H
+
+#include <stddef.h>
+
+#include "moorage/plugin.h"
+#include "state.h"
+
+#define MR_SAME(theirs, ours) (offsetof(moorage_row, theirs) == offsetof(mr_row, ours))
+_Static_assert(sizeof(moorage_row) == sizeof(mr_row), "plugins read the rows of the node table");
+_Static_assert(MR_SAME(allocatable_cpu, alloc_cpu) && MR_SAME(allocatable_memory, alloc_memory), "allocatable");
+_Static_assert(MR_SAME(requested_cpu, req_cpu) && MR_SAME(requested_memory, req_memory), "requested");
+_Static_assert(MR_SAME(nonzero_cpu, nonzero_cpu) && MR_SAME(nonzero_memory, nonzero_memory), "non-zero requested");
+_Static_assert(MR_SAME(pods, pods) && MR_SAME(pods_max, pods_max) && MR_SAME(flags, flags), "pods and flags");
+_Static_assert(MOORAGE_FIELDS == MR_FIELDS, "the columns of wide rows");
+_Static_assert(MOORAGE_PRESENT == MR_PRESENT && MOORAGE_UNSCHEDULABLE_NODE == MR_UNSCHEDULABLE, "flags");
+_Static_assert(MOORAGE_WIDE == MR_WIDE, "flags");
+
+/* How a plugin failed. */
+enum {
+    MR_NATIVE_FINE,
+    MR_NATIVE_FILTER,    /* filter said so */
+    MR_NATIVE_CODE,      /* `value` is no code of Filter; about `row` */
+    MR_NATIVE_SCORE,     /* score said so */
+    MR_NATIVE_NORMALIZE, /* normalize said so */
+    MR_NATIVE_RANGE      /* the score `value` of `row` is not 0 to 100 */
+};
+
+/* What one search shows to one plugin, and what became of it. */
+typedef struct {
+    moorage_context context;
+    moorage_class pod;
+    int32_t failure, row;
+    int64_t value; /* what was wrong, or what the function answered */
+    char error[MOORAGE_ERROR_SIZE];
+} mr_native_view;
+
+/* The size of the struct of the first version: every plugin has at least this. */
+#define MR_NATIVE_FIRST_SIZE (offsetof(struct moorage_plugin, values) + sizeof(const char *const *))
+
+/* The functions of an mr_external whose context is a struct moorage_plugin and whose view is an mr_native_view. */
+int mr_native_filter(void *plugin, void *view, const int32_t *rows, int32_t n, uint8_t *codes);
+int mr_native_score(void *plugin, void *view, const int32_t *rows, int32_t n, int64_t *scores);
+
+/* The two steps of mr_native_score: what the plugin answers, and what it makes of that. */
+int mr_native_raw(void *plugin, void *view, const int32_t *rows, int32_t n, int64_t *scores);
+int mr_native_normalize(void *plugin, void *view, const int32_t *rows, int32_t n, int64_t *scores);
+
+#endif

@@ -34,3 +34,4 @@ cdef class Search:
     cdef int _set_fixed_ok(self, Shape shape) except -1
     cdef int _restrict(self, object names, int32_t pinned) except -1
     cdef int _judge_nominated(self) except -1
+    cdef int32_t _place_of(self, int32_t row) noexcept

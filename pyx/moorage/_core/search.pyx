@@ -163,8 +163,8 @@ cdef class Search:
 
     def nominate(self, nominations):
         """Pods that go before the next ones where they are nominated: (row, pods) per node. Filters run with
-        them there, and again without (kube-scheduler v1.36, RunFilterPluginsWithNominatedPods). One that is in
-        the cache by now counts where it is."""
+        them there, and again without (kube-scheduler v1.36, RunFilterPluginsWithNominatedPods). One that is
+        in the cache by now counts where it is."""
         waiting = [(row, [pod for pod in pods if not self.state.has_pod(pod)]) for row, pods in nominations]
         self.nominations = [(row, pods) for row, pods in waiting if pods]
         for _, pods in self.nominations:
@@ -219,7 +219,7 @@ cdef class Search:
             self.terms.fill()
 
     def tell(self, pods, int32_t row, bint adds):
-        """Tell plugins in C that the next questions suppose `pods` on a row, or off it, as the rows say by now.
+        """Tell plugins in C that the next questions suppose `pods` on a row, or off it, as the rows say now.
         Each call is to be taken back by the opposite one."""
         if not self.views:
             return
@@ -234,19 +234,22 @@ cdef class Search:
         """From rows to positions in the searched list; nodes outside of it do not count."""
         cdef mr_nominated* out = <mr_nominated*>self.nominated.data
         cdef int32_t at, place, kept = 0
-        places = {self.search.order[place]: place for place in range(self.search.n)} if (
-            self.search.columns == NULL) else None
         for at in range(<int32_t>len(self.nominations)):
-            if places is None:
-                place = (<int32_t*>self.state.view.position.data)[out[at].position] - 1
-            else:
-                place = places.get(out[at].position, -1)
+            place = self._place_of(out[at].position)
             if place >= 0:
                 out[kept].position = place
                 out[kept].verdict = out[at].verdict
                 kept += 1
         self.search.nominated = out
         self.search.n_nominated = kept
+
+    cdef int32_t _place_of(self, int32_t row) noexcept:
+        """Position of a row in the searched list, or -1."""
+        cdef int32_t at
+        for at in range(self.search.n):
+            if self.search.order[at] == row:
+                return at
+        return -1
 
     cdef int _hold(self, Shape shape) except -1:
         """Keep the memory of what is shared with forks: another thread may make it grow meanwhile."""
@@ -336,16 +339,17 @@ cdef class Search:
         return out
 
     def filter_verdicts(self, str plugin, int32_t pod_class, int32_t node_name=0, int32_t pinned=0):
-        """What one filter of the plan alone says of every searched node: (rows, reason bits, 0 where it passes).
-        Of a node that only nominated pods make unfit, the filter that rejects it then."""
-        cdef int32_t kernel = self.plan.number(plugin), at, position
+        """What one filter of the plan alone says of every searched node: (rows, reason bits, 0 where it
+        passes). Of a node that only nominated pods make unfit, the filter that rejects it then."""
+        cdef int32_t kernel = self.plan.number(plugin), at, position, n
         cdef uint64_t verdict
         self._prepare(pod_class, node_name, pinned)
         cdef uint64_t[::1] out = np.zeros(self.search.n, dtype=np.uint64)
         if kernel >= MR_EXTERNAL:
             for at in range(0, self.search.n, MR_CALL):
-                if mr_external_filter(&self.search, <int32_t>self.plan.filters.index(plugin), self.search.order + at,
-                                      min(MR_CALL, self.search.n - at), &out[at]):
+                n = min(MR_CALL, self.search.n - at)
+                position = <int32_t>self.plan.filters.index(plugin)
+                if mr_external_filter(&self.search, position, self.search.order + at, n, &out[at]):
                     self._raise_failure()
             return self._searched(), np.asarray(out) & (MR_UNRESOLVABLE | MR_REASONS)
         for at in range(self.search.n):
@@ -353,7 +357,8 @@ cdef class Search:
                                 self.search.order[at])
         for at in range(self.search.n_nominated):
             position, verdict = self.search.nominated[at].position, self.search.nominated[at].verdict
-            if verdict and self.plan.c.filters[(verdict >> MR_VERDICT_SHIFT) - 1] == kernel and not out[position]:
+            is_ours = verdict and self.plan.c.filters[(verdict >> MR_VERDICT_SHIFT) - 1] == kernel
+            if is_ours and not out[position]:
                 out[position] = verdict & (MR_REASONS | MR_UNRESOLVABLE)
         return self._searched(), np.asarray(out)
 
@@ -383,7 +388,8 @@ cdef class Search:
         return np.asarray(raw[:n]), np.asarray(normalized[:n])
 
     def _external_scores(self, str plugin, const int32_t[::1] rows):
-        cdef ExternalView view = self.views[[one.name for one in self.plan.externals if one.is_native].index(plugin)]
+        natives = [one.name for one in self.plan.externals if one.is_native]
+        cdef ExternalView view = self.views[natives.index(plugin)]
         found = view.scores(rows)
         if found is None:
             self._raise_failure()

@@ -1,4 +1,4 @@
-"""Plugins written in C, or in what can make C functions and structs: see moorage/plugin.h in `include_dir()`."""
+"""Plugins in C, or in what can make C functions and structs: see moorage/plugin.h in `include_dir()`."""
 
 from __future__ import annotations
 
@@ -53,7 +53,8 @@ def load_native_plugin(path: str | PathLike[str], symbol: str = SYMBOL) -> Plugi
     Raises
     ------
     InputError
-        The file is missing or no shared library, has no such symbol, or what is there is no plugin of this ABI.
+        The file is missing or no shared library, has no such symbol, or what is there is no plugin of this
+        ABI.
     """
     from cffi import FFI  # takes longer to import than all the rest
 
@@ -70,7 +71,7 @@ def load_native_plugin(path: str | PathLike[str], symbol: str = SYMBOL) -> Plugi
         raise InputError(f"not a shared library: {error}", source=str(path)) from error
     try:
         address = int(ffi.cast("uintptr_t", getattr(library, symbol)))
-    except AttributeError as error:
+    except KeyError as error:
         raise InputError(f"no symbol {symbol}", source=str(path)) from error
     return _plugin(address, str(path), library)
 
@@ -82,10 +83,10 @@ def from_capsule(capsule: object) -> Plugin:
 
 
 def from_address(address: int, keep: object = None) -> Plugin:
-    """The plugin whose ``struct moorage_plugin`` is at an address, such as ctypes, cffi, numba or Cython know it.
+    """The plugin whose ``struct moorage_plugin`` is at an address, as ctypes, cffi, numba and Cython know it.
 
-    The struct is copied; the functions, strings and lists that it points to must stay. `keep` is an object that sees
-    to that. Nothing can tell a wrong address from a right one. InputError as `load_native_plugin`.
+    The struct is copied; the functions, strings and lists that it points to must stay. `keep` is an object
+    that sees to that. Nothing can tell a wrong address from a right one. InputError as `load_native_plugin`.
     """
     return _plugin(address, "plugin at an address", keep)
 
@@ -106,7 +107,8 @@ def _plugin(address: int, source: str, keep: object) -> Plugin:
 
 
 def explain_failure(name: str, what: str, text: str, node: str, value: int) -> StatusError:
-    """The Error status of a cycle in which a plugin failed (kube-scheduler v1.36, framework/runtime/framework.go)."""
+    """The Error status of a cycle in which a plugin failed, as kube-scheduler v1.36's runtime/framework.go
+    words it."""
     return StatusError(_STATUSES[what](name, text, node, value))
 
 

@@ -37,7 +37,6 @@ from .interface import (
     PreScorePlugin,
     ReservePlugin,
 )
-
 from .native import LoadedPlugin
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ import numpy as np
 from libc.stdint cimport int32_t, int64_t, uint8_t
 from libc.string cimport memcpy
 
-from moorage._core.csrc cimport mr_cluster, mr_external
+from moorage._core.csrc cimport mr_cluster
 from moorage._core.state cimport ClusterState
 
 

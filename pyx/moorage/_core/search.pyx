@@ -215,8 +215,8 @@ cdef class Search:
             self.terms.fill()
 
     def tell(self, pods, int32_t row, bint adds):
-        """Tell plugins in C that the next questions suppose `pods` on a row, or off it, as the rows say by now.
-        Each call is to be taken back by the opposite one."""
+        """Tell plugins in C that the next questions suppose `pods` on a row, or off it, as the rows say by
+        now. Each call is to be taken back by the opposite one."""
         if not self.views:
             return
         for pod in pods:
@@ -341,13 +341,14 @@ cdef class Search:
 
     def filter_verdicts(self, str plugin, int32_t pod_class, int32_t node_name=0, int32_t pinned=0):
         """What one native filter alone says of every searched node: (rows, reason bits, 0 where it passes)."""
-        cdef int32_t kernel = self.plan.number(plugin), at
+        cdef int32_t kernel = self.plan.number(plugin), at, place, n
         self._prepare(pod_class, node_name, pinned)
         cdef uint64_t[::1] out = np.zeros(self.search.n, dtype=np.uint64)
         if kernel >= MR_EXTERNAL:
+            place = <int32_t>self.plan.filters.index(plugin)
             for at in range(0, self.search.n, MR_BLOCK):
-                if mr_external_filter(&self.search, <int32_t>self.plan.filters.index(plugin), self.search.order + at,
-                                      min(MR_BLOCK, self.search.n - at), &out[at]):
+                n = min(MR_BLOCK, self.search.n - at)
+                if mr_external_filter(&self.search, place, self.search.order + at, n, &out[at]):
                     self._raise_failure()
             return self._searched(), np.asarray(out) & (MR_UNRESOLVABLE | MR_REASONS)
         for at in range(self.search.n):
@@ -381,8 +382,8 @@ cdef class Search:
         return np.asarray(raw[:n]), np.asarray(normalized[:n])
 
     def _external_scores(self, str plugin, const int32_t[::1] rows):
-        cdef ExternalView view = self.views[[one.name for one in self.plan.externals if one.is_native].index(plugin)]
-        found = view.scores(rows)
+        native = [one.name for one in self.plan.externals if one.is_native]
+        found = (<ExternalView>self.views[native.index(plugin)]).scores(rows)
         if found is None:
             self._raise_failure()
         return found

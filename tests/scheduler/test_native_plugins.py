@@ -237,6 +237,27 @@ def test_nominated_pods_are_told_and_taken_back(tmp_path: Path) -> None:
     assert (list(counts), told.value) == ([0] * 64, 6)
 
 
+def test_pods_of_a_clone_are_told_and_taken_back(tmp_path: Path) -> None:
+    file = compiled(tmp_path, FILTER="by_count")
+    counts = (ctypes.c_int32 * 64).in_dll(ctypes.CDLL(str(file)), "moorage_counts")
+    one = scheduler_with(load_native_plugin(file), pods=[pod("q", "a", requests={"cpu": "1"})])
+    framework = one.rotation.engines[0].framework
+    framework.handle.begin_cycle()
+    info = next(info for info in framework.handle.snapshot().node_info_list if info.name == "a")
+    state, clone = framework.new_state(pod("p")), info.clone()
+    clone.add_pod(pod("r", requests={"cpu": "2"}))
+    said = framework.run_filter_plugins(state, pod("p"), clone)
+    assert said is not None
+    assert (said.reasons, said.plugin) == (("node(s) were rejected by plugin Probe",), "Probe")
+    assert framework.run_filter_plugins(state, pod("p"), info) is None
+    counts[0] = 1000  # as if the plugin had counted the pod that is there
+    assert framework.run_filter_plugins(state, pod("p"), info) is not None
+    clone.remove_pod(clone.pods[0])
+    clone.remove_pod(clone.pods[0])
+    assert framework.run_filter_plugins(state, pod("p"), clone) is None
+    assert list(counts) == [1000] + [0] * 63
+
+
 # ---- the example -------------------------------------------------------------------------------------------
 
 

@@ -33,4 +33,4 @@ cdef class Search:
     cdef bint _has_images(self, Shape shape) noexcept
     cdef int _set_fixed_ok(self, Shape shape) except -1
     cdef int _restrict(self, object names, int32_t pinned) except -1
-    cdef int _judge_nominated(self) except -1
+    cdef int _judge_nominated(self, int32_t pod_class) except -1

@@ -90,7 +90,7 @@ cdef class Search:
             (<ExternalView>view).learn(pod_class)
         self._point(shape)
         if self.nominations:
-            self._judge_nominated()
+            self._judge_nominated(pod_class)
         if self.node_names is not None:
             self._restrict(self.node_names, 0)
         elif shape.is_pinned:
@@ -168,7 +168,7 @@ cdef class Search:
             for pod in pods:
                 self.state.classes.intern(pod)  # their terms must be known when the counters are chosen
 
-    cdef int _judge_nominated(self) except -1:
+    cdef int _judge_nominated(self, int32_t pod_class) except -1:
         """The verdict of each such node with the nominated pods on it. Nothing of this stays."""
         cdef int32_t at, row
         cdef Shape shape = None
@@ -185,7 +185,7 @@ cdef class Search:
                 if self.judging is not None:
                     self.judging(row, pods)
                 self._count_unselective(pods, row, 1)
-                self.tell(pods, row, True)
+                self.tell(pod_class, pods, row, True)
                 told = True
                 self._repoint()
                 out[at].position = row
@@ -197,7 +197,7 @@ cdef class Search:
                 self.state.rollback(mark)
                 self.state.view.refresh()
                 if told:
-                    self.tell(reversed(pods), row, False)
+                    self.tell(pod_class, reversed(pods), row, False)
             self._repoint()
             if failed:
                 self._raise_failure()
@@ -214,15 +214,17 @@ cdef class Search:
             self.state.domains.refresh()
             self.terms.fill()
 
-    def tell(self, pods, int32_t row, bint adds):
-        """Tell plugins in C that the next questions suppose `pods` on a row, or off it, as the rows say by
-        now. Each call is to be taken back by the opposite one."""
+    def tell(self, int32_t pod_class, pods, int32_t row, bint adds):
+        """Tell plugins in C that the next questions, which are about a pod of this class, suppose `pods` on a
+        row, or off it. Each call is to be taken back by the opposite one."""
         if not self.views:
             return
         for pod in pods:
             for view in self.views:
+                (<ExternalView>view).learn(pod_class)
                 (<ExternalView>view).meet(self.state.classes.intern(pod))
-            self._repoint()
+            self.state.view.fill_cluster(&self.cluster, 0)
+            self._show()
             for view in self.views:
                 (<ExternalView>view).tell(row, adds)
 

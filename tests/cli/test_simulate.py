@@ -178,7 +178,8 @@ def test_settings_reach_the_scheduler(tie_break: str, monkeypatch: pytest.Monkey
     monkeypatch.setattr(moorage.scheduler, "Scheduler", spy)
     options = ["--tie-break", tie_break, "--seed", "7", "--percentage-of-nodes-to-score", "30"]
     assert simulate("--synthetic", "nodes=3,pods=1", *options) == 0
-    assert seen == {"tie_break": tie_break, "seed": 7, "percentage_of_nodes_to_score": 30}
+    given = {"tie_break": tie_break, "seed": 7, "percentage_of_nodes_to_score": 30}
+    assert seen == given | {"config": None, "feature_gates": {}}
 
 
 @pytest.mark.parametrize(

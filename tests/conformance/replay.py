@@ -58,7 +58,8 @@ def header(scenario: Json, scheduler: Scheduler) -> Json:
     return result | given(
         filterPlugins=list(profile.filter_plugins),
         scorePlugins=list(profile.score_plugins),
-        weights=dict(profile.weights),
+        # Upstream's has the plugins too that MultiPoint enables and Score disables.
+        weights=profile.weight_overrides | profile.weights,
     )
 
 

@@ -25,7 +25,19 @@ BUILT = (
     "images",
     "images_churn",
     "node_order",
+    "spread_hard",
+    "spread_soft",
+    "spread_default",
+    "interpod_required",
+    "interpod_preferred",
+    "mixed",
+    "churn",
+    "scale",
+    "config",
+    "nominated",
+    "sampled",
     "sampled_plain",
+    "sampled_mixed",
     "configurations",
 )
 
@@ -33,7 +45,16 @@ BUILT = (
 LATER = ("batching", "preempt", "preempt_constraints", "queue")
 
 # Scenarios whose results are changed field by field: (family, steps kept, so that this stays quick).
-CHANGED = (("node_affinity", 6), ("ports", 8), ("sampled_plain", 12), ("node_order", 12))
+CHANGED = (
+    ("node_affinity", 6),
+    ("ports", 8),
+    ("sampled_plain", 12),
+    ("node_order", 12),
+    ("spread_soft", 4),
+    ("interpod_required", 4),
+    ("nominated", 4),
+    ("scale", 8),
+)
 
 
 @pytest.mark.parametrize("family", BUILT)

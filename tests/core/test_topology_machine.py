@@ -201,6 +201,20 @@ class TopologyMachine(RuleBasedStateMachine):
         if service is not None:
             self.state.workloads.remove(service)
 
+    @rule()
+    def drop_counters(self) -> None:
+        self.state.domains.keep_small(0)
+
+    @rule(one=pods())
+    def look_in_a_fork(self, one: Pod) -> None:
+        """A fork counts from scratch."""
+        if not self.open:
+            here = self.state, self.cycle
+            self.state = self.state.fork()
+            self.cycle = Cycle(self.state, self.cycle.plan, TieBreak.FIRST, 100)
+            self.check(one)
+            self.state, self.cycle = here
+
     # ---- transactions
 
     @precondition(lambda self: len(self.open) < 2)

@@ -5,10 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 from itertools import count
+from typing import Any
 
+import numpy as np
+from msgspec.structs import replace
+
+from moorage import CycleState, FilterPlugin, NodesView, ScorePlugin
 from moorage.errors import MoorageError
 from moorage.objects import LabelSelector, LabelSelectorMatcher, Quantity, decode_object, dump, parse_selector
-from tests.leaks.world import node, place, plain, pod, scheduler
+from moorage.objects.pod import Pod, PodStatus
+from tests.leaks.world import node, place, plain, pod, scheduler, terms
 
 Operation = Callable[[], object]
 
@@ -173,6 +179,72 @@ def examine() -> Operation:
     return lambda: sched.examine(one)
 
 
+def counters_follow_pods_and_nodes() -> Operation:
+    sched = scheduler()
+    cache, one = sched.cache, terms("p", "n0")
+    seeker, moved = terms("q"), node("n1", labels={"zone": "elsewhere"})
+    back = node("n1")
+
+    def run() -> None:
+        cache.add_pod(one)
+        cache.update_node(back, moved)
+        sched.examine(seeker)
+        cache.update_node(moved, back)
+        cache.remove_pod(one)
+
+    return run
+
+
+def counters_that_a_transaction_made() -> Operation:
+    sched = scheduler()
+    seeker, one = terms("q"), terms("p", "n0")
+
+    def run() -> None:
+        with sched.cache.transaction():
+            sched.cache.add_pod(one)
+            sched.examine(seeker)
+
+    return run
+
+
+def run_of_spread_pods() -> Operation:
+    sched = scheduler()
+    pods = [terms(f"p{index}") for index in range(3)]
+
+    def run() -> None:
+        with sched.cache.transaction():
+            place(sched, pods)
+
+    return run
+
+
+def nominated_pods() -> Operation:
+    sched = scheduler()
+    waiting = replace(terms("n"), status=PodStatus(nominated_node_name="n1"))
+    sched.client.create(waiting)
+    sched.sync()
+    seeker = terms("q")
+    return lambda: sched.examine(seeker)
+
+
+def python_plugins() -> Operation:
+    sched = scheduler(plugins=(Picky(),))
+    one = plain("p")
+    return lambda: sched.examine(one)
+
+
+class Picky(FilterPlugin, ScorePlugin):
+    """Takes no node that ends with 1, and prefers the others by their place."""
+
+    name = "Picky"
+
+    def filter_all(self, state: CycleState, pod: Pod, nodes: NodesView) -> Any:
+        return np.array([not name.endswith("1") for name in nodes.names])
+
+    def score_all(self, state: CycleState, pod: Pod, nodes: NodesView) -> Any:
+        return np.arange(len(nodes))
+
+
 def transaction() -> Operation:
     sched = scheduler()
     state, extra, one = sched.cache.state, node("extra"), pod("p", "n0")
@@ -260,6 +332,11 @@ OPERATIONS: dict[str, Callable[[], Operation]] = {
         place_run_until_full,
         run_of_equal_pods,
         examine,
+        counters_follow_pods_and_nodes,
+        counters_that_a_transaction_made,
+        run_of_spread_pods,
+        nominated_pods,
+        python_plugins,
         transaction,
         errors,
         decode_and_intern,

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
-from moorage import Scheduler
+from moorage import Profile, Scheduler
+from moorage.framework.interface import Plugin
 from moorage.objects import Cluster, Node, Pod, decode_object
+from moorage.plugins.registry import default_profile
 
 
 def node(name: str, cpu: int = 8, **metadata: Any) -> Node:
@@ -51,8 +54,29 @@ def plain(name: str, cpu: str = "500m", node_name: str = "", **spec: Any) -> Pod
     return pod(name, node_name, containers=containers, nodeSelector={"disk": "ssd"}, **spec)
 
 
-def scheduler(nodes: int = 3) -> Scheduler:
-    return Scheduler(Cluster(nodes=[node(f"n{index}") for index in range(nodes)]))
+def terms(name: str, node_name: str = "") -> Pod:
+    """A pod that spreads, and that seeks and avoids others of its kind."""
+    selector = {"matchLabels": {"app": "web"}}
+    term = {"topologyKey": "zone", "labelSelector": selector}
+    spread = {"maxSkew": 2, "topologyKey": "zone", "labelSelector": selector}
+    weighted = [{"weight": 3, "podAffinityTerm": term}]
+    apart = {"topologyKey": "disk", "labelSelector": {"matchLabels": {"app": "other"}}}
+    return plain(
+        name,
+        node_name=node_name,
+        topologySpreadConstraints=[
+            spread | {"whenUnsatisfiable": action} for action in ("DoNotSchedule", "ScheduleAnyway")
+        ],
+        affinity={
+            "podAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": weighted},
+            "podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [apart]},
+        },
+    )
+
+
+def scheduler(nodes: int = 3, plugins: Sequence[Plugin] = ()) -> Scheduler:
+    profile = Profile((*default_profile().plugins, *plugins))
+    return Scheduler(Cluster(nodes=[node(f"n{index}") for index in range(nodes)]), profile=profile)
 
 
 def place(made: Scheduler, pods: list[Pod]) -> list[str]:

@@ -123,9 +123,18 @@ def test_kinds_go_where_they_belong(tmp_path: Path) -> None:
     ]
     (tmp_path / "f.json").write_text(json.dumps(listed(*objects)))
     cluster = load(tmp_path)
-    assert [item.name for item in cluster.namespaces] == ["dev"]
+    assert [item.name for item in cluster.namespaces] == ["dev", "default"]
     assert [item.key for item in cluster.others] == ["default/svc", "vip"]
     assert [item.key for item in cluster.pods] == ["default/p"]
+
+
+def test_namespaces_that_hold_something_exist_with_the_label_of_their_name(tmp_path: Path) -> None:
+    there = {"kind": "Namespace", "metadata": {"name": "a", "labels": {"team": "x"}}}
+    pods = [pod("p") | {"metadata": {"name": "p", "namespace": name}} for name in ("a", "b")]
+    (tmp_path / "f.json").write_text(json.dumps(listed(there, *pods)))
+    labels = {item.name: item.metadata.labels for item in load(tmp_path).namespaces}
+    key = "kubernetes.io/metadata.name"
+    assert labels == {"a": {"team": "x", key: "a"}, "b": {key: "b"}}
 
 
 def test_finished_pods_are_set_apart(tmp_path: Path) -> None:

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import re
 import sys
 import time
 from typing import TYPE_CHECKING
 
 import click
 
-from moorage.cli.config import config
+from moorage.cli.config import config as config_command
+from moorage.cli.explain import explain
+from moorage.cli.inputs import load_input, scheduler_options, scheduler_settings
 from moorage.errors import InputError, MoorageError
 
 if TYPE_CHECKING:
-    from moorage.objects import Cluster, LabelSelectorMatcher
+    from moorage.objects import LabelSelectorMatcher
 
 
 def run(arguments: list[str] | None) -> int:
@@ -42,7 +43,8 @@ def app(context: click.Context) -> None:
         click.echo(context.get_help())
 
 
-app.add_command(config)
+app.add_command(config_command)
+app.add_command(explain)
 
 
 @app.command()
@@ -90,9 +92,7 @@ def version() -> None:
     "--percentage-of-nodes-to-score",
     "percentage",
     type=click.IntRange(0, 100),
-    default=0,
-    show_default=True,
-    help="How many feasible nodes are enough, in percent of the nodes; 0 adapts to the cluster's size.",
+    help="How many feasible nodes are enough, in percent of the nodes; 0, the default, adapts to them.",
 )
 @click.option(
     "--tie-break",
@@ -102,6 +102,7 @@ def version() -> None:
     help="Which of the best nodes is taken; go-heap is kube-scheduler's own way.",
 )
 @click.option("--require-all", is_flag=True, help="Exit with 1 if a pod is unschedulable.")
+@scheduler_options
 def simulate(
     files: tuple[str, ...],
     synthetic: str | None,
@@ -110,9 +111,11 @@ def simulate(
     selector: str,
     summary_only: bool,
     seed: int,
-    percentage: int,
+    percentage: int | None,
     tie_break: str,
     require_all: bool,
+    config: str | None,
+    gates: str,
 ) -> int:
     """Schedule all pending pods, and say where they go or why they do not."""
     from moorage.cli import output as out
@@ -120,16 +123,18 @@ def simulate(
     from moorage.scheduler import Scheduler
     from moorage.sim.summary import summarize
 
-    if bool(files) == bool(synthetic):
-        raise click.UsageError("give either -f or --synthetic")
     if summary_only and output == "name":
         raise click.UsageError("-o name has no summary")
     matcher = _matcher(selector)
     started = time.perf_counter()
     with stages("reading", "scheduling", "summing up") as stage:
-        cluster = _load(files, synthetic, seed)
+        cluster = load_input(files, synthetic, seed)
         scheduler = Scheduler(
-            cluster, percentage_of_nodes_to_score=percentage, tie_break=tie_break, seed=seed
+            cluster,
+            percentage_of_nodes_to_score=percentage,
+            tie_break=tie_break,
+            seed=seed,
+            **scheduler_settings(config, gates),
         )
         loaded = time.perf_counter() - started
         stage()
@@ -151,28 +156,3 @@ def _matcher(selector: str) -> LabelSelectorMatcher:
         return parse_selector(selector)
     except ValueError as error:
         raise InputError(str(error), source="--selector") from None
-
-
-def _load(files: tuple[str, ...], synthetic: str | None, seed: int) -> Cluster:
-    if synthetic is None:
-        from moorage.objects import load
-
-        return load(*files)
-    from moorage.sim.synthetic import synthetic as make
-
-    return make(**_sizes(synthetic), seed=seed)
-
-
-def _sizes(text: str) -> dict[str, int]:
-    """``nodes=5000,pods=100`` as numbers."""
-    sizes: dict[str, int] = {}
-    for part in text.split(","):
-        name, _, value = part.strip().partition("=")
-        if name not in ("nodes", "pods", "zones"):
-            raise InputError(
-                "unknown; nodes, pods and zones are known", source="--synthetic", path=repr(name)
-            )
-        if not re.fullmatch("[0-9]{1,9}", value):
-            raise InputError(f"not a whole number below 10^9: {value!r}", source="--synthetic", path=name)
-        sizes[name] = int(value)
-    return sizes

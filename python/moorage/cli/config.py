@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from moorage.cli.inputs import feature_gates, gates_option
 from moorage.errors import InputError
 
 SHOWN = 4000
@@ -26,7 +27,8 @@ SHOWN = 4000
     show_default=True,
     help="The form of --effective.",
 )
-def config(file: str, show: bool, output: str) -> None:
+@gates_option
+def config(file: str, show: bool, output: str, gates: str) -> None:
     """Read a KubeSchedulerConfiguration as kube-scheduler does, and say whether it is valid."""
     from moorage.cli import output as out
     from moorage.framework.configuration import ConfigurationError, effective, load_configuration
@@ -36,7 +38,8 @@ def config(file: str, show: bool, output: str) -> None:
 
     name = source_name(file)
     try:
-        value = effective(load_configuration(file, IN_TREE), {plugin.name: plugin for plugin in IN_TREE})
+        configuration = load_configuration(file, IN_TREE, feature_gates=feature_gates(gates))
+        value = effective(configuration, {plugin.name: plugin for plugin in IN_TREE})
     except ConfigurationError as error:
         raise InputError(shorten(error.message, SHOWN), source=name, path=error.path) from None
     with out.reader_may_leave():

@@ -71,9 +71,9 @@ def write(form: str, pods: list[Pod] | None, cluster: Cluster, result: Result, s
             write_value(form, _document(rows, summary))
         else:
             if rows is not None:
-                _table(*(_wide(rows, pods or [], cluster) if form == "wide" else _narrow(rows)))
+                print_table(*(_wide(rows, pods or [], cluster) if form == "wide" else _narrow(rows)))
             for headings, cells in _summary_tables(summary):
-                _table(headings, cells)
+                print_table(headings, cells)
 
 
 def write_value(form: str, value: Any) -> None:
@@ -185,7 +185,8 @@ def amount(resource: str, value: int) -> str:
     return str(value)
 
 
-def _table(headings: Sequence[str], cells: Sequence[Sequence[str]]) -> None:
+def print_table(headings: Sequence[str], cells: Sequence[Sequence[str]]) -> None:
+    """Print a table: with lines on a terminal, else in columns."""
     if sys.stdout.isatty() and len(cells) <= RICH_ROWS:
         _rich_table(headings, cells)
         return

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from .runtime import Framework
 
 Rows = npt.NDArray[np.int32]
+Codes = npt.NDArray[np.uint8]
+NOT_ASKED = 255
 
 
 class Bridge:
@@ -39,16 +41,16 @@ class Bridge:
         self._state = CycleState()
         self._pod = Pod()
         self._scoring = False
-        self._verdicts: dict[str, dict[int, Status | None]] = {}
-        self._alone = self._state, self._verdicts
+        self._heard: dict[str, Heard] = {}
+        self._alone = self._state, self._heard
         self._crowded: dict[tuple[str, int], Status] = {}  # rejections of rows with nominated pods there
         self._externals: dict[str, PythonExternal] = {}
 
     def begin(self, state: CycleState, pod: Pod) -> None:
         """The next search is about this pod, whose PreFilter ran with this state."""
         self._state, self._pod = state, pod
-        self._alone = state, self._verdicts
-        self._verdicts.clear()
+        self._alone = state, self._heard
+        self._heard.clear()
         self._crowded.clear()
         self._scoring = False
 
@@ -56,14 +58,16 @@ class Bridge:
         """Nominated pods have come to a row, for as long as the search asks about it with them; None: they
         are off again. Plugins hear of them through AddPod, on a copy of the cycle's state."""
         if pods is None:
-            crowded = () if self._verdicts is self._alone[1] else self._verdicts.items()
+            crowded = () if self._heard is self._alone[1] else self._heard.items()
             self._crowded |= {
-                (plugin, row): status for plugin, said in crowded if (status := said.get(row)) is not None
+                (plugin, row): status
+                for plugin, heard in crowded
+                if (status := heard.status(row)) is not None
             }
-            self._state, self._verdicts = self._alone
+            self._state, self._heard = self._alone
             return
-        self._alone = self._state, self._verdicts
-        self._state, self._verdicts = self._state.clone(), {}
+        self._alone = self._state, self._heard
+        self._state, self._heard = self._state.clone(), {}
         node_info = self.nodes(np.array([row], dtype=np.int32)).node_info(0)
         for pod in pods:
             change = self.framework.run_pre_filter_extension_add_pod
@@ -82,7 +86,10 @@ class Bridge:
 
     def status(self, plugin: str, row: int) -> Status | None:
         """What a plugin said about a row in this search; with nominated pods there, if it rejects it so."""
-        return self._crowded.get((plugin, row)) or self._verdicts.get(plugin, {}).get(row)
+        crowded = self._crowded.get((plugin, row))
+        if crowded is not None or plugin not in self._heard:
+            return crowded
+        return self._heard[plugin].status(row)
 
     def number_statuses(self, rows: Rows, verdicts: npt.NDArray[np.uint64]) -> tuple[Status, ...]:
         """What plugins outside the core said about `rows`, each different status once; in `verdicts` its
@@ -99,7 +106,7 @@ class Bridge:
 
     def nodes(self, rows: Rows | Callable[[], Rows]) -> NodesView:
         """Rows of the table, to be looked at by plugins."""
-        return TableNodes(self.framework.columns, rows if callable(rows) else lambda: rows)
+        return TableNodes(self.framework.columns, rows)
 
     # ---- Filter --------------------------------------------------------------------------------------------
 
@@ -107,37 +114,39 @@ class Bridge:
         """The code of each row: 0 where the pod fits."""
         if plugin.name in self._state.skip_filter_plugins:
             return np.zeros(len(rows), dtype=np.uint8)
-        said = self._verdicts.setdefault(plugin.name, {})
-        new = np.array([row for row in rows.tolist() if row not in said], dtype=np.int32)
+        heard = self._heard.get(plugin.name)
+        if heard is None:
+            heard = self._heard[plugin.name] = Heard(plugin, self.framework.columns.state.table.used)
+        new = rows[heard.codes.take(rows) == NOT_ASKED]
         if len(new):
-            answer = self._filter_all if has_filter_all(plugin) else self._filter_each
-            said.update(zip(new.tolist(), answer(plugin, new), strict=True))
-        verdicts = (said[row] for row in rows.tolist())
-        return np.array([0 if verdict is None else verdict.code for verdict in verdicts], dtype=np.uint8)
+            heard.codes[new] = (
+                self._filter_all(plugin, new) if heard.by_code else self._filter_each(heard, new)
+            )
+        return heard.codes.take(rows)
 
-    def _filter_all(self, plugin: FilterPlugin, rows: Rows) -> list[Status | None]:
+    def _filter_all(self, plugin: FilterPlugin, rows: Rows) -> Codes:
         try:
-            answer: list[int] = ask(plugin, self._pod, self._codes, plugin, rows)
+            answer: Codes = ask(plugin, self._pod, self._codes, plugin, rows)
         except StatusError as error:
             raise StatusError(cast(Status, filter_status(plugin, error.status))) from error
-        verdicts = {code: plugin.verdict(code) for code in set(answer)}
-        return [verdicts[code] for code in answer]
+        return answer
 
-    def _codes(self, plugin: FilterPlugin, rows: Rows) -> list[int]:
+    def _codes(self, plugin: FilterPlugin, rows: Rows) -> Codes:
         answer = plugin.filter_all(self._state, self._pod, self.nodes(rows))
-        codes: list[int] = filter_codes(plugin.name, answer, len(rows)).tolist()
-        return codes
+        return filter_codes(plugin.name, answer, len(rows))
 
-    def _filter_each(self, plugin: FilterPlugin, rows: Rows) -> list[Status | None]:
-        nodes = self.nodes(rows)
-        verdicts = []
-        for at in range(len(rows)):
+    def _filter_each(self, heard: Heard, rows: Rows) -> list[int]:
+        plugin, nodes = heard.plugin, self.nodes(rows)
+        codes = []
+        for at, row in enumerate(rows.tolist()):
             answer = ask_status(plugin, self._pod, plugin.filter, self._state, self._pod, nodes.node_info(at))
             status = filter_status(plugin, answer)
             if status is not None and not status.is_rejected:
                 raise StatusError(status)
-            verdicts.append(status)
-        return verdicts
+            if status is not None:
+                heard.statuses[row] = status
+            codes.append(0 if status is None else int(status.code))
+        return codes
 
     # ---- Score ---------------------------------------------------------------------------------------------
 
@@ -164,6 +173,25 @@ class Bridge:
         nodes = self.nodes(rows)
         raw = raw_scores(plugin, self._state, self._pod, nodes)
         return raw, normalized_scores(plugin, self._state, self._pod, nodes, raw)
+
+
+class Heard:
+    """What one plugin has said in one search: a code per row, and the statuses behind the codes."""
+
+    def __init__(self, plugin: FilterPlugin, rows: int) -> None:
+        self.plugin = plugin
+        self.by_code = has_filter_all(plugin)
+        self.codes = np.full(rows, NOT_ASKED, dtype=np.uint8)
+        self.statuses: dict[int, Status | None] = {}  # by code, or by row
+
+    def status(self, row: int) -> Status | None:
+        """What was said about a row; None where nothing was."""
+        if not self.by_code:
+            return self.statuses.get(row)
+        code = int(self.codes[row])
+        if code != NOT_ASKED and code not in self.statuses:
+            self.statuses[code] = self.plugin.verdict(code)
+        return self.statuses.get(code)
 
 
 def has_filter_all(plugin: FilterPlugin) -> bool:

@@ -45,6 +45,7 @@ PLACEMENT_GENERATE = "placementGenerate"
 PLACEMENT_SCORE = "placementScore"
 
 MAX_NODE_SCORE = 100
+PASSES_OR_NOT = np.array([Code.UNSCHEDULABLE, Code.SUCCESS], dtype=np.uint8)
 FILTER_CODES = (Code.SUCCESS, Code.UNSCHEDULABLE, Code.UNSCHEDULABLE_AND_UNRESOLVABLE)
 
 
@@ -191,16 +192,16 @@ class PreFilterPlugin(Plugin):
         return None
 
 
-def filter_codes(name: str, answer: npt.ArrayLike, nodes: int) -> npt.NDArray[np.int64]:
+def filter_codes(name: str, answer: npt.ArrayLike, nodes: int) -> npt.NDArray[np.uint8]:
     """What `filter_all` answered as codes: booleans become Success or Unschedulable."""
     codes = np.asarray(answer)
     if codes.shape != (nodes,):
         raise ValueError(f'filter_all of plugin "{name}" answered shape {codes.shape} for {nodes} nodes')
     if codes.dtype == bool:
-        return np.where(codes, int(Code.SUCCESS), int(Code.UNSCHEDULABLE))
+        return PASSES_OR_NOT.take(codes.view(np.uint8))
     if codes.dtype.kind not in "iu" or not np.isin(codes, FILTER_CODES).all():
         raise ValueError(f'filter_all of plugin "{name}" answered neither booleans nor codes of Filter')
-    return codes.astype(np.int64)
+    return codes.astype(np.uint8)
 
 
 @extends(FILTER)
@@ -341,7 +342,7 @@ class PostBindPlugin(Plugin):
 
 
 class NativePlugin(Plugin):
-    """A plugin whose verdicts and scores are kernels of the compiled core."""
+    """Verdicts and scores are kernels of the compiled core; for PreFilter and PreScore see `Remembered`."""
 
     in_core = True
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cached_property, partial
+from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 
 AnyNodeInfo = NodeInfo | NodeInfoClone
+Rows = npt.NDArray[np.int32]
 Kind = Literal["allocatable", "requested", "nonzero"]
 Column = npt.NDArray[np.int64]
 Read = Callable[[str], Column]
@@ -56,17 +57,17 @@ class NodesView:
         `nonzero` knows cpu and memory only.
     """
 
-    rows: npt.NDArray[np.int32]
+    rows: Rows
 
-    @cached_property
+    @property
     def allocatable(self) -> Columns:
         return Columns(partial(self._column, "allocatable"), self._resources)
 
-    @cached_property
+    @property
     def requested(self) -> Columns:
         return Columns(partial(self._column, "requested"), self._resources)
 
-    @cached_property
+    @property
     def nonzero(self) -> Columns:
         return Columns(partial(self._column, "nonzero"), lambda: ("cpu", "memory"))
 
@@ -118,13 +119,15 @@ class CycleColumns:
 class TableNodes(NodesView):
     """Rows of the live node table; valid until something changes."""
 
-    def __init__(self, columns: CycleColumns, rows: Callable[[], npt.NDArray[np.int32]]) -> None:
-        self._find_rows = rows
+    def __init__(self, columns: CycleColumns, rows: Rows | Callable[[], Rows]) -> None:
+        self._rows = rows
         self._columns = columns
 
-    @cached_property
-    def rows(self) -> npt.NDArray[np.int32]:  # type: ignore[override]
-        return self._find_rows()
+    @property
+    def rows(self) -> Rows:  # type: ignore[override]
+        if callable(self._rows):
+            self._rows = self._rows()
+        return self._rows
 
     @property
     def names(self) -> list[str]:
@@ -137,7 +140,7 @@ class TableNodes(NodesView):
         return NodeInfo(state.table, row, state.classes, state.pods_of, state.images.images_of)
 
     def _column(self, kind: Kind, resource: str) -> Column:
-        return self._columns.column(kind, resource)[self.rows]
+        return self._columns.column(kind, resource).take(self.rows)
 
     def _resources(self) -> Sequence[str]:
         return ["cpu", "memory", "pods", *self._columns.state.table.resources]

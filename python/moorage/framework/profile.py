@@ -169,8 +169,8 @@ class Profile:
 
     @property
     def weights(self) -> dict[str, int]:
-        """Weight of every score plugin, and those given for others."""
-        return self.weight_overrides | {plugin.name: self.weight(plugin) for plugin in self.at(SCORE)}
+        """Weight of every score plugin."""
+        return {plugin.name: self.weight(plugin) for plugin in self.at(SCORE)}
 
     def planned(self, point: str) -> list[Plugin]:
         """The plugins of the plan's list for Filter or Score, in order: its indices count these."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -40,6 +40,7 @@ from .interface import (
 from .kernels import Kernels
 from .nodes_view import AnyNodeInfo, CycleColumns, NodesView, TableNodes
 from .profile import Profile
+from .remembered import Remembered
 from .scoring import NodePluginScores
 from .status import Status
 from .waiting_pods import WaitingPod
@@ -72,9 +73,11 @@ class Framework:
 
         asked, self._skipping = _asked(profile.pre_filters, "pre_filter")
         self._pre_filters = cast(list[PreFilterPlugin], asked)
+        self._ran: Remembered[PreFilterRun] | None = _remembered(asked)
         asked, not_scoring = _asked(profile.pre_scores, "pre_score")
         self._not_scoring = [name for _, name in not_scoring]
         self._pre_scores = cast(list[PreScorePlugin], asked)
+        self._skipped: Remembered[frozenset[str]] | None = _remembered(asked)
 
     def attach(self, cycle: Cycle) -> None:
         """The engine's search: what native plugins on single nodes and their terms come from."""
@@ -157,13 +160,13 @@ class Framework:
         self, state: CycleState, pod: Pod, nodes: NodesView | None = None
     ) -> PreFilterRun:
         """See `filtering.run_pre_filters`."""
-        return filtering.run_pre_filters(
-            self._pre_filters,
-            state,
-            pod,
-            self.all_nodes() if nodes is None else nodes,
-            self._skipping,
-        )
+        known = self._ran if hasattr(state, "terms") else None
+        if known is not None and (ran := known.find(state, state.terms.affinity_filters)) is not None:
+            state.skip_filter_plugins = set(ran.skipped)
+            return ran
+        view = self.all_nodes() if nodes is None else nodes
+        ran = filtering.run_pre_filters(self._pre_filters, state, pod, view, self._skipping)
+        return ran if known is None else known.keep(state, state.terms.affinity_filters, ran)
 
     def run_pre_filter_extension_add_pod(
         self, state: CycleState, pod: Pod, pod_to_add: Pod, node_info: AnyNodeInfo
@@ -197,7 +200,14 @@ class Framework:
 
     def run_pre_score_plugins(self, state: CycleState, pod: Pod, nodes: NodesView) -> Status | None:
         """See `scoring.run_pre_scores`."""
-        return scoring.run_pre_scores(self._pre_scores, state, pod, nodes, self._not_scoring)
+        known = self._skipped if hasattr(state, "terms") else None
+        if known is not None and (skipped := known.find(state, state.terms.affinity_scores)) is not None:
+            state.skip_score_plugins = set(skipped)
+            return None
+        failed = scoring.run_pre_scores(self._pre_scores, state, pod, nodes, self._not_scoring)
+        if known is not None and failed is None:
+            known.keep(state, state.terms.affinity_scores, frozenset(state.skip_score_plugins))
+        return failed
 
     def run_score_plugins(
         self, state: CycleState, pod: Pod, nodes: NodesView
@@ -268,6 +278,11 @@ class Framework:
                 failures.append(f"{plugin.name} failed to close: {error}")
         if failures:
             raise MoorageError("\n".join(failures))
+
+
+def _remembered(plugins: Sequence[Plugin]) -> Remembered[Any] | None:
+    """A memory, where all plugins that are asked are native."""
+    return Remembered() if all(isinstance(plugin, NativePlugin) for plugin in plugins) else None
 
 
 def _asked(plugins: Sequence[Plugin], method: str) -> tuple[list[Plugin], list[tuple[int, str]]]:

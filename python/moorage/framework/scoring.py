@@ -66,8 +66,8 @@ def normalized_scores(
         text = NORMALIZE_ERROR.format(plugin.name)
         answer = _ask(text, plugin, pod, plugin.normalize_score, state, pod, raw.copy())
         scores = _integers(plugin, answer, len(nodes), text)
-    wrong = scores[(scores < 0) | (scores > MAX_NODE_SCORE)]
-    if len(wrong):
+    if len(scores) and (scores.min() < 0 or scores.max() > MAX_NODE_SCORE):
+        wrong = scores[(scores < 0) | (scores > MAX_NODE_SCORE)]
         raise StatusError(Status(Code.ERROR, err=PluginError(invalid_score(plugin.name, int(wrong[0])))))
     return scores
 

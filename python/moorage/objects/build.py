@@ -9,12 +9,13 @@ from ..errors import InputError
 from .cluster import Cluster
 from .decode import shorten
 from .defaults import default_namespace, default_object, priority_classes
-from .meta import Object
+from .meta import Object, ObjectMeta
 from .naming import Names
 from .node import Namespace, Node
 from .ownership import FINISHED
 from .pod import Pod
 from .validate import validate
+from .workload import PriorityClass
 from .workloads import expand_workloads
 
 _EXAMPLES = 3
@@ -82,6 +83,7 @@ def build_cluster(
             raise _located(error, obj, origin) from None
         uids.add(filled.metadata.uid)
         _place(cluster, filled)
+    cluster.namespaces += _implied_namespaces(cluster, classes, names)
     cluster.warnings += _warnings(cluster)
     return expand_workloads(cluster)
 
@@ -105,6 +107,18 @@ def _place(cluster: Cluster, obj: Object) -> None:
         cluster.namespaces.append(obj)
     else:
         cluster.others.append(obj)
+
+
+def _implied_namespaces(
+    cluster: Cluster, classes: Mapping[str, PriorityClass], names: Names
+) -> Iterable[Namespace]:
+    """Namespaces that are not listed, but hold something: inter-pod affinity selects namespaces by labels,
+    and every namespace has at least that of its name."""
+    listed = {namespace.name for namespace in cluster.namespaces}
+    held = dict.fromkeys(one.namespace for one in (*cluster.pods, *cluster.finished, *cluster.others))
+    for name in held:
+        if name and name not in listed:
+            yield default_object(Namespace(metadata=ObjectMeta(name=name)), classes, names)
 
 
 def _warnings(cluster: Cluster) -> list[str]:

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from ..errors import InputError
 from .decode import CLUSTER_SCOPED
+from .match_label_keys import merge_label_keys
 from .meta import LabelSelector, Object, Resources
 from .naming import Names, stable_uid
 from .node import Namespace, Node
@@ -104,6 +105,7 @@ def _default_metadata(obj: T, names: Names) -> T:
 
 def _default_pod(pod: Pod, classes: PriorityClasses) -> Pod:
     spec = default_pod_spec(pod.spec, classes, "spec", tolerate=not pod.spec.node_name)
+    spec = merge_label_keys(spec, pod.metadata.labels)
     status = pod.status if pod.status.phase else replace(pod.status, phase="Pending")
     if spec is pod.spec and status is pod.status:
         return pod

@@ -2,7 +2,10 @@
 
 from moorage.framework.profile import Profile as Profile
 
+from .changes import Change as Change
+from .constraints import Constraint as Constraint
 from .diagnosis import Diagnosis as Diagnosis
+from .explanation import Explanation as Explanation
 from .results import Decision as Decision
 from .results import Examination as Examination
 from .results import Failure as Failure

@@ -87,8 +87,9 @@ class Engine:
 
     def nominate(self, pod: Pod) -> None:
         """Tell the next search which nominated pods go before `pod`, and where."""
-        before = self.handle.nominator.nominated_before(pod)
-        rows = ((self._row_in_view(name), pods) for name, pods in before.items())
+        nominator = self.handle.nominator
+        before = nominator.nominated_before(pod) if nominator else {}
+        rows = [(self._row_in_view(name), pods) for name, pods in before.items()]
         self.cycle.nominate([(row, pods) for row, pods in rows if row >= 0])
 
     def _row_in_view(self, name: str) -> int:
@@ -99,7 +100,7 @@ class Engine:
     def narrow(self, ran: PreFilterRun) -> None:
         """Tell the search of the nodes that PreFilter plugins outside the core have named; what those inside
         name, it knows itself."""
-        outside = any(
+        outside = bool(ran.plugins) and any(
             plugin.name in ran.plugins and not plugin.in_core for plugin in self.profile.pre_filters
         )
         self.cycle.node_names = ran.node_names if outside else None

@@ -54,20 +54,20 @@ def _search(engine: Engine, state: CycleState, ran: PreFilterRun, examination: E
     rows, verdicts = engine.cycle.verdicts(*state.target)
     statuses = engine.heard(rows, verdicts)
     names = [table.row_name(row) for row in rows]
+    counts = count_verdicts(verdicts)
     diagnosis = Diagnosis(
         len(examination.order),
         profile,
         state.shape,
-        verdicts=count_verdicts(verdicts),
+        verdicts=counts,
         absent=ran.absent,
         statuses=statuses,
     )
+    said = {verdict: explain_verdict(profile, state.shape, verdict, statuses) for verdict in counts}
     found = replace(
         examination,
         rejected={
-            name: explain_verdict(profile, state.shape, int(verdict), statuses)
-            for name, verdict in zip(names, verdicts, strict=True)
-            if verdict
+            name: said[verdict] for name, verdict in zip(names, verdicts.tolist(), strict=True) if verdict
         },
         feasible=[name for name, verdict in zip(names, verdicts, strict=True) if not verdict],
         fit_error="" if (verdicts == 0).any() else diagnosis.message(),

@@ -8,6 +8,7 @@ from datetime import datetime
 from functools import cmp_to_key
 
 from moorage.framework.interface import QueuedPod
+from moorage.objects.cluster import Cluster
 from moorage.objects.pod import Pod
 
 Less = Callable[[QueuedPod, QueuedPod], bool]
@@ -32,3 +33,11 @@ def queue_sorted(pods: Iterable[Pod], less: Less) -> list[PendingPod]:
         return -1 if less(a, b) else int(less(b, a))
 
     return sorted(map(PendingPod, pods), key=cmp_to_key(compare))
+
+
+def newest(cluster: Cluster) -> Callable[[], float]:
+    """The clock of a store of these objects stands at the newest creation timestamp, so that an object
+    without one is younger than all others."""
+    stamps = [o.metadata.creation_timestamp for o in (*cluster.nodes, *cluster.pods, *cluster.others)]
+    latest = max((datetime.fromisoformat(stamp).timestamp() for stamp in set(stamps) if stamp), default=0.0)
+    return lambda: latest

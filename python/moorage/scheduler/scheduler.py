@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace as update
-from datetime import datetime
 from itertools import groupby
 
 import numpy as np
@@ -38,7 +37,9 @@ from .diagnosis import Diagnosis
 from .engine import NO_ROWS, Engine, Rotation, configured_engines, profile_engines
 from .event_handlers import NamespaceHandler, NodeHandler, PodHandler, WorkloadHandler
 from .examine import examine
-from .queue_order import queue_sorted
+from .explain import explain
+from .explanation import Explanation
+from .queue_order import newest, queue_sorted
 from .results import Decision, Examination, Failure, Result
 from .unbuilt import UnbuiltUses
 
@@ -102,7 +103,7 @@ class Scheduler:
         gates = all_gates(feature_gates)
         configuration = None if config is None else read_configuration(config, gates)
         self.cache = SchedulerCache(ttl, clock, pod_level_resources=gates["PodLevelResources"])
-        self.client = ObjectStore(_newest(cluster)) if isinstance(cluster, Cluster) else cluster
+        self.client = ObjectStore(newest(cluster)) if isinstance(cluster, Cluster) else cluster
         nominator = PodNominator(lambda pod: pod.key in self.pods.pending)
         self.pods = PodHandler(self.cache, nominator)
         self.handle = FrameworkHandle(self.cache, self.client, nominator=nominator)
@@ -113,7 +114,8 @@ class Scheduler:
             engines = profile_engines(check_profiles(given), self.handle, *setting)
         else:
             engines = configured_engines(configuration, all_plugins(registry), self.handle, *setting)
-        self.unbuilt = UnbuiltUses([engine.profile for engine in engines], strict)
+        extenders = configuration is not None and bool(configuration.extenders)
+        self.unbuilt = UnbuiltUses([engine.profile for engine in engines], strict, extenders)
         self.engines = {engine.profile.scheduler_name: engine for engine in engines}
         self.rotation = Rotation(list(self.engines.values()))
         self.cache.participants.append(self.rotation)
@@ -168,6 +170,15 @@ class Scheduler:
         with self.cache.lock:
             return examine(self._engine(pod), pod, self.view_order())
 
+    def explain(self, pod: Pod | str) -> Explanation:
+        """Explain where a pod (or the one of this ``namespace/name``) would go now, or why nowhere and what
+        would change that. A pod on a node is explained as if it were not; nothing that is tried stays."""
+        if isinstance(pod, str):
+            namespace, _, name = pod.rpartition("/")
+            pod = self.client.get(Pod, name, namespace)
+        self.unbuilt.note(pod, self.cache.state.classes.intern(pod))
+        return explain(self._engine_of(pod), pod, self._not_ours(pod))
+
     def schedule_one(self, pod: Pod) -> Decision:
         """One cycle: search, choose, assume the pod on the chosen node.
 
@@ -184,8 +195,13 @@ class Scheduler:
         with self.cache.lock:
             decision, _ = engine.schedule(pod, target, self.view_order)
             if decision.node is not None:
-                self.cache.assume_pod(replace(pod, spec=replace(pod.spec, node_name=decision.node)))
+                self._assume(pod, decision.node)
         return decision
+
+    def _assume(self, pod: Pod, node: str) -> None:
+        """Put a pod on the node that was chosen; it is nominated no more."""
+        self.cache.assume_pod(replace(pod, spec=replace(pod.spec, node_name=node)))
+        self.handle.nominator.delete_nominated_pod_if_exists(pod)
 
     def _engine_of(self, pod: Pod) -> Engine:
         """The engine of the profile that a pod asks for; of the first, where there is none."""
@@ -347,7 +363,7 @@ class Scheduler:
         for pod in pods:
             decision, _ = engine.schedule(pod, target, self.view_order)
             if decision.node is not None:
-                self.cache.assume_pod(replace(pod, spec=replace(pod.spec, node_name=decision.node)))
+                self._assume(pod, decision.node)
                 result.placements[pod.key] = decision.node
             else:
                 result.unschedulable[pod.key] = Failure(decision.diagnosis, decision.error)
@@ -382,11 +398,3 @@ class Scheduler:
             if ran.node_names is None:  # a search among named nodes moves the rotation even in vain
                 engine.failures[target] = (cluster.log.head, failure)
         return rows, failure
-
-
-def _newest(cluster: Cluster) -> Callable[[], float]:
-    """The clock of a store of these objects stands at the newest creation timestamp, so that an object
-    without one is younger than all others."""
-    stamps = [o.metadata.creation_timestamp for o in (*cluster.nodes, *cluster.pods, *cluster.others)]
-    newest = max((datetime.fromisoformat(stamp).timestamp() for stamp in set(stamps) if stamp), default=0.0)
-    return lambda: newest

@@ -379,8 +379,8 @@ cdef class Domains:
                 listed.remove(matched)
         self._put_away(matched.pods)
 
-    def keep_small(self):
-        """Drop everything where it has grown beyond the limit; not inside a transaction."""
+    def keep_small(self, Py_ssize_t limit=MEMORY_LIMIT):
+        """Drop everything where it has grown beyond `limit` bytes; not inside a transaction."""
         cdef Buffer buffer
         cdef Counter counter
         cdef Matched matched
@@ -389,7 +389,7 @@ cdef class Domains:
         held = [matched.pods for matched in self.matched.values()]
         for counter in self.counters.values():
             held += [counter.pods, counter.nodes]
-        if sum([buffer.capacity * buffer.itemsize for buffer in held]) <= MEMORY_LIMIT:
+        if sum([buffer.capacity * buffer.itemsize for buffer in held]) <= limit:
             return
         self.matched.clear()
         self.counters.clear()

@@ -13,6 +13,7 @@ from moorage._core.csrc cimport (
     MR_REASONS,
     MR_SHAPE_TOLERATES_UNSCHEDULABLE,
     MR_UNRESOLVABLE,
+    MR_VERDICT_SHIFT,
     mr_external_filter,
     mr_filter,
     mr_inter_pod_skips,
@@ -23,7 +24,7 @@ from moorage._core.csrc cimport (
     mr_scores,
     mr_verdicts,
 )
-from moorage._core.external cimport External, ExternalView
+from moorage._core.external cimport Views
 from moorage._core.plan cimport Plan
 from moorage._core.pod_class cimport Shape
 from moorage._core.sets cimport PortSets
@@ -58,22 +59,10 @@ cdef class Search:
         self.fixed_ok = Buffer(journal, 1)
         self.restricted = Buffer(journal, sizeof(int32_t))
         self.nominated = Buffer(journal, sizeof(mr_nominated))
-        self._make_views()
+        self.views = Views(plan.externals, state)
+        self.search.views = <void**>self.views.pointers.data
         self.known_terms = {}
         self.nominations = []
-
-    def _make_views(self):
-        """What this search shows to the plugins that are no kernels, in the order of the plan."""
-        cdef External plugin
-        cdef ExternalView view
-        self.views = []
-        self.view_pointers = Buffer(Journal(), sizeof(void*), len(self.plan.externals) + 1)
-        for at, plugin in enumerate(self.plan.externals):
-            view = plugin.view(self.state)
-            if view is not None:
-                self.views.append(view)
-                (<void**>self.view_pointers.data)[<Py_ssize_t>at] = view.data
-        self.search.views = <void**>self.view_pointers.data
 
     # ---- preparing -----------------------------------------------------------------------------------------
 
@@ -86,8 +75,7 @@ cdef class Search:
         self.search.n_nominated = 0
         self.state.view.refresh()
         self._set_terms(pod_class, pinned)
-        for view in self.views:
-            (<ExternalView>view).learn(pod_class)
+        self.views.learn(pod_class)
         self._point(shape)
         if self.nominations:
             self._judge_nominated(pod_class)
@@ -105,7 +93,7 @@ cdef class Search:
         """Take the addresses of everything that the search reads; the memory may have moved."""
         cdef Py_ssize_t nodes = self.state.view.size + 1
         self.state.view.fill_cluster(&self.cluster, 0)
-        self._show()
+        self.views.show(&self.cluster)
         self._hold(shape)
         for buffer in (self.positions, self.totals, self.rows, self.scratch):
             (<Buffer>buffer).reserve(nodes)
@@ -128,11 +116,6 @@ cdef class Search:
             self.seen.reserve(self.terms.domains())
             self.found.seen = <unsigned char*>self.seen.data
         self._set_fixed_ok(shape)
-        return 0
-
-    cdef int _show(self) except -1:
-        for view in self.views:
-            (<ExternalView>view).show(&self.cluster)
         return 0
 
     cdef int _set_terms(self, int32_t pod_class, int32_t pinned) except -1:
@@ -162,8 +145,10 @@ cdef class Search:
 
     def nominate(self, nominations):
         """Pods that go before the next ones where they are nominated: (row, pods) per node. Filters run with
-        them there, and again without (kube-scheduler v1.36, RunFilterPluginsWithNominatedPods)."""
-        self.nominations = list(nominations)
+        them there, and again without (kube-scheduler v1.36, RunFilterPluginsWithNominatedPods). One that is in
+        the cache by now counts where it is."""
+        waiting = [(row, [pod for pod in pods if not self.state.has_pod(pod)]) for row, pods in nominations]
+        self.nominations = [(row, pods) for row, pods in waiting if pods]
         for _, pods in self.nominations:
             for pod in pods:
                 self.state.classes.intern(pod)  # their terms must be known when the counters are chosen
@@ -171,20 +156,19 @@ cdef class Search:
     cdef int _judge_nominated(self, int32_t pod_class) except -1:
         """The verdict of each such node with the nominated pods on it. Nothing of this stays."""
         cdef int32_t at, row
-        cdef Shape shape = None
         self.nominated.reserve(len(self.nominations))
         cdef mr_nominated* out = <mr_nominated*>self.nominated.data
         if self.terms is not None:
             self.terms.c.affinity_off = mr_inter_pod_skips(&self.terms.c)
         for at, (row, pods) in enumerate(self.nominations):
             told = False
+            self._count_unselective(pods, row, 1)
             mark = self.state.begin()
             try:
                 for pod in pods:
                     self.state.put(pod, row)
                 if self.judging is not None:
                     self.judging(row, pods)
-                self._count_unselective(pods, row, 1)
                 self.tell(pod_class, pods, row, True)
                 told = True
                 self._repoint()
@@ -193,8 +177,8 @@ cdef class Search:
             finally:
                 if self.judging is not None:
                     self.judging(row, None)
-                self._count_unselective(pods, row, -1)
                 self.state.rollback(mark)
+                self._count_unselective(pods, row, -1)
                 self.state.view.refresh()
                 if told:
                     self.tell(pod_class, reversed(pods), row, False)
@@ -209,7 +193,7 @@ cdef class Search:
     def _repoint(self):
         """After a change of rows only: memory may have moved, and minima are other ones."""
         self.state.view.fill_cluster(&self.cluster, 0)
-        self._show()
+        self.views.show(&self.cluster)
         if self.terms is not None:
             self.state.domains.refresh()
             self.terms.fill()
@@ -217,16 +201,11 @@ cdef class Search:
     def tell(self, int32_t pod_class, pods, int32_t row, bint adds):
         """Tell plugins in C that the next questions, which are about a pod of this class, suppose `pods` on a
         row, or off it. Each call is to be taken back by the opposite one."""
-        if not self.views:
-            return
         for pod in pods:
-            for view in self.views:
-                (<ExternalView>view).learn(pod_class)
-                (<ExternalView>view).meet(self.state.classes.intern(pod))
-            self.state.view.fill_cluster(&self.cluster, 0)
-            self._show()
-            for view in self.views:
-                (<ExternalView>view).tell(row, adds)
+            if self.views.meet(pod_class, self.state.classes.intern(pod)):
+                self.state.view.fill_cluster(&self.cluster, 0)
+                self.views.show(&self.cluster)
+                self.views.tell(row, adds)
 
     def _count_unselective(self, pods, int32_t row, int32_t sign):
         """A spread constraint with an empty selector counts no pods, but does count nominated ones."""
@@ -342,21 +321,34 @@ cdef class Search:
         return out
 
     def filter_verdicts(self, str plugin, int32_t pod_class, int32_t node_name=0, int32_t pinned=0):
-        """What one native filter alone says of every searched node: (rows, reason bits, 0 where it passes)."""
-        cdef int32_t kernel = self.plan.number(plugin), at, place, n
+        """What one native filter alone says of every searched node: (rows, reason bits, 0 where it passes).
+        Of a node that only nominated pods make unfit, the filter that rejects it then."""
+        cdef int32_t kernel = self.plan.number(plugin), at, position
+        cdef uint64_t verdict
         self._prepare(pod_class, node_name, pinned)
         cdef uint64_t[::1] out = np.zeros(self.search.n, dtype=np.uint64)
         if kernel >= MR_EXTERNAL:
-            place = <int32_t>self.plan.filters.index(plugin)
-            for at in range(0, self.search.n, MR_BLOCK):
-                n = min(MR_BLOCK, self.search.n - at)
-                if mr_external_filter(&self.search, place, self.search.order + at, n, &out[at]):
-                    self._raise_failure()
-            return self._searched(), np.asarray(out) & (MR_UNRESOLVABLE | MR_REASONS)
-        for at in range(self.search.n):
-            out[at] = mr_filter(kernel, &self.plan.c, &self.cluster, self.search.shape, &self.search.pod,
-                                self.search.order[at])
+            self._ask_external(<int32_t>self.plan.filters.index(plugin), out)
+        else:
+            for at in range(self.search.n):
+                out[at] = mr_filter(kernel, &self.plan.c, &self.cluster, self.search.shape, &self.search.pod,
+                                    self.search.order[at])
+        for at in range(self.search.n_nominated):
+            position, verdict = self.search.nominated[at].position, self.search.nominated[at].verdict
+            if verdict and self.plan.c.filters[(verdict >> MR_VERDICT_SHIFT) - 1] == kernel and not out[position]:
+                out[position] = verdict & (MR_REASONS | MR_UNRESOLVABLE)
         return self._searched(), np.asarray(out)
+
+    cdef int _ask_external(self, int32_t place, uint64_t[::1] out) except -1:
+        """The reason bits of a filter that is no kernel, by its place in the plan."""
+        cdef int32_t at, n
+        for at in range(0, self.search.n, MR_BLOCK):
+            n = min(MR_BLOCK, self.search.n - at)
+            if mr_external_filter(&self.search, place, self.search.order + at, n, &out[at]):
+                self._raise_failure()
+        for at in range(self.search.n):
+            out[at] &= MR_UNRESOLVABLE | MR_REASONS
+        return 0
 
     def _searched(self):
         """Rows of the searched nodes."""
@@ -374,7 +366,7 @@ cdef class Search:
         cdef int64_t[::1] normalized
         self._prepare(pod_class, node_name, pinned)
         if n and kernel >= MR_EXTERNAL:
-            return self._external_scores(plugin, rows)
+            return self.views.scores(plugin, rows) or self._raise_failure()
         if n == 0 or not mr_scores(kernel, &self.plan.c, self.search.shape, &self.search.pod):
             return np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.int64)
         mr_score_rows(&self.search, kernel, &rows[0], n, &raw[0], self.found.seen)
@@ -383,18 +375,7 @@ cdef class Search:
             mr_normalize(kernel, &self.search.pod, &rows[0], &normalized[0], n)
         return np.asarray(raw[:n]), np.asarray(normalized[:n])
 
-    def _external_scores(self, str plugin, const int32_t[::1] rows):
-        native = [one.name for one in self.plan.externals if one.is_native]
-        found = (<ExternalView>self.views[native.index(plugin)]).scores(rows)
-        if found is None:
-            self._raise_failure()
-        return found
-
     def _raise_failure(self):
         """Raise what a plugin has failed with."""
-        cdef ExternalView view
-        for view in self.views:
-            error = view.take_failure()
-            if error is not None:
-                raise error
+        self.views.raise_failure()
         self.plan.raise_error()

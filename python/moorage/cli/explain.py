@@ -1,0 +1,122 @@
+"""``moorage explain``: where one pod would go, or why nowhere and what would change that."""
+
+from __future__ import annotations
+
+import re
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+from moorage.cli.inputs import load_input, scheduler_options, scheduler_settings
+from moorage.errors import InputError
+
+if TYPE_CHECKING:
+    from moorage.objects import Cluster
+
+POD_TYPES = ("pod", "pods", "po")
+ALL = "all"
+
+
+def _count(context: click.Context, option: click.Parameter, value: str) -> int | None:
+    """A number of rows; None for all of them."""
+    if value == ALL:
+        return None
+    if not re.fullmatch("[0-9]{1,9}", value):
+        raise click.BadParameter(f"{value!r} is neither a number nor {ALL}", context, option)
+    return int(value)
+
+
+@click.command()
+@click.argument("pod")
+@click.option(
+    "-f",
+    "--file",
+    "files",
+    multiple=True,
+    metavar="FILE|DIR|-",
+    help="Manifests or kubectl dumps, gzip or not; repeatable; - is standard input.",
+)
+@click.option("--synthetic", metavar="nodes=N,pods=N[,zones=N]", help="A made-up cluster instead of files.")
+@click.option("--seed", type=click.IntRange(0, 2**63 - 1), default=0, help="For --synthetic.")
+@click.option("-n", "--namespace", help="The pod's namespace; needed only where the name is not unique.")
+@click.option(
+    "-o", "--output", type=click.Choice(["table", "json", "yaml"]), default="table", show_default=True
+)
+@click.option(
+    "--nodes",
+    "limit",
+    callback=_count,
+    metavar="N|all",
+    default="10",
+    show_default=True,
+    help="How many of the nodes that the pod fits are shown; all: these, and the names of all others.",
+)
+@click.option("--node", "names", multiple=True, metavar="NAME", help="Show this node in detail; repeatable.")
+@click.option(
+    "--after-run",
+    is_flag=True,
+    help="Schedule all pending pods first, as simulate does; else they wait.",
+)
+@scheduler_options
+def explain(
+    pod: str,
+    files: tuple[str, ...],
+    synthetic: str | None,
+    seed: int,
+    namespace: str | None,
+    output: str,
+    limit: int | None,
+    names: tuple[str, ...],
+    after_run: bool,
+    config: str | None,
+    gates: str,
+) -> None:
+    """Explain where POD (a name, NAMESPACE/NAME or pod/NAME) would go, or why it fits nowhere: what every
+    filter says of every node, the scores, and the smallest changes that would place it.
+
+    A pod that is on a node is explained as if it were not.
+    """
+    from moorage.cli.explain_output import write
+    from moorage.scheduler import Scheduler
+
+    cluster = load_input(files, synthetic, seed)
+    key = find_pod(cluster, pod, namespace)
+    scheduler = Scheduler(cluster, **scheduler_settings(config, gates))
+    known = {node.name for node in cluster.nodes}
+    for name in names:
+        if name not in known:
+            raise InputError("there is no such node", source="--node", obj=name)
+    if after_run:
+        scheduler.run()
+    explanation = scheduler.explain(key)
+    for warning in [*cluster.warnings, *scheduler.unbuilt.warnings()]:
+        print("warning:", " ".join(warning.split()), file=sys.stderr)
+    write(output, explanation, limit, names)
+
+
+def find_pod(cluster: Cluster, text: str, namespace: str | None) -> str:
+    """``namespace/name`` of the pod that is meant.
+
+    Raises
+    ------
+    InputError
+        There is none, it has finished, or several of different namespaces have this name.
+    """
+    place, _, name = text.rpartition("/")
+    keys = {pod.key for pod in cluster.pods}
+    if place in POD_TYPES and text not in keys:
+        place = ""
+    if place and namespace not in (None, place):
+        raise InputError(f"not in namespace {namespace}", source="POD", obj=text)
+    place = place or namespace or ""
+    found = [pod for pod in cluster.pods if pod.name == name and place in ("", pod.namespace)]
+    if len(found) > 1:
+        places = ", ".join(sorted(pod.namespace for pod in found))
+        raise InputError(f"in several namespaces ({places}): choose one with -n", source="POD", obj=text)
+    if found:
+        return found[0].key
+    if any(pod.name == name and place in ("", pod.namespace) for pod in cluster.finished):
+        raise InputError("has finished: it is not scheduled any more", source="POD", obj=text)
+    where = f" in namespace {place}" if place else ""
+    raise InputError(f"there is no such pod{where}", source="POD", obj=text)

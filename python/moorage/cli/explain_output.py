@@ -1,0 +1,120 @@
+"""What ``moorage explain`` prints on stdout; the same input gives the same bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from moorage.scheduler.changes import LOWER
+from moorage.scheduler.explain_document import EXAMPLES, document
+from moorage.scheduler.needs import need_text
+
+from .output import print_table, reader_may_leave, write_value
+
+if TYPE_CHECKING:
+    from moorage.framework.status import Status
+    from moorage.scheduler.changes import Change
+    from moorage.scheduler.explanation import Explanation, NodeGroup, ScoredNode
+
+NEEDS = 3
+"""Needs shown per group of nodes."""
+
+
+def write(form: str, explanation: Explanation, limit: int | None, nodes: Sequence[str]) -> None:
+    """Print an explanation.
+
+    Parameters
+    ----------
+    form : {"table", "json", "yaml"}
+    limit : int or None
+        How many feasible nodes are shown; None for all.
+    nodes : sequence of str
+        Nodes to show in detail.
+    """
+    with reader_may_leave():
+        if form != "table":
+            write_value(form, document(explanation, limit, nodes))
+            return
+        for line in _head(explanation):
+            print(line)
+        print()
+        if explanation.feasible:
+            print_table(*_ranking(explanation, explanation.ranking(limit)))
+        if explanation.groups:
+            rows = [_group(group, limit) for group in explanation.groups]
+            print_table(("NODES", "SUCH AS" if limit is not None else "NAMES", "REJECTED BY", "LACK"), rows)
+        if explanation.changes:
+            print_table(("CHANGE", "LESS", "OPENS"), [_change(change) for change in explanation.changes])
+        for number, conflict in enumerate(explanation.conflicts, 1):
+            cells = [(constraint.kind, constraint.name) for constraint in conflict]
+            print_table((f"CONFLICT {number}", ""), cells)
+        for name in nodes:
+            print_table(*_details(explanation, name))
+
+
+def _head(explanation: Explanation) -> Iterable[str]:
+    fits, total = len(explanation.feasible), len(explanation.order)
+    yield f"{explanation.pod.key}: fits {fits} of {total} nodes"
+    if explanation.bound_to:
+        yield f"explained as if it were not on {explanation.bound_to}"
+    if explanation.skipped:
+        yield f"not scheduled: {explanation.skipped}"
+    if explanation.message:
+        yield explanation.message
+    if explanation.message and not explanation.examination.error and not explanation.changes:
+        yield "no single change places it"
+    if explanation.blocked:
+        yield f"not even without its constraints: {explanation.blocked}"
+
+
+def _ranking(explanation: Explanation, ranked: list[ScoredNode]) -> tuple[list[str], list[list[str]]]:
+    """Per score plugin the normalized score, and the raw one where it differs; plugins that give no node
+    anything are left out."""
+    columns = explanation.examination.normalized
+    plugins = [plugin for plugin, column in columns.items() if column.any()]
+    headings = [f"{plugin} x{explanation.weights[plugin]}" for plugin in plugins]
+    rows = [
+        [str(node.rank), node.node, str(node.total), *(_score(node, plugin) for plugin in plugins)]
+        for node in ranked
+    ]
+    return ["RANK", "NODE", "TOTAL", *headings], rows
+
+
+def _score(node: ScoredNode, plugin: str) -> str:
+    raw, normalized = node.raw[plugin], node.normalized[plugin]
+    return str(normalized) if raw == normalized else f"{normalized} (raw {raw})"
+
+
+def _group(group: NodeGroup, limit: int | None) -> tuple[str, ...]:
+    names = group.nodes if limit is None else group.nodes[:EXAMPLES]
+    needs = [_of_group(need_text(need), need.nodes, group) for need in group.needs[:NEEDS]]
+    if len(group.needs) > NEEDS:
+        needs.append(f"{len(group.needs) - NEEDS} more")
+    verdicts = "; ".join(_verdict(status) for status in group.verdicts)
+    return str(len(group.nodes)), ", ".join(names), verdicts, "; ".join(needs)
+
+
+def _of_group(text: str, nodes: int, group: NodeGroup) -> str:
+    return text if nodes == len(group.nodes) else f"{text} (on {nodes})"
+
+
+def _verdict(status: Status) -> str:
+    return f"{status.plugin}: {', '.join(status.reasons)}"
+
+
+def _change(change: Change) -> tuple[str, str, str]:
+    less = f"{100 * change.amount:.1f}%" if change.kind == LOWER else ""
+    text = f"{change.text}, or one of {change.helps - 1} others" if change.helps > 1 else change.text
+    return text, less, str(change.opens)
+
+
+def _details(explanation: Explanation, name: str) -> tuple[tuple[str, str], list[tuple[str, str]]]:
+    node = explanation.node(name)
+    cells = [
+        (plugin, ", ".join(status.reasons) if status else "passes")
+        for plugin, status in node.verdicts.items()
+    ]
+    cells += [("lacks", need_text(need)) for need in node.needs]
+    if node.score is not None:
+        cells.append(("rank", f"{node.score.rank}, total {node.score.total}"))
+    return (name, "VERDICT"), cells

@@ -1,0 +1,83 @@
+"""Where the commands get their cluster from; the engine is imported only when a command runs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from moorage.errors import InputError
+
+if TYPE_CHECKING:
+    from moorage.objects import Cluster
+
+
+def load_input(files: tuple[str, ...], synthetic: str | None, seed: int) -> Cluster:
+    """The cluster of ``-f`` or of ``--synthetic``, of which one has to be given."""
+    if bool(files) == bool(synthetic):
+        raise click.UsageError("give either -f or --synthetic")
+    if synthetic is None:
+        from moorage.objects import load
+
+        return load(*files)
+    from moorage.sim.synthetic import synthetic as make
+
+    return make(**_sizes(synthetic), seed=seed)
+
+
+gates_option = click.option(
+    "--feature-gates",
+    "gates",
+    metavar="A=true,B=false",
+    default="",
+    help="Feature gates of kube-scheduler v1.36 that differ from their defaults.",
+)
+
+
+def scheduler_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The options ``--config`` and ``--feature-gates``, for `scheduler_settings`."""
+    config = click.option(
+        "--config",
+        metavar="FILE|-",
+        help="A KubeSchedulerConfiguration; default: kube-scheduler's own profile.",
+    )
+    return config(gates_option(command))
+
+
+def scheduler_settings(config: str | None, gates: str) -> dict[str, Any]:
+    """Settings of `Scheduler` from the options of `scheduler_options`."""
+    return {"config": config, "feature_gates": feature_gates(gates)}
+
+
+def feature_gates(text: str) -> dict[str, bool]:
+    """``A=true,B=false`` as a mapping of gates that exist."""
+    from moorage.framework.configuration import feature_gates as all_gates
+
+    changes: dict[str, bool] = {}
+    for part in filter(None, text.split(",")):
+        name, _, value = part.strip().partition("=")
+        if value not in ("true", "false"):
+            raise InputError(f"neither true nor false: {value!r}", source="--feature-gates", path=name)
+        changes[name] = value == "true"
+    try:
+        all_gates(changes)
+    except ValueError as error:
+        raise InputError(str(error), source="--feature-gates") from None
+    return changes
+
+
+def _sizes(text: str) -> dict[str, int]:
+    """``nodes=5000,pods=100`` as numbers."""
+    sizes: dict[str, int] = {}
+    for part in text.split(","):
+        name, _, value = part.strip().partition("=")
+        if name not in ("nodes", "pods", "zones"):
+            raise InputError(
+                "unknown; nodes, pods and zones are known", source="--synthetic", path=repr(name)
+            )
+        if not re.fullmatch("[0-9]{1,9}", value):
+            raise InputError(f"not a whole number below 10^9: {value!r}", source="--synthetic", path=name)
+        sizes[name] = int(value)
+    return sizes

@@ -1,0 +1,179 @@
+"""``moorage explain``: what it prints, which pod it takes, and its exit codes."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from moorage.cli import main
+from tests.cli.test_simulate import node, pod
+
+BIG = {"containers": [{"name": "c", "resources": {"requests": {"cpu": "5", "memory": "1Gi"}}}]}
+TAINT = {"key": "spot", "value": "yes", "effect": "NoSchedule"}
+ITEMS = [
+    node("a", "z1"),
+    node("b", "z2") | {"spec": {"taints": [TAINT]}},
+    pod("old", nodeName="a"),
+    pod("fits"),
+    pod("twin"),
+    pod("twin", "other"),
+    pod("big") | {"spec": BIG},
+    pod("torn") | {"spec": BIG | {"nodeSelector": {"disk": "ssd"}}},
+    pod("done", nodeName="b") | {"status": {"phase": "Succeeded"}},
+    pod("gated", schedulingGates=[{"name": "wait"}]),
+]
+
+FITS = """\
+default/fits: fits 1 of 2 nodes
+
+RANK  NODE  TOTAL  TaintToleration x3  NodeResourcesFit x1  NodeResourcesBalancedAllocation x1
+1     a     434    100 (raw 0)         62                   72
+
+NODES  SUCH AS  REJECTED BY                                        LACK
+1      b        TaintToleration: node(s) had untolerated taint(s)  toleration spot=yes:NoSchedule
+
+"""
+
+BIG_WORDS = """\
+default/big: fits 0 of 2 nodes
+0/2 nodes are available: 1 Insufficient cpu, 1 node(s) had untolerated taint(s).
+
+NODES  SUCH AS  REJECTED BY LACK
+1 a NodeResourcesFit: Insufficient cpu 2 more cpu
+1 b TaintToleration: node(s) had untolerated taint(s); NodeResourcesFit: Insufficient cpu
+ toleration spot=yes:NoSchedule; 1 more cpu
+
+CHANGE LESS OPENS
+lower the cpu request of container c from 5 to 3 40.0% 1
+
+"""
+
+
+@pytest.fixture
+def dump(tmp_path: Path) -> str:
+    path = tmp_path / "dump.json"
+    path.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": ITEMS}))
+    return str(path)
+
+
+def explain(*arguments: str) -> int:
+    return main(["explain", *arguments])
+
+
+def test_a_pod_that_fits(dump: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert explain("fits", "-f", dump) == 0
+    assert capsys.readouterr() == (FITS, "")
+
+
+def test_a_pod_that_fits_nowhere(dump: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert explain("big", "-f", dump) == 0
+    out, _ = capsys.readouterr()
+    assert out.split() == BIG_WORDS.split()
+
+
+def test_conflicts(dump: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert explain("torn", "-f", dump) == 0
+    out, _ = capsys.readouterr()
+    assert "no single change places it\n" in out
+    assert "CONFLICT 1\nrequest     cpu\n" in out
+    assert "CONFLICT 2\nnode-selector  disk=ssd\n" in out
+
+
+@pytest.mark.parametrize("text", ["default/twin", "twin -n default", "pod/twin -n default"])
+def test_naming_the_pod(text: str, dump: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert explain(*text.split(), "-f", dump, "-o", "json") == 0
+    assert json.loads(capsys.readouterr().out)["pod"] == "default/twin"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("twin", "POD: twin: in several namespaces (default, other): choose one with -n"),
+        ("none", "POD: none: there is no such pod"),
+        ("none -n other", "POD: none: there is no such pod in namespace other"),
+        ("fits -n other", "POD: fits: there is no such pod in namespace other"),
+        ("gone/fits", "POD: gone/fits: there is no such pod in namespace gone"),
+        ("default/fits -n other", "POD: default/fits: not in namespace other"),
+        ("done", "POD: done: has finished: it is not scheduled any more"),
+        ("fits --node c", "--node: c: there is no such node"),
+        ("fits --nodes -1", "Invalid value for '--nodes': '-1' is neither a number nor all"),
+        ("fits --synthetic nodes=1", "give either -f or --synthetic"),
+    ],
+)
+def test_bad_input(arguments: str, message: str, dump: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert explain(*arguments.split(), "-f", dump) == 2
+    assert capsys.readouterr() == ("", f"error: {message}\n")
+
+
+def test_no_pod_and_no_file(capsys: pytest.CaptureFixture[str]) -> None:
+    assert explain("fits") == 2
+    assert capsys.readouterr().err == "error: give either -f or --synthetic\n"
+    assert explain() == 2
+    assert capsys.readouterr().err == "error: Missing argument 'POD'.\n"
+
+
+def test_bound_and_gated_pods(dump: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert explain("old", "-f", dump) == 0
+    assert capsys.readouterr().out.startswith(
+        "default/old: fits 1 of 2 nodes\nexplained as if it were not on a\n"
+    )
+    assert explain("gated", "-f", dump) == 0
+    assert "\nnot scheduled: gated\n" in capsys.readouterr().out
+
+
+def test_yaml_is_the_same_document(dump: str, capsys: pytest.CaptureFixture[str]) -> None:
+    documents = []
+    for form, read in (("json", json.loads), ("yaml", yaml.safe_load)):
+        assert explain("big", "-f", dump, "-o", form, "--node", "b") == 0
+        documents.append(read(capsys.readouterr().out))
+    assert documents[0] == documents[1]
+    assert documents[0]["apiVersion"] == "explain.moorage.dev/v1"
+    assert [details["node"] for details in documents[0]["details"]] == ["b"]
+
+
+def test_a_node_in_detail(dump: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert explain("big", "-f", dump, "--node", "b") == 0
+    table = capsys.readouterr().out.split("\n\n")[-2].splitlines()
+    assert [tuple(line.split(maxsplit=1)) for line in table] == [
+        ("b", "VERDICT"),
+        ("NodeUnschedulable", "passes"),
+        ("NodeName", "passes"),
+        ("TaintToleration", "node(s) had untolerated taint(s)"),
+        ("NodeResourcesFit", "Insufficient cpu"),
+        ("lacks", "toleration spot=yes:NoSchedule"),
+        ("lacks", "1 more cpu"),
+    ]
+
+
+def test_nodes_limits_the_ranking(capsys: pytest.CaptureFixture[str]) -> None:
+    sizes = ("--synthetic", "nodes=30,pods=1", "-o", "json")
+    shown: list[Any] = []
+    for limit in ("2", "all"):
+        assert explain("worker-000000", *sizes, "--nodes", limit) == 0
+        shown.append(json.loads(capsys.readouterr().out)["ranking"])
+    assert [len(ranking) for ranking in shown] == [2, 30]
+
+
+def test_after_run(dump: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert explain("default/twin", "-f", dump, "-o", "json", "--after-run") == 0
+    alone = json.loads(capsys.readouterr().out)
+    assert (alone["boundTo"], alone["nodes"]["feasible"]) == ("", 0)
+    assert "Too many pods" in alone["message"]
+
+
+def test_the_same_bytes_whatever_the_hash_seed(dump: str) -> None:
+    command = [sys.executable, "-m", "moorage", "explain", "torn", "-f", dump, "-o", "json"]
+    outputs = {
+        subprocess.run(
+            command, capture_output=True, check=True, env=os.environ | {"PYTHONHASHSEED": seed}
+        ).stdout
+        for seed in ("1", "2", "3")
+    }
+    assert len(outputs) == 1

@@ -1,0 +1,112 @@
+"""``--config`` and ``--feature-gates`` of the commands that schedule."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from moorage.cli import main
+
+HEAD = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
+PACK = """profiles:
+- schedulerName: packer
+  pluginConfig:
+  - name: NodeResourcesFit
+    args:
+      scoringStrategy: {type: MostAllocated, resources: [{name: cpu, weight: 1}]}
+  plugins:
+    score: {disabled: [{name: "*"}], enabled: [{name: NodeResourcesFit, weight: 1}]}
+"""
+
+
+def objects(scheduler: str = "") -> list[dict[str, Any]]:
+    """A small node and a large one, and a pod for the small."""
+    resources = [{"cpu": cpu, "memory": "8Gi", "pods": "9"} for cpu in ("2", "8")]
+    nodes = [
+        {"kind": "Node", "metadata": {"name": name}, "status": {"allocatable": amounts}}
+        for name, amounts in zip(("small", "large"), resources, strict=True)
+    ]
+    container = {"name": "c", "resources": {"requests": {"cpu": "1"}}}
+    spec = {"containers": [container], "resources": {"requests": {"cpu": "3"}}, "schedulerName": scheduler}
+    return [*nodes, {"kind": "Pod", "metadata": {"name": "p"}, "spec": spec}]
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Any:
+    """Writes objects and a configuration, and gives the arguments that name them."""
+
+    def write(items: list[dict[str, Any]], config: str = "") -> list[str]:
+        (tmp_path / "all.json").write_text(json.dumps({"kind": "List", "items": items}))
+        (tmp_path / "config.yaml").write_text(HEAD + config)
+        return ["-f", str(tmp_path / "all.json"), "--config", str(tmp_path / "config.yaml")]
+
+    return write
+
+
+def placed(capsys: pytest.CaptureFixture[str], arguments: list[str]) -> dict[str, str | None]:
+    assert main(["simulate", *arguments, "-o", "json"]) == 0
+    return {row["pod"]: row.get("node") for row in json.loads(capsys.readouterr().out)["pods"]}
+
+
+def without_pod_level(items: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    del items[-1]["spec"]["resources"]
+    return items
+
+
+def test_a_configuration_decides(capsys: pytest.CaptureFixture[str], files: Any) -> None:
+    items = without_pod_level(objects("packer"))
+    assert placed(capsys, files(items, PACK)) == {"p": "small"}
+    spread = files(items, PACK.replace("MostAllocated", "LeastAllocated"))
+    assert placed(capsys, spread) == {"p": "large"}
+
+
+def test_a_feature_gate_decides(capsys: pytest.CaptureFixture[str], files: Any) -> None:
+    arguments = files(objects("packer"), PACK)
+    assert placed(capsys, arguments) == {"p": "large"}, "the pod as a whole asks for 3 cores"
+    assert placed(capsys, [*arguments, "--feature-gates", "PodLevelResources=false"]) == {"p": "small"}
+
+
+def test_pods_of_other_schedulers_are_skipped(capsys: pytest.CaptureFixture[str], files: Any) -> None:
+    assert placed(capsys, files(objects("somebody"), PACK)) == {"p": ""}
+
+
+def test_explain_takes_them_too(capsys: pytest.CaptureFixture[str], files: Any) -> None:
+    arguments = files(without_pod_level(objects("packer")), PACK)
+    assert main(["explain", "p", *arguments, "-o", "json"]) == 0
+    text = capsys.readouterr().out
+    assert "NodeResourcesFit" in text
+    assert "ImageLocality" not in text
+
+
+@pytest.mark.parametrize(
+    ("config", "gates", "error"),
+    [
+        ("percentageOfNodesToScore: 101\n", "", "percentageOfNodesToScore: Invalid value: 101"),
+        ("profiles: 3\n", "", "config.yaml: "),
+        ("", "Nonsense=true", "--feature-gates: unrecognized feature gate: Nonsense"),
+        (
+            "",
+            "PodLevelResources=maybe",
+            "--feature-gates: PodLevelResources: neither true nor false: 'maybe'",
+        ),
+        ("", "PodLevelResources", "--feature-gates: PodLevelResources: neither true nor false: ''"),
+    ],
+)
+@pytest.mark.parametrize("command", [["simulate"], ["explain", "p"]])
+def test_bad_input(
+    capsys: pytest.CaptureFixture[str], files: Any, command: list[str], config: str, gates: str, error: str
+) -> None:
+    assert main([*command, *files(objects(), config), "--feature-gates", gates]) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    (line,) = said.err.splitlines()
+    assert line.startswith("error: ")
+    assert error in line
+
+
+def test_a_missing_configuration(capsys: pytest.CaptureFixture[str], files: Any) -> None:
+    assert main(["simulate", *files(objects()), "--config", "/nowhere.yaml"]) == 2
+    assert capsys.readouterr().err.startswith("error: /nowhere.yaml: ")

@@ -1,0 +1,168 @@
+"""Schedulers made of a configuration."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.core.make import node, pod
+
+import moorage as mo
+from moorage.errors import NotBuiltError
+from moorage.framework.configuration import ConfigurationError
+from moorage.objects import Cluster
+from moorage.objects.pod import Pod
+from moorage.plugins.registry import read_configuration
+from moorage.scheduler import Scheduler
+
+HEAD = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
+NODES = [node("small", cpu=2, labels={"disk": "ssd"}), node("large", cpu=8)]
+
+
+def config(*profiles: Any, **settings: Any) -> dict[str, Any]:
+    return HEAD | {"profiles": list(profiles)} | settings
+
+
+def scheduler(configuration: Any, *pods: Pod, **settings: Any) -> Scheduler:
+    return Scheduler(Cluster(nodes=NODES, pods=list(pods)), config=configuration, **settings)
+
+
+def fit(**strategy: Any) -> dict[str, Any]:
+    """A profile that scores by NodeResourcesFit alone."""
+    args = {"scoringStrategy": {"resources": [{"name": "cpu", "weight": 1}]} | strategy}
+    enabled = [{"name": "NodeResourcesFit", "weight": 1}]
+    return {
+        "pluginConfig": [{"name": "NodeResourcesFit", "args": args}],
+        "plugins": {"score": {"disabled": [{"name": "*"}], "enabled": enabled}},
+    }
+
+
+SHAPE = [{"utilization": 0, "score": 0}, {"utilization": 50, "score": 10}, {"utilization": 100, "score": 5}]
+
+
+@pytest.mark.parametrize(
+    ("strategy", "scores"),
+    [
+        ({"type": "LeastAllocated"}, {"small": 50, "large": 87}),
+        ({"type": "MostAllocated"}, {"small": 50, "large": 12}),
+        (
+            {"type": "RequestedToCapacityRatio", "requestedToCapacityRatio": {"shape": SHAPE}},
+            {"small": 100, "large": 24},
+        ),
+    ],
+)
+def test_strategies(strategy: Any, scores: dict[str, int]) -> None:
+    seen = scheduler(config(fit(**strategy))).examine(pod("p", requests={"cpu": 1}))
+    assert dict(zip(seen.feasible, seen.total.tolist(), strict=True)) == scores
+
+
+def test_ignored_resources_and_groups() -> None:
+    args = {"ignoredResources": ["example.com/gpu"], "ignoredResourceGroups": ["acme.org"]}
+    one = scheduler(config({"pluginConfig": [{"name": "NodeResourcesFit", "args": args}]}))
+
+    def fits(resource: str) -> bool:
+        return bool(one.examine(pod("p", requests={resource: 1})).feasible)
+
+    assert {
+        name: fits(name) for name in ("example.com/gpu", "example.com/nic", "acme.org/x", "acme.orgs/x")
+    } == {
+        "example.com/gpu": True,
+        "example.com/nic": False,
+        "acme.org/x": True,
+        "acme.orgs/x": False,
+    }
+
+
+def added(**affinity: Any) -> dict[str, Any]:
+    return config({"pluginConfig": [{"name": "NodeAffinity", "args": {"addedAffinity": affinity}}]})
+
+
+def test_added_affinity_must_be_met_by_all() -> None:
+    terms = [{"matchExpressions": [{"key": "disk", "operator": "Exists"}]}]
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
+    seen = scheduler(added(**required)).examine(pod("p"))
+    assert seen.feasible == ["small"]
+    assert seen.rejected["large"].reasons == ("node(s) didn't match scheduler-enforced node affinity",)
+    assert "NodeAffinity" not in seen.skipped_filter
+
+
+def test_added_affinity_may_name_a_node() -> None:
+    """It does not narrow the search, as a pod's own would."""
+    terms = [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["large"]}]}]
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
+    seen = scheduler(added(**required)).examine(pod("p"))
+    assert (seen.feasible, list(seen.rejected), seen.pre_filter) == (["large"], ["small"], None)
+
+
+def test_added_preferences_are_scored() -> None:
+    term = {"matchExpressions": [{"key": "disk", "operator": "Exists"}]}
+    preferred = {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 4, "preference": term}]}
+    seen = scheduler(added(**preferred)).examine(pod("p"))
+    assert dict(zip(seen.feasible, seen.raw["NodeAffinity"].tolist(), strict=True)) == {
+        "small": 4,
+        "large": 0,
+    }
+    assert "NodeAffinity" in seen.skipped_filter
+
+
+def test_profiles_by_scheduler_name() -> None:
+    names = [
+        fit(type=kind) | {"schedulerName": name}
+        for name, kind in (("l", "LeastAllocated"), ("m", "MostAllocated"))
+    ]
+    pods = [pod(name, requests={"cpu": 1}, scheduler_name=name) for name in ("l", "m", "x")]
+    result = scheduler(config(*names), *pods).run()
+    assert result.placements == {"default/l": "large", "default/m": "small"}
+    assert result.skipped == {"default/x": "other scheduler"}
+
+
+def test_percentages() -> None:
+    assert scheduler(config({}, percentageOfNodesToScore=30)).cycle.percentage == 30
+    assert (
+        scheduler(config({"percentageOfNodesToScore": 40}, percentageOfNodesToScore=30)).cycle.percentage
+        == 40
+    )
+    given = scheduler(config({}, percentageOfNodesToScore=30), percentage_of_nodes_to_score=50)
+    assert given.cycle.percentage == 50
+
+
+def test_a_plugin_of_ones_own_by_name() -> None:
+    class Nowhere(mo.FilterPlugin):
+        name = "Nowhere"
+
+        def filter(self, state: Any, pod: Pod, node_info: Any) -> mo.Status | None:
+            return mo.Status(mo.Code.UNSCHEDULABLE, (self.args["why"],))
+
+    enabled = {"plugins": {"filter": {"enabled": [{"name": "Nowhere"}]}}}
+    profile = enabled | {"pluginConfig": [{"name": "Nowhere", "args": {"why": "because"}}]}
+    one = scheduler(config(profile), registry=mo.Registry({"Nowhere": Nowhere}))
+    assert one.examine(pod("p")).fit_error == "0/2 nodes are available: 2 because."
+    with pytest.raises(ConfigurationError) as caught:
+        scheduler(config(profile))
+    assert caught.value.stage == "new"
+    assert caught.value.message.endswith('FilterPlugin "Nowhere" does not exist')
+
+
+def test_extenders_are_named_as_left_out() -> None:
+    extender = {"urlPrefix": "http://127.0.0.1:1", "filterVerb": "filter"}
+    one = scheduler(config({}, extenders=[extender]), pod("p"))
+    assert one.run().warnings == ["not built yet and left out of the decision: extenders of 1 pod"]
+    with pytest.raises(NotBuiltError, match=r"^not built yet: extenders \(pod default/p\)$"):
+        scheduler(config({}, extenders=[extender]), strict=True).examine(pod("p"))
+
+
+def test_sources(tmp_path: Path) -> None:
+    """A file, a text, a mapping, and what was read before."""
+    lines = [*(f"{key}: {value}" for key, value in HEAD.items()), "percentageOfNodesToScore: 7"]
+    text = "\n".join(lines)
+    path = tmp_path / "config.yaml"
+    path.write_text(text)
+    read = read_configuration(text.encode())
+    for source in (path, str(path), text.encode(), HEAD | {"percentageOfNodesToScore": 7}, read):
+        assert scheduler(source).cycle.percentage == 7
+
+
+def test_unknown_gates_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"^unrecognized feature gate: Nonsense$"):
+        scheduler(config({}), feature_gates={"Nonsense": True})

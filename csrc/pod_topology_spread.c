@@ -34,18 +34,26 @@ uint64_t mr_spread_filter(const mr_terms *terms, int32_t row)
     return 0;
 }
 
-int mr_spread_ignores(const mr_terms *terms, int32_t row)
+static int lacks_key(const mr_terms *terms, int32_t row)
 {
-    if (!terms->soft_needs_all) return 0;
     for (int32_t i = 0; i < terms->n_soft; i++)
         if (!terms->soft[i].counter->domain[row]) return 1;
     return 0;
 }
 
+int mr_spread_ignores(const mr_terms *terms, int32_t row)
+{
+    return terms->soft_ignores && lacks_key(terms, row);
+}
+
 /* PreScore (podtopologyspread/scoring.go): the logarithm of the number of domains among the feasible nodes, plus 2.
  * Nodes without the label, where they are scored at all, stand for the empty value. */
-void mr_spread_weigh(const mr_terms *terms, const int32_t *rows, int32_t n, uint8_t *seen)
+void mr_spread_weigh(mr_terms *terms, const int32_t *rows, int32_t n, uint8_t *seen)
 {
+    int ignores = 0;
+    if (terms->soft_needs_all)
+        for (int32_t at = 0; at < n && !ignores; at++) ignores = lacks_key(terms, rows[at]);
+    terms->soft_ignores = ignores;
     for (int32_t i = 0; i < terms->n_soft; i++) {
         mr_constraint *constraint = &terms->soft[i];
         const mr_counter *counter = constraint->counter;

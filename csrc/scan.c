@@ -147,21 +147,37 @@ static void exact_lane(const mr_search *search, int32_t position, int32_t *out)
     *out = verdict ? 0 : 1 + (int32_t)local_total(search, row);
 }
 
-/* Lanes that the columns let pass, for shapes that ask for more than the columns show. */
-static void remaining_lanes(const mr_search *search, int32_t first, int32_t n, int32_t *out)
+/* The filters that ask for more than the columns show, as far as the pod gives them reason to. */
+static int32_t other_filters(const mr_search *search, int32_t *kernels)
 {
     const mr_shape *s = search->shape;
     const mr_terms *t = search->pod.terms;
-    int filters = s->n_others || s->n_ports || s->selector.count || s->flags & MR_SHAPE_REQUIRED
-        || search->pod.node_name || search->plan->added
-        || (t && (t->n_hard || t->n_affinity || t->n_anti || t->n_existing));
+    int32_t n = 0;
+    for (int32_t i = 0; i < search->plan->n_filters; i++) {
+        int32_t kernel = search->plan->filters[i];
+        int asks = (kernel == MR_NODE_NAME && search->pod.node_name)
+            || (kernel == MR_NODE_AFFINITY
+                && (s->selector.count || s->flags & MR_SHAPE_REQUIRED || search->plan->added))
+            || (kernel == MR_NODE_PORTS && s->n_ports) || (kernel == MR_NODE_RESOURCES_FIT && s->n_others)
+            || (kernel == MR_POD_TOPOLOGY_SPREAD && t && t->n_hard)
+            || (kernel == MR_INTER_POD_AFFINITY && t && (t->n_affinity || t->n_anti || t->n_existing));
+        if (asks) kernels[n++] = kernel;
+    }
+    return n;
+}
+
+/* Lanes that the columns let pass, for shapes that ask for more than the columns show. */
+static void remaining_lanes(const mr_search *search, int32_t first, int32_t n, int32_t *out)
+{
+    int32_t kernels[MR_MAX_PLUGINS], asked = other_filters(search, kernels);
     int32_t images = search->has_images ? (int32_t)weight_of(search->plan, MR_IMAGE_LOCALITY) : 0;
-    if (!filters && !images) return;
+    if (!asked && !images) return;
     for (int32_t i = 0; i < n; i++) {
         if (!out[i] || search->columns->slow[first + i]) continue;
         int32_t row = search->order[first + i];
-        if (filters && mr_verdict(search->plan, search->cluster, s, &search->pod, row)) out[i] = 0;
-        else if (images) out[i] += images * (int32_t)mr_image_locality(search->cluster, s, row);
+        for (int32_t k = 0; k < asked && out[i]; k++)
+            if (mr_filter(kernels[k], search->plan, search->cluster, search->shape, &search->pod, row)) out[i] = 0;
+        if (out[i] && images) out[i] += images * (int32_t)mr_image_locality(search->cluster, search->shape, row);
     }
 }
 
@@ -185,8 +201,8 @@ int mr_external_filter(const mr_search *search, int32_t filter, const int32_t *r
 {
     const int32_t number = search->plan->filters[filter] - MR_EXTERNAL;
     const mr_external *plugin = &search->plan->externals[number];
-    int32_t asked[MR_BLOCK], lanes[MR_BLOCK], count = 0;
-    uint8_t codes[MR_BLOCK];
+    int32_t asked[MR_CALL], lanes[MR_CALL], count = 0;
+    uint8_t codes[MR_CALL];
     for (int32_t i = 0; i < n; i++)
         if (!verdicts[i]) {
             lanes[count] = i;
@@ -221,7 +237,7 @@ int mr_verdicts(const mr_search *search, const int32_t *rows, int32_t n, uint64_
 /* Lets the filters that are no kernels look at the lanes that the kernels have passed. */
 static int external_lanes(const mr_search *search, int32_t first, int32_t n, int32_t *out)
 {
-    uint64_t verdicts[MR_BLOCK];
+    uint64_t verdicts[MR_CALL];
     for (int32_t i = 0; i < n; i++) verdicts[i] = !out[i];
     for (int32_t f = 0; f < search->plan->n_filters; f++)
         if (search->plan->filters[f] >= MR_EXTERNAL
@@ -320,10 +336,24 @@ static int32_t collect(const int32_t *block, int32_t first, int32_t n, int32_t w
     return i;
 }
 
+/* 1 where a score is still to be asked about the feasible rows. */
+static int reads_rows(const mr_search *search, int fused)
+{
+    const mr_plan *plan = search->plan;
+    for (int32_t k = 0; k < plan->n_scores; k++) {
+        int32_t kernel = plan->scores[k];
+        if (kernel >= MR_EXTERNAL) return 1;
+        if (mr_is_normalized(kernel) && !is_common(search, kernel)
+            && mr_scores(kernel, plan, search->shape, &search->pod)) return 1;
+    }
+    return !fused;
+}
+
 /* Scores what was found; the fused kernel has already written its totals. */
 static int score_found(const mr_search *search, int fused, int64_t constant, mr_found *found)
 {
-    for (int32_t i = 0; i < found->feasible; i++) found->rows[i] = search->order[found->positions[i]];
+    if (reads_rows(search, fused))
+        for (int32_t i = 0; i < found->feasible; i++) found->rows[i] = search->order[found->positions[i]];
     if (!fused)
         for (int32_t i = 0; i < found->feasible; i++)
             found->totals[i] = constant + local_total(search, found->rows[i]);
@@ -333,14 +363,16 @@ static int score_found(const mr_search *search, int fused, int64_t constant, mr_
 
 int mr_search_run(const mr_search *search, int32_t start, int32_t wanted, mr_found *found)
 {
-    int32_t block[MR_BLOCK], n = search->n, seen = 0, failed = 0;
+    int32_t block[MR_CALL], n = search->n, seen = 0, failed = 0;
     int fused = mr_is_fused(search), external = has_external_filters(search->plan);
     int64_t constant = common_constant(search);
+    /* A block as large as may be needed, where each costs a call. */
+    int32_t step = !external || wanted < MR_BLOCK ? MR_BLOCK : wanted < MR_CALL ? wanted + 1 : MR_CALL;
     found->feasible = 0;
     while (seen < n && !failed) {
         int32_t first = start + seen < n ? start + seen : start + seen - n;
         int32_t room = first < start ? start - first : n - first;
-        int32_t size = room < MR_BLOCK ? room : MR_BLOCK;
+        int32_t size = room < step ? room : step;
         if (fused) mr_fused_block(search, first, size, block);
         else general_block(search, first, size, block);
         if (search->n_nominated) nominated_lanes(search, first, size, block);

@@ -54,16 +54,17 @@ void mr_columns_set(mr_columns *columns, int32_t position, const mr_ledger *ledg
 /* 1 when the fused kernel may be used: the plan's arithmetic is the one that it knows, and exact in doubles. */
 int mr_is_fused(const mr_search *search);
 
-/* Positions [first, first + n), n <= MR_BLOCK: total + 1 of the local scores, 0 where infeasible. Taints, cpu, memory
+/* Positions [first, first + n): total + 1 of the local scores, 0 where infeasible. Taints, cpu, memory
  * and pod count go through the columns; what else a shape asks for is looked at on the lanes that remain. */
 #define MR_BLOCK 256
+#define MR_CALL 2048 /* rows at most in one call of a filter that is no kernel */
 void mr_fused_block(const mr_search *search, int32_t first, int32_t n, int32_t *out);
 
-/* Asks the filter with this index in the plan, which is no kernel, about those of n <= MR_BLOCK rows whose verdict is 0,
+/* Asks the filter with this index in the plan, which is no kernel, about those of n <= MR_CALL rows whose verdict is 0,
  * and notes what it rejects. Answers 1 where it failed. */
 int mr_external_filter(const mr_search *search, int32_t filter, const int32_t *rows, int32_t n, uint64_t *verdicts);
 
-/* Verdicts of rows [0, n), n <= MR_BLOCK, every filter in profile order. Answers 1 where a plugin failed. */
+/* Verdicts of rows [0, n), n <= MR_CALL, every filter in profile order. Answers 1 where a plugin failed. */
 int mr_verdicts(const mr_search *search, const int32_t *rows, int32_t n, uint64_t *verdicts);
 
 /* Raw scores of one kernel over the feasible rows; `seen` as in mr_found. */

@@ -124,12 +124,13 @@ typedef struct {
     int32_t self_affine;    /* the pod matches all its own required affinity terms */
     int32_t affinity_off;   /* InterPodAffinity's PreFilter skipped, before nominated pods came to a node */
     int32_t soft_needs_all; /* nodes that lack a key of a soft constraint are not scored */
+    int32_t soft_ignores;   /* 1 where some feasible node is one of those; derived with the weights */
 } mr_terms;
 
 /* What a decision about one pod knows beyond its shape. Symbols of node names; 0 is none. */
 typedef struct {
     const int16_t *taints; /* [taint set]: -1 a taint rejects the shape, else PreferNoSchedule taints not tolerated */
-    const mr_terms *terms; /* NULL for none */
+    mr_terms *terms;       /* NULL for none */
     uint64_t ignored;      /* of the shape's other requests, those that NodeResourcesFit does not check, as bits */
     int32_t node_name;   /* spec.nodeName */
     int32_t pinned_name; /* the value of MR_NAME_PARAMETER */

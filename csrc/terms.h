@@ -44,11 +44,11 @@ int mr_inter_pod_scores(const mr_terms *terms);
 /* 1 where InterPodAffinity's PreFilter skips: no required term concerns the pod. */
 int mr_inter_pod_skips(const mr_terms *terms);
 
-/* 1 where the row lacks a key that soft constraints need, so that it is not scored. */
+/* 1 where the feasible row lacks a key that soft constraints need, so that it is not scored. */
 int mr_spread_ignores(const mr_terms *terms, int32_t row);
 
 /* Derives the weights of the soft constraints from the feasible rows. `seen` has a byte for each domain of any. */
-void mr_spread_weigh(const mr_terms *terms, const int32_t *rows, int32_t n, uint8_t *seen);
+void mr_spread_weigh(mr_terms *terms, const int32_t *rows, int32_t n, uint8_t *seen);
 
 /* The natural logarithm as Go computes it without fused multiply-add. */
 double mr_log(double x);

@@ -99,18 +99,35 @@ def test_a_run_asks_for_each_pod() -> None:
     assert 0 not in cycle.place_run(target(cycle), 4).tolist()
 
 
-@pytest.mark.parametrize("ask", ["decide", "verdicts", "place_run"])
-def test_what_a_filter_raises_comes_out(ask: str) -> None:
-    def fail(rows: Any) -> Any:
-        raise LookupError("lost")
+def lose(rows: Any) -> Any:
+    raise LookupError("lost")
 
-    cycle = make([PythonExternal("A", fail)], [])
-    arguments = (2,) if ask == "place_run" else ()
-    with pytest.raises(LookupError, match=r"^lost$"):
-        getattr(cycle, ask)(target(cycle), *arguments)
-    assert cycle.state.table.requested["pods"].sum() == 0 if ask == "place_run" else True
-    with pytest.raises(LookupError):
-        getattr(cycle, ask)(target(cycle), *arguments)
+
+@pytest.mark.parametrize("ask", ["decide", "verdicts"])
+def test_what_a_filter_raises_comes_out(ask: str) -> None:
+    cycle = make([PythonExternal("A", lose)], [])
+    for _ in range(2):
+        with pytest.raises(LookupError, match=r"^lost$"):
+            getattr(cycle, ask)(target(cycle))
+
+
+def test_a_run_ends_before_the_pod_that_a_plugin_fails_about() -> None:
+    left = [2]
+
+    def count_down(rows: Any) -> Any:
+        left[0] -= 1
+        return lose(rows) if left[0] < 0 else np.zeros(len(rows), dtype=np.uint8)
+
+    cycle = make([PythonExternal("A", count_down)], [])
+    rows = cycle.place_run(target(cycle), 5)
+    assert (len(rows), cycle.failed, cycle.start) == (2, True, 2)
+
+
+def test_large_blocks_are_asked_at_once() -> None:
+    asked = Asked(lambda rows: np.zeros(len(rows), dtype=np.uint8))
+    cycle = make([PythonExternal("A", asked)], [("NodeResourcesFit", 1)], nodes=5000)
+    assert len(cycle.decide(target(cycle))[3]) == 5000
+    assert [len(rows) for rows in asked.rows] == [2048, 2048, 904]
 
 
 @pytest.mark.parametrize(

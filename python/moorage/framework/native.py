@@ -53,8 +53,7 @@ def load_native_plugin(path: str | PathLike[str], symbol: str = SYMBOL) -> Plugi
     Raises
     ------
     InputError
-        The file is missing or no shared library, has no such symbol, or what is there is no plugin of this
-        ABI.
+        The file is missing or no shared library, has no such symbol, or holds no plugin of this ABI there.
     """
     from cffi import FFI  # takes longer to import than all the rest
 
@@ -83,7 +82,7 @@ def from_capsule(capsule: object) -> Plugin:
 
 
 def from_address(address: int, keep: object = None) -> Plugin:
-    """The plugin whose ``struct moorage_plugin`` is at an address, as ctypes, cffi, numba and Cython know it.
+    """The plugin whose ``struct moorage_plugin`` is at an address, as ctypes, cffi, numba or Cython know it.
 
     The struct is copied; the functions, strings and lists that it points to must stay. `keep` is an object
     that sees to that. Nothing can tell a wrong address from a right one. InputError as `load_native_plugin`.
@@ -107,8 +106,7 @@ def _plugin(address: int, source: str, keep: object) -> Plugin:
 
 
 def explain_failure(name: str, what: str, text: str, node: str, value: int) -> StatusError:
-    """The Error status of a cycle in which a plugin failed, as kube-scheduler v1.36's runtime/framework.go
-    words it."""
+    """The Error status of a cycle in which a plugin failed (kube-scheduler v1.36, runtime/framework.go)."""
     return StatusError(_STATUSES[what](name, text, node, value))
 
 

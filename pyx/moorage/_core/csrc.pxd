@@ -89,11 +89,11 @@ cdef extern from "state.h" nogil:
         const mr_pod_term* existing
         const mr_pod_term* preferred
         int32_t n_hard, n_soft, n_affinity, n_anti, n_existing, n_preferred
-        int32_t self_affine, affinity_off, soft_needs_all
+        int32_t self_affine, affinity_off, soft_needs_all, soft_ignores
 
     ctypedef struct mr_pod:
         const int16_t* taints
-        const mr_terms* terms
+        mr_terms* terms
         uint64_t ignored
         int32_t node_name, pinned_name
 
@@ -214,7 +214,7 @@ cdef extern from "scan.h" nogil:
     void mr_columns_set(mr_columns* columns, int32_t position, const mr_ledger* ledger,
                         const int32_t* taint_set, int32_t row)
     int mr_is_fused(const mr_search* search)
-    const int MR_BLOCK
+    const int MR_CALL
     int mr_external_filter(const mr_search* search, int32_t filter, const int32_t* rows, int32_t n,
                            uint64_t* verdicts)
     int mr_verdicts(const mr_search* search, const int32_t* rows, int32_t n, uint64_t* verdicts)

@@ -7,6 +7,7 @@ start, and the search ends on the first feasible node after the wanted number of
 from functools import partial
 
 import numpy as np
+from libc.string cimport memcpy
 
 from moorage._core.buffers cimport Buffer, Journal
 from moorage._core.change_log cimport LOG_ROW
@@ -18,7 +19,6 @@ from moorage._core.csrc cimport (
     mr_pick_random,
     mr_row_add_pod,
     mr_search_run,
-    mr_terms,
     mr_terms_prepare,
 )
 from moorage._core.domains cimport Matched
@@ -112,6 +112,7 @@ cdef class Cycle(Search):
         totals : (feasible,) int64 array, or None where at most one node is feasible
         """
         cdef int32_t start, at, row
+        cdef int64_t[::1] sums
         self._save()
         self._prepare(pod_class, node_name, pinned)
         start = self.start
@@ -121,14 +122,18 @@ cdef class Cycle(Search):
             self.start = (self.start + 1) % self.state.view.size
         if at == FAILED:
             self._raise_failure()
-        positions = np.array(self.positions.array(np.int32, self.found.feasible))
+        cdef int32_t[::1] places = np.empty(self.found.feasible + 1, dtype=np.int32)
+        memcpy(&places[0], self.found.positions, self.found.feasible * sizeof(int32_t))
+        positions = np.asarray(places[:self.found.feasible])
         if self.search.columns == NULL:  # the searched list is a part of the view's
             for at_place, place in enumerate(positions.tolist()):
                 row = self.search.order[<int32_t>place]
                 positions[at_place] = (<int32_t*>self.state.view.position.data)[row] - 1
         totals = None
         if self.found.feasible > 1:
-            totals = np.array(self.totals.array(np.int64, self.found.feasible))
+            sums = np.empty(self.found.feasible, dtype=np.int64)
+            memcpy(&sums[0], self.found.totals, self.found.feasible * sizeof(int64_t))
+            totals = np.asarray(sums)
         row = -1 if at < 0 else self.search.order[at]
         return row, start, self.found.evaluated, positions, totals
 
@@ -220,7 +225,7 @@ cdef class Cycle(Search):
                 mr_matched_add(counted[0], row, 1)
                 counted += 1
             if self.search.pod.terms:
-                mr_terms_prepare(<mr_terms*>self.search.pod.terms)
+                mr_terms_prepare(self.search.pod.terms)
             rows[placed] = row
             placed += 1
         return placed

@@ -58,7 +58,7 @@ cdef class External:
 
 
 cdef class Views:
-    """What one search shows to the plugins of a plan that are no kernels; `pointers` is in the plan's order."""
+    """What one search shows to the plugins of a plan that are no kernels; `pointers` are in its order."""
 
     def __cinit__(self, list externals, ClusterState state):
         cdef External plugin
@@ -75,6 +75,7 @@ cdef class Views:
 
     cdef int learn(self, int32_t pod_class) except -1:
         for view in self.views:
+            (<ExternalView>view).take_failure()  # of a run, which has not raised it
             (<ExternalView>view).learn(pod_class)
         return 0
 

@@ -8,7 +8,7 @@ from libc.stdint cimport int16_t, int32_t, int64_t, uint64_t
 
 from moorage._core.buffers cimport Buffer, Journal
 from moorage._core.csrc cimport (
-    MR_BLOCK,
+    MR_CALL,
     MR_EXTERNAL,
     MR_REASONS,
     MR_SHAPE_TOLERATES_UNSCHEDULABLE,
@@ -161,8 +161,9 @@ cdef class Search:
         if self.terms is not None:
             self.terms.c.affinity_off = mr_inter_pod_skips(&self.terms.c)
         for at, (row, pods) in enumerate(self.nominations):
+            if self.terms is not None:
+                self.terms.count_unselective(pods, row, 1)
             told = False
-            self._count_unselective(pods, row, 1)
             mark = self.state.begin()
             try:
                 for pod in pods:
@@ -178,7 +179,8 @@ cdef class Search:
                 if self.judging is not None:
                     self.judging(row, None)
                 self.state.rollback(mark)
-                self._count_unselective(pods, row, -1)
+                if self.terms is not None:
+                    self.terms.count_unselective(pods, row, -1)
                 self.state.view.refresh()
                 if told:
                     self.tell(pod_class, reversed(pods), row, False)
@@ -207,12 +209,6 @@ cdef class Search:
                 self.views.show(&self.cluster)
                 self.views.tell(row, adds)
 
-    def _count_unselective(self, pods, int32_t row, int32_t sign):
-        """A spread constraint with an empty selector counts no pods, but does count nominated ones."""
-        if self.terms is not None:
-            for pod in pods:
-                self.terms.count_unselective(pod.metadata.namespace, row, sign)
-
     def _place_nominated(self):
         """From rows to positions in the searched list; nodes outside of it do not count."""
         cdef mr_nominated* out = <mr_nominated*>self.nominated.data
@@ -230,8 +226,6 @@ cdef class Search:
                 kept += 1
         self.search.nominated = out
         self.search.n_nominated = kept
-
-    # ---- preparing, continued ------------------------------------------------------------------------------
 
     cdef int _hold(self, Shape shape) except -1:
         """Keep the memory of what is shared with forks: another thread may make it grow meanwhile."""
@@ -299,8 +293,8 @@ cdef class Search:
         cdef int32_t at, n
         self._prepare(pod_class, node_name, pinned)
         cdef uint64_t[::1] out = np.empty(self.search.n + 1, dtype=np.uint64)
-        for at in range(0, self.search.n, MR_BLOCK):
-            n = min(MR_BLOCK, self.search.n - at)
+        for at in range(0, self.search.n, MR_CALL):
+            n = min(MR_CALL, self.search.n - at)
             if mr_verdicts(&self.search, self.search.order + at, n, &out[at]):
                 self._raise_failure()
         for at in range(self.search.n_nominated):
@@ -321,7 +315,7 @@ cdef class Search:
         return out
 
     def filter_verdicts(self, str plugin, int32_t pod_class, int32_t node_name=0, int32_t pinned=0):
-        """What one native filter alone says of every searched node: (rows, reason bits, 0 where it passes).
+        """What one filter of the plan alone says of every searched node: (rows, reason bits, 0 if it passes).
         Of a node that only nominated pods make unfit, the filter that rejects it then."""
         cdef int32_t kernel = self.plan.number(plugin), at, position
         cdef uint64_t verdict
@@ -342,8 +336,8 @@ cdef class Search:
     cdef int _ask_external(self, int32_t place, uint64_t[::1] out) except -1:
         """The reason bits of a filter that is no kernel, by its place in the plan."""
         cdef int32_t at, n
-        for at in range(0, self.search.n, MR_BLOCK):
-            n = min(MR_BLOCK, self.search.n - at)
+        for at in range(0, self.search.n, MR_CALL):
+            n = min(MR_CALL, self.search.n - at)
             if mr_external_filter(&self.search, place, self.search.order + at, n, &out[at]):
                 self._raise_failure()
         for at in range(self.search.n):

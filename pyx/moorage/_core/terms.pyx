@@ -221,13 +221,13 @@ cdef class Terms:
         mr_terms_prepare(&self.c)
         return 0
 
-    def count_unselective(self, str namespace, int32_t row, int32_t sign):
-        """A nominated pod of this namespace comes to a row, or leaves it: constraints with an empty selector
-        count it, as upstream's AddPod does."""
+    def count_unselective(self, pods, int32_t row, int32_t sign):
+        """Nominated pods come to a row, or leave it: spread constraints with an empty selector count those of
+        this namespace, though they count no other pods (upstream's AddPod)."""
         cdef Counter counter
-        if namespace == self.shape.namespace:
-            for counter in self.unselective:
-                mr_counter_add(&counter.c, row, sign, 0)
+        here = sum([pod.metadata.namespace == self.shape.namespace for pod in pods])
+        for counter in self.unselective:
+            mr_counter_add(&counter.c, row, sign * here, 0)
 
     cdef int32_t domains(self) noexcept:
         """More than the number of domains of any soft constraint."""

@@ -1,7 +1,10 @@
 from collections.abc import Callable
+from typing import Self
 
 import numpy as np
 import numpy.typing as npt
+
+from moorage._core.state import ClusterState
 
 _Rows = npt.NDArray[np.int32]
 
@@ -13,6 +16,10 @@ class External:
     def name(self) -> str: ...
     @property
     def is_native(self) -> bool: ...
+
+class Views:
+    def __new__(cls, externals: list[External], state: ClusterState) -> Self: ...
+    def raise_failure(self) -> None: ...
 
 class PythonExternal(External):
     @property

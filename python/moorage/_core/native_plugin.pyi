@@ -2,6 +2,7 @@ from collections.abc import Callable
 from typing import Self
 
 from moorage._core.external import External, ExternalView
+from moorage._core.plan import KERNELS as KERNELS
 from moorage._core.state import ClusterState
 
 ABI_MAJOR: int

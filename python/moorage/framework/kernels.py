@@ -39,7 +39,7 @@ class Kernels:
 
     def filter(self, plugin: NativePlugin, state: CycleState, info: AnyNodeInfo) -> Status | None:
         """What a Filter kernel says of one node."""
-        with self._as_told(info) as row:
+        with self._as_told(info, state.target[0]) as row:
             rows, verdicts = self.cycle.filter_verdicts(plugin.name, *state.target)
             found = verdicts[rows == row]
         if len(found) == 0:
@@ -53,13 +53,14 @@ class Kernels:
 
     def score(self, plugin: NativePlugin, state: CycleState, info: AnyNodeInfo) -> int:
         """The raw score of one node, as if it were the only feasible one."""
-        with self._as_told(info) as row:
+        with self._as_told(info, state.target[0]) as row:
             raw, _ = self.cycle.scores(plugin.name, np.array([row], dtype=np.int32), *state.target)
         return int(raw[0])
 
     @contextmanager
-    def _as_told(self, info: AnyNodeInfo) -> Iterator[int]:
-        """The row of a node while it holds the pods that `info` says; nothing of this stays."""
+    def _as_told(self, info: AnyNodeInfo, pod_class: int) -> Iterator[int]:
+        """The row of a node while it holds the pods that `info` says, for questions about a pod of a class;
+        nothing of this stays."""
         row = self.cache.state.table.find_row(info.name)
         if row is None:
             raise MoorageError(f"node {info.name} is not in the cache")
@@ -69,16 +70,24 @@ class Kernels:
         if self.searching:
             raise MoorageError("a clone of a NodeInfo cannot be judged by native plugins during a search")
         with self.cache.transaction():
-            self._change(row, info.name, info.pods)
-            yield row
+            gone, come = self._change(row, info.name, info.pods)
+            self.cycle.tell(pod_class, gone, row, False)
+            self.cycle.tell(pod_class, come, row, True)
+            try:
+                yield row
+            finally:
+                self.cycle.tell(pod_class, come, row, False)
+                self.cycle.tell(pod_class, gone, row, True)
 
-    def _change(self, row: int, name: str, wanted: list[Pod]) -> None:
+    def _change(self, row: int, name: str, wanted: list[Pod]) -> tuple[list[Pod], list[Pod]]:
+        """Have exactly the `wanted` pods on a row; those that went and those that came."""
         state = self.cache.state
         there = {pod.metadata.uid: pod for pod in state.pods_of(row)}
         kept = {pod.metadata.uid for pod in wanted}
-        for uid, pod in there.items():
-            if uid not in kept:
-                (state.forget_pod if state.is_assumed_pod(pod) else state.remove_pod)(pod)
-        for pod in wanted:
-            if pod.metadata.uid not in there:
-                state.assume_pod(replace(pod, spec=replace(pod.spec, node_name=name)))
+        gone = [pod for uid, pod in there.items() if uid not in kept]
+        come = [pod for pod in wanted if pod.metadata.uid not in there]
+        for pod in gone:
+            (state.forget_pod if state.is_assumed_pod(pod) else state.remove_pod)(pod)
+        for pod in come:
+            state.assume_pod(replace(pod, spec=replace(pod.spec, node_name=name)))
+        return gone, come

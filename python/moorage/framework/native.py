@@ -70,7 +70,7 @@ def load_native_plugin(path: str | PathLike[str], symbol: str = SYMBOL) -> Plugi
         raise InputError(f"not a shared library: {error}", source=str(path)) from error
     try:
         address = int(ffi.cast("uintptr_t", getattr(library, symbol)))
-    except AttributeError as error:
+    except KeyError as error:
         raise InputError(f"no symbol {symbol}", source=str(path)) from error
     return _plugin(address, str(path), library)
 

@@ -1,5 +1,6 @@
 from libc.stdint cimport int32_t
 
+from moorage._core.buffers cimport Buffer
 from moorage._core.csrc cimport mr_cluster, mr_external
 from moorage._core.state cimport ClusterState
 
@@ -22,6 +23,17 @@ cdef class External:
     cdef public object error
 
     cdef ExternalView view(self, ClusterState state)
+
+
+cdef class Views:
+    cdef Buffer pointers
+    cdef list views, names
+
+    cdef int learn(self, int32_t pod_class) except -1
+    cdef int show(self, const mr_cluster* cluster) except -1
+    cdef bint meet(self, int32_t pod_class, int32_t other) except -1
+    cdef int tell(self, int32_t row, bint adds) except -1
+    cdef tuple scores(self, str plugin, const int32_t[::1] rows)
 
 
 cdef class PythonExternal(External):

@@ -5,7 +5,8 @@ import numpy as np
 from libc.stdint cimport int32_t, int64_t, uint8_t
 from libc.string cimport memcpy
 
-from moorage._core.csrc cimport mr_cluster, mr_external
+from moorage._core.buffers cimport Buffer, Journal
+from moorage._core.csrc cimport mr_cluster
 from moorage._core.state cimport ClusterState
 
 
@@ -54,6 +55,56 @@ cdef class External:
     cdef ExternalView view(self, ClusterState state):
         """What a search over `state` shows to it; None where it needs nothing."""
         return None
+
+
+cdef class Views:
+    """What one search shows to the plugins of a plan that are no kernels; `pointers` are in its order."""
+
+    def __cinit__(self, list externals, ClusterState state):
+        cdef External plugin
+        cdef ExternalView view
+        self.views = []
+        self.names = []
+        self.pointers = Buffer(Journal(), sizeof(void*), len(externals) + 1)
+        for at, plugin in enumerate(externals):
+            view = plugin.view(state)
+            if view is not None:
+                self.views.append(view)
+                self.names.append(plugin.name)
+                (<void**>self.pointers.data)[<Py_ssize_t>at] = view.data
+
+    cdef int learn(self, int32_t pod_class) except -1:
+        for view in self.views:
+            (<ExternalView>view).take_failure()  # of a run, which has not raised it
+            (<ExternalView>view).learn(pod_class)
+        return 0
+
+    cdef int show(self, const mr_cluster* cluster) except -1:
+        for view in self.views:
+            (<ExternalView>view).show(cluster)
+        return 0
+
+    cdef bint meet(self, int32_t pod_class, int32_t other) except -1:
+        """`tell` will be about a pod of the `other` class; False where there is nobody to tell."""
+        for view in self.views:
+            (<ExternalView>view).learn(pod_class)
+            (<ExternalView>view).meet(other)
+        return len(self.views) > 0
+
+    cdef int tell(self, int32_t row, bint adds) except -1:
+        for view in self.views:
+            (<ExternalView>view).tell(row, adds)
+        return 0
+
+    cdef tuple scores(self, str plugin, const int32_t[::1] rows):
+        return (<ExternalView>self.views[self.names.index(plugin)]).scores(rows)
+
+    def raise_failure(self):
+        """Raise what one of them has failed with, if any has."""
+        for view in self.views:
+            error = (<ExternalView>view).take_failure()
+            if error is not None:
+                raise error
 
 
 cdef class PythonExternal(External):

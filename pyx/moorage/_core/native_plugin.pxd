@@ -42,10 +42,10 @@ cdef extern from "native.h" nogil:
         void* filter
         void* score
         void* normalize
-        void (*add_pod)(const moorage_context* context, const moorage_class* pod, const moorage_class* other,
-                        int32_t row) noexcept nogil
-        void (*remove_pod)(const moorage_context* context, const moorage_class* pod, const moorage_class* other,
-                           int32_t row) noexcept nogil
+        void (*add_pod)(const moorage_context* context, const moorage_class* pod,
+                        const moorage_class* other, int32_t row) noexcept nogil
+        void (*remove_pod)(const moorage_context* context, const moorage_class* pod,
+                           const moorage_class* other, int32_t row) noexcept nogil
         void (*destroy)(void* state) noexcept nogil
         void* state
         const char* reason
@@ -64,7 +64,8 @@ cdef extern from "native.h" nogil:
     int mr_native_filter(void* plugin, void* view, const int32_t* rows, int32_t n, uint8_t* codes) noexcept
     int mr_native_score(void* plugin, void* view, const int32_t* rows, int32_t n, int64_t* scores) noexcept
     int mr_native_raw(void* plugin, void* view, const int32_t* rows, int32_t n, int64_t* scores) noexcept
-    int mr_native_normalize(void* plugin, void* view, const int32_t* rows, int32_t n, int64_t* scores) noexcept
+    int mr_native_normalize(void* plugin, void* view, const int32_t* rows, int32_t n,
+                            int64_t* scores) noexcept
 
 
 cdef class NativeExternal(External):

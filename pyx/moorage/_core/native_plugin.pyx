@@ -1,6 +1,7 @@
-"""Plugins behind the public C ABI (python/moorage/include/moorage/plugin.h): loading, and what a search shows them."""
+"""Plugins behind the public C ABI, python/moorage/include/moorage/plugin.h: reading their structs, and what
+a search shows them.
+"""
 
-cimport cython
 from libc.stdint cimport int32_t, int64_t, uintptr_t
 from libc.string cimport memcpy, memset
 
@@ -29,7 +30,6 @@ def capsule_address(capsule, str source):
     return <uintptr_t>PyCapsule_GetPointer(capsule, "moorage_plugin")
 
 
-@cython.no_gc_clear  # the library must outlive the call of destroy
 cdef class NativeExternal(External):
     """A plugin as a struct of C functions, which is copied.
 
@@ -64,7 +64,8 @@ cdef class NativeExternal(External):
             )
         if given.struct_size < MR_NATIVE_FIRST_SIZE:
             raise InputError(
-                f"struct_size {given.struct_size} of the plugin is below {MR_NATIVE_FIRST_SIZE}", source=source
+                f"struct_size {given.struct_size} of the plugin is below {MR_NATIVE_FIRST_SIZE}",
+                source=source,
             )
         memcpy(&self.table, given, min(given.struct_size, sizeof(moorage_plugin)))
         self._read(source)
@@ -102,7 +103,7 @@ cdef class NativeExternal(External):
         if wrong:
             raise InputError(f'plugin "{self.name}" {wrong}', source=source)
 
-    def __dealloc__(self):
+    def __del__(self):  # not __dealloc__: before that, `keep` may be gone if both are in one cycle
         if self.is_loaded and self.table.destroy != NULL:
             self.table.destroy(self.table.state)
 

@@ -1,7 +1,8 @@
-from libc.stdint cimport int32_t
+from libc.stdint cimport int32_t, uint64_t
 
 from moorage._core.buffers cimport Buffer
 from moorage._core.csrc cimport mr_cluster, mr_found, mr_search
+from moorage._core.external cimport Views
 from moorage._core.plan cimport Plan
 from moorage._core.pod_class cimport Shape
 from moorage._core.state cimport ClusterState
@@ -16,9 +17,8 @@ cdef class Search:
     cdef mr_found found
     cdef object held
     cdef Buffer positions, totals, rows, scratch, seen, fixed_ok, restricted, nominated
-    cdef Buffer view_pointers
     cdef Terms terms
-    cdef list views
+    cdef Views views
     cdef dict known_terms
     cdef readonly list nominations
     cdef list judged
@@ -26,12 +26,12 @@ cdef class Search:
 
     cdef int _prepare(self, int32_t pod_class, int32_t node_name, int32_t pinned) except -1
     cdef int _point(self, Shape shape) except -1
-    cdef int _show(self) except -1
     cdef Terms _terms_of(self, int32_t pod_class, int32_t pinned)
     cdef int _set_terms(self, int32_t pod_class, int32_t pinned) except -1
     cdef int _hold(self, Shape shape) except -1
     cdef bint _has_images(self, Shape shape) noexcept
     cdef int _set_fixed_ok(self, Shape shape) except -1
     cdef int _restrict(self, object names, int32_t pinned) except -1
-    cdef int _judge_nominated(self) except -1
+    cdef int _ask_external(self, int32_t place, uint64_t[::1] out) except -1
+    cdef int _judge_nominated(self, int32_t pod_class) except -1
     cdef int32_t _place_of(self, int32_t row) noexcept

@@ -24,7 +24,7 @@ from moorage._core.csrc cimport (
     mr_scores,
     mr_verdicts,
 )
-from moorage._core.external cimport External, ExternalView
+from moorage._core.external cimport Views
 from moorage._core.plan cimport Plan
 from moorage._core.pod_class cimport Shape
 from moorage._core.sets cimport PortSets
@@ -59,22 +59,10 @@ cdef class Search:
         self.fixed_ok = Buffer(journal, 1)
         self.restricted = Buffer(journal, sizeof(int32_t))
         self.nominated = Buffer(journal, sizeof(mr_nominated))
-        self._make_views()
+        self.views = Views(plan.externals, state)
+        self.search.views = <void**>self.views.pointers.data
         self.known_terms = {}
         self.nominations = []
-
-    def _make_views(self):
-        """What this search shows to the plugins that are no kernels, in the order of the plan."""
-        cdef External plugin
-        cdef ExternalView view
-        self.views = []
-        self.view_pointers = Buffer(Journal(), sizeof(void*), len(self.plan.externals) + 1)
-        for at, plugin in enumerate(self.plan.externals):
-            view = plugin.view(self.state)
-            if view is not None:
-                self.views.append(view)
-                (<void**>self.view_pointers.data)[<Py_ssize_t>at] = view.data
-        self.search.views = <void**>self.view_pointers.data
 
     # ---- preparing -----------------------------------------------------------------------------------------
 
@@ -87,11 +75,10 @@ cdef class Search:
         self.search.n_nominated = 0
         self.state.view.refresh()
         self._set_terms(pod_class, pinned)
-        for view in self.views:
-            (<ExternalView>view).learn(pod_class)
+        self.views.learn(pod_class)
         self._point(shape)
         if self.nominations:
-            self._judge_nominated()
+            self._judge_nominated(pod_class)
         if self.node_names is not None:
             self._restrict(self.node_names, 0)
         elif shape.is_pinned:
@@ -106,7 +93,7 @@ cdef class Search:
         """Take the addresses of everything that the search reads; the memory may have moved."""
         cdef Py_ssize_t nodes = self.state.view.size + 1
         self.state.view.fill_cluster(&self.cluster, 0)
-        self._show()
+        self.views.show(&self.cluster)
         self._hold(shape)
         for buffer in (self.positions, self.totals, self.rows, self.scratch):
             (<Buffer>buffer).reserve(nodes)
@@ -129,11 +116,6 @@ cdef class Search:
             self.seen.reserve(self.terms.domains())
             self.found.seen = <unsigned char*>self.seen.data
         self._set_fixed_ok(shape)
-        return 0
-
-    cdef int _show(self) except -1:
-        for view in self.views:
-            (<ExternalView>view).show(&self.cluster)
         return 0
 
     cdef int _set_terms(self, int32_t pod_class, int32_t pinned) except -1:
@@ -171,7 +153,7 @@ cdef class Search:
             for pod in pods:
                 self.state.classes.intern(pod)  # their terms must be known when the counters are chosen
 
-    cdef int _judge_nominated(self) except -1:
+    cdef int _judge_nominated(self, int32_t pod_class) except -1:
         """The verdict of each such node with the nominated pods on it. Nothing of this stays."""
         cdef int32_t at, row
         self.nominated.reserve(len(self.nominations))
@@ -188,7 +170,7 @@ cdef class Search:
                     self.state.put(pod, row)
                 if self.judging is not None:
                     self.judging(row, pods)
-                self.tell(pods, row, True)
+                self.tell(pod_class, pods, row, True)
                 told = True
                 self._repoint()
                 out[at].position = row
@@ -201,7 +183,7 @@ cdef class Search:
                     self.terms.count_unselective(pods, row, -1)
                 self.state.view.refresh()
                 if told:
-                    self.tell(reversed(pods), row, False)
+                    self.tell(pod_class, reversed(pods), row, False)
             self._repoint()
             if failed:
                 self._raise_failure()
@@ -213,22 +195,19 @@ cdef class Search:
     def _repoint(self):
         """After a change of rows only: memory may have moved, and minima are other ones."""
         self.state.view.fill_cluster(&self.cluster, 0)
-        self._show()
+        self.views.show(&self.cluster)
         if self.terms is not None:
             self.state.domains.refresh()
             self.terms.fill()
 
-    def tell(self, pods, int32_t row, bint adds):
-        """Tell plugins in C that the next questions suppose `pods` on a row, or off it, as the rows say now.
-        Each call is to be taken back by the opposite one."""
-        if not self.views:
-            return
+    def tell(self, int32_t pod_class, pods, int32_t row, bint adds):
+        """Tell plugins in C that the next questions, which are about a pod of this class, suppose `pods` on a
+        row, or off it. Each call is to be taken back by the opposite one."""
         for pod in pods:
-            for view in self.views:
-                (<ExternalView>view).meet(self.state.classes.intern(pod))
-            self._repoint()
-            for view in self.views:
-                (<ExternalView>view).tell(row, adds)
+            if self.views.meet(pod_class, self.state.classes.intern(pod)):
+                self.state.view.fill_cluster(&self.cluster, 0)
+                self.views.show(&self.cluster)
+                self.views.tell(row, adds)
 
     def _place_nominated(self):
         """From rows to positions in the searched list; nodes outside of it do not count."""
@@ -339,28 +318,35 @@ cdef class Search:
         return out
 
     def filter_verdicts(self, str plugin, int32_t pod_class, int32_t node_name=0, int32_t pinned=0):
-        """What one filter of the plan alone says of every searched node: (rows, reason bits, 0 where it
-        passes). Of a node that only nominated pods make unfit, the filter that rejects it then."""
-        cdef int32_t kernel = self.plan.number(plugin), at, position, n
+        """What one filter of the plan alone says of every searched node: (rows, reason bits, 0 if it passes).
+        Of a node that only nominated pods make unfit, the filter that rejects it then."""
+        cdef int32_t kernel = self.plan.number(plugin), at, position
         cdef uint64_t verdict
         self._prepare(pod_class, node_name, pinned)
         cdef uint64_t[::1] out = np.zeros(self.search.n, dtype=np.uint64)
         if kernel >= MR_EXTERNAL:
-            for at in range(0, self.search.n, MR_CALL):
-                n = min(MR_CALL, self.search.n - at)
-                position = <int32_t>self.plan.filters.index(plugin)
-                if mr_external_filter(&self.search, position, self.search.order + at, n, &out[at]):
-                    self._raise_failure()
-            return self._searched(), np.asarray(out) & (MR_UNRESOLVABLE | MR_REASONS)
-        for at in range(self.search.n):
-            out[at] = mr_filter(kernel, &self.plan.c, &self.cluster, self.search.shape, &self.search.pod,
-                                self.search.order[at])
+            self._ask_external(<int32_t>self.plan.filters.index(plugin), out)
+        else:
+            for at in range(self.search.n):
+                out[at] = mr_filter(kernel, &self.plan.c, &self.cluster, self.search.shape, &self.search.pod,
+                                    self.search.order[at])
         for at in range(self.search.n_nominated):
             position, verdict = self.search.nominated[at].position, self.search.nominated[at].verdict
             is_ours = verdict and self.plan.c.filters[(verdict >> MR_VERDICT_SHIFT) - 1] == kernel
             if is_ours and not out[position]:
                 out[position] = verdict & (MR_REASONS | MR_UNRESOLVABLE)
         return self._searched(), np.asarray(out)
+
+    cdef int _ask_external(self, int32_t place, uint64_t[::1] out) except -1:
+        """The reason bits of a filter that is no kernel, by its place in the plan."""
+        cdef int32_t at, n
+        for at in range(0, self.search.n, MR_CALL):
+            n = min(MR_CALL, self.search.n - at)
+            if mr_external_filter(&self.search, place, self.search.order + at, n, &out[at]):
+                self._raise_failure()
+        for at in range(self.search.n):
+            out[at] &= MR_UNRESOLVABLE | MR_REASONS
+        return 0
 
     def _searched(self):
         """Rows of the searched nodes."""
@@ -378,7 +364,7 @@ cdef class Search:
         cdef int64_t[::1] normalized
         self._prepare(pod_class, node_name, pinned)
         if n and kernel >= MR_EXTERNAL:
-            return self._external_scores(plugin, rows)
+            return self.views.scores(plugin, rows) or self._raise_failure()
         if n == 0 or not mr_scores(kernel, &self.plan.c, self.search.shape, &self.search.pod):
             return np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.int64)
         mr_score_rows(&self.search, kernel, &rows[0], n, &raw[0], self.found.seen)
@@ -387,19 +373,7 @@ cdef class Search:
             mr_normalize(kernel, &self.search.pod, &rows[0], &normalized[0], n)
         return np.asarray(raw[:n]), np.asarray(normalized[:n])
 
-    def _external_scores(self, str plugin, const int32_t[::1] rows):
-        natives = [one.name for one in self.plan.externals if one.is_native]
-        cdef ExternalView view = self.views[natives.index(plugin)]
-        found = view.scores(rows)
-        if found is None:
-            self._raise_failure()
-        return found
-
     def _raise_failure(self):
         """Raise what a plugin has failed with."""
-        cdef ExternalView view
-        for view in self.views:
-            error = view.take_failure()
-            if error is not None:
-                raise error
+        self.views.raise_failure()
         self.plan.raise_error()

@@ -127,9 +127,9 @@ struct moorage_plugin {
                  int64_t *scores);
     /* NormalizeScore: bring the scores of all feasible rows to 0 to 100, in place. */
     int (*normalize)(const moorage_context *context, const moorage_class *pod, int64_t *scores, int32_t n);
-    /* AddPod, RemovePod: for a plugin that counts pods itself. While a search supposes that `other` is on `row` (it is
-     * nominated there), or that it is off it, filters are asked with that; afterwards it is taken back by the opposite
-     * call. The rows show it too. */
+    /* AddPod, RemovePod: for a plugin that counts pods itself. While filters are asked as if `other` were on `row` (it
+     * is nominated there, say), or as if it were off it, the rows show it so too; afterwards it is taken back by the
+     * opposite call. */
     void (*add_pod)(const moorage_context *context, const moorage_class *pod, const moorage_class *other, int32_t row);
     void (*remove_pod)(const moorage_context *context, const moorage_class *pod, const moorage_class *other,
                        int32_t row);

@@ -6,7 +6,8 @@ from typing import Any
 
 import moorage as mo
 from moorage import Scheduler
-from moorage.framework.interface import NativePlugin, PreFilterPlugin, PreScorePlugin
+from moorage.framework.in_core import NativePlugin
+from moorage.framework.interface import PreFilterPlugin, PreScorePlugin
 from moorage.framework.runtime import Framework
 from moorage.objects.meta import LabelSelector, ObjectMeta
 from moorage.objects.pod import Affinity, Pod, PodAffinity, PodAffinityTerm, WeightedPodAffinityTerm

@@ -4,15 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from moorage.framework.interface import (
-    BIND,
-    PRE_BIND,
-    PRE_ENQUEUE,
-    PRE_FILTER,
-    PRE_SCORE,
-    QUEUE_SORT,
-    NativePlugin,
-)
+from moorage.framework.in_core import NativePlugin
+from moorage.framework.interface import BIND, PRE_BIND, PRE_ENQUEUE, PRE_FILTER, PRE_SCORE, QUEUE_SORT
 from moorage.framework.profile import Profile
 from moorage.plugins.registry import IN_TREE, default_profile
 

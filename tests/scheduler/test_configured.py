@@ -166,3 +166,43 @@ def test_sources(tmp_path: Path) -> None:
 def test_unknown_gates_are_refused() -> None:
     with pytest.raises(ValueError, match=r"^unrecognized feature gate: Nonsense$"):
         scheduler(config({}), feature_gates={"Nonsense": True})
+
+
+@pytest.mark.parametrize(
+    ("plugin", "words"),
+    [
+        ("InterPodAffinity", "failed to read"),
+        ("TaintToleration", "failed to read"),
+        ("PodTopologySpread", "error reading"),
+    ],
+)
+def test_a_score_plugin_without_its_pre_score_fails_scored_cycles(plugin: str, words: str) -> None:
+    """kube-scheduler v1.36 runs the plugin at Score alone where MultiPoint disables it."""
+    enabled = {"multiPoint": {"disabled": [{"name": plugin}]}, "score": {"enabled": [{"name": plugin}]}}
+    one = scheduler(config({"plugins": enabled}))
+    missing = f'{words} "PreScore{plugin}" from cycleState: not found'
+    error = f'running Score plugins: plugin "{plugin}" failed with: {missing}'
+    assert one.examine(pod("p")).error == error
+    one.client.create(pod("p"))
+    one.client.create(pod("q", requests={"cpu": 3}))
+    result = one.run()
+    assert {key: failure.message for key, failure in result.unschedulable.items()} == {"default/p": error}
+    assert result.placements == {"default/q": "large"}, "one feasible node is not scored"
+
+
+@pytest.mark.parametrize(
+    ("plugin", "words"),
+    [
+        ("NodePorts", "reading"),
+        ("NodeResourcesFit", "error reading"),
+        ("PodTopologySpread", "reading"),
+        ("InterPodAffinity", "error reading"),
+    ],
+)
+def test_a_filter_without_its_pre_filter_fails_where_it_is_asked(plugin: str, words: str) -> None:
+    enabled = {"multiPoint": {"disabled": [{"name": plugin}]}, "filter": {"enabled": [{"name": plugin}]}}
+    one = scheduler(config({"plugins": enabled}))
+    error = f'running "{plugin}" filter plugin: {words} "PreFilter{plugin}" from cycleState: not found'
+    assert one.examine(pod("p")).error == error
+    assert one.schedule_one(pod("p")).error == error
+    assert one.examine(pod("p", node_name="nowhere")).fit_error != ""

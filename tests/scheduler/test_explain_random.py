@@ -7,7 +7,8 @@ from random import Random
 import pytest
 from tests.scheduler.explain_world import World, random_pod, random_world, renamed
 
-from moorage.framework.interface import FILTER, QUEUE_SORT, NativePlugin, Plugin
+from moorage.framework.in_core import NativePlugin
+from moorage.framework.interface import FILTER, QUEUE_SORT, Plugin
 from moorage.framework.profile import Profile
 from moorage.objects.node import Node
 from moorage.objects.pod import Pod

@@ -19,7 +19,7 @@ from .filtering import filter_status
 from .interface import FilterPlugin, Plugin, ScorePlugin, filter_codes
 from .nodes_view import NodesView, TableNodes
 from .scoring import normalized_scores, raw_scores
-from .status import Status
+from .status import Code, Status, error_status
 
 if TYPE_CHECKING:
     from .runtime import Framework
@@ -83,6 +83,17 @@ class Bridge:
         scores = partial(self.score, plugin) if isinstance(plugin, ScorePlugin) else None
         made = self._externals[plugin.name] = PythonExternal(plugin.name, filter=filters, score=scores)
         return made
+
+    def failing(self, plugin: Plugin, text: str) -> PythonExternal:
+        """A filter that fails with an error wherever it is asked."""
+        status = error_status(
+            f'running "{plugin.name}" filter plugin', Status(Code.ERROR, (text,)), plugin.name
+        )
+
+        def fail(rows: Rows) -> Rows:
+            raise StatusError(status)
+
+        return PythonExternal(plugin.name, filter=fail)
 
     def status(self, plugin: str, row: int) -> Status | None:
         """What a plugin said about a row in this search; with nominated pods there, if it rejects it so."""

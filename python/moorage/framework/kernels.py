@@ -19,7 +19,7 @@ from .status import Code, Status
 
 if TYPE_CHECKING:
     from .cycle_state import CycleState
-    from .interface import NativePlugin
+    from .in_core import NativePlugin
     from .nodes_view import AnyNodeInfo
 
 

@@ -13,7 +13,8 @@ from moorage._core.pod_class import Shape
 from moorage.errors import InputError, PluginError
 
 from .call import StatusError
-from .interface import FilterPlugin, NativePlugin, Plugin, ScorePlugin
+from .in_core import NativePlugin
+from .interface import FilterPlugin, Plugin, ScorePlugin
 from .scoring import NORMALIZE_ERROR, SCORE_ERROR, invalid_score
 from .status import Code, Status, error_status
 

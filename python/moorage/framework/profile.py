@@ -11,6 +11,7 @@ from moorage._core.plan import Plan
 from moorage._core.state import ClusterState
 from moorage.errors import InputError
 
+from .in_core import NativePlugin
 from .interface import (
     BASES,
     BIND,
@@ -27,7 +28,6 @@ from .interface import (
     RESERVE,
     SCORE,
     BindPlugin,
-    NativePlugin,
     PermitPlugin,
     Plugin,
     PostBindPlugin,
@@ -156,7 +156,15 @@ class Profile:
     @cached_property
     def is_in_core(self) -> bool:
         """True where the core does all there is to do in a cycle, for many pods at once."""
-        return all(plugin.in_core for point in CYCLE_POINTS for plugin in self.at(point))
+        in_core = all(plugin.in_core for point in CYCLE_POINTS for plugin in self.at(point))
+        return in_core and not any(self.unread(p, point) for point in (FILTER, SCORE) for p in self.at(point))
+
+    def unread(self, plugin: Plugin, point: str) -> str:
+        """Upstream's text where a plugin at Filter or Score misses what its own PreFilter or PreScore, which
+        is not enabled, would have written; "" where nothing is missing."""
+        words = plugin.unread.get(point, "") if isinstance(plugin, NativePlugin) else ""
+        before = PRE_FILTER if point == FILTER else PRE_SCORE
+        return f"{words} from cycleState: not found" if words and plugin not in self.at(before) else ""
 
     @cached_property
     def filters_in_core(self) -> bool:
@@ -184,7 +192,7 @@ class Profile:
                 arguments |= plugin.plan_arguments(state)
         return Plan(
             state.table,
-            filters=[_kernel(plugin, bridge) for plugin in self.planned(FILTER)],
+            filters=[_kernel(plugin, bridge, self.unread(plugin, FILTER)) for plugin in self.planned(FILTER)],
             scores=[(_kernel(plugin, bridge), self.weight(plugin)) for plugin in self.planned(SCORE)],
             balanced_difference=self.balanced_allocation == "1.36",
             fit_unresolvable=self.fit_unresolvable,
@@ -206,8 +214,11 @@ def _extending(plugin: Plugin | None, name: str, point: str) -> Plugin:
     return plugin
 
 
-def _kernel(plugin: Plugin, bridge: Bridge | None) -> Any:
-    """What the plan calls: a kernel by its name, functions in C, or the bridge to a plugin in Python."""
+def _kernel(plugin: Plugin, bridge: Bridge | None, error: str = "") -> Any:
+    """What the plan calls: a kernel by its name, functions in C, or the bridge to a plugin in Python; or what
+    fails with an error."""
+    if error and bridge is not None:
+        return bridge.failing(plugin, error)
     if isinstance(plugin, LoadedPlugin):
         return plugin.external
     if isinstance(plugin, NativePlugin) or bridge is None:

@@ -20,13 +20,13 @@ from .call import StatusError, ask_status
 from .cycle_state import CycleState
 from .filtering import PreFilterRun
 from .handle import FrameworkHandle
+from .in_core import NativePlugin, UnbuiltPlugin
 from .interface import (
     FILTER,
     PRE_ENQUEUE,
     QUEUE_SORT,
     SCORE,
     FilterPlugin,
-    NativePlugin,
     Plugin,
     PostFilterResult,
     PreEnqueuePlugin,
@@ -35,7 +35,6 @@ from .interface import (
     QueuedPod,
     QueueSortPlugin,
     ScorePlugin,
-    UnbuiltPlugin,
 )
 from .kernels import Kernels
 from .nodes_view import AnyNodeInfo, CycleColumns, NodesView, TableNodes
@@ -76,6 +75,8 @@ class Framework:
         self._ran: Remembered[PreFilterRun] | None = _remembered(asked)
         asked, not_scoring = _asked(profile.pre_scores, "pre_score")
         self._not_scoring = [name for _, name in not_scoring]
+        unread = {plugin.name: profile.unread(plugin, SCORE) for plugin in profile.at(SCORE)}
+        self._unread = next((scoring.unread(name, text) for name, text in unread.items() if text), None)
         self._pre_scores = cast(list[PreScorePlugin], asked)
         self._skipped: Remembered[frozenset[str]] | None = _remembered(asked)
 
@@ -199,15 +200,15 @@ class Framework:
         return filtering.run_post_filters(self.profile.post_filters, state, pod, statuses)
 
     def run_pre_score_plugins(self, state: CycleState, pod: Pod, nodes: NodesView) -> Status | None:
-        """See `scoring.run_pre_scores`."""
-        known = self._skipped if hasattr(state, "terms") else None
+        """See `scoring.run_pre_scores`. The Error of a Score plugin without its PreScore comes here too."""
+        known = self._skipped if hasattr(state, "terms") and self._unread is None else None
         if known is not None and (skipped := known.find(state, state.terms.affinity_scores)) is not None:
             state.skip_score_plugins = set(skipped)
             return None
         failed = scoring.run_pre_scores(self._pre_scores, state, pod, nodes, self._not_scoring)
         if known is not None and failed is None:
             known.keep(state, state.terms.affinity_scores, frozenset(state.skip_score_plugins))
-        return failed
+        return failed or self._unread
 
     def run_score_plugins(
         self, state: CycleState, pod: Pod, nodes: NodesView

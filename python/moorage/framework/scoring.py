@@ -44,6 +44,11 @@ def run_pre_scores(
     return None
 
 
+def unread(plugin: str, text: str) -> Status:
+    """The Error of a Score plugin that misses what its PreScore would have written."""
+    return error_status(SCORE_ERROR.format(plugin), Status(Code.ERROR, (text,)))
+
+
 def raw_scores(plugin: ScorePlugin, state: CycleState, pod: Pod, nodes: NodesView) -> Scores:
     """A plugin's scores before normalizing; StatusError where it fails."""
     text = SCORE_ERROR.format(plugin.name)

@@ -3,6 +3,7 @@ pods with claims are refused when they are read."""
 
 from __future__ import annotations
 
+from moorage.framework.in_core import UnbuiltPlugin
 from moorage.framework.interface import (
     FilterPlugin,
     PostFilterPlugin,
@@ -11,7 +12,6 @@ from moorage.framework.interface import (
     PreFilterPlugin,
     ReservePlugin,
     ScorePlugin,
-    UnbuiltPlugin,
 )
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from moorage.framework.interface import PERMIT, PRE_ENQUEUE, UnbuiltPlugin
+from moorage.framework.in_core import UnbuiltPlugin
+from moorage.framework.interface import PERMIT, PRE_ENQUEUE
 
 
 class GangScheduling(UnbuiltPlugin):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from moorage.framework.interface import NativePlugin, ScorePlugin
+from moorage.framework.in_core import NativePlugin
+from moorage.framework.interface import ScorePlugin
 
 
 class ImageLocality(NativePlugin, ScorePlugin):

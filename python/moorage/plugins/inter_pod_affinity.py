@@ -7,11 +7,13 @@ from typing import Any
 from moorage._core.pod_class import Shape
 from moorage._core.state import ClusterState
 from moorage.framework.cycle_state import CycleState
+from moorage.framework.in_core import NativePlugin
 from moorage.framework.interface import (
+    FILTER,
+    SCORE,
     SKIP,
     Code,
     FilterPlugin,
-    NativePlugin,
     PreFilterPlugin,
     PreFilterResult,
     PreScorePlugin,
@@ -33,6 +35,10 @@ class InterPodAffinity(NativePlugin, PreFilterPlugin, FilterPlugin, PreScorePlug
     between the extremes of the feasible nodes."""
 
     name = "InterPodAffinity"
+    unread = {
+        FILTER: 'error reading "PreFilterInterPodAffinity"',
+        SCORE: 'failed to read "PreScoreInterPodAffinity"',
+    }
     default_weight = 2
     default_args = {"hardPodAffinityWeight": 1, "ignorePreferredTermsOfExistingPods": False}
 

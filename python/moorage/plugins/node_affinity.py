@@ -11,11 +11,11 @@ from moorage._core.pod_class import Shape
 from moorage._core.pod_spec import pinned_node
 from moorage._core.state import ClusterState
 from moorage.framework.cycle_state import CycleState
+from moorage.framework.in_core import NativePlugin
 from moorage.framework.interface import (
     SKIP,
     Code,
     FilterPlugin,
-    NativePlugin,
     PreFilterPlugin,
     PreFilterResult,
     PreScorePlugin,

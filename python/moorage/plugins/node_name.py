@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from moorage._core.pod_class import Shape
-from moorage.framework.interface import FilterPlugin, NativePlugin
+from moorage.framework.in_core import NativePlugin
+from moorage.framework.interface import FilterPlugin
 
 
 class NodeName(NativePlugin, FilterPlugin):

@@ -4,14 +4,8 @@ from __future__ import annotations
 
 from moorage._core.pod_class import Shape
 from moorage.framework.cycle_state import CycleState
-from moorage.framework.interface import (
-    SKIP,
-    FilterPlugin,
-    NativePlugin,
-    PreFilterPlugin,
-    PreFilterResult,
-    Status,
-)
+from moorage.framework.in_core import NativePlugin
+from moorage.framework.interface import FILTER, SKIP, FilterPlugin, PreFilterPlugin, PreFilterResult, Status
 from moorage.framework.nodes_view import NodesView
 from moorage.objects.pod import Pod
 
@@ -20,6 +14,7 @@ class NodePorts(NativePlugin, PreFilterPlugin, FilterPlugin):
     """kube-scheduler v1.36, node_ports.go: ports of containers and sidecars."""
 
     name = "NodePorts"
+    unread = {FILTER: 'reading "PreFilterNodePorts"'}
 
     def pre_filter(self, state: CycleState, pod: Pod, nodes: NodesView) -> PreFilterResult | Status | None:
         return None if state.shape.ports else SKIP

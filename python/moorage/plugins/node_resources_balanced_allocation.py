@@ -6,7 +6,8 @@ from typing import Any
 
 from moorage._core.state import ClusterState
 from moorage.framework.cycle_state import CycleState
-from moorage.framework.interface import SKIP, NativePlugin, PreScorePlugin, ScorePlugin, Status
+from moorage.framework.in_core import NativePlugin
+from moorage.framework.interface import SKIP, PreScorePlugin, ScorePlugin, Status
 from moorage.framework.nodes_view import NodesView
 from moorage.objects.pod import Pod
 

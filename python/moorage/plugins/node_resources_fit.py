@@ -7,10 +7,11 @@ from typing import Any
 
 from moorage._core.pod_class import Shape
 from moorage._core.state import ClusterState
+from moorage.framework.in_core import NativePlugin
 from moorage.framework.interface import (
+    FILTER,
     PLACEMENT_SCORE,
     FilterPlugin,
-    NativePlugin,
     PreFilterPlugin,
     PreScorePlugin,
     ScorePlugin,
@@ -22,6 +23,7 @@ class NodeResourcesFit(NativePlugin, PreFilterPlugin, FilterPlugin, PreScorePlug
     other requests in their order (ephemeral-storage, then by name)."""
 
     name = "NodeResourcesFit"
+    unread = {FILTER: 'error reading "PreFilterNodeResourcesFit"'}
     extension_points = (PLACEMENT_SCORE,)
     default_weight = 1
     default_args = {

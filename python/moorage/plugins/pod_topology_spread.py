@@ -8,11 +8,13 @@ from typing import Any
 from moorage._core.pod_class import Shape
 from moorage._core.state import ClusterState
 from moorage.framework.cycle_state import CycleState
+from moorage.framework.in_core import NativePlugin
 from moorage.framework.interface import (
+    FILTER,
+    SCORE,
     SKIP,
     Code,
     FilterPlugin,
-    NativePlugin,
     PreFilterPlugin,
     PreFilterResult,
     PreScorePlugin,
@@ -34,6 +36,10 @@ class PodTopologySpread(NativePlugin, PreFilterPlugin, FilterPlugin, PreScorePlu
     need its extremes over the feasible nodes. Pods without constraints get the system's or a list's."""
 
     name = "PodTopologySpread"
+    unread = {
+        FILTER: 'reading "PreFilterPodTopologySpread"',
+        SCORE: 'error reading "PreScorePodTopologySpread"',
+    }
     default_weight = 2
     default_args = {"defaultingType": "System"}
 

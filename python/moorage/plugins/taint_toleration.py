@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from moorage._core.pod_class import Shape
-from moorage.framework.interface import FilterPlugin, NativePlugin, PreScorePlugin, ScorePlugin
+from moorage.framework.in_core import NativePlugin
+from moorage.framework.interface import SCORE, FilterPlugin, PreScorePlugin, ScorePlugin
 
 
 class TaintToleration(NativePlugin, FilterPlugin, PreScorePlugin, ScorePlugin):
@@ -11,6 +12,7 @@ class TaintToleration(NativePlugin, FilterPlugin, PreScorePlugin, ScorePlugin):
     pod does not tolerate; its constant is 100 - 100 * n / max."""
 
     name = "TaintToleration"
+    unread = {SCORE: 'failed to read "PreScoreTaintToleration"'}
     default_weight = 3
 
     def reasons(self, bits: int, shape: Shape) -> tuple[str, ...]:

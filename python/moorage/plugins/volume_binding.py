@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from moorage.framework.in_core import UnbuiltPlugin
 from moorage.framework.interface import (
     FilterPlugin,
     PreBindPlugin,
@@ -9,7 +10,6 @@ from moorage.framework.interface import (
     PreScorePlugin,
     ReservePlugin,
     ScorePlugin,
-    UnbuiltPlugin,
 )
 from moorage.objects.pod import Pod
 

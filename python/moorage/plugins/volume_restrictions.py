@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from moorage.framework.interface import FilterPlugin, PreFilterPlugin, UnbuiltPlugin
+from moorage.framework.in_core import UnbuiltPlugin
+from moorage.framework.interface import FilterPlugin, PreFilterPlugin
 from moorage.objects.pod import Pod
 
 

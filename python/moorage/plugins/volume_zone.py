@@ -3,7 +3,8 @@ both."""
 
 from __future__ import annotations
 
-from moorage.framework.interface import FilterPlugin, PreFilterPlugin, UnbuiltPlugin
+from moorage.framework.in_core import UnbuiltPlugin
+from moorage.framework.interface import FilterPlugin, PreFilterPlugin
 
 
 class VolumeZone(UnbuiltPlugin, PreFilterPlugin, FilterPlugin):

@@ -11,7 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from moorage._core.plan import REASONS, UNRESOLVABLE, VERDICT_SHIFT
-from moorage.framework.interface import FILTER, Code, NativePlugin, Status
+from moorage.framework.in_core import NativePlugin
+from moorage.framework.interface import FILTER, Code, Status
 from moorage.framework.profile import Profile
 
 if TYPE_CHECKING:

@@ -11,7 +11,8 @@ import numpy.typing as npt
 from moorage.framework.call import StatusError
 from moorage.framework.cycle_state import CycleState
 from moorage.framework.filtering import PreFilterRun
-from moorage.framework.interface import SCORE, Code, NativePlugin, ScorePlugin
+from moorage.framework.in_core import NativePlugin
+from moorage.framework.interface import SCORE, Code, ScorePlugin
 from moorage.objects.pod import Pod
 
 from .diagnosis import NO_NODES, Diagnosis, count_verdicts, explain_verdict

@@ -15,7 +15,8 @@ from moorage._core.table_columns import row_ports
 from moorage.cache import SchedulerCache, Snapshot
 from moorage.framework.call import StatusError
 from moorage.framework.filtering import PreFilterRun
-from moorage.framework.interface import FILTER, FilterPlugin, NativePlugin
+from moorage.framework.in_core import NativePlugin
+from moorage.framework.interface import FILTER, FilterPlugin
 from moorage.framework.status import Code, Status
 from moorage.objects.pod import Pod, PodStatus
 

@@ -1,0 +1,77 @@
+"""In-tree plugins: their verdicts and scores are the core's, or they do nothing yet."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from moorage.objects.pod import Pod
+
+from .interface import Plugin, PreFilterExtensions, PreFilterResult
+from .status import SKIP, Status
+
+if TYPE_CHECKING:
+    from moorage._core.pod_class import Shape
+    from moorage._core.state import ClusterState
+
+    from .cycle_state import CycleState
+    from .kernels import Kernels
+    from .nodes_view import AnyNodeInfo, NodesView
+
+
+class NativePlugin(Plugin):
+    """Verdicts and scores are kernels of the compiled core; for PreFilter and PreScore see `Remembered`."""
+
+    in_core = True
+    # By point, upstream's words where what the plugin's PreFilter or PreScore should have written is missing.
+    unread: ClassVar[Mapping[str, str]] = {}
+
+    def plan_arguments(self, state: ClusterState) -> dict[str, Any]:
+        """What the plan of a profile must know of this plugin's arguments; see `moorage._core.plan.Plan`."""
+        return {}
+
+    def reasons(self, bits: int, shape: Shape) -> tuple[str, ...]:
+        """Upstream's texts for the reason bits of a verdict."""
+        raise NotImplementedError
+
+    def pre_filter(self, state: CycleState, pod: Pod, nodes: NodesView) -> PreFilterResult | Status | None:
+        return None
+
+    def pre_filter_extensions(self) -> PreFilterExtensions | None:
+        return None
+
+    def filter(self, state: CycleState, pod: Pod, node_info: AnyNodeInfo) -> Status | None:
+        return self._kernels().filter(self, state, node_info)
+
+    def pre_score(self, state: CycleState, pod: Pod, nodes: NodesView) -> Status | None:
+        return None
+
+    def score(self, state: CycleState, pod: Pod, node_info: AnyNodeInfo) -> int | Status:
+        return self._kernels().score(self, state, node_info)
+
+    def _kernels(self) -> Kernels:
+        framework = None if self.handle is None else self.handle.framework
+        if framework is None or framework.kernels is None:
+            raise RuntimeError(f'plugin "{self.name}" is not part of a scheduler')
+        return framework.kernels
+
+
+class UnbuiltPlugin(Plugin):
+    """A plugin known by name, order, weight and arguments, whose decisions this version leaves out.
+
+    It answers Skip, which is what upstream's answers for a pod that does not use it.
+    """
+
+    in_core = True
+
+    def pre_enqueue(self, pod: Pod) -> Status | None:
+        return None
+
+    def pre_filter(self, state: CycleState, pod: Pod, nodes: NodesView) -> PreFilterResult | Status | None:
+        return SKIP
+
+    def pre_filter_extensions(self) -> PreFilterExtensions | None:
+        return None
+
+    def pre_score(self, state: CycleState, pod: Pod, nodes: NodesView) -> Status | None:
+        return SKIP

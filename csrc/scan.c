@@ -66,7 +66,8 @@ int mr_is_fused(const mr_search *search)
         || !fits_fused(plan, MR_IMAGE_LOCALITY))
         return 0;
     if (s->cpu > limit || s->memory > limit || s->score_cpu > limit || s->score_memory > limit) return 0;
-    return search->columns && plan->fit_strategy == MR_LEAST_ALLOCATED && filters(plan, MR_NODE_UNSCHEDULABLE) && filters(plan, MR_TAINT_TOLERATION)
+    return search->columns && plan->fit_strategy == MR_LEAST_ALLOCATED
+        && filters(plan, MR_NODE_UNSCHEDULABLE) && filters(plan, MR_TAINT_TOLERATION)
         && filters(plan, MR_NODE_RESOURCES_FIT) && is_cpu_and_memory(plan->fit, plan->n_fit)
         && is_cpu_and_memory(plan->balanced, plan->n_balanced);
 }

@@ -11,6 +11,7 @@ class TermKind(IntEnum):
     PREFERRED_ANTI_AFFINITY = 3
 
 LISTS: tuple[str, ...]
+FIELDS: str
 
 class TermKey(NamedTuple):
     kind: Any

@@ -1,7 +1,9 @@
+from collections.abc import Sequence
 from typing import Self
 
 from moorage._core.plan import Plan
 from moorage._core.state import ClusterState
+from moorage.objects.pod import Pod
 
 HOSTNAME: str
 HARD: str
@@ -22,4 +24,5 @@ class Terms:
     def affinity_filters(self) -> bool: ...
     @property
     def affinity_scores(self) -> bool: ...
+    def count_unselective(self, pods: Sequence[Pod], row: int, sign: int) -> None: ...
     def __new__(cls, state: ClusterState, plan: Plan, pod_class: int, pinned: int) -> Self: ...

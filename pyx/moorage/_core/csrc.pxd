@@ -159,7 +159,8 @@ cdef extern from "terms.h" nogil:
 
 
 cdef extern from "plugins.h" nogil:
-    int mr_node_affinity_matches(const mr_cluster* cluster, const mr_shape* shape, const mr_pod* pod, int32_t row)
+    int mr_node_affinity_matches(const mr_cluster* cluster, const mr_shape* shape, const mr_pod* pod,
+                                 int32_t row)
     uint64_t mr_filter(int32_t kernel, const mr_plan* plan, const mr_cluster* cluster, const mr_shape* shape,
                        const mr_pod* pod, int32_t row)
     uint64_t mr_verdict(const mr_plan* plan, const mr_cluster* cluster, const mr_shape* shape,

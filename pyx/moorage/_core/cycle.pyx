@@ -139,11 +139,8 @@ cdef class Cycle(Search):
 
     cdef bint _looked_at(self, int32_t row, int32_t start) noexcept:
         """Whether the last search, which began at `start`, looked at a row."""
-        cdef int32_t at, n = self.search.n
-        for at in range(n):
-            if self.search.order[at] == row:
-                return (at - start % n + n) % n < self.found.evaluated
-        return False
+        cdef int32_t at = self._place_of(row), n = self.search.n
+        return at >= 0 and (at - start % n + n) % n < self.found.evaluated
 
     def place_run(self, int32_t pod_class, int32_t n, int32_t node_name=0, int32_t pinned=0):
         """Choose nodes for up to `n` pods of one class, one after the other, and account for each on its row.

@@ -9,7 +9,7 @@ from moorage._core.view cimport View
 
 
 cdef class TopologyKey:
-    cdef readonly str label
+    cdef str label
     cdef int32_t column
     cdef dict ids
     cdef Buffer domain
@@ -24,17 +24,17 @@ cdef class Eligibility:
 
 cdef class Counter:
     cdef mr_counter c
-    cdef readonly TopologyKey topology
-    cdef readonly Eligibility eligibility
-    cdef readonly Matched matched
+    cdef TopologyKey topology
+    cdef Eligibility eligibility
+    cdef Matched matched
     cdef Buffer pods, nodes
 
 
 cdef class Matched:
     cdef mr_matched c
-    cdef readonly tuple key
+    cdef tuple key
     cdef object matches
-    cdef readonly bint all_pods
+    cdef bint all_pods
     cdef list counters
     cdef Buffer pods, pointers
 

@@ -1,11 +1,11 @@
 """Counters over domains: how many pods match, per node and per value of a topology key.
 
-A counter is made when a constraint or a term is first looked at, by one pass over the ledger. From then on pods
-move it as they come and go, and nodes through the change log; no placement looks at pods again. All of this is
-derived: a fork starts without, an undo drops what was made inside the transaction, and whoever kept a counter
-sees by `epoch` that it must ask anew.
+A counter is made when a constraint or a term is first looked at, by one pass over the ledger. From then on
+pods move it as they come and go, and nodes through the change log; no placement looks at pods again. All of
+this is derived: a fork starts without, an undo drops what was made inside the transaction, and whoever kept a
+counter sees by `epoch` that it must ask anew.
 
-kube-scheduler v1.36, podtopologyspread and interpodaffinity: their PreFilter and PreScore count all pods each time.
+kube-scheduler v1.36, podtopologyspread and interpodaffinity, count all pods in each PreFilter and PreScore.
 """
 
 from functools import partial
@@ -26,17 +26,16 @@ from moorage._core.csrc cimport (
     mr_node_affinity_matches,
     mr_pod,
 )
-from moorage._core.ledger cimport FREE, Ledger
-from moorage._core.node_table cimport NodeTable
+from moorage._core.ledger cimport Ledger
 from moorage._core.pod_class cimport PodClasses, Shape
 from moorage._core.view cimport View
 
 cdef enum:
-    MEMORY_LIMIT = 256 << 20  # bytes of counters; beyond it all are dropped, and made again as they are needed
+    MEMORY_LIMIT = 256 << 20  # bytes of counters; beyond it all are dropped, and made again when needed
 
 
 cdef class TopologyKey:
-    """The domain of each row for one label: 0 without the label or the node, 1 the empty value, then as seen."""
+    """The domain of each row for one label: 0 without label or node, 1 the empty value, then as seen."""
 
     def __cinit__(self, str label, int32_t column, int32_t empty, Buffer domain):
         self.label = label
@@ -67,8 +66,8 @@ cdef class Counter:
 
 
 cdef class Matched:
-    """The pods that match, per row. `matches` answers for a class; without `all_pods`, terminating pods are left
-    out."""
+    """The pods that match, per row. `matches` answers for a class; without `all_pods`, terminating pods are
+    left out."""
 
     def __cinit__(self, tuple key, matches, bint all_pods, Buffer pods, Buffer pointers):
         self.key = key
@@ -315,8 +314,8 @@ cdef class Domains:
         return out
 
     cdef Counter counter(self, Matched matched, TopologyKey topology, Eligibility eligibility, bint absent):
-        """The counter of matching pods over the domains of a label; with `absent`, nodes without the label count
-        as those with an empty value."""
+        """The counter of matching pods over the domains of a label; with `absent`, nodes without the label
+        count as those with an empty value."""
         key = matched, topology, eligibility, absent
         cdef Counter out = self.counters.get(key)
         cdef int32_t row

@@ -197,7 +197,8 @@ cdef class PodClasses:
         meta = pod.metadata
         shape = self._intern_shape(pod)
         owner = meta.controller()
-        key = (shape, frozenset(meta.labels.items()), owner and (owner.api_version, owner.kind, owner.name, owner.uid))
+        owned = owner and (owner.api_version, owner.kind, owner.name, owner.uid)
+        key = (shape, frozenset(meta.labels.items()), owned)
         found = self.class_ids.get(key)
         if found is None:
             with self.lock:

@@ -1,4 +1,4 @@
-"""Inter-pod affinity terms of a pod, ready to match: read once per distinct spec, interned with the shapes."""
+"""Inter-pod affinity terms of a pod, ready to match: read once per distinct spec, kept with the shapes."""
 
 from collections import namedtuple
 from enum import IntEnum
@@ -16,11 +16,15 @@ class TermKind(IntEnum):
 
 
 LISTS = (
-    "requiredAffinityTerms", "requiredAntiAffinityTerms", "preferredAffinityTerms", "preferredAntiAffinityTerms",
+    "requiredAffinityTerms",
+    "requiredAntiAffinityTerms",
+    "preferredAffinityTerms",
+    "preferredAntiAffinityTerms",
 )
 
 # What tells terms apart; selectors by their identity.
-TermKey = namedtuple("TermKey", "kind weight topology_key namespaces namespace_selector selector", module=__name__)
+FIELDS = "kind weight topology_key namespaces namespace_selector selector"
+TermKey = namedtuple("TermKey", FIELDS, module=__name__)
 
 
 class PodTerm:

@@ -34,3 +34,4 @@ cdef class Search:
     cdef int _restrict(self, object names, int32_t pinned) except -1
     cdef int _ask_external(self, int32_t place, uint64_t[::1] out) except -1
     cdef int _judge_nominated(self, int32_t pod_class) except -1
+    cdef int32_t _place_of(self, int32_t row) noexcept

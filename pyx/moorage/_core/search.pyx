@@ -145,8 +145,8 @@ cdef class Search:
 
     def nominate(self, nominations):
         """Pods that go before the next ones where they are nominated: (row, pods) per node. Filters run with
-        them there, and again without (kube-scheduler v1.36, RunFilterPluginsWithNominatedPods). One that is in
-        the cache by now counts where it is."""
+        them there, and again without (kube-scheduler v1.36, RunFilterPluginsWithNominatedPods). One that is
+        in the cache by now counts where it is."""
         waiting = [(row, [pod for pod in pods if not self.state.has_pod(pod)]) for row, pods in nominations]
         self.nominations = [(row, pods) for row, pods in waiting if pods]
         for _, pods in self.nominations:
@@ -213,19 +213,22 @@ cdef class Search:
         """From rows to positions in the searched list; nodes outside of it do not count."""
         cdef mr_nominated* out = <mr_nominated*>self.nominated.data
         cdef int32_t at, place, kept = 0
-        places = {self.search.order[place]: place for place in range(self.search.n)} if (
-            self.search.columns == NULL) else None
         for at in range(<int32_t>len(self.nominations)):
-            if places is None:
-                place = (<int32_t*>self.state.view.position.data)[out[at].position] - 1
-            else:
-                place = places.get(out[at].position, -1)
+            place = self._place_of(out[at].position)
             if place >= 0:
                 out[kept].position = place
                 out[kept].verdict = out[at].verdict
                 kept += 1
         self.search.nominated = out
         self.search.n_nominated = kept
+
+    cdef int32_t _place_of(self, int32_t row) noexcept:
+        """Position of a row in the searched list, or -1."""
+        cdef int32_t at
+        for at in range(self.search.n):
+            if self.search.order[at] == row:
+                return at
+        return -1
 
     cdef int _hold(self, Shape shape) except -1:
         """Keep the memory of what is shared with forks: another thread may make it grow meanwhile."""
@@ -315,8 +318,8 @@ cdef class Search:
         return out
 
     def filter_verdicts(self, str plugin, int32_t pod_class, int32_t node_name=0, int32_t pinned=0):
-        """What one filter of the plan alone says of every searched node: (rows, reason bits, 0 if it passes).
-        Of a node that only nominated pods make unfit, the filter that rejects it then."""
+        """What one filter of the plan alone says of every searched node: (rows, reason bits, 0 where it
+        passes). Of a node that only nominated pods make unfit, the filter that rejects it then."""
         cdef int32_t kernel = self.plan.number(plugin), at, position
         cdef uint64_t verdict
         self._prepare(pod_class, node_name, pinned)
@@ -329,7 +332,8 @@ cdef class Search:
                                     self.search.order[at])
         for at in range(self.search.n_nominated):
             position, verdict = self.search.nominated[at].position, self.search.nominated[at].verdict
-            if verdict and self.plan.c.filters[(verdict >> MR_VERDICT_SHIFT) - 1] == kernel and not out[position]:
+            is_ours = verdict and self.plan.c.filters[(verdict >> MR_VERDICT_SHIFT) - 1] == kernel
+            if is_ours and not out[position]:
                 out[position] = verdict & (MR_REASONS | MR_UNRESOLVABLE)
         return self._searched(), np.asarray(out)
 

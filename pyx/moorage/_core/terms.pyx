@@ -1,4 +1,4 @@
-"""What counters a pod class is judged by: its spread constraints and affinity terms, and the terms of others."""
+"""What counters a pod class is judged by: its spread constraints and affinity terms, and others' terms."""
 
 from functools import partial
 
@@ -20,7 +20,7 @@ from moorage._core.csrc cimport (
 )
 from moorage._core.domains cimport Counter, Domains, Eligibility, Matched, TopologyKey
 from moorage._core.plan cimport Plan
-from moorage._core.pod_class cimport PodClasses, Shape
+from moorage._core.pod_class cimport PodClasses
 from moorage._core.state cimport ClusterState
 
 HOSTNAME = "kubernetes.io/hostname"
@@ -68,7 +68,8 @@ cdef class Terms:
 
     def _versions(self):
         state = self.state
-        return state.namespaces.version, state.workloads.version, state.domains.epoch, len(state.classes.terms)
+        read = state.namespaces.version, state.workloads.version, len(state.classes.terms)
+        return *read, state.domains.epoch
 
     cdef bint is_current(self) except -1:
         """Whether nothing has changed that this was read from."""
@@ -107,7 +108,7 @@ cdef class Terms:
             return str(error)
         self.c.soft = out = <mr_constraint*>self._keep(sizeof(mr_constraint), len(soft))
         self.c.n_soft = <int32_t>len(soft)
-        labels = tuple(sorted({constraint.topology_key for constraint in soft})) if self.c.soft_needs_all else ()
+        labels = tuple(sorted({one.topology_key for one in soft})) if self.c.soft_needs_all else ()
         for at, constraint in enumerate(soft):
             matched = self._constrain(&out[<Py_ssize_t>at], constraint, selectors[at], labels)
             if constraint.topology_key == HOSTNAME:
@@ -142,12 +143,12 @@ cdef class Terms:
         return matched
 
     cdef Matched _of_selector(self, selector):
-        """Pods of this namespace that a selector matches and that do not terminate; an empty one counts none."""
+        """Pods of this namespace that a selector matches and that do not terminate; an empty one has none."""
         if selector.is_empty:
             return self.state.domains.matching(("none",), _no_class, False)
         namespace = self.shape.namespace
-        key = "spread", namespace, selector.identity
-        return self.state.domains.matching(key, partial(_selects, self.state.classes, namespace, selector), False)
+        matches = partial(_selects, self.state.classes, namespace, selector)
+        return self.state.domains.matching(("spread", namespace, selector.identity), matches, False)
 
     # ---- inter-pod affinity --------------------------------------------------------------------------------
 
@@ -200,7 +201,8 @@ cdef class Terms:
         asked = tuple([(self._resolved(term), term.selector) for term in terms])
         key = "terms", *[(namespaces, selector.identity) for namespaces, selector in asked]
         matched = domains.matching(key, partial(_matches_terms, self.state.classes, asked), True)
-        return domains.counter(matched, domains.topology(label), domains.eligibility((), None, 0, None), False)
+        everywhere = domains.eligibility((), None, 0, None)
+        return domains.counter(matched, domains.topology(label), everywhere, False)
 
     cdef Counter _of_carriers(self, int32_t number):
         """Pods that have a term themselves, over the domains of its label."""

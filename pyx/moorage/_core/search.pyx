@@ -318,8 +318,8 @@ cdef class Search:
         return out
 
     def filter_verdicts(self, str plugin, int32_t pod_class, int32_t node_name=0, int32_t pinned=0):
-        """What one filter of the plan alone says of every searched node: (rows, reason bits, 0 if it passes).
-        Of a node that only nominated pods make unfit, the filter that rejects it then."""
+        """What one filter of the plan alone says of every searched node: (rows, reason bits, 0 where it
+        passes). Of a node that only nominated pods make unfit, the filter that rejects it then."""
         cdef int32_t kernel = self.plan.number(plugin), at, position
         cdef uint64_t verdict
         self._prepare(pod_class, node_name, pinned)

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import logging
+from typing import Any
 
 import pytest
+from msgspec import convert
+from msgspec.structs import replace
 from tests.core.make import node, pod
 
 from moorage.cache import SchedulerCache
 from moorage.objects import Cluster
+from moorage.objects.meta import OwnerReference
+from moorage.objects.pod import Pod, PodStatus
 from moorage.scheduler import Scheduler
 
 
@@ -25,15 +30,47 @@ def used(one: SchedulerCache, name: str) -> int:
     return info.requested.milli_cpu if info is not None else 0
 
 
-def test_confirmed_pods_are_added_with_the_class_they_had() -> None:
+def test_confirmed_pods_are_added() -> None:
     one = cache()
-    reported = pod("p", on="a", requests={"cpu": "no quantity"})  # it is not read again
+    reported = pod("p", on="a", requests={"cpu": 1})
     one.confirm_pods([reported])
     assert not one.is_assumed_pod(reported)
     assert one.get_pod(reported) is reported
     assert used(one, "a") == 2000
     one.remove_pod(reported)
     assert used(one, "a") == 1000
+
+
+OWNER = OwnerReference(api_version="apps/v1", kind="ReplicaSet", name="r", uid="u", controller=True)
+RESIZED = {
+    "containerStatuses": [{"name": "c", "resources": {"requests": {"cpu": "2"}}}],
+}
+
+
+def changed(what: str) -> Pod:
+    """The pod as reported after it was bound, and changed before that, unseen."""
+    one = pod("p", on="a", requests={"cpu": 1})
+    if what == "spec":
+        return pod("p", on="a", requests={"cpu": 2})
+    if what == "status":
+        return replace(one, status=convert(RESIZED, PodStatus))
+    changes: dict[str, Any] = {"labels": {"app": "x"}} if what == "labels" else {"owner_references": [OWNER]}
+    return replace(one, metadata=replace(one.metadata, **changes))
+
+
+@pytest.mark.parametrize("what", ["spec", "status", "labels", "owner"])
+def test_a_pod_that_changed_before_it_was_bound_is_read_again(what: str) -> None:
+    one, fresh = cache(), SchedulerCache()
+    fresh.add_node(node("a"))
+    one.forget_pod(pod("q", on="a", requests={"cpu": 1}))
+    one.confirm_pods([changed(what)])
+    fresh.add_pod(changed(what))
+    held, read = one.get_pod(pod("p")), fresh.get_pod(pod("p"))
+    assert used(one, "a") == used(fresh, "a") == (2000 if what in ("spec", "status") else 1000)
+    assert one.state.classes.labels_of(one.state.classes.intern(held)) == read.metadata.labels
+    bystander = pod("p", on="a", requests={"cpu": 1})
+    same = one.state.classes.intern(held) == one.state.classes.intern(bystander)
+    assert not same
 
 
 def test_a_confirmed_pod_is_where_its_report_says() -> None:

@@ -1,10 +1,11 @@
 """Operations on several pods at once: checked as a whole first, then all or none."""
 
-from moorage.errors import CacheError
-
 from libc.stdint cimport int32_t
 
+from moorage.errors import CacheError
+
 from moorage._core.ledger cimport ASSUMED, FREE, PodState
+from moorage._core.pod_spec import is_only_bound
 from moorage._core.state cimport ClusterState
 
 
@@ -81,12 +82,13 @@ def finish_bindings(ClusterState state, pods, double deadline):
 
 
 def confirm_pods(ClusterState state, pods):
-    """Pods that this cache's scheduler bound were reported: a bind changes no class, so no spec is read.
-    One that is not assumed any more is added as it comes, unless somebody did before."""
+    """Pods that this cache's scheduler bound were reported. A bind alone changes no class, so no spec is read;
+    a pod can have changed before, though. One that is not assumed any more is added as it comes, unless
+    somebody did before."""
     cdef int32_t number
     for pod in pods:
         number = state._known(pod)
-        if number >= 0:
+        if number >= 0 and is_only_bound(state.ledger.object_of(number), pod):
             state.classes.remember(pod, state.ledger.class_of(number))
         if number < 0 or state.ledger.state_of(number) == ASSUMED:
             state.add_pod(pod)

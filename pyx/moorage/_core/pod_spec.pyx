@@ -55,6 +55,17 @@ def spec_key(pod):
     return encode((pod.metadata.namespace, spec, _resized(pod)))
 
 
+def is_only_bound(pod, reported):
+    """True where a later state of a pod differs from it in nothing that its class depends on."""
+    meta, now = pod.metadata, reported.metadata
+    return (
+        msgspec.structs.replace(pod.spec, node_name=reported.spec.node_name) == reported.spec
+        and meta.labels == now.labels
+        and meta.owner_references == now.owner_references
+        and _resized(pod) == _resized(reported)
+    )
+
+
 def pinned_node(spec):
     """The one node that required node affinity names by matchFields (as DaemonSet pods do), or None.
 

@@ -12,8 +12,8 @@ from pathlib import Path
 from cffi import FFI
 
 CSRC = Path(__file__).parent
-HEADERS = ["state.h", "rows.h", "terms.h", "plugins.h", "scan.h"]
-SOURCES = ["rows.c", "pod_topology_spread.c", "inter_pod_affinity.c", "plugins.c", "scan.c"]
+HEADERS = ["state.h", "rows.h", "terms.h", "plugins.h", "scan.h", "candidates.h"]
+SOURCES = ["rows.c", "pod_topology_spread.c", "inter_pod_affinity.c", "plugins.c", "scan.c", "candidates.c"]
 
 
 def declarations(header: str) -> str:
@@ -39,7 +39,7 @@ for name in HEADERS:
     ffibuilder.cdef(declarations((CSRC / name).read_text()))
 ffibuilder.set_source(
     "moorage._core._kernels",
-    '#include "scan.h"',
+    '#include "candidates.h"',
     sources=[str(CSRC / name) for name in SOURCES],
     include_dirs=[str(CSRC)],
     depends=[str(CSRC / name) for name in (*HEADERS, *SOURCES, "flags.py", "ffi_build.py")],

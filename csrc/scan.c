@@ -267,7 +267,7 @@ static int has_external_filters(const mr_plan *plan)
 /* 1 where all rows get the same from a normalized plugin, whatever is feasible. */
 static int is_common(const mr_search *search, int32_t kernel)
 {
-    return kernel == MR_TAINT_TOLERATION && search->columns && search->columns->n_fixed == 0;
+    return kernel == MR_TAINT_TOLERATION && search->taints_alike;
 }
 
 /* What the plugins add that judge all rows alike. */
@@ -348,6 +348,13 @@ static int reads_rows(const mr_search *search, int fused)
             && mr_scores(kernel, plan, search->shape, &search->pod)) return 1;
     }
     return !fused;
+}
+
+int mr_is_local(const mr_search *search)
+{
+    const mr_terms *t = search->pod.terms;
+    return mr_is_fused(search) && !search->n_nominated && !has_external_filters(search->plan)
+        && !(t && (t->n_hard || t->n_affinity || t->n_anti || t->n_existing)) && !reads_rows(search, 1);
 }
 
 /* Scores what was found; the fused kernel has already written its totals. */

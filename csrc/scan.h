@@ -38,6 +38,7 @@ typedef struct {
     const mr_shape *shape;
     const mr_columns *columns; /* NULL: `order` is not the view's list */
     const int8_t *fixed_ok; /* [fixed] 1: NodeUnschedulable and TaintToleration pass; NULL: all pass */
+    int32_t taints_alike;   /* no node has a PreferNoSchedule taint that counts against the pod */
     const int32_t *order;   /* [position] row */
     int32_t n;              /* positions */
     int32_t has_images;     /* some node has an image of the pod: ImageLocality differs */
@@ -53,6 +54,9 @@ void mr_columns_set(mr_columns *columns, int32_t position, const mr_ledger *ledg
 
 /* 1 when the fused kernel may be used: the plan's arithmetic is the one that it knows, and exact in doubles. */
 int mr_is_fused(const mr_search *search);
+
+/* 1 where the fused kernel says all there is to say of a row, so that no other row has a part in it. */
+int mr_is_local(const mr_search *search);
 
 /* Positions [first, first + n): total + 1 of the local scores, 0 where infeasible. Taints, cpu, memory
  * and pod count go through the columns; what else a shape asks for is looked at on the lanes that remain. */

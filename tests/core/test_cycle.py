@@ -152,6 +152,10 @@ def make_world(
 ) -> tuple[list[Manifest], list[Manifest], CycleTwin]:
     """Nodes, pod templates and a twin; some nodes already have pods, which may overcommit them."""
     manifests = [make_node(random, index) for index in range(nodes)]
+    if random.random() < 0.5:  # no taint scores, so that runs keep totals
+        for manifest in manifests:
+            taints = manifest["spec"]["taints"]
+            manifest["spec"]["taints"] = [one for one in taints if one["effect"] != "PreferNoSchedule"]
     specs = [make_spec(random, nodes) for _ in range(4)]
     twin = CycleTwin(manifests, **setting)
     for index in range(random.randrange(nodes + 1)):
@@ -251,11 +255,13 @@ def test_batches_equal_single_cycles(seed: int, nodes: int, percentage: int, tie
         cluster = Cluster(nodes=decoded(manifests), pods=decoded(bound(twin) + pods))
         return Scheduler(cluster, percentage_of_nodes_to_score=percentage, tie_break=tie_break, seed=seed)
 
-    batch, single = scheduler(pending), scheduler([])
+    batch, scanned, single = scheduler(pending), scheduler(pending), scheduler([])
+    scanned.cycle.keeps_candidates = False
     decisions = {pod.key: single.schedule_one(pod).node for pod in decoded(pending)}
     result = batch.run()
     assert result.placements == {key: node for key, node in decisions.items() if node}
-    assert batch.cycle.start == single.cycle.start
+    assert scanned.run().placements == result.placements
+    assert batch.cycle.start == scanned.cycle.start == single.cycle.start
 
 
 @pytest.mark.parametrize("difference", [True, False])

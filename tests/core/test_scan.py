@@ -121,6 +121,7 @@ def make_search(world: World, rows: list[Row], shape: Shape, plan: Any) -> Any:
     search.columns, search.n = columns, n
     search.pod.taints = world.array("int16_t", shape.taints)
     search.fixed_ok = world.array("int8_t", fixed)
+    search.taints_alike = max(shape.taints) <= 0
     search.order = world.array("int32_t", range(n))
     search.has_images = any(image in dict(row.images) for row in rows for image in shape.images)
     world.number_symbols(cluster)

@@ -17,6 +17,9 @@ def num_feasible_nodes_to_find(percentage: int, nodes: int) -> int: ...
 
 class Cycle(Search):
     start: int
+    keeps_candidates: bool
+    @property
+    def from_candidates(self) -> int: ...
     @property
     def failed(self) -> bool: ...
     @property

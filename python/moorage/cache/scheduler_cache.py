@@ -136,9 +136,9 @@ class SchedulerCache:
             batches.add_pods(self.state, pods)
 
     def confirm_pods(self, pods: Sequence[Pod]) -> None:
-        """Pods that this cache's own scheduler has bound were reported. Like `add_pods`, but the spec of a pod
-        that is only bound is not read again; one that is not assumed any more is added, unless it was added
-        before."""
+        """Pods that this cache's own scheduler has bound were reported. Like `add_pods`, but the spec of a
+        pod that is only bound is not read again; one that is not assumed any more is added, unless it was
+        added before."""
         with self.lock:
             batches.confirm_pods(self.state, pods)
 

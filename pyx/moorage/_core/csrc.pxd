@@ -1,6 +1,6 @@
 """The C kernels, as Cython sees them."""
 
-from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 
 
 cdef extern from "state.h" nogil:
@@ -206,6 +206,7 @@ cdef extern from "scan.h" nogil:
         const mr_shape* shape
         const mr_columns* columns
         const int8_t* fixed_ok
+        int32_t taints_alike
         const int32_t* order
         int32_t n, has_images, n_nominated
         const mr_nominated* nominated
@@ -225,3 +226,22 @@ cdef extern from "scan.h" nogil:
     int32_t mr_pick_first(const int64_t* totals, int32_t n)
     int32_t mr_pick_heap(const int64_t* totals, int32_t n)
     int32_t mr_pick_random(const int64_t* totals, int32_t n, uint64_t* state)
+
+
+cdef extern from "candidates.h" nogil:
+    const int MR_LANES, MR_COUNTED
+
+    ctypedef struct mr_candidates:
+        int16_t* totals
+        int16_t* blocks
+        int16_t* supers
+        uint64_t* fits
+        uint16_t* counts
+        int32_t n, feasible
+
+    int mr_candidates_suit(const mr_search* search)
+    void mr_candidates_build(mr_candidates* candidates, const mr_search* search)
+    void mr_candidates_refresh(mr_candidates* candidates, const mr_search* search, int32_t position)
+    int32_t mr_candidates_window(const mr_candidates* candidates, int32_t start, int32_t wanted)
+    int32_t mr_candidates_first(const mr_candidates* candidates, int32_t start, int32_t looked_at)
+    int32_t mr_candidates_heap(const mr_candidates* candidates, int32_t start, int32_t looked_at)

@@ -10,8 +10,14 @@ import numpy as np
 from libc.string cimport memcpy
 
 from moorage._core.buffers cimport Buffer, Journal
+from moorage._core.candidates cimport Candidates
 from moorage._core.change_log cimport LOG_ROW
 from moorage._core.csrc cimport (
+    mr_candidates_first,
+    mr_candidates_heap,
+    mr_candidates_refresh,
+    mr_candidates_suit,
+    mr_candidates_window,
     mr_matched,
     mr_matched_add,
     mr_pick_first,
@@ -50,6 +56,13 @@ cdef class Cycle(Search):
         percentageOfNodesToScore, 0 (adaptive) to 100.
     seed : int
         For the tie-break RANDOM.
+
+    Attributes
+    ----------
+    keeps_candidates : bool
+        Whether a run may keep every node's total, where that is faster. No decision depends on it.
+    from_candidates : int
+        Decisions that were read off kept totals.
     """
 
     def __cinit__(self, ClusterState state, Plan plan, TieBreak tie_break, int32_t percentage=0,
@@ -58,6 +71,8 @@ cdef class Cycle(Search):
         self.percentage = percentage
         self.random = seed
         self.counted = Buffer(Journal(), sizeof(void*))
+        self.keeps_candidates = True
+        self.candidates = Candidates()
 
     # ---- deciding ------------------------------------------------------------------------------------------
 
@@ -88,6 +103,27 @@ cdef class Cycle(Search):
         if at == FAILED:
             self.failed = True
             self.start = start
+        return at
+
+    cdef bint _suits_candidates(self, int32_t wanted, int32_t pods) noexcept:
+        """Whether a run of pods is better decided from kept totals: to make them every node is looked at
+        once, to search about `wanted` of them for each pod. Random ties are drawn by the search alone."""
+        return self.keeps_candidates and self.tie_break != RANDOM and \
+            <int64_t>pods * wanted > self.search.n > 0 and mr_candidates_suit(&self.search)
+
+    cdef int32_t _decide_among_candidates(self, int32_t wanted) noexcept nogil:
+        """What `_decide` answers and leaves behind, but for the list of what was found."""
+        cdef int32_t n = self.search.n, start = self.start % n, looked_at, at = -1
+        looked_at = mr_candidates_window(&self.candidates.c, start, wanted)
+        self.found.feasible = min(self.candidates.c.feasible, wanted)
+        self.found.evaluated = looked_at
+        self.start = (start + looked_at) % n
+        self.from_candidates += 1
+        if self.found.feasible:
+            if self.tie_break == GO_HEAP:
+                at = mr_candidates_heap(&self.candidates.c, start, looked_at)
+            else:
+                at = mr_candidates_first(&self.candidates.c, start, looked_at)
         return at
 
     cdef int32_t _wanted(self) noexcept:
@@ -152,6 +188,7 @@ cdef class Cycle(Search):
         cdef Shape shape = self.state.classes.shape(pod_class)
         cdef int32_t[::1] rows = np.empty(n, dtype=np.int32)
         cdef int32_t placed = 0, wanted
+        cdef bint kept
         self.failed = False
         self._save()
         self._prepare(pod_class, node_name, pinned)
@@ -162,8 +199,11 @@ cdef class Cycle(Search):
             placed = self._place_one_by_one(pod_class, node_name, pinned, rows)
         elif n:
             self._count(pod_class)
+            kept = self._suits_candidates(wanted, n)
+            if kept:
+                self.candidates.build(&self.search)
             with nogil:
-                placed = self._run(shape, wanted, &rows[0], n)
+                placed = self._run(shape, wanted, kept, &rows[0], n)
         if placed < n and not self.failed:
             self._fail_alike(n - placed - 1)
         return np.asarray(rows[:placed])
@@ -205,18 +245,20 @@ cdef class Cycle(Search):
         if self.state.view.size:
             self.start = <int32_t>((self.start + pods * self.found.evaluated) % self.state.view.size)
 
-    cdef int32_t _run(self, Shape shape, int32_t wanted, int32_t* rows, int32_t n) noexcept nogil:
+    cdef int32_t _run(self, Shape shape, int32_t wanted, bint kept, int32_t* rows, int32_t n) noexcept nogil:
         cdef int32_t placed = 0, at, row
         cdef int64_t* generation = <int64_t*>self.state.table.generation.data
         cdef mr_matched** counted
         while placed < n:
-            at = self._decide_in_run(wanted)
+            at = self._decide_among_candidates(wanted) if kept else self._decide_in_run(wanted)
             if at < 0:
                 break
             row = self.search.order[at]
             mr_row_add_pod(&self.cluster.ledger, row, &shape.c, 1)
             generation[row] = self.state.log.append(LOG_ROW, row)
             self.state.view.follow(row)
+            if kept:
+                mr_candidates_refresh(&self.candidates.c, &self.search, at)
             counted = <mr_matched**>self.counted.data
             while counted[0]:
                 mr_matched_add(counted[0], row, 1)

@@ -250,14 +250,17 @@ cdef class Search:
         return False
 
     cdef int _set_fixed_ok(self, Shape shape) except -1:
-        """Per (taint set, unschedulable): whether NodeUnschedulable and TaintToleration pass the shape."""
+        """Per (taint set, unschedulable): whether NodeUnschedulable and TaintToleration pass the shape; and
+        whether TaintToleration can score one node worse than another."""
         cdef Py_ssize_t at, sets = len(self.state.table.taint_sets.sets)
         cdef bint tolerates = (shape.c.flags & MR_SHAPE_TOLERATES_UNSCHEDULABLE) != 0
         self.search.fixed_ok = NULL
+        self.search.taints_alike = True
         if self.state.view.columns.n_fixed == 0:
             return 0
         self.fixed_ok.reserve(2 * sets)
         for at in range(sets):
+            self.search.taints_alike &= self.search.pod.taints[at] <= 0
             self.fixed_ok.data[2 * at] = self.search.pod.taints[at] >= 0
             self.fixed_ok.data[2 * at + 1] = self.search.pod.taints[at] >= 0 and tolerates
         self.search.fixed_ok = <const signed char*>self.fixed_ok.data

@@ -82,8 +82,8 @@ def finish_bindings(ClusterState state, pods, double deadline):
 
 
 def confirm_pods(ClusterState state, pods):
-    """Pods that this cache's scheduler bound were reported. A bind alone changes no class, so no spec is read;
-    a pod can have changed before, though. One that is not assumed any more is added as it comes, unless
+    """Pods that this cache's scheduler bound were reported. A bind alone changes no class, so no spec is
+    read; a pod can have changed before, though. One that is not assumed any more is added as it comes, unless
     somebody did before."""
     cdef int32_t number
     for pod in pods:

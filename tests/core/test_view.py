@@ -193,6 +193,22 @@ def test_the_cursor_stands_at_the_head(both: Both) -> None:
     assert both.state.view.cursor == both.state.log.head - 1
 
 
+def test_transactions_on_end_leave_no_more_to_read(imaged: Both) -> None:
+    """What was pending before them stays pending, in its order; what they undid is not read again."""
+    imaged.remove_node("b")
+    imaged.add_pod(pod("p", on="a"))
+    log, view = imaged.state.log, imaged.state.view
+    pending = [(kind, row) for _, kind, row in log.since(view.cursor)]
+    for number in range(5):
+        mark = imaged.state.begin()
+        imaged.state.set_node(node(f"new-{number}"))
+        imaged.state.add_pod(pod("q", on="c"))
+        view.refresh()
+        imaged.state.rollback(mark)
+        assert [(kind, row) for _, kind, row in log.since(view.cursor)] == list(dict.fromkeys(pending))
+    imaged.refresh()
+
+
 def overflow(one: Both) -> None:
     """Write more entries than the change log holds; they do not change any sums."""
     assert one.state.log.capacity == 1 << 16

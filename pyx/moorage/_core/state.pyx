@@ -89,8 +89,11 @@ cdef class ClusterState:
         self.images.epoch += 1
         nothing_pending = self.view.cursor == mark[1]
         self.log.repeat(mark[1])
-        if nothing_pending:  # nor is there now, and the view need not read the same entries again and again
+        # The view need not read the undone entries again and again.
+        if nothing_pending:
             self.view.refresh()
+        elif self.journal.depth == 0:
+            self.view.skip_since(mark[1])
 
     def safely(self, operation, *arguments):
         """Run an operation that may run out of memory half-way; where it fails, nothing has changed."""

@@ -24,6 +24,7 @@ cdef class View:
     cdef Chunks seen
 
     cpdef int refresh(self) except -1
+    cdef int skip_since(self, int64_t mark) except -1
     cdef int _reorder(self) except -1
     cdef int _keep_order(self) except -1
     cdef int _rebuild(self) except -1

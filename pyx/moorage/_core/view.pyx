@@ -84,6 +84,21 @@ cdef class View:
         self.cursor = head
         return 0
 
+    cdef int skip_since(self, int64_t mark) except -1:
+        """Go on after what was logged since `mark`, all of it undone. What was pending is logged anew."""
+        cdef ChangeLog log = self.table.log
+        cdef int64_t at
+        if log.head == mark or self.cursor > mark or log.lost(self.cursor):
+            return 0
+        pending = dict.fromkeys([
+            (log.kind[at & (log.capacity - 1)], log.id[at & (log.capacity - 1)])
+            for at in range(self.cursor, mark)
+        ])
+        self.cursor = log.head
+        for kind, id in pending:
+            log.append(kind, id)
+        return 0
+
     def _restore(self, int64_t cursor, int32_t size, int32_t n_fixed, int32_t n_slow):
         self.cursor = cursor
         self.size = size

@@ -154,7 +154,7 @@ int32_t mr_candidates_first(const mr_candidates *c, int32_t start, int32_t looke
     return wrapped >= 0 ? wrapped : found;
 }
 
-/* Looks for the tie with the smallest key (mr_pick_heap) in [from, to); `seen` feasible ones come before. */
+/* Looks for the tie with the smallest key in [from, to); `seen` feasible ones come before. */
 static void best_key_in(const mr_candidates *c, int32_t from, int32_t to, int16_t best, int32_t *seen, uint32_t *key,
                         int32_t *found)
 {
@@ -167,7 +167,7 @@ static void best_key_in(const mr_candidates *c, int32_t from, int32_t to, int16_
             for (uint64_t rest = word; rest; rest &= rest - 1) {
                 int32_t at = first + __builtin_ctzll(rest);
                 if (c->totals[at] != best) continue;
-                uint32_t x = (uint32_t)(*seen + bits(word & ((rest & -rest) - 1))) + 1, it = x << __builtin_clz(x);
+                uint32_t it = mr_heap_key(*seen + bits(word & ((rest & -rest) - 1)));
                 if (*found < 0 || it < *key) {
                     *key = it;
                     *found = at;

@@ -402,8 +402,7 @@ int32_t mr_pick_first(const int64_t *totals, int32_t n)
     return best;
 }
 
-/* The root after Go's heap.Init on totals alone: of the tied maxima, the one that comes first in preorder. With
- * x = index + 1, preorder within one heap level follows x, and across levels x shifted left until its top bit is set. */
+/* The root after Go's heap.Init on totals alone: of the tied maxima, the one that comes first in preorder. */
 int32_t mr_pick_heap(const int64_t *totals, int32_t n)
 {
     int64_t max = totals[0];
@@ -412,7 +411,7 @@ int32_t mr_pick_heap(const int64_t *totals, int32_t n)
     int32_t best = 0;
     for (int32_t i = 0; i < n; i++) {
         if (totals[i] != max) continue;
-        uint32_t x = (uint32_t)i + 1, key = x << __builtin_clz(x);
+        uint32_t key = mr_heap_key(i);
         if (best_key == UINT32_MAX || key < best_key) {
             best_key = key;
             best = i;

@@ -79,6 +79,14 @@ void mr_score_rows(const mr_search *search, int32_t kernel, const int32_t *rows,
  * worker: it stops on the next feasible node after that), and scores them. Answers 1 where a plugin failed. */
 int mr_search_run(const mr_search *search, int32_t start, int32_t wanted, mr_found *found);
 
+/* Where the item of an index stands in the preorder of a binary heap. With x = index + 1, preorder within one heap
+ * level follows x, and across levels x shifted left until its top bit is set; of equal keys the first index is meant. */
+static inline uint32_t mr_heap_key(int32_t index)
+{
+    uint32_t x = (uint32_t)index + 1;
+    return x << __builtin_clz(x);
+}
+
 /* Index of the winner among n totals. */
 int32_t mr_pick_first(const int64_t *totals, int32_t n);
 int32_t mr_pick_heap(const int64_t *totals, int32_t n);

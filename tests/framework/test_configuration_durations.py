@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moorage.framework.configuration.durations import SECOND, format_duration, parse_duration
+from moorage.framework.configuration.durations import SECOND, parse_duration
+from moorage.framework.duration import format_nanoseconds
 
 
 @pytest.mark.parametrize(
@@ -29,7 +30,7 @@ from moorage.framework.configuration.durations import SECOND, format_duration, p
 )
 def test_durations(text: str, nanoseconds: int, printed: str) -> None:
     assert parse_duration(text) == nanoseconds
-    assert format_duration(nanoseconds) == printed
+    assert format_nanoseconds(nanoseconds) == printed
 
 
 @pytest.mark.parametrize(
@@ -57,4 +58,4 @@ def test_no_durations(text: str, message: str) -> None:
 
 @given(st.integers(-(2**63), 2**63 - 1))
 def test_what_is_printed_reads_back_to_the_same(nanoseconds: int) -> None:
-    assert parse_duration(format_duration(nanoseconds)) == nanoseconds
+    assert parse_duration(format_nanoseconds(nanoseconds)) == nanoseconds

@@ -10,7 +10,7 @@ import click
 
 from moorage.cli.config import config as config_command
 from moorage.cli.explain import explain
-from moorage.cli.inputs import load_input, scheduler_options, scheduler_settings
+from moorage.cli.inputs import input_options, load_input, scheduler_options, scheduler_settings
 from moorage.errors import InputError, MoorageError
 
 if TYPE_CHECKING:
@@ -56,15 +56,7 @@ def version() -> None:
 
 
 @app.command()
-@click.option(
-    "-f",
-    "--file",
-    "files",
-    multiple=True,
-    metavar="FILE|DIR|-",
-    help="Manifests or kubectl dumps, gzip or not; repeatable; - is standard input.",
-)
-@click.option("--synthetic", metavar="nodes=N,pods=N[,zones=N]", help="A made-up cluster instead of files.")
+@input_options
 @click.option(
     "-o",
     "--output",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from moorage.cli.inputs import load_input, scheduler_options, scheduler_settings
+from moorage.cli.inputs import input_options, load_input, scheduler_options, scheduler_settings
 from moorage.errors import InputError
 
 if TYPE_CHECKING:
@@ -29,15 +29,7 @@ def _count(context: click.Context, option: click.Parameter, value: str) -> int |
 
 @click.command()
 @click.argument("pod")
-@click.option(
-    "-f",
-    "--file",
-    "files",
-    multiple=True,
-    metavar="FILE|DIR|-",
-    help="Manifests or kubectl dumps, gzip or not; repeatable; - is standard input.",
-)
-@click.option("--synthetic", metavar="nodes=N,pods=N[,zones=N]", help="A made-up cluster instead of files.")
+@input_options
 @click.option("--seed", type=click.IntRange(0, 2**63 - 1), default=0, help="For --synthetic.")
 @click.option("-n", "--namespace", help="The pod's namespace; needed only where the name is not unique.")
 @click.option(

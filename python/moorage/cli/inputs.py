@@ -14,6 +14,22 @@ if TYPE_CHECKING:
     from moorage.objects import Cluster
 
 
+def input_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The options ``-f`` and ``--synthetic``, for `load_input`."""
+    files = click.option(
+        "-f",
+        "--file",
+        "files",
+        multiple=True,
+        metavar="FILE|DIR|-",
+        help="Manifests or kubectl dumps, gzip or not; repeatable; - is standard input.",
+    )
+    synthetic = click.option(
+        "--synthetic", metavar="nodes=N,pods=N[,zones=N]", help="A made-up cluster instead of files."
+    )
+    return files(synthetic(command))
+
+
 def load_input(files: tuple[str, ...], synthetic: str | None, seed: int) -> Cluster:
     """The cluster of ``-f`` or of ``--synthetic``, of which one has to be given."""
     if bool(files) == bool(synthetic):

@@ -12,7 +12,11 @@ def format_duration(seconds: float) -> str:
     Rounded to nanoseconds. What is beyond ±2⁶³ nanoseconds prints as the longest duration that Go has.
     """
     limited = max(-NANOSECOND_LIMIT, min(NANOSECOND_LIMIT - 1, seconds * 1e9))
-    nanoseconds = round(limited)
+    return format_nanoseconds(round(limited))
+
+
+def format_nanoseconds(nanoseconds: int) -> str:
+    """The same of nanoseconds."""
     sign, left = ("-" if nanoseconds < 0 else ""), abs(nanoseconds)
     if left == 0:
         return "0s"

@@ -19,13 +19,13 @@ from .interface import (
     PreFilterResult,
 )
 from .nodes_view import NodesView
+from .nominator import PodNominator, going_before
 from .status import Code, Status, as_status, error_status, is_success
 
 if TYPE_CHECKING:
     from moorage.cache import NodeInfo, NodeInfoClone
 
     from .nodes_view import AnyNodeInfo
-    from .nominator import PodNominator
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,12 +177,7 @@ def run_filters_with_nominated_pods(
     """Filter on one node: with the pods of at least this priority that are nominated there, then without.
 
     The second pass is left out where there are none or where the first one failed."""
-    priority = pod.spec.priority or 0
-    nominated = [
-        other
-        for other in nominator.nominated_pods_for_node(node_info.name)
-        if (other.spec.priority or 0) >= priority and other.metadata.uid != pod.metadata.uid
-    ]
+    nominated = going_before(pod, nominator.nominated_pods_for_node(node_info.name))
     if nominated:
         with_them, changed = node_info.clone(), state.clone()
         for other in nominated:

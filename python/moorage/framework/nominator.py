@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from moorage.objects.pod import Pod
 
@@ -75,17 +75,15 @@ class PodNominator:
         with self._lock:
             if not self._pods:
                 return {}
-            priority = pod.spec.priority or 0
-            found = {
-                node: [
-                    other
-                    for other in pods.values()
-                    if (other.spec.priority or 0) >= priority and other.metadata.uid != pod.metadata.uid
-                ]
-                for node, pods in self._pods.items()
-            }
+            found = {node: going_before(pod, pods.values()) for node, pods in self._pods.items()}
         return {node: pods for node, pods in found.items() if pods}
 
     def __bool__(self) -> bool:
         """True where some pod is nominated."""
         return bool(self._nodes)
+
+
+def going_before(pod: Pod, others: Iterable[Pod]) -> list[Pod]:
+    """Those of some nominated pods that go before `pod`: others of at least its priority."""
+    priority, uid = pod.spec.priority or 0, pod.metadata.uid
+    return [other for other in others if (other.spec.priority or 0) >= priority and other.metadata.uid != uid]

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from moorage._core.cycle import Cycle
 from moorage._core.pod_class import Shape
-from moorage.cache import NodeInfo, NodeInfoClone
+from moorage.cache import NodeInfo, NodeInfoClone, SchedulerCache
 from moorage.errors import MoorageError
 from moorage.objects.pod import Pod
 
@@ -45,6 +45,14 @@ from .status import Status
 from .waiting_pods import WaitingPod
 
 Target = tuple[int, int, int]
+
+
+def target_of(cache: SchedulerCache, pod: Pod) -> Target:
+    """A pod's class, and the symbols of the node it names and of the one it is pinned to (0: none)."""
+    state = cache.state
+    pod_class = state.classes.intern(pod)
+    node_name = state.symbols.intern(pod.spec.node_name) if pod.spec.node_name else 0
+    return pod_class, node_name, state.classes.pinned_symbol(pod_class, pod)
 
 
 class Framework:
@@ -94,11 +102,7 @@ class Framework:
 
     def new_state(self, pod: Pod) -> CycleState:
         """The state of a cycle for `pod` that begins now."""
-        classes = self.handle.cache.state.classes
-        symbols = self.handle.cache.state.symbols
-        pod_class = classes.intern(pod)
-        named = symbols.intern(pod.spec.node_name) if pod.spec.node_name else 0
-        return self.state_of((pod_class, named, classes.pinned_symbol(pod_class, pod)))
+        return self.state_of(target_of(self.handle.cache, pod))
 
     def state_of(self, target: Target) -> CycleState:
         """The same where the pod's class is known."""

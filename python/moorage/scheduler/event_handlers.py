@@ -14,14 +14,13 @@ from moorage.errors import CacheError
 from moorage.framework.nominator import PodNominator
 from moorage.objects.meta import Object
 from moorage.objects.node import Namespace, Node
+from moorage.objects.ownership import FINISHED
 from moorage.objects.pod import Pod
 from moorage.store import DeletedFinalStateUnknown
 
 logger = logging.getLogger("moorage.scheduler")
 
 T = TypeVar("T", bound=Object)
-
-FINISHED = ("Succeeded", "Failed")
 
 
 def last_state(gone: T | DeletedFinalStateUnknown[T]) -> T:

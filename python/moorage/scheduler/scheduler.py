@@ -22,7 +22,7 @@ from moorage.framework.interface import QUEUE_SORT, NominatingInfo
 from moorage.framework.nominator import PodNominator
 from moorage.framework.profile import Profile
 from moorage.framework.registry import Registry
-from moorage.framework.runtime import Target
+from moorage.framework.runtime import Target, target_of
 from moorage.objects.cluster import Cluster
 from moorage.objects.node import Namespace, Node
 from moorage.objects.pod import Pod
@@ -229,10 +229,7 @@ class Scheduler:
 
     def classify(self, pod: Pod) -> Target:
         """A pod's class, and the symbols of the node it names and of the one it is pinned to (0: none)."""
-        state = self.cache.state
-        pod_class = state.classes.intern(pod)
-        node_name = state.symbols.intern(pod.spec.node_name) if pod.spec.node_name else 0
-        return pod_class, node_name, state.classes.pinned_symbol(pod_class, pod)
+        return target_of(self.cache, pod)
 
     # ---- many pods -----------------------------------------------------------------------------------------
 

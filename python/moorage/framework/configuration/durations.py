@@ -1,4 +1,4 @@
-"""Durations as Go writes them: ``1h30m``, ``1.5s``, ``300ms``; nanoseconds as numbers."""
+"""Durations as Go reads them: ``1h30m``, ``1.5s``, ``300ms``; nanoseconds as numbers."""
 
 from __future__ import annotations
 
@@ -64,27 +64,3 @@ def _nanoseconds(whole: str, fraction: str, unit: int) -> int:
     if digits and int(digits):
         value += int(float(int(digits)) * (float(unit) / float(10 ** len(digits))))
     return value
-
-
-def format_duration(nanoseconds: int) -> str:
-    """A duration as Go prints it (``time.Duration.String``)."""
-    sign, value = ("-" if nanoseconds < 0 else ""), abs(nanoseconds)
-    if value == 0:
-        return "0s"
-    if value < SECOND:
-        unit, size = next((u, s) for u, s in (("ms", 10**6), ("µs", 10**3), ("ns", 1)) if value >= s)
-        return f"{sign}{_decimal(value, size)}{unit}"
-    minutes, rest = divmod(value, 60 * SECOND)
-    text = f"{_decimal(rest, SECOND)}s"
-    if minutes:
-        hours, minutes = divmod(minutes, 60)
-        text = f"{minutes}m{text}"
-        if hours:
-            text = f"{hours}h{text}"
-    return sign + text
-
-
-def _decimal(value: int, size: int) -> str:
-    whole, rest = divmod(value, size)
-    digits = f"{rest:0{len(str(size)) - 1}d}".rstrip("0") if rest else ""
-    return f"{whole}.{digits}" if digits else str(whole)

@@ -11,7 +11,8 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_typ
 from msgspec import Meta
 from msgspec.structs import fields
 
-from .durations import format_duration
+from moorage.framework.duration import format_nanoseconds
+
 from .types import Part
 
 Kind = Literal["string", "bool", "int", "float", "bytes", "duration", "raw", "list", "map", "struct"]
@@ -123,7 +124,7 @@ def _write(item: Any, type_: GoType) -> Any:
         case "list" if type_.item is not None:
             return [_write(one, type_.item) for one in item]
         case "duration":
-            return format_duration(item)
+            return format_nanoseconds(item)
         case "bytes":
             return base64.b64encode(item).decode()
     return item

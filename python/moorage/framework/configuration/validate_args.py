@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from moorage.framework.duration import format_nanoseconds
+
 from .args import (
     LEAST_ALLOCATED,
     LIST_DEFAULTING,
@@ -23,7 +25,7 @@ from .args import (
     UtilizationShapePoint,
     VolumeBindingArgs,
 )
-from .durations import SECOND, format_duration
+from .durations import SECOND
 from .field_errors import duplicate, forbidden, invalid, join, required, unsupported
 from .selectors import label_name_errors, node_selector_errors, preferred_term_errors
 from .types import Typed
@@ -176,14 +178,14 @@ def _dynamic_resources(args: DynamicResourcesArgs, path: str, gates: Gates) -> l
         if not gates["DRASchedulerFilterTimeout"]:
             errors.append(forbidden(filter_path, "DRASchedulingFilterTimeout feature gate is disabled"))
         elif args.filter_timeout < 0:
-            text = format_duration(args.filter_timeout)
+            text = format_nanoseconds(args.filter_timeout)
             errors.append(invalid(filter_path, text, "must be zero or positive"))
     if args.binding_timeout is not None:
         if not (gates["DRADeviceBindingConditions"] and gates["DRAResourceClaimDeviceStatus"]):
             detail = "DRADeviceBindingConditions or DRAResourceClaimDeviceStatus feature gate is disabled"
             errors.append(forbidden(binding_path, detail))
         elif args.binding_timeout < SECOND:
-            text = format_duration(args.binding_timeout)
+            text = format_nanoseconds(args.binding_timeout)
             errors.append(invalid(binding_path, text, "must be at least 1 second"))
     return errors
 

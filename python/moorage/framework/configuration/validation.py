@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from moorage.framework.duration import format_nanoseconds
+
 from .args import NodeResourcesFitArgs
-from .durations import format_duration
 from .field_errors import aggregate, duplicate, go_json, invalid, quote, required
 from .go_types import go_fields, write
 from .selectors import label_name_errors
@@ -62,7 +63,7 @@ def _leader_election(election: LeaderElectionConfiguration) -> list[str]:
     if not election.leader_elect:
         return []
     errors = [
-        invalid(f"leaderElection.{name}", format_duration(duration), "must be greater than zero")
+        invalid(f"leaderElection.{name}", format_nanoseconds(duration), "must be greater than zero")
         for name, duration in (
             ("leaseDuration", election.lease_duration),
             ("renewDeadline", election.renew_deadline),
@@ -71,7 +72,7 @@ def _leader_election(election: LeaderElectionConfiguration) -> list[str]:
         if duration <= 0
     ]
     if election.lease_duration <= election.renew_deadline:
-        shown = format_duration(election.renew_deadline)  # the other one of the two, as upstream does
+        shown = format_nanoseconds(election.renew_deadline)  # the other one of the two, as upstream does
         errors.append(invalid("leaderElection.leaseDuration", shown, "must be greater than `RenewDeadline`"))
     if election.resource_lock != "leases":
         detail = 'resourceLock value must be "leases"'

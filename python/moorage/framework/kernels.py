@@ -7,10 +7,10 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import numpy as np
-from msgspec.structs import replace
 
 from moorage._core.cycle import Cycle, TieBreak
 from moorage._core.plan import REASONS, UNRESOLVABLE
+from moorage._core.state import bound
 from moorage.cache import NodeInfo, SchedulerCache
 from moorage.errors import MoorageError
 from moorage.objects.pod import Pod
@@ -89,5 +89,5 @@ class Kernels:
         for pod in gone:
             (state.forget_pod if state.is_assumed_pod(pod) else state.remove_pod)(pod)
         for pod in come:
-            state.assume_pod(replace(pod, spec=replace(pod.spec, node_name=name)))
+            state.assume_pod(bound(pod, name))
         return gone, come

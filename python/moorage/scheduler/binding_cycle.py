@@ -11,8 +11,7 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from msgspec.structs import replace
-
+from moorage._core.state import bound
 from moorage.errors import CacheError
 from moorage.framework.binding import permitted
 from moorage.framework.cycle_state import CycleState
@@ -79,7 +78,7 @@ class BindingCycles:
 
     def reserve(self, engine: Engine, state: CycleState, pod: Pod, node: str) -> Started | Outcome:
         """Assume the pod on the node, then Reserve and Permit: it can be bound, or it has failed."""
-        assumed = replace(pod, spec=replace(pod.spec, node_name=node))
+        assumed = bound(pod, node)
         started = Started(engine, state, pod, assumed)
         try:
             engine.cache.assume_pod(assumed)

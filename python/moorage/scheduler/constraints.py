@@ -24,7 +24,7 @@ from moorage.objects.pod import (
 )
 
 from .lowering import drop_request
-from .needs import ANY_IP, Port, port_text, requirement_text, taint_text
+from .needs import ANY_IP, Port, port_text, required_terms, requirement_text, taint_text
 
 WHOLE = "all required terms"
 EVERY_TAINT = Toleration(operator="Exists")
@@ -137,7 +137,7 @@ def _without_key(spec: PodSpec, key: str) -> PodSpec:
 def _node_affinity(spec: PodSpec) -> Iterator[Constraint]:
     """The requirements of required node affinity where it is one term; several terms, of which any will do,
     as one."""
-    terms = _node_terms(spec)
+    terms = required_terms(spec)
     if terms is not None and len(terms) == 1 and _requirements(terms[0]):
         yield from _requirement_constraints(terms[0], 0)
     elif terms is not None:
@@ -147,7 +147,7 @@ def _node_affinity(spec: PodSpec) -> Iterator[Constraint]:
 def finer_constraints(pod: Pod) -> Iterator[Constraint]:
     """What can be dropped beside `term_constraints`, and overlaps with them: one term as a whole, or one
     requirement of several terms."""
-    terms = _node_terms(pod.spec)
+    terms = required_terms(pod.spec)
     if terms is None:
         return
     if len(terms) == 1 and len(_requirements(terms[0])) > 1:
@@ -162,11 +162,6 @@ def _requirement_constraints(term: NodeSelectorTerm, at: int) -> Iterator[Constr
     for requirement in _distinct(_requirements(term)):
         drop = partial(_without_requirement, at=at, requirement=requirement)
         yield _constraint("node-affinity", requirement_text(requirement), drop)
-
-
-def _node_terms(spec: PodSpec) -> tuple[NodeSelectorTerm, ...] | None:
-    affinity = spec.affinity and spec.affinity.node_affinity
-    return affinity.required.node_selector_terms if affinity and affinity.required is not None else None
 
 
 def _requirements(term: NodeSelectorTerm) -> tuple[NodeSelectorRequirement, ...]:

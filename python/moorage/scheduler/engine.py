@@ -80,12 +80,16 @@ class Engine:
             diagnosis = Diagnosis(nodes, self.profile, state.shape, pre_filter=ran.rejection)
             decision = self._no_search(diagnosis, order)
             return self._post_filter(state, pod, decision, self._rejected_by_all(ran.rejection)), state
-        self.narrow(ran)
-        self.bridge.begin(state, pod)
-        self.nominate(pod)
+        self.begin_search(state, pod, ran)
         return self._search(state, pod, ran, order), state
 
-    def nominate(self, pod: Pod) -> None:
+    def begin_search(self, state: CycleState, pod: Pod, ran: PreFilterRun) -> None:
+        """What the search is asked next is about this pod, whose PreFilter ran with this state."""
+        self._narrow(ran)
+        self.bridge.begin(state, pod)
+        self._nominate(pod)
+
+    def _nominate(self, pod: Pod) -> None:
         """Tell the next search which nominated pods go before `pod`, and where."""
         nominator = self.handle.nominator
         before = nominator.nominated_before(pod) if nominator else {}
@@ -97,7 +101,7 @@ class Engine:
         row = self.cache.state.table.find_row(name)
         return -1 if row is None or not self.cache.state.table.is_present(row) else row
 
-    def narrow(self, ran: PreFilterRun) -> None:
+    def _narrow(self, ran: PreFilterRun) -> None:
         """Tell the search of the nodes that PreFilter plugins outside the core have named; what those inside
         name, it knows itself."""
         outside = bool(ran.plugins) and any(

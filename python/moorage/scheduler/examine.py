@@ -40,9 +40,7 @@ def examine(engine: Engine, pod: Pod, order: list[str]) -> Examination:
     if ran.rejection is not None:
         diagnosis = Diagnosis(len(order), profile, state.shape, pre_filter=ran.rejection)
         return replace(examination, fit_error=diagnosis.message())
-    engine.narrow(ran)
-    engine.bridge.begin(state, pod)
-    engine.nominate(pod)
+    engine.begin_search(state, pod, ran)
     try:
         return _search(engine, state, ran, examination)
     except StatusError as failed:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from moorage._core.selectors import tolerates
 from moorage.objects.node import Node, Taint
-from moorage.objects.pod import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, Pod
+from moorage.objects.pod import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, Pod, PodSpec
 from moorage.objects.selectors import NodeSelectorMatcher
 
 from .amounts import amount_text
@@ -92,8 +92,7 @@ class PodNeeds:
     terms: list[list[tuple[str, NodeSelectorMatcher]]] = field(init=False)
 
     def __post_init__(self) -> None:
-        affinity = self.pod.spec.affinity and self.pod.spec.affinity.node_affinity
-        terms = affinity.required.node_selector_terms if affinity and affinity.required else ()
+        terms = required_terms(self.pod.spec) or ()
         object.__setattr__(self, "terms", [_split(term) for term in terms])
 
     @property
@@ -129,8 +128,7 @@ class PodNeeds:
         labels, spec = node.metadata.labels, self.pod.spec
         selector = (spec.node_selector or {}).items()
         found = [f"{key}={value}" for key, value in selector if labels.get(key) != value]
-        affinity = spec.affinity and spec.affinity.node_affinity
-        if affinity and affinity.required is not None:
+        if required_terms(spec) is not None:
             lacking = [[text for text, one in term if not one.matches(node)] for term in self.terms]
             found += sorted(lacking, key=len)[0] if lacking else [NO_TERMS]
         return found
@@ -144,6 +142,12 @@ def sum_up(needs: Iterable[tuple[Need, ...]]) -> list[NeedRange]:
             found.setdefault((need.kind, need.name), []).append(need.missing)
     ranges = [NeedRange(*key, min(all_), max(all_), len(all_)) for key, all_ in found.items()]
     return sorted(ranges, key=lambda each: -each.nodes)
+
+
+def required_terms(spec: PodSpec) -> tuple[NodeSelectorTerm, ...] | None:
+    """The terms of required node affinity, of which any will do; None without it."""
+    affinity = spec.affinity and spec.affinity.node_affinity
+    return affinity.required.node_selector_terms if affinity and affinity.required is not None else None
 
 
 def _split(term: NodeSelectorTerm) -> list[tuple[str, NodeSelectorMatcher]]:

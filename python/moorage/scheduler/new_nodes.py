@@ -11,11 +11,11 @@ from msgspec.structs import replace
 
 from moorage._core.selectors import pod_matches_node_selector
 from moorage.objects.meta import ObjectMeta
-from moorage.objects.node import Node, NodeSpec, NodeStatus
-from moorage.objects.pod import NodeSelectorRequirement, NodeSelectorTerm, PodSpec
+from moorage.objects.node import Node, NodeSpec, NodeStatus, Taint
+from moorage.objects.pod import NodeSelectorRequirement, PodSpec
 
 from .constraints import is_about_pods, topology_keys, without_node_selection, without_pod_terms
-from .needs import PodNeeds
+from .needs import PodNeeds, required_terms
 from .probe import Probe
 
 HOSTNAME = "kubernetes.io/hostname"
@@ -65,7 +65,7 @@ def _candidates(probe: Probe) -> list[Node]:
 def _selected(spec: PodSpec, nodes: list[Node], key: str, value: str) -> list[Node]:
     """The nodes that nodeSelector and required node affinity would choose if they had the label."""
     keys = sorted({each.key for each in _requirements(spec)} | (spec.node_selector or {}).keys())
-    by_name = any(term.match_fields for term in _terms(spec))
+    by_name = any(term.match_fields for term in required_terms(spec) or ())
     known: dict[tuple[str | None, ...], bool] = {}
     selected = []
     for node in nodes:
@@ -105,13 +105,8 @@ def _wanted_labels(spec: PodSpec) -> Iterator[tuple[str, str]]:
                     yield requirement.key, str(number)
 
 
-def _terms(spec: PodSpec) -> tuple[NodeSelectorTerm, ...]:
-    affinity = spec.affinity and spec.affinity.node_affinity
-    return affinity.required.node_selector_terms if affinity and affinity.required else ()
-
-
 def _requirements(spec: PodSpec) -> Iterator[NodeSelectorRequirement]:
-    for term in _terms(spec):
+    for term in required_terms(spec) or ():
         yield from term.match_expressions
 
 
@@ -127,7 +122,8 @@ def new_nodes(probe: Probe, needs: PodNeeds) -> Iterator[tuple[Node, Node, int]]
     done: set[object] = set()
     for node in probe.nodes(rows):
         labels = node.metadata.labels
-        alike = (_lasting_taints(node), *(labels.get(key) for key in keys))
+        taints = tuple((taint.key, taint.value, taint.effect) for taint in _lasting_taints(node))
+        alike = (taints, *(labels.get(key) for key in keys))
         in_zone = (alike, labels.get(ZONE))
         if alike in done or in_zone in tried or len(tried) == MOST_TEMPLATES:
             continue
@@ -161,9 +157,8 @@ def _label_keys(spec: PodSpec) -> set[str]:
     return keys | topology_keys(spec)
 
 
-def _lasting_taints(node: Node) -> tuple[tuple[str, str, str], ...]:
-    lasting = (taint for taint in node.spec.taints if not taint.key.startswith(STATE_TAINTS))
-    return tuple((taint.key, taint.value, taint.effect) for taint in lasting)
+def _lasting_taints(node: Node) -> tuple[Taint, ...]:
+    return tuple(taint for taint in node.spec.taints if not taint.key.startswith(STATE_TAINTS))
 
 
 def _copy(probe: Probe, node: Node) -> Node:
@@ -174,9 +169,8 @@ def _copy(probe: Probe, node: Node) -> Node:
     labels = node.metadata.labels
     if HOSTNAME in labels:
         labels = labels | {HOSTNAME: name}
-    taints = tuple(taint for taint in node.spec.taints if not taint.key.startswith(STATE_TAINTS))
     return Node(
         metadata=ObjectMeta(name=name, uid=f"node/{name}", labels=labels),
-        spec=NodeSpec(taints=taints),
+        spec=NodeSpec(taints=_lasting_taints(node)),
         status=NodeStatus(capacity=node.status.capacity, allocatable=node.status.allocatable),
     )

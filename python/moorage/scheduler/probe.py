@@ -41,9 +41,7 @@ class Probe:
             self.engine.handle.begin_cycle()
         state = self.engine.framework.new_state(pod)
         ran = self.engine.framework.run_pre_filter_plugins(state, pod)
-        self.engine.narrow(ran)
-        self.engine.bridge.begin(state, pod)
-        self.engine.nominate(pod)
+        self.engine.begin_search(state, pod, ran)
         return state, ran
 
     def feasible(self, pod: Pod) -> npt.NDArray[np.int32]:

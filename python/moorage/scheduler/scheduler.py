@@ -9,10 +9,10 @@ from itertools import groupby
 
 import numpy as np
 import numpy.typing as npt
-from msgspec.structs import replace
 
 from moorage._core.cycle import TieBreak
 from moorage._core.node_table import NodeTable
+from moorage._core.state import bound
 from moorage.cache import SchedulerCache
 from moorage.framework.build import check_profiles
 from moorage.framework.configuration import feature_gates as all_gates
@@ -200,7 +200,7 @@ class Scheduler:
 
     def _assume(self, pod: Pod, node: str) -> None:
         """Put a pod on the node that was chosen; it is nominated no more."""
-        self.cache.assume_pod(replace(pod, spec=replace(pod.spec, node_name=node)))
+        self.cache.assume_pod(bound(pod, node))
         self.handle.nominator.delete_nominated_pod_if_exists(pod)
 
     def _engine_of(self, pod: Pod) -> Engine:

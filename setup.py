@@ -16,13 +16,14 @@ PXDS = sorted(str(path) for path in Path("pyx").rglob("*.pxd"))
 
 PLUGINS = ["csrc/plugins.c", "csrc/pod_topology_spread.c", "csrc/inter_pod_affinity.c", "csrc/rows.c"]
 SCAN = ["csrc/scan.c", *PLUGINS]
+CANDIDATES = ["csrc/candidates.c", "csrc/decision.c", *SCAN]
 # Which C files each compiled module needs; a module without C kernels is not listed.
 KERNELS: dict[str, list[str]] = {
     "node_table": ["csrc/rows.c"],
     "view": SCAN,
     "search": SCAN,
-    "candidates": ["csrc/candidates.c", *SCAN],
-    "cycle": ["csrc/candidates.c", *SCAN],
+    "candidates": CANDIDATES,
+    "cycle": CANDIDATES,
     "domains": PLUGINS,
     "terms": PLUGINS,
     "native_plugin": ["csrc/native.c"],
@@ -38,7 +39,6 @@ DIRECTIVES = {
     "embedsignature": True,
 }
 COMPILER = runpy.run_path("csrc/flags.py")
-LINK: list[str] = []
 
 
 def extension(path: Path) -> Extension:
@@ -49,7 +49,7 @@ def extension(path: Path) -> Extension:
         include_dirs=["csrc", str(INCLUDE)],
         depends=[*HEADERS, *PXDS, *KERNELS.get(name, []), "csrc/flags.py"],
         extra_compile_args=COMPILER["FLAGS"] + (COMPILER["KERNEL_FLAGS"] if name in KERNELS else []),
-        extra_link_args=LINK,
+        extra_link_args=COMPILER["OPENMP"] if name in KERNELS else [],
     )
 
 

@@ -1,191 +1,310 @@
 #include "candidates.h"
 
-#define MR_FIRST_KEY 0x80000000u /* of the heap's leftmost path: no key is smaller */
-
-static inline int32_t bits(uint64_t w)
-{
-    w -= (w >> 1) & 0x5555555555555555ull;
-    w = (w & 0x3333333333333333ull) + ((w >> 2) & 0x3333333333333333ull);
-    return (int32_t)((((w + (w >> 4)) & 0x0F0F0F0F0F0F0F0Full) * 0x0101010101010101ull) >> 56);
-}
-
-/* Place of the k-th bit that is set, counted from 0. */
-static inline int32_t nth_bit(uint64_t w, int32_t k)
-{
-    int32_t place = 0;
-    for (int32_t half = 32; half; half >>= 1) {
-        int32_t low = bits(w & ((1ull << half) - 1));
-        int up = k >= low;
-        k -= up ? low : 0;
-        place += up ? half : 0;
-        w >>= up ? half : 0;
-    }
-    return place;
-}
-
-static inline int16_t largest(const int16_t *restrict lanes)
-{
-    int16_t max = 0;
-    for (int32_t i = 0; i < MR_LANES; i++) max = lanes[i] > max ? lanes[i] : max;
-    return max;
-}
-
-static inline int32_t blocks_of(const mr_candidates *c)
-{
-    return (c->n + MR_LANES - 1) / MR_LANES;
-}
+#include <stddef.h>
+#include <string.h>
 
 int mr_candidates_suit(const mr_search *search)
 {
+    return search->columns && !search->n_nominated && !mr_has_external_filters(search->plan)
+        && !mr_has_external_scores(search->plan) && !(search->pod.terms && search->pod.terms->affinity_off);
+}
+
+static int is_few(const mr_counter *counter)
+{
+    return counter->domains <= MR_FEW_DOMAINS;
+}
+
+static void tell_by_domain(mr_bucket_key *key, const mr_counter *counter)
+{
+    for (int32_t i = 0; i < key->n_domains; i++)
+        if (key->domains[i] == counter->domain) return;
+    if (key->n_domains < MR_KEY) key->domains[key->n_domains] = counter->domain;
+    key->n_domains++;
+}
+
+/* Whether any of the terms counts domains that are single rows. */
+static int tell_by_terms(mr_bucket_key *key, const mr_pod_term *terms, int32_t n)
+{
+    int single = 0;
+    for (int32_t i = 0; i < n; i++)
+        if (is_few(terms[i].counter)) tell_by_domain(key, terms[i].counter);
+        else single = 1;
+    return single;
+}
+
+static void read_key(mr_bucket_key *key, const mr_search *search, const mr_terms *t)
+{
     const mr_plan *plan = search->plan;
-    int64_t largest_total = 1;
-    if (!mr_is_local(search) || search->columns->n_slow) return 0; /* a slow row's score can leave 0..100 */
-    for (int32_t i = 0; i < plan->n_scores; i++)
-        if (!mr_is_normalized(plan->scores[i])) largest_total += plan->weights[i] * 100;
-    return largest_total < MR_CANDIDATE_LIMIT;
+    memset(key, 0, sizeof *key);
+    for (int32_t i = 0; i < plan->n_scores; i++) {
+        key->taints |= plan->scores[i] == MR_TAINT_TOLERATION && !mr_is_common(search, MR_TAINT_TOLERATION);
+        key->affinity |= plan->scores[i] == MR_NODE_AFFINITY
+            && mr_scores(MR_NODE_AFFINITY, plan, search->shape, &search->pod);
+    }
+    if (t) {
+        for (int32_t i = 0; i < t->n_hard; i++)
+            if (is_few(t->hard[i].counter)) tell_by_domain(key, t->hard[i].counter);
+            else key->n_counts++, key->alone = 1;
+        for (int32_t i = 0; i < t->n_soft; i++)
+            if (t->soft[i].row_pods) key->n_counts++;
+            else if (is_few(t->soft[i].counter)) tell_by_domain(key, t->soft[i].counter);
+            else key->size = MR_KEY; /* its weight would depend on which domains there are among many */
+        key->flags = tell_by_terms(key, t->affinity, t->n_affinity) | tell_by_terms(key, t->anti, t->n_anti)
+            | tell_by_terms(key, t->existing, t->n_existing);
+        key->sum = tell_by_terms(key, t->preferred, t->n_preferred);
+        key->alone |= key->flags | key->sum;
+    }
+    key->size += key->taints + key->affinity + key->n_domains + key->n_counts + key->flags + 2 * key->sum;
 }
 
-void mr_candidates_build(mr_candidates *c, const mr_search *search)
+void mr_candidates_point(mr_candidates *c, const mr_search *search)
 {
-    int32_t lanes[MR_BLOCK], blocks;
-    c->n = search->n;
-    c->feasible = 0;
-    for (int32_t first = 0; first < c->n; first += MR_BLOCK) {
-        int32_t size = c->n - first < MR_BLOCK ? c->n - first : MR_BLOCK;
-        mr_fused_block(search, first, size, lanes);
-        for (int32_t i = 0; i < size; i++) {
-            c->totals[first + i] = (int16_t)lanes[i];
-            c->fits[(first + i) / MR_LANES] |= (uint64_t)(lanes[i] != 0) << (first + i) % MR_LANES;
-        }
-    }
-    blocks = blocks_of(c);
-    for (int32_t b = 0; b < blocks; b++) {
-        int32_t count = bits(c->fits[b]);
-        c->blocks[b] = largest(c->totals + b * MR_LANES);
-        c->counts[b / MR_COUNTED] = (uint16_t)(c->counts[b / MR_COUNTED] + count);
-        c->feasible += count;
-    }
-    for (int32_t s = 0; s * MR_LANES < blocks; s++) c->supers[s] = largest(c->blocks + s * MR_LANES);
+    const mr_bucket_key before = c->key;
+    read_key(&c->key, search, search->pod.terms);
+    c->terms = search->pod.terms;
+    c->search = *search;
+    c->search.pod.terms = NULL;
+    mr_local_read(&c->local, &c->search);
+    if (c->n != search->n || memcmp(&before, &c->key, offsetof(mr_bucket_key, domains))) c->state = MR_UNMADE;
 }
 
-void mr_candidates_refresh(mr_candidates *c, const mr_search *search, int32_t position)
+/* Pods in the row's own domain, + 1; 0 without one. */
+static inline int32_t count_of(const mr_counter *counter, const int32_t *row_pods, int32_t row)
 {
-    int32_t lane, block = position / MR_LANES, super = block / MR_LANES;
-    mr_fused_block(search, position, 1, &lane);
-    int16_t total = (int16_t)lane, old = c->totals[position], max = c->blocks[block];
-    if (total == old) return;
+    int32_t domain = counter->domain[row];
+    return domain ? 1 + (row_pods ? row_pods[row] : counter->pods[domain]) : 0;
+}
+
+/* 1 where a term that counts single rows has pods on this one. */
+static int meets_here(const mr_pod_term *terms, int32_t n, int32_t row)
+{
+    for (int32_t i = 0; i < n; i++)
+        if (!is_few(terms[i].counter) && count_of(terms[i].counter, NULL, row) > 1) return 1;
+    return 0;
+}
+
+static int32_t flags_of(const mr_terms *t, int32_t row)
+{
+    int32_t all = 1, met = 1;
+    for (int32_t i = 0; i < t->n_affinity; i++) {
+        if (is_few(t->affinity[i].counter)) continue;
+        int32_t count = count_of(t->affinity[i].counter, NULL, row);
+        all &= count > 0;
+        met &= count > 1;
+    }
+    return all | met << 1 | meets_here(t->anti, t->n_anti, row) << 2 | meets_here(t->existing, t->n_existing, row) << 3;
+}
+
+static int64_t sum_of(const mr_terms *t, int32_t row)
+{
+    int64_t sum = 0;
+    for (int32_t i = 0; i < t->n_preferred; i++) {
+        int32_t count = is_few(t->preferred[i].counter) ? 0 : count_of(t->preferred[i].counter, NULL, row);
+        if (count) sum += t->preferred[i].weight * (count - 1);
+    }
+    return sum;
+}
+
+static void key_of(const mr_candidates *c, int32_t row, int32_t *out)
+{
+    const mr_terms *t = c->terms;
+    const mr_bucket_key *key = &c->key;
+    const mr_search *s = &c->search;
+    if (key->taints) *out++ = (int32_t)mr_score(MR_TAINT_TOLERATION, s->plan, s->cluster, s->shape, &s->pod, row);
+    if (key->affinity) *out++ = (int32_t)mr_score(MR_NODE_AFFINITY, s->plan, s->cluster, s->shape, &s->pod, row);
+    for (int32_t i = 0; i < key->n_domains; i++) *out++ = key->domains[i][row];
+    if (key->n_counts) {
+        for (int32_t i = 0; i < t->n_hard; i++)
+            if (!is_few(t->hard[i].counter)) *out++ = count_of(t->hard[i].counter, NULL, row);
+        for (int32_t i = 0; i < t->n_soft; i++)
+            if (t->soft[i].row_pods) *out++ = count_of(t->soft[i].counter, t->soft[i].row_pods, row);
+    }
+    if (key->flags) *out++ = flags_of(t, row);
+    if (key->sum) {
+        int64_t sum = sum_of(t, row);
+        *out++ = (int32_t)sum;
+        *out++ = (int32_t)(sum >> 32);
+    }
+}
+
+/* The bucket of a key, a free one where it is new; `stride` where there is none. */
+static int32_t find_bucket(mr_candidates *c, const int32_t *key)
+{
+    const size_t size = (size_t)c->key.size * sizeof(int32_t);
+    int32_t free = -1;
+    for (int32_t g = 0; g < c->used; g++)
+        if (!c->feasible[g]) free = free < 0 ? g : free;
+        else if (memcmp(c->keys + g * MR_KEY, key, size) == 0) return g;
+    if (free < 0) {
+        if (c->used == c->stride) return c->stride;
+        free = c->used++;
+    }
+    memcpy(c->keys + free * MR_KEY, key, size);
+    return free;
+}
+
+static int32_t bucket_of_row(mr_candidates *c, int32_t row)
+{
+    int32_t key[MR_KEY];
+    if (!c->key.size) return 0;
+    key_of(c, row, key);
+    return find_bucket(c, key);
+}
+
+/* Largest total among the lanes of a bucket. */
+MR_INLINED int16_t largest_of(const int16_t *restrict totals, const int16_t *restrict bucket, int16_t g)
+{
+    int16_t max = 0;
+    for (int32_t i = 0; i < MR_LANES; i++) {
+        int16_t total = bucket[i] == g ? totals[i] : 0;
+        max = total > max ? total : max;
+    }
+    return max;
+}
+
+/* Largest of a column with a step. */
+static int16_t largest_in(const int16_t *column, int32_t stride)
+{
+    int16_t max = 0;
+    for (int32_t i = 0; i < MR_LANES; i++) max = column[i * stride] > max ? column[i * stride] : max;
+    return max;
+}
+
+/* A block's largest total of a bucket became `now`: the superblock may follow. */
+static void set_block(mr_candidates *c, int32_t block, int32_t g, int16_t now)
+{
+    const int32_t stride = c->stride, super = block / MR_LANES;
+    int16_t *of_block = &c->blocks[block * stride + g], *of_super = &c->supers[super * stride + g], before = *of_block;
+    *of_block = now;
+    if (now >= *of_super) *of_super = now;
+    else if (before == *of_super) *of_super = largest_in(c->blocks + super * MR_LANES * stride + g, stride);
+}
+
+static void count_position(mr_candidates *c, int32_t position, int32_t g, int32_t sign)
+{
+    const int32_t block = position / MR_LANES;
+    uint16_t *count = &c->counts[block / MR_COUNTED * c->stride + g];
+    c->fits[block * c->stride + g] ^= 1ull << position % MR_LANES;
+    *count = (uint16_t)(*count + sign);
+    c->feasible[g] += sign;
+    if (sign > 0 && c->feasible[g] == 1) c->member[g] = position;
+}
+
+static void set_position(mr_candidates *c, int32_t position, int16_t total, int32_t g)
+{
+    const int32_t block = position / MR_LANES, first = block * MR_LANES, stride = c->stride;
+    const int16_t old = c->totals[position];
+    const int32_t was = c->bucket[position];
+    if (old == total && was == g) return;
     c->totals[position] = total;
-    if (!total != !old) {
-        int32_t more = total ? 1 : -1;
-        c->fits[block] ^= 1ull << position % MR_LANES;
-        c->counts[block / MR_COUNTED] = (uint16_t)(c->counts[block / MR_COUNTED] + more);
-        c->feasible += more;
-    }
-    if (total < max && old < max) return;
-    c->blocks[block] = total >= max ? total : largest(c->totals + block * MR_LANES);
-    if (c->blocks[block] >= c->supers[super]) c->supers[super] = c->blocks[block];
-    else if (max == c->supers[super]) c->supers[super] = largest(c->blocks + super * MR_LANES);
+    c->bucket[position] = (int16_t)g;
+    if (old && (!total || was != g)) count_position(c, position, was, -1);
+    if (total && (!old || was != g)) count_position(c, position, g, 1);
+    if (total && total >= c->blocks[block * stride + g]) set_block(c, block, g, total);
+    else if (old && was == g && old == c->blocks[block * stride + g])
+        set_block(c, block, g, largest_of(c->totals + first, c->bucket + first, (int16_t)g));
+    if (old && was != g && old == c->blocks[block * stride + was])
+        set_block(c, block, was, largest_of(c->totals + first, c->bucket + first, (int16_t)was));
 }
 
-/* Position of the k-th feasible one (from 0) at or after `from`; -1 where there are too few up to the end, and then `k`
- * is what is left of it. */
-static int32_t nth_feasible(const mr_candidates *c, int32_t from, int32_t *k)
+/* 1 where some row shares its domain with another one. */
+static int shares_domain(const mr_candidates *c, const mr_counter *counter, uint8_t *seen)
 {
-    int32_t block = from / MR_LANES, blocks = blocks_of(c);
-    uint64_t word = block < blocks ? c->fits[block] & (~0ull << from % MR_LANES) : 0;
-    while (block < blocks) {
-        int32_t count = bits(word);
-        if (*k < count) return block * MR_LANES + nth_bit(word, *k);
-        *k -= count;
-        block++;
-        while (block % MR_COUNTED == 0 && block < blocks && *k >= c->counts[block / MR_COUNTED]) {
-            *k -= c->counts[block / MR_COUNTED];
-            block += MR_COUNTED;
+    if (is_few(counter)) return 0;
+    memset(seen, 0, (size_t)counter->domains);
+    for (int32_t at = 0; at < c->n; at++) {
+        int32_t domain = counter->domain[c->search.order[at]];
+        if (domain && seen[domain]) return 1;
+        seen[domain] = 1;
+    }
+    return 0;
+}
+
+static int any_shares_domain(const mr_candidates *c, const mr_pod_term *terms, int32_t n, uint8_t *seen)
+{
+    for (int32_t i = 0; i < n; i++) {
+        if (i && terms[i].counter->domain == terms[i - 1].counter->domain) continue;
+        if (shares_domain(c, terms[i].counter, seen)) return 1;
+    }
+    return 0;
+}
+
+static int are_alone(const mr_candidates *c, uint8_t *seen)
+{
+    const mr_terms *t = c->terms;
+    if (!c->key.alone) return 1;
+    for (int32_t i = 0; i < t->n_hard; i++)
+        if (shares_domain(c, t->hard[i].counter, seen)) return 0;
+    return !any_shares_domain(c, t->affinity, t->n_affinity, seen) && !any_shares_domain(c, t->anti, t->n_anti, seen)
+        && !any_shares_domain(c, t->existing, t->n_existing, seen)
+        && !any_shares_domain(c, t->preferred, t->n_preferred, seen);
+}
+
+/* What there is no room for. */
+static int too_many(const mr_candidates *c)
+{
+    return c->stride < MR_BUCKETS ? MR_MORE_BUCKETS : MR_UNSUITED;
+}
+
+static int fill(mr_candidates *c, const int32_t *lanes, uint8_t *seen)
+{
+    const int32_t stride = c->stride;
+    c->n = c->search.n;
+    c->used = 0;
+    if (c->key.size > MR_KEY || !are_alone(c, seen)) return MR_UNSUITED;
+    for (int32_t at = 0; at < c->n; at++) {
+        if (!lanes[at]) continue;
+        if (lanes[at] < 0 || lanes[at] > MR_CANDIDATE_LIMIT) return MR_UNSUITED;
+        int32_t g = bucket_of_row(c, c->search.order[at]);
+        if (g == stride) return too_many(c);
+        int16_t *max = &c->blocks[at / MR_LANES * stride + g];
+        c->totals[at] = (int16_t)lanes[at];
+        c->bucket[at] = (int16_t)g;
+        *max = c->totals[at] > *max ? c->totals[at] : *max;
+        count_position(c, at, g, 1);
+        c->used = g < c->used ? c->used : g + 1;
+    }
+    for (int32_t b = 0; b < mr_blocks_of(c); b++)
+        for (int32_t g = 0; g < c->used; g++) {
+            int16_t *max = &c->supers[b / MR_LANES * stride + g], of_block = c->blocks[b * stride + g];
+            *max = of_block > *max ? of_block : *max;
         }
-        word = block < blocks ? c->fits[block] : 0;
+    return MR_KEPT;
+}
+
+int mr_candidates_build(mr_candidates *c, const mr_changes *changes, int32_t *lanes, uint8_t *seen)
+{
+    int parallel = mr_local_lanes(&c->search, &c->local, 0, c->search.n, lanes);
+    c->state = fill(c, lanes, seen);
+    c->cursor = changes->head;
+    return parallel;
+}
+
+void mr_candidates_refresh(mr_candidates *c, int32_t position)
+{
+    int32_t row = c->search.order[position], g = c->bucket[position];
+    int64_t total = mr_local_lane(&c->search, &c->local, row);
+    if (total < 0 || total > MR_CANDIDATE_LIMIT) {
+        c->state = MR_UNSUITED;
+        return;
     }
-    return -1;
-}
-
-int32_t mr_candidates_window(const mr_candidates *c, int32_t start, int32_t wanted)
-{
-    int32_t k = wanted;
-    if (c->feasible <= wanted) return c->n;
-    int32_t end = nth_feasible(c, start, &k);
-    if (end < 0) end = nth_feasible(c, 0, &k);
-    return end > start ? end - start : end - start + c->n;
-}
-
-/* The leftmost of the largest totals in [from, to), if it is larger than `best`; answers its position, or -1. */
-static int32_t best_in(const mr_candidates *c, int32_t from, int32_t to, int16_t *best)
-{
-    int32_t found = -1, whole = -1;
-    for (int32_t block = from / MR_LANES; block * MR_LANES < to; block++) {
-        int32_t first = block * MR_LANES;
-        if (block % MR_LANES == 0 && first >= from && c->supers[block / MR_LANES] <= *best) {
-            block += MR_LANES - 1;
-            continue;
-        }
-        if (c->blocks[block] <= *best) continue;
-        if (first >= from && first + MR_LANES <= to) {
-            *best = c->blocks[block];
-            whole = first;
-            continue;
-        }
-        int32_t end = first + MR_LANES < to ? first + MR_LANES : to;
-        for (int32_t at = first < from ? from : first; at < end; at++)
-            if (c->totals[at] > *best) {
-                *best = c->totals[at];
-                found = at;
-                whole = -1;
-            }
+    if (total) g = bucket_of_row(c, row);
+    if (g == c->stride) {
+        c->state = too_many(c);
+        return;
     }
-    if (whole >= 0)
-        for (found = whole; c->totals[found] != *best; found++) continue;
-    return found;
+    c->used = g < c->used ? c->used : g + 1;
+    set_position(c, position, (int16_t)total, g);
 }
 
-int32_t mr_candidates_first(const mr_candidates *c, int32_t start, int32_t looked_at)
+void mr_candidates_follow(mr_candidates *c, const mr_changes *changes)
 {
-    int16_t best = 0;
-    int32_t end = start + looked_at, before = end > c->n ? end - c->n : 0;
-    int32_t found = best_in(c, start, end > c->n ? c->n : end, &best);
-    int32_t wrapped = before ? best_in(c, 0, before, &best) : -1;
-    return wrapped >= 0 ? wrapped : found;
-}
-
-/* Looks for the tie with the smallest key in [from, to); `seen` feasible ones come before. */
-static void best_key_in(const mr_candidates *c, int32_t from, int32_t to, int16_t best, int32_t *seen, uint32_t *key,
-                        int32_t *found)
-{
-    for (int32_t block = from / MR_LANES; block * MR_LANES < to; block++) {
-        int32_t first = block * MR_LANES;
-        uint64_t word = c->fits[block];
-        if (first < from) word &= ~0ull << from % MR_LANES;
-        if (first + MR_LANES > to) word &= (1ull << to % MR_LANES) - 1;
-        if (c->blocks[block] >= best) /* the best of a block can lie outside */
-            for (uint64_t rest = word; rest; rest &= rest - 1) {
-                int32_t at = first + __builtin_ctzll(rest);
-                if (c->totals[at] != best) continue;
-                uint32_t it = mr_heap_key(*seen + bits(word & ((rest & -rest) - 1)));
-                if (*found < 0 || it < *key) {
-                    *key = it;
-                    *found = at;
-                }
-            }
-        *seen += bits(word);
+    if (changes->head - c->cursor > changes->mask + 1) c->state = MR_UNMADE; /* the ring has lost some */
+    for (; c->cursor < changes->head && c->state == MR_KEPT; c->cursor++) {
+        const int64_t at = c->cursor & changes->mask;
+        const int32_t row = changes->id[at], kind = changes->kind[at];
+        if (kind > MR_LOG_ORDER) continue;
+        if (kind == MR_LOG_ORDER || (kind == MR_LOG_STATIC && c->key.alone)) c->state = MR_UNMADE;
+        else if (row < changes->rows && changes->position[row]) mr_candidates_refresh(c, changes->position[row] - 1);
     }
-}
-
-int32_t mr_candidates_heap(const mr_candidates *c, int32_t start, int32_t looked_at)
-{
-    int16_t best = 0;
-    int32_t end = start + looked_at, before = end > c->n ? end - c->n : 0, last = end > c->n ? c->n : end;
-    int32_t seen = 0, found = -1;
-    uint32_t key = 0;
-    best_in(c, start, last, &best);
-    if (before) best_in(c, 0, before, &best);
-    best_key_in(c, start, last, best, &seen, &key, &found);
-    if (before && !(found >= 0 && key == MR_FIRST_KEY)) best_key_in(c, 0, before, best, &seen, &key, &found);
-    return found;
 }

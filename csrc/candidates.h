@@ -1,5 +1,9 @@
-/* The totals of one pod class over the positions of the list, with maxima and counts of blocks: while pods of the class
- * are placed, each placement changes one lane, and no decision looks at all of them again. */
+/* Candidates: what a decision about a pod of one class needs to know of every node, in list order, kept so that a change
+ * of one row changes one position and no decision looks at all of them again.
+ *
+ * What depends on a row alone is its total. All else, which scores and filters take from other rows too, is the same
+ * for all rows of a bucket: those with equal raw scores of TaintToleration and NodeAffinity, in the same domains, with as
+ * many pods where a node is its own domain. It is found out per bucket and decision, by looking at one row of each. */
 #ifndef MOORAGE_CANDIDATES_H
 #define MOORAGE_CANDIDATES_H
 
@@ -8,32 +12,91 @@
 #define MR_LANES 64  /* positions per block; a superblock has as many blocks */
 #define MR_COUNTED 8 /* blocks per count of feasible positions */
 #define MR_CANDIDATE_LIMIT 32000 /* totals fit 16 bits below it */
+#define MR_BUCKETS 64     /* at most */
+#define MR_FEW_DOMAINS 64 /* a label with more values than these does not tell buckets apart */
+#define MR_KEY 16         /* numbers in a bucket's key */
+
+/* What tells buckets apart: the numbers of a key, in order. */
+typedef struct {
+    int32_t taints, affinity; /* 1: the raw score of TaintToleration, of NodeAffinity */
+    int32_t n_domains;        /* the domains of the row for labels with few values */
+    int32_t n_counts;         /* pods where a node is its own domain, of hard and of soft constraints */
+    int32_t flags;            /* 1: of such domains, whether affinity terms are met, and anti-affinity terms */
+    int32_t sum;              /* 1: of such domains, the sum over preferred terms (two numbers) */
+    int32_t alone;            /* 1: other counters are read of domains that must be single rows */
+    int32_t size;             /* numbers in all */
+    const int32_t *domains[MR_KEY]; /* [row] */
+} mr_bucket_key;
 
 typedef struct {
+    mr_search search;  /* without what depends on other rows */
+    mr_local local;
+    mr_bucket_key key;
+    mr_terms *terms;   /* what depends on other rows */
     int16_t *totals;   /* [position] total + 1, 0 where infeasible; whole superblocks, the rest 0 */
-    int16_t *blocks;   /* [block] largest total */
-    int16_t *supers;   /* [superblock] largest total */
-    uint64_t *fits;    /* [block] a bit per feasible position */
-    uint16_t *counts;  /* [block / MR_COUNTED] feasible positions */
+    int16_t *bucket;   /* [position] where feasible */
+    int16_t *blocks;   /* [block][stride] largest total of a bucket */
+    int16_t *supers;   /* [superblock][stride] largest total */
+    uint64_t *fits;    /* [block][stride] a bit per feasible position */
+    uint16_t *counts;  /* [block / MR_COUNTED][stride] feasible positions */
+    int32_t *keys;     /* [bucket][MR_KEY] */
+    int32_t *feasible; /* [bucket] positions; a bucket without any is free */
+    int32_t *member;   /* [bucket] one of its positions, if it still is one */
+    int32_t stride;    /* buckets that there is room for */
+    int32_t used;      /* buckets from here on have never been used */
     int32_t n;         /* positions */
-    int32_t feasible;
+    int32_t state;     /* one of the below */
+    int64_t cursor;    /* how far the change log has been read */
 } mr_candidates;
 
-/* 1 where a total depends on its own row alone, and fits 16 bits. */
+static inline int32_t mr_blocks_of(const mr_candidates *c)
+{
+    return (c->n + MR_LANES - 1) / MR_LANES;
+}
+
+enum {
+    MR_UNMADE,
+    MR_KEPT,
+    MR_MORE_BUCKETS, /* than there is room for: to be built again with more */
+    MR_UNSUITED      /* totals out of range, too many buckets, or domains that are neither few nor single rows */
+};
+
+/* The change log, and where the rows are that it names. */
+typedef struct {
+    const uint8_t *kind; /* MR_LOG_…; what comes after those concerns no row */
+    const int32_t *id;
+    int64_t mask, head;  /* entry i is at i & mask */
+    const int32_t *position; /* [row] position + 1, 0 where it has none */
+    int32_t rows;
+} mr_changes;
+enum { MR_LOG_ROW, MR_LOG_STATIC, MR_LOG_ORDER };
+
+/* A decision. */
+typedef struct {
+    int32_t position;  /* the chosen one, or -1 */
+    int32_t looked_at; /* positions from the start until `wanted` were feasible */
+    int32_t feasible;  /* of these */
+} mr_decision;
+
+/* 1 where the plan can be decided by candidates: no plugin is asked that is no kernel here, nor are pods nominated. */
 int mr_candidates_suit(const mr_search *search);
 
-/* Fills everything from the search; the arrays are zero before. */
-void mr_candidates_build(mr_candidates *candidates, const mr_search *search);
+/* Points candidates at a search, whose memory may have moved. They are unmade where buckets are told apart by other
+ * things than before. */
+void mr_candidates_point(mr_candidates *candidates, const mr_search *search);
 
-/* The row at a position has changed: takes its total over. */
-void mr_candidates_refresh(mr_candidates *candidates, const mr_search *search, int32_t position);
+/* Fills everything as of now; the arrays are zero before. `lanes` and `seen` are scratch, as in mr_found. Answers
+ * whether several threads took part. */
+int mr_candidates_build(mr_candidates *candidates, const mr_changes *changes, int32_t *lanes, uint8_t *seen);
 
-/* How many positions a search from `start` looks at until `wanted` are feasible (mr_search_run). */
-int32_t mr_candidates_window(const mr_candidates *candidates, int32_t start, int32_t wanted);
+/* The row at a position has changed: takes over what it is now. */
+void mr_candidates_refresh(mr_candidates *candidates, int32_t position);
 
-/* The position that is chosen among the first `looked_at` from `start`: the first of the best in the order of the
- * search, or the one that Go's heap puts on top. There must be a feasible one. */
-int32_t mr_candidates_first(const mr_candidates *candidates, int32_t start, int32_t looked_at);
-int32_t mr_candidates_heap(const mr_candidates *candidates, int32_t start, int32_t looked_at);
+/* Takes over what has changed since the last time. */
+void mr_candidates_follow(mr_candidates *candidates, const mr_changes *changes);
+
+/* Decides from `start` as mr_search_run and mr_pick_first or, with `heap`, mr_pick_heap do. The terms are prepared. */
+void mr_candidates_decide(mr_candidates *candidates, int32_t start, int32_t wanted, int heap, uint8_t *seen,
+                          mr_decision *decision);
 
 #endif

@@ -13,7 +13,10 @@ from cffi import FFI
 
 CSRC = Path(__file__).parent
 HEADERS = ["state.h", "rows.h", "terms.h", "plugins.h", "scan.h", "candidates.h"]
-SOURCES = ["rows.c", "pod_topology_spread.c", "inter_pod_affinity.c", "plugins.c", "scan.c", "candidates.c"]
+SOURCES = [
+    *("rows.c", "pod_topology_spread.c", "inter_pod_affinity.c", "plugins.c", "scan.c", "candidates.c"),
+    "decision.c",
+]
 
 
 def declarations(header: str) -> str:
@@ -44,4 +47,5 @@ ffibuilder.set_source(
     include_dirs=[str(CSRC)],
     depends=[str(CSRC / name) for name in (*HEADERS, *SOURCES, "flags.py", "ffi_build.py")],
     extra_compile_args=[*flags["FLAGS"], *flags["KERNEL_FLAGS"]],
+    extra_link_args=flags["OPENMP"],
 )

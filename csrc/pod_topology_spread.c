@@ -3,17 +3,27 @@
 
 #include <string.h>
 
+static void find_min(mr_counter *counter)
+{
+    counter->min = INT32_MAX;
+    counter->live = counter->at_min = 0;
+    for (int32_t d = MR_EMPTY_DOMAIN; d < counter->domains; d++) {
+        if (!counter->nodes[d]) continue;
+        counter->live++;
+        if (counter->pods[d] < counter->min) {
+            counter->min = counter->pods[d];
+            counter->at_min = 0;
+        }
+        counter->at_min += counter->pods[d] == counter->min;
+    }
+}
+
 /* filtering.go, minMatchNum: the least matching pods of any domain, 0 where there are fewer domains than minDomains. */
 static int32_t least(const mr_constraint *constraint)
 {
-    const mr_counter *counter = constraint->counter;
-    int32_t min = INT32_MAX, domains = 0;
-    for (int32_t d = MR_EMPTY_DOMAIN; d < counter->domains; d++) {
-        if (!counter->nodes[d]) continue;
-        domains++;
-        min = counter->pods[d] < min ? counter->pods[d] : min;
-    }
-    return domains < constraint->min_domains ? 0 : min;
+    mr_counter *counter = constraint->counter;
+    if (!counter->at_min) find_min(counter);
+    return counter->live < constraint->min_domains ? 0 : counter->min;
 }
 
 void mr_terms_prepare(mr_terms *terms)
@@ -34,7 +44,7 @@ uint64_t mr_spread_filter(const mr_terms *terms, int32_t row)
     return 0;
 }
 
-static int lacks_key(const mr_terms *terms, int32_t row)
+int mr_spread_lacks_key(const mr_terms *terms, int32_t row)
 {
     for (int32_t i = 0; i < terms->n_soft; i++)
         if (!terms->soft[i].counter->domain[row]) return 1;
@@ -43,16 +53,16 @@ static int lacks_key(const mr_terms *terms, int32_t row)
 
 int mr_spread_ignores(const mr_terms *terms, int32_t row)
 {
-    return terms->soft_ignores && lacks_key(terms, row);
+    return terms->soft_ignores && mr_spread_lacks_key(terms, row);
 }
 
 /* PreScore (podtopologyspread/scoring.go): the logarithm of the number of domains among the feasible nodes, plus 2.
  * Nodes without the label, where they are scored at all, stand for the empty value. */
-void mr_spread_weigh(mr_terms *terms, const int32_t *rows, int32_t n, uint8_t *seen)
+void mr_spread_weigh(mr_terms *terms, const int32_t *rows, const int32_t *many, int32_t n, uint8_t *seen)
 {
     int ignores = 0;
     if (terms->soft_needs_all)
-        for (int32_t at = 0; at < n && !ignores; at++) ignores = lacks_key(terms, rows[at]);
+        for (int32_t at = 0; at < n && !ignores; at++) ignores = mr_spread_lacks_key(terms, rows[at]);
     terms->soft_ignores = ignores;
     for (int32_t i = 0; i < terms->n_soft; i++) {
         mr_constraint *constraint = &terms->soft[i];
@@ -63,10 +73,11 @@ void mr_spread_weigh(mr_terms *terms, const int32_t *rows, int32_t n, uint8_t *s
             if (mr_spread_ignores(terms, rows[at])) continue;
             int32_t domain = counter->domain[rows[at]];
             if (!domain) domain = MR_EMPTY_DOMAIN;
-            size += constraint->row_pods || !seen[domain];
+            size += !constraint->row_pods ? !seen[domain] : many ? many[at] : 1;
             seen[domain] = 1;
         }
-        constraint->weight = mr_log((double)size + 2.0);
+        if (size + 1 != constraint->size) constraint->weight = mr_log((double)size + 2.0);
+        constraint->size = size + 1;
     }
 }
 

@@ -72,82 +72,6 @@ int mr_is_fused(const mr_search *search)
         && is_cpu_and_memory(plan->balanced, plan->n_balanced);
 }
 
-/* LeastAllocated of one resource: exact truncation of (capacity - requested) * 100 / capacity for capacities up to
- * 2^42, see ARCHITECTURE.md "Arithmetic". */
-static inline int32_t least(double free, double request, double per)
-{
-    double x = free - request;
-    x = x > 0.0 ? x : 0.0;
-    return (int32_t)(x * per + 0x1p-44);
-}
-
-static void fused_scores(const mr_search *search, int32_t first, int32_t n, int32_t *restrict out)
-{
-    const mr_columns *c = search->columns;
-    const mr_shape *s = search->shape;
-    const double *restrict zero_cpu = c->nonzero_free_cpu + first, *restrict per_cpu = c->per_cpu + first;
-    const double *restrict zero_memory = c->nonzero_free_memory + first, *restrict per_memory = c->per_memory + first;
-    const double *restrict alloc_cpu = c->alloc_cpu + first, *restrict alloc_memory = c->alloc_memory + first;
-    const double *restrict used_cpu = c->used_cpu + first, *restrict used_memory = c->used_memory + first;
-    const int32_t *restrict before = c->balanced + first;
-    const double cpu = (double)s->score_cpu, memory = (double)s->score_memory;
-    const double more_cpu = (double)s->cpu, more_memory = (double)s->memory;
-    const int32_t fit = (int32_t)weight_of(search->plan, MR_NODE_RESOURCES_FIT);
-    const int32_t difference = search->plan->balanced_difference;
-    const int32_t level = s->flags & MR_SHAPE_BEST_EFFORT
-        ? 0 : (int32_t)weight_of(search->plan, MR_BALANCED_ALLOCATION);
-    /* A weight of 1 is the common one, and SSE2 has no 32-bit product: the compiler splits the loops on it. */
-    for (int32_t i = 0; i < n; i++) {
-        int32_t score = (least(zero_cpu[i], cpu, per_cpu[i]) + least(zero_memory[i], memory, per_memory[i])) >> 1;
-        out[i] = 1 + (fit == 1 ? score : fit * score);
-    }
-    if (level == 0) return;
-    for (int32_t i = 0; i < n; i++) {
-        int32_t score = mr_balance(mr_fraction(used_cpu[i] + more_cpu, alloc_cpu[i]),
-                                   mr_fraction(used_memory[i] + more_memory, alloc_memory[i]));
-        score = difference ? 50 + ((50 + score - before[i]) >> 1) : score;
-        out[i] += level == 1 ? score : level * score;
-    }
-}
-
-static void fused_fit(const mr_search *search, int32_t first, int32_t n, int32_t *restrict out)
-{
-    const mr_columns *c = search->columns;
-    const double *restrict free_cpu = c->free_cpu + first, *restrict free_memory = c->free_memory + first;
-    const int32_t *restrict slots = c->slots + first, *restrict fixed = c->fixed + first;
-    /* A request of nothing fits however overcommitted the row is. */
-    const double cpu = search->shape->cpu > 0 ? (double)search->shape->cpu : -MR_ANYTHING;
-    const double memory = search->shape->memory > 0 ? (double)search->shape->memory : -MR_ANYTHING;
-    for (int32_t i = 0; i < n; i++) {
-        int32_t fits = (cpu <= free_cpu[i]) & (memory <= free_memory[i]) & (slots[i] > 0);
-        out[i] &= -fits;
-    }
-    if (search->fixed_ok && c->n_fixed)
-        for (int32_t i = 0; i < n; i++) out[i] &= -(int32_t)search->fixed_ok[fixed[i]];
-}
-
-/* Sum of the weighted scores that do not depend on other nodes. */
-static int64_t local_total(const mr_search *search, int32_t row)
-{
-    const mr_plan *plan = search->plan;
-    int64_t total = 0;
-    for (int32_t i = 0; i < plan->n_scores; i++) {
-        int32_t kernel = plan->scores[i];
-        if (kernel >= MR_EXTERNAL || mr_is_normalized(kernel)) continue;
-        if (!mr_scores(kernel, plan, search->shape, &search->pod)) continue;
-        if (kernel == MR_IMAGE_LOCALITY && !search->has_images) continue;
-        total += plan->weights[i] * mr_score(kernel, plan, search->cluster, search->shape, &search->pod, row);
-    }
-    return total;
-}
-
-static void exact_lane(const mr_search *search, int32_t position, int32_t *out)
-{
-    int32_t row = search->order[position];
-    uint64_t verdict = mr_verdict(search->plan, search->cluster, search->shape, &search->pod, row);
-    *out = verdict ? 0 : 1 + (int32_t)local_total(search, row);
-}
-
 /* The filters that ask for more than the columns show, as far as the pod gives them reason to. */
 static int32_t other_filters(const mr_search *search, int32_t *kernels)
 {
@@ -167,35 +91,189 @@ static int32_t other_filters(const mr_search *search, int32_t *kernels)
     return n;
 }
 
-/* Lanes that the columns let pass, for shapes that ask for more than the columns show. */
-static void remaining_lanes(const mr_search *search, int32_t first, int32_t n, int32_t *out)
+void mr_local_read(mr_local *local, const mr_search *search)
 {
-    int32_t kernels[MR_MAX_PLUGINS], asked = other_filters(search, kernels);
-    int32_t images = search->has_images ? (int32_t)weight_of(search->plan, MR_IMAGE_LOCALITY) : 0;
-    if (!asked && !images) return;
+    const mr_shape *s = search->shape;
+    const mr_plan *plan = search->plan;
+    /* A request of nothing fits however overcommitted the row is. */
+    local->need_cpu = s->cpu > 0 ? (double)s->cpu : -MR_ANYTHING;
+    local->need_memory = s->memory > 0 ? (double)s->memory : -MR_ANYTHING;
+    local->cpu = (double)s->cpu;
+    local->memory = (double)s->memory;
+    local->score_cpu = (double)s->score_cpu;
+    local->score_memory = (double)s->score_memory;
+    local->fused = mr_is_fused(search);
+    local->difference = plan->balanced_difference;
+    local->fit = (int32_t)weight_of(plan, MR_NODE_RESOURCES_FIT);
+    local->balanced = s->flags & MR_SHAPE_BEST_EFFORT ? 0 : (int32_t)weight_of(plan, MR_BALANCED_ALLOCATION);
+    local->images = search->has_images ? (int32_t)weight_of(plan, MR_IMAGE_LOCALITY) : 0;
+    local->n_asked = other_filters(search, local->asked);
+}
+
+/* LeastAllocated of one resource: exact truncation of (capacity - requested) * 100 / capacity for capacities up to
+ * 2^42, see ARCHITECTURE.md "Arithmetic". */
+MR_INLINED int32_t least(double free, double request, double per)
+{
+    double x = free - request;
+    x = x > 0.0 ? x : 0.0;
+    return (int32_t)(x * per + 0x1p-44);
+}
+
+/* BalancedAllocation where it can differ. */
+MR_INLINED int32_t balanced(const mr_local *l, double used_cpu, double used_memory, double alloc_cpu,
+                            double alloc_memory, int32_t before)
+{
+    int32_t score = mr_balance(mr_fraction(used_cpu + l->cpu, alloc_cpu),
+                               mr_fraction(used_memory + l->memory, alloc_memory));
+    return l->difference ? 50 + ((50 + score - before) >> 1) : score;
+}
+
+MR_INLINED void fused_scores(const mr_columns *c, const mr_local *l, int32_t first, int32_t n, int32_t *restrict out)
+{
+    const double *restrict zero_cpu = c->nonzero_free_cpu + first, *restrict per_cpu = c->per_cpu + first;
+    const double *restrict zero_memory = c->nonzero_free_memory + first, *restrict per_memory = c->per_memory + first;
+    const double *restrict alloc_cpu = c->alloc_cpu + first, *restrict alloc_memory = c->alloc_memory + first;
+    const double *restrict used_cpu = c->used_cpu + first, *restrict used_memory = c->used_memory + first;
+    const int32_t *restrict before = c->balanced + first;
+    const mr_local local = *l;
+    const double cpu = local.score_cpu, memory = local.score_memory;
+    const int32_t fit = local.fit, level = local.balanced;
+    /* A weight of 1 is the common one, and SSE2 has no 32-bit product: the compiler splits the loops on it. */
     for (int32_t i = 0; i < n; i++) {
-        if (!out[i] || search->columns->slow[first + i]) continue;
-        int32_t row = search->order[first + i];
-        for (int32_t k = 0; k < asked && out[i]; k++)
-            if (mr_filter(kernels[k], search->plan, search->cluster, search->shape, &search->pod, row)) out[i] = 0;
-        if (out[i] && images) out[i] += images * (int32_t)mr_image_locality(search->cluster, search->shape, row);
+        int32_t score = (least(zero_cpu[i], cpu, per_cpu[i]) + least(zero_memory[i], memory, per_memory[i])) >> 1;
+        out[i] = 1 + (fit == 1 ? score : fit * score);
+    }
+    if (level == 0) return;
+    for (int32_t i = 0; i < n; i++) {
+        int32_t score = balanced(&local, used_cpu[i], used_memory[i], alloc_cpu[i], alloc_memory[i], before[i]);
+        out[i] += level == 1 ? score : level * score;
     }
 }
 
-void mr_fused_block(const mr_search *search, int32_t first, int32_t n, int32_t *out)
+MR_INLINED void fused_fit(const mr_columns *c, const mr_local *l, const int8_t *fixed_ok, int32_t first, int32_t n,
+                          int32_t *restrict out)
 {
-    fused_scores(search, first, n, out);
-    fused_fit(search, first, n, out);
-    remaining_lanes(search, first, n, out);
+    const double *restrict free_cpu = c->free_cpu + first, *restrict free_memory = c->free_memory + first;
+    const int32_t *restrict slots = c->slots + first, *restrict fixed = c->fixed + first;
+    const double cpu = l->need_cpu, memory = l->need_memory;
+    for (int32_t i = 0; i < n; i++) {
+        int32_t fits = (cpu <= free_cpu[i]) & (memory <= free_memory[i]) & (slots[i] > 0);
+        out[i] &= -fits;
+    }
+    if (fixed_ok && c->n_fixed)
+        for (int32_t i = 0; i < n; i++) out[i] &= -(int32_t)fixed_ok[fixed[i]];
+}
+
+MR_DISPATCHED void mr_fused_columns(const mr_columns *columns, const mr_local *local, const int8_t *fixed_ok,
+                                    int32_t first, int32_t n, int32_t *out)
+{
+    fused_scores(columns, local, first, n, out);
+    fused_fit(columns, local, fixed_ok, first, n, out);
+}
+
+/* Sum of the weighted scores that do not depend on other nodes. */
+static int64_t local_total(const mr_search *search, int32_t row)
+{
+    const mr_plan *plan = search->plan;
+    int64_t total = 0;
+    for (int32_t i = 0; i < plan->n_scores; i++) {
+        int32_t kernel = plan->scores[i];
+        if (kernel >= MR_EXTERNAL || mr_is_normalized(kernel)) continue;
+        if (!mr_scores(kernel, plan, search->shape, &search->pod)) continue;
+        if (kernel == MR_IMAGE_LOCALITY && !search->has_images) continue;
+        total += plan->weights[i] * mr_score(kernel, plan, search->cluster, search->shape, &search->pod, row);
+    }
+    return total;
+}
+
+static int64_t exact_lane(const mr_search *search, int32_t row)
+{
+    return mr_verdict(search->plan, search->cluster, search->shape, &search->pod, row) ? 0
+                                                                                       : 1 + local_total(search, row);
+}
+
+/* What the columns do not show, of a row that they let pass. */
+MR_INLINED int32_t remaining(const mr_search *search, const mr_local *l, int32_t row, int32_t total)
+{
+    for (int32_t k = 0; k < l->n_asked; k++)
+        if (mr_filter(l->asked[k], search->plan, search->cluster, search->shape, &search->pod, row)) return 0;
+    if (l->images) total += l->images * (int32_t)mr_image_locality(search->cluster, search->shape, row);
+    return total;
+}
+
+int64_t mr_local_lane(const mr_search *search, const mr_local *l, int32_t row)
+{
+    const mr_row *r = &search->cluster->ledger.rows[row];
+    const int8_t *ok = search->fixed_ok;
+    if (!l->fused || r->flags & MR_SLOW) return exact_lane(search, row);
+    if (l->need_cpu > r->alloc_cpu - r->req_cpu || l->need_memory > r->alloc_memory - r->req_memory
+        || r->pods >= r->pods_max) return 0;
+    if (ok && !ok[search->cluster->taint_set[row] * 2 + ((r->flags & MR_UNSCHEDULABLE) != 0)]) return 0;
+    /* Quotients, not the reciprocals of the columns: as exact up to 2^46, and no memory to read. */
+    double cpu = r->alloc_cpu - r->nonzero_cpu - l->score_cpu, memory = r->alloc_memory - r->nonzero_memory
+        - l->score_memory;
+    int32_t score = (int32_t)((cpu > 0.0 ? cpu : 0.0) * 100.0 / r->alloc_cpu)
+        + (int32_t)((memory > 0.0 ? memory : 0.0) * 100.0 / r->alloc_memory);
+    int32_t total = 1 + l->fit * (score >> 1);
+    if (l->balanced)
+        total += l->balanced
+            * balanced(l, r->req_cpu, r->req_memory, r->alloc_cpu, r->alloc_memory, r->balanced);
+    return l->n_asked || l->images ? remaining(search, l, row, total) : total;
+}
+
+static int32_t in_lane(int64_t total)
+{
+    return total >= 0 && total <= MR_LANE_LIMIT ? (int32_t)total : -1;
+}
+
+void mr_fused_block(const mr_search *search, const mr_local *local, int32_t first, int32_t n, int32_t *out)
+{
+    const uint8_t *slow = search->columns->slow + first;
+    mr_fused_columns(search->columns, local, search->fixed_ok, first, n, out);
+    if (local->n_asked || local->images)
+        for (int32_t i = 0; i < n; i++)
+            if (out[i] && !slow[i]) out[i] = remaining(search, local, search->order[first + i], out[i]);
     if (search->columns->n_slow)
         for (int32_t i = 0; i < n; i++)
-            if (search->columns->slow[first + i]) exact_lane(search, first + i, &out[i]);
+            if (slow[i]) out[i] = (int32_t)exact_lane(search, search->order[first + i]);
+}
+
+static void local_block(const mr_search *search, const mr_local *local, int32_t first, int32_t n, int32_t *out)
+{
+    if (local->fused && !search->columns->n_slow) {
+        mr_fused_block(search, local, first, n, out);
+        return;
+    }
+    for (int32_t i = 0; i < n; i++) out[i] = in_lane(mr_local_lane(search, local, search->order[first + i]));
+}
+
+/* Blocks side by side where that pays; each lane is written by one thread, so nothing depends on their number. */
+#define MR_EACH_BLOCK(search, n, block)                                                                              \
+    _Pragma("omp parallel for schedule(static) num_threads((search)->threads) if (is_parallel((search), (n)))")      \
+    for (int32_t block = 0; block < (n); block += MR_BLOCK)
+
+static int is_parallel(const mr_search *search, int32_t n)
+{
+    return search->threads > 1 && n >= search->parallel_from;
+}
+
+int mr_local_lanes(const mr_search *search, const mr_local *local, int32_t first, int32_t n, int32_t *out)
+{
+    MR_EACH_BLOCK(search, n, at)
+        local_block(search, local, first + at, n - at < MR_BLOCK ? n - at : MR_BLOCK, out + at);
+    return is_parallel(search, n);
 }
 
 static void general_block(const mr_search *search, int32_t first, int32_t n, int32_t *out)
 {
     for (int32_t i = 0; i < n; i++)
         out[i] = mr_verdict(search->plan, search->cluster, search->shape, &search->pod, search->order[first + i]) == 0;
+}
+
+static void search_block(const mr_search *search, const mr_local *local, int32_t first, int32_t n, int32_t *out)
+{
+    if (local->fused) mr_fused_block(search, local, first, n, out);
+    else general_block(search, first, n, out);
 }
 
 int mr_external_filter(const mr_search *search, int32_t filter, const int32_t *rows, int32_t n, uint64_t *verdicts)
@@ -257,15 +335,24 @@ static void nominated_lanes(const mr_search *search, int32_t first, int32_t n, i
     }
 }
 
-static int has_external_filters(const mr_plan *plan)
+static int has_external(const int32_t *plugins, int32_t n)
 {
-    for (int32_t f = 0; f < plan->n_filters; f++)
-        if (plan->filters[f] >= MR_EXTERNAL) return 1;
+    for (int32_t i = 0; i < n; i++)
+        if (plugins[i] >= MR_EXTERNAL) return 1;
     return 0;
 }
 
-/* 1 where all rows get the same from a normalized plugin, whatever is feasible. */
-static int is_common(const mr_search *search, int32_t kernel)
+int mr_has_external_filters(const mr_plan *plan)
+{
+    return has_external(plan->filters, plan->n_filters);
+}
+
+int mr_has_external_scores(const mr_plan *plan)
+{
+    return has_external(plan->scores, plan->n_scores);
+}
+
+int mr_is_common(const mr_search *search, int32_t kernel)
 {
     return kernel == MR_TAINT_TOLERATION && search->taints_alike;
 }
@@ -276,13 +363,13 @@ static int64_t common_constant(const mr_search *search)
     const mr_plan *plan = search->plan;
     int64_t sum = 0;
     for (int32_t k = 0; k < plan->n_scores; k++)
-        if (is_common(search, plan->scores[k])) sum += plan->weights[k] * mr_constant(plan->scores[k], 0, 0, 0);
+        if (mr_is_common(search, plan->scores[k])) sum += plan->weights[k] * mr_constant(plan->scores[k], 0, 0, 0);
     return sum;
 }
 
 void mr_score_rows(const mr_search *search, int32_t kernel, const int32_t *rows, int32_t n, int64_t *raw, uint8_t *seen)
 {
-    if (kernel == MR_POD_TOPOLOGY_SPREAD) mr_spread_weigh(search->pod.terms, rows, n, seen);
+    if (kernel == MR_POD_TOPOLOGY_SPREAD) mr_spread_weigh(search->pod.terms, rows, NULL, n, seen);
     for (int32_t i = 0; i < n; i++)
         raw[i] = mr_score(kernel, search->plan, search->cluster, search->shape, &search->pod, rows[i]);
 }
@@ -293,7 +380,7 @@ static void add_constants(const mr_search *search, mr_found *found)
     const mr_plan *plan = search->plan;
     for (int32_t k = 0; k < plan->n_scores; k++) {
         int32_t kernel = plan->scores[k];
-        if (kernel >= MR_EXTERNAL || !mr_is_normalized(kernel) || is_common(search, kernel)) continue;
+        if (kernel >= MR_EXTERNAL || !mr_is_normalized(kernel) || mr_is_common(search, kernel)) continue;
         if (!mr_scores(kernel, plan, search->shape, &search->pod)) continue;
         mr_score_rows(search, kernel, found->rows, found->feasible, found->scores, found->seen);
         mr_normalize(kernel, &search->pod, found->rows, found->scores, found->feasible);
@@ -344,17 +431,10 @@ static int reads_rows(const mr_search *search, int fused)
     for (int32_t k = 0; k < plan->n_scores; k++) {
         int32_t kernel = plan->scores[k];
         if (kernel >= MR_EXTERNAL) return 1;
-        if (mr_is_normalized(kernel) && !is_common(search, kernel)
+        if (mr_is_normalized(kernel) && !mr_is_common(search, kernel)
             && mr_scores(kernel, plan, search->shape, &search->pod)) return 1;
     }
     return !fused;
-}
-
-int mr_is_local(const mr_search *search)
-{
-    const mr_terms *t = search->pod.terms;
-    return mr_is_fused(search) && !search->n_nominated && !has_external_filters(search->plan)
-        && !(t && (t->n_hard || t->n_affinity || t->n_anti || t->n_existing)) && !reads_rows(search, 1);
 }
 
 /* Scores what was found; the fused kernel has already written its totals. */
@@ -369,29 +449,43 @@ static int score_found(const mr_search *search, int fused, int64_t constant, mr_
     return add_externals(search, found);
 }
 
+/* The lanes of a piece of the list, nominated pods considered; 1 where a plugin failed. */
+static int search_lanes(const mr_search *search, const mr_local *local, int external, int32_t first, int32_t n,
+                        int32_t *out)
+{
+    MR_EACH_BLOCK(search, n, at)
+        search_block(search, local, first + at, n - at < MR_BLOCK ? n - at : MR_BLOCK, out + at);
+    if (search->n_nominated) nominated_lanes(search, first, n, out);
+    return external && external_lanes(search, first, n, out);
+}
+
 int mr_search_run(const mr_search *search, int32_t start, int32_t wanted, mr_found *found)
 {
-    int32_t block[MR_CALL], n = search->n, seen = 0, failed = 0;
-    int fused = mr_is_fused(search), external = has_external_filters(search->plan);
+    int32_t block[MR_CALL], *lanes = block, n = search->n, seen = 0, failed = 0;
+    int external = mr_has_external_filters(search->plan);
     int64_t constant = common_constant(search);
-    /* A block as large as may be needed, where each costs a call. */
+    mr_local local;
+    mr_local_read(&local, search);
+    /* A block as large as may be needed, where each costs a call or is for several threads. */
     int32_t step = !external || wanted < MR_BLOCK ? MR_BLOCK : wanted < MR_CALL ? wanted + 1 : MR_CALL;
+    if (!external && is_parallel(search, wanted < n ? wanted : n)) {
+        step = wanted < n ? wanted + 1 : n;
+        lanes = found->lanes;
+        found->parallel++;
+    }
     found->feasible = 0;
     while (seen < n && !failed) {
         int32_t first = start + seen < n ? start + seen : start + seen - n;
         int32_t room = first < start ? start - first : n - first;
         int32_t size = room < step ? room : step;
-        if (fused) mr_fused_block(search, first, size, block);
-        else general_block(search, first, size, block);
-        if (search->n_nominated) nominated_lanes(search, first, size, block);
-        if (external) failed = external_lanes(search, first, size, block);
-        int32_t looked_at = failed ? 0 : collect(block, first, size, wanted, constant, found);
+        failed = search_lanes(search, &local, external, first, size, lanes);
+        int32_t looked_at = failed ? 0 : collect(lanes, first, size, wanted, constant, found);
         seen += looked_at;
         if (looked_at < size) break;
     }
     found->evaluated = seen;
     if (failed || found->feasible < 2) return failed; /* a single node is not scored */
-    return score_found(search, fused, constant, found);
+    return score_found(search, local.fused, constant, found);
 }
 
 int32_t mr_pick_first(const int64_t *totals, int32_t n)

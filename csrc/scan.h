@@ -2,6 +2,7 @@
 #ifndef MOORAGE_SCAN_H
 #define MOORAGE_SCAN_H
 
+#include "dispatch.h"
 #include "plugins.h"
 
 /* The rows in list order, as compact columns; position i describes the view's i-th node. */
@@ -21,8 +22,10 @@ typedef struct {
     int32_t *rows;      /* their rows, aligned; written where they are scored */
     int64_t *scores;    /* scratch, as long as these */
     uint8_t *seen;      /* scratch: a byte for each domain of any counter */
+    int32_t *lanes;     /* scratch, as long as these: of scans by several threads */
     int32_t feasible;
     int32_t evaluated;  /* feasible and rejected nodes looked at */
+    int64_t parallel;   /* scans that several threads took part in */
 } mr_found;
 
 /* What the filters say of a node once the pods are there that are nominated to it. */
@@ -45,8 +48,24 @@ typedef struct {
     int32_t n_nominated;
     const mr_nominated *nominated; /* nodes with nominated pods that go before this one */
     void *const *views;     /* [external] what it is shown */
+    int32_t threads;        /* of a scan over `parallel_from` nodes or more */
+    int32_t parallel_from;
     mr_pod pod;
 } mr_search;
+
+/* What a look at a row takes from plan, shape and pod, read once. */
+typedef struct {
+    double need_cpu, need_memory;   /* what must be free: anything where nothing is requested */
+    double cpu, memory;             /* what BalancedAllocation adds */
+    double score_cpu, score_memory; /* what LeastAllocated adds */
+    int32_t fused, difference;      /* mr_is_fused; mr_plan.balanced_difference */
+    int32_t fit, balanced, images;  /* weights, 0 where the score is the same for all rows */
+    int32_t n_asked, asked[MR_MAX_PLUGINS]; /* the filters that ask for more than the columns show */
+} mr_local;
+void mr_local_read(mr_local *local, const mr_search *search);
+
+/* A row's total of the local scores + 1; 0 where a filter rejects it. */
+int64_t mr_local_lane(const mr_search *search, const mr_local *local, int32_t row);
 
 /* Copies one row into the columns. */
 void mr_columns_set(mr_columns *columns, int32_t position, const mr_ledger *ledger, const int32_t *taint_set,
@@ -55,14 +74,23 @@ void mr_columns_set(mr_columns *columns, int32_t position, const mr_ledger *ledg
 /* 1 when the fused kernel may be used: the plan's arithmetic is the one that it knows, and exact in doubles. */
 int mr_is_fused(const mr_search *search);
 
-/* 1 where the fused kernel says all there is to say of a row, so that no other row has a part in it. */
-int mr_is_local(const mr_search *search);
-
 /* Positions [first, first + n): total + 1 of the local scores, 0 where infeasible. Taints, cpu, memory
  * and pod count go through the columns; what else a shape asks for is looked at on the lanes that remain. */
 #define MR_BLOCK 256
 #define MR_CALL 2048 /* rows at most in one call of a filter that is no kernel */
-void mr_fused_block(const mr_search *search, int32_t first, int32_t n, int32_t *out);
+void mr_fused_block(const mr_search *search, const mr_local *local, int32_t first, int32_t n, int32_t *out);
+
+/* The same for any number of positions, whatever the plan, by as many threads as the search says; a total that is not
+ * in 0..MR_LANE_LIMIT becomes -1. Answers whether there was more than one. */
+#define MR_LANE_LIMIT 1000000000
+int mr_local_lanes(const mr_search *search, const mr_local *local, int32_t first, int32_t n, int32_t *out);
+
+/* 1 where some filter, or some score, is none of the kernels here. */
+int mr_has_external_filters(const mr_plan *plan);
+int mr_has_external_scores(const mr_plan *plan);
+
+/* 1 where all rows get the same from a normalized plugin, whatever is feasible. */
+int mr_is_common(const mr_search *search, int32_t kernel);
 
 /* Asks the filter with this index in the plan, which is no kernel, about those of n <= MR_CALL rows whose verdict is 0,
  * and notes what it rejects. Answers 1 where it failed. */

@@ -91,6 +91,8 @@ typedef struct {
     const uint8_t *counts; /* [row] 1 where the node counts */
     int32_t domains;       /* all are below this */
     int32_t absent;        /* the domain in which nodes without the label count; 0 for none */
+    int32_t min, at_min;   /* the least pods of any domain that has nodes, and how many have so few; at_min 0: unknown */
+    int32_t live;          /* domains that have nodes, as min is known */
 } mr_counter;
 
 /* Pods that match one matcher: per row, and in the counters over them. */
@@ -102,12 +104,13 @@ typedef struct {
 
 /* A topology spread constraint of the pod at hand. */
 typedef struct {
-    const mr_counter *counter;
+    mr_counter *counter;
     const int32_t *row_pods; /* soft constraints over hosts: [row] matching pods, whatever counts; else NULL */
     int32_t max_skew, min_domains;
     int32_t self;  /* 1 where the pod matches its own selector */
     int32_t min;   /* of hard ones, derived before a decision: the global minimum */
     double weight; /* of soft ones, derived from the feasible nodes */
+    int32_t size;  /* 1 more than the domains that the weight stands for; 0: no weight yet */
 } mr_constraint;
 
 /* An inter-pod affinity term that concerns the pod at hand: its own, or one of the pods there. */

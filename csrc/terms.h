@@ -13,13 +13,21 @@ static inline int32_t mr_domain_of(const mr_counter *counter, int32_t row)
 }
 
 /* Adds `pods` matching pods of a row to its domain, and the row itself `nodes` times. */
-static inline void mr_counter_add(const mr_counter *counter, int32_t row, int32_t pods, int32_t nodes)
+static inline void mr_counter_add(mr_counter *counter, int32_t row, int32_t pods, int32_t nodes)
 {
     int32_t domain = mr_domain_of(counter, row);
     if (!domain) return;
+    int32_t before = counter->pods[domain], after = before + pods;
     counter->nodes[domain] += nodes;
-    counter->pods[domain] += pods;
+    counter->pods[domain] = after;
     counter->pods[0] += pods;
+    if (nodes) counter->at_min = 0;
+    if (!counter->at_min || !counter->nodes[domain]) return;
+    counter->at_min += (after == counter->min) - (before == counter->min);
+    if (after < counter->min) {
+        counter->min = after;
+        counter->at_min = 1;
+    }
 }
 
 /* A matching pod comes to a row (sign 1), or leaves it (sign -1). */
@@ -47,8 +55,12 @@ int mr_inter_pod_skips(const mr_terms *terms);
 /* 1 where the feasible row lacks a key that soft constraints need, so that it is not scored. */
 int mr_spread_ignores(const mr_terms *terms, int32_t row);
 
-/* Derives the weights of the soft constraints from the feasible rows. `seen` has a byte for each domain of any. */
-void mr_spread_weigh(mr_terms *terms, const int32_t *rows, int32_t n, uint8_t *seen);
+/* 1 where the row lacks a key of a soft constraint. */
+int mr_spread_lacks_key(const mr_terms *terms, int32_t row);
+
+/* Derives the weights of the soft constraints from the feasible rows. Each row stands for so `many` of its kind (NULL:
+ * for itself). `seen` has a byte for each domain of any. */
+void mr_spread_weigh(mr_terms *terms, const int32_t *rows, const int32_t *many, int32_t n, uint8_t *seen);
 
 /* The natural logarithm as Go computes it without fused multiply-add. */
 double mr_log(double x);

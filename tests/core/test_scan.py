@@ -128,6 +128,13 @@ def make_search(world: World, rows: list[Row], shape: Shape, plan: Any) -> Any:
     return search
 
 
+def read(search: Any) -> Any:
+    """What looks at rows take from plan, shape and pod."""
+    local = ffi.new("mr_local *")
+    lib.mr_local_read(local, search)
+    return local
+
+
 def row_local(search: Any, row: int) -> int:
     """Total + 1 of the scores that do not depend on other nodes, 0 where a filter rejects."""
     plan, shape = search.plan, search.shape
@@ -163,9 +170,10 @@ def test_fused_lanes(seed: int, difference: bool, names_node: bool) -> None:
     assert lib.mr_is_fused(search)
     first = random.randrange(200)
     out = ffi.new(f"int32_t[{lib.MR_BLOCK}]")
-    lib.mr_fused_block(search, first, lib.MR_BLOCK - first, out)
+    lib.mr_fused_block(search, read(search), first, lib.MR_BLOCK - first, out)
     for lane in range(lib.MR_BLOCK - first):
-        assert out[lane] == row_local(search, first + lane), rows[first + lane]
+        expected = row_local(search, first + lane)
+        assert (out[lane], lib.mr_local_lane(search, read(search), first + lane)) == (expected,) * 2
 
 
 @settings(deadline=None, max_examples=30)
@@ -182,7 +190,7 @@ def test_fused_truncation(seed: int) -> None:
     world = World()
     search = make_search(world, rows, shape, world.plan(scores={"MR_NODE_RESOURCES_FIT": 1}))
     out = ffi.new(f"int32_t[{lib.MR_BLOCK}]")
-    lib.mr_fused_block(search, 0, lib.MR_BLOCK, out)
+    lib.mr_fused_block(search, read(search), 0, lib.MR_BLOCK, out)
     for lane, row in enumerate(rows):
         shares = [(row.values[at] - row.values[4 + at]) * 100 // row.values[at] for at in (0, 1)]
         assert out[lane] == 1 + sum(shares) // 2, row

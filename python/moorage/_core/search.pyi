@@ -10,6 +10,8 @@ from moorage._core.terms import Terms
 from moorage.objects.pod import Pod
 
 class Search:
+    threads: int
+    parallel_from: int
     node_names: frozenset[str] | None
     judging: Callable[[int, Sequence[Pod] | None], None] | None
     @property

@@ -6,7 +6,7 @@ cdef class Buffer
 
 cdef class Journal:
     cdef readonly int depth
-    cdef readonly int64_t moves
+    cdef readonly int64_t moves, undone
     cdef list buffers
     cdef list actions
     cdef object memory

@@ -29,7 +29,7 @@ cdef class Journal:
     """The undo record of one cluster: before-images of buffer items and undo functions, in order.
 
     `moves` grows whenever the memory of one of its buffers moves or a buffer is new: who keeps an address
-    over several calls compares it.
+    over several calls compares it. `undone` counts the rollbacks.
     """
 
     def __cinit__(self):
@@ -72,6 +72,7 @@ cdef class Journal:
                 buffer = self.buffers[header.buffer]
                 memcpy(buffer.data + header.offset, self.data + self.used, header.nbytes)
         self.depth = depth - 1
+        self.undone += 1
 
     cdef int _push(self, int32_t buffer, int64_t offset, int32_t nbytes, const char* before) except -1:
         cdef Py_ssize_t need = self.used + nbytes + sizeof(Header)

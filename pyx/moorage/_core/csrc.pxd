@@ -64,7 +64,7 @@ cdef extern from "state.h" nogil:
         int32_t* nodes
         const int32_t* domain
         const uint8_t* counts
-        int32_t domains, absent
+        int32_t domains, absent, at_min
 
     ctypedef struct mr_matched:
         int32_t* pods
@@ -72,7 +72,7 @@ cdef extern from "state.h" nogil:
         int32_t n
 
     ctypedef struct mr_constraint:
-        const mr_counter* counter
+        mr_counter* counter
         const int32_t* row_pods
         int32_t max_skew, min_domains, self, min
         double weight
@@ -151,7 +151,7 @@ cdef extern from "rows.h" nogil:
 
 cdef extern from "terms.h" nogil:
     int32_t mr_domain_of(const mr_counter* counter, int32_t row)
-    void mr_counter_add(const mr_counter* counter, int32_t row, int32_t pods, int32_t nodes)
+    void mr_counter_add(mr_counter* counter, int32_t row, int32_t pods, int32_t nodes)
     void mr_matched_add(const mr_matched* matched, int32_t row, int32_t sign)
     void mr_terms_prepare(mr_terms* terms)
     int mr_inter_pod_scores(const mr_terms* terms)
@@ -194,7 +194,9 @@ cdef extern from "scan.h" nogil:
         int32_t* rows
         int64_t* scores
         uint8_t* seen
+        int32_t* lanes
         int32_t feasible, evaluated
+        int64_t parallel
 
     ctypedef struct mr_nominated:
         int32_t position
@@ -211,6 +213,7 @@ cdef extern from "scan.h" nogil:
         int32_t n, has_images, n_nominated
         const mr_nominated* nominated
         void** views
+        int32_t threads, parallel_from
         mr_pod pod
 
     void mr_columns_set(mr_columns* columns, int32_t position, const mr_ledger* ledger,
@@ -229,19 +232,41 @@ cdef extern from "scan.h" nogil:
 
 
 cdef extern from "candidates.h" nogil:
-    const int MR_LANES, MR_COUNTED
+    const int MR_LANES, MR_COUNTED, MR_BUCKETS, MR_KEY
+    const int MR_UNMADE, MR_KEPT, MR_MORE_BUCKETS, MR_UNSUITED
+
+    ctypedef struct mr_bucket_key:
+        int32_t size
 
     ctypedef struct mr_candidates:
+        mr_search search
+        mr_bucket_key key
         int16_t* totals
+        int16_t* bucket
         int16_t* blocks
         int16_t* supers
         uint64_t* fits
         uint16_t* counts
-        int32_t n, feasible
+        int32_t* keys
+        int32_t* feasible
+        int32_t* member
+        int32_t stride, used, n, state
+        int64_t cursor
+
+    ctypedef struct mr_changes:
+        const uint8_t* kind
+        const int32_t* id
+        int64_t mask, head
+        const int32_t* position
+        int32_t rows
+
+    ctypedef struct mr_decision:
+        int32_t position, looked_at, feasible
 
     int mr_candidates_suit(const mr_search* search)
-    void mr_candidates_build(mr_candidates* candidates, const mr_search* search)
-    void mr_candidates_refresh(mr_candidates* candidates, const mr_search* search, int32_t position)
-    int32_t mr_candidates_window(const mr_candidates* candidates, int32_t start, int32_t wanted)
-    int32_t mr_candidates_first(const mr_candidates* candidates, int32_t start, int32_t looked_at)
-    int32_t mr_candidates_heap(const mr_candidates* candidates, int32_t start, int32_t looked_at)
+    void mr_candidates_point(mr_candidates* candidates, const mr_search* search)
+    int mr_candidates_build(mr_candidates* candidates, const mr_changes* changes, int32_t* lanes, uint8_t* seen)
+    void mr_candidates_refresh(mr_candidates* candidates, int32_t position)
+    void mr_candidates_follow(mr_candidates* candidates, const mr_changes* changes)
+    void mr_candidates_decide(mr_candidates* candidates, int32_t start, int32_t wanted, int heap, uint8_t* seen,
+                              mr_decision* decision)

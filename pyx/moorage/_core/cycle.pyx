@@ -13,28 +13,34 @@ from moorage._core.buffers cimport Buffer, Journal
 from moorage._core.candidates cimport Candidates
 from moorage._core.change_log cimport LOG_ROW
 from moorage._core.csrc cimport (
-    mr_candidates_first,
-    mr_candidates_heap,
-    mr_candidates_refresh,
+    MR_KEPT,
+    mr_candidates_decide,
+    mr_candidates_follow,
     mr_candidates_suit,
-    mr_candidates_window,
+    mr_changes,
+    mr_decision,
     mr_matched,
     mr_matched_add,
     mr_pick_first,
     mr_pick_heap,
     mr_pick_random,
     mr_row_add_pod,
+    mr_search,
     mr_search_run,
     mr_terms_prepare,
+    mr_verdict,
 )
-from moorage._core.domains cimport Matched
 from moorage._core.plan cimport Plan
 from moorage._core.pod_class cimport Shape
+from moorage._core.prepared cimport Prepared, Ready, is_worth
 from moorage._core.search cimport Search
 from moorage._core.state cimport ClusterState
+from moorage._core.terms cimport Terms
 
 cdef enum:
     FAILED = -2  # a plugin failed
+    CANDIDATES_LIMIT = 256 << 20  # bytes
+    PREPARED_LIMIT = 1 << 14  # classes
 
 
 cpdef int32_t num_feasible_nodes_to_find(int32_t percentage, int32_t nodes) noexcept nogil:
@@ -60,9 +66,11 @@ cdef class Cycle(Search):
     Attributes
     ----------
     keeps_candidates : bool
-        Whether a run may keep every node's total, where that is faster. No decision depends on it.
-    from_candidates : int
-        Decisions that were read off kept totals.
+        Whether candidates may be kept, where that is faster. No decision depends on it.
+    candidates_limit : int
+        Bytes of candidates at most; beyond it those that were used least recently go.
+    from_candidates, from_scans : int
+        Decisions that were read off candidates, and those of searches.
     """
 
     def __cinit__(self, ClusterState state, Plan plan, TieBreak tie_break, int32_t percentage=0,
@@ -70,19 +78,22 @@ cdef class Cycle(Search):
         self.tie_break = tie_break
         self.percentage = percentage
         self.random = seed
-        self.counted = Buffer(Journal(), sizeof(void*))
         self.keeps_candidates = True
-        self.candidates = Candidates()
+        self.candidates_limit = CANDIDATES_LIMIT
+        self.prepared = {}
+        self.batch = set()
 
     # ---- deciding ------------------------------------------------------------------------------------------
 
-    cdef int32_t _decide(self, int32_t wanted) noexcept nogil:
+    cdef int32_t _decide(self, const mr_search* search, int32_t wanted) noexcept nogil:
         """Search, score and choose; answers the position in the searched list or -1; moves the rotation."""
         cdef int32_t nodes = self.state.view.size, winner = 0
         self.found.feasible = self.found.evaluated = 0
-        if self.search.n == 0:
+        if search.n == 0:
             return -1
-        cdef int failed = mr_search_run(&self.search, self.start % self.search.n, wanted, &self.found)
+        self.state.view.scan_columns()
+        self.from_scans += 1
+        cdef int failed = mr_search_run(search, self.start % search.n, wanted, &self.found)
         self.start = (self.start + self.found.evaluated) % nodes
         if failed:
             return FAILED
@@ -97,34 +108,70 @@ cdef class Cycle(Search):
                 winner = mr_pick_first(self.found.totals, self.found.feasible)
         return self.found.positions[winner]
 
-    cdef int32_t _decide_in_run(self, int32_t wanted) noexcept nogil:
-        """The same, and where a plugin failed, no trace of that but `failed`."""
-        cdef int32_t start = self.start, at = self._decide(wanted)
-        if at == FAILED:
+    cdef int32_t _decide_among_candidates(self, Ready* one) noexcept nogil:
+        """What `_decide` answers and leaves behind, but for the list of what was found."""
+        cdef mr_decision decision
+        mr_candidates_decide(one.candidates, self.start, one.wanted, self.tie_break == GO_HEAP, self.found.seen,
+                             &decision)
+        self.found.feasible = decision.feasible
+        self.found.evaluated = decision.looked_at
+        self.start = (self.start + decision.looked_at) % one.search.n
+        self.from_candidates += 1
+        return decision.position
+
+    cdef int32_t _choose(self, Ready* one, int64_t following) noexcept nogil:
+        """The same, whichever is faster; so many pods of the class follow."""
+        cdef mr_changes changes
+        cdef int32_t at, start = self.start
+        if one.search.pod.terms:
+            mr_terms_prepare(one.search.pod.terms)
+        if one.candidates and is_worth(one, self.state.log.head, following):
+            self._show_changes(&changes)
+            if one.candidates.state == MR_KEPT:
+                mr_candidates_follow(one.candidates, &changes)
+            if one.candidates.state != MR_KEPT:
+                with gil:
+                    self._make_candidates(<Prepared>one.owner, &changes)
+            if one.candidates and one.candidates.state == MR_KEPT:
+                return self._decide_among_candidates(one)
+            one.candidates = NULL
+        at = self._decide(&one.search, one.wanted)
+        if at == FAILED:  # no trace of that but this
             self.failed = True
             self.start = start
         return at
 
-    cdef bint _suits_candidates(self, int32_t wanted, int32_t pods) noexcept:
-        """Whether a run of pods is better decided from kept totals: to make them every node is looked at
-        once, to search about `wanted` of them for each pod. Random ties are drawn by the search alone."""
-        return self.keeps_candidates and self.tie_break != RANDOM and \
-            <int64_t>pods * wanted > self.search.n > 0 and mr_candidates_suit(&self.search)
+    cdef void _show_changes(self, mr_changes* out) noexcept nogil:
+        out.kind = self.state.log.kind
+        out.id = self.state.log.id
+        out.mask = self.state.log.capacity - 1
+        out.head = self.state.log.head
+        out.position = <int32_t*>self.state.view.position.data
+        out.rows = self.state.table.used
 
-    cdef int32_t _decide_among_candidates(self, int32_t wanted) noexcept nogil:
-        """What `_decide` answers and leaves behind, but for the list of what was found."""
-        cdef int32_t n = self.search.n, start = self.start % n, looked_at, at = -1
-        looked_at = mr_candidates_window(&self.candidates.c, start, wanted)
-        self.found.feasible = min(self.candidates.c.feasible, wanted)
-        self.found.evaluated = looked_at
-        self.start = (start + looked_at) % n
-        self.from_candidates += 1
-        if self.found.feasible:
-            if self.tie_break == GO_HEAP:
-                at = mr_candidates_heap(&self.candidates.c, start, looked_at)
-            else:
-                at = mr_candidates_first(&self.candidates.c, start, looked_at)
-        return at
+    cdef int _make_candidates(self, Prepared one, const mr_changes* changes) noexcept:
+        """Look at every node, unless there is no memory for that."""
+        cdef Py_ssize_t before = one.candidates.nbytes()
+        self.state.view.scan_columns()
+        try:
+            self.found.parallel += one.candidates.build(changes, self.found.lanes, self.found.seen)
+        except MemoryError:
+            one.c.candidates = NULL
+        self.candidates_bytes += one.candidates.nbytes() - before
+        while self.candidates_bytes > self.candidates_limit:
+            oldest = next((key for key, kept in self.prepared.items() if kept not in self.batch), None)
+            if oldest is None:
+                self.candidates_bytes -= one.candidates.nbytes()
+                one.candidates = Candidates()
+                one.c.candidates = NULL
+                break
+            self._drop(oldest)
+        return 0
+
+    cdef int _drop(self, key) except -1:
+        cdef Prepared one = self.prepared.pop(key)
+        self.candidates_bytes -= one.candidates.nbytes()
+        return 0
 
     cdef int32_t _wanted(self) noexcept:
         return num_feasible_nodes_to_find(self.percentage, self.search.n) if self.plan.c.n_scores else 1
@@ -152,7 +199,7 @@ cdef class Cycle(Search):
         self._save()
         self._prepare(pod_class, node_name, pinned)
         start = self.start
-        at = self._decide(self._wanted())
+        at = self._decide(&self.search, self._wanted())
         if tried >= 0 and not self._looked_at(tried, start):
             self.found.evaluated += 1
             self.start = (self.start + 1) % self.state.view.size
@@ -178,96 +225,269 @@ cdef class Cycle(Search):
         cdef int32_t at = self._place_of(row), n = self.search.n
         return at >= 0 and (at - start % n + n) % n < self.found.evaluated
 
-    def place_run(self, int32_t pod_class, int32_t n, int32_t node_name=0, int32_t pinned=0):
+    # ---- preparing -----------------------------------------------------------------------------------------
+
+    cdef Prepared _ready(self, int32_t pod_class, int32_t node_name, int32_t pinned):
+        """A search for pods of a class, with the memory of earlier ones."""
+        cdef Prepared one
+        key = pod_class, node_name, pinned
+        self._prepare(pod_class, node_name, pinned)
+        one = self.prepared.pop(key, None)
+        if one is None:
+            one = Prepared(self.state.classes.shape(pod_class))
+            if len(self.prepared) >= PREPARED_LIMIT:
+                self._drop(next(iter(self.prepared)))
+        self.prepared[key] = one  # the last one is the one used last
+        one.held = self.held, self.terms
+        one.c.search = self.search
+        if self.search.columns == NULL:
+            one.keep_order(&one.c.search)
+        one.c.wanted = self._wanted()
+        one.c.by_node = False
+        one.c.candidates = NULL
+        if self.keeps_candidates and self.tie_break != RANDOM and self.search.n \
+                and mr_candidates_suit(&self.search):
+            one.candidates.point(&self.search, self.terms)
+            one.c.candidates = &one.candidates.c
+        return one
+
+    cdef int _count(self, Prepared one, int32_t pod_class) except -1:
+        """Collect what counts the pods of a class."""
+        one.count(self.state.domains.matched_by(pod_class) if self.state.domains.matched else [])
+        return 0
+
+    # ---- placing -------------------------------------------------------------------------------------------
+
+    def place_run(self, int32_t pod_class, int32_t n, int32_t node_name=0, int32_t pinned=0,
+                  int32_t[::1] nexts=None):
         """Choose nodes for up to `n` pods of one class, one after the other, and account for each on its row.
 
         Stops at the first pod that fits nowhere, or about which a plugin fails (then `failed` is true, and
         nothing is as if that pod had been looked at). Returns the rows chosen, an int32 array; the caller
-        enters the pods in the ledger.
+        enters the pods in the ledger. `nexts`, where given, takes the rotation after each of the `n` pods.
         """
-        cdef Shape shape = self.state.classes.shape(pod_class)
         cdef int32_t[::1] rows = np.empty(n, dtype=np.int32)
-        cdef int32_t placed = 0, wanted
-        cdef bint kept
+        cdef int32_t* next_starts = NULL if nexts is None or n == 0 else &nexts[0]
+        cdef int32_t placed = 0
+        cdef Prepared one
         self.failed = False
         self._save()
-        self._prepare(pod_class, node_name, pinned)
-        self.state.ledger.make_room(n)
-        self.state.ledger.reserve_rows(self.state.table.used)
-        wanted = self._wanted()
-        if shape.ports or self.state.journal.depth or self.nominations or self.plan.needs_python:
-            placed = self._place_one_by_one(pod_class, node_name, pinned, rows)
+        self._make_room(n)
+        one = self._ready(pod_class, node_name, pinned)
+        self.batch = {one}
+        if self._needs_care(one.shape):
+            placed = self._place_one_by_one(pod_class, node_name, pinned, rows, next_starts)
         elif n:
-            self._count(pod_class)
-            kept = self._suits_candidates(wanted, n)
-            if kept:
-                self.candidates.build(&self.search)
+            self.state.domains.refresh()
+            self._count(one, pod_class)
             with nogil:
-                placed = self._run(shape, wanted, kept, &rows[0], n)
+                placed = self._run(&one.c, &rows[0], next_starts, n)
         if placed < n and not self.failed:
-            self._fail_alike(n - placed - 1)
+            self._fail_alike(n - placed, next_starts + placed if next_starts else NULL)
         return np.asarray(rows[:placed])
 
-    cdef int32_t _place_one_by_one(self, int32_t pod_class, int32_t node_name, int32_t pinned,
-                                   int32_t[::1] rows) except -1:
-        """A run in which a placement can move memory, or changes more than the row."""
-        cdef Shape shape = self.state.classes.shape(pod_class)
-        cdef int32_t placed = 0, at, row
-        while placed < rows.shape[0]:
-            at = self._decide_in_run(self._wanted())
+    def place_many(self, const int32_t[::1] classes, const int32_t[::1] pinned, int32_t[::1] rows,
+                   int32_t first=0, int32_t[::1] nexts=None):
+        """Choose nodes for pods of any classes, one after the other, and account for each on its row.
+
+        Parameters
+        ----------
+        classes, pinned : (pods,) int32 arrays
+            The class of each pod, and the symbol of the node that it is pinned to (0: none).
+        rows : (pods,) int32 array
+            Takes the row chosen for each pod, -1 where it fits nowhere.
+        first : int
+            The pod to begin with.
+        nexts : (pods,) int32 array, optional
+            Takes the rotation after each pod.
+
+        Returns
+        -------
+        int
+            The pod to go on with: the number of pods, or fewer where a pod that fits nowhere is the first of
+            its class to find the cluster as it is, so that the caller can look why; or where a plugin failed
+            (`failed`), about the pod that is answered. The caller enters the pods placed in the ledger first.
+        """
+        cdef int32_t n = <int32_t>classes.shape[0], at = first, end
+        cdef Prepared one
+        cdef Ready** ready
+        cdef int32_t* next_starts = NULL if nexts is None or n == 0 else &nexts[0]
+        if pinned.shape[0] != n or rows.shape[0] != n or (nexts is not None and nexts.shape[0] != n):
+            raise ValueError("one number for each pod is wanted")
+        self.failed = False
+        if not first < n:
+            return n
+        self._save()
+        self._make_room(n - first)
+        which = self._ready_all(classes, pinned, first)
+        if which is None:
+            return self._place_groups(classes, pinned, rows, first, nexts)
+        ready = <Ready**>(<Buffer>which).data
+        with nogil:
+            while at < n:
+                end = at + 1
+                while end < n and ready[end - first] == ready[at - first] and pinned[end] == pinned[at]:
+                    end += 1
+                if self._place_group(ready[at - first], pinned[at], &rows[at], next_starts + at if next_starts
+                                     else NULL, end - at):
+                    at = end
+                    break
+                at = end
+        return at
+
+    def _place_groups(self, const int32_t[::1] classes, const int32_t[::1] pinned, int32_t[::1] rows,
+                      int32_t first, nexts):
+        """`place_many` for the first pods that are equal: whatever counts pods may be made between two runs."""
+        cdef int32_t end = first + 1
+        while end < classes.shape[0] and classes[end] == classes[first] and pinned[end] == pinned[first]:
+            end += 1
+        placed = self.place_run(classes[first], end - first, 0, pinned[first],
+                                None if nexts is None else nexts[first:end])
+        np.asarray(rows)[first:end] = -1
+        np.asarray(rows)[first:first + len(placed)] = placed
+        return first + len(placed) if self.failed else end
+
+    cdef bint _needs_care(self, Shape shape) except -1:
+        """Whether a placement can move memory, or changes more than the row, or asks Python."""
+        return shape.ports or self.state.journal.depth or self.nominations or self.plan.needs_python
+
+    cdef int _make_room(self, int32_t pods) except -1:
+        self.state.ledger.make_room(pods)
+        self.state.ledger.reserve_rows(self.state.table.used)
+        return 0
+
+    cdef Buffer _ready_all(self, const int32_t[::1] classes, const int32_t[::1] pinned, int32_t first):
+        """What each pod from the first on is searched by; None where they cannot all be ready at once."""
+        cdef Buffer out = Buffer(Journal(), sizeof(void*), classes.shape[0] - first)
+        cdef Buffer by_class = Buffer(Journal(), sizeof(void*), len(self.state.classes.keys))
+        cdef void** known = <void**>by_class.data
+        cdef int32_t at, pod_class
+        cdef Prepared one
+        cdef Shape shape
+        cdef Terms terms
+        cdef list distinct = []
+        for at in range(first, <int32_t>classes.shape[0]):
+            if known[classes[at]] == NULL:
+                known[classes[at]] = <void*>self
+                distinct.append(classes[at])
+        for pod_class in distinct:  # all counters must be there before any is counted by
+            shape = self.state.classes.shape(pod_class)
+            if self._needs_care(shape) or self.plan.externals:
+                return None
+            terms = self._terms_of(pod_class, 0)
+            if shape.is_pinned and not terms.is_empty:
+                return None
+        self.batch = set()
+        for pod_class in distinct:
+            one = self._ready(pod_class, 0, 0)
+            one.c.by_node = one.shape.is_pinned
+            self.batch.add(one)
+            known[pod_class] = <void*>&one.c
+        for pod_class in distinct:
+            self._count((<Prepared>(<Ready*>known[pod_class]).owner), pod_class)
+        self.state.view.fill_cluster(&self.cluster, 0)
+        for at in range(first, <int32_t>classes.shape[0]):
+            (<void**>out.data)[at - first] = known[classes[at]]
+        return out
+
+    cdef bint _place_group(self, Ready* one, int32_t pinned, int32_t* rows, int32_t* nexts,
+                           int32_t n) noexcept nogil:
+        """Place equal pods. Answers whether somebody has to look at the pod that fits nowhere, or about which a
+        plugin failed."""
+        cdef bint known = one.failed == self.state.log.head and one.search.columns != NULL
+        cdef int32_t at
+        if known:
+            self.placed = 0
+            self.found.evaluated = self.state.view.size
+        elif one.by_node:
+            self.placed = self._run_on_node(one, pinned, rows, nexts, n)
+        else:
+            self.placed = self._run(one, rows, nexts, n)
+        if self.failed or self.placed == n:
+            return self.failed
+        self._fail_alike(n - self.placed, nexts + self.placed if nexts else NULL)
+        for at in range(self.placed, n):
+            rows[at] = -1
+        one.failed = self.state.log.head
+        return not known
+
+    cdef int32_t _run(self, Ready* one, int32_t* rows, int32_t* nexts, int32_t n) noexcept nogil:
+        """Place equal pods until one fits nowhere, or a plugin fails. Answers how many were placed."""
+        cdef int32_t placed, at
+        for placed in range(n):
+            at = self._choose(one, n - placed - 1)
             if at < 0:
-                break
-            row = self.search.order[at]
+                return placed
+            rows[placed] = one.search.order[at]
+            self._put(one, rows[placed])
+            if nexts:
+                nexts[placed] = self.start
+        return n
+
+    cdef int32_t _run_on_node(self, Ready* one, int32_t pinned, int32_t* rows, int32_t* nexts,
+                              int32_t n) noexcept nogil:
+        """The same for pods that name their node: no other is looked at."""
+        cdef int32_t row = self.state.table.find(pinned) if pinned else -1, placed
+        cdef bint listed = row >= 0 and row < self.state.view.position.capacity \
+            and (<int32_t*>self.state.view.position.data)[row] != 0
+        one.search.pod.pinned_name = pinned
+        self.found.evaluated = listed
+        for placed in range(n):
+            if not listed:
+                return placed
+            self.start = (self.start + 1) % self.state.view.size
+            if mr_verdict(one.search.plan, one.search.cluster, one.shape, &one.search.pod, row):
+                return placed
+            rows[placed] = row
+            self._put(one, row)
+            if nexts:
+                nexts[placed] = self.start
+        return n
+
+    cdef void _put(self, Ready* one, int32_t row) noexcept nogil:
+        """Account for a pod on a row."""
+        cdef mr_matched** counted = one.counted
+        mr_row_add_pod(&self.cluster.ledger, row, one.shape, 1)
+        (<int64_t*>self.state.table.generation.data)[row] = self.state.log.append(LOG_ROW, row)
+        self.state.view.follow(row)
+        while counted[0]:
+            mr_matched_add(counted[0], row, 1)
+            counted += 1
+
+    cdef int32_t _place_one_by_one(self, int32_t pod_class, int32_t node_name, int32_t pinned,
+                                   int32_t[::1] rows, int32_t* nexts) except -1:
+        """A run in which each placement needs care."""
+        cdef Shape shape = self.state.classes.shape(pod_class)
+        cdef int32_t placed, at, row
+        cdef Prepared one
+        for placed in range(<int32_t>rows.shape[0]):
+            one = self._ready(pod_class, node_name, pinned)
+            at = self._choose(&one.c, rows.shape[0] - placed - 1)
+            if at < 0:
+                return placed
+            row = one.c.search.order[at]
             self.state.table.add_pod(0, row, &shape.c, shape.ports, 1)
             self.state.domains.pod_moved(pod_class, False, row, 1)
             self.state.table.changed(LOG_ROW, row)
             rows[placed] = row
-            placed += 1
-            self._prepare(pod_class, node_name, pinned)
-        return placed
+            if nexts:
+                nexts[placed] = self.start
+        return <int32_t>rows.shape[0]
 
-    cdef int _count(self, int32_t pod_class) except -1:
-        """Collect what counts the pods of a class, for a run."""
-        cdef Matched matched
-        cdef Py_ssize_t at = 0
-        cdef list counted = self.state.domains.matched_by(pod_class) if self.state.domains.matched else []
-        self.state.domains.refresh()
-        self.counted.reserve(len(counted) + 1)
-        for matched in counted:
-            (<mr_matched**>self.counted.data)[at] = &matched.c
-            at += 1
-        (<mr_matched**>self.counted.data)[at] = NULL
-        return 0
-
-    cdef void _fail_alike(self, int64_t pods) noexcept nogil:
+    cdef void _fail_alike(self, int32_t pods, int32_t* nexts) noexcept nogil:
         """Move the rotation as if each of the pods after a failed one were tried in vain too. Over the whole
         list that is full circles; over named nodes it is not."""
-        if self.state.view.size:
-            self.start = <int32_t>((self.start + pods * self.found.evaluated) % self.state.view.size)
+        cdef int32_t at
+        if self.state.view.size == 0:
+            return
+        for at in range(pods if nexts else 0):
+            nexts[at] = <int32_t>((self.start + <int64_t>at * self.found.evaluated) % self.state.view.size)
+        self.start = <int32_t>((self.start + (pods - <int64_t>1) * self.found.evaluated) % self.state.view.size)
 
-    cdef int32_t _run(self, Shape shape, int32_t wanted, bint kept, int32_t* rows, int32_t n) noexcept nogil:
-        cdef int32_t placed = 0, at, row
-        cdef int64_t* generation = <int64_t*>self.state.table.generation.data
-        cdef mr_matched** counted
-        while placed < n:
-            at = self._decide_among_candidates(wanted) if kept else self._decide_in_run(wanted)
-            if at < 0:
-                break
-            row = self.search.order[at]
-            mr_row_add_pod(&self.cluster.ledger, row, &shape.c, 1)
-            generation[row] = self.state.log.append(LOG_ROW, row)
-            self.state.view.follow(row)
-            if kept:
-                mr_candidates_refresh(&self.candidates.c, &self.search, at)
-            counted = <mr_matched**>self.counted.data
-            while counted[0]:
-                mr_matched_add(counted[0], row, 1)
-                counted += 1
-            if self.search.pod.terms:
-                mr_terms_prepare(self.search.pod.terms)
-            rows[placed] = row
-            placed += 1
-        return placed
+    @property
+    def parallel_scans(self):
+        """Looks at nodes that several threads took part in."""
+        return self.found.parallel
 
     def _save(self):
         """An open transaction takes the rotation and the random state back as well."""

@@ -46,7 +46,7 @@ cdef class Domains:
     cdef Ledger ledger
     cdef Journal journal
     cdef mr_cluster cluster
-    cdef int64_t moves
+    cdef int64_t moves, undone
     cdef Py_ssize_t rows
     cdef dict topologies, eligibilities, matched, counters, spare
     cdef list by_class

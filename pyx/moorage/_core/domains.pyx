@@ -130,6 +130,10 @@ cdef class Domains:
         cdef Eligibility eligibility
         cdef Matched matched
         cdef Counter counter
+        if self.undone != self.journal.undone:
+            for counter in self.counters.values():
+                counter.c.at_min = 0
+            self.undone = self.journal.undone
         if self.moves == self.journal.moves and rows <= self.rows:
             return 0
         for topology in self.topologies.values():

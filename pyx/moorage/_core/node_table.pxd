@@ -23,7 +23,7 @@ cdef class NodeTable:
 
     cdef int fill_ledger(self, int32_t ledger, mr_ledger* out) except -1
     cdef int _reserve(self, Py_ssize_t rows) except -1
-    cdef int32_t find(self, int32_t name) noexcept
+    cdef int32_t find(self, int32_t name) noexcept nogil
     cdef int32_t row_for(self, int32_t name) except -1
     cdef int release(self, int32_t row) except -1
     cdef int set_node(self, int32_t row, object node, dict allocatable) except -1

@@ -130,7 +130,7 @@ cdef class NodeTable:
         out.others = <int64_t**>(<Buffer>self.other_pointers[ledger]).data
         return 0
 
-    cdef int32_t find(self, int32_t name) noexcept:
+    cdef int32_t find(self, int32_t name) noexcept nogil:
         """Row of a node name's symbol, or -1."""
         if name >= self.row_of.capacity:
             return -1

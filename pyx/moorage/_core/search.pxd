@@ -16,7 +16,9 @@ cdef class Search:
     cdef mr_search search
     cdef mr_found found
     cdef object held
-    cdef Buffer positions, totals, rows, scratch, seen, fixed_ok, restricted, nominated
+    cdef Buffer positions, totals, rows, scratch, lanes, seen, restricted, nominated
+    cdef dict fixed_ok
+    cdef public int32_t threads, parallel_from
     cdef Terms terms
     cdef Views views
     cdef dict known_terms

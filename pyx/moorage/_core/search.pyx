@@ -34,6 +34,7 @@ from moorage._core.terms cimport Terms
 
 cdef enum:
     TERMS_LIMIT = 1 << 14  # classes whose constraints are kept as read
+    PARALLEL_FROM = 50_000  # nodes; below, to wake a thread costs more than it does
 
 
 cdef class Search:
@@ -41,6 +42,8 @@ cdef class Search:
 
     Attributes
     ----------
+    threads : int
+        Threads of a look at `parallel_from` nodes or more. No result depends on either.
     node_names : frozenset of str or None
         The only nodes to search, in place of those that the shape names.
     judging : callable, optional
@@ -55,8 +58,11 @@ cdef class Search:
         self.totals = Buffer(journal, sizeof(int64_t))
         self.rows = Buffer(journal, sizeof(int32_t))
         self.scratch = Buffer(journal, sizeof(int64_t))
+        self.lanes = Buffer(journal, sizeof(int32_t))
         self.seen = Buffer(journal, 1)
-        self.fixed_ok = Buffer(journal, 1)
+        self.fixed_ok = {}
+        self.threads = 1
+        self.parallel_from = PARALLEL_FROM
         self.restricted = Buffer(journal, sizeof(int32_t))
         self.nominated = Buffer(journal, sizeof(mr_nominated))
         self.views = Views(plan.externals, state)
@@ -95,12 +101,15 @@ cdef class Search:
         self.state.view.fill_cluster(&self.cluster, 0)
         self.views.show(&self.cluster)
         self._hold(shape)
-        for buffer in (self.positions, self.totals, self.rows, self.scratch):
+        for buffer in (self.positions, self.totals, self.rows, self.scratch, self.lanes):
             (<Buffer>buffer).reserve(nodes)
         self.found.positions = <int32_t*>self.positions.data
         self.found.totals = <int64_t*>self.totals.data
         self.found.rows = <int32_t*>self.rows.data
         self.found.scores = <int64_t*>self.scratch.data
+        self.found.lanes = <int32_t*>self.lanes.data
+        self.search.threads = self.threads
+        self.search.parallel_from = self.parallel_from
         self.search.plan = &self.plan.c
         self.search.cluster = &self.cluster
         self.search.shape = &shape.c
@@ -254,16 +263,20 @@ cdef class Search:
         whether TaintToleration can score one node worse than another."""
         cdef Py_ssize_t at, sets = len(self.state.table.taint_sets.sets)
         cdef bint tolerates = (shape.c.flags & MR_SHAPE_TOLERATES_UNSCHEDULABLE) != 0
+        cdef Buffer out
         self.search.fixed_ok = NULL
         self.search.taints_alike = True
         if self.state.view.columns.n_fixed == 0:
             return 0
-        self.fixed_ok.reserve(2 * sets)
+        out = self.fixed_ok.get(shape.tolerations)
+        if out is None:
+            out = self.fixed_ok[shape.tolerations] = Buffer(Journal(), 1)
+        out.reserve(2 * sets)
         for at in range(sets):
             self.search.taints_alike &= self.search.pod.taints[at] <= 0
-            self.fixed_ok.data[2 * at] = self.search.pod.taints[at] >= 0
-            self.fixed_ok.data[2 * at + 1] = self.search.pod.taints[at] >= 0 and tolerates
-        self.search.fixed_ok = <const signed char*>self.fixed_ok.data
+            out.data[2 * at] = self.search.pod.taints[at] >= 0
+            out.data[2 * at + 1] = self.search.pod.taints[at] >= 0 and tolerates
+        self.search.fixed_ok = <const signed char*>out.data
         return 0
 
     cdef int _restrict(self, object names, int32_t pinned) except -1:

@@ -232,10 +232,11 @@ cdef class Terms:
             mr_counter_add(&counter.c, row, sign * here, 0)
 
     cdef int32_t domains(self) noexcept:
-        """More than the number of domains of any soft constraint."""
-        cdef int32_t at, most = 1
-        for at in range(self.c.n_soft):
-            most = max(most, self.c.soft[at].counter.domains)
+        """More than the number of domains of any counter."""
+        cdef Counter counter
+        cdef int32_t most = 1
+        for counter in self.held:
+            most = max(most, counter.c.domains)
         return most
 
     @property

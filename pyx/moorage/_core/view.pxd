@@ -13,11 +13,12 @@ cdef class View:
     cdef readonly NodeTable table
     cdef readonly NodeTree tree
     cdef readonly ImageStates images
-    cdef readonly int64_t cursor
+    cdef readonly int64_t cursor, scanned
     cdef readonly int32_t size
     cdef Journal journal
     cdef Buffer order, names, position, shown, seen_epoch
     cdef list columns_memory
+    cdef bint is_scanned
     cdef mr_columns columns
     cdef mr_ledger ledger
     cdef const int32_t* taint_set
@@ -28,7 +29,9 @@ cdef class View:
     cdef int _reorder(self) except -1
     cdef int _keep_order(self) except -1
     cdef int _rebuild(self) except -1
-    cdef int _set_all_columns(self) except -1
+    cdef int _set_positions(self) except -1
+    cdef int scan_columns(self) noexcept nogil
+    cdef void _set_all_columns(self) noexcept nogil
     cdef int _follow_row(self, int32_t row, Kind kind) except -1
     cdef int _has_shown(self, int32_t row) except -1
     cdef int _copy_images(self, int32_t row) except -1

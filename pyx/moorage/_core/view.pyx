@@ -5,7 +5,8 @@ the view holds a node that is gone; a zone that moves alone reorders nothing, no
 came back between two cycles. What a row shows of its images is frozen when the row is copied, that is when
 it has changed.
 
-The compact columns for scans stand in list order and follow the change log like everything derived.
+The compact columns for scans stand in list order. They follow the change log on their own, when a scan is about to
+read them: decisions that need no scan do not pay for them.
 """
 
 from functools import partial
@@ -26,11 +27,19 @@ cdef enum:
 
 
 cdef class View:
-    """Positions of the nodes in list order, and the scan columns if it is `scanned`; `refresh` consumes the
-    change log."""
+    """Positions of the nodes in list order, and the scan columns unless they are not wanted; `refresh` consumes
+    the change log.
+
+    Attributes
+    ----------
+    cursor : int
+        How far the list has read the change log.
+    scanned : int
+        How far the columns have; -1 where they have to be made anew.
+    """
 
     def __cinit__(self, Journal journal, NodeTable table, NodeTree tree, ImageStates images,
-                  bint scanned=True):
+                  bint is_scanned=True):
         self.journal = journal
         self.table = table
         self.tree = tree
@@ -42,7 +51,9 @@ cdef class View:
         self.seen_epoch = Buffer(journal, sizeof(int64_t))
         self.seen = Chunks(journal)
         self.columns_memory = []
-        if scanned:
+        self.is_scanned = is_scanned
+        if is_scanned:
+            journal = Journal()  # an undo logs what it undoes: the columns follow
             self.columns_memory += [Buffer(journal, 8) for _ in range(DOUBLES)]
             self.columns_memory += [Buffer(journal, 4) for _ in range(3)]
             self.columns_memory.append(Buffer(journal, 1))
@@ -52,24 +63,25 @@ cdef class View:
         cdef ChangeLog log = self.table.log
         cdef int64_t at, head = log.head
         cdef int32_t row
-        cdef bint lost = log.lost(self.cursor), order_changed = lost
+        cdef bint lost = log.lost(self.cursor), order_changed = lost, says_other = lost
         # Memory can have moved without a change: in a fork, or where growing failed half-way.
         self.table.fill_ledger(0, &self.ledger)
         self.taint_set = <int32_t*>self.table.taint_set.data
         if head == self.cursor:
+            if self.scanned < 0:
+                self.scan_columns()
             return 0
         # The log may name rows that an undo has dropped: room for all that there ever were.
+        if not lost:
+            for at in range(self.cursor, head):
+                order_changed |= log.kind[at & (log.capacity - 1)] == LOG_ORDER
+                says_other |= log.kind[at & (log.capacity - 1)] == LOG_STATIC
         self.position.reserve(self.table.name.capacity)
         self.shown.reserve(self.table.name.capacity)
         self.seen_epoch.reserve(self.table.name.capacity)
         self.seen.reserve(self.table.name.capacity)
         if self.journal.depth:
-            self.journal.on_undo(partial(
-                self._restore, self.cursor, self.size, self.columns.n_fixed, self.columns.n_slow
-            ))
-        if not lost:
-            for at in range(self.cursor, head):
-                order_changed |= log.kind[at & (log.capacity - 1)] == LOG_ORDER
+            self.journal.on_undo(partial(self._restore, self.cursor, self.size, order_changed))
         if order_changed:
             self._reorder()
         if lost:
@@ -82,6 +94,8 @@ cdef class View:
         for at in range(self.table.used if lost else head - self.cursor):
             self._has_shown(at if lost else log.id[(self.cursor + at) & (log.capacity - 1)])
         self.cursor = head
+        if says_other or self.scanned < 0:
+            self.scan_columns()  # whether any node is tainted must be known before a search
         return 0
 
     cdef int skip_since(self, int64_t mark) except -1:
@@ -99,25 +113,19 @@ cdef class View:
             log.append(kind, id)
         return 0
 
-    def _restore(self, int64_t cursor, int32_t size, int32_t n_fixed, int32_t n_slow):
+    def _restore(self, int64_t cursor, int32_t size, bint order_changed):
         self.cursor = cursor
         self.size = size
-        self.columns.n_fixed = n_fixed
-        self.columns.n_slow = n_slow
+        if order_changed:
+            self.scanned = -1
 
     cdef int _follow_row(self, int32_t row, Kind kind) except -1:
         """Take over one row. What it shows of its images changes only if the row is another one than was last
         shown: an undo logs rows that are what they were, to all but those who looked in between."""
-        cdef int32_t position
-        cdef Buffer column
         if row >= self.table.used:  # made and undone since
             return 0
-        position = (<int32_t*>self.position.data)[row] - 1
-        if position < 0:
+        if not (<int32_t*>self.position.data)[row]:
             return 0
-        if self.journal.depth:
-            for column in self.columns_memory:
-                column.touch(position)
         if (<int64_t*>self.table.generation.data)[row] != (<int64_t*>self.shown.data)[row]:
             if kind == LOG_STATIC:
                 self._copy_images(row)
@@ -125,8 +133,6 @@ cdef class View:
                 self.seen_epoch.touch(row)
                 self.seen.touch_items(row)
             self._freeze_counts(row)
-        if self.columns_memory:
-            mr_columns_set(&self.columns, position, &self.ledger, self.taint_set, row)
         return 0
 
     cdef int _has_shown(self, int32_t row) except -1:
@@ -160,9 +166,7 @@ cdef class View:
     cdef void follow(self, int32_t row) noexcept nogil:
         """Take over one usage change that the caller has just logged, when nothing else was pending and no
         transaction is open."""
-        cdef int32_t position = (<int32_t*>self.position.data)[row] - 1
         self._freeze_counts(row)
-        mr_columns_set(&self.columns, position, &self.ledger, self.taint_set, row)
         (<int64_t*>self.shown.data)[row] = (<int64_t*>self.table.generation.data)[row]
         self.cursor += 1
 
@@ -170,7 +174,8 @@ cdef class View:
         """Nodes came or went: keep the list if its names are still exactly the tree's, else rebuild it."""
         if not self._keep_order():
             self._rebuild()
-        return self._set_all_columns()
+        self.scanned = -1
+        return self._set_positions()
 
     cdef int _keep_order(self) except -1:
         cdef int32_t at, row
@@ -198,23 +203,50 @@ cdef class View:
             (<int32_t*>self.order.data)[at] = self.table.find(name)
         return 0
 
-    cdef int _set_all_columns(self) except -1:
+    cdef int _set_positions(self) except -1:
         cdef Buffer buffer
         cdef int32_t at
         cdef int32_t* order = <int32_t*>self.order.data
         for buffer in self.columns_memory:
             buffer.reserve(self.size)
-            buffer.touch_range(0, buffer.capacity)
-            memset(buffer.data, 0, buffer.capacity * buffer.itemsize)
-        if self.columns_memory:
+        if self.is_scanned:
             self._point_columns()
         self.position.touch_range(0, self.position.capacity)
         memset(self.position.data, 0, self.position.capacity * sizeof(int32_t))
         for at in range(self.size):
             (<int32_t*>self.position.data)[order[at]] = at + 1
-            if self.columns_memory:
-                mr_columns_set(&self.columns, at, &self.ledger, self.taint_set, order[at])
         return 0
+
+    cdef int scan_columns(self) noexcept nogil:
+        """Take over what has changed of rows since the columns were last read."""
+        cdef int64_t at, last = self.table.log.capacity - 1
+        cdef int32_t position, row
+        if not self.is_scanned or self.scanned == self.cursor:
+            return 0
+        if self.scanned < 0 or self.table.log.lost(self.scanned):
+            self._set_all_columns()
+        else:
+            for at in range(self.scanned, self.cursor):
+                row = self.table.log.id[at & last]
+                if self.table.log.kind[at & last] > LOG_STATIC or row >= self.table.used:
+                    continue
+                position = (<int32_t*>self.position.data)[row] - 1
+                if position >= 0:
+                    mr_columns_set(&self.columns, position, &self.ledger, self.taint_set, row)
+        self.scanned = self.cursor
+        return 0
+
+    def scan(self):
+        """Have the scan columns as the rows are, which a scan does before it reads them."""
+        self.scan_columns()
+
+    cdef void _set_all_columns(self) noexcept nogil:
+        cdef int32_t at
+        memset(self.columns.fixed, 0, self.size * sizeof(int32_t))
+        memset(self.columns.slow, 0, self.size)
+        self.columns.n_fixed = self.columns.n_slow = 0
+        for at in range(self.size):
+            mr_columns_set(&self.columns, at, &self.ledger, self.taint_set, (<int32_t*>self.order.data)[at])
 
     def _point_columns(self):
         self.columns.alloc_cpu = <double*>(<Buffer>self.columns_memory[0]).data
@@ -231,7 +263,6 @@ cdef class View:
         self.columns.slots = <int32_t*>(<Buffer>self.columns_memory[11]).data
         self.columns.fixed = <int32_t*>(<Buffer>self.columns_memory[12]).data
         self.columns.slow = <unsigned char*>(<Buffer>self.columns_memory[13]).data
-        self.columns.n_fixed = self.columns.n_slow = 0
 
     cdef int fill_cluster(self, mr_cluster* out, int32_t ledger) except -1:
         """Point `out` at all arrays that kernels read; valid until the next change of a node."""
@@ -265,13 +296,14 @@ cdef class View:
         out.seen = self.seen.clone(journal)
         for theirs, mine in zip(out._buffers(), self._buffers(), strict=True):
             theirs.copy_from(mine)
+        for mine, theirs in zip(self.columns_memory, out.columns_memory, strict=True):
+            theirs.reserve(mine.capacity)
         out._point_columns()
-        out.columns.n_fixed = self.columns.n_fixed
-        out.columns.n_slow = self.columns.n_slow
+        out.scanned = -1
         return out
 
     def _buffers(self):
-        return [self.order, self.names, self.position, self.shown, self.seen_epoch, *self.columns_memory]
+        return [self.order, self.names, self.position, self.shown, self.seen_epoch]
 
     cdef dict images_by(self, int32_t row, const int64_t* sizes):
         """Image name to (bytes by `sizes`, nodes that had it when the row last changed)."""

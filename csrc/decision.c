@@ -1,0 +1,358 @@
+#include "candidates.h"
+
+#include <string.h>
+
+/* How many are set. Where the processor counts them itself, the compiler sees that this is it. */
+MR_INLINED int32_t bits(uint64_t w)
+{
+    w -= (w >> 1) & 0x5555555555555555ull;
+    w = (w & 0x3333333333333333ull) + ((w >> 2) & 0x3333333333333333ull);
+    return (int32_t)((((w + (w >> 4)) & 0x0F0F0F0F0F0F0F0Full) * 0x0101010101010101ull) >> 56);
+}
+
+/* The buckets that take part in a decision, and what it finds out about them. */
+typedef struct {
+    int32_t n, ids[MR_BUCKETS];
+    int32_t feasible;               /* positions in all of them */
+    int16_t best[MR_BUCKETS];       /* [bucket] largest total in the window */
+    int64_t constant[MR_BUCKETS];   /* [bucket] */
+} mr_live;
+
+/* A range of positions that does not wrap. */
+typedef struct {
+    int32_t from, to;
+} mr_range;
+
+/* Place of the k-th bit that is set, counted from 0. */
+MR_INLINED int32_t nth_bit(uint64_t w, int32_t k)
+{
+    int32_t place = 0;
+    for (int32_t half = 32; half; half >>= 1) {
+        int32_t low = bits(w & ((1ull << half) - 1));
+        int up = k >= low;
+        k -= up ? low : 0;
+        place += up ? half : 0;
+        w >>= up ? half : 0;
+    }
+    return place;
+}
+
+/* Feasible positions of a block, of all buckets that take part. Here as below, `stride` is that of the candidates: where
+ * it is 1, as for most classes, the compiler sees that there is one bucket. */
+MR_INLINED uint64_t fits_in(const mr_candidates *c, const mr_live *live, int32_t stride, int32_t block)
+{
+    const uint64_t *fits = c->fits + block * stride;
+    if (stride == 1) return *fits;
+    uint64_t word = 0;
+    for (int32_t i = 0; i < live->n; i++) word |= fits[live->ids[i]];
+    return word;
+}
+
+MR_INLINED int32_t count_in(const mr_candidates *c, const mr_live *live, int32_t stride, int32_t counted)
+{
+    const uint16_t *counts = c->counts + counted * stride;
+    if (stride == 1) return *counts;
+    int32_t sum = 0;
+    for (int32_t i = 0; i < live->n; i++) sum += counts[live->ids[i]];
+    return sum;
+}
+
+/* Position of the k-th feasible one (from 0) at or after `from`; -1 where there are too few up to the end, and then `k`
+ * is what is left of it. */
+MR_INLINED int32_t nth_feasible(const mr_candidates *c, const mr_live *live, int32_t stride, int32_t from, int32_t *k)
+{
+    int32_t block = from / MR_LANES, blocks = mr_blocks_of(c);
+    uint64_t word = block < blocks ? fits_in(c, live, stride, block) & (~0ull << from % MR_LANES) : 0;
+    while (block < blocks) {
+        int32_t count = bits(word);
+        if (*k < count) return block * MR_LANES + nth_bit(word, *k);
+        *k -= count;
+        for (block++; block % MR_COUNTED == 0 && block < blocks; block += MR_COUNTED) {
+            count = count_in(c, live, stride, block / MR_COUNTED);
+            if (*k < count) break;
+            *k -= count;
+        }
+        word = block < blocks ? fits_in(c, live, stride, block) : 0;
+    }
+    return -1;
+}
+
+MR_INLINED int32_t window(const mr_candidates *c, const mr_live *live, int32_t stride, int32_t start, int32_t wanted)
+{
+    int32_t k = wanted;
+    if (live->feasible <= wanted) return c->n;
+    int32_t end = nth_feasible(c, live, stride, start, &k);
+    if (end < 0) end = nth_feasible(c, live, stride, 0, &k);
+    return end > start ? end - start : end - start + c->n;
+}
+
+/* The lanes of a block that lie in a range, as bits. */
+MR_INLINED uint64_t lanes_in(mr_range range, int32_t first)
+{
+    uint64_t word = ~0ull;
+    if (first < range.from) word &= ~0ull << range.from % MR_LANES;
+    if (first + MR_LANES > range.to) word &= (1ull << range.to % MR_LANES) - 1;
+    return word;
+}
+
+MR_INLINED void raise(int16_t *restrict best, const int16_t *restrict row, int32_t n)
+{
+    for (int32_t g = 0; g < n; g++) best[g] = row[g] > best[g] ? row[g] : best[g];
+}
+
+/* The same by the lanes of a block that lie in a range. */
+MR_INLINED void raise_by_lanes(const mr_candidates *c, int32_t stride, mr_range range, int32_t block, int16_t *best)
+{
+    const int32_t first = block * MR_LANES, end = first + MR_LANES < range.to ? first + MR_LANES : range.to;
+    const int16_t *of_block = c->blocks + block * stride;
+    int32_t better = 0;
+    for (int32_t g = 0; g < stride; g++) better |= of_block[g] > best[g];
+    if (!better) return;
+    for (int32_t at = first < range.from ? range.from : first; at < end; at++) {
+        const int32_t g = stride == 1 ? 0 : c->bucket[at];
+        best[g] = c->totals[at] > best[g] ? c->totals[at] : best[g];
+    }
+}
+
+/* Raises `best` to the largest totals of each bucket in a range. */
+MR_INLINED void find_best(const mr_candidates *c, int32_t stride, mr_range range, int16_t *best)
+{
+    const int32_t blocks = (range.to + MR_LANES - 1) / MR_LANES, first = range.from / MR_LANES;
+    const int32_t whole = range.to == c->n ? blocks : range.to / MR_LANES; /* behind the end, totals are 0 */
+    int32_t block = (range.from + MR_LANES - 1) / MR_LANES;
+    while (block < whole) {
+        if (block % MR_LANES == 0 && (block + MR_LANES <= whole || range.to == c->n)) {
+            raise(best, c->supers + block / MR_LANES * stride, stride);
+            block += MR_LANES;
+        } else {
+            raise(best, c->blocks + block++ * stride, stride);
+        }
+    }
+    if (range.from % MR_LANES) raise_by_lanes(c, stride, range, first, best);
+    if (whole < blocks && (whole != first || range.from % MR_LANES == 0)) raise_by_lanes(c, stride, range, whole, best);
+}
+
+/* The lanes that hold a value, as bits: bytes first, of which a product collects eight. */
+MR_INLINED uint64_t equal_lanes(const int16_t *restrict lanes, int16_t value)
+{
+    uint8_t equal[MR_LANES];
+    uint64_t word = 0, bytes;
+    for (int32_t lane = 0; lane < MR_LANES; lane++) equal[lane] = lanes[lane] == value;
+    for (int32_t i = 0; i < MR_LANES; i += 8) {
+        memcpy(&bytes, equal + i, sizeof bytes);
+        word |= bytes * 0x0102040810204080ull >> 56 << i;
+    }
+    return word;
+}
+
+/* The lanes of a block that reach what their bucket has to reach; 0 in `goal`: the bucket cannot win. */
+MR_INLINED uint64_t ties_in(const mr_candidates *c, const mr_live *live, int32_t stride, const int16_t *goal,
+                            int32_t block)
+{
+    const int16_t *totals = c->totals + block * MR_LANES;
+    uint64_t ties = 0;
+    if (stride == 1) return c->blocks[block] < *goal ? 0 : equal_lanes(totals, *goal);
+    for (int32_t i = 0; i < live->n; i++) {
+        const int32_t g = live->ids[i];
+        if (!goal[g] || c->blocks[block * stride + g] < goal[g]) continue;
+        ties |= equal_lanes(totals, goal[g]) & c->fits[block * stride + g];
+    }
+    return ties;
+}
+
+/* 1 where no block of a superblock can have a winner. */
+MR_INLINED int is_poor(const mr_candidates *c, const mr_live *live, int32_t stride, const int16_t *goal, int32_t super)
+{
+    if (stride == 1) return c->supers[super] < *goal;
+    for (int32_t i = 0; i < live->n; i++) {
+        const int32_t g = live->ids[i];
+        if (goal[g] && c->supers[super * stride + g] >= goal[g]) return 0;
+    }
+    return 1;
+}
+
+MR_INLINED int32_t first_tie(const mr_candidates *c, const mr_live *live, int32_t stride, const int16_t *goal,
+                             mr_range range)
+{
+    for (int32_t block = range.from / MR_LANES; block * MR_LANES < range.to; block++) {
+        if (block % MR_LANES == 0 && is_poor(c, live, stride, goal, block / MR_LANES)) {
+            block += MR_LANES - 1;
+            continue;
+        }
+        uint64_t ties = ties_in(c, live, stride, goal, block) & lanes_in(range, block * MR_LANES);
+        if (ties) return block * MR_LANES + __builtin_ctzll(ties);
+    }
+    return -1;
+}
+
+/* The tie with the smallest key of Go's heap, as far as one has been found. */
+typedef struct {
+    int32_t position;
+    int32_t seen;  /* feasible ones before */
+    int32_t until; /* indices below cannot win: within a level of the heap keys grow, so its first tie is the best */
+    uint32_t key;
+} mr_top;
+
+MR_INLINED void heap_tie(const mr_candidates *c, const mr_live *live, int32_t stride, const int16_t *goal,
+                         mr_range range, mr_top *top)
+{
+    for (int32_t block = range.from / MR_LANES; block * MR_LANES < range.to; block++) {
+        const uint64_t inside = lanes_in(range, block * MR_LANES), fits = fits_in(c, live, stride, block) & inside;
+        const int32_t count = bits(fits);
+        uint64_t ties = top->seen + count > top->until ? ties_in(c, live, stride, goal, block) & inside : 0;
+        for (; ties; ties &= ties - 1) {
+            const int32_t index = top->seen + bits(fits & ((ties & -ties) - 1));
+            if (index < top->until) continue;
+            const uint32_t key = mr_heap_key(index);
+            if (top->position < 0 || key < top->key) {
+                top->key = key;
+                top->position = block * MR_LANES + __builtin_ctzll(ties);
+            }
+            top->until = (int32_t)((2u << (31 - __builtin_clz((uint32_t)index + 1))) - 1);
+        }
+        top->seen += count;
+    }
+}
+
+/* A row of a bucket that has feasible ones. */
+static int32_t row_of(mr_candidates *c, int32_t g)
+{
+    int32_t at = c->member[g], block = at / MR_LANES;
+    if (!c->totals[at] || c->bucket[at] != g) {
+        while (!c->fits[block * c->stride + g]) block = block + 1 < mr_blocks_of(c) ? block + 1 : 0;
+        c->member[g] = at = block * MR_LANES + __builtin_ctzll(c->fits[block * c->stride + g]);
+    }
+    return c->search.order[at];
+}
+
+/* 1 where the filters pass the row that read counters over domains. */
+static int domains_pass(const mr_candidates *c, const mr_pod *pod, int32_t row)
+{
+    const mr_search *s = &c->search;
+    for (int32_t i = 0; i < s->plan->n_filters; i++) {
+        int32_t kernel = s->plan->filters[i];
+        if (kernel != MR_POD_TOPOLOGY_SPREAD && kernel != MR_INTER_POD_AFFINITY) continue;
+        if (mr_filter(kernel, s->plan, s->cluster, s->shape, pod, row)) return 0;
+    }
+    return 1;
+}
+
+static void find_buckets(mr_candidates *c, const mr_pod *pod, mr_live *live)
+{
+    const mr_terms *t = pod->terms;
+    int filters = t && (t->n_hard || t->n_affinity || t->n_anti || t->n_existing);
+    live->n = live->feasible = 0;
+    for (int32_t g = 0; g < c->used; g++) {
+        if (!c->feasible[g] || (filters && !domains_pass(c, pod, row_of(c, g)))) continue;
+        live->ids[live->n++] = g;
+        live->feasible += c->feasible[g];
+    }
+}
+
+static int32_t count_range(const mr_candidates *c, int32_t g, mr_range range)
+{
+    int32_t sum = 0;
+    for (int32_t block = range.from / MR_LANES; block * MR_LANES < range.to; block++)
+        sum += bits(c->fits[block * c->stride + g] & lanes_in(range, block * MR_LANES));
+    return sum;
+}
+
+/* How many feasible nodes each bucket stands for, as far as the spread's weights depend on that: where all are scored,
+ * it is only their sum. */
+static void count_buckets(const mr_candidates *c, const mr_terms *t, const int32_t *ids, const int32_t *rows, int32_t n,
+                          int32_t feasible, const mr_range *ranges, int32_t *many)
+{
+    int lacking = 0;
+    for (int32_t i = 0; i < n; i++) {
+        many[i] = i ? 0 : feasible;
+        lacking |= t->soft_needs_all && mr_spread_lacks_key(t, rows[i]);
+    }
+    if (!lacking) return;
+    for (int32_t i = 0; i < n; i++) many[i] = count_range(c, ids[i], ranges[0]) + count_range(c, ids[i], ranges[1]);
+}
+
+/* What the normalized plugins add to the totals of each bucket that is present in the window. */
+static void find_constants(mr_candidates *c, const mr_pod *pod, mr_live *live, int32_t feasible,
+                           const mr_range *ranges, uint8_t *seen)
+{
+    const mr_search *s = &c->search;
+    int32_t rows[MR_BUCKETS], ids[MR_BUCKETS], many[MR_BUCKETS], n = 0;
+    int64_t scores[MR_BUCKETS];
+    for (int32_t i = 0; i < live->n; i++) {
+        int32_t g = live->ids[i];
+        live->constant[g] = 0;
+        if (!live->best[g]) continue;
+        ids[n] = g;
+        rows[n++] = row_of(c, g);
+    }
+    if (n < 2) return;
+    for (int32_t k = 0; k < s->plan->n_scores; k++) {
+        int32_t kernel = s->plan->scores[k];
+        if (!mr_is_normalized(kernel) || mr_is_common(s, kernel) || !mr_scores(kernel, s->plan, s->shape, pod)) continue;
+        if (kernel == MR_POD_TOPOLOGY_SPREAD) {
+            count_buckets(c, pod->terms, ids, rows, n, feasible, ranges, many);
+            mr_spread_weigh(pod->terms, rows, many, n, seen);
+        }
+        for (int32_t i = 0; i < n; i++)
+            scores[i] = mr_score(kernel, s->plan, s->cluster, s->shape, pod, rows[i]);
+        mr_normalize(kernel, pod, rows, scores, n);
+        for (int32_t i = 0; i < n; i++) live->constant[ids[i]] += s->plan->weights[k] * scores[i];
+    }
+}
+
+/* What each bucket has to reach to win: its best total, if that with its constant is the best of all; else 0. */
+static void find_goals(const mr_live *live, int16_t *goal)
+{
+    int64_t best = INT64_MIN;
+    for (int32_t i = 0; i < live->n; i++) {
+        int32_t g = live->ids[i];
+        int64_t total = live->best[g] + live->constant[g];
+        if (live->best[g] && total > best) best = total;
+    }
+    for (int32_t i = 0; i < live->n; i++) {
+        int32_t g = live->ids[i];
+        goal[g] = live->best[g] + live->constant[g] == best ? live->best[g] : 0;
+    }
+}
+
+MR_INLINED void decide(mr_candidates *c, int32_t stride, int32_t start, int32_t wanted, int heap, uint8_t *seen,
+                       mr_decision *decision)
+{
+    mr_live live;
+    mr_pod pod = c->search.pod;
+    int16_t goal[MR_BUCKETS];
+    pod.terms = c->terms;
+    if (stride == 1) live.feasible = c->feasible[0];
+    else find_buckets(c, &pod, &live);
+    decision->position = -1;
+    decision->looked_at = live.feasible ? window(c, &live, stride, start, wanted) : c->n;
+    decision->feasible = live.feasible < wanted ? live.feasible : wanted;
+    if (!live.feasible) return;
+    const int32_t end = start + decision->looked_at;
+    const mr_range ranges[2] = {{start, end < c->n ? end : c->n}, {0, end > c->n ? end - c->n : 0}};
+    memset(live.best, 0, sizeof live.best[0] * (size_t)stride);
+    find_best(c, stride, ranges[0], live.best);
+    if (ranges[1].to) find_best(c, stride, ranges[1], live.best);
+    if (stride == 1) {
+        goal[0] = live.best[0];
+    } else {
+        find_constants(c, &pod, &live, decision->feasible, ranges, seen);
+        find_goals(&live, goal);
+    }
+    if (heap) {
+        mr_top top = {-1, 0, 0, 0};
+        heap_tie(c, &live, stride, goal, ranges[0], &top);
+        heap_tie(c, &live, stride, goal, ranges[1], &top);
+        decision->position = top.position;
+        return;
+    }
+    decision->position = first_tie(c, &live, stride, goal, ranges[0]);
+    if (decision->position < 0) decision->position = first_tie(c, &live, stride, goal, ranges[1]);
+}
+
+MR_DISPATCHED void mr_candidates_decide(mr_candidates *c, int32_t start, int32_t wanted, int heap, uint8_t *seen,
+                                        mr_decision *decision)
+{
+    if (c->stride == 1) decide(c, 1, start, wanted, heap, seen, decision);
+    else decide(c, c->stride, start, wanted, heap, seen, decision);
+}

@@ -1,0 +1,17 @@
+/* Functions that the compiler builds twice where the machine may have AVX2; which one runs is settled when the library
+ * is loaded. No fused multiply-add comes with it (-ffp-contract=off). What such a function calls must be inlined into
+ * it to be built twice as well. */
+#ifndef MOORAGE_DISPATCH_H
+#define MOORAGE_DISPATCH_H
+
+#include <stdint.h> /* says whose C library this is */
+
+#if defined(__x86_64__) && defined(__linux__) && defined(__GLIBC__) && defined(__GNUC__) && !defined(__clang__) \
+    && __GNUC__ >= 12 && !defined(__SANITIZE_ADDRESS__)
+#define MR_DISPATCHED __attribute__((target_clones("default", "arch=x86-64-v3")))
+#else
+#define MR_DISPATCHED
+#endif
+#define MR_INLINED static inline __attribute__((always_inline))
+
+#endif

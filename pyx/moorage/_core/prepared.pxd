@@ -1,0 +1,32 @@
+from libc.stdint cimport int32_t, int64_t
+
+from moorage._core.buffers cimport Buffer
+from moorage._core.candidates cimport Candidates
+from moorage._core.csrc cimport mr_candidates, mr_matched, mr_search, mr_shape
+from moorage._core.pod_class cimport Shape
+
+
+cdef struct Ready:
+    mr_search search
+    const mr_shape* shape
+    mr_candidates* candidates  # NULL: none are kept
+    mr_matched** counted       # what counts pods of the class, NULL at the end
+    void* owner                # its Prepared
+    int32_t wanted
+    int32_t by_node            # each pod names its node
+    int64_t credit, last       # see is_worth
+    int64_t failed             # the change log's head when a pod fitted nowhere, or -1
+
+
+cdef bint is_worth(Ready* one, int64_t head, int64_t following) noexcept nogil
+
+
+cdef class Prepared:
+    cdef Ready c
+    cdef Shape shape
+    cdef Candidates candidates
+    cdef Buffer counted, order
+    cdef object held
+
+    cdef int keep_order(self, mr_search* search) except -1
+    cdef int count(self, list matched) except -1

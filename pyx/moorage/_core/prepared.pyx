@@ -1,0 +1,75 @@
+"""Prepared: a search made ready for pods of one class, with what is kept between its decisions."""
+
+from libc.stdint cimport int32_t, int64_t
+from libc.string cimport memcpy
+
+from moorage._core.buffers cimport Buffer, Journal
+from moorage._core.candidates cimport Candidates
+from moorage._core.csrc cimport MR_KEPT, mr_matched, mr_search
+from moorage._core.domains cimport Matched
+from moorage._core.pod_class cimport Shape
+
+# Nanoseconds, roughly, as bench/ measures them: only their ratios matter, and only for speed.
+cdef enum:
+    DECISION = 60
+    LANE = 1         # to look at a node in a scan
+    LANE_OF_TERMS = 30
+    ROW = 12         # to take a changed row over
+    ROW_OF_TERMS = 60
+    BUILD = 2        # to look at a node when candidates are made
+    BUILD_OF_TERMS = 40
+
+
+cdef bint is_worth(Ready* one, int64_t head, int64_t following) noexcept nogil:
+    """Whether to decide by candidates rather than by a scan, `following` more pods of the class coming right after.
+
+    Candidates that have too much to catch up with, or have to be made, must have been missed often enough: what
+    scans have cost more than candidates would have is saved up until it pays for them ("ski rental").
+    """
+    cdef bint in_terms = one.candidates.key.size > 0
+    cdef int64_t row = ROW_OF_TERMS if in_terms else ROW, n = one.search.n
+    cdef int64_t scan = DECISION + min(<int64_t>one.wanted, n) * (LANE_OF_TERMS if in_terms else LANE)
+    cdef int64_t build = n * (BUILD_OF_TERMS if in_terms else BUILD)
+    cdef bint kept = one.candidates.state == MR_KEPT
+    cdef int64_t behind = min((head - one.candidates.cursor) * row, build) if kept else build
+    cdef int64_t gap = (head - one.last) * row
+    one.last = head
+    if kept and behind <= scan:
+        return True
+    one.credit = max(<int64_t>0, one.credit + scan - gap)
+    if one.credit + following * (scan - row) < behind:
+        return False
+    one.credit = 0
+    return True
+
+
+cdef class Prepared:
+    """The memory behind a `Ready`."""
+
+    def __cinit__(self, Shape shape):
+        self.shape = shape
+        self.c.shape = &shape.c
+        self.c.owner = <void*>self
+        self.c.failed = -1
+        self.candidates = Candidates()
+        self.counted = Buffer(Journal(), sizeof(void*))
+        self.order = Buffer(Journal(), sizeof(int32_t), 1)
+
+    cdef int keep_order(self, mr_search* search) except -1:
+        """Have a list of nodes of one's own in place of the one that is searched."""
+        self.order.reserve(search.n)
+        memcpy(self.order.data, search.order, search.n * sizeof(int32_t))
+        search.order = <int32_t*>self.order.data
+        return 0
+
+    cdef int count(self, list matched) except -1:
+        """Pods of the class are counted by these."""
+        cdef Matched one
+        cdef Py_ssize_t at = 0
+        self.counted.reserve(len(matched) + 1)
+        for one in matched:
+            (<mr_matched**>self.counted.data)[at] = &one.c
+            at += 1
+        (<mr_matched**>self.counted.data)[at] = NULL
+        self.c.counted = <mr_matched**>self.counted.data
+        return 0

@@ -15,7 +15,7 @@ HEADERS = sorted(str(path) for path in (*Path("csrc").glob("*.h"), *INCLUDE.rglo
 PXDS = sorted(str(path) for path in Path("pyx").rglob("*.pxd"))
 
 PLUGINS = ["csrc/plugins.c", "csrc/pod_topology_spread.c", "csrc/inter_pod_affinity.c", "csrc/rows.c"]
-SCAN = ["csrc/scan.c", *PLUGINS]
+SCAN = ["csrc/scan.c", "csrc/lanes.c", *PLUGINS]
 CANDIDATES = ["csrc/candidates.c", "csrc/decision.c", *SCAN]
 # Which C files each compiled module needs; a module without C kernels is not listed.
 KERNELS: dict[str, list[str]] = {
@@ -23,7 +23,8 @@ KERNELS: dict[str, list[str]] = {
     "view": SCAN,
     "search": SCAN,
     "candidates": CANDIDATES,
-    "cycle": CANDIDATES,
+    "chooser": CANDIDATES,
+    "cycle": PLUGINS,
     "domains": PLUGINS,
     "terms": PLUGINS,
     "native_plugin": ["csrc/native.c"],

@@ -1,5 +1,7 @@
-/* Functions that the compiler builds twice where the machine may have AVX2; which one runs is settled when the library
- * is loaded. No fused multiply-add comes with it (-ffp-contract=off). What such a function calls must be inlined into
+/* What depends on the machine and not on the problem.
+ *
+ * MR_DISPATCHED: functions that the compiler builds twice where the machine may have AVX2; which one runs
+ * is settled when the library is loaded. No fused multiply-add comes with it (-ffp-contract=off). What such a function calls must be inlined into
  * it to be built twice as well. */
 #ifndef MOORAGE_DISPATCH_H
 #define MOORAGE_DISPATCH_H
@@ -13,5 +15,10 @@
 #define MR_DISPATCHED
 #endif
 #define MR_INLINED static inline __attribute__((always_inline))
+
+/* Blocks side by side where that pays; each lane is written by one thread, so nothing depends on their number. */
+#define MR_EACH_BLOCK(search, n, block)                                                                              \
+    _Pragma("omp parallel for schedule(static) num_threads((search)->threads) if (mr_is_parallel((search), (n)))")      \
+    for (int32_t block = 0; block < (n); block += MR_BLOCK)
 
 #endif

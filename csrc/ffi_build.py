@@ -12,10 +12,10 @@ from pathlib import Path
 from cffi import FFI
 
 CSRC = Path(__file__).parent
-HEADERS = ["state.h", "rows.h", "terms.h", "plugins.h", "scan.h", "candidates.h"]
+HEADERS = ["state.h", "rows.h", "terms.h", "plugins.h", "lanes.h", "scan.h", "candidates.h"]
 SOURCES = [
-    *("rows.c", "pod_topology_spread.c", "inter_pod_affinity.c", "plugins.c", "scan.c", "candidates.c"),
-    "decision.c",
+    *("rows.c", "pod_topology_spread.c", "inter_pod_affinity.c", "plugins.c", "lanes.c", "scan.c"),
+    *("candidates.c", "decision.c"),
 ]
 
 

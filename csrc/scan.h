@@ -1,19 +1,8 @@
-/* Scans over the view: the fused kernel over columns, and the general one over rows. */
+/* Searches: which nodes are feasible, their totals, and the choice among them. */
 #ifndef MOORAGE_SCAN_H
 #define MOORAGE_SCAN_H
 
-#include "dispatch.h"
-#include "plugins.h"
-
-/* The rows in list order, as compact columns; position i describes the view's i-th node. */
-typedef struct {
-    double *alloc_cpu, *alloc_memory, *free_cpu, *free_memory, *used_cpu, *used_memory;
-    double *nonzero_free_cpu, *nonzero_free_memory, *per_cpu, *per_memory; /* per_x: 100 / allocatable */
-    int32_t *balanced, *slots;  /* slots: pods that still fit */
-    int32_t *fixed;             /* taint set * 2 + unschedulable */
-    uint8_t *slow;              /* 1: only the general kernel is exact here */
-    int32_t n_fixed, n_slow;    /* positions with fixed != 0, slow != 0 */
-} mr_columns;
+#include "lanes.h"
 
 /* A scan in progress: what was found in the order found. */
 typedef struct {
@@ -28,62 +17,7 @@ typedef struct {
     int64_t parallel;   /* scans that several threads took part in */
 } mr_found;
 
-/* What the filters say of a node once the pods are there that are nominated to it. */
-typedef struct {
-    int32_t position;
-    uint64_t verdict;
-} mr_nominated;
-
-/* Everything one decision needs. */
-typedef struct {
-    const mr_plan *plan;
-    const mr_cluster *cluster;
-    const mr_shape *shape;
-    const mr_columns *columns; /* NULL: `order` is not the view's list */
-    const int8_t *fixed_ok; /* [fixed] 1: NodeUnschedulable and TaintToleration pass; NULL: all pass */
-    int32_t taints_alike;   /* no node has a PreferNoSchedule taint that counts against the pod */
-    const int32_t *order;   /* [position] row */
-    int32_t n;              /* positions */
-    int32_t has_images;     /* some node has an image of the pod: ImageLocality differs */
-    int32_t n_nominated;
-    const mr_nominated *nominated; /* nodes with nominated pods that go before this one */
-    void *const *views;     /* [external] what it is shown */
-    int32_t threads;        /* of a scan over `parallel_from` nodes or more */
-    int32_t parallel_from;
-    mr_pod pod;
-} mr_search;
-
-/* What a look at a row takes from plan, shape and pod, read once. */
-typedef struct {
-    double need_cpu, need_memory;   /* what must be free: anything where nothing is requested */
-    double cpu, memory;             /* what BalancedAllocation adds */
-    double score_cpu, score_memory; /* what LeastAllocated adds */
-    int32_t fused, difference;      /* mr_is_fused; mr_plan.balanced_difference */
-    int32_t fit, balanced, images;  /* weights, 0 where the score is the same for all rows */
-    int32_t n_asked, asked[MR_MAX_PLUGINS]; /* the filters that ask for more than the columns show */
-} mr_local;
-void mr_local_read(mr_local *local, const mr_search *search);
-
-/* A row's total of the local scores + 1; 0 where a filter rejects it. */
-int64_t mr_local_lane(const mr_search *search, const mr_local *local, int32_t row);
-
-/* Copies one row into the columns. */
-void mr_columns_set(mr_columns *columns, int32_t position, const mr_ledger *ledger, const int32_t *taint_set,
-                    int32_t row);
-
-/* 1 when the fused kernel may be used: the plan's arithmetic is the one that it knows, and exact in doubles. */
-int mr_is_fused(const mr_search *search);
-
-/* Positions [first, first + n): total + 1 of the local scores, 0 where infeasible. Taints, cpu, memory
- * and pod count go through the columns; what else a shape asks for is looked at on the lanes that remain. */
-#define MR_BLOCK 256
 #define MR_CALL 2048 /* rows at most in one call of a filter that is no kernel */
-void mr_fused_block(const mr_search *search, const mr_local *local, int32_t first, int32_t n, int32_t *out);
-
-/* The same for any number of positions, whatever the plan, by as many threads as the search says; a total that is not
- * in 0..MR_LANE_LIMIT becomes -1. Answers whether there was more than one. */
-#define MR_LANE_LIMIT 1000000000
-int mr_local_lanes(const mr_search *search, const mr_local *local, int32_t first, int32_t n, int32_t *out);
 
 /* 1 where some filter, or some score, is none of the kernels here. */
 int mr_has_external_filters(const mr_plan *plan);

@@ -1,180 +1,26 @@
-"""One scheduling cycle over the core: search, score, choose. Placing pods in a run of equal class stays in C.
-
-kube-scheduler v1.36, schedule_one.go, with one worker: nodes are examined in list order from a rotating
-start, and the search ends on the first feasible node after the wanted number of them.
+"""One scheduling cycle over the core, for one pod or a batch: choose, and account for the pod on its row. Batches stay
+in C.
 """
 
-from functools import partial
-
 import numpy as np
+from libc.stdint cimport int32_t, int64_t
 from libc.string cimport memcpy
 
-from moorage._core.buffers cimport Buffer, Journal
-from moorage._core.candidates cimport Candidates
+from moorage._core.buffers cimport Buffer
 from moorage._core.change_log cimport LOG_ROW
-from moorage._core.csrc cimport (
-    MR_KEPT,
-    mr_candidates_decide,
-    mr_candidates_follow,
-    mr_candidates_suit,
-    mr_changes,
-    mr_decision,
-    mr_matched,
-    mr_matched_add,
-    mr_pick_first,
-    mr_pick_heap,
-    mr_pick_random,
-    mr_row_add_pod,
-    mr_search,
-    mr_search_run,
-    mr_terms_prepare,
-    mr_verdict,
-)
-from moorage._core.plan cimport Plan
+from moorage._core.chooser cimport FAILED, Chooser
+from moorage._core.csrc cimport mr_matched, mr_matched_add, mr_row_add_pod, mr_verdict
 from moorage._core.pod_class cimport Shape
-from moorage._core.prepared cimport Prepared, Ready, is_worth
-from moorage._core.search cimport Search
+from moorage._core.prepared cimport Prepared, Ready
 from moorage._core.state cimport ClusterState
-from moorage._core.terms cimport Terms
 
-cdef enum:
-    FAILED = -2  # a plugin failed
-    CANDIDATES_LIMIT = 256 << 20  # bytes
-    PREPARED_LIMIT = 1 << 14  # classes
+from moorage._core.chooser import TieBreak, num_feasible_nodes_to_find  # noqa: F401  (part of this module)
 
 
-cpdef int32_t num_feasible_nodes_to_find(int32_t percentage, int32_t nodes) noexcept nogil:
-    """How many feasible nodes a search over `nodes` nodes collects; `percentage` 0 is adaptive
-    (kube-scheduler v1.36, schedule_one.go numFeasibleNodesToFind)."""
-    if nodes < 100:
-        return nodes
-    if percentage == 0:
-        percentage = max(50 - nodes // 125, 5)
-    return max(<int32_t>(<int64_t>nodes * percentage // 100), 100)
+cdef class Cycle(Chooser):
+    """The cycles of one profile over one cluster."""
 
-
-cdef class Cycle(Search):
-    """The search of one profile over one cluster.
-
-    Parameters
-    ----------
-    percentage : int
-        percentageOfNodesToScore, 0 (adaptive) to 100.
-    seed : int
-        For the tie-break RANDOM.
-
-    Attributes
-    ----------
-    keeps_candidates : bool
-        Whether candidates may be kept, where that is faster. No decision depends on it.
-    candidates_limit : int
-        Bytes of candidates at most; beyond it those that were used least recently go.
-    from_candidates, from_scans : int
-        Decisions that were read off candidates, and those of searches.
-    """
-
-    def __cinit__(self, ClusterState state, Plan plan, TieBreak tie_break, int32_t percentage=0,
-                  uint64_t seed=0):
-        self.tie_break = tie_break
-        self.percentage = percentage
-        self.random = seed
-        self.keeps_candidates = True
-        self.candidates_limit = CANDIDATES_LIMIT
-        self.prepared = {}
-        self.batch = set()
-
-    # ---- deciding ------------------------------------------------------------------------------------------
-
-    cdef int32_t _decide(self, const mr_search* search, int32_t wanted) noexcept nogil:
-        """Search, score and choose; answers the position in the searched list or -1; moves the rotation."""
-        cdef int32_t nodes = self.state.view.size, winner = 0
-        self.found.feasible = self.found.evaluated = 0
-        if search.n == 0:
-            return -1
-        self.state.view.scan_columns()
-        self.from_scans += 1
-        cdef int failed = mr_search_run(search, self.start % search.n, wanted, &self.found)
-        self.start = (self.start + self.found.evaluated) % nodes
-        if failed:
-            return FAILED
-        if self.found.feasible == 0:
-            return -1
-        if self.found.feasible > 1:
-            if self.tie_break == GO_HEAP:
-                winner = mr_pick_heap(self.found.totals, self.found.feasible)
-            elif self.tie_break == RANDOM:
-                winner = mr_pick_random(self.found.totals, self.found.feasible, &self.random)
-            else:
-                winner = mr_pick_first(self.found.totals, self.found.feasible)
-        return self.found.positions[winner]
-
-    cdef int32_t _decide_among_candidates(self, Ready* one) noexcept nogil:
-        """What `_decide` answers and leaves behind, but for the list of what was found."""
-        cdef mr_decision decision
-        mr_candidates_decide(one.candidates, self.start, one.wanted, self.tie_break == GO_HEAP, self.found.seen,
-                             &decision)
-        self.found.feasible = decision.feasible
-        self.found.evaluated = decision.looked_at
-        self.start = (self.start + decision.looked_at) % one.search.n
-        self.from_candidates += 1
-        return decision.position
-
-    cdef int32_t _choose(self, Ready* one, int64_t following) noexcept nogil:
-        """The same, whichever is faster; so many pods of the class follow."""
-        cdef mr_changes changes
-        cdef int32_t at, start = self.start
-        if one.search.pod.terms:
-            mr_terms_prepare(one.search.pod.terms)
-        if one.candidates and is_worth(one, self.state.log.head, following):
-            self._show_changes(&changes)
-            if one.candidates.state == MR_KEPT:
-                mr_candidates_follow(one.candidates, &changes)
-            if one.candidates.state != MR_KEPT:
-                with gil:
-                    self._make_candidates(<Prepared>one.owner, &changes)
-            if one.candidates and one.candidates.state == MR_KEPT:
-                return self._decide_among_candidates(one)
-            one.candidates = NULL
-        at = self._decide(&one.search, one.wanted)
-        if at == FAILED:  # no trace of that but this
-            self.failed = True
-            self.start = start
-        return at
-
-    cdef void _show_changes(self, mr_changes* out) noexcept nogil:
-        out.kind = self.state.log.kind
-        out.id = self.state.log.id
-        out.mask = self.state.log.capacity - 1
-        out.head = self.state.log.head
-        out.position = <int32_t*>self.state.view.position.data
-        out.rows = self.state.table.used
-
-    cdef int _make_candidates(self, Prepared one, const mr_changes* changes) noexcept:
-        """Look at every node, unless there is no memory for that."""
-        cdef Py_ssize_t before = one.candidates.nbytes()
-        self.state.view.scan_columns()
-        try:
-            self.found.parallel += one.candidates.build(changes, self.found.lanes, self.found.seen)
-        except MemoryError:
-            one.c.candidates = NULL
-        self.candidates_bytes += one.candidates.nbytes() - before
-        while self.candidates_bytes > self.candidates_limit:
-            oldest = next((key for key, kept in self.prepared.items() if kept not in self.batch), None)
-            if oldest is None:
-                self.candidates_bytes -= one.candidates.nbytes()
-                one.candidates = Candidates()
-                one.c.candidates = NULL
-                break
-            self._drop(oldest)
-        return 0
-
-    cdef int _drop(self, key) except -1:
-        cdef Prepared one = self.prepared.pop(key)
-        self.candidates_bytes -= one.candidates.nbytes()
-        return 0
-
-    cdef int32_t _wanted(self) noexcept:
-        return num_feasible_nodes_to_find(self.percentage, self.search.n) if self.plan.c.n_scores else 1
+    # ---- one pod -------------------------------------------------------------------------------------------
 
     def decide(self, int32_t pod_class, int32_t node_name=0, int32_t pinned=0, int32_t tried=-1):
         """Choose a node for one pod without placing it.
@@ -224,37 +70,6 @@ cdef class Cycle(Search):
         """Whether the last search, which began at `start`, looked at a row."""
         cdef int32_t at = self._place_of(row), n = self.search.n
         return at >= 0 and (at - start % n + n) % n < self.found.evaluated
-
-    # ---- preparing -----------------------------------------------------------------------------------------
-
-    cdef Prepared _ready(self, int32_t pod_class, int32_t node_name, int32_t pinned):
-        """A search for pods of a class, with the memory of earlier ones."""
-        cdef Prepared one
-        key = pod_class, node_name, pinned
-        self._prepare(pod_class, node_name, pinned)
-        one = self.prepared.pop(key, None)
-        if one is None:
-            one = Prepared(self.state.classes.shape(pod_class))
-            if len(self.prepared) >= PREPARED_LIMIT:
-                self._drop(next(iter(self.prepared)))
-        self.prepared[key] = one  # the last one is the one used last
-        one.held = self.held, self.terms
-        one.c.search = self.search
-        if self.search.columns == NULL:
-            one.keep_order(&one.c.search)
-        one.c.wanted = self._wanted()
-        one.c.by_node = False
-        one.c.candidates = NULL
-        if self.keeps_candidates and self.tie_break != RANDOM and self.search.n \
-                and mr_candidates_suit(&self.search):
-            one.candidates.point(&self.search, self.terms)
-            one.c.candidates = &one.candidates.c
-        return one
-
-    cdef int _count(self, Prepared one, int32_t pod_class) except -1:
-        """Collect what counts the pods of a class."""
-        one.count(self.state.domains.matched_by(pod_class) if self.state.domains.matched else [])
-        return 0
 
     # ---- placing -------------------------------------------------------------------------------------------
 
@@ -347,48 +162,10 @@ cdef class Cycle(Search):
         np.asarray(rows)[first:first + len(placed)] = placed
         return first + len(placed) if self.failed else end
 
-    cdef bint _needs_care(self, Shape shape) except -1:
-        """Whether a placement can move memory, or changes more than the row, or asks Python."""
-        return shape.ports or self.state.journal.depth or self.nominations or self.plan.needs_python
-
     cdef int _make_room(self, int32_t pods) except -1:
         self.state.ledger.make_room(pods)
         self.state.ledger.reserve_rows(self.state.table.used)
         return 0
-
-    cdef Buffer _ready_all(self, const int32_t[::1] classes, const int32_t[::1] pinned, int32_t first):
-        """What each pod from the first on is searched by; None where they cannot all be ready at once."""
-        cdef Buffer out = Buffer(Journal(), sizeof(void*), classes.shape[0] - first)
-        cdef Buffer by_class = Buffer(Journal(), sizeof(void*), len(self.state.classes.keys))
-        cdef void** known = <void**>by_class.data
-        cdef int32_t at, pod_class
-        cdef Prepared one
-        cdef Shape shape
-        cdef Terms terms
-        cdef list distinct = []
-        for at in range(first, <int32_t>classes.shape[0]):
-            if known[classes[at]] == NULL:
-                known[classes[at]] = <void*>self
-                distinct.append(classes[at])
-        for pod_class in distinct:  # all counters must be there before any is counted by
-            shape = self.state.classes.shape(pod_class)
-            if self._needs_care(shape) or self.plan.externals:
-                return None
-            terms = self._terms_of(pod_class, 0)
-            if shape.is_pinned and not terms.is_empty:
-                return None
-        self.batch = set()
-        for pod_class in distinct:
-            one = self._ready(pod_class, 0, 0)
-            one.c.by_node = one.shape.is_pinned
-            self.batch.add(one)
-            known[pod_class] = <void*>&one.c
-        for pod_class in distinct:
-            self._count((<Prepared>(<Ready*>known[pod_class]).owner), pod_class)
-        self.state.view.fill_cluster(&self.cluster, 0)
-        for at in range(first, <int32_t>classes.shape[0]):
-            (<void**>out.data)[at - first] = known[classes[at]]
-        return out
 
     cdef bint _place_group(self, Ready* one, int32_t pinned, int32_t* rows, int32_t* nexts,
                            int32_t n) noexcept nogil:
@@ -483,20 +260,6 @@ cdef class Cycle(Search):
         for at in range(pods if nexts else 0):
             nexts[at] = <int32_t>((self.start + <int64_t>at * self.found.evaluated) % self.state.view.size)
         self.start = <int32_t>((self.start + (pods - <int64_t>1) * self.found.evaluated) % self.state.view.size)
-
-    @property
-    def parallel_scans(self):
-        """Looks at nodes that several threads took part in."""
-        return self.found.parallel
-
-    def _save(self):
-        """An open transaction takes the rotation and the random state back as well."""
-        if self.state.journal.depth:
-            self.state.journal.on_undo(partial(self._restore, self.start, self.random))
-
-    def _restore(self, int32_t start, uint64_t random):
-        self.start = start
-        self.random = random
 
     def clone(self, ClusterState state):
         """The same search over a fork."""

@@ -1,0 +1,254 @@
+#include "lanes.h"
+
+#include <stddef.h>
+
+#define MR_ANYTHING 1e300
+#define MR_MAX_FUSED_WEIGHT 1000000
+
+void mr_columns_set(mr_columns *c, int32_t p, const mr_ledger *ledger, const int32_t *taint_set, int32_t row)
+{
+    const mr_row *r = &ledger->rows[row];
+    int slow = (r->flags & MR_SLOW) != 0;
+    int32_t fixed = taint_set[row] * 2 + ((r->flags & MR_UNSCHEDULABLE) != 0);
+    /* A slow row goes to the general kernel; here it only must not divide by zero. */
+    c->alloc_cpu[p] = slow ? 1.0 : r->alloc_cpu;
+    c->alloc_memory[p] = slow ? 1.0 : r->alloc_memory;
+    c->used_cpu[p] = slow ? 0.0 : r->req_cpu;
+    c->used_memory[p] = slow ? 0.0 : r->req_memory;
+    c->free_cpu[p] = r->alloc_cpu - r->req_cpu;
+    c->free_memory[p] = r->alloc_memory - r->req_memory;
+    c->nonzero_free_cpu[p] = r->alloc_cpu - r->nonzero_cpu;
+    c->nonzero_free_memory[p] = r->alloc_memory - r->nonzero_memory;
+    c->per_cpu[p] = slow ? 0.0 : 100.0 / r->alloc_cpu;
+    c->per_memory[p] = slow ? 0.0 : 100.0 / r->alloc_memory;
+    c->balanced[p] = r->balanced;
+    c->slots[p] = r->pods < r->pods_max ? r->pods_max - r->pods : 0;
+    c->n_slow += slow - c->slow[p];
+    c->slow[p] = (uint8_t)slow;
+    c->n_fixed += (fixed != 0) - (c->fixed[p] != 0);
+    c->fixed[p] = fixed;
+}
+
+static int64_t weight_of(const mr_plan *plan, int32_t kernel)
+{
+    int64_t weight = 0;
+    for (int32_t i = 0; i < plan->n_scores; i++)
+        if (plan->scores[i] == kernel) weight += plan->weights[i];
+    return weight;
+}
+
+static int filters(const mr_plan *plan, int32_t kernel)
+{
+    for (int32_t i = 0; i < plan->n_filters; i++)
+        if (plan->filters[i] == kernel) return 1;
+    return 0;
+}
+
+static int is_cpu_and_memory(const mr_weighted *list, int32_t n)
+{
+    return n == 2 && list[0].resource == MR_CPU && list[1].resource == MR_MEMORY && list[0].weight == list[1].weight
+        && list[0].weight == 1;
+}
+
+/* Totals of the fused kernel are 32 bits wide, and 0 is kept for infeasible lanes. */
+static int fits_fused(const mr_plan *plan, int32_t kernel)
+{
+    int64_t weight = weight_of(plan, kernel);
+    return weight >= 0 && weight <= MR_MAX_FUSED_WEIGHT;
+}
+
+int mr_is_fused(const mr_search *search)
+{
+    const mr_plan *plan = search->plan;
+    const mr_shape *s = search->shape;
+    const int64_t limit = (int64_t)MR_RECIPROCAL_LIMIT;
+    if (!fits_fused(plan, MR_NODE_RESOURCES_FIT) || !fits_fused(plan, MR_BALANCED_ALLOCATION)
+        || !fits_fused(plan, MR_IMAGE_LOCALITY))
+        return 0;
+    if (s->cpu > limit || s->memory > limit || s->score_cpu > limit || s->score_memory > limit) return 0;
+    return search->columns && plan->fit_strategy == MR_LEAST_ALLOCATED
+        && filters(plan, MR_NODE_UNSCHEDULABLE) && filters(plan, MR_TAINT_TOLERATION)
+        && filters(plan, MR_NODE_RESOURCES_FIT) && is_cpu_and_memory(plan->fit, plan->n_fit)
+        && is_cpu_and_memory(plan->balanced, plan->n_balanced);
+}
+
+/* The filters that ask for more than the columns show, as far as the pod gives them reason to. */
+static int32_t other_filters(const mr_search *search, int32_t *kernels)
+{
+    const mr_shape *s = search->shape;
+    const mr_terms *t = search->pod.terms;
+    int32_t n = 0;
+    for (int32_t i = 0; i < search->plan->n_filters; i++) {
+        int32_t kernel = search->plan->filters[i];
+        int asks = (kernel == MR_NODE_NAME && search->pod.node_name)
+            || (kernel == MR_NODE_AFFINITY
+                && (s->selector.count || s->flags & MR_SHAPE_REQUIRED || search->plan->added))
+            || (kernel == MR_NODE_PORTS && s->n_ports) || (kernel == MR_NODE_RESOURCES_FIT && s->n_others)
+            || (kernel == MR_POD_TOPOLOGY_SPREAD && t && t->n_hard)
+            || (kernel == MR_INTER_POD_AFFINITY && t && (t->n_affinity || t->n_anti || t->n_existing));
+        if (asks) kernels[n++] = kernel;
+    }
+    return n;
+}
+
+void mr_local_read(mr_local *local, const mr_search *search)
+{
+    const mr_shape *s = search->shape;
+    const mr_plan *plan = search->plan;
+    /* A request of nothing fits however overcommitted the row is. */
+    local->need_cpu = s->cpu > 0 ? (double)s->cpu : -MR_ANYTHING;
+    local->need_memory = s->memory > 0 ? (double)s->memory : -MR_ANYTHING;
+    local->cpu = (double)s->cpu;
+    local->memory = (double)s->memory;
+    local->score_cpu = (double)s->score_cpu;
+    local->score_memory = (double)s->score_memory;
+    local->fused = mr_is_fused(search);
+    local->difference = plan->balanced_difference;
+    local->fit = (int32_t)weight_of(plan, MR_NODE_RESOURCES_FIT);
+    local->balanced = s->flags & MR_SHAPE_BEST_EFFORT ? 0 : (int32_t)weight_of(plan, MR_BALANCED_ALLOCATION);
+    local->images = search->has_images ? (int32_t)weight_of(plan, MR_IMAGE_LOCALITY) : 0;
+    local->n_asked = other_filters(search, local->asked);
+}
+
+/* LeastAllocated of one resource: exact truncation of (capacity - requested) * 100 / capacity for capacities up to
+ * 2^42, see ARCHITECTURE.md "Arithmetic". */
+MR_INLINED int32_t least(double free, double request, double per)
+{
+    double x = free - request;
+    x = x > 0.0 ? x : 0.0;
+    return (int32_t)(x * per + 0x1p-44);
+}
+
+/* BalancedAllocation where it can differ. */
+MR_INLINED int32_t balanced(const mr_local *l, double used_cpu, double used_memory, double alloc_cpu,
+                            double alloc_memory, int32_t before)
+{
+    int32_t score = mr_balance(mr_fraction(used_cpu + l->cpu, alloc_cpu),
+                               mr_fraction(used_memory + l->memory, alloc_memory));
+    return l->difference ? 50 + ((50 + score - before) >> 1) : score;
+}
+
+MR_INLINED void fused_scores(const mr_columns *c, const mr_local *l, int32_t first, int32_t n, int32_t *restrict out)
+{
+    const double *restrict zero_cpu = c->nonzero_free_cpu + first, *restrict per_cpu = c->per_cpu + first;
+    const double *restrict zero_memory = c->nonzero_free_memory + first, *restrict per_memory = c->per_memory + first;
+    const double *restrict alloc_cpu = c->alloc_cpu + first, *restrict alloc_memory = c->alloc_memory + first;
+    const double *restrict used_cpu = c->used_cpu + first, *restrict used_memory = c->used_memory + first;
+    const int32_t *restrict before = c->balanced + first;
+    const mr_local local = *l;
+    const double cpu = local.score_cpu, memory = local.score_memory;
+    const int32_t fit = local.fit, level = local.balanced;
+    /* A weight of 1 is the common one, and SSE2 has no 32-bit product: the compiler splits the loops on it. */
+    for (int32_t i = 0; i < n; i++) {
+        int32_t score = (least(zero_cpu[i], cpu, per_cpu[i]) + least(zero_memory[i], memory, per_memory[i])) >> 1;
+        out[i] = 1 + (fit == 1 ? score : fit * score);
+    }
+    if (level == 0) return;
+    for (int32_t i = 0; i < n; i++) {
+        int32_t score = balanced(&local, used_cpu[i], used_memory[i], alloc_cpu[i], alloc_memory[i], before[i]);
+        out[i] += level == 1 ? score : level * score;
+    }
+}
+
+MR_INLINED void fused_fit(const mr_columns *c, const mr_local *l, const int8_t *fixed_ok, int32_t first, int32_t n,
+                          int32_t *restrict out)
+{
+    const double *restrict free_cpu = c->free_cpu + first, *restrict free_memory = c->free_memory + first;
+    const int32_t *restrict slots = c->slots + first, *restrict fixed = c->fixed + first;
+    const double cpu = l->need_cpu, memory = l->need_memory;
+    for (int32_t i = 0; i < n; i++) {
+        int32_t fits = (cpu <= free_cpu[i]) & (memory <= free_memory[i]) & (slots[i] > 0);
+        out[i] &= -fits;
+    }
+    if (fixed_ok && c->n_fixed)
+        for (int32_t i = 0; i < n; i++) out[i] &= -(int32_t)fixed_ok[fixed[i]];
+}
+
+MR_DISPATCHED void mr_fused_columns(const mr_columns *columns, const mr_local *local, const int8_t *fixed_ok,
+                                    int32_t first, int32_t n, int32_t *out)
+{
+    fused_scores(columns, local, first, n, out);
+    fused_fit(columns, local, fixed_ok, first, n, out);
+}
+
+int64_t mr_local_total(const mr_search *search, int32_t row)
+{
+    const mr_plan *plan = search->plan;
+    int64_t total = 0;
+    for (int32_t i = 0; i < plan->n_scores; i++) {
+        int32_t kernel = plan->scores[i];
+        if (kernel >= MR_EXTERNAL || mr_is_normalized(kernel)) continue;
+        if (!mr_scores(kernel, plan, search->shape, &search->pod)) continue;
+        if (kernel == MR_IMAGE_LOCALITY && !search->has_images) continue;
+        total += plan->weights[i] * mr_score(kernel, plan, search->cluster, search->shape, &search->pod, row);
+    }
+    return total;
+}
+
+static int64_t exact_lane(const mr_search *search, int32_t row)
+{
+    return mr_verdict(search->plan, search->cluster, search->shape, &search->pod, row) ? 0
+                                                                                       : 1 + mr_local_total(search, row);
+}
+
+/* What the columns do not show, of a row that they let pass. */
+MR_INLINED int32_t remaining(const mr_search *search, const mr_local *l, int32_t row, int32_t total)
+{
+    for (int32_t k = 0; k < l->n_asked; k++)
+        if (mr_filter(l->asked[k], search->plan, search->cluster, search->shape, &search->pod, row)) return 0;
+    if (l->images) total += l->images * (int32_t)mr_image_locality(search->cluster, search->shape, row);
+    return total;
+}
+
+int64_t mr_local_lane(const mr_search *search, const mr_local *l, int32_t row)
+{
+    const mr_row *r = &search->cluster->ledger.rows[row];
+    const int8_t *ok = search->fixed_ok;
+    if (!l->fused || r->flags & MR_SLOW) return exact_lane(search, row);
+    if (l->need_cpu > r->alloc_cpu - r->req_cpu || l->need_memory > r->alloc_memory - r->req_memory
+        || r->pods >= r->pods_max) return 0;
+    if (ok && !ok[search->cluster->taint_set[row] * 2 + ((r->flags & MR_UNSCHEDULABLE) != 0)]) return 0;
+    /* Quotients, not the reciprocals of the columns: as exact up to 2^46, and no memory to read. */
+    double cpu = r->alloc_cpu - r->nonzero_cpu - l->score_cpu, memory = r->alloc_memory - r->nonzero_memory
+        - l->score_memory;
+    int32_t score = (int32_t)((cpu > 0.0 ? cpu : 0.0) * 100.0 / r->alloc_cpu)
+        + (int32_t)((memory > 0.0 ? memory : 0.0) * 100.0 / r->alloc_memory);
+    int32_t total = 1 + l->fit * (score >> 1);
+    if (l->balanced)
+        total += l->balanced
+            * balanced(l, r->req_cpu, r->req_memory, r->alloc_cpu, r->alloc_memory, r->balanced);
+    return l->n_asked || l->images ? remaining(search, l, row, total) : total;
+}
+
+static int32_t in_lane(int64_t total)
+{
+    return total >= 0 && total <= MR_LANE_LIMIT ? (int32_t)total : -1;
+}
+
+void mr_fused_block(const mr_search *search, const mr_local *local, int32_t first, int32_t n, int32_t *out)
+{
+    const uint8_t *slow = search->columns->slow + first;
+    mr_fused_columns(search->columns, local, search->fixed_ok, first, n, out);
+    if (local->n_asked || local->images)
+        for (int32_t i = 0; i < n; i++)
+            if (out[i] && !slow[i]) out[i] = remaining(search, local, search->order[first + i], out[i]);
+    if (search->columns->n_slow)
+        for (int32_t i = 0; i < n; i++)
+            if (slow[i]) out[i] = (int32_t)exact_lane(search, search->order[first + i]);
+}
+
+static void local_block(const mr_search *search, const mr_local *local, int32_t first, int32_t n, int32_t *out)
+{
+    if (local->fused && !search->columns->n_slow) {
+        mr_fused_block(search, local, first, n, out);
+        return;
+    }
+    for (int32_t i = 0; i < n; i++) out[i] = in_lane(mr_local_lane(search, local, search->order[first + i]));
+}
+
+int mr_local_lanes(const mr_search *search, const mr_local *local, int32_t first, int32_t n, int32_t *out)
+{
+    MR_EACH_BLOCK(search, n, at)
+        local_block(search, local, first + at, n - at < MR_BLOCK ? n - at : MR_BLOCK, out + at);
+    return mr_is_parallel(search, n);
+}

@@ -1,0 +1,35 @@
+from enum import IntEnum
+from typing import Self
+
+from moorage._core.plan import Plan
+from moorage._core.search import Search
+from moorage._core.state import ClusterState
+
+class TieBreak(IntEnum):
+    FIRST = 0
+    RANDOM = 1
+    GO_HEAP = 2
+
+def num_feasible_nodes_to_find(percentage: int, nodes: int) -> int: ...
+
+class Chooser(Search):
+    start: int
+    keeps_candidates: bool
+    candidates_limit: int
+    @property
+    def candidates_bytes(self) -> int: ...
+    @property
+    def from_candidates(self) -> int: ...
+    @property
+    def from_scans(self) -> int: ...
+    @property
+    def parallel_scans(self) -> int: ...
+    @property
+    def failed(self) -> bool: ...
+    @property
+    def tie_break(self) -> TieBreak: ...
+    @property
+    def percentage(self) -> int: ...
+    def __new__(
+        cls, state: ClusterState, plan: Plan, tie_break: TieBreak, percentage: int = 0, seed: int = 0
+    ) -> Self: ...

@@ -1,0 +1,43 @@
+from libc.stdint cimport int32_t, int64_t, uint64_t
+
+from moorage._core.buffers cimport Buffer
+from moorage._core.csrc cimport mr_changes, mr_search
+from moorage._core.pod_class cimport Shape
+from moorage._core.prepared cimport Prepared, Ready
+from moorage._core.search cimport Search
+
+
+cdef enum:
+    FAILED = -2  # a plugin failed
+
+
+cpdef enum TieBreak:
+    FIRST = 0
+    RANDOM = 1
+    GO_HEAP = 2
+
+
+cdef class Chooser(Search):
+    cdef readonly TieBreak tie_break
+    cdef readonly int32_t percentage
+    cdef public int32_t start
+    cdef readonly bint failed
+    cdef uint64_t random
+    cdef public bint keeps_candidates
+    cdef public Py_ssize_t candidates_limit
+    cdef readonly Py_ssize_t candidates_bytes
+    cdef readonly int64_t from_candidates, from_scans
+    cdef dict prepared
+    cdef set batch
+
+    cdef int32_t _wanted(self) noexcept
+    cdef int32_t _decide(self, const mr_search* search, int32_t wanted) noexcept nogil
+    cdef int32_t _decide_among_candidates(self, Ready* one) noexcept nogil
+    cdef int32_t _choose(self, Ready* one, int64_t following) noexcept nogil
+    cdef void _show_changes(self, mr_changes* out) noexcept nogil
+    cdef int _make_candidates(self, Prepared one, const mr_changes* changes) noexcept
+    cdef int _drop(self, object key) except -1
+    cdef Prepared _ready(self, int32_t pod_class, int32_t node_name, int32_t pinned)
+    cdef Buffer _ready_all(self, const int32_t[::1] classes, const int32_t[::1] pinned, int32_t first)
+    cdef int _count(self, Prepared one, int32_t pod_class) except -1
+    cdef bint _needs_care(self, Shape shape) except -1

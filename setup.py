@@ -16,7 +16,7 @@ PXDS = sorted(str(path) for path in Path("pyx").rglob("*.pxd"))
 
 PLUGINS = ["csrc/plugins.c", "csrc/pod_topology_spread.c", "csrc/inter_pod_affinity.c", "csrc/rows.c"]
 SCAN = ["csrc/scan.c", "csrc/lanes.c", *PLUGINS]
-CANDIDATES = ["csrc/candidates.c", "csrc/decision.c", *SCAN]
+CANDIDATES = ["csrc/candidates.c", "csrc/decision.c", "csrc/tally.c", *SCAN]
 # Which C files each compiled module needs; a module without C kernels is not listed.
 KERNELS: dict[str, list[str]] = {
     "node_table": ["csrc/rows.c"],

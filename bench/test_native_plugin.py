@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 import moorage as mo
 from moorage import Profile, Scheduler
-from moorage._core.cycle import TieBreak, num_feasible_nodes_to_find
+from moorage._core.chooser import TieBreak, num_feasible_nodes_to_find
 from moorage.framework.interface import Plugin
 from moorage.framework.native import include_dir, load_native_plugin
 from moorage.objects.node import Node

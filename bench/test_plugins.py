@@ -15,7 +15,8 @@ from bench.plugin_twins import Nodes, Twin
 from msgspec.structs import replace
 
 from moorage import Scheduler
-from moorage._core.cycle import Cycle, TieBreak
+from moorage._core.chooser import TieBreak
+from moorage._core.cycle import Cycle
 from moorage.framework.interface import Plugin
 from moorage.framework.profile import Profile
 from moorage.objects.pod import Pod, PodSchedulingGate

@@ -13,7 +13,8 @@ from bench.cluster import NODES, plain_pods
 from bench.numpy_twin import NumpyTwin
 
 from moorage import Cluster, Scheduler, load, synthetic
-from moorage._core.cycle import Cycle, TieBreak, num_feasible_nodes_to_find
+from moorage._core.chooser import TieBreak, num_feasible_nodes_to_find
+from moorage._core.cycle import Cycle
 from moorage.objects.pod import Pod
 
 BATCH = 1000

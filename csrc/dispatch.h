@@ -16,9 +16,10 @@
 #endif
 #define MR_INLINED static inline __attribute__((always_inline))
 
-/* Blocks side by side where that pays; each lane is written by one thread, so nothing depends on their number. */
-#define MR_EACH_BLOCK(search, n, block)                                                                              \
-    _Pragma("omp parallel for schedule(static) num_threads((search)->threads) if (mr_is_parallel((search), (n)))")      \
-    for (int32_t block = 0; block < (n); block += MR_BLOCK)
+/* For each block `at` of the `n` positions that a `search` looks at, both by these names; side by side where that pays.
+ * Each position is written by one thread, so nothing depends on their number. */
+#define MR_EACH_BLOCK(at)                                                                                         \
+    _Pragma("omp parallel for schedule(static) num_threads(search->threads) if (mr_is_parallel(search, n))")      \
+    for (int32_t at = 0; at < n; at += MR_BLOCK)
 
 #endif

@@ -248,7 +248,7 @@ static void local_block(const mr_search *search, const mr_local *local, int32_t 
 
 int mr_local_lanes(const mr_search *search, const mr_local *local, int32_t first, int32_t n, int32_t *out)
 {
-    MR_EACH_BLOCK(search, n, at)
+    MR_EACH_BLOCK(at)
         local_block(search, local, first + at, n - at < MR_BLOCK ? n - at : MR_BLOCK, out + at);
     return mr_is_parallel(search, n);
 }

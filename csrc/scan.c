@@ -191,7 +191,7 @@ static int score_found(const mr_search *search, int fused, int64_t constant, mr_
 static int search_lanes(const mr_search *search, const mr_local *local, int external, int32_t first, int32_t n,
                         int32_t *out)
 {
-    MR_EACH_BLOCK(search, n, at)
+    MR_EACH_BLOCK(at)
         search_block(search, local, first + at, n - at < MR_BLOCK ? n - at : MR_BLOCK, out + at);
     if (search->n_nominated) nominated_lanes(search, first, n, out);
     return external && external_lanes(search, first, n, out);

@@ -17,7 +17,8 @@ from tests.core.state_twin import StateTwin
 from tests.core.test_state_machine import NODE_NAMES, POD_NAMES, StateMachine, nodes, on, pods
 from tests.core.world import told
 
-from moorage._core.cycle import Cycle, TieBreak
+from moorage._core.chooser import TieBreak
+from moorage._core.cycle import Cycle
 from moorage.cache import NodeInfo, SchedulerCache, Snapshot, Transaction
 from moorage.errors import CacheError
 from moorage.objects.node import Node

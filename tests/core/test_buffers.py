@@ -8,7 +8,8 @@ from tests.core.inside import assert_labels_follow_nodes, dump, inside
 from tests.core.make import node, pod
 
 from moorage._core.buffers import Buffer, Journal
-from moorage._core.cycle import Cycle, TieBreak
+from moorage._core.chooser import TieBreak
+from moorage._core.cycle import Cycle
 from moorage._core.state import ClusterState
 from moorage.objects.pod import Pod
 from moorage.plugins.registry import default_profile

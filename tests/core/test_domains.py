@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from tests.core.make import node, pod
 
-from moorage._core.cycle import Cycle, TieBreak
+from moorage._core.chooser import TieBreak
+from moorage._core.cycle import Cycle
 from moorage._core.state import ClusterState
 from moorage.objects.meta import LabelSelector
 from moorage.objects.pod import Pod, TopologySpreadConstraint

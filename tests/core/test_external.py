@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from tests.core.make import node, pod
 
-from moorage._core.cycle import Cycle, TieBreak
+from moorage._core.chooser import TieBreak
+from moorage._core.cycle import Cycle
 from moorage._core.external import PythonExternal
 from moorage._core.plan import REASONS, UNRESOLVABLE, VERDICT_SHIFT, Plan
 from moorage._core.state import ClusterState

@@ -14,7 +14,8 @@ from tests.core.make import node, pinned, pod, port
 from tests.core.state_check import check, check_columns
 from tests.core.state_twin import StateTwin
 
-from moorage._core.cycle import Cycle, TieBreak
+from moorage._core.chooser import TieBreak
+from moorage._core.cycle import Cycle
 from moorage._core.state import ClusterState
 from moorage.errors import CacheError
 from moorage.objects.node import Node, Taint

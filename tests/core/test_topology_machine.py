@@ -14,7 +14,8 @@ from tests.core.make import pinned
 from tests.core.make import pod as make_pod
 from tests.core.topology_twin import AFFINITY, ANTI, EXISTING, HOSTNAME, MISSING, SKEW, Topology
 
-from moorage._core.cycle import Cycle, TieBreak
+from moorage._core.chooser import TieBreak
+from moorage._core.cycle import Cycle
 from moorage._core.state import ClusterState
 from moorage.objects.meta import LabelSelector, LabelSelectorRequirement, ObjectMeta
 from moorage.objects.node import Node, Taint

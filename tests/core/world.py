@@ -9,7 +9,8 @@ from msgspec.structs import replace
 from tests.core.inside import inside
 from tests.core.make import node, pinned, pod, port
 
-from moorage._core.cycle import Cycle, TieBreak
+from moorage._core.chooser import TieBreak
+from moorage._core.cycle import Cycle
 from moorage.cache import NodeInfo, SchedulerCache, Snapshot
 from moorage.errors import CacheError
 from moorage.objects.pod import Pod

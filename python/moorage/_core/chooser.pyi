@@ -16,6 +16,7 @@ class Chooser(Search):
     start: int
     keeps_candidates: bool
     candidates_limit: int
+    def rejections(self, pod_class: int, node_name: int = 0, pinned: int = 0) -> dict[int, int]: ...
     @property
     def candidates_bytes(self) -> int: ...
     @property

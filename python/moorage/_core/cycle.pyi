@@ -2,8 +2,6 @@ import numpy as np
 import numpy.typing as npt
 
 from moorage._core.chooser import Chooser
-from moorage._core.chooser import TieBreak as TieBreak
-from moorage._core.chooser import num_feasible_nodes_to_find as num_feasible_nodes_to_find
 from moorage._core.state import ClusterState
 
 class Cycle(Chooser):

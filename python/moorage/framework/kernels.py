@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from moorage._core.cycle import Cycle, TieBreak
+from moorage._core.chooser import TieBreak
+from moorage._core.cycle import Cycle
 from moorage._core.plan import REASONS, UNRESOLVABLE
 from moorage._core.state import bound
 from moorage.cache import NodeInfo, SchedulerCache

@@ -9,7 +9,8 @@ from typing import cast
 import numpy as np
 import numpy.typing as npt
 
-from moorage._core.cycle import Cycle, TieBreak
+from moorage._core.chooser import TieBreak
+from moorage._core.cycle import Cycle
 from moorage._core.pod_class import Shape
 from moorage.framework.bridge import Bridge
 from moorage.framework.build import make_profiles
@@ -160,22 +161,20 @@ class Engine:
     def diagnose(
         self, target: Target, shape: Shape, ran: PreFilterRun, tried: int = -1
     ) -> tuple[Diagnosis, Callable[[], dict[str, Status]]]:
-        """Why no node fits, counted, and the same by node for those who ask; `tried` as in `Cycle.decide`."""
-        rows, verdicts = self.cycle.verdicts(*target)
-        if tried >= 0 and tried not in rows:
-            rows = np.append(rows, np.int32(tried))
-            verdicts = np.append(verdicts, np.uint64(self.cycle.verdict(tried, *target)))
-        statuses = self.heard(rows, verdicts)
+        """Why no node fits, counted, and the same by node for those who ask while nothing has changed; `tried`
+        as in `Cycle.decide`."""
+        if tried < 0 and self.profile.filters_in_core:
+            statuses: tuple[Status, ...] = ()
+            counts = self.cycle.rejections(*target)
+        else:
+            rows, verdicts, statuses = self._verdicts(target, tried)
+            counts = count_verdicts(verdicts)
         diagnosis = Diagnosis(
-            self.nodes_in_view(),
-            self.profile,
-            shape,
-            verdicts=count_verdicts(verdicts),
-            absent=ran.absent,
-            statuses=statuses,
+            self.nodes_in_view(), self.profile, shape, verdicts=counts, absent=ran.absent, statuses=statuses
         )
 
         def by_node() -> dict[str, Status]:
+            rows, verdicts, statuses = self._verdicts(target, tried)
             table = self.cache.state.table
             found = {} if ran.absent is None else self._rejected_by_all(ran.absent)()
             for row, verdict in zip(rows.tolist(), verdicts.tolist(), strict=True):
@@ -183,6 +182,16 @@ class Engine:
             return found
 
         return diagnosis, by_node
+
+    def _verdicts(
+        self, target: Target, tried: int
+    ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.uint64], tuple[Status, ...]]:
+        """Rows, what they say, and what plugins outside the core mean by it."""
+        rows, verdicts = self.cycle.verdicts(*target)
+        if tried >= 0 and tried not in rows:
+            rows = np.append(rows, np.int32(tried))
+            verdicts = np.append(verdicts, np.uint64(self.cycle.verdict(tried, *target)))
+        return rows, verdicts, self.heard(rows, verdicts)
 
     def heard(self, rows: npt.NDArray[np.int32], verdicts: npt.NDArray[np.uint64]) -> tuple[Status, ...]:
         """Number the statuses of plugins outside the core: a verdict's reason bits become the number of what

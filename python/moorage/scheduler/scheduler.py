@@ -10,7 +10,7 @@ from itertools import groupby
 import numpy as np
 import numpy.typing as npt
 
-from moorage._core.cycle import TieBreak
+from moorage._core.chooser import TieBreak
 from moorage._core.node_table import NodeTable
 from moorage._core.state import bound
 from moorage.cache import SchedulerCache

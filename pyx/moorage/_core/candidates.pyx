@@ -1,4 +1,4 @@
-"""Candidates: every node's total for pods of one class, in list order, brought up to date from the change log.
+"""Candidates: every node's total for pods of one class, in list order, kept up to date by the change log.
 
 A change of a row changes one total. Which nodes a search would look at, and which of them it would choose, is
 then read off bits and maxima of blocks (csrc/candidates.h).

@@ -6,6 +6,8 @@ start, and the search ends on the first feasible node after the wanted number of
 
 from functools import partial
 
+import numpy as np
+
 from libc.stdint cimport int32_t, int64_t, uint64_t
 
 from moorage._core.buffers cimport Buffer, Journal
@@ -17,6 +19,7 @@ from moorage._core.csrc cimport (
     mr_candidates_suit,
     mr_changes,
     mr_decision,
+    mr_has_external_filters,
     mr_pick_first,
     mr_pick_heap,
     mr_pick_random,
@@ -104,8 +107,8 @@ cdef class Chooser(Search):
     cdef int32_t _decide_among_candidates(self, Ready* one) noexcept nogil:
         """What `_decide` answers and leaves behind, but for the list of what was found."""
         cdef mr_decision decision
-        mr_candidates_decide(one.candidates, self.start, one.wanted, self.tie_break == GO_HEAP, self.found.seen,
-                             &decision)
+        mr_candidates_decide(one.candidates, self.start, one.wanted, self.tie_break == GO_HEAP,
+                             self.found.seen, &decision)
         self.found.feasible = decision.feasible
         self.found.evaluated = decision.looked_at
         self.start = (self.start + decision.looked_at) % one.search.n
@@ -168,6 +171,22 @@ cdef class Chooser(Search):
 
     cdef int32_t _wanted(self) noexcept:
         return num_feasible_nodes_to_find(self.percentage, self.search.n) if self.plan.c.n_scores else 1
+
+    def rejections(self, int32_t pod_class, int32_t node_name=0, int32_t pinned=0):
+        """Verdict to number of nodes, of the searched nodes that reject a pod (see `verdicts`). Pods like the
+        last one cost what has changed since then."""
+        cdef Prepared one = self._ready(pod_class, node_name, pinned)
+        cdef mr_changes changes
+        out = None
+        if self.search.columns != NULL and not self.search.n_nominated \
+                and not mr_has_external_filters(&self.plan.c):
+            self._show_changes(&changes)
+            out = one.rejections(&changes, self.terms)
+        if out is None:
+            verdicts = self.verdicts(pod_class, node_name, pinned)[1]
+            values, counts = np.unique(verdicts[verdicts != 0], return_counts=True)
+            out = dict(zip(values.tolist(), counts.tolist(), strict=True))
+        return out
 
     # ---- preparing -----------------------------------------------------------------------------------------
 

@@ -225,6 +225,7 @@ cdef extern from "scan.h" nogil:
     int mr_verdicts(const mr_search* search, const int32_t* rows, int32_t n, uint64_t* verdicts)
     void mr_score_rows(const mr_search* search, int32_t kernel, const int32_t* rows, int32_t n, int64_t* raw,
                        uint8_t* seen)
+    int mr_has_external_filters(const mr_plan* plan)
     int mr_search_run(const mr_search* search, int32_t start, int32_t wanted, mr_found* found)
     int32_t mr_pick_first(const int64_t* totals, int32_t n)
     int32_t mr_pick_heap(const int64_t* totals, int32_t n)
@@ -265,8 +266,21 @@ cdef extern from "candidates.h" nogil:
 
     int mr_candidates_suit(const mr_search* search)
     void mr_candidates_point(mr_candidates* candidates, const mr_search* search)
-    int mr_candidates_build(mr_candidates* candidates, const mr_changes* changes, int32_t* lanes, uint8_t* seen)
+    int mr_candidates_build(mr_candidates* candidates, const mr_changes* changes, int32_t* lanes,
+                            uint8_t* seen)
     void mr_candidates_refresh(mr_candidates* candidates, int32_t position)
     void mr_candidates_follow(mr_candidates* candidates, const mr_changes* changes)
-    void mr_candidates_decide(mr_candidates* candidates, int32_t start, int32_t wanted, int heap, uint8_t* seen,
-                              mr_decision* decision)
+    void mr_candidates_decide(mr_candidates* candidates, int32_t start, int32_t wanted, int heap,
+                              uint8_t* seen, mr_decision* decision)
+
+
+cdef extern from "tally.h" nogil:
+    ctypedef struct mr_tally:
+        uint64_t* verdicts
+        uint64_t* values
+        int32_t* counts
+        int32_t used, n, state
+        int64_t cursor
+
+    void mr_tally_build(mr_tally* tally, const mr_search* search, const mr_changes* changes)
+    void mr_tally_follow(mr_tally* tally, const mr_search* search, const mr_changes* changes)

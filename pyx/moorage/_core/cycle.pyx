@@ -1,5 +1,6 @@
-"""One scheduling cycle over the core, for one pod or a batch: choose, and account for the pod on its row. Batches stay
-in C.
+"""One scheduling cycle over the core, for one pod or a batch: choose, and account for the pod on its row.
+
+Batches stay in C.
 """
 
 import numpy as np
@@ -13,9 +14,6 @@ from moorage._core.csrc cimport mr_matched, mr_matched_add, mr_row_add_pod, mr_v
 from moorage._core.pod_class cimport Shape
 from moorage._core.prepared cimport Prepared, Ready
 from moorage._core.state cimport ClusterState
-
-from moorage._core.chooser import TieBreak, num_feasible_nodes_to_find  # noqa: F401  (part of this module)
-
 
 cdef class Cycle(Chooser):
     """The cycles of one profile over one cluster."""
@@ -124,7 +122,6 @@ cdef class Cycle(Chooser):
             (`failed`), about the pod that is answered. The caller enters the pods placed in the ledger first.
         """
         cdef int32_t n = <int32_t>classes.shape[0], at = first, end
-        cdef Prepared one
         cdef Ready** ready
         cdef int32_t* next_starts = NULL if nexts is None or n == 0 else &nexts[0]
         if pinned.shape[0] != n or rows.shape[0] != n or (nexts is not None and nexts.shape[0] != n):
@@ -152,7 +149,7 @@ cdef class Cycle(Chooser):
 
     def _place_groups(self, const int32_t[::1] classes, const int32_t[::1] pinned, int32_t[::1] rows,
                       int32_t first, nexts):
-        """`place_many` for the first pods that are equal: whatever counts pods may be made between two runs."""
+        """`place_many` for the first pods that are equal: what counts pods may be made between two runs."""
         cdef int32_t end = first + 1
         while end < classes.shape[0] and classes[end] == classes[first] and pinned[end] == pinned[first]:
             end += 1
@@ -169,8 +166,8 @@ cdef class Cycle(Chooser):
 
     cdef bint _place_group(self, Ready* one, int32_t pinned, int32_t* rows, int32_t* nexts,
                            int32_t n) noexcept nogil:
-        """Place equal pods. Answers whether somebody has to look at the pod that fits nowhere, or about which a
-        plugin failed."""
+        """Place equal pods. Answers whether somebody has to look at the pod that fits nowhere, or about which
+        a plugin failed."""
         cdef bint known = one.failed == self.state.log.head and one.search.columns != NULL
         cdef int32_t at
         if known:
@@ -197,6 +194,7 @@ cdef class Cycle(Chooser):
                 return placed
             rows[placed] = one.search.order[at]
             self._put(one, rows[placed])
+            one.failed = -1
             if nexts:
                 nexts[placed] = self.start
         return n
@@ -254,12 +252,12 @@ cdef class Cycle(Chooser):
     cdef void _fail_alike(self, int32_t pods, int32_t* nexts) noexcept nogil:
         """Move the rotation as if each of the pods after a failed one were tried in vain too. Over the whole
         list that is full circles; over named nodes it is not."""
-        cdef int32_t at
-        if self.state.view.size == 0:
+        cdef int64_t start = self.start, nodes = self.state.view.size, at
+        if nodes == 0:
             return
         for at in range(pods if nexts else 0):
-            nexts[at] = <int32_t>((self.start + <int64_t>at * self.found.evaluated) % self.state.view.size)
-        self.start = <int32_t>((self.start + (pods - <int64_t>1) * self.found.evaluated) % self.state.view.size)
+            nexts[at] = <int32_t>((start + at * self.found.evaluated) % nodes)
+        self.start = <int32_t>((start + (pods - <int64_t>1) * self.found.evaluated) % nodes)
 
     def clone(self, ClusterState state):
         """The same search over a fork."""

@@ -2,7 +2,7 @@ from libc.stdint cimport int32_t, int64_t
 
 from moorage._core.buffers cimport Buffer
 from moorage._core.candidates cimport Candidates
-from moorage._core.csrc cimport mr_candidates, mr_matched, mr_search, mr_shape
+from moorage._core.csrc cimport mr_candidates, mr_changes, mr_matched, mr_search, mr_shape, mr_tally
 from moorage._core.pod_class cimport Shape
 
 
@@ -27,6 +27,10 @@ cdef class Prepared:
     cdef Candidates candidates
     cdef Buffer counted, order
     cdef object held
+    cdef mr_tally tally
+    cdef Buffer verdicts
+    cdef object tallied
 
     cdef int keep_order(self, mr_search* search) except -1
+    cdef dict rejections(self, const mr_changes* changes, object terms)
     cdef int count(self, list matched) except -1

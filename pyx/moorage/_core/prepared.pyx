@@ -1,11 +1,19 @@
 """Prepared: a search made ready for pods of one class, with what is kept between its decisions."""
 
-from libc.stdint cimport int32_t, int64_t
+from libc.stdint cimport int32_t, int64_t, uint64_t
 from libc.string cimport memcpy
 
 from moorage._core.buffers cimport Buffer, Journal
 from moorage._core.candidates cimport Candidates
-from moorage._core.csrc cimport MR_KEPT, mr_matched, mr_search
+from moorage._core.csrc cimport (
+    MR_KEPT,
+    MR_UNMADE,
+    mr_changes,
+    mr_matched,
+    mr_search,
+    mr_tally_build,
+    mr_tally_follow,
+)
 from moorage._core.domains cimport Matched
 from moorage._core.pod_class cimport Shape
 
@@ -21,14 +29,15 @@ cdef enum:
 
 
 cdef bint is_worth(Ready* one, int64_t head, int64_t following) noexcept nogil:
-    """Whether to decide by candidates rather than by a scan, `following` more pods of the class coming right after.
+    """Whether to decide by candidates and not by a scan; `following` more pods of the class come right after.
 
-    Candidates that have too much to catch up with, or have to be made, must have been missed often enough: what
-    scans have cost more than candidates would have is saved up until it pays for them ("ski rental").
+    Candidates that have too much to catch up with, or have to be made, must have been missed often enough:
+    what scans have cost more than candidates would have is saved up until it pays for them ("ski rental").
     """
     cdef bint in_terms = one.candidates.key.size > 0
     cdef int64_t row = ROW_OF_TERMS if in_terms else ROW, n = one.search.n
-    cdef int64_t scan = DECISION + min(<int64_t>one.wanted, n) * (LANE_OF_TERMS if in_terms else LANE)
+    cdef int64_t lanes = n if one.failed >= 0 else min(<int64_t>one.wanted, n)  # in vain, all are looked at
+    cdef int64_t scan = DECISION + lanes * (LANE_OF_TERMS if in_terms else LANE)
     cdef int64_t build = n * (BUILD_OF_TERMS if in_terms else BUILD)
     cdef bint kept = one.candidates.state == MR_KEPT
     cdef int64_t behind = min((head - one.candidates.cursor) * row, build) if kept else build
@@ -53,7 +62,30 @@ cdef class Prepared:
         self.c.failed = -1
         self.candidates = Candidates()
         self.counted = Buffer(Journal(), sizeof(void*))
+        self.verdicts = Buffer(Journal(), sizeof(uint64_t), 1)
         self.order = Buffer(Journal(), sizeof(int32_t), 1)
+
+    cdef dict rejections(self, const mr_changes* changes, object terms):
+        """Verdict to number of nodes, of those that reject pods of the class; None where there are too many."""
+        cdef int32_t at
+        cdef bint is_other = self.tallied is not terms or self.tally.n != self.c.search.n
+        if is_other or self.tally.state != MR_KEPT:
+            self.verdicts.reserve(self.c.search.n)
+            self.tally.verdicts = <uint64_t*>self.verdicts.data
+            self.tallied = terms
+            self.tally.state = MR_UNMADE
+        with nogil:
+            if self.tally.state == MR_KEPT:
+                mr_tally_follow(&self.tally, &self.c.search, changes)
+            else:
+                mr_tally_build(&self.tally, &self.c.search, changes)
+        if self.tally.state != MR_KEPT:
+            return None
+        out = {}
+        for at in range(self.tally.used):
+            if self.tally.values[at] and self.tally.counts[at]:
+                out[self.tally.values[at]] = self.tally.counts[at]
+        return out
 
     cdef int keep_order(self, mr_search* search) except -1:
         """Have a list of nodes of one's own in place of the one that is searched."""

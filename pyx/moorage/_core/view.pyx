@@ -5,8 +5,8 @@ the view holds a node that is gone; a zone that moves alone reorders nothing, no
 came back between two cycles. What a row shows of its images is frozen when the row is copied, that is when
 it has changed.
 
-The compact columns for scans stand in list order. They follow the change log on their own, when a scan is about to
-read them: decisions that need no scan do not pay for them.
+The compact columns for scans stand in list order. They follow the change log on their own, when a scan is
+about to read them: decisions that need no scan do not pay for them.
 """
 
 from functools import partial
@@ -27,8 +27,8 @@ cdef enum:
 
 
 cdef class View:
-    """Positions of the nodes in list order, and the scan columns unless they are not wanted; `refresh` consumes
-    the change log.
+    """Positions of the nodes in list order, and the scan columns unless they are not wanted; `refresh`
+    consumes the change log.
 
     Attributes
     ----------

@@ -22,8 +22,8 @@ def filled_scheduler(nodes: int = NODES) -> Scheduler:
     return fill(synthetic(nodes=nodes, seed=1))
 
 
-def fill(cluster: Cluster) -> Scheduler:
-    """A scheduler over the cluster, its nodes filled with pods that tolerate every taint."""
+def fill(cluster: Cluster, full: float = FULL) -> Scheduler:
+    """A scheduler over the cluster, its nodes filled to that share with pods that tolerate every taint."""
     templates = {pod.metadata.labels["app"]: pod for pod in synthetic(nodes=0, pods=200).pods}
     scheduler = Scheduler(cluster)
     everywhere = (Toleration(operator="Exists"),)
@@ -32,7 +32,7 @@ def fill(cluster: Cluster) -> Scheduler:
         for pod in map(templates.__getitem__, SMALL)
     ]
     random = Random(1)
-    while use(scheduler) < FULL:
+    while use(scheduler) < full:
         scheduler.cycle.place_run(random.choice(targets), len(cluster.nodes) // 50)
     scheduler.cycle.start = 0
     return scheduler

@@ -1,7 +1,8 @@
-"""What the suites share: the cluster, and how a benchmark says what it measures (`bench/table.py` prints it)."""
+"""What the suites share: the cluster, and how a benchmark says which line of `bench/table.py` it measures."""
 
 from __future__ import annotations
 
+import gc
 import shlex
 import subprocess
 import sysconfig
@@ -13,6 +14,12 @@ import pytest
 from bench.cluster import filled_scheduler
 
 from moorage import Scheduler
+
+
+def pytest_collection_finish() -> None:
+    """What the suites hold at module level is not to cost each other's garbage collections."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session")

@@ -1,4 +1,4 @@
-"""Many classes at once in numpy: every class's total of every node, of which a placement scores one column again."""
+"""Many classes in numpy: every class's total of every node, of which a placement scores one column again."""
 
 from __future__ import annotations
 
@@ -22,7 +22,9 @@ class ManyTwin:
         What taints and node selectors leave.
     """
 
-    def __init__(self, rows: Any, requests: Sequence[tuple[int, int]], allowed: npt.NDArray[np.bool_]) -> None:
+    def __init__(
+        self, rows: Any, requests: Sequence[tuple[int, int]], allowed: npt.NDArray[np.bool_]
+    ) -> None:
         self.nodes = NumpyTwin(rows, 0, 0)
         self.cpu, self.memory = np.array(requests, dtype=np.float64).T.copy()
         self.allowed = allowed

@@ -44,7 +44,7 @@ class NumpyTwin:
         self.before = rows["balanced"].copy()
         self.start = 0
         self._derive()
-        n = self.reach = len(rows)
+        self.reach = n = len(rows)
         self.x, self.y = np.empty(n), np.empty(n)
         self.i, self.total = np.empty(n, dtype=np.int32), np.empty(n, dtype=np.int32)
         self.fits, self.mask = np.empty(n, dtype=bool), np.empty(n, dtype=bool)
@@ -119,21 +119,34 @@ class NumpyTwin:
         return placed
 
     def choose(self, total: Totals, wanted: int, pick: Pick = np.argmax) -> int:
-        """The position of the best of `wanted` feasible nodes."""
-        if wanted >= len(total) and pick is np.argmax:
+        """The position of the best of `wanted` feasible nodes; the next search begins after them."""
+        if pick is np.argmax and wanted >= len(total):
             return int(total.argmax())
-        window = self.window(total, wanted)
-        return int(window[pick(total[window])])
+        start, end = self.start, self.guess(total, wanted)
+        if end is None:
+            window = self.window(total, wanted)
+            return int(window[pick(total[window])])
+        self.reach, self.start = end - start, end
+        if pick is np.argmax:
+            return start + int(total[start:end].argmax())
+        window = np.flatnonzero(total[start:end])
+        return start + int(window[pick(total[start + window])])
+
+    def guess(self, total: Totals, wanted: int) -> int | None:
+        """Where the search ends, if that is about as far as the last time and before the end of the list."""
+        margin = 32 + wanted // 16
+        near = max(self.start + self.reach - margin, self.start)
+        missing = wanted - np.count_nonzero(total[self.start : near])
+        rest = np.flatnonzero(total[near : near + 2 * margin])
+        return near + int(rest[missing]) if 0 <= missing < len(rest) else None
 
     def window(self, total: Totals, wanted: int) -> Positions:
         """The first `wanted` feasible positions from `start` on; the next search begins at the one after."""
         start = self.start
-        near = np.flatnonzero(total[start : start + self.reach]) + start
-        if len(near) <= wanted:
-            near = np.concatenate((np.flatnonzero(total[start:]) + start, np.flatnonzero(total[:start])))
+        near = np.concatenate((np.flatnonzero(total[start:]) + start, np.flatnonzero(total[:start])))
         if len(near) > wanted:
             self.start = int(near[wanted])
-            self.reach = (self.start - start) % len(total) + wanted // 4  # a guess for the next one
+            self.reach = (self.start - start) % len(total)
         return near[:wanted]
 
     def add(self, at: int) -> None:

@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from bench import plugin_pods
 from bench.batch import Batch
-from bench.cluster import NODES, PERCENTAGES, cycle_of, filled_scheduler, plain_pods
+from bench.cluster import NODES, PERCENTAGES, cycle_of, fill, filled_scheduler, plain_pods
 from bench.numpy_twin import NumpyTwin, heap_top
-from bench.plugin_pods import copies, pod
 
-from moorage import Scheduler
-from moorage._core.cycle import TieBreak, num_feasible_nodes_to_find
+from moorage import Scheduler, synthetic
+from moorage._core.cycle import Cycle, TieBreak, num_feasible_nodes_to_find
 from moorage.objects.pod import Pod
 
 SINGLE = 100
@@ -21,7 +21,7 @@ PODS = {NODES: 1000, MANY_NODES: 20_000}  # so that the first look at all nodes 
 PICKS: dict[TieBreak, Any] = {TieBreak.FIRST: np.argmax, TieBreak.GO_HEAP: heap_top}
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def many_nodes() -> Scheduler:
     return filled_scheduler(MANY_NODES)
 
@@ -106,6 +106,14 @@ def test_batch_numpy(
     benchmark.pedantic(lambda twin: twin.place_run(*setting), setup=fresh, rounds=20 if nodes == NODES else 3)
 
 
+def test_million(benchmark: Any, report: Any) -> None:
+    """All of them in one call; fewer pods are there, so that they fit."""
+    scheduler = fill(synthetic(nodes=130_000, seed=1), 0.4)
+    batch = cycle_of(scheduler, 0), scheduler.classify(plain_pods(1)[0])[0], 1_000_000
+    report("1,000,000 plain pods, 130,000 nodes, adaptive")
+    assert len(benchmark.pedantic(Cycle.place_run, batch, rounds=1)) == 1_000_000
+
+
 # ---- the first pods of a class: every node is looked at once
 
 CLASS_BUILD = {
@@ -140,7 +148,8 @@ def test_class_build(benchmark: Any, report: Any, many_nodes: Scheduler, threads
 
 def of_new_class(millicores: int) -> list[Pod]:
     requests: dict[str, Any] = {"cpu": f"{millicores}m", "memory": "512Mi"}
-    return copies(pod(f"of-{millicores}", {"app": "web"}, requests=requests), 2)
+    pod = plugin_pods.pod(f"of-{millicores}", {"app": "web"}, requests=requests)
+    return plugin_pods.copies(pod, 2)
 
 
 def test_class_build_numpy(benchmark: Any, report: Any, many_nodes: Scheduler) -> None:

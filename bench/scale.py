@@ -1,7 +1,7 @@
 """Cost per pod as clusters grow: `python -m bench.scale` prints a table, `--picture FILE` draws it as well.
 
-Each cluster has nodes of several sizes and is filled to 90 %. A batch of equal pods is placed and taken back, a
-few times; the best round counts, the first look at all nodes included.
+Each cluster has nodes of several sizes and is filled to 90 %. A batch of equal pods is placed and taken back,
+a few times; the best round counts, the first look at all nodes included.
 """
 
 from __future__ import annotations

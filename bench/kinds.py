@@ -6,8 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from bench import plugin_pods as pods
+from bench import term_twins as twins
 from bench.batch import Batch
 from bench.cluster import NODES, cycle_of, filled_scheduler
+from bench.plugin_twins import Twin
 from msgspec.structs import replace
 
 from moorage import Scheduler
@@ -24,6 +26,8 @@ class Kind:
     pod: Callable[[], Pod]
     share: float = 1.0
     others: tuple[Callable[[], Pod], ...] = ()
+    filters: tuple[type[Twin], ...] = ()
+    scores: tuple[type[Twin], ...] = ()
 
     def settle(self, scheduler: Scheduler) -> list[Batch]:
         """Place the pods that are there; each batch can be taken back."""
@@ -47,7 +51,7 @@ def database() -> Pod:
 
 def lonely() -> Pod:
     affinity = Affinity(pod_anti_affinity=PodAffinity(required=(pods.term(pods.HOSTNAME, tier="lonely"),)))
-    return pods.pod("lonely", {"tier": "lonely"}, affinity=affinity)
+    return pods.pod("lonely", {"app": "lonely", "tier": "lonely"}, affinity=affinity)
 
 
 def friend() -> Pod:
@@ -61,18 +65,43 @@ def fan() -> Pod:
 
 
 PLAIN = Kind("plain pods", pods.plain, share=0)
-DEFAULT_SPREAD = Kind("default spread", pods.spread_by_default)
-HARD_ZONE = Kind("hard spread over zones", lambda: pods.spread("web", HARD, zone=1))
-ANTI_AFFINITY = Kind("required anti-affinity", lonely, share=0.2)
+DEFAULT_SPREAD = Kind("default spread", pods.spread_by_default, scores=(twins.SystemSpread,))
+HARD_ZONE = Kind(
+    "hard spread over zones", lambda: pods.spread("web", HARD, zone=1), filters=(twins.HardSpread,)
+)
+ANTI_AFFINITY = Kind("required anti-affinity", lonely, share=0.2, filters=(twins.RequiredAntiAffinity,))
 KINDS = (
     DEFAULT_SPREAD,
     HARD_ZONE,
-    Kind("hard spread over hosts", lambda: pods.spread("web", HARD, hostname=1), share=0.2),
-    Kind("soft spread over zones and hosts", lambda: pods.spread("web", SOFT, zone=1, hostname=1)),
+    Kind(
+        "hard spread over hosts",
+        lambda: pods.spread("web", HARD, hostname=1),
+        share=0.2,
+        filters=(twins.HardSpread,),
+    ),
+    Kind(
+        "soft spread over zones and hosts",
+        lambda: pods.spread("web", SOFT, zone=1, hostname=1),
+        scores=(twins.SoftSpread,),
+    ),
     ANTI_AFFINITY,
-    Kind("required affinity and anti-affinity", pods.affine_to_pods, share=0.2, others=(database,)),
-    Kind("preferred affinity and anti-affinity", pods.preferring_pods),
-    Kind("subject to terms of others", pods.subject_to_pods, share=0.1, others=(lonely, friend, fan)),
+    Kind(
+        "required affinity and anti-affinity",
+        pods.affine_to_pods,
+        share=0.2,
+        others=(database,),
+        filters=(twins.RequiredAffinity,),
+        scores=(twins.TermsOfKin,),
+    ),
+    Kind("preferred affinity and anti-affinity", pods.preferring_pods, scores=(twins.PreferredAffinity,)),
+    Kind(
+        "subject to terms of others",
+        pods.subject_to_pods,
+        share=0.1,
+        others=(lonely, friend, fan),
+        filters=(twins.TermsOfOthers,),
+        scores=(twins.TermsOfOthers,),
+    ),
 )
 
 

@@ -123,14 +123,11 @@ class NumpyTwin:
         if pick is np.argmax and wanted >= len(total):
             return int(total.argmax())
         start, end = self.start, self.guess(total, wanted)
-        if end is None:
-            window = self.window(total, wanted)
-            return int(window[pick(total[window])])
-        self.reach, self.start = end - start, end
-        if pick is np.argmax:
+        if end is not None and pick is np.argmax:
+            self.reach, self.start = end - start, end
             return start + int(total[start:end].argmax())
-        window = np.flatnonzero(total[start:end])
-        return start + int(window[pick(total[start + window])])
+        window = self.window(total, wanted)
+        return int(window[pick(total[window])])
 
     def guess(self, total: Totals, wanted: int) -> int | None:
         """Where the search ends, if that is about as far as the last time and before the end of the list."""
@@ -142,7 +139,10 @@ class NumpyTwin:
 
     def window(self, total: Totals, wanted: int) -> Positions:
         """The first `wanted` feasible positions from `start` on; the next search begins at the one after."""
-        start = self.start
+        start, end = self.start, self.guess(total, wanted)
+        if end is not None:
+            self.reach, self.start = end - start, end
+            return np.flatnonzero(total[start:end]) + start
         near = np.concatenate((np.flatnonzero(total[start:]) + start, np.flatnonzero(total[:start])))
         if len(near) > wanted:
             self.start = int(near[wanted])

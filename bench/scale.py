@@ -84,7 +84,8 @@ def pyplot() -> Any:
     except ImportError:
         raise SystemExit(MISSING) from None
     matplotlib.use("Agg")
-    matplotlib.rcParams["svg.hashsalt"] = "moorage"  # the same bytes for the same figures
+    # The same bytes for the same figures, and letters as text.
+    matplotlib.rcParams.update({"svg.hashsalt": "moorage", "svg.fonttype": "none"})
     from matplotlib import pyplot
 
     return pyplot
@@ -92,7 +93,7 @@ def pyplot() -> Any:
 
 def draw(found: Sequence[Cost], path: Path, plot: Any) -> None:
     """Both axes logarithmic; a colour per kind, dashes for 100 %."""
-    figure, axes = plot.subplots(figsize=(7, 4.5), layout="constrained")
+    figure, axes = plot.subplots(figsize=(8, 4), layout="constrained")
     kinds = list(dict.fromkeys(cost.kind for cost in found))
     for name in dict.fromkeys(cost.series for cost in found):
         line = [cost for cost in found if cost.series == name]
@@ -107,7 +108,7 @@ def draw(found: Sequence[Cost], path: Path, plot: Any) -> None:
         )
     axes.set(xscale="log", yscale="log", xlabel="nodes", ylabel="µs per pod")
     axes.grid(True, which="major", alpha=0.3)
-    axes.legend(fontsize="small")
+    figure.legend(loc="outside right upper", fontsize="small")
     figure.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None)
     plot.close(figure)
 

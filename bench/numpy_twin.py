@@ -122,27 +122,35 @@ class NumpyTwin:
         """The position of the best of `wanted` feasible nodes; the next search begins after them."""
         if pick is np.argmax and wanted >= len(total):
             return int(total.argmax())
-        start, end = self.start, self.guess(total, wanted)
-        if end is not None and pick is np.argmax:
-            self.reach, self.start = end - start, end
-            return start + int(total[start:end].argmax())
-        window = self.window(total, wanted)
+        start = self.start
+        if pick is np.argmax and self.moves_on(total, wanted):
+            return start + int(total[start : self.start].argmax())
+        window = self.whole(total, wanted) if pick is np.argmax else self.window(total, wanted)
         return int(window[pick(total[window])])
 
-    def guess(self, total: Totals, wanted: int) -> int | None:
-        """Where the search ends, if that is about as far as the last time and before the end of the list."""
+    def window(self, total: Totals, wanted: int) -> Positions:
+        """The first `wanted` feasible positions from `start` on; the next search begins at the one after."""
+        start = self.start
+        if self.moves_on(total, wanted):
+            return np.flatnonzero(total[start : self.start]) + start
+        return self.whole(total, wanted)
+
+    def moves_on(self, total: Totals, wanted: int) -> bool:
+        """Whether the search ends about as far as the last time and before the end of the list; then the next
+        one begins there."""
         margin = 32 + wanted // 16
         near = max(self.start + self.reach - margin, self.start)
         missing = wanted - np.count_nonzero(total[self.start : near])
         rest = np.flatnonzero(total[near : near + 2 * margin])
-        return near + int(rest[missing]) if 0 <= missing < len(rest) else None
+        if not 0 <= missing < len(rest):
+            return False
+        end = near + int(rest[missing])
+        self.reach, self.start = end - self.start, end
+        return True
 
-    def window(self, total: Totals, wanted: int) -> Positions:
-        """The first `wanted` feasible positions from `start` on; the next search begins at the one after."""
-        start, end = self.start, self.guess(total, wanted)
-        if end is not None:
-            self.reach, self.start = end - start, end
-            return np.flatnonzero(total[start:end]) + start
+    def whole(self, total: Totals, wanted: int) -> Positions:
+        """The window, over the whole list."""
+        start = self.start
         near = np.concatenate((np.flatnonzero(total[start:]) + start, np.flatnonzero(total[:start])))
         if len(near) > wanted:
             self.start = int(near[wanted])

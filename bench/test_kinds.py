@@ -70,6 +70,6 @@ def test_kind_numpy(
     def fresh() -> tuple[tuple[TermBatch], dict[str, Any]]:
         return (twin(with_service, kind, there),), {}
 
-    benchmark.pedantic(lambda one: one.place_run(PODS, wanted), setup=fresh, rounds=3)
+    benchmark.pedantic(lambda one: one.place_run(PODS, wanted), setup=fresh, rounds=10)
     for one in there:
         one.again()

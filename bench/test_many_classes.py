@@ -100,4 +100,4 @@ def test_many_classes_numpy(
     def fresh() -> tuple[tuple[ManyTwin], dict[str, Any]]:
         return (twin_of(scheduler),), {}
 
-    benchmark.pedantic(lambda twin: twin.place_many(*setting), setup=fresh, rounds=4)
+    benchmark.pedantic(lambda twin: twin.place_many(*setting), setup=fresh, rounds=8)

@@ -103,7 +103,7 @@ def test_batch_numpy(
     def fresh() -> tuple[tuple[NumpyTwin], dict[str, Any]]:
         return (twin_of(scheduler, pod),), {}
 
-    benchmark.pedantic(lambda twin: twin.place_run(*setting), setup=fresh, rounds=20 if nodes == NODES else 3)
+    benchmark.pedantic(lambda twin: twin.place_run(*setting), setup=fresh, rounds=80 if nodes == NODES else 6)
 
 
 def test_million(benchmark: Any, report: Any) -> None:

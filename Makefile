@@ -7,7 +7,7 @@ PY := .venv/bin/python
 USABLE := $(shell $(PY) -c 'import pip; print("yes")' 2> /dev/null)
 SOURCES := pyx/moorage/_core $(wildcard pyx/moorage/*.pxd pyx/moorage/_core/* csrc csrc/*)
 
-.PHONY: demo test lint bench sanitize leaks dist dist-test build clean check FORCE
+.PHONY: demo test lint bench bench-compare bench-scale sanitize leaks dist dist-test build clean check FORCE
 
 demo: build
 	$(PY) -m moorage simulate -f examples
@@ -25,8 +25,19 @@ lint: build
 	MYPYPATH=python $(PY) -m mypy.stubtest moorage._core --mypy-config-file pyproject.toml \
 		--allowlist tests/house/stubtest.txt --ignore-unused-allowlist --ignore-disjoint-bases --concise
 
+# bench/RESULTS.md and the table in README.md; SUITES=bench/test_scan.py measures a part and only prints it.
 bench: build
-	$(PY) -m pytest bench -p no:randomly -p no:xdist --benchmark-only -o python_files='bench_*.py test_*.py'
+	$(PY) -m pytest $(or $(SUITES),bench) -q -p no:randomly -p no:xdist \
+		--benchmark-only --benchmark-quiet --benchmark-json=build/bench.json
+	$(PY) -m bench.table build/bench.json $(if $(SUITES),,--write)
+
+# Ratios to another revision: BASE=HEAD~3, and SUITES for others than the quick ones.
+bench-compare: build
+	$(PY) -m bench.compare $(or $(BASE),$(error BASE=<revision> is missing)) $(SUITES)
+
+# Cost per pod from 1,000 to 130,000 nodes; PICTURE=build/scale.svg draws it, which needs matplotlib.
+bench-scale: build
+	$(PY) -m bench.scale $(if $(PICTURE),--picture $(PICTURE))
 
 # AddressSanitizer must be there before Python is; a library built with it cannot be imported otherwise.
 SANITIZED := build/sanitize

@@ -5,24 +5,36 @@ from __future__ import annotations
 from random import Random
 
 import numpy as np
+from msgspec.structs import replace
 
-from moorage import Scheduler, synthetic
-from moorage.objects.pod import Pod
+from moorage import Cluster, Scheduler, synthetic
+from moorage._core.chooser import TieBreak
+from moorage._core.cycle import Cycle
+from moorage.objects.pod import Pod, Toleration
 
 NODES = 5000
 FULL = 0.9
 SMALL = ("web", "api", "cache", "worker")  # templates of synthetic pods, by their label
+PERCENTAGES = {0: "adaptive", 100: "100 %"}
 
 
 def filled_scheduler(nodes: int = NODES) -> Scheduler:
     """A scheduler over nodes of several sizes, of which cpu, memory or pods are 90 % in use."""
-    cluster = synthetic(nodes=nodes, pods=200, seed=1)
-    templates = {pod.metadata.labels["app"]: pod for pod in cluster.pods}
+    return fill(synthetic(nodes=nodes, seed=1))
+
+
+def fill(cluster: Cluster, full: float = FULL) -> Scheduler:
+    """A scheduler over the cluster, its nodes filled to that share with pods that tolerate every taint."""
+    templates = {pod.metadata.labels["app"]: pod for pod in synthetic(nodes=0, pods=200).pods}
     scheduler = Scheduler(cluster)
-    targets = [scheduler.classify(templates[name])[0] for name in SMALL]
+    everywhere = (Toleration(operator="Exists"),)
+    targets = [
+        scheduler.classify(replace(pod, spec=replace(pod.spec, tolerations=everywhere)))[0]
+        for pod in map(templates.__getitem__, SMALL)
+    ]
     random = Random(1)
-    while use(scheduler) < FULL:
-        scheduler.cycle.place_run(random.choice(targets), nodes // 50)
+    while use(scheduler) < full:
+        scheduler.cycle.place_run(random.choice(targets), len(cluster.nodes) // 50)
     scheduler.cycle.start = 0
     return scheduler
 
@@ -32,6 +44,11 @@ def use(scheduler: Scheduler) -> float:
     rows, _ = scheduler.table.raw()
     shares = (("req_cpu", "alloc_cpu"), ("req_memory", "alloc_memory"), ("pods", "pods_max"))
     return float(max(np.sum(rows[used]) / np.sum(rows[of]) for used, of in shares))
+
+
+def cycle_of(scheduler: Scheduler, percentage: int, tie_break: TieBreak = TieBreak.FIRST) -> Cycle:
+    """A cycle over the scheduler's cluster with a setting of its own."""
+    return Cycle(scheduler.cache.state, scheduler.plan, tie_break, percentage)
 
 
 def plain_pods(count: int) -> list[Pod]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -10,8 +11,19 @@ import numpy.typing as npt
 Totals = npt.NDArray[np.int32]
 Positions = npt.NDArray[np.intp]
 
+Pick = Callable[[Totals], Any]
+
 TAINTS = 300  # every node without taints: 100, weighted by 3
 JUST_ABOVE_ERROR = 2.0**-44  # so that a product that means an integer does not truncate below it
+
+_index = np.arange(1, 2**20, dtype=np.int64)
+PREORDER = _index << (20 - np.floor(np.log2(_index)).astype(np.int64))
+
+
+def heap_top(totals: Totals) -> int:
+    """The one that Go's heap has on top: of the greatest, the first in the heap's preorder."""
+    best = np.flatnonzero(totals == totals.max())
+    return int(best[PREORDER[best].argmin()])
 
 
 class NumpyTwin:
@@ -32,7 +44,7 @@ class NumpyTwin:
         self.before = rows["balanced"].copy()
         self.start = 0
         self._derive()
-        n = len(rows)
+        self.reach = n = len(rows)
         self.x, self.y = np.empty(n), np.empty(n)
         self.i, self.total = np.empty(n, dtype=np.int32), np.empty(n, dtype=np.int32)
         self.fits, self.mask = np.empty(n, dtype=bool), np.empty(n, dtype=bool)
@@ -95,29 +107,54 @@ class NumpyTwin:
 
     # ---- batches: only the row that changed is scored again
 
-    def place_run(self, n: int, wanted: int) -> list[int]:
+    def place_run(self, n: int, wanted: int, pick: Pick = np.argmax) -> list[int]:
         """Positions of `n` equal pods, one after the other."""
         total = self.scan().copy()
         placed = []
         for _ in range(n):
-            if wanted >= len(total):
-                at = int(total.argmax())
-            else:
-                window = self.window(total, wanted)
-                at = int(window[total[window].argmax()])
+            at = self.choose(total, wanted, pick)
             self.add(at)
             total[at] = self.score(at)
             placed.append(at)
         return placed
 
+    def choose(self, total: Totals, wanted: int, pick: Pick = np.argmax) -> int:
+        """The position of the best of `wanted` feasible nodes; the next search begins after them."""
+        if pick is np.argmax and wanted >= len(total):
+            return int(total.argmax())
+        start = self.start
+        if pick is np.argmax and self.moves_on(total, wanted):
+            return start + int(total[start : self.start].argmax())
+        window = self.whole(total, wanted) if pick is np.argmax else self.window(total, wanted)
+        return int(window[pick(total[window])])
+
     def window(self, total: Totals, wanted: int) -> Positions:
         """The first `wanted` feasible positions from `start` on; the next search begins at the one after."""
         start = self.start
-        near = np.flatnonzero(total[start : start + 2 * wanted]) + start
-        if len(near) <= wanted:
-            near = np.concatenate((np.flatnonzero(total[start:]) + start, np.flatnonzero(total[:start])))
+        if self.moves_on(total, wanted):
+            return np.flatnonzero(total[start : self.start]) + start
+        return self.whole(total, wanted)
+
+    def moves_on(self, total: Totals, wanted: int) -> bool:
+        """Whether the search ends about as far as the last time and before the end of the list; then the next
+        one begins there."""
+        margin = 32 + wanted // 16
+        near = max(self.start + self.reach - margin, self.start)
+        missing = wanted - np.count_nonzero(total[self.start : near])
+        rest = np.flatnonzero(total[near : near + 2 * margin])
+        if not 0 <= missing < len(rest):
+            return False
+        end = near + int(rest[missing])
+        self.reach, self.start = end - self.start, end
+        return True
+
+    def whole(self, total: Totals, wanted: int) -> Positions:
+        """The window, over the whole list."""
+        start = self.start
+        near = np.concatenate((np.flatnonzero(total[start:]) + start, np.flatnonzero(total[:start])))
         if len(near) > wanted:
             self.start = int(near[wanted])
+            self.reach = (self.start - start) % len(total)
         return near[:wanted]
 
     def add(self, at: int) -> None:
@@ -135,8 +172,13 @@ class NumpyTwin:
         y = min((self.used_memory.item(at) + memory) / self.alloc_memory.item(at), 1.0)
         return int((1.0 - abs(x - y) / 2.0) * 100.0)
 
+    def has_room(self, at: int) -> bool:
+        return bool(
+            self.free_cpu[at] >= self.cpu and self.free_memory[at] >= self.memory and self.slots[at] > 0
+        )
+
     def score(self, at: int) -> int:
-        if self.free_cpu[at] < self.cpu or self.free_memory[at] < self.memory or self.slots[at] <= 0:
+        if not self.has_room(at):
             return 0
         cpu = int(max(self.left_cpu.item(at) - self.cpu, 0.0) * self.per_cpu.item(at) + JUST_ABOVE_ERROR)
         memory = int(

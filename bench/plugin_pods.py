@@ -38,6 +38,7 @@ APPS = ("web", "api", "db", "shop")
 PORTS = (8080, 9090, 9100)
 IMAGES = tuple(f"registry.example.com/image-{n}:1" for n in range(20))
 MIB = 2**20
+SHOP = Service(metadata=ObjectMeta(name="shop", namespace="default"), spec=ServiceSpec({"app": "shop"}))
 
 # Taints of a node and how many in a hundred have them.
 TAINTS: dict[tuple[Taint, ...], int] = {
@@ -53,8 +54,7 @@ def cluster(loaded: bool) -> Cluster:
     random = Random(7)
     nodes = [_node(random, node) for node in synthetic(nodes=NODES, seed=1).nodes]
     pods = [_bound_pod(random, number, nodes) for number in range(PODS)] if loaded else []
-    shop = Service(metadata=ObjectMeta(name="shop", namespace="default"), spec=ServiceSpec({"app": "shop"}))
-    return Cluster(nodes=nodes, pods=pods, others=[shop])
+    return Cluster(nodes=nodes, pods=pods, others=[SHOP])
 
 
 def _node(random: Random, node: Node) -> Node:

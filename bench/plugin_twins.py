@@ -69,6 +69,9 @@ class Twin:
         """Raw and normalized scores of the nodes at these positions."""
         raise NotImplementedError
 
+    def add(self, at: int) -> None:
+        """Another pod like the one of the twin is on the node at this position."""
+
 
 class PerKind(Twin):
     """Nodes of one kind all get the same: a look-up per node."""

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
+from bench.numpy_twin import NumpyTwin, Totals
 from bench.plugin_pods import HOSTNAME, ZONE
 from bench.plugin_twins import NEVER_HERE, NONE, Nodes, Positions, Scores, Twin, Verdicts
 
@@ -24,6 +25,9 @@ class HardSpread(Twin):
     def filter(self) -> Verdicts:
         skew = self.counts + (1 - self.counts.min())
         return (skew > self.max_skew).astype(np.uint64)[self.domain]
+
+    def add(self, at: int) -> None:
+        self.counts[self.domain[at]] += 1
 
 
 class SoftSpread(Twin):
@@ -49,6 +53,10 @@ class SoftSpread(Twin):
         least, most = raw.min(), raw.max()
         return raw, 100 * (most + least - raw) // most if most else np.full(len(raw), 100)
 
+    def add(self, at: int) -> None:
+        for _, _, domain, counts in self.constraints:
+            counts[domain[at]] += 1
+
 
 class SystemSpread(SoftSpread):
     order = ((HOSTNAME, 3), (ZONE, 5))
@@ -72,6 +80,24 @@ class RequiredAffinity(Twin):
             out[(self.in_zone == 0)[self.zone]] = NEVER_HERE
         return out
 
+    def add(self, at: int) -> None:
+        self.in_zone[self.zone[at]] += 1
+        self.on_host[self.host[at]] += 1
+
+
+class RequiredAntiAffinity(Twin):
+    """Not on a host with its own kind."""
+
+    def __init__(self, nodes: Nodes, pod: Pod) -> None:
+        self.host = nodes.domains(HOSTNAME)
+        self.on_host = nodes.count(self.host, lambda other: _alike(pod, other))
+
+    def filter(self) -> Verdicts:
+        return np.where(self.on_host > 0, np.uint64(2), NONE)[self.host]
+
+    def add(self, at: int) -> None:
+        self.on_host[self.host[at]] += 1
+
 
 class WeighedTerms(Twin):
     """Terms that score: weight, topology key, and what the pods are like that count."""
@@ -93,6 +119,10 @@ class WeighedTerms(Twin):
         x *= 100.0
         return raw, x.astype(np.int64)
 
+    def add(self, at: int) -> None:
+        for _, domain, counts in self.terms:
+            counts[domain[at]] += 1
+
 
 class PreferredAffinity(WeighedTerms):
     def __init__(self, nodes: Nodes, pod: Pod) -> None:
@@ -100,6 +130,13 @@ class PreferredAffinity(WeighedTerms):
             return _alike(pod, other)
 
         self.score_terms(nodes, (50, ZONE, kin), (-100, HOSTNAME, kin))
+
+
+class TermsOfKin(WeighedTerms):
+    """The required affinity of those that have one, with weight 1."""
+
+    def __init__(self, nodes: Nodes, pod: Pod) -> None:
+        self.score_terms(nodes, (1, ZONE, lambda other: other.spec.affinity is not None))
 
 
 class TermsOfOthers(WeighedTerms):
@@ -116,3 +153,40 @@ class TermsOfOthers(WeighedTerms):
 
     def filter(self) -> Verdicts:
         return np.where(self.against > 0, np.uint64(4), NONE)[self.host]
+
+    def add(self, at: int) -> None:
+        """It has no terms."""
+
+
+class TermBatch:
+    """Equal pods, one after the other: what depends on the node alone is kept, what the plugin of the terms
+    answers is computed for each pod from counts that are kept."""
+
+    WEIGHT = 2  # of PodTopologySpread and of InterPodAffinity
+
+    def __init__(self, local: NumpyTwin, filters: Sequence[Twin], scores: Sequence[Twin]) -> None:
+        self.local, self.filters, self.scores = local, filters, scores
+
+    def place_run(self, n: int, wanted: int) -> list[int]:
+        local = self.local
+        total, placed = local.scan().copy(), []
+        for _ in range(n):
+            found = total
+            for twin in self.filters:
+                found = found * (twin.filter() == 0)
+            at = self.choose(found, wanted)
+            local.add(at)
+            total[at] = local.score(at)
+            for twin in (*self.filters, *self.scores):
+                twin.add(at)
+            placed.append(at)
+        return placed
+
+    def choose(self, found: Totals, wanted: int) -> int:
+        if not self.scores:
+            return self.local.choose(found, wanted)
+        window = self.local.window(found, wanted)
+        totals = found[window].astype(np.int64)
+        for twin in self.scores:
+            totals += self.WEIGHT * twin.score(window)[1]
+        return int(window[totals.argmax()])

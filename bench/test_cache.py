@@ -198,7 +198,7 @@ def touch(cache: SchedulerCache | CacheTwin, dirty: int) -> None:
 def test_snapshot(benchmark: Any, report: Any, cache: SchedulerCache, dirty: int) -> None:
     snapshot = Snapshot()
     cache.update_snapshot(snapshot)
-    report(f"snapshot refresh, {dirty} of 5,000 dirty")
+    report(f"snapshot refresh, {dirty:,} of 5,000 dirty")
     if dirty == 0:
         benchmark(cache.update_snapshot, snapshot)
         return
@@ -210,7 +210,7 @@ def test_snapshot(benchmark: Any, report: Any, cache: SchedulerCache, dirty: int
 @pytest.mark.parametrize("dirty", DIRTY)
 def test_snapshot_twin(benchmark: Any, report: Any, twin: CacheTwin, dirty: int) -> None:
     snapshot: dict[str, TwinInfo] = {}
-    report(f"snapshot refresh, {dirty} of 5,000 dirty", twin=True)
+    report(f"snapshot refresh, {dirty:,} of 5,000 dirty", twin=True)
     if dirty == 0:
         benchmark(twin.update, snapshot)
         return

@@ -39,15 +39,16 @@ def scheduler() -> Scheduler:
 
 
 @pytest.mark.parametrize(
-    ("cpu", "spec"),
+    ("why", "cpu", "spec"),
     [
-        ("70", {}),
-        ("70", {"node_selector": SELECTOR}),
-        ("1", {"node_selector": SELECTOR, "topology_spread_constraints": (SPREAD,)}),
+        ("too large", "70", {}),
+        ("conflicts", "70", {"node_selector": SELECTOR}),
+        ("spread", "1", {"node_selector": SELECTOR, "topology_spread_constraints": (SPREAD,)}),
     ],
-    ids=["too large", "conflicts", "spread"],
 )
-def test_explain(benchmark: Any, scheduler: Scheduler, cpu: str, spec: dict[str, Any]) -> None:
+def test_explain(
+    benchmark: Any, report: Any, scheduler: Scheduler, why: str, cpu: str, spec: dict[str, Any]
+) -> None:
     template: Pod = synthetic(nodes=0, pods=1).pods[0]
     (container,) = template.spec.containers
     requests = container.resources.requests | {"cpu": cpu}
@@ -57,5 +58,6 @@ def test_explain(benchmark: Any, scheduler: Scheduler, cpu: str, spec: dict[str,
         metadata=replace(template.metadata, name="p", uid="p"),
         spec=replace(template.spec, containers=(container,), **spec),
     )
+    report(f"explaining a pod, 5,000 nodes, {why}")
     explanation = benchmark(scheduler.explain, pod)
     assert explanation.changes or explanation.conflicts

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -9,15 +10,18 @@ from typing import Any
 
 import pytest
 
+from moorage import Scheduler
 from moorage.objects import Cluster, load, write_cluster
 from moorage.sim.synthetic import synthetic
 
+LOADING = "reading 5,000 nodes, 50,000 pods from JSON"
 SECONDS = 2.0
 MEGABYTES = 400
 
 # In a process of its own: the peak of a process never goes down again.
 PEAK = """
 import resource, sys
+from moorage import Scheduler
 from moorage.objects import load
 import moorage.scheduler
 peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -39,12 +43,30 @@ def dump(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def test_load_json(benchmark: Any, dump: Path) -> None:
+def test_load(benchmark: Any, report: Any, dump: Path) -> None:
+    report(LOADING)
     benchmark.pedantic(load, args=(dump,), rounds=5)
     assert benchmark.stats.stats.min <= SECONDS
 
 
-def test_write_json(benchmark: Any, cluster: Cluster, tmp_path: Path) -> None:
+def test_load_twin(benchmark: Any, report: Any, dump: Path) -> None:
+    """It checks and builds nothing."""
+    report(LOADING, twin=True)
+    benchmark.pedantic(lambda: json.loads(dump.read_bytes()), rounds=5)
+
+
+def test_load_with_classes(benchmark: Any, report: Any, dump: Path) -> None:
+    def load_all() -> None:
+        scheduler = Scheduler()
+        for pod in load(dump).pods:
+            scheduler.classify(pod)
+
+    report(f"{LOADING}, each pod's class included")
+    benchmark.pedantic(load_all, rounds=3)
+
+
+def test_write_json(benchmark: Any, report: Any, cluster: Cluster, tmp_path: Path) -> None:
+    report("writing 5,000 nodes, 50,000 pods to JSON")
     benchmark.pedantic(write_cluster, args=(tmp_path / "cluster.json", cluster), rounds=3)
 
 

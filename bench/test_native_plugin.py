@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from bench.batch import Batch
 from bench.cluster import NODES, filled_scheduler, plain_pods
-from bench.test_scan import take_back
 from msgspec.structs import replace
 
 import moorage as mo
@@ -90,55 +90,46 @@ def engine_of(scheduler: Scheduler, *plugins: Plugin) -> Engine:
     return Engine(profile, update(scheduler.handle), TieBreak.FIRST, 0, 0)
 
 
-class Batch:
-    """Placing plain pods, and taking them back."""
+class EngineBatch(Batch):
+    """Plain pods that an engine places."""
 
     def __init__(self, scheduler: Scheduler, engine: Engine) -> None:
-        self.scheduler, self.engine, self.pods = scheduler, engine, plain_pods(PODS)
-        self.target = scheduler.classify(self.pods[0])
-        self.rows: Any = np.zeros(0, dtype=np.int32)
-
-    def again(self) -> None:
-        take_back(self.scheduler, self.target[0], self.pods, self.rows)
-        self.rows = self.rows[:0]
-        self.engine.cycle.start = 0
-
-    def in_c(self) -> None:
-        self.rows = self.engine.cycle.place_run(self.target[0], PODS)
+        super().__init__(scheduler, engine.cycle, plain_pods(PODS))
+        self.engine = engine
 
     def one_by_one(self) -> None:
         """What Python hears is about one pod."""
         rows = []
-        for pod in self.pods:
-            self.engine.bridge.begin(self.engine.framework.state_of(self.target), pod)
-            rows.append(self.engine.cycle.place_run(self.target[0], 1)[0])
+        for pod, target in zip(self.pods, self.targets, strict=True):
+            self.engine.bridge.begin(self.engine.framework.state_of(target), pod)
+            rows.append(self.cycle.place_run(target[0], 1)[0])
         self.rows = np.array(rows, dtype=np.int32)
 
 
 def test_native_plugin(benchmark: Any, report: Any, with_gpus: Scheduler, native: Plugin) -> None:
-    batch, twin = (Batch(with_gpus, engine_of(with_gpus, plugin)) for plugin in (native, GpuPack()))
+    batch, twin = (EngineBatch(with_gpus, engine_of(with_gpus, plugin)) for plugin in (native, GpuPack()))
     twin.one_by_one()
     expected = twin.rows
     twin.again()
-    batch.in_c()
+    batch.place_run()
     assert np.array_equal(batch.rows, expected)
     assert len(expected) == PODS
     report(LINE, PODS)
-    benchmark.pedantic(batch.in_c, setup=batch.again, rounds=30)
+    benchmark.pedantic(batch.place_run, setup=batch.again, rounds=30)
     batch.again()
 
 
 def test_native_plugin_python(benchmark: Any, report: Any, with_gpus: Scheduler) -> None:
-    batch = Batch(with_gpus, engine_of(with_gpus, GpuPack()))
+    batch = EngineBatch(with_gpus, engine_of(with_gpus, GpuPack()))
     report(LINE, PODS, twin=True)
     benchmark.pedantic(batch.one_by_one, setup=batch.again, rounds=3)
     batch.again()
 
 
 def test_without_the_plugin(benchmark: Any, report: Any, with_gpus: Scheduler) -> None:
-    batch = Batch(with_gpus, engine_of(with_gpus))
+    batch = EngineBatch(with_gpus, engine_of(with_gpus))
     report("the same batch without it", PODS)
-    benchmark.pedantic(batch.in_c, setup=batch.again, rounds=30)
+    benchmark.pedantic(batch.place_run, setup=batch.again, rounds=30)
     batch.again()
 
 

@@ -26,7 +26,6 @@ from moorage.plugins.registry import default_profile
 from moorage.plugins.scheduling_gates import SchedulingGates
 from moorage.store import ObjectStore
 
-BATCH = 1000
 QUEUED = 5000
 ROUNDS = {"rounds": 60, "iterations": 5, "warmup_rounds": 2}
 LOADS = ("plain", "loaded")
@@ -35,7 +34,7 @@ BOTH = ("filter", "score")
 
 @dataclass(frozen=True)
 class Case:
-    """A plugin and a pod that uses it; `kube_scheduler` is what a whole cycle takes upstream, in seconds."""
+    """A plugin and a pod that uses it."""
 
     name: str
     plugin: str
@@ -43,7 +42,6 @@ class Case:
     twin: type[Twin]
     parts: tuple[str, ...] = BOTH
     instead: Plugin | None = None
-    kube_scheduler: float | None = None
 
 
 def strategy(kind: str, **more: Any) -> NodeResourcesFit:
@@ -95,7 +93,6 @@ TERM_CASES = (
         lambda: pods.spread("web", HARD, zone=1),
         term_twins.HardSpread,
         FILTER,
-        kube_scheduler=1 / 724,
     ),
     Case(
         "Spread hard host",
@@ -103,7 +100,6 @@ TERM_CASES = (
         lambda: pods.spread("web", HARD, hostname=1),
         term_twins.HardSpread,
         FILTER,
-        kube_scheduler=1 / 724,
     ),
     Case(
         "Spread soft",
@@ -111,7 +107,6 @@ TERM_CASES = (
         lambda: pods.spread("web", SOFT, zone=1, hostname=1),
         term_twins.SoftSpread,
         SCORE,
-        kube_scheduler=1 / 803,
     ),
     Case(
         "Spread by default",
@@ -126,7 +121,6 @@ TERM_CASES = (
         pods.affine_to_pods,
         term_twins.RequiredAffinity,
         FILTER,
-        kube_scheduler=1 / 224,
     ),
     Case(
         "Affinity preferred",
@@ -134,7 +128,6 @@ TERM_CASES = (
         pods.preferring_pods,
         term_twins.PreferredAffinity,
         SCORE,
-        kube_scheduler=1 / 489,
     ),
     Case("Affinity of others", "InterPodAffinity", pods.subject_to_pods, term_twins.TermsOfOthers),
 )
@@ -197,31 +190,6 @@ def test_plugin(
         ours = cycle.scores, (case.plugin, rows[at], *target)
         run = ours if who == "moorage" else (twin.score, (at,))
     benchmark.pedantic(*run, **ROUNDS)
-
-
-# ---- whole cycles of pods with terms about others
-
-
-@pytest.mark.parametrize("case", TERM_CASES, ids=lambda case: case.name)
-def test_batch(benchmark: Any, report: Any, world: World, load: str, case: Case) -> None:
-    state, pod = world.scheduler.cache.state, case.pod()
-    cycle, (pod_class, *_) = cycle_of(world.scheduler, case, 0), world.scheduler.classify(pod)
-    batch, last = pods.copies(pod, BATCH), []
-
-    def again() -> None:
-        while last:
-            state.assume_rows(pod_class, batch, last.pop())
-            for one in batch:
-                state.forget_pod(state.get_pod(one))
-        cycle.start = 0
-
-    def place() -> None:
-        last.append(cycle.place_run(pod_class, BATCH))
-
-    report(f"{case.name}, batch, {load}, per pod", BATCH, kube_scheduler=case.kube_scheduler)
-    benchmark.pedantic(place, setup=again, rounds=10)
-    assert len(last[-1]) == BATCH
-    again()
 
 
 # ---- the queue and the binding

@@ -1,30 +1,30 @@
-"""One full scan, batches, single cycles and loading, beside what plain Python and numpy need for the same."""
+"""One full scan, batches of equal pods and single cycles, beside what numpy needs for the same."""
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
 from typing import Any
 
-import msgspec
 import numpy as np
 import pytest
-from bench.cluster import NODES, plain_pods
-from bench.numpy_twin import NumpyTwin
+from bench import plugin_pods
+from bench.batch import Batch
+from bench.cluster import NODES, PERCENTAGES, cycle_of, fill, filled_scheduler, plain_pods
+from bench.numpy_twin import NumpyTwin, heap_top
 
-from moorage import Cluster, Scheduler, load, synthetic
+from moorage import Scheduler, synthetic
 from moorage._core.chooser import TieBreak, num_feasible_nodes_to_find
 from moorage._core.cycle import Cycle
 from moorage.objects.pod import Pod
 
-BATCH = 1000
 SINGLE = 100
-LOADED = 50_000
+MANY_NODES = 100_000
+PODS = {NODES: 1000, MANY_NODES: 20_000}  # so that the first look at all nodes weighs alike
+PICKS: dict[TieBreak, Any] = {TieBreak.FIRST: np.argmax, TieBreak.GO_HEAP: heap_top}
 
 
-def cycle_of(scheduler: Scheduler, percentage: int) -> Cycle:
-    """A cycle over the scheduler's cluster with a percentage of its own."""
-    return Cycle(scheduler.cache.state, scheduler.plan, TieBreak.FIRST, percentage)
+@pytest.fixture(scope="module")
+def many_nodes() -> Scheduler:
+    return filled_scheduler(MANY_NODES)
 
 
 def twin_of(scheduler: Scheduler, pod: Pod) -> NumpyTwin:
@@ -56,47 +56,107 @@ def test_full_scan_numpy(benchmark: Any, report: Any, scheduler: Scheduler) -> N
 
 # ---- a batch of equal pods
 
-
-def take_back(scheduler: Scheduler, pod_class: int, pods: list[Pod], rows: Any) -> None:
-    """Undo a batch, so that every round finds the same cluster."""
-    state = scheduler.cache.state
-    state.assume_rows(pod_class, pods, rows)
-    for pod in pods[: len(rows)]:
-        state.forget_pod(state.get_pod(pod))
-
-
-@pytest.mark.parametrize("percentage", [0, 100], ids=["adaptive", "all"])
-def test_batch(benchmark: Any, report: Any, scheduler: Scheduler, percentage: int) -> None:
-    pods = plain_pods(BATCH)
-    cycle, pod_class = cycle_of(scheduler, percentage), scheduler.classify(pods[0])[0]
-    last: list[Any] = []
-
-    def again() -> None:
-        while last:
-            take_back(scheduler, pod_class, pods, last.pop())
-        cycle.start = 0
-
-    def place() -> None:
-        last.append(cycle.place_run(pod_class, BATCH))
-
-    wanted = num_feasible_nodes_to_find(percentage, NODES)
-    expected = twin_of(scheduler, pods[0]).place_run(BATCH, wanted)
-    place()
-    assert np.array_equal(last[0], scheduler.view_rows()[expected])
-    report(f"batch of 1,000, {'100 %' if percentage else 'adaptive'}, per pod", BATCH)
-    benchmark.pedantic(place, setup=again, rounds=30)
-    again()
+BATCHES = [(NODES, TieBreak.FIRST), (NODES, TieBreak.GO_HEAP), (MANY_NODES, TieBreak.FIRST)]
+batches = pytest.mark.parametrize(
+    ("nodes", "tie_break", "percentage"),
+    [
+        pytest.param(nodes, tie_break, percentage, id=f"{nodes}-{tie_break.name}-{share}")
+        for nodes, tie_break in BATCHES
+        for percentage, share in PERCENTAGES.items()
+    ],
+)
 
 
-@pytest.mark.parametrize("percentage", [0, 100], ids=["adaptive", "all"])
-def test_batch_numpy(benchmark: Any, report: Any, scheduler: Scheduler, percentage: int) -> None:
-    pod, wanted = plain_pods(1)[0], num_feasible_nodes_to_find(percentage, NODES)
-    report(f"batch of 1,000, {'100 %' if percentage else 'adaptive'}, per pod", BATCH, twin=True)
+def line(nodes: int, tie_break: TieBreak, percentage: int) -> str:
+    parity = ", go-heap" if tie_break == TieBreak.GO_HEAP else ""
+    return f"plain pods, {nodes:,} nodes, {PERCENTAGES[percentage]}{parity}"
+
+
+def cluster_of(request: pytest.FixtureRequest, nodes: int) -> Scheduler:
+    """The one or the other, made when it is first asked for."""
+    found: Scheduler = request.getfixturevalue("scheduler" if nodes == NODES else "many_nodes")
+    return found
+
+
+@batches
+def test_batch(
+    benchmark: Any, report: Any, request: Any, nodes: int, tie_break: TieBreak, percentage: int
+) -> None:
+    scheduler, pods = cluster_of(request, nodes), plain_pods(PODS[nodes])
+    batch = Batch(scheduler, cycle_of(scheduler, percentage, tie_break), pods)
+    wanted = num_feasible_nodes_to_find(percentage, nodes)
+    expected = twin_of(scheduler, pods[0]).place_run(len(pods), wanted, PICKS[tie_break])
+    batch.place_run()
+    assert np.array_equal(batch.rows, scheduler.view_rows()[expected])
+    report(line(nodes, tie_break, percentage), len(pods))
+    benchmark.pedantic(batch.place_run, setup=batch.again, rounds=30 if nodes == NODES else 8)
+    batch.again()
+
+
+@batches
+def test_batch_numpy(
+    benchmark: Any, report: Any, request: Any, nodes: int, tie_break: TieBreak, percentage: int
+) -> None:
+    scheduler, pod = cluster_of(request, nodes), plain_pods(1)[0]
+    setting = PODS[nodes], num_feasible_nodes_to_find(percentage, nodes), PICKS[tie_break]
+    report(line(nodes, tie_break, percentage), PODS[nodes], twin=True)
 
     def fresh() -> tuple[tuple[NumpyTwin], dict[str, Any]]:
         return (twin_of(scheduler, pod),), {}
 
-    benchmark.pedantic(lambda twin: twin.place_run(BATCH, wanted), setup=fresh, rounds=20)
+    benchmark.pedantic(lambda twin: twin.place_run(*setting), setup=fresh, rounds=80 if nodes == NODES else 6)
+
+
+def test_million(benchmark: Any, report: Any) -> None:
+    """All of them in one call; fewer pods are there, so that they fit."""
+    scheduler = fill(synthetic(nodes=130_000, seed=1), 0.4)
+    batch = cycle_of(scheduler, 0), scheduler.classify(plain_pods(1)[0])[0], 1_000_000
+    report("1,000,000 plain pods, 130,000 nodes, adaptive")
+    assert len(benchmark.pedantic(Cycle.place_run, batch, rounds=1)) == 1_000_000
+
+
+# ---- the first pods of a class: every node is looked at once
+
+CLASS_BUILD = {
+    1: "class build, 100,000 nodes, 1 thread",
+    2: "class build, 100,000 nodes, 2 threads",
+}
+
+
+@pytest.mark.parametrize("threads", CLASS_BUILD)
+def test_class_build(benchmark: Any, report: Any, many_nodes: Scheduler, threads: int) -> None:
+    """Two pods, so that what is kept pays; each round has a class that was never seen before."""
+    cycle = cycle_of(many_nodes, 100)
+    if hasattr(cycle, "threads"):
+        cycle.threads = threads
+    elif threads > 1:
+        pytest.skip("the core has one thread")
+    fresh = (of_new_class(300 + 50 * threads + number) for number in range(50))
+    rounds: list[Batch] = []
+
+    def setup() -> tuple[tuple[Batch], dict[str, Any]]:
+        for batch in rounds:
+            batch.again()
+        rounds[:] = [Batch(many_nodes, cycle, next(fresh))]
+        cycle.start = 0
+        return (rounds[0],), {}
+
+    report(CLASS_BUILD[threads])
+    benchmark.pedantic(Batch.place_run, setup=setup, rounds=20)
+    assert len(rounds[0].rows) == 2
+    rounds[0].again()
+
+
+def of_new_class(millicores: int) -> list[Pod]:
+    requests: dict[str, Any] = {"cpu": f"{millicores}m", "memory": "512Mi"}
+    pod = plugin_pods.pod(f"of-{millicores}", {"app": "web"}, requests=requests)
+    return plugin_pods.copies(pod, 2)
+
+
+def test_class_build_numpy(benchmark: Any, report: Any, many_nodes: Scheduler) -> None:
+    for line in CLASS_BUILD.values():
+        report(line, twin=True)
+    benchmark(twin_of(many_nodes, plain_pods(1)[0]).scan)
 
 
 # ---- one pod at a time, from Python
@@ -114,36 +174,7 @@ def test_schedule_one(benchmark: Any, report: Any, scheduler: Scheduler) -> None
         for pod in pods:
             scheduler.schedule_one(pod)
 
-    report("schedule_one from Python, adaptive", SINGLE)
+    report("schedule_one, plain, 5,000 nodes, adaptive", SINGLE)
     benchmark.pedantic(schedule, setup=again, rounds=30)
     assert all(scheduler.cache.is_assumed_pod(pod) for pod in pods)
     again()
-
-
-# ---- loading
-
-
-@pytest.fixture(scope="module")
-def dump(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """50,000 pods as the API server lists them."""
-    path = tmp_path_factory.mktemp("dump") / "pods.json"
-    path.write_bytes(msgspec.json.encode({"kind": "PodList", "items": synthetic(nodes=0, pods=LOADED).pods}))
-    return path
-
-
-def test_load(benchmark: Any, report: Any, dump: Path) -> None:
-    def load_all() -> Cluster:
-        cluster, scheduler = load(dump), Scheduler()
-        for pod in cluster.pods:
-            scheduler.classify(pod)
-        return cluster
-
-    report("reading a pod from JSON, with its class", LOADED)
-    cluster = benchmark.pedantic(load_all, rounds=3)
-    assert len(cluster.pods) == LOADED
-
-
-def test_load_json(benchmark: Any, report: Any, dump: Path) -> None:
-    report("reading a pod from JSON, with its class", LOADED, twin=True)
-    found = benchmark.pedantic(lambda: json.loads(dump.read_bytes()), rounds=3)
-    assert len(found["items"]) == LOADED

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -35,36 +36,41 @@ def filled() -> ObjectStore:
     return store
 
 
-def measure(benchmark: Any, setup: Any, run: Any) -> None:
-    """One run on a fresh state per round; the report also gives nanoseconds per object."""
-    benchmark.pedantic(run, setup=setup, rounds=10)
-    benchmark.extra_info["ns_per_object"] = round(benchmark.stats.stats.min / N * 1e9)
+@pytest.fixture
+def measure(benchmark: Any, report: Any) -> Callable[..., None]:
+    """`measure(what, setup, run)`: one run on a fresh state per round; the table has the time per object."""
+
+    def note(what: str, setup: Any, run: Any, twin: bool = False) -> None:
+        report(f"store, {what}, per object", N, twin)
+        benchmark.pedantic(run, setup=setup, rounds=10)
+
+    return note
 
 
-def test_create_many(benchmark: Any) -> None:
-    measure(benchmark, lambda: ((ObjectStore(),), {}), lambda store: store.create_many(PODS))
+def test_create_many(measure: Any) -> None:
+    measure("create_many", lambda: ((ObjectStore(),), {}), lambda store: store.create_many(PODS))
 
 
-def test_create_one_by_one(benchmark: Any) -> None:
+def test_create_one_by_one(measure: Any) -> None:
     def run(store: ObjectStore) -> None:
         for pod in PODS:
             store.create(pod)
 
-    measure(benchmark, lambda: ((ObjectStore(),), {}), run)
+    measure("create", lambda: ((ObjectStore(),), {}), run)
 
 
-def test_the_plain_dictionary_twin(benchmark: Any) -> None:
+def test_the_plain_dictionary_twin(measure: Any) -> None:
     """What there is to do at the very least: key and store each object."""
 
     def run(objects: dict[str, Pod]) -> None:
         for pod in PODS:
             objects[pod.key] = pod
 
-    measure(benchmark, lambda: (({},), {}), run)
+    measure("create", lambda: (({},), {}), run, twin=True)
 
 
 @pytest.mark.parametrize("synced", [False, True], ids=["list", "watch"])
-def test_create_and_dispatch(benchmark: Any, synced: bool) -> None:
+def test_create_and_dispatch(measure: Any, synced: bool) -> None:
     def setup() -> tuple[Any, dict[str, Any]]:
         store, counter = ObjectStore(), Counter()
         informer: Informer[Pod] = Informer(store, Pod)
@@ -77,36 +83,36 @@ def test_create_and_dispatch(benchmark: Any, synced: bool) -> None:
         store.create_many(PODS)
         assert informer.run_once() == N
 
-    measure(benchmark, setup, run)
+    measure(f"create_many and dispatch, {'watch' if synced else 'list'}", setup, run)
 
 
-def test_bind_many(benchmark: Any) -> None:
+def test_bind_many(measure: Any) -> None:
     nodes = [f"node-{n % 5000}" for n in range(N)]
-    measure(benchmark, lambda: ((filled(),), {}), lambda store: store.bind_many(PODS, nodes))
+    measure("bind_many", lambda: ((filled(),), {}), lambda store: store.bind_many(PODS, nodes))
 
 
-def test_undo(benchmark: Any) -> None:
+def test_undo(measure: Any) -> None:
     def setup() -> tuple[Any, dict[str, Any]]:
         store = filled()
         mark = store.save()
         store.bind_many(PODS, ["n"] * N)
         return (store, mark), {}
 
-    measure(benchmark, setup, lambda store, mark: store.undo(mark))
+    measure("undo of bind_many", setup, lambda store, mark: store.undo(mark))
 
 
-def test_list(benchmark: Any) -> None:
+def test_list(measure: Any) -> None:
     store = filled()
-    measure(benchmark, None, lambda: store.list(Pod))
+    measure("list", None, lambda: store.list(Pod))
 
 
-def test_list_by_field(benchmark: Any) -> None:
+def test_list_by_field(measure: Any) -> None:
     store = filled()
     selector = "status.phase!=Succeeded,status.phase!=Failed"
-    measure(benchmark, None, lambda: store.list(Pod, field_selector=selector))
+    measure("list by field", None, lambda: store.list(Pod, field_selector=selector))
 
 
-def test_clone(benchmark: Any) -> None:
+def test_clone(measure: Any) -> None:
     store = filled()
     store.create_many([Node(metadata=ObjectMeta(name=f"node-{n}")) for n in range(5000)])
-    measure(benchmark, None, store.clone)
+    measure("clone", None, store.clone)

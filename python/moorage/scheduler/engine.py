@@ -161,13 +161,13 @@ class Engine:
     def diagnose(
         self, target: Target, shape: Shape, ran: PreFilterRun, tried: int = -1
     ) -> tuple[Diagnosis, Callable[[], dict[str, Status]]]:
-        """Why no node fits, counted, and the same by node for those who ask while nothing has changed; `tried`
-        as in `Cycle.decide`."""
+        """Why no node fits, counted, and the same by node for those who ask before anything changes; `tried` as
+        in `Cycle.decide`."""
         if tried < 0 and self.profile.filters_in_core:
             statuses: tuple[Status, ...] = ()
             counts = self.cycle.rejections(*target)
         else:
-            rows, verdicts, statuses = self._verdicts(target, tried)
+            _, verdicts, statuses = self._verdicts(target, tried)
             counts = count_verdicts(verdicts)
         diagnosis = Diagnosis(
             self.nodes_in_view(), self.profile, shape, verdicts=counts, absent=ran.absent, statuses=statuses

@@ -1,0 +1,129 @@
+"""From pytest-benchmark's JSON to the table."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+from bench import table
+
+REFERENCE: dict[str, Any] = {
+    "line": [
+        {"what": "plain pods", "target_ns": 150, "kube_scheduler_ns": 610_000},
+        {"what": "cache", "kube_scheduler_ns": 2_800, "note": "with forget"},
+        {"what": "not there yet", "target_ns": 1_000},
+    ],
+    "source": {"kube_scheduler": "\nMeasured elsewhere.\n"},
+}
+
+
+def result(seconds: float, *lines: dict[str, Any]) -> dict[str, Any]:
+    return {"stats": {"min": seconds}, "extra_info": {"lines": list(lines)}}
+
+
+def line(what: str, operations: int = 1, twin: bool = False) -> dict[str, Any]:
+    return {"what": what, "operations": operations, "twin": twin}
+
+
+RESULTS: dict[str, Any] = {
+    "machine_info": {
+        "node": "name-of-the-host",
+        "python_implementation": "CPython",
+        "python_version": "3.11.2",
+        "compiler": "cc 12.2.0",
+        "numpy": "2.4.6",
+        "cpu": {"brand_raw": "A Processor", "count": 2},
+    },
+    "benchmarks": [
+        result(2e-3, line("something else")),
+        result(1.6e-4, line("plain pods", 1000)),
+        result(1.9e-4, line("plain pods", 1000)),
+        result(3.6e-3, line("plain pods", 1000, twin=True), line("something else", twin=True)),
+        result(8.4e-7, line("cache")),
+        {"stats": {"min": 1.0}, "extra_info": {}},
+    ],
+}
+
+FIRST = """\
+| per operation | moorage | twin | ratio | kube-scheduler | target |
+| --- | ---: | ---: | ---: | ---: | ---: |
+| plain pods | 160 ns | 3.6 µs | 22x | 610 µs | ≤ 150 ns |
+| cache | 840 ns | - | - | 2.8 µs (with forget) | - |
+| not there yet | - | - | - | - | ≤ 1 µs |
+
+A Processor, 2 cores; cc 12.2.0; CPython 3.11.2, numpy 2.4.6. Best rounds of one run.
+
+Measured elsewhere.
+"""
+OTHERS = """\
+| per operation | moorage | twin | ratio | kube-scheduler | target |
+| --- | ---: | ---: | ---: | ---: | ---: |
+| something else | 2 ms | 3.6 ms | 1.8x | - | - |
+"""
+
+
+def test_table() -> None:
+    assert table.tables(RESULTS, REFERENCE) == (FIRST, OTHERS)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (5e-8, "50 ns"),
+        (9.994e-7, "999 ns"),
+        (9.996e-7, "1 µs"),
+        (1.234e-2, "12.3 ms"),
+        (1.5, "1.5 s"),
+        (1000, "1,000 s"),
+    ],
+)
+def test_units(seconds: float, text: str) -> None:
+    assert table.in_units(seconds) == text
+
+
+def test_the_best_twin_counts() -> None:
+    twins = [result(seconds, line("x", 2, twin=True)) for seconds in (4.0, 2.0, 3.0)]
+    assert table.measured({"benchmarks": twins})["x"] == table.Line("x", None, 1.0)
+
+
+def test_in_place(tmp_path: Path) -> None:
+    (tmp_path / "bench").mkdir()
+    readme = tmp_path / "README.md"
+    readme.write_text(f"before\n{table.BEGIN}\nold\n{table.END}\nafter\n")
+    for _ in range(2):
+        table.write(tmp_path, FIRST, OTHERS)
+        assert readme.read_text() == f"before\n{table.BEGIN}\n\n{FIRST}\n{table.END}\nafter\n"
+    page = (tmp_path / "bench/RESULTS.md").read_text()
+    assert FIRST in page
+    assert OTHERS in page
+
+
+def test_without_markers() -> None:
+    with pytest.raises(SystemExit, match=r"README\.md: no <!-- bench/table\.py: begin"):
+        table.between_markers(f"{table.BEGIN} but no end", FIRST)
+
+
+def test_a_part_is_only_printed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    results = tmp_path / "results.json"
+    results.write_text(json.dumps(RESULTS))
+    table.main([str(results)], root=tmp_path)
+    out = capsys.readouterr().out
+    assert "| something else | 2 ms |" in out
+    assert "name-of-the-host" not in out
+    assert list(tmp_path.iterdir()) == [results]
+
+
+def test_reference() -> None:
+    lines = tomllib.loads((table.ROOT / "bench/reference.toml").read_text())["line"]
+    assert len({one["what"] for one in lines}) == len(lines)
+    assert {key for one in lines for key in one} <= {"what", "target_ns", "kube_scheduler_ns", "note"}
+
+
+def test_readme_shows_the_results() -> None:
+    """README.md and bench/RESULTS.md are of the same run."""
+    shown = (table.ROOT / table.README).read_text().partition(table.BEGIN)[2].partition(table.END)[0].strip()
+    assert shown in (table.ROOT / table.RESULTS).read_text()
+    assert shown.startswith("| per operation")

@@ -24,6 +24,7 @@ KERNELS: dict[str, list[str]] = {
     "search": SCAN,
     "candidates": CANDIDATES,
     "chooser": CANDIDATES,
+    "prepared": ["csrc/tally.c", *SCAN],
     "cycle": PLUGINS,
     "domains": PLUGINS,
     "terms": PLUGINS,

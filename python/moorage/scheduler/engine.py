@@ -161,7 +161,7 @@ class Engine:
     def diagnose(
         self, target: Target, shape: Shape, ran: PreFilterRun, tried: int = -1
     ) -> tuple[Diagnosis, Callable[[], dict[str, Status]]]:
-        """Why no node fits, counted, and the same by node for those who ask before anything changes; `tried` as
+        """Why no node fits, counted, and the same by node for those who ask before a change; `tried` as
         in `Cycle.decide`."""
         if tried < 0 and self.profile.filters_in_core:
             statuses: tuple[Status, ...] = ()

@@ -27,6 +27,7 @@ class Batch:
         self.state, self.cycle, self.pods = scheduler.cache.state, cycle, pods
         self.targets = [scheduler.classify(pod) for pod in pods]
         self.classes = np.array([pod_class for pod_class, *_ in self.targets], dtype=np.int32)
+        self.pinned = np.array([pinned for *_, pinned in self.targets], dtype=np.int32)
         self.rows: npt.NDArray[np.int32] = NONE
 
     # ---- three ways to place them
@@ -44,11 +45,10 @@ class Batch:
         self.rows = np.array(rows, dtype=np.int32)
 
     def place_many(self) -> None:
-        """Pods of any classes, in one call where the core has it."""
-        if hasattr(self.cycle, "place_many"):
-            self.rows = self.cycle.place_many(self.classes)
-        else:
-            self.place_each()
+        """Pods of any classes, in one call."""
+        self.rows = np.empty(len(self.pods), dtype=np.int32)
+        answered = self.cycle.place_many(self.classes, self.pinned, self.rows)
+        assert answered == len(self.pods)
 
     # ---- and back
 

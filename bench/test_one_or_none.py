@@ -76,15 +76,6 @@ CASES = {
 cases = pytest.mark.parametrize(("line", "nodes_of"), CASES.items(), ids=["one", "each"])
 
 
-def place(batch: Batch) -> None:
-    """Pods for one node are a run; the others are one call each, there being no call for all of them."""
-    pod_class, name, pinned = batch.targets[0]
-    if batch.targets[0] == batch.targets[-1]:
-        batch.rows = batch.cycle.place_run(pod_class, len(batch.pods), name, pinned)
-    else:
-        batch.place_each()
-
-
 @cases
 def test_daemons(
     benchmark: Any, report: Any, daemons: Scheduler, line: str, nodes_of: Callable[[Scheduler], list[str]]
@@ -93,12 +84,12 @@ def test_daemons(
     batch = Batch(daemons, cycle_of(daemons, 0), daemon_pods(nodes))
     twin, position = twin_of(daemons, batch.pods[0]), twin_positions(daemons)
     expected = [at if twin.has_room(at) else -1 for at in map(position.__getitem__, nodes)]
-    place(batch)
+    batch.place_many()
     rows = daemons.view_rows()
     assert batch.rows.tolist() == [-1 if at < 0 else rows[at] for at in expected]
     assert np.sum(batch.rows >= 0) > 0.6 * len(nodes)
     report(line, len(nodes))
-    benchmark.pedantic(place, (batch,), setup=batch.again, rounds=10)
+    benchmark.pedantic(batch.place_many, setup=batch.again, rounds=10)
     batch.again()
 
 

@@ -127,10 +127,7 @@ CLASS_BUILD = {
 def test_class_build(benchmark: Any, report: Any, many_nodes: Scheduler, threads: int) -> None:
     """Two pods, so that what is kept pays; each round has a class that was never seen before."""
     cycle = cycle_of(many_nodes, 100)
-    if hasattr(cycle, "threads"):
-        cycle.threads = threads
-    elif threads > 1:
-        pytest.skip("the core has one thread")
+    cycle.threads = threads
     fresh = (of_new_class(300 + 50 * threads + number) for number in range(50))
     rounds: list[Batch] = []
 

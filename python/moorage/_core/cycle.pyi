@@ -1,3 +1,5 @@
+from collections.abc import Callable
+
 import numpy as np
 import numpy.typing as npt
 
@@ -22,6 +24,7 @@ class Cycle(Chooser):
         pinned: npt.NDArray[np.int32],
         rows: npt.NDArray[np.int32],
         first: int = 0,
+        on_failure: Callable[[int], object] | None = None,
         nexts: npt.NDArray[np.int32] | None = None,
     ) -> int: ...
     def clone(self, state: ClusterState) -> Cycle: ...

@@ -175,13 +175,14 @@ cdef class Chooser(Search):
     def rejections(self, int32_t pod_class, int32_t node_name=0, int32_t pinned=0):
         """Verdict to number of nodes, of the searched nodes that reject a pod (see `verdicts`). Pods like the
         last one cost what has changed since then."""
-        cdef Prepared one = self._ready(pod_class, node_name, pinned)
+        cdef Shape shape = self.state.classes.shape(pod_class)
+        cdef bint is_narrow = shape.is_pinned or shape.node_names is not None or self.node_names is not None
         cdef mr_changes changes
         out = None
-        if self.search.columns != NULL and not self.search.n_nominated \
-                and not mr_has_external_filters(&self.plan.c):
+        if not is_narrow and not self.nominations and not mr_has_external_filters(&self.plan.c):
+            one = self._ready(pod_class, node_name, pinned)
             self._show_changes(&changes)
-            out = one.rejections(&changes, self.terms)
+            out = (<Prepared>one).rejections(&changes, self.terms)
         if out is None:
             verdicts = self.verdicts(pod_class, node_name, pinned)[1]
             values, counts = np.unique(verdicts[verdicts != 0], return_counts=True)

@@ -100,7 +100,7 @@ cdef class Cycle(Chooser):
         return np.asarray(rows[:placed])
 
     def place_many(self, const int32_t[::1] classes, const int32_t[::1] pinned, int32_t[::1] rows,
-                   int32_t first=0, int32_t[::1] nexts=None):
+                   int32_t first=0, on_failure=None, int32_t[::1] nexts=None):
         """Choose nodes for pods of any classes, one after the other, and account for each on its row.
 
         Parameters
@@ -111,17 +111,20 @@ cdef class Cycle(Chooser):
             Takes the row chosen for each pod, -1 where it fits nowhere.
         first : int
             The pod to begin with.
+        on_failure : callable, optional
+            Told each pod that fits nowhere, while the cluster is as it found it; of equal ones that find it so
+            the first only.
         nexts : (pods,) int32 array, optional
             Takes the rotation after each pod.
 
         Returns
         -------
         int
-            The pod to go on with: the number of pods, or fewer where a pod that fits nowhere is the first of
-            its class to find the cluster as it is, so that the caller can look why; or where a plugin failed
-            (`failed`), about the pod that is answered. The caller enters the pods placed in the ledger first.
+            The pod to go on with, once the caller has entered those before in the ledger: the number of pods,
+            or fewer where they cannot be placed in one go, or where a plugin failed about it (`failed`).
         """
-        cdef int32_t n = <int32_t>classes.shape[0], at = first, end
+        cdef int32_t n = <int32_t>classes.shape[0], at = first, begin = first
+        cdef bint is_new
         cdef Ready** ready
         cdef int32_t* next_starts = NULL if nexts is None or n == 0 else &nexts[0]
         if pinned.shape[0] != n or rows.shape[0] != n or (nexts is not None and nexts.shape[0] != n):
@@ -133,31 +136,37 @@ cdef class Cycle(Chooser):
         self._make_room(n - first)
         which = self._ready_all(classes, pinned, first)
         if which is None:
-            return self._place_groups(classes, pinned, rows, first, nexts)
-        ready = <Ready**>(<Buffer>which).data
-        with nogil:
-            while at < n:
-                end = at + 1
-                while end < n and ready[end - first] == ready[at - first] and pinned[end] == pinned[at]:
-                    end += 1
-                if self._place_group(ready[at - first], pinned[at], &rows[at], next_starts + at if next_starts
-                                     else NULL, end - at):
-                    at = end
-                    break
-                at = end
+            return self._place_group_alone(classes, pinned, rows, first, on_failure, nexts)
+        ready = <Ready**>(<Buffer>which).data - first
+        while at < n:
+            with nogil:
+                is_new = False
+                while at < n and not is_new:
+                    begin, at = at, at + 1
+                    while at < n and ready[at] == ready[begin] and pinned[at] == pinned[begin]:
+                        at += 1
+                    is_new = self._place_group(ready[begin], pinned[begin], &rows[begin],
+                                               next_starts + begin if next_starts else NULL, at - begin)
+            if is_new and on_failure is not None:
+                on_failure(begin + self.placed)
         return at
 
-    def _place_groups(self, const int32_t[::1] classes, const int32_t[::1] pinned, int32_t[::1] rows,
-                      int32_t first, nexts):
+    def _place_group_alone(self, const int32_t[::1] classes, const int32_t[::1] pinned, int32_t[::1] rows,
+                           int32_t first, on_failure, nexts):
         """`place_many` for the first pods that are equal: what counts pods may be made between two runs."""
-        cdef int32_t end = first + 1
+        cdef int32_t end = first + 1, at
         while end < classes.shape[0] and classes[end] == classes[first] and pinned[end] == pinned[first]:
             end += 1
         placed = self.place_run(classes[first], end - first, 0, pinned[first],
                                 None if nexts is None else nexts[first:end])
-        np.asarray(rows)[first:end] = -1
-        np.asarray(rows)[first:first + len(placed)] = placed
-        return first + len(placed) if self.failed else end
+        at = first + <int32_t>len(placed)
+        np.asarray(rows)[first:at] = placed
+        if self.failed or at == end:
+            return at
+        np.asarray(rows)[at:end] = -1
+        if on_failure is not None:
+            on_failure(at)
+        return end
 
     cdef int _make_room(self, int32_t pods) except -1:
         self.state.ledger.make_room(pods)
@@ -166,8 +175,7 @@ cdef class Cycle(Chooser):
 
     cdef bint _place_group(self, Ready* one, int32_t pinned, int32_t* rows, int32_t* nexts,
                            int32_t n) noexcept nogil:
-        """Place equal pods. Answers whether somebody has to look at the pod that fits nowhere, or about which
-        a plugin failed."""
+        """Place equal pods. Answers whether one fits nowhere that is the first of its kind to find it so."""
         cdef bint known = one.failed == self.state.log.head and one.search.columns != NULL
         cdef int32_t at
         if known:
@@ -177,8 +185,8 @@ cdef class Cycle(Chooser):
             self.placed = self._run_on_node(one, pinned, rows, nexts, n)
         else:
             self.placed = self._run(one, rows, nexts, n)
-        if self.failed or self.placed == n:
-            return self.failed
+        if self.placed == n:
+            return False
         self._fail_alike(n - self.placed, nexts + self.placed if nexts else NULL)
         for at in range(self.placed, n):
             rows[at] = -1

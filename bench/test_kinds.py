@@ -16,7 +16,7 @@ from bench.term_twins import TermBatch
 from bench.test_scan import twin_of
 
 from moorage import Scheduler
-from moorage._core.cycle import num_feasible_nodes_to_find
+from moorage._core.chooser import num_feasible_nodes_to_find
 from moorage.objects.node import Node
 
 PODS = 1000

@@ -14,7 +14,7 @@ from bench.plugin_pods import copies, pod
 from msgspec.structs import replace
 
 from moorage import Cluster, Scheduler, synthetic
-from moorage._core.cycle import num_feasible_nodes_to_find
+from moorage._core.chooser import num_feasible_nodes_to_find
 from moorage.objects.node import Node, Taint
 from moorage.objects.pod import Pod, Toleration
 

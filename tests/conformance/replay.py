@@ -29,8 +29,8 @@ def replay(scenario: Json) -> Iterator[Json]:
     the vector; the comparison ends with the first step that differs.
     """
     mode = scenario.get("mode")
-    if mode in LATER_MODES or scenario.get("batching"):
-        raise NotBuiltError(f"not built yet: mode {mode}{', batching' if scenario.get('batching') else ''}")
+    if mode in LATER_MODES:
+        raise NotBuiltError(f"not built yet: mode {mode}")
     if mode not in TIE_BREAK:
         raise MalformedError(f"unknown mode {mode!r}")
     unknown = scenario.keys() - SCENARIO_KEYS
@@ -38,11 +38,14 @@ def replay(scenario: Json) -> Iterator[Json]:
         raise MalformedError(f"unknown fields in the scenario: {', '.join(sorted(unknown))}")
     if scenario.get("config", {}).keys() - {"configuration", "featureGates"}:
         raise MalformedError(f"unknown fields in config: {', '.join(sorted(scenario['config']))}")
+    gates = scenario.get("config", {}).get("featureGates", {})
+    if not scenario.get("batching"):  # upstream's pods were not signed then
+        gates = gates | {"OpportunisticBatching": False}
     world = World(
         scenario["objects"],
         tie_break=TIE_BREAK[mode],
         config=scenario.get("config", {}).get("configuration"),
-        feature_gates=scenario.get("config", {}).get("featureGates"),
+        feature_gates=gates,
     )
     yield header(scenario, world.scheduler)
     recorder = Recorder(scenario, world)
@@ -127,7 +130,9 @@ class Recorder:
         if d.error:
             return result | {"error": d.error}
         feasible, totals = integers(d.feasible), None if d.totals is None else integers(d.totals)
-        result |= given(chosen=d.node, fitError=d.fit_error, feasibleCount=len(feasible) or None)
+        result |= given(
+            chosen=d.node, fitError=d.fit_error, feasibleCount=len(feasible) or None, hinted=d.hinted or None
+        )
         if d.node is not None:
             self.world.place(pod, d.node)
         if not feasible:

@@ -38,17 +38,19 @@ BUILT = (
     "sampled",
     "sampled_plain",
     "sampled_mixed",
+    "batching",
     "configurations",
 )
 
 # Families of modes that the engine does not have yet: they fail, with one line each, and are never skipped.
-LATER = ("batching", "preempt", "preempt_constraints", "queue")
+LATER = ("preempt", "preempt_constraints", "queue")
 
 # Scenarios whose results are changed field by field: (family, steps kept, so that this stays quick).
 CHANGED = (
     ("node_affinity", 6),
     ("ports", 8),
     ("sampled_plain", 12),
+    ("batching", 8),
     ("node_order", 12),
     ("spread_soft", 4),
     ("interpod_required", 4),

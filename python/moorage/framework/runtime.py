@@ -15,7 +15,7 @@ from moorage.cache import NodeInfo, NodeInfoClone, SchedulerCache
 from moorage.errors import MoorageError
 from moorage.objects.pod import Pod
 
-from . import binding, filtering, scoring
+from . import binding, filtering, scoring, signing
 from .call import StatusError, ask_status
 from .cycle_state import CycleState
 from .filtering import PreFilterRun
@@ -35,6 +35,7 @@ from .interface import (
     QueuedPod,
     QueueSortPlugin,
     ScorePlugin,
+    SignPlugin,
 )
 from .kernels import Kernels
 from .nodes_view import AnyNodeInfo, CycleColumns, NodesView, TableNodes
@@ -148,6 +149,17 @@ class Framework:
         if not sorters:
             raise MoorageError("No QueueSort plugin is registered in the frameworkImpl.")
         return sorters[0].less
+
+    # ---- signatures ----------------------------------------------------------------------------------------
+
+    @cached_property
+    def signers(self) -> list[SignPlugin] | None:
+        """See `signing.find_signers`."""
+        return signing.find_signers(self.profile)
+
+    def sign_pod(self, pod: Pod) -> bytes | None:
+        """The signature of a pod, which pods share that get equal answers; None where it has none."""
+        return None if self.signers is None else signing.sign(self.signers, pod)
 
     # ---- the scheduling cycle ------------------------------------------------------------------------------
 

@@ -95,13 +95,13 @@ class Batches:
 
     def _in_core(self, engine: Engine, target: Target, pods: list[Pod]) -> bool:
         """Whether the core alone decides like single cycles. It does not where PreScore fails, which it does
-        only where two nodes are feasible; where pods are nominated, which can be the very ones; where one of
-        them may get a hint; or where one is terminating, which counters leave out."""
+        only where two nodes are feasible; where pods are nominated, these or others; where one of them may
+        get a hint; or where one is terminating, which counters leave out."""
         framework = engine.framework
         error = framework.run_pre_score_plugins(framework.state_of(target), pods[0], framework.all_nodes())
         if error is not None or self.nominator or (engine.signs and any(map(engine.sign, pods))):
             return False
-        return not any(pod.metadata.deletion_timestamp for pod in pods)
+        return not any(one.metadata.deletion_timestamp or one.status.nominated_node_name for one in pods)
 
     def _place_one(self, engine: Engine, target: Target, pod: Pod, at: int, result: ScheduleResult) -> None:
         decision, _ = engine.schedule(pod, target, self.order)

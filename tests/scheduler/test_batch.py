@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from msgspec.structs import replace
-from tests.core.make import node, pinned, pod, port
+from tests.core.make import container, node, pinned, pod, port
 from tests.scheduler.make import scheduler_with
 
 from moorage.errors import CacheError, NotBuiltError
@@ -148,3 +148,22 @@ def test_with_plugins_outside_the_core_pods_go_through_whole_cycles() -> None:
     assert result.nexts.tolist() == [0, 0]
     assert list(result.failures) == [1]
     assert one.client.get(Pod, "p0", "default").spec.node_name == "b"
+
+
+def test_the_last_node_of_a_run_shows_its_images_as_the_next_cycle_finds_them() -> None:
+    """Counts of images are those of the cycle that first sees the pod there, which is after the run."""
+    image = ("example.com/large:1",), 900 * 2**20
+
+    def scores(in_batch: bool) -> list[int]:
+        one = Scheduler(Cluster(nodes=[node("a", images=[image]), node("b", cpu=1)]))
+        pods = equal(3, requests={"cpu": "100m"})
+        if in_batch:
+            assert one.schedule(pods).rows.tolist() == [0, 0, 0]
+        else:
+            assert [one.schedule_one(each).node for each in pods] == ["a"] * 3
+        one.client.update(node("b", cpu=1, images=[image]))
+        one.sync()
+        asking = pod("p", containers=(container(image=image[0][0]),))
+        return one.examine(asking).raw["ImageLocality"].tolist()
+
+    assert scores(in_batch=True) == scores(in_batch=False)

@@ -158,13 +158,17 @@ cdef class View:
             seen_epoch[row] = self.images.epoch
 
     cdef void follow(self, int32_t row) noexcept nogil:
-        """Take over one usage change that the caller has just logged, when nothing else was pending and no
-        transaction is open."""
-        cdef int32_t position = (<int32_t*>self.position.data)[row] - 1
+        """Take over one usage change that the caller has just logged, when nothing but the one followed before
+        was pending and no transaction is open. It stays pending: images may change before the next cycle."""
+        cdef int64_t* shown = <int64_t*>self.shown.data
+        cdef int32_t position = (<int32_t*>self.position.data)[row] - 1, before
         self._freeze_counts(row)
         mr_columns_set(&self.columns, position, &self.ledger, self.taint_set, row)
-        (<int64_t*>self.shown.data)[row] = (<int64_t*>self.table.generation.data)[row]
-        self.cursor += 1
+        if self.cursor < self.table.log.head - 1:
+            before = self.table.log.id[self.cursor & (self.table.log.capacity - 1)]
+            if before != row:
+                shown[before] = (<int64_t*>self.table.generation.data)[before]
+            self.cursor += 1
 
     cdef int _reorder(self) except -1:
         """Nodes came or went: keep the list if its names are still exactly the tree's, else rebuild it."""

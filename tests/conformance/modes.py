@@ -1,0 +1,84 @@
+"""The ways in which the engine can come to the same decisions, and how a replay takes one of them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+from moorage._core.cycle import Cycle
+from moorage.scheduler import Scheduler
+
+Json = dict[str, Any]
+
+# What is compared of a schedule step in a batch, by the scenario's mode. In mode full no search of upstream's
+# begins anywhere but at the first node.
+IN_BATCH = {"full": {"op", "chosen"}, "sampled": {"op", "chosen", "start", "next"}}
+
+
+# The core does not split scans yet; from then on two threads are a mode of the tests as well.
+THREADS = (1, 2) if hasattr(Cycle, "parallel_scans") else (1,)
+
+
+@dataclass(frozen=True)
+class Mode:
+    """One of them.
+
+    Attributes
+    ----------
+    candidates : bool
+        Runs may keep every node's total.
+    threads : int
+        A scan is split among so many, however short it is.
+    batch : bool
+        Maximal runs of schedule steps go through `Scheduler.schedule`, each in one call.
+    taken : Counter
+        How often each way was taken: decisions read off kept totals (``candidates``), scans that were split
+        (``scans``), calls (``batches``) and pods in them (``pods``).
+    """
+
+    candidates: bool = True
+    threads: int = 1
+    batch: bool = False
+    taken: Counter[str] = field(default_factory=Counter, compare=False)
+
+    def set_up(self, scheduler: Scheduler) -> None:
+        """Make a scheduler decide in this mode."""
+        for engine in scheduler.engines.values():
+            engine.cycle.keeps_candidates = self.candidates
+            if self.threads > 1:
+                split_scans(engine.cycle, self.threads)
+
+    def count(self, scheduler: Scheduler) -> None:
+        """Add up which ways a scheduler has taken."""
+        for engine in scheduler.engines.values():
+            self.taken["candidates"] += engine.cycle.from_candidates
+            if self.threads > 1:
+                self.taken["scans"] += parallel_scans(engine.cycle)
+
+    def compared(self, step: Json, mode: str) -> Json:
+        """The part of a step's result that this mode produces."""
+        if not self.batch or step["op"] != "schedule":
+            return step
+        return {key: value for key, value in step.items() if key in IN_BATCH[mode]}
+
+    def __str__(self) -> str:
+        candidates = f"candidates {'on' if self.candidates else 'off'}"
+        return f"{candidates}, threads {self.threads}, {'batch' if self.batch else 'one by one'}"
+
+
+def split_scans(cycle: Cycle, threads: int) -> None:
+    """Have every scan of a cycle split among threads."""
+    setattr(cycle, "threads", threads)  # noqa: B010  as long as cores without threads exist
+    setattr(cycle, "parallel_from", 0)  # noqa: B010
+
+
+def parallel_scans(cycle: Cycle) -> int:
+    """How many scans of a cycle were split."""
+    return int(getattr(cycle, "parallel_scans"))  # noqa: B009
+
+
+def every_mode() -> list[Mode]:
+    """One of each; the first is the plainest."""
+    flags = (False, True)
+    return [Mode(kept, threads, batch) for batch in flags for threads in THREADS for kept in flags]

@@ -47,7 +47,7 @@ def _compare(vector: Json, how: Mode, replayed: Replay) -> list[str]:
     produced = replayed(scenario, how)
     header = next(produced)
     left_out = OPTIONAL - mentioned(header)
-    steps = [how.compared(step, scenario["mode"]) for step in expected["steps"]]
+    steps = [how.compared(step) for step in expected["steps"]]
     for index, one in enumerate([expected_header, *steps]):
         other = next(produced) if index else header
         found = differences(without(one, left_out), other)

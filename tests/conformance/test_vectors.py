@@ -82,14 +82,11 @@ def test_each_mode_takes_its_way(how: Mode) -> None:
 
 def test_a_batch_is_compared_by_where_pods_go_and_by_the_rotation() -> None:
     how = Mode(batch=True)
-    full, sampled = (
-        {"op": "schedule", "chosen": "a", "feasible": ["a"]},
-        {"op": "schedule", "start": 0, "next": 1},
-    )
-    assert how.compared(full, "full") == {"op": "schedule", "chosen": "a"}
-    assert how.compared(sampled | {"evaluated": 1}, "sampled") == sampled
-    assert how.compared({"op": "removePod", "absent": True}, "full") == {"op": "removePod", "absent": True}
-    assert Mode().compared(full, "full") == full
+    sampled = {"op": "schedule", "chosen": "a", "start": 0, "next": 1}
+    whole = sampled | {"evaluated": 1}
+    assert how.compared(whole) == sampled
+    assert how.compared({"op": "removePod", "absent": True}) == {"op": "removePod", "absent": True}
+    assert Mode().compared(whole) == whole
 
 
 @pytest.mark.parametrize(

@@ -167,3 +167,11 @@ def test_the_last_node_of_a_run_shows_its_images_as_the_next_cycle_finds_them() 
         return one.examine(asking).raw["ImageLocality"].tolist()
 
     assert scores(in_batch=True) == scores(in_batch=False)
+
+
+def test_a_pod_that_was_placed_is_nominated_no_more() -> None:
+    waiting = replace(pod("n"), status=PodStatus(nominated_node_name="b"))
+    one = scheduler(waiting)
+    assert one.handle.nominator
+    assert one.schedule([waiting]).rows.tolist() == [one.table.find_row("b")]
+    assert not one.handle.nominator

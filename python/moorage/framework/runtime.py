@@ -15,7 +15,7 @@ from moorage.cache import NodeInfo, NodeInfoClone, SchedulerCache
 from moorage.errors import MoorageError
 from moorage.objects.pod import Pod
 
-from . import binding, filtering, scoring, signing
+from . import binding, filtering, scoring
 from .call import StatusError, ask_status
 from .cycle_state import CycleState
 from .filtering import PreFilterRun
@@ -35,13 +35,13 @@ from .interface import (
     QueuedPod,
     QueueSortPlugin,
     ScorePlugin,
-    SignPlugin,
 )
 from .kernels import Kernels
 from .nodes_view import AnyNodeInfo, CycleColumns, NodesView, TableNodes
 from .profile import Profile
 from .remembered import Remembered
 from .scoring import NodePluginScores
+from .signing import Signer
 from .status import Status
 from .waiting_pods import WaitingPod
 
@@ -153,13 +153,13 @@ class Framework:
     # ---- signatures ----------------------------------------------------------------------------------------
 
     @cached_property
-    def signers(self) -> list[SignPlugin] | None:
-        """See `signing.find_signers`."""
-        return signing.find_signers(self.profile)
+    def signer(self) -> Signer:
+        """Signs the pods of the profile."""
+        return Signer(self.profile)
 
     def sign_pod(self, pod: Pod) -> bytes | None:
         """The signature of a pod, which pods share that get equal answers; None where it has none."""
-        return None if self.signers is None else signing.sign(self.signers, pod)
+        return self.signer.sign(pod)
 
     # ---- the scheduling cycle ------------------------------------------------------------------------------
 

@@ -4,11 +4,12 @@ SignPod in framework/runtime/framework.go and the signers of kube-scheduler/fram
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import msgspec
 
+from moorage._core.pod_spec import spec_key
 from moorage._core.resources import ZERO, is_counted, pod_requests
 from moorage.objects.pod import NodeSelectorRequirement, NodeSelectorTerm, Pod, Volume
 
@@ -21,34 +22,54 @@ logger = logging.getLogger("moorage.framework")
 encode = msgspec.json.Encoder(order="sorted").encode
 NO_SOURCE = Volume()
 STORAGE = "ephemeral-storage"
+LIMIT = 1 << 12  # signatures remembered
 UNSIGNED = Status(Code.UNSCHEDULABLE, ("the pod cannot be signed",))
 
 
-def find_signers(profile: Profile) -> list[SignPlugin] | None:
-    """The plugins that filter or score, each once; None where one of them signs no pod."""
-    points = (PRE_FILTER, FILTER, PRE_SCORE, SCORE)
-    plugins = dict.fromkeys(plugin for point in points for plugin in profile.at(point))
-    found = [plugin for plugin in plugins if isinstance(plugin, SignPlugin) and plugin.can_sign]
-    return found if len(found) == len(plugins) else None
+class Signer:
+    """Signs the pods of one profile.
 
+    Attributes
+    ----------
+    plugins : list of SignPlugin
+        Those that filter or score, each once; empty where one of them signs no pod.
+    """
 
-def sign(signers: Sequence[SignPlugin], pod: Pod) -> bytes | None:
-    """The signature of a pod; None where a plugin refuses, raises, or answers what JSON cannot hold."""
-    parts: dict[str, Any] = {"schedulerName": pod.spec.scheduler_name}
-    for plugin in signers:
+    def __init__(self, profile: Profile) -> None:
+        points = (PRE_FILTER, FILTER, PRE_SCORE, SCORE)
+        plugins = dict.fromkeys(plugin for point in points for plugin in profile.at(point))
+        found = [plugin for plugin in plugins if isinstance(plugin, SignPlugin) and plugin.can_sign]
+        self.plugins = found if len(found) == len(plugins) else []
+        # In-tree plugins look at nothing but spec and labels.
+        self._signed: dict[Any, bytes | None] | None = {} if all(p.in_core for p in found) else None
+
+    def sign(self, pod: Pod) -> bytes | None:
+        """The signature of a pod; None where a plugin refuses, raises, or answers what JSON cannot hold."""
+        if not self.plugins or self._signed is None:
+            return self._sign(pod) if self.plugins else None
+        key = spec_key(pod), pod.spec.node_name, tuple(pod.metadata.labels.items())
+        if key not in self._signed:
+            if len(self._signed) >= LIMIT:
+                self._signed.clear()
+            self._signed[key] = self._sign(pod)
+        return self._signed[key]
+
+    def _sign(self, pod: Pod) -> bytes | None:
+        parts: dict[str, Any] = {"schedulerName": pod.spec.scheduler_name}
+        for plugin in self.plugins:
+            try:
+                answer = ask(plugin, pod, plugin.sign_pod, pod)
+            except StatusError:
+                return None
+            if isinstance(answer, Mapping):
+                parts.update(answer)
+            elif answer is not None and not (isinstance(answer, Status) and answer.is_success):
+                return None
         try:
-            answer = ask(plugin, pod, plugin.sign_pod, pod)
-        except StatusError:
+            return encode(parts)
+        except (TypeError, ValueError, RecursionError) as error:
+            logger.error("pod %s: signature: %s", pod.key, error)
             return None
-        if isinstance(answer, Mapping):
-            parts.update(answer)
-        elif answer is not None and not (isinstance(answer, Status) and answer.is_success):
-            return None
-    try:
-        return encode(parts)
-    except (TypeError, ValueError, RecursionError) as error:
-        logger.error("pod %s: signature: %s", pod.key, error)
-        return None
 
 
 # ---- what several plugins depend on ------------------------------------------------------------------------

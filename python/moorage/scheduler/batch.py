@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from moorage._core.state import bound
 from moorage.cache import SchedulerCache
+from moorage.framework.cycle_state import CycleState
 from moorage.framework.nominator import PodNominator
 from moorage.framework.runtime import Target
 from moorage.objects.pod import Pod
@@ -80,8 +81,9 @@ class Batches:
         nexts = np.full(len(pods), start, dtype=np.int32) if rotation else None
         result = ScheduleResult(rows, {}, nexts=nexts)
         first = 0
-        if self._in_core(engine, target, pods):
-            first = self._place_run(engine, target, pods, result)
+        state = engine.framework.state_of(target)
+        if self._in_core(engine, state, pods):
+            first = self._place_run(engine, state, pods, result)
         for at in range(first, len(pods)):
             self._place_one(engine, target, pods[at], at, result)
         if nexts is None:
@@ -93,12 +95,12 @@ class Batches:
         self.cache.assume_pod(bound(pod, node))
         self.nominator.delete_nominated_pod_if_exists(pod)
 
-    def _in_core(self, engine: Engine, target: Target, pods: list[Pod]) -> bool:
+    def _in_core(self, engine: Engine, state: CycleState, pods: list[Pod]) -> bool:
         """Whether the core alone decides like single cycles. It does not where PreScore fails, which it does
         only where two nodes are feasible; where pods are nominated, these or others; where one of them may
         get a hint; or where one is terminating, which counters leave out."""
         framework = engine.framework
-        error = framework.run_pre_score_plugins(framework.state_of(target), pods[0], framework.all_nodes())
+        error = framework.run_pre_score_plugins(state, pods[0], framework.all_nodes())
         if error is not None or self.nominator or (engine.signs and any(map(engine.sign, pods))):
             return False
         return not any(one.metadata.deletion_timestamp or one.status.nominated_node_name for one in pods)
@@ -113,11 +115,11 @@ class Batches:
         if result.nexts is not None:
             result.nexts[at] = decision.next
 
-    def _place_run(self, engine: Engine, target: Target, pods: list[Pod], result: ScheduleResult) -> int:
+    def _place_run(self, engine: Engine, state: CycleState, pods: list[Pod], result: ScheduleResult) -> int:
         """Place pods in the core; nothing changes for those after the first that does not fit. The number of
         pods that are done: where a plugin failed, the next ones must be asked about one by one."""
         engine.batching.take()
-        cluster, state = self.cache.state, engine.framework.state_of(target)
+        cluster, target = self.cache.state, state.target
         ran = engine.framework.run_pre_filter_plugins(state, pods[0])
         nodes = engine.nodes_in_view()
         head, failure = engine.failures.get(target, (-1, Failure()))
@@ -128,7 +130,7 @@ class Batches:
             failure = Failure(Diagnosis(nodes, engine.profile, state.shape, pre_filter=ran.rejection))
             result.failures.update(dict.fromkeys(range(len(pods)), failure))
             return len(pods)
-        placed = self._fill_rows(engine, target, pods, result)
+        placed = self._fill_rows(engine, state, pods, result)
         if engine.cycle.failed or placed == len(pods):
             return placed
         diagnosis, _ = engine.diagnose(target, state.shape, ran)
@@ -142,22 +144,21 @@ class Batches:
             result.nexts[placed:] = (start + in_vain) % nodes
         return len(pods)
 
-    def _fill_rows(self, engine: Engine, target: Target, pods: list[Pod], result: ScheduleResult) -> int:
+    def _fill_rows(self, engine: Engine, state: CycleState, pods: list[Pod], result: ScheduleResult) -> int:
         """Fill in the rows of the pods that fit, and the rotation; how many do."""
         cluster, nexts = self.cache.state, result.nexts
         before = None if nexts is None else self.cache.fork()
         twin = None if before is None else engine.cycle.clone(before.state)
-        shape = cluster.classes.shape_of(target[0])
         # Where host ports or an open transaction take memory pod by pod, it can run out half-way.
-        recorded = shape.ports or cluster.journal.depth
-        run = (engine, target, pods)
+        recorded = state.shape.ports or cluster.journal.depth
+        run = (engine, state.target, pods)
         rows = cluster.safely(self._assume_rows, *run) if recorded else self._assume_rows(*run)
         result.rows[: len(rows)] = rows
         if before is not None and twin is not None and nexts is not None:
             # The one place that is to read them from the core: `Cycle.place_run(..., nexts=nexts)`, once that
             # has it. Until then the run is decided again, pod by pod, on what was there before.
             for at, pod in enumerate(pods[: len(rows)]):
-                row = twin.decide(*target)[0]
+                row = twin.decide(*state.target)[0]
                 before.assume_pod(bound(pod, before.state.table.row_name(row)))
                 nexts[at] = twin.start
         return len(rows)

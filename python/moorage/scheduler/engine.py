@@ -96,7 +96,7 @@ class Engine:
     @cached_property
     def signs(self) -> bool:
         """Whether batching may know a pod of this profile by its signature."""
-        return self.batching.is_on and self.framework.signers is not None
+        return self.batching.is_on and bool(self.framework.signer.plugins)
 
     def sign(self, pod: Pod) -> bytes | None:
         """The signature by which batching knows equal pods; None where it leaves this one alone."""

@@ -158,8 +158,9 @@ cdef class View:
             seen_epoch[row] = self.images.epoch
 
     cdef void follow(self, int32_t row) noexcept nogil:
-        """Take over one usage change that the caller has just logged, when nothing but the one followed before
-        was pending and no transaction is open. It stays pending: images may change before the next cycle."""
+        """Take over one usage change that the caller has just logged, when nothing but the one followed
+        before was pending and no transaction is open. It stays pending: before the next cycle images may
+        change."""
         cdef int64_t* shown = <int64_t*>self.shown.data
         cdef int32_t position = (<int32_t*>self.position.data)[row] - 1, before
         self._freeze_counts(row)

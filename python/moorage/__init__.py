@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from .framework.interface import QueueSortPlugin as QueueSortPlugin
     from .framework.interface import ReservePlugin as ReservePlugin
     from .framework.interface import ScorePlugin as ScorePlugin
+    from .framework.interface import SignPlugin as SignPlugin
     from .framework.interface import Status as Status
     from .framework.nodes_view import NodesView as NodesView
     from .framework.registry import Registry as Registry
@@ -72,6 +73,7 @@ _MODULES = {
     "ReservePlugin": "framework.interface",
     "Scheduler": "scheduler",
     "ScorePlugin": "framework.interface",
+    "SignPlugin": "framework.interface",
     "Status": "framework.interface",
     "load": "objects.load",
     "synthetic": "sim.synthetic",

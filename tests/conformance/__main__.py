@@ -1,11 +1,19 @@
-"""``python -m tests.conformance FILE…``"""
+"""``python -m tests.conformance [--candidates on|off] [--threads N] [--batch] FILE…``"""
 
 from __future__ import annotations
 
+import argparse
 import sys
 
+from .modes import Mode
 from .runner import run
 
-if len(sys.argv) < 2:
-    sys.exit("usage: python -m tests.conformance FILE…   (.jsonl, .jsonl.gz, or directories of them)")
-sys.exit(run(sys.argv[1:]))
+parser = argparse.ArgumentParser("python -m tests.conformance")
+parser.add_argument("files", nargs="+", metavar="FILE", help=".jsonl, .jsonl.gz, or directories of them")
+parser.add_argument(
+    "--candidates", choices=("on", "off"), default="on", help="keep totals of all nodes in runs"
+)
+parser.add_argument("--threads", type=int, default=1, metavar="N", help="split every scan among N threads")
+parser.add_argument("--batch", action="store_true", help="schedule runs of schedule steps in one call each")
+given = parser.parse_args()
+sys.exit(run(given.files, Mode(given.candidates == "on", given.threads, given.batch)))

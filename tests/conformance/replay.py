@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
 from typing import Any
+
+from msgspec.structs import replace
 
 from moorage.errors import NotBuiltError
 from moorage.scheduler import Scheduler
 
+from .modes import Mode
 from .vectors import MalformedError
 from .world import World
 
 Json = dict[str, Any]
 
 TIE_BREAK = {"full": "first", "sampled": "go-heap", "order": "first"}
+ONE_BY_ONE = Mode()
 LATER_MODES = ("preempt", "queue")
 SCENARIO_KEYS = {
     *("name", "family", "seed", "mode", "brief", "digest", "batching"),
@@ -22,15 +27,16 @@ SCENARIO_KEYS = {
 }
 
 
-def replay(scenario: Json) -> Iterator[Json]:
-    """Yield the result's header (everything but the steps), then one result per step.
+def replay(scenario: Json, how: Mode = ONE_BY_ONE) -> Iterator[Json]:
+    """Yield the result's header (everything but the steps), then one result per step, as far as `how`
+    produces it.
 
     Later steps rest on this engine's own decisions. As long as nothing differs they are those of
     the vector; the comparison ends with the first step that differs.
     """
     mode = scenario.get("mode")
-    if mode in LATER_MODES or scenario.get("batching"):
-        raise NotBuiltError(f"not built yet: mode {mode}{', batching' if scenario.get('batching') else ''}")
+    if mode in LATER_MODES:
+        raise NotBuiltError(f"not built yet: mode {mode}")
     if mode not in TIE_BREAK:
         raise MalformedError(f"unknown mode {mode!r}")
     unknown = scenario.keys() - SCENARIO_KEYS
@@ -38,16 +44,30 @@ def replay(scenario: Json) -> Iterator[Json]:
         raise MalformedError(f"unknown fields in the scenario: {', '.join(sorted(unknown))}")
     if scenario.get("config", {}).keys() - {"configuration", "featureGates"}:
         raise MalformedError(f"unknown fields in config: {', '.join(sorted(scenario['config']))}")
+    gates = scenario.get("config", {}).get("featureGates", {})
+    if not scenario.get("batching"):  # upstream's pods were not signed then
+        gates = gates | {"OpportunisticBatching": False}
     world = World(
         scenario["objects"],
+        from_the_top=mode == "full" and how.batch,
         tie_break=TIE_BREAK[mode],
+        percentage_of_nodes_to_score=100 if mode == "full" else None,
         config=scenario.get("config", {}).get("configuration"),
-        feature_gates=scenario.get("config", {}).get("featureGates"),
+        feature_gates=gates,
     )
+    how.set_up(world.scheduler)
     yield header(scenario, world.scheduler)
     recorder = Recorder(scenario, world)
-    for step in scenario["steps"]:
-        yield recorder.step(step)
+    for in_batch, steps in groupby(
+        scenario["steps"], lambda step: how.batch and step.get("op") == "schedule"
+    ):
+        if in_batch:
+            pods = [world.pod(step) for step in steps]
+            how.taken.update(batches=1, pods=len(pods))
+            yield from recorder.batch(pods)
+        else:
+            yield from map(recorder.step, steps)
+    how.count(world.scheduler)
 
 
 def header(scenario: Json, scheduler: Scheduler) -> Json:
@@ -81,6 +101,26 @@ class Recorder:
             return result
         record = self.full if self.mode == "full" else self.sampled
         return {"op": "schedule"} | record(self.world.pod(step))
+
+    def batch(self, pods: list[Any]) -> Iterator[Json]:
+        """Pods that follow one another, decided in one call; where they went, and the rotation."""
+        if self.mode == "full":  # a pod's own nominated node has no effect on the search
+            asked = [replace(pod, status=replace(pod.status, nominated_node_name="")) for pod in pods]
+        else:
+            asked = pods
+        result = self.world.scheduler.schedule(asked, rotation=self.mode != "full")
+        table = self.world.scheduler.table
+        nodes = [None if row < 0 else table.row_name(row) for row in result.rows.tolist()]
+        for pod, node in zip(pods, nodes, strict=True):
+            # A cycle has seen what was reported before the last pod: to its node alone is news what follows.
+            self.world.scheduler.view_order()
+            if node is not None:
+                self.world.place(pod, node)
+        for at, node in enumerate(nodes):
+            step = {"op": "schedule"} | given(chosen=node)
+            if result.starts is not None and result.nexts is not None:
+                step |= {"start": int(result.starts[at]), "next": int(result.nexts[at])}
+            yield step
 
     def full(self, pod: Any) -> Json:
         """One pod in mode full: every node filtered, all feasible ones scored, the first best chosen."""
@@ -127,7 +167,9 @@ class Recorder:
         if d.error:
             return result | {"error": d.error}
         feasible, totals = integers(d.feasible), None if d.totals is None else integers(d.totals)
-        result |= given(chosen=d.node, fitError=d.fit_error, feasibleCount=len(feasible) or None)
+        result |= given(
+            chosen=d.node, fitError=d.fit_error, feasibleCount=len(feasible) or None, hinted=d.hinted or None
+        )
         if d.node is not None:
             self.world.place(pod, d.node)
         if not feasible:

@@ -10,16 +10,17 @@ from moorage.errors import MoorageError
 
 from .compare import OPTIONAL, differences, mentioned, without
 from .configurations import check
-from .replay import replay
+from .modes import Mode
+from .replay import ONE_BY_ONE, replay
 from .vectors import MalformedError, decode, files, lines
 
 Json = dict[str, Any]
-Replay = Callable[[Json], Iterator[Json]]
+Replay = Callable[[Json, Mode], Iterator[Json]]
 
 SHOWN = 5  # differences shown per scenario
 
 
-def failures(line: bytes, replayed: Replay = replay) -> list[str]:
+def failures(line: bytes, how: Mode = ONE_BY_ONE, replayed: Replay = replay) -> list[str]:
     """What is wrong with one line, or nothing: the differences of the first part that differs."""
     name = "?"
     try:
@@ -29,7 +30,7 @@ def failures(line: bytes, replayed: Replay = replay) -> list[str]:
             return [f"{name}: {one}" for one in islice(check(vector), SHOWN)]
         if vector.keys() != {"scenario", "result"}:
             return [f"{name}: malformed line: fields {', '.join(sorted(vector))}"]
-        return [f"{name}: {one}" for one in _compare(vector, replayed)]
+        return [f"{name}: {one}" for one in _compare(vector, how, replayed)]
     except (MoorageError, MalformedError) as error:
         return [f"{name}: {error}"]
     # A scenario that breaks the engine, or has another form than expected, fails; the others go on.
@@ -37,31 +38,33 @@ def failures(line: bytes, replayed: Replay = replay) -> list[str]:
         return [f"{name}: {type(error).__name__}: {error}"]
 
 
-def _compare(vector: Json, replayed: Replay) -> list[str]:
+def _compare(vector: Json, how: Mode, replayed: Replay) -> list[str]:
     """The first few differences in the first part (the header, or a step) that differs."""
     scenario, expected = vector["scenario"], vector["result"]
     if len(expected["steps"]) != len(scenario["steps"]):
         return [f"expected {len(scenario['steps'])} steps, the result has {len(expected['steps'])}"]
     expected_header = {key: value for key, value in expected.items() if key != "steps"}
-    produced = replayed(scenario)
+    produced = replayed(scenario, how)
     header = next(produced)
     left_out = OPTIONAL - mentioned(header)
-    for index, one in enumerate([expected_header, *expected["steps"]]):
+    steps = [how.compared(step) for step in expected["steps"]]
+    for index, one in enumerate([expected_header, *steps]):
         other = next(produced) if index else header
         found = differences(without(one, left_out), other)
         where = f"step {index - 1} ({other['op']}): " if index else ""
         if shown := [where + one for one in islice(found, SHOWN)]:
             return shown
+    next(produced, None)  # to its end
     return []
 
 
-def run(paths: list[str]) -> int:
+def run(paths: list[str], how: Mode = ONE_BY_ONE) -> int:
     """Check all scenarios of the files, report, and return the exit code."""
     passed = failed = 0
     for path in files(paths):
         try:
             for number, line in enumerate(lines(path), 1):
-                wrong = failures(line)
+                wrong = failures(line, how)
                 for one in wrong:
                     print(f"{path.name}:{number}: {one}", flush=True)
                 passed, failed = passed + (not wrong), failed + bool(wrong)

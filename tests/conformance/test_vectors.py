@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tests.conformance import configurations
+from tests.conformance.modes import Mode, every_mode
 from tests.conformance.replay import replay
 from tests.conformance.runner import failures
 from tests.conformance.vectors import lines
@@ -38,17 +39,19 @@ BUILT = (
     "sampled",
     "sampled_plain",
     "sampled_mixed",
+    "batching",
     "configurations",
 )
 
 # Families of modes that the engine does not have yet: they fail, with one line each, and are never skipped.
-LATER = ("batching", "preempt", "preempt_constraints", "queue")
+LATER = ("preempt", "preempt_constraints", "queue")
 
 # Scenarios whose results are changed field by field: (family, steps kept, so that this stays quick).
 CHANGED = (
     ("node_affinity", 6),
     ("ports", 8),
     ("sampled_plain", 12),
+    ("batching", 8),
     ("node_order", 12),
     ("spread_soft", 4),
     ("interpod_required", 4),
@@ -57,10 +60,44 @@ CHANGED = (
 )
 
 
+def wrong_in(family: str, how: Mode) -> list[str]:
+    return [one for line in lines(DATA / f"{family}.jsonl.gz") for one in failures(line, how)]
+
+
+@pytest.mark.parametrize("how", every_mode(), ids=str)
 @pytest.mark.parametrize("family", BUILT)
-def test_family_passes(family: str) -> None:
-    wrong = [one for line in lines(DATA / f"{family}.jsonl.gz") for one in failures(line)]
-    assert wrong == []
+def test_family_passes(family: str, how: Mode) -> None:
+    assert wrong_in(family, how) == []
+
+
+@pytest.mark.parametrize("how", every_mode(), ids=str)
+def test_each_mode_takes_its_way(how: Mode) -> None:
+    """Or else the test above would say nothing about it. Totals are kept in runs, which batches have."""
+    assert wrong_in("sampled_plain", how) == []
+    taken = how.taken
+    assert (taken["batches"] > 0) == (taken["pods"] > 100 * taken["batches"] > 0) == how.batch
+    assert (taken["candidates"] > 0) == (how.candidates and how.batch)
+    assert (taken["scans"] > 0) == (how.threads > 1)
+
+
+def test_a_batch_is_compared_by_where_pods_go_and_by_the_rotation() -> None:
+    how = Mode(batch=True)
+    sampled = {"op": "schedule", "chosen": "a", "start": 0, "next": 1}
+    whole = sampled | {"evaluated": 1}
+    assert how.compared(whole) == sampled
+    assert how.compared({"op": "removePod", "absent": True}) == {"op": "removePod", "absent": True}
+    assert Mode().compared(whole) == whole
+
+
+@pytest.mark.parametrize(
+    ("family", "field"), [("sampled_plain", "next"), ("sampled_plain", "start"), ("taints", "chosen")]
+)
+def test_a_change_of_what_is_compared_is_noticed_in_a_batch(family: str, field: str) -> None:
+    vector = short_vector(family, 12)
+    step = next(step for step in vector["result"]["steps"] if field in step)
+    assert failures(json.dumps(vector).encode(), Mode(batch=True)) == []
+    step[field] = step[field] + 1 if isinstance(step[field], int) else "other"
+    assert failures(json.dumps(vector).encode(), Mode(batch=True)) != []
 
 
 @pytest.mark.parametrize("family", LATER)
@@ -134,7 +171,7 @@ def test_every_change_of_a_result_is_noticed(family: str, steps: int) -> None:
         # The scenario is left out of the line: it is replayed once, above.
         scenario = {"name": family, "steps": [{}] * len(produced[1:])}
         line = json.dumps({"scenario": scenario, "result": vector["result"]}).encode()
-        return failures(line, lambda _: iter(produced))
+        return failures(line, replayed=lambda scenario, how: iter(produced))
 
     assert wrong() == []
     count = 0

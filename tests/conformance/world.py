@@ -10,6 +10,7 @@ from moorage.objects import decode_object
 from moorage.objects.meta import ObjectMeta
 from moorage.objects.node import Namespace
 from moorage.scheduler import Scheduler
+from moorage.scheduler.engine import Engine, Rotation
 
 from .vectors import MalformedError
 
@@ -30,6 +31,14 @@ STEP_KEYS = {
 }
 
 
+class FromTheTop(Rotation):
+    """Each run of equal pods begins its searches at the first node, as mode full has it."""
+
+    def take(self, engine: Engine) -> Engine:
+        engine.cycle.start = 0
+        return super().take(engine)
+
+
 class World:
     """Writes the objects to a scheduler's store, in order, each once; its informers do the rest.
 
@@ -39,9 +48,11 @@ class World:
         Every pod that is known, by ``namespace/name``: bound, placed by a step, or waiting.
     """
 
-    def __init__(self, objects: list[Json], **settings: Any) -> None:
+    def __init__(self, objects: list[Json], from_the_top: bool = False, **settings: Any) -> None:
         decoded = [decode_object(one) for one in objects]
         self.scheduler = Scheduler(strict=True, **settings)
+        if from_the_top:
+            self.scheduler.rotation = FromTheTop(list(self.scheduler.engines.values()))
         self.store = self.scheduler.client
         self.pods: dict[str, Any] = {}
         self.updates = 0

@@ -81,7 +81,4 @@ def scheduler(nodes: int = 3, plugins: Sequence[Plugin] = ()) -> Scheduler:
 
 def place(made: Scheduler, pods: list[Pod]) -> list[str]:
     """Run pods of one class; the nodes of those that fit."""
-    target = made.classify(pods[0])
-    engine = made.engines["default-scheduler"]
-    rows, _ = made._decide_run(engine, pods, target, engine.framework.state_of(target))
-    return [made.table.row_name(row) for row in rows.tolist()]
+    return [made.table.row_name(row) for row in made.schedule(pods).rows.tolist() if row >= 0]

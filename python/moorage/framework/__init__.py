@@ -31,6 +31,7 @@ from .interface import PreScorePlugin as PreScorePlugin
 from .interface import QueueSortPlugin as QueueSortPlugin
 from .interface import ReservePlugin as ReservePlugin
 from .interface import ScorePlugin as ScorePlugin
+from .interface import SignPlugin as SignPlugin
 from .native import load_native_plugin as load_native_plugin
 from .nodes_view import NodesView as NodesView
 from .nominator import PodNominator as PodNominator

@@ -129,6 +129,26 @@ class EnqueueExtensions(Plugin):
         return ()
 
 
+class SignPlugin(Plugin):
+    """Tells which pods it cannot tell apart, so that one search can serve several (opportunistic batching,
+    KEP-5598). A pod is signed where every plugin at PreFilter, Filter, PreScore and Score signs it.
+
+    Attributes
+    ----------
+    can_sign : bool
+        False where `sign_pod` refuses all pods.
+    """
+
+    @property
+    def can_sign(self) -> bool:
+        return True
+
+    def sign_pod(self, pod: Pod) -> Mapping[str, Any] | Status | None:
+        """What of the pod this plugin's answers depend on, by name, as JSON can hold it; None: nothing.
+        A Status that is no Success refuses: the answers depend on where other pods are, for instance."""
+        raise NotImplementedError
+
+
 @extends(PRE_ENQUEUE)
 class PreEnqueuePlugin(Plugin):
     def pre_enqueue(self, pod: Pod) -> Status | None:

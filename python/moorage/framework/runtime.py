@@ -41,6 +41,7 @@ from .nodes_view import AnyNodeInfo, CycleColumns, NodesView, TableNodes
 from .profile import Profile
 from .remembered import Remembered
 from .scoring import NodePluginScores
+from .signing import Signer
 from .status import Status
 from .waiting_pods import WaitingPod
 
@@ -148,6 +149,17 @@ class Framework:
         if not sorters:
             raise MoorageError("No QueueSort plugin is registered in the frameworkImpl.")
         return sorters[0].less
+
+    # ---- signatures ----------------------------------------------------------------------------------------
+
+    @cached_property
+    def signer(self) -> Signer:
+        """Signs the pods of the profile."""
+        return Signer(self.profile)
+
+    def sign_pod(self, pod: Pod) -> bytes | None:
+        """The signature of a pod, which pods share that get equal answers; None where it has none."""
+        return self.signer.sign(pod)
 
     # ---- the scheduling cycle ------------------------------------------------------------------------------
 

@@ -12,7 +12,11 @@ from moorage.framework.interface import (
     PreFilterPlugin,
     ReservePlugin,
     ScorePlugin,
+    SignPlugin,
+    Status,
 )
+from moorage.framework.signing import UNSIGNED
+from moorage.objects.pod import Pod
 
 
 class DynamicResources(
@@ -24,6 +28,7 @@ class DynamicResources(
     ScorePlugin,
     ReservePlugin,
     PreBindPlugin,
+    SignPlugin,
 ):
     """kube-scheduler v1.36, dynamicresources/."""
 
@@ -31,3 +36,6 @@ class DynamicResources(
     default_weight = 2
     feature_gate = "DynamicResourceAllocation"
     default_args = {"filterTimeout": "10s", "bindingTimeout": "10m0s"}
+
+    def sign_pod(self, pod: Pod) -> Status | None:
+        return UNSIGNED if pod.spec.resource_claims else None

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
+from moorage._core.images import normalized_image_name
 from moorage.framework.in_core import NativePlugin
-from moorage.framework.interface import ScorePlugin
+from moorage.framework.interface import ScorePlugin, SignPlugin
+from moorage.objects.pod import Pod
 
 
-class ImageLocality(NativePlugin, ScorePlugin):
+class ImageLocality(NativePlugin, ScorePlugin, SignPlugin):
     """kube-scheduler v1.36, image_locality.go. Counts are those of the moment a node was last copied to the
     view."""
 
     name = "ImageLocality"
     default_weight = 1
+
+    def sign_pod(self, pod: Pod) -> Mapping[str, Any]:
+        containers = (*pod.spec.containers, *pod.spec.init_containers)
+        return {"images": sorted({normalized_image_name(one.image) for one in containers})}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from moorage._core.pod_class import Shape
@@ -18,9 +19,11 @@ from moorage.framework.interface import (
     PreFilterResult,
     PreScorePlugin,
     ScorePlugin,
+    SignPlugin,
     Status,
 )
 from moorage.framework.nodes_view import NodesView
+from moorage.framework.signing import UNSIGNED
 from moorage.objects.pod import Pod
 
 REASONS = (
@@ -30,7 +33,7 @@ REASONS = (
 )
 
 
-class InterPodAffinity(NativePlugin, PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin):
+class InterPodAffinity(NativePlugin, PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin, SignPlugin):
     """kube-scheduler v1.36, interpodaffinity/. The bucket is the sum of the weights; its constant lies
     between the extremes of the feasible nodes."""
 
@@ -59,3 +62,11 @@ class InterPodAffinity(NativePlugin, PreFilterPlugin, FilterPlugin, PreScorePlug
 
     def reasons(self, bits: int, shape: Shape) -> tuple[str, ...]:
         return tuple(text for bit, text in enumerate(REASONS) if bits >> bit & 1)
+
+    def sign_pod(self, pod: Pod) -> Mapping[str, Any] | Status | None:
+        """Terms of other pods may match the labels. Where their preferred terms are ignored, labels do not
+        count at all, though required terms may still match them."""
+        affinity = pod.spec.affinity
+        if affinity is not None and (affinity.pod_affinity, affinity.pod_anti_affinity) != (None, None):
+            return UNSIGNED
+        return None if self.args["ignorePreferredTermsOfExistingPods"] else {"labels": pod.metadata.labels}

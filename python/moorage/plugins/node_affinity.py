@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cached_property
 from typing import Any
 
@@ -10,6 +11,7 @@ from msgspec.structs import replace
 from moorage._core.pod_class import Shape
 from moorage._core.pod_spec import pinned_node
 from moorage._core.state import ClusterState
+from moorage.framework import signing
 from moorage.framework.cycle_state import CycleState
 from moorage.framework.in_core import NativePlugin
 from moorage.framework.interface import (
@@ -20,6 +22,7 @@ from moorage.framework.interface import (
     PreFilterResult,
     PreScorePlugin,
     ScorePlugin,
+    SignPlugin,
     Status,
 )
 from moorage.framework.nodes_view import NodesView
@@ -33,7 +36,7 @@ REASONS = (
 )
 
 
-class NodeAffinity(NativePlugin, PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin):
+class NodeAffinity(NativePlugin, PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin, SignPlugin):
     """kube-scheduler v1.36, node_affinity.go. The bucket is the sum of the matching preferred weights; its
     constant is 100 * sum / max."""
 
@@ -76,3 +79,6 @@ class NodeAffinity(NativePlugin, PreFilterPlugin, FilterPlugin, PreScorePlugin, 
 
     def reasons(self, bits: int, shape: Shape) -> tuple[str, ...]:
         return (REASONS[bits == 2],)
+
+    def sign_pod(self, pod: Pod) -> Mapping[str, Any]:
+        return signing.node_affinity(pod)

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from moorage._core.pod_class import Shape
 from moorage.framework.in_core import NativePlugin
-from moorage.framework.interface import FilterPlugin
+from moorage.framework.interface import FilterPlugin, SignPlugin
+from moorage.objects.pod import Pod
 
 
-class NodeName(NativePlugin, FilterPlugin):
+class NodeName(NativePlugin, FilterPlugin, SignPlugin):
     """kube-scheduler v1.36, node_name.go."""
 
     name = "NodeName"
 
     def reasons(self, bits: int, shape: Shape) -> tuple[str, ...]:
         return ("node(s) didn't match the requested node name",)
+
+    def sign_pod(self, pod: Pod) -> Mapping[str, Any]:
+        return {"nodeName": pod.spec.node_name}

@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from moorage._core.pod_class import Shape
 from moorage.framework.cycle_state import CycleState
 from moorage.framework.in_core import NativePlugin
-from moorage.framework.interface import FILTER, SKIP, FilterPlugin, PreFilterPlugin, PreFilterResult, Status
+from moorage.framework.interface import (
+    FILTER,
+    SKIP,
+    FilterPlugin,
+    PreFilterPlugin,
+    PreFilterResult,
+    SignPlugin,
+    Status,
+)
 from moorage.framework.nodes_view import NodesView
 from moorage.objects.pod import Pod
 
 
-class NodePorts(NativePlugin, PreFilterPlugin, FilterPlugin):
+class NodePorts(NativePlugin, PreFilterPlugin, FilterPlugin, SignPlugin):
     """kube-scheduler v1.36, node_ports.go: ports of containers and sidecars."""
 
     name = "NodePorts"
@@ -21,3 +32,8 @@ class NodePorts(NativePlugin, PreFilterPlugin, FilterPlugin):
 
     def reasons(self, bits: int, shape: Shape) -> tuple[str, ...]:
         return ("node(s) didn't have free ports for the requested pod ports",)
+
+    def sign_pod(self, pod: Pod) -> Mapping[str, Any]:
+        """All host ports by their numbers alone, those of init containers too."""
+        containers = (*pod.spec.containers, *pod.spec.init_containers)
+        return {"hostPorts": sorted({port.host_port for one in containers for port in one.ports} - {0})}

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from moorage._core.state import ClusterState
+from moorage.framework import signing
 from moorage.framework.cycle_state import CycleState
 from moorage.framework.in_core import NativePlugin
-from moorage.framework.interface import SKIP, PreScorePlugin, ScorePlugin, Status
+from moorage.framework.interface import SKIP, PreScorePlugin, ScorePlugin, SignPlugin, Status
 from moorage.framework.nodes_view import NodesView
 from moorage.objects.pod import Pod
 
 from .node_resources_fit import weighted_resources
 
 
-class NodeResourcesBalancedAllocation(NativePlugin, PreScorePlugin, ScorePlugin):
+class NodeResourcesBalancedAllocation(NativePlugin, PreScorePlugin, ScorePlugin, SignPlugin):
     """kube-scheduler v1.36, balanced_allocation.go; `Profile.balanced_allocation` chooses the formula."""
 
     name = "NodeResourcesBalancedAllocation"
@@ -26,3 +28,6 @@ class NodeResourcesBalancedAllocation(NativePlugin, PreScorePlugin, ScorePlugin)
 
     def plan_arguments(self, state: ClusterState) -> dict[str, Any]:
         return {"balanced": weighted_resources(self.args["resources"])}
+
+    def sign_pod(self, pod: Pod) -> Mapping[str, Any]:
+        return signing.requests(self, pod)

@@ -7,6 +7,7 @@ from typing import Any
 
 from moorage._core.pod_class import Shape
 from moorage._core.state import ClusterState
+from moorage.framework import signing
 from moorage.framework.in_core import NativePlugin
 from moorage.framework.interface import (
     FILTER,
@@ -15,10 +16,12 @@ from moorage.framework.interface import (
     PreFilterPlugin,
     PreScorePlugin,
     ScorePlugin,
+    SignPlugin,
 )
+from moorage.objects.pod import Pod
 
 
-class NodeResourcesFit(NativePlugin, PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin):
+class NodeResourcesFit(NativePlugin, PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin, SignPlugin):
     """kube-scheduler v1.36, fit.go and least_allocated.go. Reason bits: pods, cpu, memory, then the shape's
     other requests in their order (ephemeral-storage, then by name)."""
 
@@ -49,6 +52,9 @@ class NodeResourcesFit(NativePlugin, PreFilterPlugin, FilterPlugin, PreScorePlug
         texts = ["Too many pods", "Insufficient cpu", "Insufficient memory"]
         texts += [f"Insufficient {name}" for name in shape.others]
         return tuple(text for bit, text in enumerate(texts) if bits >> bit & 1)
+
+    def sign_pod(self, pod: Pod) -> Mapping[str, Any]:
+        return signing.requests(self, pod)
 
 
 def weighted_resources(resources: Iterable[Mapping[str, Any]]) -> list[tuple[str, int]]:

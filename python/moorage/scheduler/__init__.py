@@ -2,6 +2,7 @@
 
 from moorage.framework.profile import Profile as Profile
 
+from .batch import ScheduleResult as ScheduleResult
 from .changes import Change as Change
 from .constraints import Constraint as Constraint
 from .diagnosis import Diagnosis as Diagnosis

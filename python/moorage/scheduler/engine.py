@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import cached_property
 from typing import cast
 
 import numpy as np
@@ -25,6 +26,7 @@ from moorage.framework.runtime import Framework, Target
 from moorage.framework.status import Status, message_of
 from moorage.objects.pod import Pod
 
+from .batching import Batching, KeptNodes, find_hint, leave_nodes
 from .diagnosis import Diagnosis, count_verdicts, explain_verdict
 from .results import Decision, Failure
 
@@ -41,7 +43,13 @@ class Engine:
     """
 
     def __init__(
-        self, profile: Profile, handle: FrameworkHandle, tie_break: TieBreak, percentage: int, seed: int
+        self,
+        profile: Profile,
+        handle: FrameworkHandle,
+        tie_break: TieBreak,
+        percentage: int,
+        seed: int,
+        batching: Batching | None = None,
     ) -> None:
         if profile.percentage_of_nodes_to_score is not None:
             percentage = profile.percentage_of_nodes_to_score
@@ -58,6 +66,7 @@ class Engine:
         if not profile.is_in_core:
             self.cycle.judging = self.bridge.judge_nominated
         self.failures: dict[Target, tuple[int, Failure]] = {}
+        self.batching = batching or Batching(False, self.cache.clock)
 
     def nodes_in_view(self) -> int:
         """The number of nodes that a cycle sees which begins now."""
@@ -68,6 +77,7 @@ class Engine:
         self, pod: Pod, target: Target, order: Callable[[], list[str]]
     ) -> tuple[Decision, CycleState]:
         """Search and choose, without placing the pod; the state is that of its cycle."""
+        kept = self.batching.take()
         state = self.framework.state_of(target)
         if not self.profile.is_in_core:
             self.handle.begin_cycle()
@@ -82,7 +92,16 @@ class Engine:
             decision = self._no_search(diagnosis, order)
             return self._post_filter(state, pod, decision, self._rejected_by_all(ran.rejection)), state
         self.begin_search(state, pod, ran)
-        return self._search(state, pod, ran, order), state
+        return self._search(state, pod, ran, kept, order), state
+
+    @cached_property
+    def signs(self) -> bool:
+        """Whether batching may know a pod of this profile by its signature."""
+        return self.batching.is_on and bool(self.framework.signer.plugins)
+
+    def sign(self, pod: Pod) -> bytes | None:
+        """The signature by which batching knows equal pods; None where it leaves this one alone."""
+        return self.framework.sign_pod(pod) if self.signs else None
 
     def begin_search(self, state: CycleState, pod: Pod, ran: PreFilterRun) -> None:
         """What the search is asked next is about this pod, whose PreFilter ran with this state."""
@@ -94,10 +113,10 @@ class Engine:
         """Tell the next search which nominated pods go before `pod`, and where."""
         nominator = self.handle.nominator
         before = nominator.nominated_before(pod) if nominator else {}
-        rows = [(self._row_in_view(name), pods) for name, pods in before.items()]
+        rows = [(self.row_in_view(name), pods) for name, pods in before.items()]
         self.cycle.nominate([(row, pods) for row, pods in rows if row >= 0])
 
-    def _row_in_view(self, name: str) -> int:
+    def row_in_view(self, name: str) -> int:
         """Row of a node that a cycle sees, or -1."""
         row = self.cache.state.table.find_row(name)
         return -1 if row is None or not self.cache.state.table.is_present(row) else row
@@ -111,23 +130,27 @@ class Engine:
         self.cycle.node_names = ran.node_names if outside else None
 
     def _search(
-        self, state: CycleState, pod: Pod, ran: PreFilterRun, order: Callable[[], list[str]]
+        self,
+        state: CycleState,
+        pod: Pod,
+        ran: PreFilterRun,
+        kept: KeptNodes | None,
+        order: Callable[[], list[str]],
     ) -> Decision:
         start = self.cycle.start
+        node, error, diagnosis = None, "", None
         try:
             self.framework.searching(True)
-            tried = (
-                self._row_in_view(pod.status.nominated_node_name) if pod.status.nominated_node_name else -1
-            )
-            if tried >= 0 and not self.cycle.verdict(tried, *state.target):
-                return self._on_nominated_node(tried, order)
+            hint = find_hint(self, kept, state, pod)
+            tried, fits = self._try_first(state, pod, hint.node)
+            if fits:
+                return leave_nodes(self, hint, self._on_tried_node(tried, order))
             row, start, evaluated, positions, totals = self.cycle.decide(*state.target, tried)
         except StatusError as failed:
             text = failed.status.message()
             return Decision(None, start, self.cycle.start, 0, NO_ROWS, None, order, error=text)
         finally:
             self.framework.searching(False)
-        node, error, diagnosis = None, "", None
         if row < 0:
             diagnosis, statuses = self.diagnose(state.target, state.shape, ran, tried)
         elif len(positions) == 1 or not (error := self._pre_score(positions)):
@@ -135,10 +158,23 @@ class Engine:
         decision = Decision(
             node, start, self.cycle.start, evaluated, positions, totals, order, diagnosis, error
         )
+        if node is not None:
+            return leave_nodes(self, hint, decision)
         return decision if diagnosis is None else self._post_filter(state, pod, decision, statuses)
 
-    def _on_nominated_node(self, row: int, order: Callable[[], list[str]]) -> Decision:
-        """The pod fits the node that it is nominated to: no other is looked at, and the rotation stays."""
+    def _try_first(self, state: CycleState, pod: Pod, hint: str) -> tuple[int, bool]:
+        """The node that is tried before all others: the one that the pod is nominated to, else the hint. Its
+        row, -1 where there is none that counts, and whether the pod fits. One about which a plugin fails is
+        passed over (kube-scheduler v1.36, evaluateNominatedNode)."""
+        name = pod.status.nominated_node_name or hint
+        row = self.row_in_view(name) if name else -1
+        try:
+            return row, row >= 0 and not self.cycle.verdict(row, *state.target)
+        except StatusError:
+            return -1, False
+
+    def _on_tried_node(self, row: int, order: Callable[[], list[str]]) -> Decision:
+        """The pod fits the node that was tried first: no other is looked at, and the rotation stays."""
         start = self.cycle.start
         positions = np.flatnonzero(self.cache.state.view.rows() == row).astype(np.int32)
         return Decision(self.cache.state.table.row_name(row), start, start, 1, positions, None, order)
@@ -252,9 +288,10 @@ def profile_engines(
     tie_break: TieBreak,
     percentage: int | None,
     seed: int,
+    batching: Batching,
 ) -> list[Engine]:
     """An engine for each profile, with a handle of its own."""
-    return [Engine(one, replace(handle), tie_break, percentage or 0, seed) for one in profiles]
+    return [Engine(one, replace(handle), tie_break, percentage or 0, seed, batching) for one in profiles]
 
 
 def configured_engines(
@@ -264,12 +301,13 @@ def configured_engines(
     tie_break: TieBreak,
     percentage: int | None,
     seed: int,
+    batching: Batching,
 ) -> list[Engine]:
     """The engines of a configuration; `percentage` goes before the configuration's own."""
     handles = [replace(handle) for _ in configuration.profiles or ()]
     if percentage is None:
         percentage = configuration.percentage_of_nodes_to_score
     return [
-        Engine(one, its, tie_break, percentage or 0, seed)
+        Engine(one, its, tie_break, percentage or 0, seed, batching)
         for one, its in zip(make_profiles(configuration, registry, handles), handles, strict=True)
     ]

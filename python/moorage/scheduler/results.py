@@ -97,6 +97,8 @@ class Decision:
         What PostFilter does to the pod's nomination.
     waiting : bool
         The pod is assumed on `node` and waits on Permit.
+    hinted : bool
+        `node` is what the list of an earlier, equal pod proposed (`Batching`).
     """
 
     node: str | None
@@ -110,6 +112,7 @@ class Decision:
     error: str = ""
     nominating: NominatingInfo | None = None
     waiting: bool = False
+    hinted: bool = False
 
     @property
     def fit_error(self) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace as update
 from itertools import groupby
 
@@ -12,11 +12,10 @@ import numpy.typing as npt
 
 from moorage._core.chooser import TieBreak
 from moorage._core.node_table import NodeTable
-from moorage._core.state import bound
 from moorage.cache import SchedulerCache
+from moorage.errors import CacheError
 from moorage.framework.build import check_profiles
 from moorage.framework.configuration import feature_gates as all_gates
-from moorage.framework.cycle_state import CycleState
 from moorage.framework.handle import FrameworkHandle
 from moorage.framework.interface import QUEUE_SORT, NominatingInfo
 from moorage.framework.nominator import PodNominator
@@ -32,9 +31,10 @@ from moorage.plugins.registry import ConfigurationSource, all_plugins, default_p
 from moorage.plugins.scheduling_gates import SchedulingGates
 from moorage.store import ApiError, InformerFactory, ObjectClient, ObjectStore
 
+from .batch import Batches, ScheduleResult, joined
+from .batching import Batching
 from .binding_cycle import BindingCycles, Started
-from .diagnosis import Diagnosis
-from .engine import NO_ROWS, Engine, Rotation, configured_engines, profile_engines
+from .engine import Engine, Rotation, configured_engines, profile_engines
 from .event_handlers import NamespaceHandler, NodeHandler, PodHandler, WorkloadHandler
 from .examine import examine
 from .explain import explain
@@ -47,6 +47,7 @@ TIE_BREAKS = {"first": TieBreak.FIRST, "random": TieBreak.RANDOM, "go-heap": Tie
 WORKLOADS = (Service, ReplicationController, ReplicaSet, StatefulSet)
 NOTHING = Cluster()
 TERMINATING = "terminating"
+CANNOT_BE_ASSUMED = "pod {} is in the cache, so can't be assumed"
 
 
 class Scheduler:
@@ -65,7 +66,8 @@ class Scheduler:
     config : path, bytes, mapping or KubeSchedulerConfiguration, optional
         A ``kubescheduler.config.k8s.io/v1`` configuration instead of profiles; see `load_configuration`.
     feature_gates : mapping of str to bool, optional
-        On top of the defaults of v1.36; with a configuration only.
+        On top of the defaults of v1.36. Without a configuration only PodLevelResources and
+        OpportunisticBatching (`moorage.scheduler.batching`) have an effect.
     registry : Registry, optional
         Plugins that the configuration may name besides the in-tree ones; by default those that installed
         packages offer (`installed_plugins`).
@@ -78,8 +80,11 @@ class Scheduler:
         For the random tie-break.
     strict : bool
         Raise NotBuiltError for a pod that uses a plugin that is not built yet, instead of leaving that out.
-    ttl, clock
+    ttl : float, optional
         When assumed pods expire, see `SchedulerCache`; never by default.
+    clock : callable, optional
+        Seconds: for `ttl`, for pods that wait on Permit, and for the half second that a list of opportunistic
+        batching is good for. By default time passes for the first two, and a list does not age.
     """
 
     def __init__(
@@ -96,32 +101,34 @@ class Scheduler:
         seed: int = 0,
         strict: bool = False,
         ttl: float | None = None,
-        clock: Callable[[], float] = time.monotonic,
+        clock: Callable[[], float] | None = None,
     ) -> None:
         if tie_break not in TIE_BREAKS:
             raise ValueError(f"tie_break {tie_break!r}: one of {', '.join(TIE_BREAKS)}")
         gates = all_gates(feature_gates)
         configuration = None if config is None else read_configuration(config, gates)
-        self.cache = SchedulerCache(ttl, clock, pod_level_resources=gates["PodLevelResources"])
+        self.cache = SchedulerCache(ttl, clock or time.monotonic, gates["PodLevelResources"])
         self.client = ObjectStore(newest(cluster)) if isinstance(cluster, Cluster) else cluster
         nominator = PodNominator(lambda pod: pod.key in self.pods.pending)
         self.pods = PodHandler(self.cache, nominator)
         self.handle = FrameworkHandle(self.cache, self.client, nominator=nominator)
         self.pods.reject_waiting = self.handle.reject_waiting_pod
         given = profiles or (profile or default_profile(),)
-        setting = TIE_BREAKS[tie_break], percentage_of_nodes_to_score, seed
+        extenders = configuration is not None and bool(configuration.extenders)
+        batching = Batching(gates["OpportunisticBatching"] and not extenders, clock or (lambda: 0.0))
+        setting = TIE_BREAKS[tie_break], percentage_of_nodes_to_score, seed, batching
         if configuration is None:
             engines = profile_engines(check_profiles(given), self.handle, *setting)
         else:
             engines = configured_engines(configuration, all_plugins(registry), self.handle, *setting)
-        extenders = configuration is not None and bool(configuration.extenders)
         self.unbuilt = UnbuiltUses([engine.profile for engine in engines], strict, extenders)
         self.engines = {engine.profile.scheduler_name: engine for engine in engines}
         self.rotation = Rotation(list(self.engines.values()))
-        self.cache.participants.append(self.rotation)
+        self.cache.participants += (self.rotation, batching)
         first = self.rotation.holder
         self.profile, self.plan, self.cycle = first.profile, first.plan, first.cycle
-        self.bindings = BindingCycles(self.client, clock)
+        self.batches = Batches(self.cache, nominator, self.view_order)
+        self.bindings = BindingCycles(self.client, self.cache.clock)
         self.informers = self._watch()
         for engine in self.engines.values():
             engine.handle.informers = self.informers
@@ -195,13 +202,8 @@ class Scheduler:
         with self.cache.lock:
             decision, _ = engine.schedule(pod, target, self.view_order)
             if decision.node is not None:
-                self._assume(pod, decision.node)
+                self.batches.assume(pod, decision.node)
         return decision
-
-    def _assume(self, pod: Pod, node: str) -> None:
-        """Put a pod on the node that was chosen; it is nominated no more."""
-        self.cache.assume_pod(bound(pod, node))
-        self.handle.nominator.delete_nominated_pod_if_exists(pod)
 
     def _engine_of(self, pod: Pod) -> Engine:
         """The engine of the profile that a pod asks for; of the first, where there is none."""
@@ -237,6 +239,57 @@ class Scheduler:
         """Place every pending pod of the cluster, in queue order: higher priority first, then older."""
         self.sync()
         result = Result()
+        bulk: list[str] = []
+        for engine, target, pods in self._groups(self._take_pending(result)):
+            if engine.profile.is_in_core:
+                began = time.perf_counter()
+                bulk += self._run_batch(engine, target, pods, result)
+                result.seconds += time.perf_counter() - began
+            else:
+                self._run_each(engine, pods, target, result)
+        self._bind(bulk, result)
+        result.warnings.extend(self.unbuilt.warnings())
+        return result
+
+    def schedule(self, pods: Sequence[Pod], rotation: bool = False) -> ScheduleResult:
+        """Decide for pods in the given order, as `schedule_one` for each of them does and with the same
+        effect, but much faster where equal pods follow one another.
+
+        Parameters
+        ----------
+        rotation : bool
+            Tell where each search and the one after it began, which costs time.
+
+        Raises
+        ------
+        CacheError
+            For a pod that is in the cache, or comes twice: then none is placed.
+        """
+        seen = set()
+        for pod in pods:
+            if pod.metadata.uid in seen or self.cache.state.has_pod(pod):
+                raise CacheError(CANNOT_BE_ASSUMED.format(pod.metadata.uid))
+            seen.add(pod.metadata.uid)
+        parts = []
+        for engine, target, group in self._groups(pods):
+            if engine.profile.is_in_core:
+                with self.cache.lock:
+                    parts.append(self.batches.place(engine, target, group, rotation))
+            else:
+                parts += [self._whole_result(engine, target, pod) for pod in group]
+        self.sync()
+        return joined(parts, rotation)
+
+    def _whole_result(self, engine: Engine, target: Target, pod: Pod) -> ScheduleResult:
+        decision = self._whole_cycle(engine, pod, target)
+        row = -1 if decision.node is None else self.table.find_row(decision.node)
+        failures = {0: Failure(decision.diagnosis, decision.error)} if decision.node is None else {}
+        arrays = (np.array([value], dtype=np.int32) for value in (row, decision.start, decision.next))
+        rows, starts, nexts = arrays
+        return ScheduleResult(rows, failures, starts, nexts)
+
+    def _take_pending(self, result: Result) -> list[Pod]:
+        """The pending pods that are this scheduler's to place, in queue order; notes the others."""
         ours = []
         for pod in self.pods.pending.values():
             why = self._not_ours(pod)
@@ -248,21 +301,29 @@ class Scheduler:
             elif not self.cache.state.has_pod(pod):
                 ours.append(pod)
         self._queue_order(ours)
-        classified = [(self.classify(pod), pod) for pod in ours]
+        return ours
+
+    def _groups(self, pods: Sequence[Pod]) -> Iterator[tuple[Engine, Target, list[Pod]]]:
+        """Runs of pods that are equal to a decision, each with the engine whose turn it is then."""
+        classified = [(self.classify(pod), pod) for pod in pods]
         for target, pod in classified:
             self.unbuilt.note(pod, target[0])
-        bulk: list[str] = []
         for target, group in groupby(classified, key=lambda item: item[0]):
-            pods = [pod for _, pod in group]
-            engine = self._engine(pods[0])  # a class includes the scheduler name
-            if engine.profile.is_in_core:
-                with self.cache.lock:  # not over the whole: informers take it too, after a lock of their own
-                    bulk += self._place_run(engine, pods, target, result)
+            equal = [pod for _, pod in group]
+            yield self._engine(equal[0]), target, equal  # a class includes the scheduler name
+
+    def _run_batch(self, engine: Engine, target: Target, pods: list[Pod], result: Result) -> list[str]:
+        """Place pods that are equal to a decision; the keys of those that fit."""
+        with self.cache.lock:  # not over the whole run: informers take it too, after a lock of their own
+            batch = self.batches.place(engine, target, pods, rotation=False)
+        placed = []
+        for at, (pod, row) in enumerate(zip(pods, batch.rows.tolist(), strict=True)):
+            if row < 0:
+                result.unschedulable[pod.key] = batch.failures[at]
             else:
-                self._run_each(engine, pods, target, result)
-        self._bind(bulk, result)
-        result.warnings.extend(self.unbuilt.warnings())
-        return result
+                result.placements[pod.key] = self.table.row_name(row)
+                placed.append(pod.key)
+        return placed
 
     def advance(self, now: float | None = None) -> Result:
         """Go on with the pods whose waiting on Permit has ended, by a plugin or by a timer that is due at
@@ -331,67 +392,3 @@ class Scheduler:
         if status is None:
             return ""
         return "gated" if status.plugin == SchedulingGates.name else f"{status.plugin}: {status.message()}"
-
-    def _place_run(self, engine: Engine, pods: list[Pod], target: Target, result: Result) -> list[str]:
-        """Place pods that are equal to a decision; the keys of those that fit."""
-        began = time.perf_counter()
-        framework = engine.framework
-        state = framework.state_of(target)
-        error = framework.run_pre_score_plugins(state, pods[0], framework.all_nodes())
-        if error is not None or self.handle.nominator:
-            self._place_each(engine, pods, target, result)
-            placed = [pod.key for pod in pods if pod.key in result.placements]
-        else:
-            rows, failure = self._decide_run(engine, pods, target, state)
-            for pod, row in zip(pods, rows.tolist(), strict=False):
-                result.placements[pod.key] = self.table.row_name(row)
-            rest = pods[len(rows) :]
-            if failure is None:
-                self._place_each(engine, rest, target, result)
-            else:
-                result.unschedulable |= {pod.key: failure for pod in rest}
-            placed = [pod.key for pod in pods if pod.key in result.placements]
-        result.seconds += time.perf_counter() - began
-        return placed
-
-    def _place_each(self, engine: Engine, pods: list[Pod], target: Target, result: Result) -> None:
-        """Pods one by one: their PreScore fails the cycle, which it does only where two nodes are feasible;
-        or pods are nominated, which can be the very ones."""
-        for pod in pods:
-            decision, _ = engine.schedule(pod, target, self.view_order)
-            if decision.node is not None:
-                self._assume(pod, decision.node)
-                result.placements[pod.key] = decision.node
-            else:
-                result.unschedulable[pod.key] = Failure(decision.diagnosis, decision.error)
-
-    def _place(self, engine: Engine, pods: list[Pod], target: Target) -> npt.NDArray[np.int32]:
-        """Rows of the pods that fit, which are assumed there."""
-        rows = engine.cycle.place_run(target[0], len(pods), target[1], target[2])
-        self.cache.state.assume_rows(target[0], pods, rows)
-        return rows
-
-    def _decide_run(
-        self, engine: Engine, pods: list[Pod], target: Target, state: CycleState
-    ) -> tuple[npt.NDArray[np.int32], Failure | None]:
-        """Rows of the pods that fit, and why the next one does not; nothing changes for those after it. None
-        where a plugin failed: then the next ones must be asked about one by one."""
-        cluster, profile = self.cache.state, engine.profile
-        ran = engine.framework.run_pre_filter_plugins(state, pods[0])
-        nodes = engine.nodes_in_view()
-        head, failure = engine.failures.get(target, (-1, Failure()))
-        if head == cluster.log.head:
-            return NO_ROWS, failure
-        if ran.rejection is not None or nodes == 0:
-            return NO_ROWS, Failure(Diagnosis(nodes, profile, state.shape, pre_filter=ran.rejection))
-        # Where host ports or an open transaction take memory pod by pod, it can run out half-way.
-        recorded = state.shape.ports or cluster.journal.depth
-        placed = (engine, pods, target)
-        rows = cluster.safely(self._place, *placed) if recorded else self._place(*placed)
-        if engine.cycle.failed:
-            return rows, None
-        if len(rows) < len(pods):
-            failure = Failure(engine.diagnose(target, state.shape, ran)[0])
-            if ran.node_names is None:  # a search among named nodes moves the rotation even in vain
-                engine.failures[target] = (cluster.log.head, failure)
-        return rows, failure

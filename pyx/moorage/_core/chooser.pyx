@@ -86,6 +86,7 @@ cdef class Chooser(Search):
         cdef int32_t nodes = self.state.view.size, winner = 0
         self.found.feasible = self.found.evaluated = 0
         if search.n == 0:
+            self.start %= max(nodes, 1)
             return -1
         self.state.view.scan_columns()
         self.from_scans += 1
@@ -107,11 +108,12 @@ cdef class Chooser(Search):
     cdef int32_t _decide_among_candidates(self, Ready* one) noexcept nogil:
         """What `_decide` answers and leaves behind, but for the list of what was found."""
         cdef mr_decision decision
-        mr_candidates_decide(one.candidates, self.start, one.wanted, self.tie_break == GO_HEAP,
+        cdef int32_t start = self.start % one.search.n  # nodes may have gone
+        mr_candidates_decide(one.candidates, start, one.wanted, self.tie_break == GO_HEAP,
                              self.found.seen, &decision)
         self.found.feasible = decision.feasible
         self.found.evaluated = decision.looked_at
-        self.start = (self.start + decision.looked_at) % one.search.n
+        self.start = (start + decision.looked_at) % one.search.n
         self.from_candidates += 1
         return decision.position
 

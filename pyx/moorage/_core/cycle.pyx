@@ -215,9 +215,10 @@ cdef class Cycle(Chooser):
             and (<int32_t*>self.state.view.position.data)[row] != 0
         one.search.pod.pinned_name = pinned
         self.found.evaluated = listed
+        if not listed:
+            self.start %= max(self.state.view.size, 1)
+            return 0
         for placed in range(n):
-            if not listed:
-                return placed
             self.start = (self.start + 1) % self.state.view.size
             if mr_verdict(one.search.plan, one.search.cluster, one.shape, &one.search.pod, row):
                 return placed

@@ -145,6 +145,10 @@ cdef class NodeTable:
         """The node name of a row."""
         return self.symbols.names[(<int32_t*>self.name.data)[row]]
 
+    def name_symbols(self, rows):
+        """Symbols of the node names of rows, an int32 array; a row may belong to another node later."""
+        return self.name.array(np.int32, self.used)[rows]
+
     def is_present(self, int32_t row):
         """True for a node that exists; False for a ghost, which only has pods."""
         return bool(self.row(0, row).flags & MR_PRESENT)

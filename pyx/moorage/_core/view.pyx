@@ -164,11 +164,17 @@ cdef class View:
             seen_epoch[row] = self.images.epoch
 
     cdef void follow(self, int32_t row) noexcept nogil:
-        """Take over one usage change that the caller has just logged, when nothing else was pending and no
-        transaction is open."""
+        """Take over one usage change that the caller has just logged, when nothing but the one followed
+        before was pending and no transaction is open. It stays pending: before the next cycle images may
+        change."""
+        cdef int64_t* shown = <int64_t*>self.shown.data
+        cdef int32_t before
         self._freeze_counts(row)
-        (<int64_t*>self.shown.data)[row] = (<int64_t*>self.table.generation.data)[row]
-        self.cursor += 1
+        if self.cursor < self.table.log.head - 1:
+            before = self.table.log.id[self.cursor & (self.table.log.capacity - 1)]
+            if before != row:
+                shown[before] = (<int64_t*>self.table.generation.data)[before]
+            self.cursor += 1
 
     cdef int _reorder(self) except -1:
         """Nodes came or went: keep the list if its names are still exactly the tree's, else rebuild it."""
@@ -219,21 +225,21 @@ cdef class View:
 
     cdef int scan_columns(self) noexcept nogil:
         """Take over what has changed of rows since the columns were last read."""
-        cdef int64_t at, last = self.table.log.capacity - 1
+        cdef int64_t at, head = self.table.log.head, last = self.table.log.capacity - 1
         cdef int32_t position, row
-        if not self.is_scanned or self.scanned == self.cursor:
+        if not self.is_scanned or self.scanned == head:
             return 0
         if self.scanned < 0 or self.table.log.lost(self.scanned):
             self._set_all_columns()
         else:
-            for at in range(self.scanned, self.cursor):
+            for at in range(self.scanned, head):
                 row = self.table.log.id[at & last]
                 if self.table.log.kind[at & last] > LOG_STATIC or row >= self.table.used:
                     continue
                 position = (<int32_t*>self.position.data)[row] - 1
                 if position >= 0:
                     mr_columns_set(&self.columns, position, &self.ledger, self.taint_set, row)
-        self.scanned = self.cursor
+        self.scanned = head
         return 0
 
     def scan(self):

@@ -1,0 +1,157 @@
+"""Many pods in a given order: runs of equal pods are decided in the core, without an object per decision."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from moorage._core.state import bound
+from moorage.cache import SchedulerCache
+from moorage.framework.cycle_state import CycleState
+from moorage.framework.nominator import PodNominator
+from moorage.framework.runtime import Target
+from moorage.objects.pod import Pod
+
+from .diagnosis import Diagnosis
+from .engine import NO_ROWS, Engine
+from .results import Failure
+
+Ints = npt.NDArray[np.int32]
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduleResult:
+    """What became of pods that were scheduled in their order; arrays have one item per pod.
+
+    Attributes
+    ----------
+    rows : (n,) int32 array
+        Row of the node table that the pod was put on, -1 where it fits nowhere.
+    failures : dict of int to Failure
+        Position of each other pod to the reason.
+    starts, nexts : (n,) int32 array or None
+        Where the pod's search and the one after it began, where that was asked for.
+    """
+
+    rows: Ints
+    failures: dict[int, Failure]
+    starts: Ints | None = None
+    nexts: Ints | None = None
+
+
+def joined(parts: Iterable[ScheduleResult], rotation: bool) -> ScheduleResult:
+    """Results of pods that follow one another as one; `rotation` as in `Scheduler.schedule`."""
+    rows, starts, nexts = [NO_ROWS], [NO_ROWS], [NO_ROWS]
+    failures: dict[int, Failure] = {}
+    first = 0
+    for part in parts:
+        failures |= {first + at: failure for at, failure in part.failures.items()}
+        first += len(part.rows)
+        rows.append(part.rows)
+        starts.append(NO_ROWS if part.starts is None else part.starts)
+        nexts.append(NO_ROWS if part.nexts is None else part.nexts)
+    if not rotation:
+        return ScheduleResult(np.concatenate(rows), failures)
+    return ScheduleResult(np.concatenate(rows), failures, np.concatenate(starts), np.concatenate(nexts))
+
+
+class Batches:
+    """Schedules runs of equal pods, of profiles that are in the core as a whole.
+
+    Parameters
+    ----------
+    order : callable
+        The node list, for decisions about single pods.
+    """
+
+    def __init__(
+        self, cache: SchedulerCache, nominator: PodNominator, order: Callable[[], list[str]]
+    ) -> None:
+        self.cache = cache
+        self.nominator = nominator
+        self.order = order
+
+    def place(self, engine: Engine, target: Target, pods: list[Pod], rotation: bool) -> ScheduleResult:
+        """Decide for pods of one target, one after the other, and assume each on its node."""
+        start = engine.cycle.start
+        rows = np.full(len(pods), -1, dtype=np.int32)
+        nexts = np.full(len(pods), start, dtype=np.int32) if rotation else None
+        result = ScheduleResult(rows, {}, nexts=nexts)
+        first = 0
+        state = engine.framework.state_of(target)
+        if self._in_core(engine, state, pods):
+            first = self._place_run(engine, state, pods, result)
+        for at in range(first, len(pods)):
+            self._place_one(engine, target, pods[at], at, result)
+        if nexts is None:
+            return result
+        return ScheduleResult(rows, result.failures, np.concatenate(([start], nexts[:-1])), nexts)
+
+    def assume(self, pod: Pod, node: str) -> None:
+        """Put a pod on the node that was chosen; it is nominated no more."""
+        self.cache.assume_pod(bound(pod, node))
+        self.nominator.delete_nominated_pod_if_exists(pod)
+
+    def _in_core(self, engine: Engine, state: CycleState, pods: list[Pod]) -> bool:
+        """Whether the core alone decides like single cycles. It does not where PreScore fails, which it does
+        only where two nodes are feasible; where pods are nominated, these or others; where one of them may
+        get a hint; or where one is terminating, which counters leave out."""
+        framework = engine.framework
+        error = framework.run_pre_score_plugins(state, pods[0], framework.all_nodes())
+        if error is not None or self.nominator or (engine.signs and any(map(engine.sign, pods))):
+            return False
+        return not any(one.metadata.deletion_timestamp or one.status.nominated_node_name for one in pods)
+
+    def _place_one(self, engine: Engine, target: Target, pod: Pod, at: int, result: ScheduleResult) -> None:
+        decision, _ = engine.schedule(pod, target, self.order)
+        if decision.node is None:
+            result.failures[at] = Failure(decision.diagnosis, decision.error)
+        else:
+            result.rows[at] = engine.row_in_view(decision.node)
+            self.assume(pod, decision.node)
+        if result.nexts is not None:
+            result.nexts[at] = decision.next
+
+    def _place_run(self, engine: Engine, state: CycleState, pods: list[Pod], result: ScheduleResult) -> int:
+        """Place pods in the core; nothing changes for those after the first that does not fit. The number of
+        pods that are done: where a plugin failed, the next ones must be asked about one by one."""
+        engine.batching.take()
+        cluster, target = self.cache.state, state.target
+        ran = engine.framework.run_pre_filter_plugins(state, pods[0])
+        nodes = engine.nodes_in_view()
+        head, failure = engine.failures.get(target, (-1, Failure()))
+        if head == cluster.log.head:
+            result.failures.update(dict.fromkeys(range(len(pods)), failure))
+            return len(pods)
+        if ran.rejection is not None or nodes == 0:
+            failure = Failure(Diagnosis(nodes, engine.profile, state.shape, pre_filter=ran.rejection))
+            result.failures.update(dict.fromkeys(range(len(pods)), failure))
+            return len(pods)
+        placed = self._fill_rows(engine, state, pods, result)
+        if engine.cycle.failed or placed == len(pods):
+            return placed
+        diagnosis, _ = engine.diagnose(target, state.shape, ran)
+        failure = Failure(diagnosis)
+        if ran.node_names is None:  # a search among named nodes moves the rotation even in vain
+            engine.failures[target] = (cluster.log.head, failure)
+        result.failures.update(dict.fromkeys(range(placed, len(pods)), failure))
+        return len(pods)
+
+    def _fill_rows(self, engine: Engine, state: CycleState, pods: list[Pod], result: ScheduleResult) -> int:
+        """Fill in the rows of the pods that fit, and the rotation; how many do."""
+        cluster = self.cache.state
+        # Where host ports or an open transaction take memory pod by pod, it can run out half-way.
+        recorded = state.shape.ports or cluster.journal.depth
+        run = (engine, state.target, pods, result.nexts)
+        rows = cluster.safely(self._assume_rows, *run) if recorded else self._assume_rows(*run)
+        result.rows[: len(rows)] = rows
+        return len(rows)
+
+    def _assume_rows(self, engine: Engine, target: Target, pods: list[Pod], nexts: Ints | None) -> Ints:
+        """Rows of the pods that fit, which are assumed there."""
+        rows = engine.cycle.place_run(target[0], len(pods), target[1], target[2], nexts)
+        self.cache.state.assume_rows(target[0], pods, rows)
+        return rows

@@ -17,6 +17,7 @@ from moorage.objects.files import read_file, source_name
 from moorage.objects.yaml_reader import read_yaml
 
 from .fold import fold_case
+from .object_templates import TemplateFiles
 from .ops import OPS, UNBUILT_OPS, Op, UnbuiltOp
 
 THROUGHPUT = "SchedulingThroughput"
@@ -109,7 +110,8 @@ def read_cases(file: str, only: str = "") -> list[Case]:
     ------
     InputError
         For what is not YAML, unknown or missing fields, operations that do not exist, parameters that are
-        missing or not used, unknown feature gates, a case that does not exist; names workload and field.
+        missing or not used, unknown feature gates, a case that does not exist, template files that cannot
+        be read; names workload and field.
     """
     source = source_name(file)
     documents = list(read_yaml(_text(file, source), source))
@@ -159,7 +161,7 @@ def _workload(case: _Case, workload: _Workload, source: str) -> Workload:
     for number, op in enumerate(ops):
         _check(op, source, named, f"workloadTemplate[{number}]")
     threshold = workload.threshold
-    return Workload(
+    ready = Workload(
         source=source,
         case=case.name,
         name=workload.name,
@@ -172,6 +174,9 @@ def _workload(case: _Case, workload: _Workload, source: str) -> Workload:
         pod_template=case.default_pod_template_path,
         unbuilt=next(filter(None, (op.unbuilt() for op in ops)), ""),
     )
+    if not ready.unbuilt:
+        _check_runnable(ready)
+    return ready
 
 
 def _check(op: Op, source: str, named: str, path: str) -> None:
@@ -187,19 +192,18 @@ def _gates(gates: dict[str, bool]) -> dict[str, bool]:
     }
 
 
-def check_gates(workload: Workload) -> None:
-    """Refuse gates that the scheduler does not know.
-
-    Raises
-    ------
-    InputError
-    """
+def _check_runnable(workload: Workload) -> None:
+    """Refuse feature gates that the scheduler does not know, and template files that cannot be read."""
     try:
         all_gates(workload.feature_gates)
     except ValueError as error:
         raise InputError(
             str(error), source=workload.source, obj=workload.full_name, path="featureGates"
         ) from None
+    files = TemplateFiles()
+    for path in (workload.pod_template, *(path for op in workload.ops for path in op.templates())):
+        if path:
+            files.get(workload.path(path))
 
 
 class _Params:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Mapping
 from fractions import Fraction
 from typing import Any
@@ -13,6 +14,7 @@ from moorage.framework.configuration.durations import SECOND, parse_duration
 from moorage.objects.meta import Object
 from moorage.objects.pod import Pod
 
+from .loop import Run, WorkloadFailedError
 from .measure import Window
 from .object_templates import ObjectTemplate
 from .ops import (
@@ -30,8 +32,7 @@ from .ops import (
     StopCollectingMetrics,
     UpdateAny,
 )
-from .pods import FAILED, GATED, GONE, NEW, PodRun, runs_of
-from .runner import Run, WorkloadFailedError
+from .pods import FAILED, GATED, GONE, NEW, PodRun, run_of, runs_of
 
 CHURN_INTERVAL = 500
 """Milliseconds (scheduler_perf, operations.go)."""
@@ -52,11 +53,8 @@ def _template(run: Run, path: str, params: Mapping[str, Any], count: int) -> Obj
     return ObjectTemplate(run.templates.get(run.workload.path(path)), params, count)
 
 
-def _seconds(text: str, field: str = "duration") -> Fraction:
-    try:
-        return Fraction(parse_duration(text), SECOND)
-    except ValueError as error:
-        raise InputError(str(error), path=field) from None
+def _seconds(duration: str) -> Fraction:
+    return Fraction(parse_duration(duration), SECOND)
 
 
 def create_nodes(run: Run, op: CreateNodes, number: int) -> None:
@@ -93,7 +91,7 @@ def create_pods(run: Run, op: CreatePods, number: int) -> None:
 
 
 def _is_over(run: PodRun) -> bool:
-    """Whether every pod of a run is placed or gone; remembered, as it stays so."""
+    """Whether every pod of a run is placed or gone."""
     return run.count(NEW, FAILED, GATED) == 0
 
 
@@ -138,27 +136,21 @@ def delete_pods(run: Run, op: DeletePods, number: int) -> None:
         for index in range(len(one))
         if one.state[index] != GONE
     ]
-    chosen.sort(key=lambda item: item[0])  # as an API server lists them
-    pending = iter(chosen)
+    left = deque(sorted(chosen, key=lambda item: item[0]))  # as an API server lists them
 
     def delete() -> bool:
-        _, one, index = next(pending, (None, None, 0))
-        if one is None:
-            return False
+        _, one, index = left.popleft()
         if run.cluster.delete_pod(one, index):
             run.happened()
-        left[0] -= 1
-        return left[0] > 0
+        return bool(left)
 
-    left = [len(chosen)]
     if not op.delete_pods_per_second:
-        while delete():
-            pass
-        return
-    if chosen:
+        while left:
+            delete()
+    elif left:
         run.time.every(Fraction(1, op.delete_pods_per_second), delete)
-    if not op.skip_wait_to_completion:
-        run.until(lambda: left[0] == 0, Fraction(len(chosen), op.delete_pods_per_second) + 1)
+        if not op.skip_wait_to_completion:
+            run.until(lambda: not left, Fraction(len(left), op.delete_pods_per_second) + 1)
 
 
 def churn(run: Run, op: Churn, number: int) -> None:
@@ -204,20 +196,9 @@ def _create(run: Run, template: ObjectTemplate, index: int, namespace: str) -> O
         made = run.cluster.create(obj)
         run.happened()
         return made
-    (pod,) = runs_of(_OneOf(template, index), 1, namespace, run.names)
+    pod = run_of(template.pod(index, namespace), 1, run.names)
     run.add(pod)
     return pod
-
-
-class _OneOf(ObjectTemplate):
-    """A template of one object, whatever index is asked for."""
-
-    def __init__(self, template: ObjectTemplate, index: int) -> None:
-        self.text, self.arguments, self.by_index = template.text, template.arguments, False
-        self.index = index
-
-    def make(self, index: int, kind: str = "", namespace: str = "", name: str = "") -> Object:
-        return super().make(self.index, kind, namespace, name)
 
 
 def create_any(run: Run, op: CreateAny, number: int) -> None:

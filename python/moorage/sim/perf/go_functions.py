@@ -87,7 +87,7 @@ def _or(first: Any, *others: Any) -> Any:
 
 def _equal(first: Any, *others: Any) -> bool:
     if not others:
-        raise TemplateError("eq: missing argument")
+        raise TemplateError("missing argument")
     for other in others:
         _comparable(first, other)
     return first in others

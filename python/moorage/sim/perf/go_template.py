@@ -7,8 +7,9 @@ lists, trim markers and comments. Missing are template definitions, methods and 
 from __future__ import annotations
 
 import re
+from collections import ChainMap
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from moorage.errors import InputError
@@ -33,7 +34,15 @@ class _Scope:
     """What an action sees: the value of the dot, and the variables."""
 
     dot: Any
-    variables: dict[str, Any] = field(default_factory=dict)
+    variables: ChainMap[str, Any]
+
+    def inner(self, dot: Any) -> _Scope:
+        """The scope of a block."""
+        return _Scope(dot, self.variables.new_child())
+
+    def assign(self, name: str, value: Any) -> None:
+        """Give another value to a variable, wherever it was declared."""
+        next(scope for scope in self.variables.maps if name in scope)[name] = value
 
 
 _Value = Callable[[_Scope], Any]
@@ -64,7 +73,7 @@ class GoTemplate:
         InputError
             With the line, for a value that is missing or that a function cannot work with.
         """
-        return self._body(_Scope(dict(arguments), {"$": dict(arguments)}))
+        return self._body(_Scope(dict(arguments), ChainMap({"$": dict(arguments)})))
 
 
 def parse(text: str, source: str) -> GoTemplate:
@@ -133,13 +142,15 @@ class _Parser:
             self.line = line
             return self._block(word, action[len(word) :], line)
         tokens = _Tokens(self, action, line)
-        variable = tokens.declared()
+        variable, assigned = tokens.declared()
         value = tokens.whole_pipeline()
 
         def run(scope: _Scope) -> str:
             result = value(scope)
+            if assigned and variable not in scope.variables:
+                raise self.error(f"undefined variable {variable}", line)
             if variable:
-                scope.variables[variable] = result
+                (scope.assign if assigned else scope.variables.__setitem__)(variable, result)
                 return ""
             if result is None:
                 raise self.error(f"{{{{{action}}}}} has no value", line)
@@ -167,12 +178,12 @@ class _Parser:
             if not value:
                 return otherwise(scope)
             if word == "if":
-                return body(_Scope(scope.dot, dict(scope.variables)))
+                return body(scope.inner(scope.dot))
             if word == "with":
-                return body(_Scope(value, dict(scope.variables)))
+                return body(scope.inner(value))
             if not isinstance(value, list):
                 raise self.error(f"range can't iterate over {show(value)}", line)
-            return "".join([body(_Scope(item, dict(scope.variables))) for item in value])
+            return "".join([body(scope.inner(item)) for item in value])
 
         return run
 
@@ -198,15 +209,15 @@ class _Tokens:
     def peek(self) -> tuple[str, str]:
         return self.items[self.at] if self.at < len(self.items) else ("", "")
 
-    def declared(self) -> str:
-        """The variable that the action sets, or ""."""
+    def declared(self) -> tuple[str, bool]:
+        """The variable that the action sets, or "", and whether it must be there."""
         if len(self.items) < 2 or self.items[1][1] not in (":=", "="):
-            return ""
+            return "", False
         kind, name = self.items[0]
         if kind != "variable":
             raise self.error(f"cannot assign to {name}")
         self.at = 2
-        return name
+        return name, self.items[1][1] == "="
 
     def whole_pipeline(self) -> _Value:
         value = self.pipeline()

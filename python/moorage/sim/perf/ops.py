@@ -6,6 +6,8 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
+from moorage.framework.configuration.durations import parse_duration
+
 Count = Annotated[int, msgspec.Meta(ge=0)]
 Params = dict[str, Any]
 
@@ -22,6 +24,27 @@ class Op(msgspec.Struct, rename="camel", forbid_unknown_fields=True, frozen=True
     def wrong(self) -> tuple[str, str]:
         """A field, and what is wrong with it; empty texts where nothing is. Parameters were filled in."""
         return "", ""
+
+    def templates(self) -> list[str]:
+        """The template files that it names."""
+        found: list[str] = []
+        for field in self.__struct_fields__:
+            value = getattr(self, field)
+            if field.endswith("template_path") and value:
+                found.append(value)
+            elif field == "template_paths":
+                found += value
+            elif isinstance(value, Op):
+                found += value.templates()
+        return found
+
+
+def _bad_duration(text: str) -> tuple[str, str]:
+    try:
+        parse_duration(text)
+    except ValueError as error:
+        return "duration", str(error)
+    return "", ""
 
 
 class LabelNodes(msgspec.Struct, rename="camel", forbid_unknown_fields=True, frozen=True):
@@ -93,8 +116,9 @@ class CreatePods(Op, frozen=True):
         return "volumes (persistentVolumeClaimTemplatePath)" if volumes else ""
 
     def wrong(self) -> tuple[str, str]:
-        both = self.collect_metrics and self.skip_wait_to_completion
-        return ("collectMetrics", "cannot be combined with skipWaitToCompletion") if both else ("", "")
+        if self.collect_metrics and self.skip_wait_to_completion:
+            return "collectMetrics", "cannot be combined with skipWaitToCompletion"
+        return _bad_duration(self.duration or "0")
 
 
 class CreatePodSets(Op, frozen=True):
@@ -141,7 +165,7 @@ class Sleep(Op, frozen=True):
     duration_param: str = ""
 
     def wrong(self) -> tuple[str, str]:
-        return ("", "") if self.duration else ("duration", "required")
+        return _bad_duration(self.duration) if self.duration else ("duration", "required")
 
 
 class CreateAny(Op, frozen=True):

@@ -186,16 +186,18 @@ def runs_of(
         So many pods in a row share a value of the label ``signature``; 0: there is no such label.
     """
     if not template.by_index:
-        pod = template.pod(0, namespace) if count else None
-        size = signature or count
-        for start in range(0, count, size or 1):
-            assert pod is not None
-            yield _run(_signed(pod, start, signature), min(size, count - start), names)
+        pod = template.pod(0, namespace)
+        if pod.name and count > 1:
+            source, named = template.text.source, f"Pod {pod.key}"
+            raise InputError("one name for several pods", source=source, obj=named, path="metadata.name")
+        size = signature or max(count, 1)
+        for start in range(0, count, size):
+            yield run_of(_signed(pod, start, signature), min(size, count - start), names)
         return
     run: PodRun | None = None
     for index in range(count):
         pod = _signed(template.pod(index, namespace), index, signature)
-        following = _run(pod, 1, names)
+        following = run_of(pod, 1, names)
         if run is not None and _continues(run, following):
             run = PodRun(run.template, run.first, len(run) + 1)
             continue
@@ -218,7 +220,7 @@ def _signed(pod: Pod, index: int, signature: int) -> Pod:
     return replace(pod, metadata=replace(pod.metadata, labels=labels))
 
 
-def _run(pod: Pod, count: int, names: PodNames) -> PodRun:
+def run_of(pod: Pod, count: int, names: PodNames) -> PodRun:
     """A run of `count` pods. A name that ends in a number is taken apart, so that the pod keeps it."""
     meta = pod.metadata
     match = re.fullmatch(r"(.*[^0-9])(0|[1-9][0-9]{0,8})", meta.name)

@@ -35,7 +35,7 @@ class WorkloadReport(msgspec.Struct, frozen=True, kw_only=True):
     nodes : int
         Nodes that operations created; those of churn are not counted.
     init_pods, measured_pods : int
-        Pods that were created outside the measured ones; measured pods that were placed.
+        Pods that were created but not measured; measured pods that were placed.
     unschedulable : int
         Pods that fit nowhere at the end.
     engine_seconds : float
@@ -54,8 +54,6 @@ class WorkloadReport(msgspec.Struct, frozen=True, kw_only=True):
         How long the workload took in virtual time.
     peak_rss_bytes : int
         The most memory that the process held up to the end of this workload.
-    notes : list of str
-        What the run left out.
     """
 
     case: str
@@ -74,7 +72,6 @@ class WorkloadReport(msgspec.Struct, frozen=True, kw_only=True):
     churn_ticks: int = 0
     virtual_seconds: float = 0.0
     peak_rss_bytes: int = 0
-    notes: list[str] = []
 
     @property
     def failed(self) -> bool:

@@ -23,6 +23,7 @@ spec:
   containers:
   - {name: c, resources: {requests: {cpu: 100m, memory: 500Mi}}}
 """
+BIG = POD.replace("100m", "'3'")
 NODE = """\
 kind: Node
 metadata: {generateName: node-}
@@ -92,3 +93,7 @@ def nodes(count: int, **rest: Any) -> dict[str, Any]:
 
 def pods(count: int, **rest: Any) -> dict[str, Any]:
     return {"opcode": "createPods", "count": count} | rest
+
+
+def churn(*paths: str, mode: str = "create", **rest: Any) -> dict[str, Any]:
+    return {"opcode": "churn", "mode": mode, "templatePaths": list(paths)} | rest

@@ -122,9 +122,8 @@ def test_namespaces(tmp_path: Path) -> None:
 
 
 def test_any_object_that_scheduling_reads(tmp_path: Path) -> None:
-    files = {
-        "service.yaml": "kind: Service\nmetadata: {name: 's{{.Index}}'}\nspec: {selector: {app: '{{.app}}'}}\n"
-    }
+    text = "kind: Service\nmetadata: {name: 's{{.Index}}'}\nspec: {selector: {app: '{{.app}}'}}"
+    files = {"service.yaml": text}
     op = {"opcode": "createAny", "templatePath": "service.yaml", "namespace": "n", "count": 2}
     run = run_ops(tmp_path, op | {"templateParams": {"app": "web"}}, files=files)
     services, _ = run.scheduler.client.list(Service)

@@ -44,9 +44,8 @@ def test_pods_beside_the_measured_ones_count_for_the_engine_alone(tmp_path: Path
 
 
 def test_measured_pods_have_the_labels(tmp_path: Path) -> None:
-    labelled = {
-        "labelled.yaml": "metadata: {generateName: x-, labels: {a: b, c: d}}\nspec: {containers: [{name: c}]}\n"
-    }
+    text = "metadata: {generateName: x-, labels: {a: b, c: d}}\nspec: {containers: [{name: c}]}"
+    labelled = {"labelled.yaml": text}
     run = run_ops(
         tmp_path,
         nodes(10),

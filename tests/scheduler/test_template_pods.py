@@ -129,6 +129,27 @@ def test_plugins_outside_the_core_are_asked_about_each_pod() -> None:
     assert [bound[f"web-{number}"] for number in range(24)] == placed
 
 
+def test_a_profile_whose_scoring_fails() -> None:
+    """A single feasible node is not scored; a pod that failed can be tried again."""
+    enabled = {
+        "multiPoint": {"disabled": [{"name": "TaintToleration"}]},
+        "score": {"enabled": [{"name": "TaintToleration"}]},
+    }
+    head = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
+    one = scheduler(config=head | {"profiles": [{"plugins": enabled}]})
+    for _ in range(2):
+        run = one.schedule_by_template(template(), 3)
+        assert len(run.rows) == 0
+        assert run.failure is not None
+        assert "TaintToleration" in run.failure.error
+    one.client.create(node("n9", labels={"only": "n9"}))
+    one.sync()
+    run = one.schedule_by_template(template(node_selector={"only": "n9"}), 6, first=3)
+    assert names(one, run) == ["n9"] * 4
+    assert run.failure is not None
+    assert "1 Insufficient cpu" in run.failure.message
+
+
 def test_nominated_pods_are_respected() -> None:
     one = scheduler()
     urgent = template("4", priority=10)

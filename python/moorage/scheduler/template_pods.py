@@ -70,7 +70,7 @@ def _one_by_one(scheduler: Scheduler, pods: list[Pod]) -> TemplateRun:
     """Profiles with plugins outside the core, which bind in the store; nominations; a plugin that fails."""
     rows: list[int] = []
     for pod in pods:
-        if not scheduler._engine_of(pod).profile.is_in_core:
+        if not scheduler._engine_of(pod).profile.is_in_core and pod.key not in scheduler.pods.pending:
             scheduler.client.create(pod)
             scheduler.sync()
         decision = scheduler.schedule_one(pod)

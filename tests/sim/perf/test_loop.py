@@ -12,6 +12,7 @@ from moorage.sim.perf import run_workload
 from moorage.sim.perf.loop import Run, WorkloadFailedError
 from tests.sim.perf.make import (
     BIG,
+    NODE,
     POD,
     churn,
     nodes,
@@ -131,6 +132,32 @@ def test_and_when_a_pod_goes(tmp_path: Path) -> None:
     )
     assert sorted(placements(run)) == ["new/pod-0", "new/pod-1"]
     assert run.scheduler.table.requested["cpu"].sum() == 6000
+
+
+def test_and_when_churn_brings_a_node_or_takes_a_pod(tmp_path: Path) -> None:
+    op = churn("node.yaml", intervalMilliseconds=5000)
+    run = run_ops(tmp_path, nodes(1), op, pods(2, podTemplatePath="big.yaml"), files={"big.yaml": BIG})
+    assert run.time.now == 5 + Fraction(1, 500)
+    op = churn("big.yaml", mode="recreate", number=1, intervalMilliseconds=5000)
+    wait = {"opcode": "sleep", "duration": "6s"}
+    big = pods(1, podTemplatePath="big.yaml")
+    run = run_ops(tmp_path, nodes(1), op, wait, big, files={"big.yaml": BIG})
+    assert run.time.now == 10 + Fraction(1, 500)
+
+
+def test_and_when_a_node_is_updated(tmp_path: Path) -> None:
+    named = NODE.replace("generateName: node-", "name: only")
+    files = {"big.yaml": BIG, "named.yaml": named, "more.yaml": named.replace('"4"', '"8"')}
+    run = run_ops(
+        tmp_path,
+        nodes(1, nodeTemplatePath="named.yaml"),
+        pods(2, podTemplatePath="big.yaml", skipWaitToCompletion=True),
+        {"opcode": "barrier", "stageRequirement": "Attempted"},
+        {"opcode": "updateAny", "templatePath": "more.yaml"},
+        {"opcode": "barrier"},
+        files=files,
+    )
+    assert len(placements(run)) == 2
 
 
 def test_a_pod_that_comes_helps_those_with_affinity(tmp_path: Path) -> None:

@@ -60,15 +60,15 @@ def test_measured_pods_have_the_labels(tmp_path: Path) -> None:
 
 
 def test_the_report_puts_it_together(tmp_path: Path) -> None:
-    one = workload(tmp_path, nodes(10), pods(5), pods(100, collectMetrics=True), threshold=500)
+    one = workload(tmp_path, nodes(10), pods(5), pods(100, collectMetrics=True), threshold=250)
     report = run_workload(one, timer=timer())
     assert (report.status, report.nodes, report.init_pods, report.measured_pods) == ("done", 10, 5, 100)
     assert report.engine_seconds == 0.001
     assert report.pods_per_second == 100_000
-    assert report.ratio == 200
+    assert report.ratio == 400
     assert (report.ns_per_pod.mean, report.ns_per_pod.p50, report.ns_per_pod.p99) == (10_000,) * 3
     assert report.queue_ns_per_pod == 20_000
-    assert report.virtual_seconds == 0.21
+    assert report.virtual_seconds == 0.42
     assert report.peak_rss_bytes > 10_000_000
 
 

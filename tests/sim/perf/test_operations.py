@@ -97,6 +97,7 @@ def test_sleep_lets_time_pass_and_scheduling_go_on(tmp_path: Path) -> None:
     )
     assert run.time.now == Fraction(3, 2)
     assert len(placements(run)) == 10
+    assert run.scheduler.cache.clock() == 1.5
 
 
 def test_objects_are_updated_at_their_rate(tmp_path: Path) -> None:
@@ -117,7 +118,7 @@ def test_pods_on_nodes_are_updated_where_they_are(tmp_path: Path) -> None:
     files = {"named.yaml": named, "less.yaml": named.replace("100m", "50m")}
     update = {"opcode": "updateAny", "templatePath": "less.yaml", "count": 2, "namespace": "n"}
     made = pods(3, namespace="n", podTemplatePath="named.yaml")
-    run = run_ops(tmp_path, nodes(2), made, update, files=files)
+    run = run_ops(tmp_path, nodes(2), made, update, update, files=files)
     assert len(placements(run)) == 3
     assert run.scheduler.table.requested["cpu"].sum() == 200
     run = run_ops(tmp_path, nodes(2), made, update, {"opcode": "deletePods", "namespace": "n"}, files=files)

@@ -9,13 +9,14 @@ import numpy as np
 import pytest
 
 from moorage.errors import InputError, NotBuiltError
-from moorage.objects import Pod
+from moorage.objects import Cluster, Namespace, Node, Pod
 from moorage.scheduler import Failure, Scheduler
 from moorage.scheduler.template_pods import TemplateRun, pod_of
 from moorage.sim.perf import Workload, read_cases, run_workload
 from tests.sim.perf.make import (
     BIG,
     DATA,
+    NODE,
     POD,
     nodes,
     placements,
@@ -76,6 +77,28 @@ def test_the_configuration_and_the_gates_reach_the_scheduler() -> None:
     run = run_of(EXCERPT["HostPortConflict/10Nodes_10Pods_10BatchSize"])
     (plugin,) = (one for one in run.scheduler.profile.plugins if one.name == "PodTopologySpread")
     assert plugin.args["defaultingType"] == "List"
+
+
+def test_a_gate_changes_what_counts(tmp_path: Path) -> None:
+    files = {"sized.yaml": POD.replace("spec:", "spec:\n  resources: {requests: {cpu: '1'}}")}
+    ops = nodes(1), pods(1, podTemplatePath="sized.yaml")
+    for gates, cpu in (({}, 1000), ({"PodLevelResources": False}, 100)):
+        run = run_ops(tmp_path, *ops, files=files, featureGates=gates)
+        assert run.scheduler.table.requested["cpu"].sum() == cpu
+
+
+def test_ties_are_broken_as_kube_scheduler_breaks_them() -> None:
+    run = run_of(EXCERPT["SchedulingPodAntiAffinity/5Nodes"])
+    made = sorted(run.scheduler.client.list(Node)[0], key=lambda node: int(node.metadata.resource_version))
+    twin = Scheduler(
+        Cluster(nodes=made, namespaces=run.scheduler.client.list(Namespace)[0]), tie_break="go-heap"
+    )
+    expected = {}
+    for one in run.runs:
+        for number in range(len(one)):
+            pod = pod_of(one.template, number)
+            expected[pod.key] = twin.schedule_one(pod).node
+    assert placements(run) == expected
 
 
 BIG_FIRST = BIG.replace("spec:", "spec:\n  priority: 10")
@@ -173,3 +196,19 @@ def test_a_bad_scheduler_configuration(tmp_path: Path) -> None:
     one = workload(tmp_path, nodes(1), case={"schedulerConfigPath": "config.yaml"}, files=files)
     with pytest.raises(InputError, match=r"config.yaml: .*Nothing"):
         run_workload(one)
+
+
+def test_pods_of_the_same_priority_are_no_victims(tmp_path: Path) -> None:
+    """One of lower priority is there, but on a node that is too small for good."""
+    tiny = NODE.replace('"4"', "1").replace("node-", "tiny-")
+    one = workload(
+        tmp_path,
+        nodes(1, nodeTemplatePath="tiny.yaml"),
+        pods(1),
+        nodes(1),
+        pods(1, podTemplatePath="first.yaml"),
+        pods(1, podTemplatePath="first.yaml", skipWaitToCompletion=True),
+        {"opcode": "sleep", "duration": "1s"},
+        files={"tiny.yaml": tiny, "first.yaml": BIG_FIRST},
+    )
+    assert run_of(one).counts()["unschedulable"] == 1

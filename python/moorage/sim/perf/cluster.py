@@ -102,7 +102,6 @@ class SimulatedCluster:
             made.append(self._named(made[0] if made and not _varies(template) else _node(template, index)))
             self._write(made[-1])
         self.nodes += len(made)
-        self.scheduler.sync()
         for number, node in enumerate(sorted(made, key=lambda node: node.name)):
             changed = _prepared(op, node, number)
             if changed is not None:

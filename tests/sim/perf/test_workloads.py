@@ -88,7 +88,7 @@ def test_a_gate_changes_what_counts(tmp_path: Path) -> None:
 
 
 def test_ties_are_broken_as_kube_scheduler_breaks_them() -> None:
-    run = run_of(EXCERPT["SchedulingPodAntiAffinity/5Nodes"])
+    run = run_of(EXCERPT["SchedulingBasic/5Nodes"])
     made = sorted(run.scheduler.client.list(Node)[0], key=lambda node: int(node.metadata.resource_version))
     twin = Scheduler(
         Cluster(nodes=made, namespaces=run.scheduler.client.list(Namespace)[0]), tie_break="go-heap"
@@ -96,7 +96,7 @@ def test_ties_are_broken_as_kube_scheduler_breaks_them() -> None:
     expected = {}
     for one in run.runs:
         for number in range(len(one)):
-            pod = pod_of(one.template, number)
+            pod = pod_of(one.template, one.first + number)
             expected[pod.key] = twin.schedule_one(pod).node
     assert placements(run) == expected
 

@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from moorage.objects import Pod
 from moorage.sim.perf import run_workload
 from moorage.sim.perf.measure import CHUNK, percentile
-from tests.sim.perf.make import nodes, pods, run_ops, timer, workload
+from moorage.sim.perf.object_templates import ObjectTemplate
+from tests.sim.perf.make import POD, nodes, pods, run_ops, timer, workload
 
 MILLISECOND = 1_000_000
 
@@ -79,9 +81,24 @@ def test_percentiles_are_nearest_rank() -> None:
     assert percentile([], 50) is None
 
 
-def test_the_garbage_collector_rests_while_metrics_are_collected(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_pods_are_decoded_before_the_collector_rests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    decode, seen = ObjectTemplate.pod, []
+
+    def decoded(template: ObjectTemplate, index: int, namespace: str) -> Pod:
+        seen.append(gc.isenabled())
+        return decode(template, index, namespace)
+
+    monkeypatch.setattr(ObjectTemplate, "pod", decoded)
+    run_ops(
+        tmp_path,
+        nodes(1),
+        pods(3, collectMetrics=True, podTemplatePath="x.yaml"),
+        files={"x.yaml": POD.replace("generateName: pod-", "name: 'pod-{{.Index}}'")},
+    )
+    assert seen == [True] * 3
+
+
+def test_the_garbage_collector_rests_while_metrics_are_collected(tmp_path: Path) -> None:
     seen = []
     one = workload(tmp_path, nodes(1), pods(1), pods(1, collectMetrics=True), pods(1))
 

@@ -76,12 +76,13 @@ def create_pods(run: Run, op: CreatePods, number: int) -> None:
     path = op.pod_template_path or run.workload.pod_template
     text = run.templates.get(run.workload.path(path)) if path else run.templates.base_pod
     template = ObjectTemplate(text, op.template_params, op.count)
+    # Decoded before anything is measured: what that leaves behind is collected.
+    made = list(runs_of(template, op.count, namespace, run.names, op.signature_batch_size))
     if op.collect_metrics:
         _open(run, Window(frozenset({namespace}), {}))
     if op.steady_state:
-        _steady(run, op, template, namespace)
+        _steady(run, op, made, namespace)
     else:
-        made = list(runs_of(template, op.count, namespace, run.names, op.signature_batch_size))
         for one in made:
             run.add(one)
         if not op.skip_wait_to_completion:
@@ -95,9 +96,8 @@ def _is_over(run: PodRun) -> bool:
     return run.count(NEW, FAILED, GATED) == 0
 
 
-def _steady(run: Run, op: CreatePods, template: ObjectTemplate, namespace: str) -> None:
+def _steady(run: Run, op: CreatePods, pods: list[PodRun], namespace: str) -> None:
     """Keep as many pods coming: each that is placed is deleted, and another one created."""
-    pods = list(runs_of(template, op.count, namespace, run.names, op.signature_batch_size))
     seen = 0
 
     def placed(one: PodRun, start: int, stop: int) -> None:

@@ -11,6 +11,7 @@ import click
 from moorage.cli.config import config as config_command
 from moorage.cli.explain import explain
 from moorage.cli.inputs import input_options, load_input, scheduler_options, scheduler_settings
+from moorage.cli.perf import perf
 from moorage.errors import InputError, MoorageError
 
 if TYPE_CHECKING:
@@ -45,6 +46,7 @@ def app(context: click.Context) -> None:
 
 app.add_command(config_command)
 app.add_command(explain)
+app.add_command(perf)
 
 
 @app.command()

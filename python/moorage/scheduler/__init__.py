@@ -13,3 +13,4 @@ from .results import Failure as Failure
 from .results import PreFilterOutcome as PreFilterOutcome
 from .results import Result as Result
 from .scheduler import Scheduler as Scheduler
+from .template_pods import TemplateRun as TemplateRun

@@ -10,7 +10,6 @@ import numpy.typing as npt
 
 from moorage._core.state import bound
 from moorage.cache import SchedulerCache
-from moorage.framework.cycle_state import CycleState
 from moorage.framework.nominator import PodNominator
 from moorage.framework.runtime import Target
 from moorage.objects.pod import Pod
@@ -79,29 +78,47 @@ class Batches:
         start = engine.cycle.start
         rows = np.full(len(pods), -1, dtype=np.int32)
         nexts = np.full(len(pods), start, dtype=np.int32) if rotation else None
-        result = ScheduleResult(rows, {}, nexts=nexts)
+        failures: dict[int, Failure] = {}
         first = 0
-        state = engine.framework.state_of(target)
-        if self._in_core(engine, state, pods):
-            first = self._place_run(engine, state, pods, result)
+        if self._in_core(engine, target, pods):
+
+            def assume(placed: Ints) -> None:
+                self.cache.state.assume_rows(target[0], pods, placed)
+
+            placed, failure = self._place_run(engine, target, pods[0], len(pods), assume, nexts)
+            first = len(placed)
+            rows[:first] = placed
+            if failure is not None:
+                failures = dict.fromkeys(range(first, len(pods)), failure)
+                first = len(pods)
+        result = ScheduleResult(rows, failures, nexts=nexts)
         for at in range(first, len(pods)):
             self._place_one(engine, target, pods[at], at, result)
         if nexts is None:
             return result
-        return ScheduleResult(rows, result.failures, np.concatenate(([start], nexts[:-1])), nexts)
+        return ScheduleResult(rows, failures, np.concatenate(([start], nexts[:-1])), nexts)
+
+    def place_template(
+        self, engine: Engine, target: Target, template: Pod, n: int, assume: Callable[[Ints], None]
+    ) -> tuple[Ints, Failure | None]:
+        """Rows of up to `n` pods equal to a template, which `assume` enters in the cache, and why the
+        next one fits nowhere; no failure and fewer rows where that pod must be decided about by itself."""
+        if not self._in_core(engine, target, [template]):
+            return NO_ROWS, None
+        return self._place_run(engine, target, template, n, assume)
 
     def assume(self, pod: Pod, node: str) -> None:
         """Put a pod on the node that was chosen; it is nominated no more."""
         self.cache.assume_pod(bound(pod, node))
         self.nominator.delete_nominated_pod_if_exists(pod)
 
-    def _in_core(self, engine: Engine, state: CycleState, pods: list[Pod]) -> bool:
-        """Whether the core alone decides like single cycles. It does not where PreScore fails, which it does
-        only where two nodes are feasible; where pods are nominated, these or others; where one of them may
-        get a hint; or where one is terminating, which counters leave out."""
-        framework = engine.framework
-        error = framework.run_pre_score_plugins(state, pods[0], framework.all_nodes())
-        if error is not None or self.nominator or (engine.signs and any(map(engine.sign, pods))):
+    def _in_core(self, engine: Engine, target: Target, pods: list[Pod]) -> bool:
+        """Whether the core alone decides like single cycles. It does not where PreFilter or PreScore objects,
+        the latter only where two nodes are feasible; where pods are nominated, these or others; where one of
+        them may get a hint; or where one is terminating, which counters leave out."""
+        if not engine.passes_at_once(target, pods[0]) or self.nominator:
+            return False
+        if engine.signs and any(map(engine.sign, pods)):
             return False
         return not any(one.metadata.deletion_timestamp or one.status.nominated_node_name for one in pods)
 
@@ -115,43 +132,40 @@ class Batches:
         if result.nexts is not None:
             result.nexts[at] = decision.next
 
-    def _place_run(self, engine: Engine, state: CycleState, pods: list[Pod], result: ScheduleResult) -> int:
-        """Place pods in the core; nothing changes for those after the first that does not fit. The number of
-        pods that are done: where a plugin failed, the next ones must be asked about one by one."""
+    def _place_run(
+        self,
+        engine: Engine,
+        target: Target,
+        pod: Pod,
+        n: int,
+        assume: Callable[[Ints], None],
+        nexts: Ints | None = None,
+    ) -> tuple[Ints, Failure | None]:
+        """Place up to `n` pods equal to this one in the core: their rows, and why the next one fits nowhere,
+        for which nothing changes. None where a plugin failed about it: it must be asked about by itself."""
         engine.batching.take()
-        cluster, target = self.cache.state, state.target
-        ran = engine.framework.run_pre_filter_plugins(state, pods[0])
+        engine.cycle.nominate(())  # what the last single cycle was told
+        cluster = self.cache.state
         nodes = engine.nodes_in_view()
         head, failure = engine.failures.get(target, (-1, Failure()))
         if head == cluster.log.head:
-            result.failures.update(dict.fromkeys(range(len(pods)), failure))
-            return len(pods)
-        if ran.rejection is not None or nodes == 0:
-            failure = Failure(Diagnosis(nodes, engine.profile, state.shape, pre_filter=ran.rejection))
-            result.failures.update(dict.fromkeys(range(len(pods)), failure))
-            return len(pods)
-        placed = self._fill_rows(engine, state, pods, result)
-        if engine.cycle.failed or placed == len(pods):
-            return placed
-        diagnosis, _ = engine.diagnose(target, state.shape, ran)
-        failure = Failure(diagnosis)
+            return NO_ROWS, failure
+        if nodes == 0:
+            return NO_ROWS, Failure(Diagnosis(0, engine.profile, cluster.classes.shape_of(target[0])))
+
+        def run() -> Ints:
+            rows = engine.cycle.place_run(target[0], n, target[1], target[2], nexts)
+            assume(rows)
+            return rows
+
+        # Where host ports or an open transaction take memory pod by pod, it can run out half-way.
+        recorded = cluster.journal.depth or cluster.classes.shape_of(target[0]).ports
+        rows = cluster.safely(run) if recorded else run()
+        if engine.cycle.failed or len(rows) == n:
+            return rows, None
+        state = engine.framework.state_of(target)
+        ran = engine.framework.run_pre_filter_plugins(state, pod)
+        failure = Failure(engine.diagnose(target, state.shape, ran)[0])
         if ran.node_names is None:  # a search among named nodes moves the rotation even in vain
             engine.failures[target] = (cluster.log.head, failure)
-        result.failures.update(dict.fromkeys(range(placed, len(pods)), failure))
-        return len(pods)
-
-    def _fill_rows(self, engine: Engine, state: CycleState, pods: list[Pod], result: ScheduleResult) -> int:
-        """Fill in the rows of the pods that fit, and the rotation; how many do."""
-        cluster = self.cache.state
-        # Where host ports or an open transaction take memory pod by pod, it can run out half-way.
-        recorded = state.shape.ports or cluster.journal.depth
-        run = (engine, state.target, pods, result.nexts)
-        rows = cluster.safely(self._assume_rows, *run) if recorded else self._assume_rows(*run)
-        result.rows[: len(rows)] = rows
-        return len(rows)
-
-    def _assume_rows(self, engine: Engine, target: Target, pods: list[Pod], nexts: Ints | None) -> Ints:
-        """Rows of the pods that fit, which are assumed there."""
-        rows = engine.cycle.place_run(target[0], len(pods), target[1], target[2], nexts)
-        self.cache.state.assume_rows(target[0], pods, rows)
-        return rows
+        return rows, failure

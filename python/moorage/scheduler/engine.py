@@ -31,6 +31,7 @@ from .diagnosis import Diagnosis, count_verdicts, explain_verdict
 from .results import Decision, Failure
 
 NO_ROWS = np.zeros(0, dtype=np.int32)
+TARGETS_LIMIT = 1 << 16
 
 
 class Engine:
@@ -66,6 +67,8 @@ class Engine:
         if not profile.is_in_core:
             self.cycle.judging = self.bridge.judge_nominated
         self.failures: dict[Target, tuple[int, Failure]] = {}
+        self._passing: dict[Target, bool] = {}
+        self._passing_by = (-1, -1)
         self.batching = batching or Batching(False, self.cache.clock)
 
     def nodes_in_view(self) -> int:
@@ -93,6 +96,22 @@ class Engine:
             return self._post_filter(state, pod, decision, self._rejected_by_all(ran.rejection)), state
         self.begin_search(state, pod, ran)
         return self._search(state, pod, ran, kept, order), state
+
+    def passes_at_once(self, target: Target, pod: Pod) -> bool:
+        """Whether no PreFilter or PreScore plugin of a profile in the core objects to pods of a target. What
+        these say rests on the pod's class, on namespaces and on workloads."""
+        cluster = self.cache.state
+        versions = cluster.namespaces.version, cluster.workloads.version
+        if versions != self._passing_by or len(self._passing) > TARGETS_LIMIT:
+            self._passing_by = versions
+            self._passing.clear()
+        passes = self._passing.get(target)
+        if passes is None:
+            state, framework = self.framework.state_of(target), self.framework
+            ran = framework.run_pre_filter_plugins(state, pod)
+            scored = framework.run_pre_score_plugins(state, pod, framework.all_nodes())
+            passes = self._passing[target] = not ran.error and ran.rejection is None and scored is None
+        return passes
 
     @cached_property
     def signs(self) -> bool:

@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import cmp_to_key
 
-from moorage.framework.interface import QueuedPod
+from moorage.framework.interface import QUEUE_SORT, QueuedPod
+from moorage.framework.runtime import Framework
 from moorage.objects.cluster import Cluster
 from moorage.objects.pod import Pod
+from moorage.plugins.priority_sort import PrioritySort
 
 Less = Callable[[QueuedPod, QueuedPod], bool]
 
@@ -33,6 +35,15 @@ def queue_sorted(pods: Iterable[Pod], less: Less) -> list[PendingPod]:
         return -1 if less(a, b) else int(less(b, a))
 
     return sorted(map(PendingPod, pods), key=cmp_to_key(compare))
+
+
+def sort_as_queued(pods: list[Pod], framework: Framework) -> None:
+    """Sort pods as the QueueSort plugin of a profile has it; equals stay in order."""
+    sorter = next(iter(framework.profile.at(QUEUE_SORT)), None)
+    if type(sorter) is PrioritySort:
+        pods.sort(key=sorter.key)
+    else:
+        pods[:] = [queued.pod for queued in queue_sorted(pods, framework.queue_sort_func())]
 
 
 def newest(cluster: Cluster) -> Callable[[], float]:

@@ -17,7 +17,7 @@ from moorage.errors import CacheError
 from moorage.framework.build import check_profiles
 from moorage.framework.configuration import feature_gates as all_gates
 from moorage.framework.handle import FrameworkHandle
-from moorage.framework.interface import QUEUE_SORT, NominatingInfo
+from moorage.framework.interface import NominatingInfo
 from moorage.framework.nominator import PodNominator
 from moorage.framework.profile import Profile
 from moorage.framework.registry import Registry
@@ -26,7 +26,6 @@ from moorage.objects.cluster import Cluster
 from moorage.objects.node import Namespace, Node
 from moorage.objects.pod import Pod
 from moorage.objects.workload import ReplicaSet, ReplicationController, Service, StatefulSet
-from moorage.plugins.priority_sort import PrioritySort
 from moorage.plugins.registry import ConfigurationSource, all_plugins, default_profile, read_configuration
 from moorage.plugins.scheduling_gates import SchedulingGates
 from moorage.store import ApiError, InformerFactory, ObjectClient, ObjectStore
@@ -39,8 +38,9 @@ from .event_handlers import NamespaceHandler, NodeHandler, PodHandler, WorkloadH
 from .examine import examine
 from .explain import explain
 from .explanation import Explanation
-from .queue_order import newest, queue_sorted
+from .queue_order import newest, sort_as_queued
 from .results import Decision, Examination, Failure, Result
+from .template_pods import TemplateRun, schedule_by_template
 from .unbuilt import UnbuiltUses
 
 TIE_BREAKS = {"first": TieBreak.FIRST, "random": TieBreak.RANDOM, "go-heap": TieBreak.GO_HEAP}
@@ -300,7 +300,7 @@ class Scheduler:
                 result.skipped[pod.key] = why
             elif not self.cache.state.has_pod(pod):
                 ours.append(pod)
-        self._queue_order(ours)
+        sort_as_queued(ours, self.rotation.engines[0].framework)
         return ours
 
     def _groups(self, pods: Sequence[Pod]) -> Iterator[tuple[Engine, Target, list[Pod]]]:
@@ -324,6 +324,15 @@ class Scheduler:
                 result.placements[pod.key] = self.table.row_name(row)
                 placed.append(pod.key)
         return placed
+
+    def schedule_by_template(self, template: Pod, n: int, first: int = 0) -> TemplateRun:
+        """Place up to `n` pods that are equal to a template, and assume them in the cache.
+
+        Pod number i, from `first` on, is called ``<generateName><i>``, or ``<name>-<i>`` where there is no
+        generateName; its UID follows from that. The names must not be in use. It ends before the first pod
+        that does not fit. The store hears nothing of pods whose profile is all in the core.
+        """
+        return schedule_by_template(self, template, n, first)
 
     def advance(self, now: float | None = None) -> Result:
         """Go on with the pods whose waiting on Permit has ended, by a plugin or by a timer that is due at
@@ -353,15 +362,6 @@ class Scheduler:
                 result.placements[outcome.pod.key] = outcome.node
             else:
                 result.unschedulable[outcome.pod.key] = outcome.failure
-
-    def _queue_order(self, pods: list[Pod]) -> None:
-        """Sort pods as the QueueSort plugin has it; equals stay in order."""
-        sorter = next(iter(self.profile.at(QUEUE_SORT)), None)
-        if type(sorter) is PrioritySort:
-            pods.sort(key=sorter.key)
-            return
-        less = self.rotation.engines[0].framework.queue_sort_func()
-        pods[:] = [queued.pod for queued in queue_sorted(pods, less)]
 
     def _bind(self, keys: list[str], result: Result) -> None:
         """Bind what was placed, in bulk where the store can. A pod whose binding is refused is taken back."""

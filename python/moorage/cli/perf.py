@@ -1,0 +1,70 @@
+"""``moorage perf``: upstream's scheduler_perf workloads, run against the engine."""
+
+from __future__ import annotations
+
+import sys
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+import click
+
+from moorage.errors import InputError
+
+if TYPE_CHECKING:
+    from moorage.sim.perf import WorkloadReport
+
+
+def _rate(context: click.Context, option: click.Parameter, value: str | None) -> Fraction | None:
+    """A positive number of attempts per second."""
+    if value is None:
+        return None
+    try:
+        rate = Fraction(value)
+    except (ValueError, ZeroDivisionError):
+        rate = Fraction(0)
+    if rate <= 0:
+        raise click.BadParameter(f"{value!r} is not a positive number", context, option)
+    return rate
+
+
+@click.command()
+@click.argument("file", metavar="FILE.yaml")
+@click.option(
+    "--case", "only", metavar="NAME[/WORKLOAD]", default="", help="Run only this case, or workload."
+)
+@click.option(
+    "--virtual-rate",
+    "rate",
+    callback=_rate,
+    metavar="R",
+    help="Scheduling attempts per second of virtual time; default: the workload's threshold, else 500.",
+)
+@click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
+def perf(file: str, only: str, rate: Fraction | None, output: str) -> int:
+    """Run scheduler_perf workloads in virtual time, and say how fast the engine is.
+
+    Exit code 1 says that a workload failed; the others have run all the same.
+    """
+    from moorage.cli import output as out
+    from moorage.cli.progress import stages
+    from moorage.sim.perf import read_cases, run_workload
+    from moorage.sim.perf.report import HEADINGS, table
+
+    workloads = [workload for case in read_cases(file, only) for workload in case.workloads]
+    if not workloads:
+        raise InputError("there is no workload", source=file)
+    reports: list[WorkloadReport] = []
+    with stages(*(workload.full_name for workload in workloads)) as following:
+        for workload in workloads:
+            if reports:
+                following()
+            reports.append(run_workload(workload, rate))
+    with out.reader_may_leave():
+        if output == "json":
+            out.write_value(output, {"workloads": reports})
+        else:
+            out.print_table(HEADINGS, table(reports))
+    failed = sum(report.failed for report in reports)
+    if failed:
+        print(f"{failed} of {len(reports)} workloads failed", file=sys.stderr)
+    return 1 if failed else 0

@@ -1,0 +1,77 @@
+"""Pods of a template: placed in one go, without an object each for the caller to make."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, cast
+
+import numpy as np
+import numpy.typing as npt
+from msgspec.structs import replace
+
+from moorage.objects.naming import stable_uid
+from moorage.objects.pod import Pod
+
+from .engine import NO_ROWS
+from .results import Failure
+
+if TYPE_CHECKING:
+    from .scheduler import Scheduler
+
+
+@dataclass(frozen=True, slots=True)
+class TemplateRun:
+    """What became of the pods of a template.
+
+    Attributes
+    ----------
+    rows : (m,) int32 array
+        Rows of the node table that the first m pods are on, in order.
+    failure : Failure or None
+        Why the next pod was not placed; those after it were not tried. None where all were placed.
+    """
+
+    rows: npt.NDArray[np.int32]
+    failure: Failure | None = None
+
+
+def pod_of(template: Pod, index: int) -> Pod:
+    """Pod number `index` of a template: its name and UID follow from the template's and the number."""
+    meta = template.metadata
+    name = f"{meta.generate_name or meta.name + '-'}{index}"
+    return replace(template, metadata=replace(meta, name=name, uid=stable_uid("Pod", meta.namespace, name)))
+
+
+def schedule_by_template(scheduler: Scheduler, template: Pod, n: int, first: int) -> TemplateRun:
+    """See `Scheduler.schedule_by_template`."""
+    engine, rows = scheduler._engine(template), NO_ROWS
+    if n and engine.profile.is_in_core:
+        target = scheduler.classify(template)
+        scheduler.unbuilt.note(pod_of(template, first), target[0])
+        state = scheduler.cache.state
+
+        def assume(placed: npt.NDArray[np.int32]) -> None:
+            pods = [pod_of(template, index) for index in range(first, first + len(placed))]
+            state.assume_rows(target[0], pods, placed)
+
+        with scheduler.cache.lock:
+            rows, failure = scheduler.batches.place_template(engine, target, template, n, assume)
+        if failure is not None:
+            return TemplateRun(rows, failure)
+    rest = range(first + len(rows), first + n)
+    others = _one_by_one(scheduler, [pod_of(template, index) for index in rest])
+    return TemplateRun(np.concatenate((rows, others.rows)), others.failure) if rest else TemplateRun(rows)
+
+
+def _one_by_one(scheduler: Scheduler, pods: list[Pod]) -> TemplateRun:
+    """Profiles with plugins outside the core, which bind in the store; nominations; a plugin that fails."""
+    rows: list[int] = []
+    for pod in pods:
+        if not scheduler._engine_of(pod).profile.is_in_core and pod.key not in scheduler.pods.pending:
+            scheduler.client.create(pod)
+            scheduler.sync()
+        decision = scheduler.schedule_one(pod)
+        if decision.node is None:
+            return TemplateRun(np.array(rows, dtype=np.int32), Failure(decision.diagnosis, decision.error))
+        rows.append(cast(int, scheduler.table.find_row(decision.node)))
+    return TemplateRun(np.array(rows, dtype=np.int32))

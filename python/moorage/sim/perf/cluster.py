@@ -1,0 +1,188 @@
+"""The cluster of a workload: its nodes, namespaces and other objects, in the scheduler's store."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from moorage._core.state import bound
+from moorage.errors import InputError
+from moorage.objects.defaults import default_object
+from moorage.objects.meta import Object, ObjectMeta, Resources
+from moorage.objects.naming import Names
+from moorage.objects.node import Namespace, Node, NodeStatus
+from moorage.objects.pod import Pod
+from moorage.scheduler import Scheduler
+from moorage.scheduler.template_pods import pod_of
+from moorage.store import ApiError, NotFoundError, ObjectStore
+
+from .object_templates import CLASSES, ObjectTemplate
+from .ops import CreateNodes
+from .pods import GONE, PodRun
+
+HOSTNAME = "kubernetes.io/hostname"
+CAPACITY: Resources = {"pods": "110", "cpu": "4", "memory": "32Gi"}
+DELETED = "2026-01-01T00:00:00Z"
+"""When a pod with finalizers was deleted: only whether it was decides anything."""
+
+
+class SimulatedCluster:
+    """Writes objects as the benchmark's client does, and tells the scheduler.
+
+    Parameters
+    ----------
+    scheduler : Scheduler
+        Over a store of its own.
+    """
+
+    def __init__(self, scheduler: Scheduler) -> None:
+        assert isinstance(scheduler.client, ObjectStore)
+        self.scheduler, self.store = scheduler, scheduler.client
+        self.names = Names()
+        self.nodes = 0
+
+    # ---- objects -------------------------------------------------------------------------------------------
+
+    def create(self, obj: Object) -> Object:
+        """Create an object that is no pod; a name is made up where there is none.
+
+        Raises
+        ------
+        InputError
+            If there is one of this name.
+        """
+        if isinstance(obj, Pod):
+            raise TypeError("pods are runs")
+        made = default_object(obj, CLASSES, self.names)
+        self._write(made)
+        self.scheduler.sync()
+        return made
+
+    def _write(self, obj: Object) -> None:
+        try:
+            self.store.create(obj)
+        except ApiError as error:
+            raise InputError(str(error), obj=f"{obj.kind} {obj.key}") from None
+
+    def delete(self, obj: Object) -> None:
+        """Delete an object that is no pod."""
+        self.store.delete(type(obj), obj.name, obj.namespace)
+        self.scheduler.sync()
+
+    def update(self, obj: Object) -> None:
+        """Replace an object that is no pod.
+
+        Raises
+        ------
+        InputError
+            If there is none of this name.
+        """
+        names = Names()
+        filled = default_object(obj, CLASSES, names)
+        try:
+            self.store.update(replace(filled, metadata=replace(filled.metadata, uid=obj.metadata.uid)))
+        except ApiError as error:
+            raise InputError(str(error), obj=f"{obj.kind} {obj.key}") from None
+        self.scheduler.sync()
+
+    def namespace(self, name: str, template: ObjectTemplate | None = None, index: int = 0) -> None:
+        """Create a namespace, unless it is there."""
+        try:
+            self.store.get(Namespace, name)
+        except NotFoundError:
+            named = Namespace(metadata=ObjectMeta(name=name))
+            self.create(named if template is None else template.make(index, "Namespace", name=name))
+
+    # ---- nodes ---------------------------------------------------------------------------------------------
+
+    def create_nodes(self, op: CreateNodes, template: ObjectTemplate | None) -> None:
+        """Create the nodes of an operation; then, in the order of their names, change them as its strategy
+        says: the scheduler sees a node come, and its labels after that."""
+        made: list[Node] = []
+        for index in range(op.count):
+            made.append(self._named(made[0] if made and not _varies(template) else _node(template, index)))
+            self._write(made[-1])
+        self.nodes += len(made)
+        for number, node in enumerate(sorted(made, key=lambda node: node.name)):
+            changed = _prepared(op, node, number)
+            if changed is not None:
+                self.store.update(changed)
+        self.scheduler.sync()
+
+    def _named(self, node: Node) -> Node:
+        """The node with a name, the label of its host name, and defaults."""
+        meta = node.metadata
+        if meta.generate_name:
+            meta = replace(meta, name=self.names.generate("Node", "", meta.generate_name), uid="")
+        named = replace(node, metadata=replace(meta, labels=meta.labels | {HOSTNAME: meta.name}))
+        return default_object(named, CLASSES, self.names)
+
+    # ---- pods ----------------------------------------------------------------------------------------------
+
+    def delete_pod(self, run: PodRun, number: int) -> bool:
+        """Delete a pod; whether that made room. One with finalizers stays where it is, terminating."""
+        row = int(run.state[number])
+        if row == GONE or number in run.terminating:
+            return False
+        if row < 0:
+            run.state[number], run.holes = GONE, True
+            return False
+        pod = pod_of(run.template, run.first + number)
+        if pod.metadata.finalizers:
+            run.terminating.add(number)
+            self.replace_pod(
+                run, number, replace(pod, metadata=replace(pod.metadata, deletion_timestamp=DELETED))
+            )
+            return False
+        run.state[number] = GONE
+        self.remove_placed(bound(pod, self.scheduler.table.row_name(row)))
+        return True
+
+    def remove_placed(self, pod: Pod) -> None:
+        """A pod that is on a node went."""
+        try:
+            self.store.delete(Pod, pod.name, pod.namespace)
+            self.scheduler.sync()
+        except NotFoundError:  # placed by the core alone, as the store does not know it
+            self.scheduler.pods.on_delete(pod)
+
+    def replace_pod(self, run: PodRun, number: int, new: Pod) -> None:
+        """A pod that is on a node changed, but for its identity; it stays there."""
+        node = self.scheduler.table.row_name(int(run.state[number]))
+        old = bound(pod_of(run.template, run.first + number), node)
+        meta = replace(new.metadata, name=old.name, uid=old.metadata.uid)
+        new = replace(new, metadata=meta)
+        cache = self.scheduler.cache
+        if cache.is_assumed_pod(old):
+            cache.add_pod(old)
+        cache.update_pod(old, bound(new, node))
+
+
+def _varies(template: ObjectTemplate | None) -> bool:
+    return template is not None and template.by_index
+
+
+def _node(template: ObjectTemplate | None, index: int) -> Node:
+    if template is None:
+        meta = ObjectMeta(generate_name="scheduler-perf-")
+        return Node(metadata=meta, status=NodeStatus(capacity=CAPACITY))
+    node = template.make(index, "Node")
+    assert isinstance(node, Node)
+    if node.name:
+        return replace(node, metadata=replace(node.metadata, generate_name=""))
+    return node
+
+
+def _prepared(op: CreateNodes, node: Node, number: int) -> Node | None:
+    """The node as the operation's strategy changes it; None where it does not."""
+    if (label := op.label_node_prepare_strategy) is not None:
+        return _labelled(node, label.label_key, label.label_values[number % len(label.label_values)])
+    if (unique := op.unique_node_label_strategy) is not None:
+        return _labelled(node, unique.label_key, node.metadata.uid)
+    if (amounts := op.node_allocatable_strategy) is not None:
+        allocatable = node.status.allocatable | amounts.node_allocatable
+        return replace(node, status=replace(node.status, allocatable=allocatable))
+    return None
+
+
+def _labelled(node: Node, key: str, value: str) -> Node:
+    return replace(node, metadata=replace(node.metadata, labels=node.metadata.labels | {key: value}))

@@ -1,0 +1,298 @@
+"""The operations of a workload at work."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Mapping
+from fractions import Fraction
+from typing import Any
+
+from msgspec.structs import replace
+
+from moorage.errors import InputError
+from moorage.framework.configuration.durations import SECOND, parse_duration
+from moorage.objects.meta import Object
+from moorage.objects.pod import Pod
+
+from .loop import Run, WorkloadFailedError
+from .measure import Window
+from .object_templates import ObjectTemplate
+from .ops import (
+    Barrier,
+    Churn,
+    CreateAny,
+    CreateNamespaces,
+    CreateNodes,
+    CreatePods,
+    CreatePodSets,
+    DeletePods,
+    Op,
+    Sleep,
+    StartCollectingMetrics,
+    StopCollectingMetrics,
+    UpdateAny,
+)
+from .pods import FAILED, GATED, GONE, NEW, PodRun, run_of, runs_of
+
+CHURN_INTERVAL = 500
+"""Milliseconds (scheduler_perf, operations.go)."""
+
+
+def execute(run: Run) -> None:
+    """Run the operations of a workload, one after the other."""
+    for number, op in enumerate(run.workload.ops):
+        try:
+            EXECUTE[type(op)](run, op, number)
+        except InputError as error:
+            source = error.source or run.workload.source
+            named = error.obj or f"{run.workload.full_name}: workloadTemplate[{number}]"
+            raise InputError(error.message, source=source, obj=named, path=error.path) from None
+
+
+def _template(run: Run, path: str, params: Mapping[str, Any], count: int) -> ObjectTemplate:
+    return ObjectTemplate(run.templates.get(run.workload.path(path)), params, count)
+
+
+def _seconds(duration: str) -> Fraction:
+    return Fraction(parse_duration(duration), SECOND)
+
+
+def create_nodes(run: Run, op: CreateNodes, number: int) -> None:
+    path = op.node_template_path
+    run.cluster.create_nodes(op, _template(run, path, op.template_params, op.count) if path else None)
+    run.happened()
+
+
+def create_namespaces(run: Run, op: CreateNamespaces, number: int) -> None:
+    path = op.namespace_template_path
+    template = _template(run, path, {}, op.count) if path else None
+    for index in range(op.count):
+        run.cluster.namespace(f"{op.prefix}-{index}", template, index)
+
+
+def create_pods(run: Run, op: CreatePods, number: int) -> None:
+    namespace = op.namespace or f"namespace-{number}"
+    run.cluster.namespace(namespace)
+    path = op.pod_template_path or run.workload.pod_template
+    text = run.templates.get(run.workload.path(path)) if path else run.templates.base_pod
+    template = ObjectTemplate(text, op.template_params, op.count)
+    # Decoded before anything is measured: what that leaves behind is collected.
+    made = list(runs_of(template, op.count, namespace, run.names, op.signature_batch_size))
+    if op.collect_metrics:
+        _open(run, Window(frozenset({namespace}), {}))
+    if op.steady_state:
+        _steady(run, op, made, namespace)
+    else:
+        for one in made:
+            run.add(one)
+        if not op.skip_wait_to_completion:
+            run.until(lambda: all(map(_is_over, reversed(made))))
+    if op.collect_metrics:
+        run.meter.close()
+
+
+def _is_over(run: PodRun) -> bool:
+    """Whether every pod of a run is placed or gone."""
+    return run.count(NEW, FAILED, GATED) == 0
+
+
+def _steady(run: Run, op: CreatePods, pods: list[PodRun], namespace: str) -> None:
+    """Keep as many pods coming: each that is placed is deleted, and another one created."""
+    seen = 0
+
+    def placed(one: PodRun, start: int, stop: int) -> None:
+        nonlocal seen
+        if one.template.metadata.namespace != namespace:
+            return
+        for index in range(start, stop):
+            seen += 1
+            run.cluster.delete_pod(one, index)
+            first = run.names.reserve(namespace, one.template.metadata.generate_name, 1)
+            run.add(PodRun(one.template, first, 1))
+        run.happened()
+
+    end = run.time.now + _seconds(op.duration or "0")
+    run.placed = placed
+    for one in pods:
+        for index in range(len(one)):  # one at a time: each makes room for the next
+            run.add(PodRun(one.template, one.first + index, 1))
+    run.time.at(end, lambda: None)
+    run.until(lambda: run.time.now >= end, end - run.time.now + 1)
+    run.placed = lambda one, start, stop: None
+    if not seen:
+        raise WorkloadFailedError("no pod was placed while in steady state")
+
+
+def create_pod_sets(run: Run, op: CreatePodSets, number: int) -> None:
+    for index in range(op.count):
+        inner = replace(op.create_pods_op, namespace=f"{op.namespace_prefix}-{index}")
+        create_pods(run, inner, number)
+
+
+def delete_pods(run: Run, op: DeletePods, number: int) -> None:
+    chosen = [
+        (one.name(index), one, index)
+        for one in run.find(lambda name: name == op.namespace, op.label_selector)
+        for index in range(len(one))
+        if one.state[index] != GONE
+    ]
+    left = deque(sorted(chosen, key=lambda item: item[0]))  # as an API server lists them
+
+    def delete() -> bool:
+        _, one, index = left.popleft()
+        if run.cluster.delete_pod(one, index):
+            run.happened()
+        return bool(left)
+
+    if not op.delete_pods_per_second:
+        while left:
+            delete()
+    elif left:
+        run.time.every(Fraction(1, op.delete_pods_per_second), delete)
+        if not op.skip_wait_to_completion:
+            run.until(lambda: not left, Fraction(len(left), op.delete_pods_per_second) + 1)
+
+
+def churn(run: Run, op: Churn, number: int) -> None:
+    namespace = op.namespace or f"namespace-{number}"
+    run.cluster.namespace(namespace)
+    templates = [_template(run, path, {}, 1) for path in op.template_paths]
+    slots: list[list[Object | PodRun | None]] = [[None] * op.number for _ in templates]
+    ticks = 0
+
+    def tick() -> bool:
+        nonlocal ticks
+        for template, kept in zip(templates, slots, strict=True):
+            if op.mode == "create":
+                _create(run, template, 0, namespace)
+            else:
+                place = ticks % op.number
+                kept[place] = _recreate(run, template, namespace, kept[place])
+        ticks += 1
+        run.ticks += 1
+        return op.mode == "recreate" or not op.number or ticks < op.number
+
+    run.time.every(Fraction(op.interval_milliseconds or CHURN_INTERVAL, 1000), tick)
+
+
+def _recreate(
+    run: Run, template: ObjectTemplate, namespace: str, there: Object | PodRun | None
+) -> Object | PodRun | None:
+    """Delete what is there, or create it."""
+    if there is None:
+        return _create(run, template, 0, namespace)
+    if isinstance(there, PodRun):
+        if run.cluster.delete_pod(there, 0):
+            run.happened()
+    else:
+        run.cluster.delete(there)
+    return None
+
+
+def _create(run: Run, template: ObjectTemplate, index: int, namespace: str) -> Object | PodRun:
+    """Create an object of any kind that scheduling reads."""
+    obj = template.make(index, namespace=namespace)
+    if not isinstance(obj, Pod):
+        made = run.cluster.create(obj)
+        run.happened()
+        return made
+    pod = run_of(template.pod(index, namespace), 1, run.names)
+    run.add(pod)
+    return pod
+
+
+def create_any(run: Run, op: CreateAny, number: int) -> None:
+    if op.namespace:
+        run.cluster.namespace(op.namespace)
+    template = _template(run, op.template_path, op.template_params, op.count)
+    for index in range(op.count):
+        _create(run, template, index, op.namespace)
+
+
+def update_any(run: Run, op: UpdateAny, number: int) -> None:
+    template = _template(run, op.template_path, op.template_params, op.count)
+    index = 0
+
+    def step() -> bool:
+        nonlocal index
+        obj = template.make(index, namespace=op.namespace)
+        if isinstance(obj, Pod):
+            _update_pod(run, template.pod(index, op.namespace))
+        else:
+            run.cluster.update(obj)
+        run.happened()
+        index += 1
+        return index < op.count
+
+    if not op.update_per_second:
+        while index < op.count:
+            step()
+        return
+    if op.count:
+        run.time.every(Fraction(1, op.update_per_second), step)
+        run.until(lambda: index == op.count, Fraction(op.count, op.update_per_second) + 1)
+
+
+def _update_pod(run: Run, pod: Pod) -> None:
+    """A pod changed: one on a node stays there, one that waits is tried again as it is now."""
+    name, namespace = pod.name, pod.namespace
+    for one in run.find(lambda there: there == namespace, {}):
+        numbers = [index for index in range(len(one)) if name == (one.given_name or one.name(index))]
+        for number in numbers:
+            if one.state[number] == GONE:
+                continue
+            if one.state[number] >= 0:
+                run.cluster.replace_pod(one, number, pod)
+                return
+            one.state[number], one.holes = GONE, True
+            meta = replace(pod.metadata, name="", generate_name=one.template.metadata.generate_name)
+            changed = PodRun(replace(pod, metadata=meta), one.first + number, 1, one.given_name)
+            run.add(changed)
+            return
+    raise InputError("there is no pod of this name", obj=f"Pod {namespace}/{name}")
+
+
+def barrier(run: Run, op: Barrier, number: int) -> None:
+    states = (NEW,) if op.stage_requirement == "Attempted" else (NEW, FAILED, GATED)
+
+    def over() -> bool:
+        chosen = run.find(lambda name: not op.namespaces or name in op.namespaces, op.label_selector)
+        return all(one.count(*states) == 0 for one in chosen)
+
+    run.until(over)
+
+
+def sleep(run: Run, op: Sleep, number: int) -> None:
+    run.sleep(_seconds(op.duration))
+
+
+def start_collecting(run: Run, op: StartCollectingMetrics, number: int) -> None:
+    _open(run, Window(frozenset(op.namespaces), op.label_selector))
+
+
+def stop_collecting(run: Run, op: StopCollectingMetrics, number: int) -> None:
+    if run.meter.window is None:
+        raise InputError("no startCollectingMetrics before", path="opcode")
+    run.meter.close()
+
+
+def _open(run: Run, window: Window) -> None:
+    if run.meter.window is not None:
+        raise InputError("metrics are being collected already", path="collectMetrics")
+    run.meter.open(window)
+
+
+EXECUTE: dict[type[Op], Callable[[Run, Any, int], None]] = {
+    CreateNodes: create_nodes,
+    CreateNamespaces: create_namespaces,
+    CreatePods: create_pods,
+    CreatePodSets: create_pod_sets,
+    DeletePods: delete_pods,
+    Churn: churn,
+    Barrier: barrier,
+    Sleep: sleep,
+    CreateAny: create_any,
+    UpdateAny: update_any,
+    StartCollectingMetrics: start_collecting,
+    StopCollectingMetrics: stop_collecting,
+}

@@ -1,0 +1,310 @@
+"""Go templates (text/template), as far as scheduler_perf's files use them.
+
+Fields of the map at hand, variables, pipelines with nested parentheses, functions, if, with, range over
+lists, trim markers and comments. Missing are template definitions, methods and break/continue.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import ChainMap
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from moorage.errors import InputError
+
+from .go_functions import FUNCTIONS, TemplateError, call, show
+
+_ACTION = re.compile(
+    r"\{\{(?P<left>-(?=\s))?(?P<body>(?:\"(?:\\.|[^\"\\])*\"|`[^`]*`|/\*.*?\*/|(?!\}\}).)*?)"
+    r"(?P<right>(?<=\s)-)?\}\}",
+    re.DOTALL,
+)
+_TOKEN = re.compile(
+    r"\s*(?:(?P<number>[-+]?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?)|(?P<string>\"(?:\\.|[^\"\\])*\"|`[^`]*`)"
+    r"|(?P<field>(?:\$\w*)?(?:\.[A-Za-z_]\w*)+)|(?P<variable>\$\w*)|(?P<word>[A-Za-z_]\w*)|(?P<mark>:=|[=|().,]))"
+)
+_WORDS = {"true": True, "false": False, "nil": None}
+_BLOCKS = ("if", "with", "range")
+
+
+@dataclass(slots=True)
+class _Scope:
+    """What an action sees: the value of the dot, and the variables."""
+
+    dot: Any
+    variables: ChainMap[str, Any]
+
+    def inner(self, dot: Any) -> _Scope:
+        """The scope of a block."""
+        return _Scope(dot, self.variables.new_child())
+
+    def assign(self, name: str, value: Any) -> None:
+        """Give another value to a variable, wherever it was declared."""
+        next(scope for scope in self.variables.maps if name in scope)[name] = value
+
+
+_Value = Callable[[_Scope], Any]
+_Part = Callable[[_Scope], str]
+
+
+@dataclass(frozen=True, slots=True)
+class GoTemplate:
+    """A template that was read.
+
+    Attributes
+    ----------
+    source : str
+        The file, for errors.
+    fields : frozenset of str
+        The names that it reads of its arguments.
+    """
+
+    source: str
+    fields: frozenset[str]
+    _body: _Part
+
+    def render(self, arguments: Mapping[str, Any]) -> str:
+        """The text for these arguments, which the dot stands for.
+
+        Raises
+        ------
+        InputError
+            With the line, for a value that is missing or that a function cannot work with.
+        """
+        return self._body(_Scope(dict(arguments), ChainMap({"$": dict(arguments)})))
+
+
+def parse(text: str, source: str) -> GoTemplate:
+    """Read a template.
+
+    Raises
+    ------
+    InputError
+        With the line, for what is not a template or uses what is not known here.
+    """
+    parser = _Parser(text, source)
+    body = parser.block(())
+    return GoTemplate(source, frozenset(parser.fields), body)
+
+
+def _pieces(text: str) -> Iterator[tuple[str, str, int]]:
+    """Text before an action, the action ("" at the end), and its line."""
+    start, trim = 0, False
+    for match in _ACTION.finditer(text):
+        before = text[start : match.start()]
+        before = before.lstrip() if trim else before
+        line = text.count("\n", 0, match.start()) + 1
+        yield before.rstrip() if match["left"] else before, match["body"].strip(), line
+        start, trim = match.end(), bool(match["right"])
+    rest = text[start:]
+    if "{{" in rest:
+        yield "", "{{", text.count("\n", 0, start + rest.index("{{")) + 1
+    yield rest.lstrip() if trim else rest, "", 0
+
+
+class _Parser:
+    """Reads blocks of parts; each part is a function from scope to text."""
+
+    def __init__(self, text: str, source: str) -> None:
+        self.source = source
+        self.fields: set[str] = set()
+        self.pieces = _pieces(text)
+        self.end = ""
+        self.line = 0
+
+    def error(self, message: object, line: int) -> InputError:
+        return InputError(str(message), source=f"{self.source}:{line}")
+
+    def block(self, ends: tuple[str, ...]) -> _Part:
+        """Parts up to one of these words, or to the end of the file; the action that ended it is `end`."""
+        parts: list[_Part] = []
+        for before, action, line in self.pieces:
+            if before:
+                parts.append(lambda scope, before=before: before)  # type: ignore[misc]
+            if not action and not line:
+                if ends:
+                    raise self.error(f"there is no end of the block of line {self.line}", self.line)
+                break
+            word = action.split(maxsplit=1)[0] if action else ""
+            if word in ends:
+                self.end = action
+                break
+            if not action.startswith("/*"):
+                parts.append(self._action(word, action, line))
+        return lambda scope: "".join([part(scope) for part in parts])
+
+    def _action(self, word: str, action: str, line: int) -> _Part:
+        if word in ("else", "end"):
+            raise self.error(f"{word} without a block", line)
+        if word in _BLOCKS:
+            self.line = line
+            return self._block(word, action[len(word) :], line)
+        tokens = _Tokens(self, action, line)
+        variable, assigned = tokens.declared()
+        value = tokens.whole_pipeline()
+
+        def run(scope: _Scope) -> str:
+            result = value(scope)
+            if assigned and variable not in scope.variables:
+                raise self.error(f"undefined variable {variable}", line)
+            if variable:
+                (scope.assign if assigned else scope.variables.__setitem__)(variable, result)
+                return ""
+            if result is None:
+                raise self.error(f"{{{{{action}}}}} has no value", line)
+            return show(result)
+
+        return run
+
+    def _block(self, word: str, rest: str, line: int) -> _Part:
+        condition = _Tokens(self, rest, line).whole_pipeline()
+        body = self.block(("else", "end"))
+        otherwise: _Part = lambda scope: ""  # noqa: E731
+        if self.end != "end":
+            after = self.end.removeprefix("else").strip()
+            if after:  # else if: a block in the block, with the same end
+                nested = after.split(maxsplit=1)[0]
+                if nested not in ("if", "with"):
+                    raise self.error(f"unexpected {nested} after else", line)
+                otherwise = self._block(nested, after[len(nested) :], line)
+            else:
+                otherwise = self.block(("end",))
+        self.end = "end"
+
+        def run(scope: _Scope) -> str:
+            value = condition(scope)
+            if not value:
+                return otherwise(scope)
+            if word == "if":
+                return body(scope.inner(scope.dot))
+            if word == "with":
+                return body(scope.inner(value))
+            if not isinstance(value, list):
+                raise self.error(f"range can't iterate over {show(value)}", line)
+            return "".join([body(scope.inner(item)) for item in value])
+
+        return run
+
+
+class _Tokens:
+    """The tokens of one action, and the pipeline that they are."""
+
+    def __init__(self, parser: _Parser, text: str, line: int) -> None:
+        self.parser, self.line = parser, line
+        self.items: list[tuple[str, str]] = []
+        at = 0
+        while text[at:].strip():
+            match = _TOKEN.match(text, at)
+            if match is None:
+                raise self.error(f"unexpected {text[at:].split()[0]!r}")
+            self.items.append((match.lastgroup or "", match[match.lastgroup or 0]))
+            at = match.end()
+        self.at = 0
+
+    def error(self, message: object) -> InputError:
+        return self.parser.error(message, self.line)
+
+    def peek(self) -> tuple[str, str]:
+        return self.items[self.at] if self.at < len(self.items) else ("", "")
+
+    def declared(self) -> tuple[str, bool]:
+        """The variable that the action sets, or "", and whether it must be there."""
+        if len(self.items) < 2 or self.items[1][1] not in (":=", "="):
+            return "", False
+        kind, name = self.items[0]
+        if kind != "variable":
+            raise self.error(f"cannot assign to {name}")
+        self.at = 2
+        return name, self.items[1][1] == "="
+
+    def whole_pipeline(self) -> _Value:
+        value = self.pipeline()
+        if self.at < len(self.items):
+            raise self.error(f"unexpected {self.peek()[1]!r}")
+        return value
+
+    def pipeline(self) -> _Value:
+        value = self.command(None)
+        while self.peek()[1] == "|":
+            self.at += 1
+            value = self.command(value)
+        return value
+
+    def command(self, last: _Value | None) -> _Value:
+        """A function with its arguments, the last of them from the pipe; or a value."""
+        kind, text = self.peek()
+        if kind == "word" and text not in _WORDS:
+            self.at += 1
+            if text not in FUNCTIONS:
+                raise self.error(f'function "{text}" not defined')
+            arguments: list[_Value] = []
+            while self.peek()[1] not in ("", "|", ")"):
+                arguments.append(self.operand())
+            if last is not None:
+                arguments.append(last)
+            return self._call(text, arguments)
+        value = self.operand()
+        if last is not None or self.peek()[1] not in ("", "|", ")"):
+            raise self.error(f"{text} is not a function, and takes no argument")
+        return value
+
+    def _call(self, name: str, arguments: list[_Value]) -> _Value:
+        def run(scope: _Scope) -> Any:
+            try:
+                return call(name, [argument(scope) for argument in arguments])
+            except TemplateError as error:
+                raise self.error(error) from None
+
+        return run
+
+    def operand(self) -> _Value:
+        kind, text = self.peek()
+        self.at += 1
+        if kind == "word" and text in FUNCTIONS:
+            return self._call(text, [])
+        if kind == "word" and text not in _WORDS:
+            raise self.error(f'function "{text}" not defined')
+        if kind in ("number", "string", "word"):
+            value = _literal(kind, text)
+            return lambda scope: value
+        if kind == "field":
+            variable, *names = text.split(".")
+            if variable in ("", "$"):
+                self.parser.fields.add(names[0])
+            return self._field(variable, names)
+        if kind == "variable":
+            return self._field(text, [])
+        if text == ".":
+            return lambda scope: scope.dot
+        if text == "(":
+            inner = self.pipeline()
+            if self.peek()[1] != ")":
+                raise self.error("unclosed left parenthesis")
+            self.at += 1
+            return inner
+        raise self.error(f"unexpected {text!r}" if text else "missing value")
+
+    def _field(self, variable: str, names: list[str]) -> _Value:
+        def run(scope: _Scope) -> Any:
+            if variable and variable not in scope.variables:
+                raise self.error(f"undefined variable {variable}")
+            value = scope.variables[variable] if variable else scope.dot
+            for name in names:
+                if value is not None and not isinstance(value, dict):
+                    raise self.error(f"{show(value)} has no field {name}")
+                value = None if value is None else value.get(name)
+            return value
+
+        return run
+
+
+def _literal(kind: str, text: str) -> Any:
+    if kind == "word":
+        return _WORDS[text]
+    if kind == "number":
+        return float(text) if re.search("[.eE]", text) else int(text)
+    if text[0] == "`":
+        return text[1:-1]
+    return re.sub(r"\\(.)", lambda match: {"n": "\n", "t": "\t"}.get(match[1], match[1]), text[1:-1])

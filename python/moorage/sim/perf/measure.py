@@ -1,0 +1,115 @@
+"""Measuring: time of the engine and of the queue while metrics are collected.
+
+The garbage collector does not run while metrics are collected, as in the standard library's ``timeit``: the
+objects that are there at the start are frozen, and everything is as before at the end.
+"""
+
+from __future__ import annotations
+
+import gc
+import math
+import resource
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from .pods import PodRun
+from .virtual_time import FAR
+
+CHUNK = 256
+"""Measured pods per sample of the percentiles."""
+
+Timer = Callable[[], int]
+"""Nanoseconds from any start."""
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """The pods whose placements are measured: those of these namespaces that have these labels."""
+
+    namespaces: frozenset[str]
+    labels: dict[str, str]
+
+    def measures(self, run: PodRun) -> bool:
+        return run.template.metadata.namespace in self.namespaces and run.matches(self.labels)
+
+
+class Meter:
+    """What was measured in all windows of a workload.
+
+    Attributes
+    ----------
+    pods : int
+        Measured pods that were placed.
+    engine_ns : int
+        Time in the engine while a window was open, for whatever pod.
+    queue_ns, queued : int
+        Time spent pushing and popping measured pods, and how many were popped.
+    chunks : list of float
+        Nanoseconds per pod of `CHUNK` measured pods in a row; the last chunk of a window may be shorter.
+    """
+
+    def __init__(self) -> None:
+        self.window: Window | None = None
+        self.pods = 0
+        self.engine_ns = 0
+        self.pods_ns = 0
+        self.queue_ns = 0
+        self.queued = 0
+        self.chunks: list[float] = []
+        self._chunk = (0, 0)
+        self._collecting = False
+
+    def open(self, window: Window) -> None:
+        self.window = window
+        self._collecting = gc.isenabled()
+        gc.collect()
+        gc.freeze()
+        gc.disable()
+
+    def close(self) -> None:
+        """The end of a window; without one, nothing happens."""
+        if self.window is None:
+            return
+        self._end_chunk()
+        self.window = None
+        gc.unfreeze()
+        if self._collecting:
+            gc.enable()
+
+    def measures(self, run: PodRun) -> bool:
+        return self.window is not None and self.window.measures(run)
+
+    def room(self) -> int:
+        """How many pods the next batch may have, so that chunks end where they should."""
+        return FAR if self.window is None else CHUNK - self._chunk[0]
+
+    def scheduled(self, run: PodRun, placed: int, nanoseconds: int) -> None:
+        """A batch of this run took so long from the queue to its last assume."""
+        if self.window is None:
+            return
+        self.engine_ns += nanoseconds
+        if not self.window.measures(run):
+            return
+        self.pods += placed
+        self.pods_ns += nanoseconds
+        self._chunk = self._chunk[0] + placed, self._chunk[1] + nanoseconds
+        if self._chunk[0] >= CHUNK:
+            self._end_chunk()
+
+    def _end_chunk(self) -> None:
+        pods, nanoseconds = self._chunk
+        if pods:
+            self.chunks.append(nanoseconds / pods)
+        self._chunk = 0, 0
+
+
+def percentile(values: Sequence[float], percent: int) -> float | None:
+    """The nearest-rank percentile, as scheduler_perf computes it; None without values."""
+    if not values:
+        return None
+    return sorted(values)[max(math.ceil(len(values) * percent / 100), 1) - 1]
+
+
+def peak_rss_bytes() -> int:
+    """The most memory that this process has held so far."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024

@@ -1,0 +1,152 @@
+"""What a workload came to, for tables and JSON.
+
+Timings are in the fields that say so (seconds, ns, per second, bytes) and in `ratio`; all others are the same
+for the same input. The garbage collector is off while metrics are collected (see `measure`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from .config import Workload
+from .measure import Meter, peak_rss_bytes, percentile
+
+DONE = "done"
+
+
+class NanosecondsPerPod(msgspec.Struct, frozen=True):
+    """Mean over all measured pods; percentiles over chunks of 256 of them."""
+
+    mean: float | None = None
+    p50: float | None = None
+    p99: float | None = None
+
+
+class WorkloadReport(msgspec.Struct, frozen=True, kw_only=True):
+    """The result of one workload.
+
+    Attributes
+    ----------
+    status : str
+        ``done``, or ``failed: `` and why.
+    nodes : int
+        Nodes that operations created; those of churn are not counted.
+    init_pods, measured_pods : int
+        Pods that were created but not measured; measured pods that were placed.
+    unschedulable : int
+        Pods that fit nowhere at the end.
+    engine_seconds : float
+        Time in the engine while metrics were collected: from a popped batch to its last assume, for whatever
+        pod, failures included. Without decoding, the queue, and what informers report.
+    pods_per_second : float or None
+        Measured pods by that time; None where nothing was measured.
+    ns_per_pod : NanosecondsPerPod
+        Time in the engine of the measured pods alone.
+    queue_ns_per_pod : float or None
+        Pushing and popping a measured pod.
+    threshold, ratio : float or None
+        What upstream expects at least, with an API server in between; `pods_per_second` by that.
+    churn_ticks : int
+    virtual_seconds : float
+        How long the workload took in virtual time.
+    peak_rss_bytes : int
+        The most memory that the process held up to the end of this workload.
+    """
+
+    case: str
+    workload: str
+    status: str = DONE
+    nodes: int = 0
+    init_pods: int = 0
+    measured_pods: int = 0
+    unschedulable: int = 0
+    engine_seconds: float = 0.0
+    pods_per_second: float | None = None
+    ns_per_pod: NanosecondsPerPod = NanosecondsPerPod()
+    queue_ns_per_pod: float | None = None
+    threshold: float | None = None
+    ratio: float | None = None
+    churn_ticks: int = 0
+    virtual_seconds: float = 0.0
+    peak_rss_bytes: int = 0
+
+    @property
+    def failed(self) -> bool:
+        return self.status != DONE
+
+
+def make_report(workload: Workload, meter: Meter, status: str, **counts: Any) -> WorkloadReport:
+    """The report of a workload; `counts` are the fields that do not come from measuring."""
+    per_second = meter.pods * 1e9 / meter.engine_ns if meter.engine_ns else None
+    return WorkloadReport(
+        case=workload.case,
+        workload=workload.name,
+        status=status,
+        measured_pods=meter.pods,
+        engine_seconds=meter.engine_ns / 1e9,
+        pods_per_second=_rounded(per_second),
+        ns_per_pod=NanosecondsPerPod(
+            _rounded(meter.pods_ns / meter.pods if meter.pods else None),
+            _rounded(percentile(meter.chunks, 50)),
+            _rounded(percentile(meter.chunks, 99)),
+        ),
+        queue_ns_per_pod=_rounded(meter.queue_ns / meter.queued if meter.queued else None),
+        threshold=workload.threshold,
+        ratio=_rounded(per_second / workload.threshold if per_second and workload.threshold else None),
+        peak_rss_bytes=peak_rss_bytes(),
+        **counts,
+    )
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else round(value, 1)
+
+
+HEADINGS = (
+    "WORKLOAD",
+    "NODES",
+    "INIT",
+    "MEASURED",
+    "PODS/S",
+    "NS/POD",
+    "P50",
+    "P99",
+    "QUEUE NS",
+    "THRESHOLD",
+    "RATIO",
+    "CHURN",
+    "UNSCHED",
+    "RSS",
+    "STATUS",
+)
+
+
+def table(reports: Sequence[WorkloadReport]) -> list[Sequence[str]]:
+    """The cells under `HEADINGS`, a row per workload."""
+    return [
+        (
+            f"{one.case}/{one.workload}",
+            str(one.nodes),
+            str(one.init_pods),
+            str(one.measured_pods),
+            _cell(one.pods_per_second),
+            _cell(one.ns_per_pod.mean),
+            _cell(one.ns_per_pod.p50),
+            _cell(one.ns_per_pod.p99),
+            _cell(one.queue_ns_per_pod),
+            _cell(one.threshold),
+            f"{_cell(one.ratio)}x" if one.ratio else "",
+            str(one.churn_ticks),
+            str(one.unschedulable),
+            f"{one.peak_rss_bytes / 2**20:.0f}Mi",
+            one.status,
+        )
+        for one in reports
+    ]
+
+
+def _cell(value: float | None) -> str:
+    return "" if value is None else f"{value:,.0f}"

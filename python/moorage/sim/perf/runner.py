@@ -1,0 +1,68 @@
+"""Running a workload, from an empty cluster to its report."""
+
+from __future__ import annotations
+
+import time
+from fractions import Fraction
+
+from moorage.errors import InputError, NotBuiltError
+from moorage.framework.configuration import ConfigurationError
+
+from .config import Workload
+from .execute import execute
+from .loop import Run, WorkloadFailedError
+from .measure import Meter, Timer
+from .report import DONE, WorkloadReport, make_report
+
+DEFAULT_RATE = 500
+
+
+def run_workload(
+    workload: Workload, rate: Fraction | None = None, timer: Timer = time.perf_counter_ns
+) -> WorkloadReport:
+    """Run a workload.
+
+    Parameters
+    ----------
+    workload : Workload
+    rate : Fraction, optional
+        Scheduling attempts per second of virtual time; by default the workload's threshold, else 500.
+    timer : callable
+        Nanoseconds, for what is measured.
+
+    Returns
+    -------
+    WorkloadReport
+        With the status ``failed: …`` where the workload uses something that is not built yet, or cannot come
+        to its end.
+
+    Raises
+    ------
+    InputError
+        For objects that are wrong, and bad scheduler configurations.
+    """
+    if workload.unbuilt:
+        return make_report(workload, Meter(), _not_built(workload.unbuilt))
+    run = _start(workload, rate or Fraction(str(workload.threshold or DEFAULT_RATE)), timer)
+    status = DONE
+    try:
+        execute(run)
+    except NotBuiltError as error:
+        status = _not_built(str(error).removeprefix("not built yet: "))
+    except WorkloadFailedError as error:
+        status = f"failed: {error}"
+    finally:
+        run.meter.close()
+    return make_report(workload, run.meter, status, **run.counts())
+
+
+def _not_built(what: str) -> str:
+    return f"failed: {what} not built yet"
+
+
+def _start(workload: Workload, rate: Fraction, timer: Timer) -> Run:
+    try:
+        return Run(workload, rate, timer)
+    except ConfigurationError as error:
+        source = str(workload.scheduler_config)
+        raise InputError(error.message, source=source, path=error.path) from None

@@ -1,0 +1,108 @@
+"""``moorage perf``: what it prints, and its exit codes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from moorage.cli import main
+from tests.sim.perf.make import DATA, nodes, pods, write
+
+FIELDS = {
+    "case",
+    "workload",
+    "status",
+    "nodes",
+    "init_pods",
+    "measured_pods",
+    "unschedulable",
+    "engine_seconds",
+    "pods_per_second",
+    "ns_per_pod",
+    "queue_ns_per_pod",
+    "threshold",
+    "ratio",
+    "churn_ticks",
+    "virtual_seconds",
+    "peak_rss_bytes",
+}
+
+
+def test_json_has_a_fixed_shape(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["perf", str(DATA), "--case", "SchedulingWithMixedChurn", "-o", "json"]) == 0
+    small, large = json.loads(capsys.readouterr().out)["workloads"]
+    assert small.keys() == large.keys() == FIELDS
+    assert (large["case"], large["workload"]) == ("SchedulingWithMixedChurn", "1000Nodes")
+    assert (large["status"], large["nodes"], large["measured_pods"]) == ("done", 1000, 1000)
+    assert (small["churn_ticks"], large["churn_ticks"]) == (0, 2)
+    assert large["ns_per_pod"].keys() == {"mean", "p50", "p99"}
+    assert large["ns_per_pod"]["mean"] > 0
+    assert large["pods_per_second"] > 0
+    assert (large["threshold"], large["ratio"]) == (None, None)
+
+
+def test_the_virtual_rate_says_how_much_happens(capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["perf", str(DATA), "--case", "SchedulingWithMixedChurn/1000Nodes", "-o", "json"]
+    assert main([*arguments, "--virtual-rate", "100"]) == 0
+    (one,) = json.loads(capsys.readouterr().out)["workloads"]
+    assert one["churn_ticks"] == 10
+    for rate in ("0", "-1", "fast", "1/0"):
+        assert main([*arguments, "--virtual-rate", rate]) == 2
+        assert f"'{rate}' is not a positive number" in capsys.readouterr().err
+
+
+def test_the_table_has_a_row_per_workload(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["perf", str(DATA), "--case", "SchedulingBasic"]) == 0
+    heading, row = capsys.readouterr().out.strip().splitlines()
+    assert heading.split()[:5] == ["WORKLOAD", "NODES", "INIT", "MEASURED", "PODS/S"]
+    cells = row.split()
+    assert cells[:4] == ["SchedulingBasic/5Nodes", "5", "5", "10"]
+    assert cells[-1] == "done"
+
+
+def test_a_threshold_is_shown_with_its_ratio(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = write(tmp_path, nodes(10), pods(100, collectMetrics=True), threshold=1)
+    assert main(["perf", path]) == 0
+    heading, row = capsys.readouterr().out.strip().splitlines()
+    at = heading.index("THRESHOLD")
+    assert row[at:].split()[0] == "1"
+    assert row[at:].split()[1].endswith("x")
+
+
+def test_a_failed_workload_is_exit_1_and_the_others_run(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["perf", str(DATA), "-o", "json"]) == 1
+    out, err = capsys.readouterr()
+    reports = json.loads(out)["workloads"]
+    assert len(reports) == 16
+    failed = {one["case"]: one["status"] for one in reports if one["status"] != "done"}
+    assert failed == {
+        "PreemptionBasic": "failed: preemption not built yet",
+        "SchedulingInTreePVs": "failed: volumes (persistentVolumeClaimTemplatePath) not built yet",
+    }
+    assert err == "2 of 16 workloads failed\n"
+
+
+@pytest.mark.parametrize(
+    ("op", "message"),
+    [
+        (pods(1, podTemplatePath="gone.yaml"), "gone.yaml: no such file"),
+        ({"opcode": "fly"}, "perf.yaml: Case/small: workloadTemplate[0].opcode: unknown: 'fly'"),
+    ],
+)
+def test_bad_input_is_exit_2_and_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], op: dict[str, object], message: str
+) -> None:
+    assert main(["perf", write(tmp_path, op)]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.count("\n") == 1
+    assert err.replace(f"{tmp_path}/", "") == f"error: {message}\n"
+
+
+def test_a_file_without_workloads(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "perf.yaml"
+    path.write_text("[]")
+    assert main(["perf", str(path)]) == 2
+    assert capsys.readouterr().err == f"error: {path}: there is no workload\n"

@@ -1,0 +1,175 @@
+"""Reading scheduler_perf files: parameters, gates, and one line for what is wrong."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from moorage.errors import InputError
+from moorage.sim.perf import read_cases
+from moorage.sim.perf.ops import CreateNodes, CreatePods, CreatePodSets, Sleep
+from tests.sim.perf.make import DATA, nodes, pods, workload, write
+
+
+def refusal(directory: Path, *ops: dict[str, Any], only: str = "", **settings: Any) -> str:
+    path = write(directory, *ops, **settings)
+    with pytest.raises(InputError) as refused:
+        read_cases(path, only)
+    text = str(refused.value)
+    assert "\n" not in text
+    return text.replace(f"{directory}/", "")
+
+
+def test_the_excerpt_is_read() -> None:
+    cases = read_cases(str(DATA))
+    assert len(cases) == 15
+    basic = cases[0].workloads[0]
+    assert basic.full_name == "SchedulingBasic/5Nodes"
+    assert basic.ops[0] == CreateNodes(opcode="createNodes", count=5, count_param="$initNodes")
+    assert basic.path(basic.pod_template).resolve() == DATA.parents[1] / "templates/pod-default.yaml"
+    assert basic.feature_gates == {"OpportunisticBatching": False, "SchedulerAsyncAPICalls": False}
+    assert basic.threshold is None
+    assert [case.name for case in cases if case.workloads[0].unbuilt] == ["SchedulingInTreePVs"]
+
+
+def test_a_case_or_a_workload_can_be_chosen() -> None:
+    (case,) = read_cases(str(DATA), "SchedulingWithMixedChurn")
+    assert [one.name for one in case.workloads] == ["10Nodes", "1000Nodes"]
+    (case,) = read_cases(str(DATA), "SchedulingWithMixedChurn/1000Nodes")
+    assert [one.name for one in case.workloads] == ["1000Nodes"]
+    for only in ("Nothing", "SchedulingBasic/Nothing"):
+        with pytest.raises(InputError, match=f"there is no case or workload {only}$"):
+            read_cases(str(DATA), only)
+
+
+def test_parameters_are_filled_in(tmp_path: Path) -> None:
+    inner = {"opcode": "createPods", "countParam": "$n", "templateParams": {"a": "$word", "b": "plain"}}
+    one = workload(
+        tmp_path,
+        {"opcode": "createNodes", "countParam": "$n"},
+        pods(2, countMultiplierParam="$n", steadyStateParam="$steady", durationParam="$for"),
+        {"opcode": "createPodSets", "count": 2, "namespacePrefix": "x", "createPodsOp": inner},
+        {"opcode": "sleep", "durationParam": "$for"},
+        params={"n": 3, "word": "w", "for": "1m30s", "steady": True},
+    )
+    created, multiplied, sets, sleeping = one.ops
+    assert isinstance(created, CreateNodes)
+    assert created.count == 3
+    assert isinstance(multiplied, CreatePods)
+    assert (multiplied.count, multiplied.steady_state, multiplied.duration) == (6, True, "1m30s")
+    assert isinstance(sets, CreatePodSets)
+    assert sets.create_pods_op.count == 3
+    assert sets.create_pods_op.template_params == {"a": "w", "b": "plain"}
+    assert isinstance(sleeping, Sleep)
+    assert sleeping.duration == "1m30s"
+
+
+def test_the_workloads_gates_go_before_the_cases(tmp_path: Path) -> None:
+    case = {"featureGates": {"SchedulerAsyncAPICalls": True, "GangScheduling": True}}
+    gates = {"SchedulerAsyncAPICalls": False, "OpportunisticBatching": True, "SchedulerQueueingHints": False}
+    assert workload(tmp_path, case=case, featureGates=gates).feature_gates == {
+        "SchedulerAsyncAPICalls": False,
+        "GangScheduling": True,
+        "OpportunisticBatching": True,
+    }
+
+
+@pytest.mark.parametrize(
+    ("threshold", "expected"),
+    [(0, None), (680, 680.0), ({"SchedulingThroughput": 7.5, "Other": 1}, 7.5), ({"Other": 1}, None)],
+)
+def test_thresholds(tmp_path: Path, threshold: Any, expected: float | None) -> None:
+    assert workload(tmp_path, threshold=threshold).threshold == expected
+
+
+def test_keys_may_differ_in_case_as_in_go(tmp_path: Path) -> None:
+    assert workload(tmp_path, {"OpCode": "sleep", "opcode": "sleep", "Duration": "1s"}).ops[0] == Sleep(
+        opcode="sleep", duration="1s"
+    )
+
+
+@pytest.mark.parametrize(
+    ("op", "message"),
+    [
+        ({"opcode": "fly"}, "workloadTemplate[0].opcode: unknown: 'fly'"),
+        ({}, "workloadTemplate[0].opcode: unknown: None"),
+        (nodes(1, color="red"), "workloadTemplate[0]: object contains unknown field color"),
+        (nodes(-1), "workloadTemplate[0].count: expected integer >= 0"),
+        ({"opcode": "createNodes", "countParam": "$m"}, "[0].countParam: the workload has no parameter m"),
+        ({"opcode": "createNodes", "countParam": "n"}, "[0].countParam: 'n' is not the name of a parameter"),
+        (pods(1, countMultiplierParam="$text"), "[0].countMultiplierParam: 'x' is not an integer"),
+        ({"opcode": "createNodes", "countParam": "$text"}, "[0].count: expected integer, got string"),
+        (pods(1, templateParams={"a": "$m"}), "[0].templateParams: the workload has no parameter m"),
+        (
+            pods(1, collectMetrics=True, skipWaitToCompletion=True),
+            "[0].collectMetrics: cannot be combined with skipWaitToCompletion",
+        ),
+        (pods(1, duration="1 hour"), "[0].duration: time: unknown unit"),
+        ({"opcode": "sleep"}, "[0].duration: required"),
+        ({"opcode": "sleep", "duration": "soon"}, "[0].duration: time: invalid duration"),
+        ({"opcode": "churn", "mode": "recreate", "templatePaths": ["pod.yaml"]}, "[0].number: must be at"),
+        ({"opcode": "churn", "mode": "x", "templatePaths": ["pod.yaml"]}, "[0].mode: invalid enum value 'x'"),
+        ({"opcode": "churn", "mode": "create", "templatePaths": []}, "[0].templatePaths: expected list of"),
+        ({"opcode": "createAny"}, "[0]: object missing required field templatePath"),
+        ({"opcode": "startCollectingMetrics", "namespaces": []}, "[0].namespaces: expected list of length"),
+        (
+            nodes(1, uniqueNodeLabelStrategy={"labelKey": "a"}, nodeAllocatableStrategy={}),
+            "[0].nodeAllocatableStrategy: at most one strategy",
+        ),
+        (
+            {"opcode": "createPodSets", "namespacePrefix": "x", "createPodsOp": pods(1, countParam="$m")},
+            "[0].createPodsOp.countParam: the workload has no parameter m",
+        ),
+    ],
+)
+def test_operations_that_are_wrong(tmp_path: Path, op: dict[str, Any], message: str) -> None:
+    used = pods(1, templateParams={"text": "$text"})
+    text = refusal(tmp_path, op, used, params={"text": "x"})
+    assert text.startswith("perf.yaml: Case/small: workloadTemplate[0]")
+    assert message in text
+
+
+def test_parameters_have_to_be_used(tmp_path: Path) -> None:
+    text = refusal(tmp_path, nodes(1), params={"b": 1, "a": 2})
+    assert text == "perf.yaml: Case/small: params.a: no operation uses it"
+    # What an operation that is not built names counts.
+    unbuilt = {"opcode": "allocResourceClaims", "a": [{"b": "$b"}], "c": "$a"}
+    one = workload(tmp_path, nodes(1), unbuilt, params={"b": 1, "a": 2})
+    assert one.unbuilt == "allocResourceClaims"
+
+
+def test_files_that_are_wrong(tmp_path: Path) -> None:
+    path = tmp_path / "perf.yaml"
+    for text, message in {
+        "": "not a list of test cases",
+        "a: 1": "not a list of test cases",
+        "[1]": "case 1: expected map, got integer",
+        "- name: X": "case X: object missing required field workloadTemplate",
+        "- {name: X, workloads: [], workloadTemplate: [], speed: 1}": "case X: object contains unknown field",
+        "- {name: X, name: Y}": 'duplicate key "name"',
+        "a\0": "invalid YAML",
+    }.items():
+        path.write_text(text)
+        with pytest.raises(InputError, match=message.replace("[", r"\[")) as refused:
+            read_cases(str(path))
+        assert str(refused.value).startswith(str(path))
+    path.write_bytes(b"\xff\xff")
+    with pytest.raises(InputError, match="not a text file"):
+        read_cases(str(path))
+
+
+def test_gates_and_templates_are_looked_at_before_anything_runs(tmp_path: Path) -> None:
+    assert refusal(tmp_path, featureGates={"Nope": True}) == (
+        "perf.yaml: Case/small: featureGates: unrecognized feature gate: Nope"
+    )
+    assert refusal(tmp_path, pods(1, podTemplatePath="gone.yaml")) == "gone.yaml: no such file"
+    broken = {"broken.yaml": "\n{{nope}}"}
+    churn = {"opcode": "churn", "mode": "create", "templatePaths": ["pod.yaml", "broken.yaml"]}
+    assert refusal(tmp_path, churn, files=broken) == 'broken.yaml:2: function "nope" not defined'
+    inner = {"opcode": "createPodSets", "namespacePrefix": "x", "createPodsOp": pods(1, podTemplatePath="g")}
+    assert refusal(tmp_path, inner) == "g: no such file"
+    # A workload that cannot run anyway is reported as failed instead.
+    unbuilt = {"opcode": "createPodGroups"}
+    assert workload(tmp_path, unbuilt, featureGates={"CompositePodGroup": True}).unbuilt == "createPodGroups"

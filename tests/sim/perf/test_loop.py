@@ -1,0 +1,210 @@
+"""The loop: churn, and pods that wait because they fit nowhere or are gated."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+
+from moorage.objects import Node
+from moorage.sim.perf import run_workload
+from moorage.sim.perf.loop import Run, WorkloadFailedError
+from tests.sim.perf.make import (
+    BIG,
+    NODE,
+    POD,
+    churn,
+    nodes,
+    placements,
+    pods,
+    run_of,
+    run_ops,
+    timer,
+    workload,
+)
+
+
+@pytest.mark.parametrize(
+    ("measured", "rate", "interval", "ticks"),
+    [
+        (1000, 500, 1000, 2),
+        (999, 500, 1000, 1),
+        (1000, 710, 1000, 1),
+        (1000, 100, 200, 50),
+        (1000, 500, 0, 4),
+    ],
+)
+def test_churn_ticks_are_exact(tmp_path: Path, measured: int, rate: int, interval: int, ticks: int) -> None:
+    """Nodes come, which take no attempt; the tick that is due when the last pod is placed counts."""
+    op = churn("node.yaml", intervalMilliseconds=interval)
+    run = run_ops(tmp_path, nodes(100), op, pods(measured), rate=rate)
+    assert run.ticks == ticks
+    assert len(run.scheduler.client.list(Node)[0]) == 100 + ticks
+    assert run.time.now == Fraction(measured, rate)
+    assert run.counts()["nodes"] == 100
+
+
+def test_pods_of_churn_take_attempts_of_their_own(tmp_path: Path) -> None:
+    run = run_ops(tmp_path, nodes(100), churn("pod.yaml", intervalMilliseconds=100), pods(100), rate=100)
+    # A tick at 0.1 s, 0.2 s, …: pods of churn have their turn after those that were there before.
+    assert (run.ticks, run.time.now) == (10, 1)
+    run = run_ops(
+        tmp_path,
+        nodes(100),
+        churn("first.yaml", intervalMilliseconds=100),
+        pods(100),
+        rate=100,
+        files={"first.yaml": POD.replace("spec:", "spec:\n  priority: 1")},
+    )
+    # Each takes 10 ms of every 100: after 1.1 s and 11 ticks, 10 of them have been placed.
+    assert (run.ticks, run.time.now) == (11, Fraction(11, 10))
+    assert sum(one.template.spec.priority == 1 and one.state[0] >= 0 for one in run.runs) == 10
+
+
+def test_recreate_creates_for_n_ticks_and_deletes_for_n(tmp_path: Path) -> None:
+    seen = []
+
+    def look(run: Run) -> None:
+        run.time.every(Fraction(1), lambda: seen.append(count(run)) is None)
+
+    def count(run: Run) -> tuple[int, int]:
+        services, _ = run.scheduler.client.list("Service")
+        return len(services), sum(int((one.state >= 0).sum()) for one in run.runs)
+
+    files = {"service.yaml": "kind: Service\nmetadata: {generateName: s-}\nspec: {selector: {a: b}}\n"}
+    op = churn("service.yaml", "pod.yaml", mode="recreate", number=2, intervalMilliseconds=1000)
+    one = workload(tmp_path, nodes(2), op, {"opcode": "sleep", "duration": "7500ms"}, files=files)
+    run_of(one, before=look)
+    # What looks is called before churn is: it sees what the tick of a second ago did.
+    assert seen == [(0, 0), (1, 1), (2, 2), (1, 1), (0, 0), (1, 1), (2, 2)]
+
+
+def test_create_ends_after_its_number(tmp_path: Path) -> None:
+    op = churn("pod.yaml", number=3, intervalMilliseconds=100)
+    run = run_ops(tmp_path, nodes(2), op, {"opcode": "sleep", "duration": "2s"})
+    assert run.ticks == 3
+    assert list(placements(run)) == ["namespace-1/pod-0", "namespace-1/pod-1", "namespace-1/pod-2"]
+
+
+# ---- pods that wait ---------------------------------------------------------------------------------------
+
+
+def test_pods_that_fit_nowhere_fail_the_wait_for_them(tmp_path: Path) -> None:
+    with pytest.raises(WorkloadFailedError) as failed:
+        run_ops(tmp_path, nodes(2), pods(5, podTemplatePath="big.yaml"), files={"big.yaml": BIG})
+    assert str(failed.value) == (
+        "nothing is left to happen: 3 pods fit nowhere (0/2 nodes are available: 2 Insufficient cpu.)"
+    )
+    report = run_workload(
+        workload(tmp_path, nodes(2), pods(5, podTemplatePath="big.yaml"), files={"big.yaml": BIG}),
+        timer=timer(),
+    )
+    assert (report.status, report.unschedulable) == (f"failed: {failed.value}", 3)
+
+
+def test_they_are_tried_again_when_a_node_comes_and_their_backoff_is_over(tmp_path: Path) -> None:
+    waiting = pods(5, podTemplatePath="big.yaml", skipWaitToCompletion=True)
+    run = run_ops(
+        tmp_path,
+        nodes(2),
+        waiting,
+        {"opcode": "barrier", "stageRequirement": "Attempted"},
+        nodes(3),
+        {"opcode": "barrier"},
+        files={"big.yaml": BIG},
+    )
+    assert len(placements(run)) == len(set(placements(run).values())) == 5
+    # Five attempts, a second's pause, three attempts more.
+    assert run.time.now == Fraction(5, 500) + 1 + Fraction(3, 500)
+
+
+def test_and_when_a_pod_goes(tmp_path: Path) -> None:
+    run = run_ops(
+        tmp_path,
+        nodes(2),
+        pods(2, podTemplatePath="big.yaml", namespace="old"),
+        pods(2, podTemplatePath="big.yaml", namespace="new", skipWaitToCompletion=True),
+        {"opcode": "barrier", "stageRequirement": "Attempted"},
+        {"opcode": "deletePods", "namespace": "old"},
+        {"opcode": "barrier", "namespaces": ["new"]},
+        files={"big.yaml": BIG},
+    )
+    assert sorted(placements(run)) == ["new/pod-0", "new/pod-1"]
+    assert run.scheduler.table.requested["cpu"].sum() == 6000
+
+
+def test_and_when_churn_brings_a_node_or_takes_a_pod(tmp_path: Path) -> None:
+    op = churn("node.yaml", intervalMilliseconds=5000)
+    run = run_ops(tmp_path, nodes(1), op, pods(2, podTemplatePath="big.yaml"), files={"big.yaml": BIG})
+    assert run.time.now == 5 + Fraction(1, 500)
+    op = churn("big.yaml", mode="recreate", number=1, intervalMilliseconds=5000)
+    wait = {"opcode": "sleep", "duration": "6s"}
+    big = pods(1, podTemplatePath="big.yaml")
+    run = run_ops(tmp_path, nodes(1), op, wait, big, files={"big.yaml": BIG})
+    assert run.time.now == 10 + Fraction(1, 500)
+
+
+def test_and_when_a_node_is_updated(tmp_path: Path) -> None:
+    named = NODE.replace("generateName: node-", "name: only")
+    files = {"big.yaml": BIG, "named.yaml": named, "more.yaml": named.replace('"4"', '"8"')}
+    run = run_ops(
+        tmp_path,
+        nodes(1, nodeTemplatePath="named.yaml"),
+        pods(2, podTemplatePath="big.yaml", skipWaitToCompletion=True),
+        {"opcode": "barrier", "stageRequirement": "Attempted"},
+        {"opcode": "updateAny", "templatePath": "more.yaml"},
+        {"opcode": "barrier"},
+        files=files,
+    )
+    assert len(placements(run)) == 2
+
+
+def test_a_pod_that_comes_helps_those_with_affinity(tmp_path: Path) -> None:
+    affine = """\
+    affinity:
+      podAffinity:
+        requiredDuringSchedulingIgnoredDuringExecution:
+        - {labelSelector: {matchLabels: {color: blue}}, topologyKey: kubernetes.io/hostname}
+"""
+    files = {
+        "affine.yaml": POD.replace("spec:\n", f"spec:\n{affine.replace('    aff', '  aff', 1)}"),
+        "blue.yaml": POD.replace("pod-}", "blue-, labels: {color: blue}}"),
+    }
+    run = run_ops(
+        tmp_path,
+        nodes(5),
+        pods(3, podTemplatePath="affine.yaml", namespace="n", skipWaitToCompletion=True),
+        {"opcode": "barrier", "stageRequirement": "Attempted"},
+        pods(1, podTemplatePath="blue.yaml", namespace="n"),
+        {"opcode": "barrier"},
+        files=files,
+    )
+    assert len(set(placements(run).values())) == 1
+
+
+def test_what_waits_too_long_times_out(tmp_path: Path) -> None:
+    with pytest.raises(WorkloadFailedError, match=r"^timed out after 600 s: 1 pods fit nowhere"):
+        run_ops(
+            tmp_path,
+            nodes(1),
+            churn("pod.yaml", intervalMilliseconds=100_000),
+            pods(1, podTemplatePath="huge.yaml"),
+            files={"huge.yaml": BIG.replace("'3'", "'9'")},
+        )
+
+
+def test_gated_pods_are_not_tried(tmp_path: Path) -> None:
+    gated = POD.replace("spec:\n", "spec:\n  schedulingGates: [{name: wait}]\n")
+    files = {"gated.yaml": gated, "free.yaml": POD.replace("generateName: pod-", "name: 'pod-{{.Index}}'")}
+    hold = pods(4, podTemplatePath="gated.yaml", namespace="n", skipWaitToCompletion=True)
+    attempted = {"opcode": "barrier", "stageRequirement": "Attempted"}
+    run = run_ops(tmp_path, nodes(2), hold, attempted, files=files)
+    assert (placements(run), run.time.now) == ({}, 0)
+    free = {"opcode": "updateAny", "templatePath": "free.yaml", "namespace": "n", "count": 2}
+    run = run_ops(
+        tmp_path, nodes(2), hold, attempted, free, {"opcode": "sleep", "duration": "1s"}, files=files
+    )
+    assert list(placements(run)) == ["n/pod-0", "n/pod-1"]
+    with pytest.raises(WorkloadFailedError, match="nothing is left to happen"):
+        run_ops(tmp_path, nodes(2), hold, {"opcode": "barrier"}, files=files)

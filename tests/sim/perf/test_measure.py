@@ -1,0 +1,123 @@
+"""Measuring: chunks, percentiles, and the garbage collector."""
+
+from __future__ import annotations
+
+import gc
+from pathlib import Path
+
+import pytest
+
+from moorage.objects import Pod
+from moorage.sim.perf import run_workload
+from moorage.sim.perf.measure import CHUNK, percentile
+from moorage.sim.perf.object_templates import ObjectTemplate
+from tests.sim.perf.make import POD, nodes, pods, run_ops, timer, workload
+
+MILLISECOND = 1_000_000
+
+
+def test_time_is_counted_per_pod_and_per_chunk(tmp_path: Path) -> None:
+    meter = run_ops(tmp_path, nodes(20), pods(5), pods(2 * CHUNK + 10, collectMetrics=True)).meter
+    # Every look at the timer takes 1 ms: one between the pop and the end of each batch.
+    assert meter.pods == 2 * CHUNK + 10
+    assert meter.engine_ns == meter.pods_ns == 3 * MILLISECOND
+    assert meter.chunks == [MILLISECOND / CHUNK, MILLISECOND / CHUNK, MILLISECOND / 10]
+    assert (meter.queue_ns, meter.queued) == (4 * MILLISECOND, 2 * CHUNK + 10)  # one push, three pops
+
+
+def test_chunks_go_on_over_batches_that_events_cut_short(tmp_path: Path) -> None:
+    churn = {"opcode": "churn", "mode": "create", "templatePaths": ["node.yaml"], "intervalMilliseconds": 200}
+    meter = run_ops(tmp_path, nodes(10), churn, pods(CHUNK, collectMetrics=True)).meter
+    # Batches of 100, 100 and 56.
+    assert meter.chunks == [3 * MILLISECOND / CHUNK]
+
+
+def test_pods_beside_the_measured_ones_count_for_the_engine_alone(tmp_path: Path) -> None:
+    meter = run_ops(
+        tmp_path,
+        nodes(10),
+        {"opcode": "startCollectingMetrics", "namespaces": ["a"]},
+        pods(10, namespace="a"),
+        pods(10, namespace="b"),
+        {"opcode": "stopCollectingMetrics"},
+        pods(10, namespace="a"),
+    ).meter
+    assert (meter.pods, meter.pods_ns, meter.engine_ns) == (10, MILLISECOND, 2 * MILLISECOND)
+
+
+def test_measured_pods_have_the_labels(tmp_path: Path) -> None:
+    text = "metadata: {generateName: x-, labels: {a: b, c: d}}\nspec: {containers: [{name: c}]}"
+    labelled = {"labelled.yaml": text}
+    run = run_ops(
+        tmp_path,
+        nodes(10),
+        {"opcode": "startCollectingMetrics", "namespaces": ["n"], "labelSelector": {"a": "b"}},
+        pods(4, namespace="n"),
+        pods(3, namespace="n", podTemplatePath="labelled.yaml"),
+        {"opcode": "stopCollectingMetrics"},
+        files=labelled,
+    )
+    assert run.meter.pods == 3
+    assert run.counts()["init_pods"] == 4
+
+
+def test_the_report_puts_it_together(tmp_path: Path) -> None:
+    one = workload(tmp_path, nodes(10), pods(5), pods(100, collectMetrics=True), threshold=250)
+    report = run_workload(one, timer=timer())
+    assert (report.status, report.nodes, report.init_pods, report.measured_pods) == ("done", 10, 5, 100)
+    assert report.engine_seconds == 0.001
+    assert report.pods_per_second == 100_000
+    assert report.ratio == 400
+    assert (report.ns_per_pod.mean, report.ns_per_pod.p50, report.ns_per_pod.p99) == (10_000,) * 3
+    assert report.queue_ns_per_pod == 20_000
+    assert report.virtual_seconds == 0.42
+    assert report.peak_rss_bytes > 10_000_000
+
+
+def test_percentiles_are_nearest_rank() -> None:
+    values = [float(value) for value in range(200, 0, -1)]
+    assert (percentile(values, 50), percentile(values, 99)) == (100, 198)
+    assert percentile([7.0], 99) == 7
+    assert percentile([], 50) is None
+
+
+def test_pods_are_decoded_before_the_collector_rests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    decode, seen = ObjectTemplate.pod, []
+
+    def decoded(template: ObjectTemplate, index: int, namespace: str) -> Pod:
+        seen.append(gc.isenabled())
+        return decode(template, index, namespace)
+
+    monkeypatch.setattr(ObjectTemplate, "pod", decoded)
+    run_ops(
+        tmp_path,
+        nodes(1),
+        pods(3, collectMetrics=True, podTemplatePath="x.yaml"),
+        files={"x.yaml": POD.replace("generateName: pod-", "name: 'pod-{{.Index}}'")},
+    )
+    assert seen == [True] * 3
+
+
+def test_the_garbage_collector_rests_while_metrics_are_collected(tmp_path: Path) -> None:
+    seen = []
+    one = workload(tmp_path, nodes(1), pods(1), pods(1, collectMetrics=True), pods(1))
+
+    def watching() -> int:
+        seen.append((gc.isenabled(), gc.get_freeze_count() > 0))
+        return len(seen)
+
+    assert gc.isenabled()
+    run_workload(one, timer=watching)
+    # Three looks per batch; pushing a measured batch takes two more.
+    assert seen == [(True, False)] * 3 + [(False, True)] * 5 + [(True, False)] * 3
+    assert gc.get_freeze_count() == 0
+    # Neither a failure nor a collector that was off before is a reason to leave it otherwise.
+    failing = workload(tmp_path, nodes(1), pods(200, collectMetrics=True))
+    assert run_workload(failing, timer=timer()).status.startswith("failed: nothing is left to happen")
+    assert gc.isenabled()
+    gc.disable()
+    try:
+        run_workload(one, timer=timer())
+        assert not gc.isenabled()
+    finally:
+        gc.enable()

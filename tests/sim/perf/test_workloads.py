@@ -1,0 +1,214 @@
+"""Workloads at work: what is decided, when things happen, and what fails."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from moorage.errors import InputError, NotBuiltError
+from moorage.objects import Cluster, Namespace, Node, Pod
+from moorage.scheduler import Failure, Scheduler
+from moorage.scheduler.template_pods import TemplateRun, pod_of
+from moorage.sim.perf import Workload, read_cases, run_workload
+from tests.sim.perf.make import (
+    BIG,
+    DATA,
+    NODE,
+    POD,
+    nodes,
+    placements,
+    pods,
+    run_of,
+    run_ops,
+    timer,
+    workload,
+)
+
+EXCERPT = {one.full_name: one for case in read_cases(str(DATA)) for one in case.workloads}
+FAILING = {
+    "PreemptionBasic/5Nodes": "failed: preemption not built yet",
+    "SchedulingInTreePVs/5Nodes": "failed: volumes (persistentVolumeClaimTemplatePath) not built yet",
+}
+
+
+def one_by_one(scheduler: Scheduler, template: Pod, n: int, first: int = 0) -> TemplateRun:
+    """What `Scheduler.schedule_by_template` does, by `schedule_one` alone."""
+    rows = []
+    for index in range(first, first + n):
+        decision = scheduler.schedule_one(pod_of(template, index))
+        if decision.node is None:
+            return TemplateRun(np.array(rows, dtype=np.int32), Failure(decision.diagnosis, decision.error))
+        rows.append(scheduler.table.find_row(decision.node))
+    return TemplateRun(np.array(rows, dtype=np.int32))
+
+
+@pytest.mark.parametrize("one", EXCERPT.values(), ids=EXCERPT)
+def test_the_excerpt_runs_or_says_why_not(one: Workload) -> None:
+    report = run_workload(one, timer=timer())
+    assert report.status == FAILING.get(one.full_name, "done")
+    if not report.failed:
+        expected = {"fast_DRAExtendedResourceEnabled": 10}.get(one.name, report.measured_pods)
+        assert report.measured_pods == expected > 0
+
+
+@pytest.mark.parametrize("name", [name for name in EXCERPT if name not in FAILING])
+def test_decisions_are_those_of_one_pod_after_the_other(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    batched = run_of(EXCERPT[name])
+    monkeypatch.setattr(Scheduler, "schedule_by_template", one_by_one)
+    single = run_of(EXCERPT[name])
+    assert placements(batched) == placements(single)
+    assert batched.time.now == single.time.now
+    assert batched.scheduler.cycle.start == single.scheduler.cycle.start
+
+
+def test_the_same_workload_comes_out_the_same() -> None:
+    one = EXCERPT["SchedulingWithMixedChurn/1000Nodes"]
+    first, again = run_workload(one, timer=timer()), run_workload(one, timer=timer())
+    assert placements(run_of(one)) == placements(run_of(one))
+    # peak_rss_bytes is this process's own; all else follows from the input and the timer.
+    fields = [name for name in type(first).__struct_fields__ if name != "peak_rss_bytes"]
+    assert {name: getattr(first, name) for name in fields} == {name: getattr(again, name) for name in fields}
+
+
+def test_the_configuration_and_the_gates_reach_the_scheduler() -> None:
+    run = run_of(EXCERPT["HostPortConflict/10Nodes_10Pods_10BatchSize"])
+    (plugin,) = (one for one in run.scheduler.profile.plugins if one.name == "PodTopologySpread")
+    assert plugin.args["defaultingType"] == "List"
+
+
+def test_a_gate_changes_what_counts(tmp_path: Path) -> None:
+    files = {"sized.yaml": POD.replace("spec:", "spec:\n  resources: {requests: {cpu: '1'}}")}
+    ops = nodes(1), pods(1, podTemplatePath="sized.yaml")
+    for gates, cpu in (({}, 1000), ({"PodLevelResources": False}, 100)):
+        run = run_ops(tmp_path, *ops, files=files, featureGates=gates)
+        assert run.scheduler.table.requested["cpu"].sum() == cpu
+
+
+def test_ties_are_broken_as_kube_scheduler_breaks_them() -> None:
+    run = run_of(EXCERPT["SchedulingBasic/5Nodes"])
+    made = sorted(run.scheduler.client.list(Node)[0], key=lambda node: int(node.metadata.resource_version))
+    twin = Scheduler(
+        Cluster(nodes=made, namespaces=run.scheduler.client.list(Namespace)[0]), tie_break="go-heap"
+    )
+    expected = {}
+    for one in run.runs:
+        for number in range(len(one)):
+            pod = pod_of(one.template, one.first + number)
+            expected[pod.key] = twin.schedule_one(pod).node
+    assert placements(run) == expected
+
+
+BIG_FIRST = BIG.replace("spec:", "spec:\n  priority: 10")
+
+
+@pytest.mark.parametrize(
+    ("ops", "files", "status"),
+    [
+        ([{"opcode": "createPodGroups", "count": 1}], {}, "createPodGroups not built yet"),
+        ([pods(1, persistentVolumeTemplatePath="x")], {}, "volumes (persistentVolumeClaimTemplatePath)"),
+        (
+            [nodes(1, nodeAllocatableStrategy={"csiNodeAllocatable": {"d": {"count": 3}}})],
+            {},
+            "volume limits (csiNodeAllocatable) not built yet",
+        ),
+        (
+            [{"opcode": "createAny", "templatePath": "x.yaml"}],
+            {"x.yaml": "kind: ResourceSlice\nmetadata: {name: a}"},
+            "objects of kind ResourceSlice not built yet",
+        ),
+        (
+            [nodes(1), pods(1, podTemplatePath="x.yaml")],
+            {"x.yaml": POD.replace("spec:", "spec:\n  resourceClaims: [{name: a}]")},
+            "dynamic resource allocation (spec.resourceClaims) not built yet",
+        ),
+        (
+            [nodes(1), pods(1, podTemplatePath="x.yaml")],
+            {"x.yaml": POD.replace("spec:", "spec:\n  schedulingGroup: {podGroupName: a}")},
+            "pod groups (spec.schedulingGroup) not built yet",
+        ),
+        (
+            [nodes(1), pods(1, podTemplatePath="x.yaml")],
+            {"x.yaml": POD + "  volumes: [{name: v, persistentVolumeClaim: {claimName: c}}]\n"},
+            "VolumeBinding, persistent volume claims (pod namespace-1/pod-0) not built yet",
+        ),
+        (
+            [nodes(1), pods(1, podTemplatePath="x.yaml")],
+            {"x.yaml": POD.replace("spec:", "spec:\n  schedulerName: mine")},
+            "no profile of the name mine",
+        ),
+    ],
+)
+def test_what_is_not_built_fails_its_workload(
+    tmp_path: Path, ops: list[dict[str, Any]], files: dict[str, str], status: str
+) -> None:
+    report = run_workload(workload(tmp_path, *ops, files=files), timer=timer())
+    assert report.status.startswith("failed: ")
+    assert status in report.status
+    assert report.failed
+
+
+@pytest.mark.parametrize(
+    ("first", "evicts"),
+    [
+        (BIG_FIRST, True),
+        (BIG_FIRST.replace("priority: 10", "priority: 0"), False),
+        (BIG_FIRST.replace("priority: 10", "priority: 10\n  preemptionPolicy: Never"), False),
+        (BIG_FIRST.replace("'3'", "'9'"), False),  # more than a node has: nobody's going would help
+    ],
+)
+def test_pods_that_would_have_to_evict_fail_the_workload(tmp_path: Path, first: str, evicts: bool) -> None:
+    ops = (
+        nodes(1),
+        pods(1, podTemplatePath="big.yaml"),
+        pods(1, podTemplatePath="first.yaml", skipWaitToCompletion=True),
+        {"opcode": "sleep", "duration": "1s"},
+    )
+    one = workload(tmp_path, *ops, files={"big.yaml": BIG, "first.yaml": first})
+    if evicts:
+        with pytest.raises(NotBuiltError, match=r"^preemption$"):
+            run_of(one)
+    else:
+        assert run_of(one).counts()["unschedulable"] == 1
+
+
+@pytest.mark.parametrize(
+    ("ops", "message"),
+    [
+        ([{"opcode": "stopCollectingMetrics"}], "workloadTemplate[0]: opcode: no startCollectingMetrics"),
+        (
+            [{"opcode": "startCollectingMetrics", "namespaces": ["a"]}, pods(1, collectMetrics=True)],
+            "workloadTemplate[1]: collectMetrics: metrics are being collected already",
+        ),
+    ],
+)
+def test_operations_in_the_wrong_order(tmp_path: Path, ops: list[dict[str, Any]], message: str) -> None:
+    with pytest.raises(InputError) as refused:
+        run_ops(tmp_path, *ops)
+    assert message in str(refused.value)
+    assert str(refused.value).startswith(f"{tmp_path}/perf.yaml: Case/small: ")
+
+
+def test_a_bad_scheduler_configuration(tmp_path: Path) -> None:
+    files = {"config.yaml": "apiVersion: kubescheduler.config.k8s.io/v1\nkind: Nothing\n"}
+    one = workload(tmp_path, nodes(1), case={"schedulerConfigPath": "config.yaml"}, files=files)
+    with pytest.raises(InputError, match=r"config.yaml: .*Nothing"):
+        run_workload(one)
+
+
+def test_pods_of_the_same_priority_are_no_victims(tmp_path: Path) -> None:
+    """One of lower priority is there, but on a node that is too small for good."""
+    tiny = NODE.replace('"4"', "1").replace("node-", "tiny-")
+    one = workload(
+        tmp_path,
+        nodes(1, nodeTemplatePath="tiny.yaml"),
+        pods(1),
+        nodes(1),
+        pods(1, podTemplatePath="first.yaml"),
+        pods(1, podTemplatePath="first.yaml", skipWaitToCompletion=True),
+        {"opcode": "sleep", "duration": "1s"},
+        files={"tiny.yaml": tiny, "first.yaml": BIG_FIRST},
+    )
+    assert run_of(one).counts()["unschedulable"] == 1

@@ -39,8 +39,15 @@ def _rate(context: click.Context, option: click.Parameter, value: str | None) ->
     metavar="R",
     help="Scheduling attempts per second of virtual time; default: the workload's threshold, else 500.",
 )
+@click.option(
+    "--tie-break",
+    type=click.Choice(["first", "go-heap", "random"]),
+    default="first",
+    show_default=True,
+    help="Choice among the best nodes: the first one, or as kube-scheduler's (go-heap).",
+)
 @click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
-def perf(file: str, only: str, rate: Fraction | None, output: str) -> int:
+def perf(file: str, only: str, rate: Fraction | None, tie_break: str, output: str) -> int:
     """Run scheduler_perf workloads in virtual time, and say how fast the engine is.
 
     Exit code 1 says that a workload failed; the others have run all the same.
@@ -58,7 +65,7 @@ def perf(file: str, only: str, rate: Fraction | None, output: str) -> int:
         for workload in workloads:
             if reports:
                 following()
-            reports.append(run_workload(workload, rate))
+            reports.append(run_workload(workload, rate, tie_break=tie_break))
     with out.reader_may_leave():
         if output == "json":
             out.write_value(output, {"workloads": reports})

@@ -61,9 +61,14 @@ def timer() -> Callable[[], int]:
     return lambda: next(ticks)
 
 
-def run_of(one: Workload, rate: int = 500, before: Callable[[Run], None] = lambda run: None) -> Run:
+def run_of(
+    one: Workload,
+    rate: int = 500,
+    before: Callable[[Run], None] = lambda run: None,
+    tie_break: str = "first",
+) -> Run:
     """A workload that has run."""
-    run = Run(one, Fraction(rate), timer())
+    run = Run(one, Fraction(rate), timer(), tie_break)
     before(run)
     try:
         execute(run)

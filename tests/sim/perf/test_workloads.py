@@ -87,11 +87,12 @@ def test_a_gate_changes_what_counts(tmp_path: Path) -> None:
         assert run.scheduler.table.requested["cpu"].sum() == cpu
 
 
-def test_ties_are_broken_as_kube_scheduler_breaks_them() -> None:
-    run = run_of(EXCERPT["SchedulingBasic/5Nodes"])
+@pytest.mark.parametrize("tie_break", ["first", "go-heap"])
+def test_ties_are_broken_as_asked(tie_break: str) -> None:
+    run = run_of(EXCERPT["SchedulingBasic/5Nodes"], tie_break=tie_break)
     made = sorted(run.scheduler.client.list(Node)[0], key=lambda node: int(node.metadata.resource_version))
     twin = Scheduler(
-        Cluster(nodes=made, namespaces=run.scheduler.client.list(Namespace)[0]), tie_break="go-heap"
+        Cluster(nodes=made, namespaces=run.scheduler.client.list(Namespace)[0]), tie_break=tie_break
     )
     expected = {}
     for one in run.runs:

@@ -45,13 +45,13 @@ class Run:
         How often churn came round.
     """
 
-    def __init__(self, workload: Workload, rate: Fraction, timer: Timer) -> None:
+    def __init__(self, workload: Workload, rate: Fraction, timer: Timer, tie_break: str) -> None:
         self.workload, self.timer = workload, timer
         self.time = VirtualTime(rate)
         self.scheduler = Scheduler(
             config=workload.scheduler_config,
             feature_gates=workload.feature_gates,
-            tie_break="go-heap",
+            tie_break=tie_break,
             strict=True,
             clock=lambda: float(self.time.now),
         )

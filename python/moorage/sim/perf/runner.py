@@ -18,7 +18,10 @@ DEFAULT_RATE = 500
 
 
 def run_workload(
-    workload: Workload, rate: Fraction | None = None, timer: Timer = time.perf_counter_ns
+    workload: Workload,
+    rate: Fraction | None = None,
+    timer: Timer = time.perf_counter_ns,
+    tie_break: str = "first",
 ) -> WorkloadReport:
     """Run a workload.
 
@@ -29,6 +32,8 @@ def run_workload(
         Scheduling attempts per second of virtual time; by default the workload's threshold, else 500.
     timer : callable
         Nanoseconds, for what is measured.
+    tie_break : str
+        As in `Scheduler`.
 
     Returns
     -------
@@ -43,7 +48,7 @@ def run_workload(
     """
     if workload.unbuilt:
         return make_report(workload, Meter(), _not_built(workload.unbuilt))
-    run = _start(workload, rate or Fraction(str(workload.threshold or DEFAULT_RATE)), timer)
+    run = _start(workload, rate or Fraction(str(workload.threshold or DEFAULT_RATE)), timer, tie_break)
     status = DONE
     try:
         execute(run)
@@ -60,9 +65,9 @@ def _not_built(what: str) -> str:
     return f"failed: {what} not built yet"
 
 
-def _start(workload: Workload, rate: Fraction, timer: Timer) -> Run:
+def _start(workload: Workload, rate: Fraction, timer: Timer, tie_break: str) -> Run:
     try:
-        return Run(workload, rate, timer)
+        return Run(workload, rate, timer, tie_break)
     except ConfigurationError as error:
         source = str(workload.scheduler_config)
         raise InputError(error.message, source=source, path=error.path) from None

@@ -64,6 +64,7 @@ void mr_candidates_point(mr_candidates *c, const mr_search *search)
     c->terms = search->pod.terms;
     c->search = *search;
     c->search.pod.terms = NULL;
+    c->search.named_ok = NULL; /* rows are looked at one by one */
     mr_local_read(&c->local, &c->search);
     if (c->n != search->n || memcmp(&before, &c->key, offsetof(mr_bucket_key, domains))) c->state = MR_UNMADE;
 }

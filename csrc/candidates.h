@@ -71,13 +71,6 @@ typedef struct {
 } mr_changes;
 enum { MR_LOG_ROW, MR_LOG_STATIC, MR_LOG_ORDER };
 
-/* A decision. */
-typedef struct {
-    int32_t position;  /* the chosen one, or -1 */
-    int32_t looked_at; /* positions from the start until `wanted` were feasible */
-    int32_t feasible;  /* of these */
-} mr_decision;
-
 /* 1 where the plan can be decided by candidates: no plugin is asked that is no kernel here, nor are pods nominated. */
 int mr_candidates_suit(const mr_search *search);
 

@@ -208,7 +208,7 @@ MR_INLINED void heap_tie(const mr_candidates *c, const mr_live *live, int32_t st
                 top->key = key;
                 top->position = block * MR_LANES + __builtin_ctzll(ties);
             }
-            top->until = (int32_t)((2u << (31 - __builtin_clz((uint32_t)index + 1))) - 1);
+            top->until = mr_next_level(index);
         }
         top->seen += count;
     }

@@ -16,10 +16,16 @@
 #endif
 #define MR_INLINED static inline __attribute__((always_inline))
 
-/* For each block `at` of the `n` positions that a `search` looks at, both by these names; side by side where that pays.
- * Each position is written by one thread, so nothing depends on their number. */
-#define MR_EACH_BLOCK(at)                                                                                         \
-    _Pragma("omp parallel for schedule(static) num_threads(search->threads) if (mr_is_parallel(search, n))")      \
-    for (int32_t at = 0; at < n; at += MR_BLOCK)
+/* Calls `body(at)` for each block `at` of the `n` positions that a `search` looks at, both by these names; side by side
+ * where that pays. Each position is written by one thread, so nothing depends on their number. */
+#define MR_EACH_BLOCK(body)                                                                \
+    do {                                                                                   \
+        if (mr_is_parallel(search, n)) {                                                   \
+            _Pragma("omp parallel for schedule(static) num_threads(search->threads)")      \
+            for (int32_t at = 0; at < n; at += MR_BLOCK) body(at);                         \
+        } else {                                                                           \
+            for (int32_t at = 0; at < n; at += MR_BLOCK) body(at);                         \
+        }                                                                                  \
+    } while (0)
 
 #endif

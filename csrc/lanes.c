@@ -1,6 +1,7 @@
 #include "lanes.h"
 
 #include <stddef.h>
+#include <string.h>
 
 #define MR_ANYTHING 1e300
 #define MR_MAX_FUSED_WEIGHT 1000000
@@ -72,6 +73,29 @@ int mr_is_fused(const mr_search *search)
         && is_cpu_and_memory(plan->balanced, plan->n_balanced);
 }
 
+/* 1 where a filter looks at names and labels of nodes for this pod. */
+static int asks_for_names(const mr_search *search, int32_t kernel)
+{
+    const mr_shape *s = search->shape;
+    return (kernel == MR_NODE_NAME && search->pod.node_name)
+        || (kernel == MR_NODE_AFFINITY
+            && (s->selector.count || s->flags & MR_SHAPE_REQUIRED || search->plan->added));
+}
+
+int mr_named_lanes(const mr_search *search, uint8_t *ok)
+{
+    int asks = 0;
+    for (int32_t i = 0; i < search->plan->n_filters; i++) asks |= asks_for_names(search, search->plan->filters[i]);
+    for (int32_t at = 0; at < (asks ? search->n : 0); at++) {
+        ok[at] = 1;
+        for (int32_t i = 0; i < search->plan->n_filters && ok[at]; i++)
+            if (asks_for_names(search, search->plan->filters[i]))
+                ok[at] = !mr_filter(search->plan->filters[i], search->plan, search->cluster, search->shape,
+                                    &search->pod, search->order[at]);
+    }
+    return asks;
+}
+
 /* The filters that ask for more than the columns show, as far as the pod gives them reason to. */
 static int32_t other_filters(const mr_search *search, int32_t *kernels)
 {
@@ -80,9 +104,7 @@ static int32_t other_filters(const mr_search *search, int32_t *kernels)
     int32_t n = 0;
     for (int32_t i = 0; i < search->plan->n_filters; i++) {
         int32_t kernel = search->plan->filters[i];
-        int asks = (kernel == MR_NODE_NAME && search->pod.node_name)
-            || (kernel == MR_NODE_AFFINITY
-                && (s->selector.count || s->flags & MR_SHAPE_REQUIRED || search->plan->added))
+        int asks = (asks_for_names(search, kernel) && !search->named_ok)
             || (kernel == MR_NODE_PORTS && s->n_ports) || (kernel == MR_NODE_RESOURCES_FIT && s->n_others)
             || (kernel == MR_POD_TOPOLOGY_SPREAD && t && t->n_hard)
             || (kernel == MR_INTER_POD_AFFINITY && t && (t->n_affinity || t->n_anti || t->n_existing));
@@ -150,25 +172,37 @@ MR_INLINED void fused_scores(const mr_columns *c, const mr_local *l, int32_t fir
     }
 }
 
-MR_INLINED void fused_fit(const mr_columns *c, const mr_local *l, const int8_t *fixed_ok, int32_t first, int32_t n,
-                          int32_t *restrict out)
+/* -1 where a row fits, 0 where not; answers how many do. */
+MR_INLINED int32_t fused_fit(const mr_columns *c, const mr_local *l, const int8_t *fixed_ok,
+                             const uint8_t *restrict named_ok, int32_t first, int32_t n, int32_t *restrict out)
 {
     const double *restrict free_cpu = c->free_cpu + first, *restrict free_memory = c->free_memory + first;
     const int32_t *restrict slots = c->slots + first, *restrict fixed = c->fixed + first;
     const double cpu = l->need_cpu, memory = l->need_memory;
-    for (int32_t i = 0; i < n; i++) {
-        int32_t fits = (cpu <= free_cpu[i]) & (memory <= free_memory[i]) & (slots[i] > 0);
-        out[i] &= -fits;
-    }
+    int32_t sum = 0;
+    for (int32_t i = 0; i < n; i++)
+        out[i] = -((cpu <= free_cpu[i]) & (memory <= free_memory[i]) & (slots[i] > 0));
     if (fixed_ok && c->n_fixed)
         for (int32_t i = 0; i < n; i++) out[i] &= -(int32_t)fixed_ok[fixed[i]];
+    if (named_ok)
+        for (int32_t i = 0; i < n; i++) out[i] &= -(int32_t)named_ok[first + i];
+    for (int32_t i = 0; i < n; i++) sum -= out[i];
+    return sum;
 }
 
-MR_DISPATCHED void mr_fused_columns(const mr_columns *columns, const mr_local *local, const int8_t *fixed_ok,
-                                    int32_t first, int32_t n, int32_t *out)
+/* Totals of at most MR_BLOCK positions; answers how many are feasible. */
+MR_DISPATCHED int32_t mr_fused_columns(const mr_search *search, const mr_local *local, int32_t first, int32_t n,
+                                       int32_t *restrict out)
 {
+    const mr_columns *columns = search->columns;
+    int32_t fits[MR_BLOCK], count = fused_fit(columns, local, search->fixed_ok, search->named_ok, first, n, fits);
+    if (!count) {
+        memset(out, 0, (size_t)n * sizeof *out);
+        return 0;
+    }
     fused_scores(columns, local, first, n, out);
-    fused_fit(columns, local, fixed_ok, first, n, out);
+    for (int32_t i = 0; i < n; i++) out[i] &= fits[i];
+    return count;
 }
 
 int64_t mr_local_total(const mr_search *search, int32_t row)
@@ -225,16 +259,21 @@ static int32_t in_lane(int64_t total)
     return total >= 0 && total <= MR_LANE_LIMIT ? (int32_t)total : -1;
 }
 
-void mr_fused_block(const mr_search *search, const mr_local *local, int32_t first, int32_t n, int32_t *out)
+int32_t mr_fused_block(const mr_search *search, const mr_local *local, int32_t first, int32_t n, int32_t *out)
 {
     const uint8_t *slow = search->columns->slow + first;
-    mr_fused_columns(search->columns, local, search->fixed_ok, first, n, out);
-    if (local->n_asked || local->images)
+    int32_t count = mr_fused_columns(search, local, first, n, out);
+    const int more = count && (local->n_asked || local->images);
+    if (!more && !search->columns->n_slow) return count;
+    if (more)
         for (int32_t i = 0; i < n; i++)
             if (out[i] && !slow[i]) out[i] = remaining(search, local, search->order[first + i], out[i]);
     if (search->columns->n_slow)
         for (int32_t i = 0; i < n; i++)
             if (slow[i]) out[i] = (int32_t)exact_lane(search, search->order[first + i]);
+    count = 0;
+    for (int32_t i = 0; i < n; i++) count += out[i] != 0;
+    return count;
 }
 
 static void local_block(const mr_search *search, const mr_local *local, int32_t first, int32_t n, int32_t *out)
@@ -248,7 +287,7 @@ static void local_block(const mr_search *search, const mr_local *local, int32_t 
 
 int mr_local_lanes(const mr_search *search, const mr_local *local, int32_t first, int32_t n, int32_t *out)
 {
-    MR_EACH_BLOCK(at)
-        local_block(search, local, first + at, n - at < MR_BLOCK ? n - at : MR_BLOCK, out + at);
+#define BLOCK(at) local_block(search, local, first + (at), n - (at) < MR_BLOCK ? n - (at) : MR_BLOCK, out + (at))
+    MR_EACH_BLOCK(BLOCK);
     return mr_is_parallel(search, n);
 }

@@ -28,6 +28,7 @@ typedef struct {
     const mr_shape *shape;
     const mr_columns *columns; /* NULL: `order` is not the view's list */
     const int8_t *fixed_ok; /* [fixed] 1: NodeUnschedulable and TaintToleration pass; NULL: all pass */
+    const uint8_t *named_ok; /* [position] 1: NodeName and NodeAffinity pass; NULL: they are asked about each row */
     int32_t taints_alike;   /* no node has a PreferNoSchedule taint that counts against the pod */
     const int32_t *order;   /* [position] row */
     int32_t n;              /* positions */
@@ -61,13 +62,17 @@ int64_t mr_local_total(const mr_search *search, int32_t row);
 void mr_columns_set(mr_columns *columns, int32_t position, const mr_ledger *ledger, const int32_t *taint_set,
                     int32_t row);
 
+/* 1 where NodeName or NodeAffinity can reject a node. Then `ok` is filled, as mr_search.named_ok. */
+int mr_named_lanes(const mr_search *search, uint8_t *ok);
+
 /* 1 when the fused kernel may be used: the plan's arithmetic is the one that it knows, and exact in doubles. */
 int mr_is_fused(const mr_search *search);
 
-/* Positions [first, first + n): total + 1 of the local scores, 0 where infeasible. Taints, cpu, memory
- * and pod count go through the columns; what else a shape asks for is looked at on the lanes that remain. */
+/* Positions [first, first + n), at most MR_BLOCK: total + 1 of the local scores, 0 where infeasible. Taints, cpu, memory
+ * and pod count go through the columns; what else a shape asks for is looked at on the lanes that remain. Answers how
+ * many are feasible. */
 #define MR_BLOCK 256
-void mr_fused_block(const mr_search *search, const mr_local *local, int32_t first, int32_t n, int32_t *out);
+int32_t mr_fused_block(const mr_search *search, const mr_local *local, int32_t first, int32_t n, int32_t *out);
 
 /* The same for any number of positions, whatever the plan, by as many threads as the search says; a total that is not
  * in 0..MR_LANE_LIMIT becomes -1. Answers whether there was more than one. */

@@ -191,8 +191,8 @@ static int score_found(const mr_search *search, int fused, int64_t constant, mr_
 static int search_lanes(const mr_search *search, const mr_local *local, int external, int32_t first, int32_t n,
                         int32_t *out)
 {
-    MR_EACH_BLOCK(at)
-        search_block(search, local, first + at, n - at < MR_BLOCK ? n - at : MR_BLOCK, out + at);
+#define BLOCK(at) search_block(search, local, first + (at), n - (at) < MR_BLOCK ? n - (at) : MR_BLOCK, out + (at))
+    MR_EACH_BLOCK(BLOCK);
     if (search->n_nominated) nominated_lanes(search, first, n, out);
     return external && external_lanes(search, first, n, out);
 }
@@ -224,6 +224,81 @@ int mr_search_run(const mr_search *search, int32_t start, int32_t wanted, mr_fou
     found->evaluated = seen;
     if (failed || found->feasible < 2) return failed; /* a single node is not scored */
     return score_found(search, local.fused, constant, found);
+}
+
+int mr_scan_suits(const mr_search *search)
+{
+    const mr_terms *t = search->pod.terms;
+    return mr_is_fused(search) && !search->n_nominated && !mr_has_external_filters(search->plan)
+        && !(t && (t->n_hard || t->n_affinity || t->n_anti || t->n_existing)) && !reads_rows(search, 1);
+}
+
+/* What a scan has chosen so far. */
+typedef struct {
+    int32_t best, position;
+    int32_t until; /* of ties in the heap: those below this index cannot win */
+    uint32_t key;
+} mr_choice;
+
+MR_DISPATCHED int32_t mr_largest_lane(const int32_t *restrict lanes, int32_t n)
+{
+    int32_t max = 0;
+    for (int32_t i = 0; i < n; i++) max = lanes[i] > max ? lanes[i] : max;
+    return max;
+}
+
+/* The first of the best. */
+static void choose_first(mr_choice *choice, const int32_t *lanes, int32_t first, int32_t n)
+{
+    const int32_t max = mr_largest_lane(lanes, n);
+    int32_t i = 0;
+    if (max <= choice->best) return;
+    choice->best = max;
+    while (lanes[i] != max) i++;
+    choice->position = first + i;
+}
+
+/* The one that Go's heap puts on top, `index` feasible ones being before: of each level of the heap the first tie. */
+static void choose_top(mr_choice *choice, const int32_t *lanes, int32_t first, int32_t n, int32_t index)
+{
+    const int32_t max = mr_largest_lane(lanes, n);
+    if (max < choice->best || !max) return;
+    if (max > choice->best) *choice = (mr_choice){.best = max, .position = -1};
+    for (int32_t i = 0; i < n; i++) {
+        if (lanes[i] == max && index >= choice->until) {
+            const uint32_t key = mr_heap_key(index);
+            if (choice->position < 0 || key < choice->key) {
+                choice->key = key;
+                choice->position = first + i;
+            }
+            choice->until = mr_next_level(index);
+        }
+        index += lanes[i] != 0;
+    }
+}
+
+void mr_scan_decide(const mr_search *search, int32_t start, int32_t wanted, int heap, mr_decision *decision)
+{
+    int32_t lanes[MR_BLOCK], n = search->n, seen = 0, feasible = 0, is_last = 0;
+    mr_choice choice = {.position = -1};
+    mr_local local;
+    mr_local_read(&local, search);
+    while (seen < n && !is_last) {
+        int32_t first = start + seen < n ? start + seen : start + seen - n;
+        int32_t room = first < start ? start - first : n - first, size = room < MR_BLOCK ? room : MR_BLOCK;
+        int32_t count = mr_fused_block(search, &local, first, size, lanes);
+        is_last = feasible + count > wanted;
+        if (is_last) { /* ends on the feasible one after the last that is wanted */
+            count = wanted - feasible;
+            size = 0;
+            for (int32_t left = count; left || !lanes[size]; size++) left -= lanes[size] != 0;
+        }
+        if (count && heap) choose_top(&choice, lanes, first, size, feasible);
+        else if (count) choose_first(&choice, lanes, first, size);
+        feasible += count;
+        seen += size;
+    }
+    *decision = (mr_decision){choice.position, seen, feasible};
 }
 
 int32_t mr_pick_first(const int64_t *totals, int32_t n)

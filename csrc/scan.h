@@ -41,12 +41,31 @@ void mr_score_rows(const mr_search *search, int32_t kernel, const int32_t *rows,
  * worker: it stops on the next feasible node after that), and scores them. Answers 1 where a plugin failed. */
 int mr_search_run(const mr_search *search, int32_t start, int32_t wanted, mr_found *found);
 
+/* A decision. */
+typedef struct {
+    int32_t position;  /* the chosen one, or -1 */
+    int32_t looked_at; /* positions from the start until `wanted` were feasible */
+    int32_t feasible;  /* of these */
+} mr_decision;
+
+/* 1 where the fused kernel says all there is to say of a row, so that no other row has a part in it. */
+int mr_scan_suits(const mr_search *search);
+
+/* Decides as mr_search_run and mr_pick_first or, with `heap`, mr_pick_heap do, without a list of what was found. */
+void mr_scan_decide(const mr_search *search, int32_t start, int32_t wanted, int heap, mr_decision *decision);
+
 /* Where the item of an index stands in the preorder of a binary heap. With x = index + 1, preorder within one heap
  * level follows x, and across levels x shifted left until its top bit is set; of equal keys the first index is meant. */
 static inline uint32_t mr_heap_key(int32_t index)
 {
     uint32_t x = (uint32_t)index + 1;
     return x << __builtin_clz(x);
+}
+
+/* The first index of the next level of the heap. */
+static inline int32_t mr_next_level(int32_t index)
+{
+    return (int32_t)((2u << (31 - __builtin_clz((uint32_t)index + 1))) - 1);
 }
 
 /* Index of the winner among n totals. */

@@ -21,14 +21,19 @@ static uint64_t verdict_of(const mr_search *s, int32_t position)
     return mr_verdict(s->plan, s->cluster, s->shape, &s->pod, s->order[position]);
 }
 
+static void look_at(mr_tally *t, const mr_search *search, int32_t first, int32_t n)
+{
+    for (int32_t at = first; at < first + n; at++) t->verdicts[at] = verdict_of(search, at);
+}
+
 void mr_tally_build(mr_tally *t, const mr_search *search, const mr_changes *changes)
 {
     const int32_t n = t->n = search->n;
     t->used = 0;
     t->state = MR_KEPT;
     t->cursor = changes->head;
-    MR_EACH_BLOCK(first)
-        for (int32_t at = first; at < first + MR_BLOCK && at < n; at++) t->verdicts[at] = verdict_of(search, at);
+#define BLOCK(first) look_at(t, search, first, n - (first) < MR_BLOCK ? n - (first) : MR_BLOCK)
+    MR_EACH_BLOCK(BLOCK);
     for (int32_t at = 0; at < n; at++) count(t, t->verdicts[at], 1);
 }
 

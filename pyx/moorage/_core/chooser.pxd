@@ -1,7 +1,7 @@
 from libc.stdint cimport int32_t, int64_t, uint64_t
 
 from moorage._core.buffers cimport Buffer
-from moorage._core.csrc cimport mr_changes, mr_search
+from moorage._core.csrc cimport mr_changes, mr_decision, mr_search
 from moorage._core.pod_class cimport Shape
 from moorage._core.prepared cimport Prepared, Ready
 from moorage._core.search cimport Search
@@ -32,6 +32,8 @@ cdef class Chooser(Search):
 
     cdef int32_t _wanted(self) noexcept
     cdef int32_t _decide(self, const mr_search* search, int32_t wanted) noexcept nogil
+    cdef int32_t _decide_by_totals(self, Ready* one) noexcept nogil
+    cdef int32_t _note(self, const mr_decision* decision, int32_t n) noexcept nogil
     cdef int32_t _decide_among_candidates(self, Ready* one) noexcept nogil
     cdef int32_t _choose(self, Ready* one, int64_t following) noexcept nogil
     cdef void _show_changes(self, mr_changes* out) noexcept nogil

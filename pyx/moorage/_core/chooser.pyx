@@ -20,9 +20,12 @@ from moorage._core.csrc cimport (
     mr_changes,
     mr_decision,
     mr_has_external_filters,
+    mr_is_parallel,
     mr_pick_first,
     mr_pick_heap,
     mr_pick_random,
+    mr_scan_decide,
+    mr_scan_suits,
     mr_search,
     mr_search_run,
     mr_terms_prepare,
@@ -105,17 +108,28 @@ cdef class Chooser(Search):
                 winner = mr_pick_first(self.found.totals, self.found.feasible)
         return self.found.positions[winner]
 
-    cdef int32_t _decide_among_candidates(self, Ready* one) noexcept nogil:
-        """What `_decide` answers and leaves behind, but for the list of what was found."""
+    cdef int32_t _decide_by_totals(self, Ready* one) noexcept nogil:
+        """The same where each row's total says all, but for the list of what was found."""
         cdef mr_decision decision
-        cdef int32_t start = self.start % one.search.n  # nodes may have gone
-        mr_candidates_decide(one.candidates, start, one.wanted, self.tie_break == GO_HEAP,
-                             self.found.seen, &decision)
+        self.state.view.scan_columns()
+        mr_scan_decide(&one.search, self.start % one.search.n, one.wanted, self.tie_break == GO_HEAP, &decision)
+        self.from_scans += 1
+        return self._note(&decision, one.search.n)
+
+    cdef int32_t _note(self, const mr_decision* decision, int32_t n) noexcept nogil:
+        """A decision over the whole list: moves the rotation."""
         self.found.feasible = decision.feasible
         self.found.evaluated = decision.looked_at
-        self.start = (start + decision.looked_at) % one.search.n
-        self.from_candidates += 1
+        self.start = (self.start % n + decision.looked_at) % n
         return decision.position
+
+    cdef int32_t _decide_among_candidates(self, Ready* one) noexcept nogil:
+        """The same by candidates, whatever the class."""
+        cdef mr_decision decision
+        mr_candidates_decide(one.candidates, self.start % one.search.n, one.wanted, self.tie_break == GO_HEAP,
+                             self.found.seen, &decision)
+        self.from_candidates += 1
+        return self._note(&decision, one.search.n)
 
     cdef int32_t _choose(self, Ready* one, int64_t following) noexcept nogil:
         """The same, whichever is faster; so many pods of the class follow."""
@@ -133,6 +147,8 @@ cdef class Chooser(Search):
             if one.candidates and one.candidates.state == MR_KEPT:
                 return self._decide_among_candidates(one)
             one.candidates = NULL
+        if one.by_totals and not mr_is_parallel(&one.search, min(one.wanted, one.search.n)):
+            return self._decide_by_totals(one)
         at = self._decide(&one.search, one.wanted)
         if at == FAILED:  # no trace of that but this
             self.failed = True
@@ -208,8 +224,11 @@ cdef class Chooser(Search):
         one.c.search = self.search
         if self.search.columns == NULL:
             one.keep_order(&one.c.search)
+        else:
+            one.keep_named(&one.c.search, self.state.view.said)
         one.c.wanted = self._wanted()
         one.c.by_node = False
+        one.c.by_totals = self.tie_break != RANDOM and self.search.n and mr_scan_suits(&self.search)
         one.c.candidates = NULL
         if self.keeps_candidates and self.tie_break != RANDOM and self.search.n \
                 and mr_candidates_suit(&self.search):

@@ -208,6 +208,7 @@ cdef extern from "scan.h" nogil:
         const mr_shape* shape
         const mr_columns* columns
         const int8_t* fixed_ok
+        const uint8_t* named_ok
         int32_t taints_alike
         const int32_t* order
         int32_t n, has_images, n_nominated
@@ -218,6 +219,7 @@ cdef extern from "scan.h" nogil:
 
     void mr_columns_set(mr_columns* columns, int32_t position, const mr_ledger* ledger,
                         const int32_t* taint_set, int32_t row)
+    int mr_named_lanes(const mr_search* search, uint8_t* ok)
     int mr_is_fused(const mr_search* search)
     const int MR_CALL
     int mr_external_filter(const mr_search* search, int32_t filter, const int32_t* rows, int32_t n,
@@ -225,7 +227,13 @@ cdef extern from "scan.h" nogil:
     int mr_verdicts(const mr_search* search, const int32_t* rows, int32_t n, uint64_t* verdicts)
     void mr_score_rows(const mr_search* search, int32_t kernel, const int32_t* rows, int32_t n, int64_t* raw,
                        uint8_t* seen)
+    ctypedef struct mr_decision:
+        int32_t position, looked_at, feasible
+
     int mr_has_external_filters(const mr_plan* plan)
+    int mr_scan_suits(const mr_search* search)
+    int mr_is_parallel(const mr_search* search, int32_t n)
+    void mr_scan_decide(const mr_search* search, int32_t start, int32_t wanted, int heap, mr_decision* decision)
     int mr_search_run(const mr_search* search, int32_t start, int32_t wanted, mr_found* found)
     int32_t mr_pick_first(const int64_t* totals, int32_t n)
     int32_t mr_pick_heap(const int64_t* totals, int32_t n)
@@ -260,9 +268,6 @@ cdef extern from "candidates.h" nogil:
         int64_t mask, head
         const int32_t* position
         int32_t rows
-
-    ctypedef struct mr_decision:
-        int32_t position, looked_at, feasible
 
     int mr_candidates_suit(const mr_search* search)
     void mr_candidates_point(mr_candidates* candidates, const mr_search* search)

@@ -14,6 +14,7 @@ cdef struct Ready:
     void* owner                # its Prepared
     int32_t wanted
     int32_t by_node            # each pod names its node
+    int32_t by_totals          # see mr_scan_suits
     int64_t credit, last       # see is_worth
     int64_t failed             # the change log's head when a pod fitted nowhere, or -1
 
@@ -28,9 +29,12 @@ cdef class Prepared:
     cdef Buffer counted, order
     cdef object held
     cdef mr_tally tally
-    cdef Buffer verdicts
+    cdef Buffer verdicts, named
+    cdef int64_t named_by
+    cdef int named_state
     cdef object tallied
 
+    cdef int keep_named(self, mr_search* search, int64_t said) except -1
     cdef int keep_order(self, mr_search* search) except -1
     cdef dict rejections(self, const mr_changes* changes, object terms)
     cdef int count(self, list matched) except -1

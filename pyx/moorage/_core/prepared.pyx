@@ -1,6 +1,6 @@
 """Prepared: a search made ready for pods of one class, with what is kept between its decisions."""
 
-from libc.stdint cimport int32_t, int64_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 from libc.string cimport memcpy
 
 from moorage._core.buffers cimport Buffer, Journal
@@ -10,6 +10,7 @@ from moorage._core.csrc cimport (
     MR_UNMADE,
     mr_changes,
     mr_matched,
+    mr_named_lanes,
     mr_search,
     mr_tally_build,
     mr_tally_follow,
@@ -26,6 +27,12 @@ cdef enum:
     ROW_OF_TERMS = 60
     BUILD = 2        # to look at a node when candidates are made
     BUILD_OF_TERMS = 40
+
+
+cdef enum:
+    NOT_YET
+    KEPT
+    NOBODY_ASKS
 
 
 cdef bint is_worth(Ready* one, int64_t head, int64_t following) noexcept nogil:
@@ -63,6 +70,8 @@ cdef class Prepared:
         self.candidates = Candidates()
         self.counted = Buffer(Journal(), sizeof(void*))
         self.verdicts = Buffer(Journal(), sizeof(uint64_t), 1)
+        self.named = Buffer(Journal(), 1, 1)
+        self.named_by = -1
         self.order = Buffer(Journal(), sizeof(int32_t), 1)
 
     cdef dict rejections(self, const mr_changes* changes, object terms):
@@ -86,6 +95,18 @@ cdef class Prepared:
             if self.tally.values[at] and self.tally.counts[at]:
                 out[self.tally.values[at]] = self.tally.counts[at]
         return out
+
+    cdef int keep_named(self, mr_search* search, int64_t said) except -1:
+        """Have the filters that look at names and labels asked once for all rows, if this is not the first time
+        since any node has said something else."""
+        if self.named_by != said:
+            self.named_by, self.named_state = said, NOT_YET
+        elif self.named_state == NOT_YET:
+            self.named.reserve(search.n)
+            self.named_state = KEPT if mr_named_lanes(search, <uint8_t*>self.named.data) else NOBODY_ASKS
+        if self.named_state == KEPT:
+            search.named_ok = <const uint8_t*>self.named.data
+        return 0
 
     cdef int keep_order(self, mr_search* search) except -1:
         """Have a list of nodes of one's own in place of the one that is searched."""

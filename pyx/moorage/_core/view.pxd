@@ -13,7 +13,7 @@ cdef class View:
     cdef readonly NodeTable table
     cdef readonly NodeTree tree
     cdef readonly ImageStates images
-    cdef readonly int64_t cursor, scanned
+    cdef readonly int64_t cursor, scanned, said
     cdef readonly int32_t size
     cdef Journal journal
     cdef Buffer order, names, position, shown, seen_epoch

@@ -36,6 +36,8 @@ cdef class View:
         How far the list has read the change log.
     scanned : int
         How far the columns have; -1 where they have to be made anew.
+    said : int
+        Grows whenever the list changes, or what a node of it says of itself.
     """
 
     def __cinit__(self, Journal journal, NodeTable table, NodeTree tree, ImageStates images,
@@ -94,6 +96,8 @@ cdef class View:
         for at in range(self.table.used if lost else head - self.cursor):
             self._has_shown(at if lost else log.id[(self.cursor + at) & (log.capacity - 1)])
         self.cursor = head
+        if says_other or order_changed:
+            self.said += 1
         if says_other or self.scanned < 0:
             self.scan_columns()  # whether any node is tainted must be known before a search
         return 0
@@ -116,6 +120,7 @@ cdef class View:
     def _restore(self, int64_t cursor, int32_t size, bint order_changed):
         self.cursor = cursor
         self.size = size
+        self.said += 1
         if order_changed:
             self.scanned = -1
 

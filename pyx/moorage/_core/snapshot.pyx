@@ -109,7 +109,7 @@ cdef class RowCopies:
     def pods_of(self, int32_t row):
         """Pods of a row as of the last update, each with its node name."""
         name = self.table.row_name(row)
-        return [bound(pod, name) for pod in self.pods[row]]
+        return [bound(pod, name) for pod in self.source.ledger.read(self.pods[row], row)]
 
     def images_of(self, int32_t row):
         """Image name to (bytes, nodes that had it when the row was copied)."""

@@ -236,6 +236,37 @@ cdef class ClusterState:
             pod = pods[at]
             self.ledger.insert(pod.metadata.uid, pod, pod_class, rows[at], ASSUMED)
 
+    def assume_template(self, int32_t pod_class, template, int64_t first, const int32_t[::1] rows):
+        """Enter pods of one class and one template that a batch has already accounted for on `rows`, and made
+        room for. Nothing is made for a single pod until somebody asks for its object.
+
+        Parameters
+        ----------
+        pod_class : int
+            The template's.
+        template : Pod
+            Pod i is this with the name base + i, where base is metadata.generateName, or metadata.name and
+            "-", and with the UID namespace/base#i.
+        first : int
+            The ordinal of the first pod; the others follow.
+        rows : (pods,) int32 array
+
+        Raises
+        ------
+        CacheError
+            As `check_template`, which is to be asked before the batch.
+        """
+        replicas = self.ledger.templates.prepare(template, first, rows.shape[0], self.ledger.index)
+        if rows.shape[0]:
+            self.ledger.reserve_rows(self.table.used)
+            self.ledger.insert_replicas(replicas, pod_class, rows)
+
+    def check_template(self, template, int64_t first, int64_t pods):
+        """CacheError where `assume_template` could not enter so many pods: where the template has no name, or
+        one of the UIDs or ordinals is taken. Ordinals of pods that were assumed together stay taken until
+        none of those is left as its template made it."""
+        self.ledger.templates.prepare(template, first, pods, self.ledger.index)
+
     def put(self, pod, int32_t row):
         """Put a pod on a row, whatever node it names. For what is undone again."""
         self._place(pod.metadata.uid, pod, self.classes.intern(pod), row, ASSUMED)

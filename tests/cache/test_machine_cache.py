@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import AbstractContextManager
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, invariant, precondition, rule
@@ -19,6 +20,7 @@ from tests.core.state_twin import StateTwin
 from tests.core.test_state_machine import NODE_NAMES, POD_NAMES, StateMachine, nodes, on, pods
 from tests.core.world import told
 
+from moorage._core import batches
 from moorage._core.cycle import Cycle, TieBreak
 from moorage.cache import NodeInfo, SchedulerCache, Snapshot, Transaction
 from moorage.errors import CacheError
@@ -140,6 +142,31 @@ class CacheMachine(StateMachine):
             self.twin.refresh()
         if rows.size or not self.branch.open:
             check_columns(self.state)
+
+    @rule(
+        one=pods,
+        first=st.integers(0, 6),
+        count=st.integers(0, 4),
+        operation=st.sampled_from(["forget", "confirm", "finish"]),
+    )
+    def touch_template(self, one: Pod, first: int, count: int, operation: str) -> None:
+        """Pods of a template by their ordinals."""
+        template = template_of(one, False)
+        uids = [replica(template, first + at).metadata.uid for at in range(count)]
+        all_assumed = all(uid in self.twin.pods and self.twin.pods[uid].is_assumed for uid in uids)
+        if operation == "finish":
+            batches.finish_template(self.state, template, first, count, self.now + 1)
+        elif all_assumed:
+            getattr(batches, f"{operation}_template")(self.state, template, first, count)
+        else:
+            with pytest.raises(CacheError, match="wasn't assumed so cannot be"):
+                getattr(batches, f"{operation}_template")(self.state, template, first, count)
+            return
+        for held in [self.twin.pods[uid].pod for uid in uids if uid in self.twin.pods]:
+            if operation == "finish":
+                self.twin.finish_binding(held, self.now + 1)
+            else:
+                (self.twin.forget_pod if operation == "forget" else self.twin.add_pod)(held)
 
     def is_taken(self, template: Pod, first: int, copies: int) -> bool:
         prefix = replica(template, 0).metadata.uid[:-2]

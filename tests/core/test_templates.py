@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 from msgspec.structs import replace
-from tests.core.inside import free_numbers, inside, numbers, numbers_of_row, pod_records
+from tests.core.inside import deadlines, dump, free_numbers, inside, numbers, numbers_of_row, pod_records
 from tests.core.make import node, pod, replica
 
+from moorage._core import batches
 from moorage._core.state import ClusterState
 from moorage.cache import SchedulerCache, Snapshot
 from moorage.errors import CacheError
@@ -113,8 +114,8 @@ def test_a_uid_that_another_pod_has_is_taken() -> None:
 @pytest.mark.parametrize(
     ("first", "pods", "template", "text"),
     [
-        (-1, 1, TEMPLATE, "pods web--1 to web--1: ordinals go from 0 to 2147483646"),
-        (2**31 - 2, 2, TEMPLATE, "pods web-2147483646 to web-2147483647: ordinals go from 0 to"),
+        (-1, 1, TEMPLATE, "1 pods from web--1 on: ordinals go from 0 to 2147483646"),
+        (2**31 - 2, 2, TEMPLATE, "2 pods from web-2147483646 on: ordinals go from 0 to"),
         (0, 1, Pod(metadata=ObjectMeta(namespace="n")), "needs metadata.generateName or metadata.name"),
     ],
 )
@@ -203,3 +204,37 @@ def test_forks_go_their_own_ways() -> None:
     enter(fork, 3, [2])
     assert [names(one, row) for row in range(3)] == [["web-2"], ["web-1"], []]
     assert [names(fork, row) for row in range(3)] == [["web-0"], ["web-1"], ["web-3"]]
+
+
+# ---- by ordinals
+
+
+def test_ranges_reach_over_runs_and_strays() -> None:
+    one = state([0, 0])
+    enter(one, 2, [1, 1])
+    one.assume_pod(made(4, "a"))
+    batches.finish_template(one, TEMPLATE, 1, 9, 5.0)
+    assert [when for when, _ in deadlines(one)] == [5.0] * 4
+    batches.confirm_template(one, TEMPLATE, 1, 2)
+    assert (names(one, 0), one.assumed_pods()) == (
+        ["web-0", "web-4", "web-1"],
+        [f"default/web-#{at}" for at in (0, 3, 4)],
+    )
+    batches.forget_template(one, TEMPLATE, 3, 2)
+    assert (names(one, 0), names(one, 1)) == (["web-0", "web-1"], ["web-2"])
+    assert [held.name for held in one.expire(6.0)] == []
+
+
+@pytest.mark.parametrize(("operation", "done"), [("forget", "forgotten"), ("confirm", "confirmed")])
+@pytest.mark.parametrize(("first", "pods", "missing"), [(0, 3, 2), (1, 5, 2), (3, 2, 4), (5, 1, 5)])
+def test_a_range_is_changed_whole_or_not_at_all(
+    operation: str, done: str, first: int, pods: int, missing: int
+) -> None:
+    one = state([0, 0, 0, 0])
+    one.forget_pod(made(2, "a"))
+    held = dump(one)
+    with pytest.raises(CacheError, match=f"pod default/web-#{missing} wasn't assumed so cannot be {done}"):
+        getattr(batches, f"{operation}_template")(one, TEMPLATE, first, pods)
+    assert dump(one) == held
+    with pytest.raises(CacheError, match="ordinals go from 0"):
+        getattr(batches, f"{operation}_template")(one, TEMPLATE, -1, pods)

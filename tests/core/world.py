@@ -85,7 +85,12 @@ def steps(known: bool = True) -> Any:
         st.tuples(st.just("cleanup"), st.integers(0, 9)),
         st.tuples(st.just("decide"), some_pods),
         st.tuples(st.just("place"), some_pods, st.integers(0, 3)),
-        st.tuples(st.just("place_template"), some_pods, st.integers(0, 4), st.integers(1, 3)),
+        st.tuples(
+            st.sampled_from(["place_template", "finish_template", "forget_template", "confirm_template"]),
+            some_pods.map(template_of),
+            st.integers(0, 4),
+            st.integers(1, 3),
+        ),
         st.tuples(st.sampled_from(["refresh", "next", "reset", "take_snapshot"])),
     )
 
@@ -167,8 +172,7 @@ class World:
         self.state.assume_rows(target[0], bound, rows)
         return chosen
 
-    def place_template(self, one: Pod, first: int, copies: int) -> list[str]:
-        template = template_of(one)
+    def place_template(self, template: Pod, first: int, copies: int) -> list[str]:
         self.state.check_template(template, first, copies)
         target = self.target(template)
         rows = self.cycle.place_run(target[0], copies, *target[1:])

@@ -1,11 +1,13 @@
-from typing import Self
+from typing import Self, final
 
 from moorage._core.buffers import Journal
 from moorage._core.templates import Templates
 from moorage.objects.pod import Pod
 
+@final
 class RowPods: ...
 
+@final
 class Ledger:
     def __new__(cls, journal: Journal) -> Self: ...
     def __len__(self) -> int: ...

@@ -1,8 +1,9 @@
-from typing import Self
+from typing import Self, final
 
 from moorage._core.buffers import Journal
 from moorage.objects.pod import Pod
 
+@final
 class Replicas:
     @property
     def template(self) -> Pod: ...
@@ -18,5 +19,6 @@ class Replicas:
     def count(self) -> int: ...
     def __new__(cls, template: Pod, base: str, id: int, first: int, count: int) -> Self: ...
 
+@final
 class Templates:
     def __new__(cls, journal: Journal) -> Self: ...

@@ -5,10 +5,20 @@ from moorage._core.buffers cimport Buffer, Journal
 from moorage._core.deadlines cimport Deadlines
 from moorage._core.templates cimport Replicas, Templates
 
+cdef extern from "math.h":
+    const double INFINITY
+
+cdef extern from *:
+    void prefetch "__builtin_prefetch"(const void* address) noexcept nogil
+
+cdef enum:
+    AHEAD = 8  # so many pods before a batch comes to one, its memory is fetched
+
 cdef enum PodState:
     FREE = 0
     ASSUMED = 1
     ADDED = 2
+    MARKED = 3  # assumed, and seen by a batch that is being checked
 
 cdef struct PodRecord:
     double deadline
@@ -50,10 +60,10 @@ cdef class Ledger:
     cdef RowPods share(self, int32_t row)
     cdef list read(self, RowPods given, int32_t row)
     cdef int _list(self, RowPods out, int32_t row) except -1
-    cdef int32_t insert(self, str uid, object pod, int32_t pod_class, int32_t row, PodState state) except -1
+    cdef int32_t insert(self, object pod, int32_t pod_class, int32_t row, PodState state) except -1
     cdef int insert_replicas(self, Replicas replicas, int32_t pod_class, const int32_t[::1] rows) except -1
     cdef int remove(self, int32_t number) except -1
-    cdef int confirm(self, int32_t number) except -1
+    cdef int confirm(self, int32_t number, object pod=?) except -1
     cdef int _fill(self, int32_t row) except -1
     cdef int32_t _enter(self, int32_t row, int32_t pod_class, bint terminating, PodState state) except -1
     cdef int _append(self, int32_t number, int32_t row) except -1
@@ -65,14 +75,21 @@ cdef class Ledger:
 
     cdef inline int _keep(self, int32_t row) except -1:
         """Call before changing the pods of a row: who shares them gets a list."""
-        return self._fill(row) if (<RowRecord*>self.rows.data)[row].shared else 0
+        return self._fill(row) if self.row(row).shared else 0
+
+    cdef inline RowRecord* row(self, int32_t row) noexcept:
+        return <RowRecord*>self.rows.data + row
 
     cdef inline PodRecord* record(self, int32_t number) noexcept:
         return <PodRecord*>self.pods.data + number
 
+    cdef inline bint has_object(self, int32_t number) noexcept:
+        """False for one of a template's replicas."""
+        return self.record(number).origin == 0
+
     cdef inline int32_t pods_on(self, int32_t row) noexcept:
         """Number of pods on a row."""
-        return (<RowRecord*>self.rows.data)[row].count if row < self.rows.capacity else 0
+        return self.row(row).count if row < self.rows.capacity else 0
 
     cdef inline PodState state_of(self, int32_t number) noexcept:
         return <PodState>self.record(number).state

@@ -6,17 +6,21 @@ Assumed. Initial and gone pods are not in the ledger.
 
 from functools import partial
 
+cimport cython
+
 from moorage._core.buffers cimport Buffer, Journal
 from moorage._core.deadlines cimport Deadline, Deadlines
+from moorage._core.fields cimport DELETION_TIMESTAMP, METADATA, UID
 from moorage._core.templates cimport Replicas, Templates
 
 cdef enum:
     LATER = -1  # a deadline that has not been set
 
 cdef double NEVER = LATER
-cdef double INFINITY = float("inf")
 
 
+@cython.no_gc  # pods refer to no ledger; thousands are made at a time
+@cython.freelist(64)
 cdef class RowPods:
     """The pods of a row at one moment, for whoever copies rows.
 
@@ -81,7 +85,7 @@ cdef class Ledger:
         cdef PodRecord* pod = self.record(number)
         if pod.origin:
             return self.templates.entry(pod.origin - 1).uid(pod.ordinal)
-        return self.objects[number].metadata.uid
+        return UID.of(METADATA.of(self.objects[number]))
 
     cdef object object_of(self, int32_t number):
         """The pod as it was entered; one of replicas is made now."""
@@ -114,11 +118,12 @@ cdef class Ledger:
     cdef RowPods share(self, int32_t row):
         """The pods that a row has now."""
         cdef RowPods out
-        self.reserve_rows(row + 1)
+        if row >= len(self.given):
+            self.reserve_rows(row + 1)
         out = self.given[row]
         if out is None:
             out = self.given[row] = RowPods()
-            (<RowRecord*>self.rows.data)[row].shared = True
+            self.row(row).shared = True
             if self.journal.depth:  # what it shows is filled in before it is undone
                 self.journal.on_undo(partial(self._filled, row))
         return out
@@ -132,13 +137,13 @@ cdef class Ledger:
             self._list(given, row)
         self.given[row] = None
         self.rows.touch(row)  # for the journal alone: the flag may be set without need, never the reverse
-        (<RowRecord*>self.rows.data)[row].shared = False
+        self.row(row).shared = False
         return 0
 
     cdef int _list(self, RowPods out, int32_t row) except -1:
         cdef Py_ssize_t at, n = self.pods_on(row)
         cdef list pods = [None] * n, ordinals = None
-        cdef int32_t number = (<RowRecord*>self.rows.data)[row].first if n else 0
+        cdef int32_t number = self.row(row).first if n else 0
         cdef PodRecord* pod
         for at in range(n):
             pod = self.record(number)
@@ -169,7 +174,7 @@ cdef class Ledger:
     cdef int _append(self, int32_t number, int32_t row) except -1:
         """Link a pod, whose record is journaled, as a row's last."""
         cdef PodRecord* pods = <PodRecord*>self.pods.data
-        cdef RowRecord* pods_of = <RowRecord*>self.rows.data + row
+        cdef RowRecord* pods_of = self.row(row)
         if self.journal.depth:
             self.rows.touch(row)
             if pods_of.count:
@@ -189,7 +194,7 @@ cdef class Ledger:
         """Take a pod, whose record is journaled, off its row; the last one moves into the hole."""
         cdef PodRecord* pods = <PodRecord*>self.pods.data
         cdef PodRecord* gone = pods + number
-        cdef RowRecord* pods_of = <RowRecord*>self.rows.data + gone.row
+        cdef RowRecord* pods_of = self.row(gone.row)
         cdef int32_t last = pods_of.last
         if self.journal.depth:
             self.rows.touch(gone.row)
@@ -234,10 +239,11 @@ cdef class Ledger:
         self._append(number, row)
         return number
 
-    cdef int32_t insert(self, str uid, object pod, int32_t pod_class, int32_t row, PodState state) except -1:
+    cdef int32_t insert(self, object pod, int32_t pod_class, int32_t row, PodState state) except -1:
         """Enter a pod that is not in the ledger."""
         cdef int32_t number
-        cdef bint terminating = pod.metadata.deletion_timestamp is not None
+        cdef str uid = UID.of(METADATA.of(pod))
+        cdef bint terminating = DELETION_TIMESTAMP.of(METADATA.of(pod)) is not None
         self._reserve(1)
         self.reserve_rows(row + 1)
         self._keep(row)
@@ -258,6 +264,9 @@ cdef class Ledger:
         self.templates.enter(replicas)
         numbers = self.templates.numbers(replicas.id)
         for at in range(replicas.count):
+            if at + 2 * AHEAD < replicas.count:
+                prefetch(self.row(rows[at + 2 * AHEAD]))
+                prefetch(self.record(self.row(rows[at + AHEAD]).last))
             self._keep(rows[at])
             number = self._enter(rows[at], pod_class, terminating, ASSUMED)
             self.record(number).origin = replicas.id + 1
@@ -290,22 +299,28 @@ cdef class Ledger:
         if pod.origin:
             return self.templates.leave(pod.origin - 1, pod.ordinal)
         held = self.objects[number]
-        self._strike(number, held.metadata.uid)
+        uid = UID.of(METADATA.of(held))
+        self.objects[number] = None
+        del self.index[uid]
         if self.journal.depth:
-            self.journal.on_undo(partial(self._put_back, number, held.metadata.uid, held))
+            self.journal.on_undo(partial(self._put_back, number, uid, held))
         return 0
 
-    cdef int confirm(self, int32_t number) except -1:
-        """An assumed pod is added where and as it is: it goes to the end of its row, as if it came anew."""
-        cdef PodRecord* pod = self.record(number)
-        cdef int32_t row = pod.row
+    cdef int confirm(self, int32_t number, object pod=None) except -1:
+        """An assumed pod is added where and as it is: it goes to the end of its row, as if it came anew. Outside
+        of transactions one that has an object can get another."""
+        cdef PodRecord* record = self.record(number)
+        cdef int32_t row = record.row
         self._keep(row)
         if self.journal.depth:
             self.pods.touch(number)
         self._unlink(number)
-        pod.state = ADDED
-        pod.deadline = NEVER
-        return self._append(number, row)
+        record.state = ADDED
+        record.deadline = NEVER
+        self._append(number, row)
+        if pod is not None:
+            self.objects[number] = pod
+        return 0
 
     cdef int count(self, const unsigned char[::1] matching, bint all_pods, int32_t* pods) except -1:
         """Add to `pods`, by row, the pods of matching classes; terminating ones only with `all_pods`."""

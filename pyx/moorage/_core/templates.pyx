@@ -82,8 +82,28 @@ cdef class Templates:
             return -1
         return self.numbers(entry.id)[ordinal - entry.first]
 
+    cdef int find_range(self, Replicas wanted, dict index, int32_t* out) except -1:
+        """Numbers of the pods that a template's replicas would be; -1 for one that is not there."""
+        cdef Replicas entry
+        cdef list listed = self.by_prefix.get(wanted.prefix, [])
+        cdef int64_t at, last = <int64_t>wanted.first + wanted.count
+        for at in range(wanted.count):
+            out[at] = -1
+        for entry in listed[max(0, _place(listed, wanted.first) - 1):]:
+            if entry.first >= last:
+                break
+            for at in range(max(wanted.first, entry.first), min(last, <int64_t>entry.first + entry.count)):
+                out[at - wanted.first] = self.numbers(entry.id)[at - entry.first]
+        if wanted.prefix in self.strays:
+            for at in range(wanted.count):
+                if out[at] < 0:
+                    out[at] = index.get(wanted.uid(<int32_t>(wanted.first + at)), -1)
+        return 0
+
     cdef int note_stray(self, str uid) except -1:
         """Remember that a pod with an object of its own has this UID."""
+        if uid.rfind("#") < 0:
+            return 0
         prefix, ordinal = split_uid(uid)
         if ordinal >= 0:
             self.strays[prefix] = None
@@ -104,15 +124,8 @@ cdef class Templates:
         cdef Replicas entry, out
         cdef Py_ssize_t at
         cdef int64_t ordinal
-        meta = template.metadata
-        if not meta.generate_name and not meta.name:
-            raise CacheError("a template of pods needs metadata.generateName or metadata.name")
-        base = meta.generate_name or f"{meta.name}-"
-        if first < 0 or first + count > LARGEST:
-            raise CacheError(f"pods {base}{first} to {base}{first + count - 1}: "
-                             f"ordinals go from 0 to {LARGEST - 1}")
         id = self.free[len(self.free) - 1] if self.free else len(self.entries)
-        out = Replicas(template, base, id, first, count)
+        out = replicas_of(template, first, count, id)
         listed = self.by_prefix.get(out.prefix, [])
         at = _place(listed, first)
         for entry in listed[max(0, at - 1):at + 1]:
@@ -179,6 +192,17 @@ cdef class Templates:
         self.free.pop()
         self.entries[replicas.id] = replicas
         self._list(replicas)
+
+
+cdef Replicas replicas_of(template, int64_t first, int64_t count, int32_t id=0):
+    """The description of so many pods of a template; CacheError where there can be none."""
+    meta = template.metadata
+    base = meta.generate_name or f"{meta.name}-"
+    if base == "-":
+        raise CacheError("a template of pods needs metadata.generateName or metadata.name")
+    if first < 0 or count < 0 or first > LARGEST - count:
+        raise CacheError(f"{count} pods from {base}{first} on: ordinals go from 0 to {LARGEST - 1}")
+    return Replicas(template, base, id, first, count)
 
 
 cdef Py_ssize_t _place(list listed, int64_t ordinal) noexcept:

@@ -3,6 +3,10 @@ from collections.abc import Sequence
 from moorage._core.state import ClusterState
 from moorage.objects.pod import Pod
 
+KNOWN: str
+NOT_ASSUMED: str
+PENDING: int
+
 def assume_pods(state: ClusterState, pods: Sequence[Pod]) -> None: ...
 def forget_pods(state: ClusterState, pods: Sequence[Pod]) -> None: ...
 def add_pods(state: ClusterState, pods: Sequence[Pod]) -> None: ...

@@ -10,7 +10,7 @@ import numpy as np
 
 from moorage._core.cycle import Cycle, TieBreak
 from moorage._core.plan import REASONS, UNRESOLVABLE
-from moorage._core.state import bound
+from moorage._core.pod_spec import bound
 from moorage.cache import NodeInfo, SchedulerCache
 from moorage.errors import MoorageError
 from moorage.objects.pod import Pod

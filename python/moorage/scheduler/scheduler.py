@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from moorage._core.cycle import TieBreak
 from moorage._core.node_table import NodeTable
-from moorage._core.state import bound
+from moorage._core.pod_spec import bound
 from moorage.cache import SchedulerCache
 from moorage.framework.build import check_profiles
 from moorage.framework.configuration import feature_gates as all_gates

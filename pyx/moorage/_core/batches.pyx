@@ -22,11 +22,10 @@ NOT_ASSUMED = "pod {} wasn't assumed so cannot be {}"
 
 def assume_pods(ClusterState state, pods):
     """Assume several pods; all or none."""
-    cdef int32_t[::1] classes = np.empty(len(pods), dtype=np.int32), rows = np.empty_like(classes)
-    cdef bint can_run_out
+    cdef int32_t[::1] classes = np.empty(len(pods), dtype=np.int32)
+    cdef int32_t[::1] rows = np.empty(len(pods), dtype=np.int32)
     try:
-        can_run_out = _prepare(state, pods, classes, rows)
-        if can_run_out:
+        if _prepare(state, pods, classes, rows):
             state.safely(_assume, state, pods, classes, rows)
         else:
             _assume(state, pods, classes, rows)
@@ -38,8 +37,8 @@ def assume_pods(ClusterState state, pods):
 
 
 cdef bint _prepare(ClusterState state, pods, int32_t[::1] classes, int32_t[::1] rows) except -1:
-    """Check pods that are to come, hold their UIDs as pending, and find their classes and rows (-1: none yet).
-    Answers whether memory can run out when they are entered."""
+    """Check pods that are to come, hold their UIDs as pending, and find their classes and rows (-1: none
+    yet). Answers whether memory can run out when they are entered."""
     cdef dict index = state.ledger.index
     cdef Py_ssize_t at, known = len(index)
     cdef int32_t last = -1

@@ -5,8 +5,6 @@ What an operation on many pods reads of each one costs less than looking up the 
 
 from types import MemberDescriptorType
 
-from cpython.object cimport PyObject
-
 cdef extern from "Python.h":
     ctypedef struct PyMemberDef:
         Py_ssize_t offset

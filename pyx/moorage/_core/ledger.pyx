@@ -307,8 +307,8 @@ cdef class Ledger:
         return 0
 
     cdef int confirm(self, int32_t number, object pod=None) except -1:
-        """An assumed pod is added where and as it is: it goes to the end of its row, as if it came anew. Outside
-        of transactions one that has an object can get another."""
+        """An assumed pod is added where and as it is: it goes to the end of its row, as if it came anew.
+        Outside of transactions one that has an object can get another."""
         cdef PodRecord* record = self.record(number)
         cdef int32_t row = record.row
         self._keep(row)

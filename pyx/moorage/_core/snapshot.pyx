@@ -5,8 +5,7 @@ from libc.string cimport memcpy
 from moorage._core.buffers cimport Buffer, Journal
 from moorage._core.change_log cimport LOG_STATIC, ChangeLog
 from moorage._core.node_table cimport NodeTable
-from moorage._core.state import bound
-
+from moorage._core.pod_spec import bound
 from moorage._core.state cimport ClusterState
 from moorage._core.view cimport View
 
@@ -86,6 +85,7 @@ cdef class RowCopies:
     cdef int _copy(self, int32_t row) except -1:
         cdef Pair* pair = <Pair*>self.pairs.data
         cdef NodeTable source = self.source.table
+        cdef Py_ssize_t skip
         cdef int32_t at
         if row >= source.used:  # made and undone since
             return 0
@@ -95,7 +95,8 @@ cdef class RowCopies:
             elif pair[at].size == sizeof(int64_t):
                 (<int64_t*>pair[at].to)[row] = (<int64_t*>pair[at].origin)[row]
             else:
-                memcpy(pair[at].to + row * pair[at].size, pair[at].origin + row * pair[at].size, pair[at].size)
+                skip = row * pair[at].size
+                memcpy(pair[at].to + skip, pair[at].origin + skip, pair[at].size)
         self.table.objects[row] = source.objects[row]
         self.pods[row] = self.source.ledger.share(row)
         return 0

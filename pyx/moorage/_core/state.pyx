@@ -7,8 +7,6 @@ Texts are those of v1.13, internal/cache/cache.go; what scheduling sees is v1.36
 import logging
 from functools import partial
 
-from msgspec.structs import replace
-
 from moorage.errors import CacheCorruptedError, CacheError
 
 from moorage._core.buffers cimport Journal
@@ -23,6 +21,7 @@ from moorage._core.node_table cimport NodeTable
 from moorage._core.node_tree cimport NodeTree
 from moorage._core.node_tree import zone_key
 from moorage._core.pod_class cimport PodClasses, Shape
+from moorage._core.pod_spec import bound
 from moorage._core.symbols cimport Symbols
 from moorage._core.view cimport View
 from moorage._core.workloads cimport Workloads
@@ -253,10 +252,7 @@ cdef class ClusterState:
             The ordinal of the first pod; the others follow.
         rows : (pods,) int32 array
 
-        Raises
-        ------
-        CacheError
-            As `check_template`, which is to be asked before the batch.
+        Raises CacheError as `check_template`, which is to be asked before the batch.
         """
         replicas = self.ledger.templates.prepare(template, first, rows.shape[0], self.ledger.index)
         if rows.shape[0]:
@@ -305,7 +301,9 @@ cdef class ClusterState:
     cdef bint _is_confirmed_by(self, int32_t number, object pod) except -1:
         """Whether a report of an assumed pod says nothing that takes more than replacing its object."""
         cdef int32_t pod_class
-        if number < 0 or not self.ledger.has_object(number) or self._node_of(number) != NODE_NAME.of(SPEC.of(pod)):
+        if number < 0 or not self.ledger.has_object(number):
+            return False
+        if self._node_of(number) != NODE_NAME.of(SPEC.of(pod)):
             return False
         pod_class = self.classes.intern(pod)
         terminating = DELETION_TIMESTAMP.of(METADATA.of(pod)) is not None
@@ -385,11 +383,7 @@ cdef class ClusterState:
 
     def pods(self):
         """All pods in row order, assumed ones and those of ghosts included, with the nodes they are on."""
-        cdef int32_t row
-        out = []
-        for row in range(self.table.used):
-            out += self.pods_of(row)
-        return out
+        return [pod for row in range(self.table.used) for pod in self.pods_of(row)]
 
     def pods_of(self, int32_t row):
         """The pods of a row, in the row's order."""
@@ -403,10 +397,3 @@ cdef class ClusterState:
     def binding_pods(self):
         """The assumed pods whose binding has not finished, sorted by UID."""
         return [self.ledger.object_of(number) for number in self.ledger.binding()]
-
-
-def bound(pod, str node_name):
-    """A pod as bound to a node. A batch enters pods as they came; the bound object is made when asked for."""
-    if pod.spec.node_name == node_name:
-        return pod
-    return replace(pod, spec=replace(pod.spec, node_name=node_name))

@@ -165,6 +165,7 @@ def test_a_rollback_leaves_no_trace() -> None:
     one.forget_pod(made(1, "b"))
     one.rollback(mark)
     assert [names(one, row) for row in range(3)] == [["web-0"], ["web-1"], []]
+    assert [one.get_pod(made(at, "")) for at in range(2)] == [made(0, "a"), made(1, "b")]
     assert not one.has_pod(made(10, ""))
     enter(one, 10, [2])
     assert one.get_pod(made(10, "")) == made(10, "c")

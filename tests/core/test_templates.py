@@ -171,6 +171,25 @@ def test_a_rollback_leaves_no_trace() -> None:
     assert one.get_pod(made(10, "")) == made(10, "c")
 
 
+def test_pods_that_come_back_count_again() -> None:
+    one = state([0, 0, 0])
+    mark = one.begin()
+    one.forget_pod(made(0, "a"))
+    one.rollback(mark)
+    batches.forget_template(one, TEMPLATE, 0, 2)
+    assert names(one, 0) == ["web-2"]
+    assert one.has_pod(made(2, "a"))
+
+
+def test_a_batch_meets_them() -> None:
+    one = state([0])
+    held = dump(one)
+    with pytest.raises(CacheError, match="pod default/web-#0 is in the cache, so can't be assumed"):
+        batches.assume_pods(one, [pod("p", on="a"), made(0, "b")])
+    assert dump(one) == held
+    assert not one.has_pod(pod("p"))
+
+
 def test_a_snapshot_shows_them_as_they_were() -> None:
     cache, snapshot = SchedulerCache(), Snapshot()
     cache.state = one = state()

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from msgspec import convert
 from msgspec.structs import replace
-from tests.core.make import node, pod
+from tests.core.inside import pod_records
+from tests.core.make import node, pod, port
 
 from moorage.cache import SchedulerCache
 from moorage.objects import Cluster
@@ -39,6 +40,38 @@ def test_confirmed_pods_are_added() -> None:
     assert used(one, "a") == 2000
     one.remove_pod(reported)
     assert used(one, "a") == 1000
+
+
+@pytest.mark.parametrize("batch", [False, True])
+def test_a_confirmation_tells_that_a_pod_is_terminating(batch: bool) -> None:
+    one = cache()
+    late = pod("p", on="a", requests={"cpu": 1})
+    late = replace(late, metadata=replace(late.metadata, deletion_timestamp="2026-01-01T00:00:00Z"))
+    (one.add_pods([late]) if batch else one.add_pod(late))
+    assert pod_records(one.state)["terminating"].tolist() == [1, 0]
+
+
+@pytest.mark.parametrize("batch", [False, True])
+def test_a_confirmed_pod_claims_its_host_ports_again(batch: bool) -> None:
+    one = cache()
+    both = [pod(name, on="b", ports=[port(80)]) for name in ("x", "y")]
+    one.assume_pods(both)
+    one.forget_pod(both[0])  # frees the port, as upstream's HostPortInfo
+    (one.add_pods(both[1:]) if batch else one.add_pod(both[1]))
+    info = one.node_info("b")
+    assert info is not None
+    assert info.used_ports == {("0.0.0.0", "TCP", 80)}
+
+
+@pytest.mark.parametrize("batch", [False, True])
+def test_an_undone_confirmation_brings_the_object_back(batch: bool) -> None:
+    one = cache()
+    held = one.get_pod(pod("p"))
+    reported = replace(held, metadata=replace(held.metadata, annotations={"a": "b"}))
+    with one.transaction():
+        (one.add_pods([reported]) if batch else one.add_pod(reported))
+    assert one.get_pod(reported) is held
+    assert one.is_assumed_pod(held)
 
 
 OWNER = OwnerReference(api_version="apps/v1", kind="ReplicaSet", name="r", uid="u", controller=True)

@@ -5,18 +5,22 @@ from __future__ import annotations
 from contextlib import AbstractContextManager
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, invariant, precondition, rule
 from msgspec.structs import replace
+from tests.core.inside import inside
 from tests.core.make import node as make_node
 from tests.core.make import pod as make_pod
+from tests.core.make import replica
 from tests.core.state_check import check, check_columns, usage
 from tests.core.state_twin import Snapshot as SnapshotTwin
 from tests.core.state_twin import StateTwin
 from tests.core.test_state_machine import NODE_NAMES, POD_NAMES, StateMachine, nodes, on, pods
 from tests.core.world import told
 
+from moorage._core import batches
 from moorage._core.chooser import TieBreak
 from moorage._core.cycle import Cycle
 from moorage.cache import NodeInfo, SchedulerCache, Snapshot, Transaction
@@ -37,6 +41,12 @@ class Branch:
         self.snapshots = [(Snapshot(), SnapshotTwin()) for _ in range(2)]
         self.shown: list[Any] = [{}, {}]
         self.infos: dict[str, NodeInfo] = {}
+
+
+def template_of(one: Pod, generated: bool) -> Pod:
+    """A pod as a template; "p1-" is the base of both forms."""
+    meta = replace(one.metadata, uid="", generate_name=f"{one.name}-" if generated else "")
+    return replace(one, metadata=replace(meta, name="") if generated else meta)
 
 
 class StopError(Exception):
@@ -110,6 +120,84 @@ class CacheMachine(StateMachine):
             self.twin.refresh()
         if rows.size or not self.branch.open:
             check_columns(self.state)
+
+    @rule(one=pods, first=st.integers(0, 6), copies=st.integers(0, 4), generated=st.booleans())
+    def place_template(self, one: Pod, first: int, copies: int, generated: bool) -> None:
+        """The same with pods that nobody has made."""
+        template = on(template_of(one, generated), "")
+        waiting = [replica(template, first + at) for at in range(copies)]
+        try:
+            self.state.check_template(template, first, copies)
+        except CacheError:
+            # Ordinals stay taken for as long as a pod is left of those that they came with.
+            known = any(each.metadata.uid in self.twin.pods for each in waiting)
+            assert known or self.is_taken(template, first, copies)
+            return
+        assert not any(each.metadata.uid in self.twin.pods for each in waiting)
+        pod_class = self.state.classes.intern(template)
+        rows = self.cycle.place_run(pod_class, copies)
+        self.twin.refresh()
+        self.state.assume_template(pod_class, template, first, rows)
+        for each, row in zip(waiting, rows.tolist(), strict=False):
+            self.twin.assume_pod(on(each, self.state.table.row_name(row)))
+            self.twin.refresh()
+        if rows.size or not self.branch.open:
+            check_columns(self.state)
+
+    @rule(
+        one=pods,
+        first=st.integers(0, 6),
+        count=st.integers(0, 4),
+        operation=st.sampled_from(["forget", "confirm", "finish"]),
+    )
+    def touch_template(self, one: Pod, first: int, count: int, operation: str) -> None:
+        """Pods of a template by their ordinals."""
+        template = template_of(one, False)
+        uids = [replica(template, first + at).metadata.uid for at in range(count)]
+        all_assumed = all(uid in self.twin.pods and self.twin.pods[uid].is_assumed for uid in uids)
+        if operation == "finish":
+            batches.finish_template(self.state, template, first, count, self.now + 1)
+        elif all_assumed:
+            getattr(batches, f"{operation}_template")(self.state, template, first, count)
+        else:
+            with pytest.raises(CacheError, match="wasn't assumed so cannot be"):
+                getattr(batches, f"{operation}_template")(self.state, template, first, count)
+            return
+        for held in [self.twin.pods[uid].pod for uid in uids if uid in self.twin.pods]:
+            if operation == "finish":
+                self.twin.finish_binding(held, self.now + 1)
+            else:
+                (self.twin.forget_pod if operation == "forget" else self.twin.add_pod)(held)
+
+    def is_taken(self, template: Pod, first: int, copies: int) -> bool:
+        prefix = replica(template, 0).metadata.uid[:-2]
+        listed = inside(inside(self.state.ledger)["templates"])["by_prefix"].get(prefix, [])
+        return any(first < one.first + one.count and one.first < first + copies for one in listed)
+
+    @precondition(lambda self: self.twin.pods)
+    @rule(
+        at=st.integers(0, 20),
+        operation=st.sampled_from(["add_pod", "forget_pod", "remove_pod", "finish_binding", "update_pod"]),
+        node=st.sampled_from(NODE_NAMES),
+        ttl=st.integers(0, 3),
+    )
+    def touch_any(self, at: int, operation: str, node: str, ttl: int) -> None:
+        """Any of the pods, replicas among them, by an object of its UID."""
+        held = list(self.twin.pods.values())[at % len(self.twin.pods)].pod
+        labelled = replace(held, metadata=replace(held.metadata, labels={"app": "x"}))
+        if operation == "add_pod":
+            self.both("add_pod", held if ttl else on(labelled, node))
+        elif operation == "update_pod":
+            self.both("update_pod", held, labelled)
+        elif operation == "finish_binding":
+            self.both("finish_binding", held, self.now + ttl)
+        else:
+            self.both(operation, held)
+
+    @rule(one=pods, ordinal=st.integers(0, 8), operation=st.sampled_from(["assume_pod", "add_pod"]))
+    def enter_stray(self, one: Pod, ordinal: int, operation: str) -> None:
+        """A pod whose UID has the form of replicas'."""
+        self.both(operation, replica(template_of(one, False), ordinal))
 
     @rule(batch=st.lists(pods, max_size=4), operation=st.sampled_from(["assume_pods", "add_pods"]))
     def enter_batch(self, batch: list[Pod], operation: str) -> None:

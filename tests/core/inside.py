@@ -17,6 +17,11 @@ from tests.house.source import ROOT
 from moorage._core.state import ClusterState
 
 OBJECTS = r"dict|list|object|(?!Py_)[A-Z]\w+"
+POD_FIELDS = ("row", "before", "after", "pod_class", "origin", "ordinal")
+POD = np.dtype(
+    [("deadline", "f8"), *((name, "i4") for name in POD_FIELDS), ("state", "i1"), ("terminating", "i1")],
+    align=True,
+)
 
 
 @cache
@@ -59,12 +64,60 @@ def label_columns(state: ClusterState) -> dict[str, list[str | None]]:
     }
 
 
+def totals(state: ClusterState) -> dict[str, int]:
+    """Counts of the ledger."""
+    held = inside(state.ledger)["totals"].array("i4,i4,i4", 1)[0].tolist()
+    return dict(zip(("used", "free", "alive"), held, strict=True))
+
+
+def pod_records(state: ClusterState) -> Any:
+    """The records of all pod numbers that were ever used."""
+    return inside(state.ledger)["pods"].array(POD, totals(state)["used"])
+
+
+def numbers(state: ClusterState) -> dict[str, int]:
+    """Number of every pod by UID, replicas included."""
+    ledger, records = inside(state.ledger), pod_records(state)
+    templates = inside(ledger["templates"])
+    out = dict(ledger["index"])
+    for id, entry in enumerate(templates["entries"]):
+        for at, number in enumerate(chunk(templates["members"], id)):
+            if number >= 0:
+                assert (records["origin"][number], records["ordinal"][number]) == (id + 1, entry.first + at)
+                out[f"{entry.prefix}#{entry.first + at}"] = number
+    return out
+
+
+def free_numbers(state: ClusterState) -> list[int]:
+    """Free pod numbers; the last one is taken first."""
+    out, at, records = list[int](), totals(state)["free"], pod_records(state)
+    while at:
+        out.append(at - 1)
+        at = int(records["after"][at - 1])
+    return out[::-1]
+
+
+def numbers_of_row(state: ClusterState, row: int) -> list[int]:
+    """Pods of a row in order; the links back say the same."""
+    ledger, records = inside(state.ledger), pod_records(state)
+    if row >= ledger["rows"].capacity:
+        return []
+    first, last, count, _ = ledger["rows"].array("i4,i4,i4,i4", row + 1)[row].tolist()
+    forth, back = [], []
+    for _ in range(count):
+        forth.append(first)
+        back.append(last)
+        first, last = int(records["after"][first]), int(records["before"][last])
+    assert forth == back[::-1]
+    return forth
+
+
 def deadlines(state: ClusterState) -> list[tuple[float, int]]:
     """(deadline, number) of the pods that can expire: entries of the heap that count."""
-    ledger = inside(state.ledger)
-    held = values(ledger["deadline"], "f8", len(ledger["objects"]))
-    hints = [(when, number) for when, number in ledger["deadlines"] if number < len(held)]
-    return sorted({(when, number) for when, number in hints if held[number] == when})
+    heap, held = inside(inside(state.ledger)["deadlines"]), pod_records(state)["deadline"].tolist()
+    item = np.dtype([("when", "f8"), ("number", "i4")], align=True)
+    hints = heap["heap"].array(item, int(heap["count"].array("i4", 1)[0])).tolist()
+    return sorted({(when, at) for when, at in hints if at < len(held) and held[at] == when})
 
 
 def memory(state: ClusterState, buffers: int) -> dict[int, bytes]:
@@ -98,11 +151,11 @@ def dump(state: ClusterState, before: dict[str, Any] | None = None) -> dict[str,
         "zones": list(tree["zones"]),
         "tree": {zone: list(nodes) for zone, nodes in tree["tree"].items()},
         "tree nodes": state.tree.num_nodes,
-        "pods": dict(ledger["index"]),
-        "pod objects": list(ledger["objects"]),
-        "uids": list(ledger["uids"]),
-        "pods of rows": {row: list(pods) for row, pods in enumerate(ledger["rows"]) if pods},
-        "free numbers": list(ledger["free"]),
+        "pods": numbers(state),
+        "pod objects": [held for held in ledger["objects"] if held is not None],
+        "replicas": dict(inside(ledger["templates"])["by_prefix"]),
+        "pods of rows": [state.ledger.pods_of(row) for row in range(state.table.used)],
+        "free numbers": free_numbers(state),
         "deadlines": deadlines(state),
         "view": (state.view.rows().tolist(), state.view.node_names()),
         "pending": state.view.cursor < state.log.head,

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from msgspec.structs import replace
+
 from moorage.objects.meta import ObjectMeta, OwnerReference
 from moorage.objects.node import ContainerImage, Node, NodeSpec, NodeStatus, Taint
 from moorage.objects.pod import (
@@ -69,6 +71,14 @@ def pod(
         ),
         spec=PodSpec(**({"node_name": on, "containers": containers} | spec)),
     )
+
+
+def replica(template: Pod, ordinal: int) -> Pod:
+    """One of the pods of a template, as the ledger makes it."""
+    meta = template.metadata
+    base = meta.generate_name or f"{meta.name}-"
+    uid = f"{meta.namespace}/{base}#{ordinal}"
+    return replace(template, metadata=replace(meta, name=f"{base}{ordinal}", uid=uid))
 
 
 def pinned(name: str) -> Affinity:

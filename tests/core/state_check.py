@@ -4,7 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.core.inside import assert_labels_follow_nodes, chunk, deadlines, inside, row_array, values
+from tests.core.inside import (
+    assert_labels_follow_nodes,
+    chunk,
+    deadlines,
+    free_numbers,
+    inside,
+    numbers,
+    numbers_of_row,
+    pod_records,
+    row_array,
+    values,
+)
 from tests.core.state_twin import NodeInfo, StateTwin
 
 from moorage._core.state import ClusterState
@@ -130,29 +141,56 @@ def check_sets(state: ClusterState, twin: StateTwin) -> None:
 
 
 def check_ledger(state: ClusterState, twin: StateTwin) -> None:
-    ledger = inside(state.ledger)
-    assert_equal("numbers of pods", ledger["index"], {uid: one.number for uid, one in twin.pods.items()})
-    assert_equal("free numbers", ledger["free"], twin.numbers.free)
-    assert_equal("pods", len(state.ledger), len(twin.pods))
-    used = twin.numbers.used
-    rows, slots, classes = (values(ledger[name], "i4", used) for name in ("row", "slot", "pod_class"))
-    states = values(ledger["state"], "i1", used)
+    ledger, records = inside(state.ledger), pod_records(state)
+    assert_equal("numbers of pods", numbers(state), {uid: one.number for uid, one in twin.pods.items()})
+    assert_equal("free numbers", free_numbers(state), twin.numbers.free)
+    assert_equal("pods", (len(state.ledger), len(records)), (len(twin.pods), twin.numbers.used))
     for uid, one in twin.pods.items():
         info, at = twin.infos[one.on], one.number
-        held = (ledger["uids"][at], ledger["objects"][at], rows[at], slots[at])
-        assert_equal(f"pod {uid}", held, (uid, one.pod, info.row, info.pods.index(uid)))
-        assert_equal(f"state of {uid}", states[at], ASSUMED if one.is_assumed else ADDED)
-        assert_equal(f"class of {uid}", classes[at], state.classes.intern(one.pod))
+        record = records[at]
+        assert_equal(f"pod {uid}", state.get_pod(one.pod), one.pod)
+        assert_equal(f"object of {uid}", ledger["objects"][at], None if record["origin"] else one.pod)
+        assert_equal(f"row of {uid}", record["row"], info.row)
+        assert_equal(f"state of {uid}", record["state"], ASSUMED if one.is_assumed else ADDED)
+        assert_equal(f"class of {uid}", record["pod_class"], state.classes.intern(one.pod))
+        assert_equal(
+            f"terminating {uid}", record["terminating"], one.pod.metadata.deletion_timestamp is not None
+        )
     for number in twin.numbers.free:
-        assert_equal(f"free number {number}", (states[number], ledger["objects"][number]), (0, None))
+        assert_equal(
+            f"free number {number}", (records["state"][number], ledger["objects"][number]), (0, None)
+        )
+    check_templates(state, twin)
     pods = {info.row: info.pods for info in twin.infos.values()}
     for row in range(twin.rows.used):
-        on = [pod.metadata.uid for pod in state.ledger.pods_of(row)]
-        assert_equal(f"pods on row {row}", on, pods.get(row, []))
+        on = [twin.pods[uid].number for uid in pods.get(row, [])]
+        assert_equal(f"pods on row {row}", numbers_of_row(state, row), on)
+        held = [pod.metadata.uid for pod in state.ledger.pods_of(row)]
+        assert_equal(f"pod objects on row {row}", held, pods.get(row, []))
     late = sorted((one.deadline, one.number) for one in twin.pods.values() if one.deadline is not None)
     assert_equal("deadlines", deadlines(state), late)
     assumed = sorted(uid for uid, one in twin.pods.items() if one.is_assumed)
     assert_equal("assumed", state.assumed_pods(), assumed)
+
+
+def check_templates(state: ClusterState, twin: StateTwin) -> None:
+    """Replicas live as long as one of their pods has no object of its own."""
+    templates = inside(inside(state.ledger)["templates"])
+    listed = [entry for entries in templates["by_prefix"].values() for entry in entries]
+    assert_equal(
+        "free replicas",
+        sorted(templates["free"]),
+        [i for i, e in enumerate(templates["entries"]) if e is None],
+    )
+    assert_equal(
+        "replicas", {e.id for e in listed}, {i for i, e in enumerate(templates["entries"]) if e is not None}
+    )
+    origins = pod_records(state)["origin"][[one.number for one in twin.pods.values()]].tolist()
+    for prefix, entries in templates["by_prefix"].items():
+        assert_equal(f"order of {prefix}", [e.first for e in entries], sorted(e.first for e in entries))
+        for entry in entries:
+            living = origins.count(entry.id + 1)
+            assert living == values(templates["living"], "i4", entry.id + 1)[entry.id] > 0
 
 
 def check_images(state: ClusterState, twin: StateTwin) -> None:

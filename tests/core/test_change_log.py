@@ -35,7 +35,7 @@ def test_what_each_operation_logs() -> None:
         (lambda: one.set_node(node("a", zone="z")), [(STATIC, 0)]),
         (lambda: one.assume_pod(pod("p", on="a")), [(ROW, 0)]),
         (lambda: one.finish_binding(pod("p"), 1.0), []),
-        (lambda: one.add_pod(pod("p", on="a")), [(ROW, 0), (ROW, 0)]),
+        (lambda: one.add_pod(pod("p", on="a")), [(ROW, 0)]),
         (lambda: one.remove_pod(pod("p", on="a")), [(ROW, 0)]),
         (lambda: one.assume_pod(pod("p", on="a")), [(ROW, 0)]),
         (lambda: one.add_pod(pod("p", on="b")), [(ROW, 0), (ROW, 1)]),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.core.inside import deadlines, inside, values
+from tests.core.inside import deadlines, inside, numbers_of_row, pod_records
 from tests.core.make import node, pod
 
 from moorage._core.state import ClusterState
@@ -11,7 +11,7 @@ FREE, ASSUMED, ADDED = 0, 1, 2
 
 
 def states(one: ClusterState) -> list[int]:
-    return values(inside(one.ledger)["state"], "i1", len(inside(one.ledger)["objects"]))
+    return pod_records(one)["state"].tolist()  # type: ignore[no-any-return]
 
 
 def test_states() -> None:
@@ -44,14 +44,13 @@ def test_a_confirmed_pod_has_no_deadline() -> None:
     assert deadlines(one) == []
 
 
-def test_slots_say_where_a_pod_stands_on_its_row() -> None:
+def test_the_last_pod_moves_into_the_hole() -> None:
     one = ClusterState()
     for name, on in (("p", "a"), ("q", "b"), ("r", "a"), ("s", "a"), ("t", "b")):
         one.add_pod(pod(name, on=on))
     one.remove_pod(pod("p", on="a"))
-    ledger = inside(one.ledger)
-    assert values(ledger["slot"], "i4", 5)[1:] == [0, 1, 0, 1]
-    assert values(ledger["row"], "i4", 5)[1:] == [1, 0, 0, 1]
+    assert [numbers_of_row(one, row) for row in range(2)] == [[3, 2], [1, 4]]
+    assert pod_records(one)["row"][1:].tolist() == [1, 0, 0, 1]
 
 
 def test_a_row_without_pods() -> None:

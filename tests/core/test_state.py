@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
+from msgspec import convert, to_builtins
 from msgspec.structs import replace
-from tests.core.inside import dump, inside, row_array
+from tests.core.inside import dump, inside, numbers, pod_records, row_array
 from tests.core.make import node, pod, port
 from tests.core.refusals import (
     ADDED,
@@ -19,8 +21,10 @@ from tests.core.refusals import (
     assert_refused,
 )
 
+from moorage._core import batches
 from moorage._core.state import ClusterState
 from moorage.errors import CacheCorruptedError, CacheError
+from moorage.objects.pod import Pod
 
 GPU = "example.com/gpu"
 
@@ -201,8 +205,7 @@ def test_numbers_of_pods_are_reused() -> None:
     one.remove_pod(pod("p", on="a"))
     one.remove_pod(pod("q", on="a"))
     one.add_pod(pod("s", on="a"))
-    assert inside(one.ledger)["index"] == {"r": 2, "s": 1}
-    assert len(inside(one.ledger)["objects"]) == 3
+    assert (numbers(one), len(pod_records(one))) == ({"r": 2, "s": 1}, 3)
 
 
 def test_a_batch_enters_pods_whose_usage_is_accounted_for() -> None:
@@ -215,6 +218,21 @@ def test_a_batch_enters_pods_whose_usage_is_accounted_for() -> None:
     assert cpu(one, "b") == 0
     with pytest.raises(CacheError, match="was assumed on  but assigned to b"):
         one.forget_pod(waiting[0])
+
+
+def test_pods_of_any_type_are_read() -> None:
+    class Other(Pod, frozen=True):
+        """Slots of its own."""
+
+    one = state("a", "b")
+    other = convert(to_builtins(pod("q", on="b")), Other)
+    batches.assume_pods(one, [pod("p", on="a"), other, pod("r", on="b")])
+    for named in ("p", "q", "r"):
+        for asked in (pod(named), SimpleNamespace(metadata=SimpleNamespace(uid=named)), other):
+            assert one.is_assumed_pod(asked)
+    assert (pods_on(one, "a"), pods_on(one, "b")) == (["p"], ["q", "r"])
+    with pytest.raises(AttributeError, match="metadata"):
+        one.has_pod(object())
 
 
 # ---- expiry ----------------------------------------------------------------------------------------------

@@ -6,8 +6,8 @@ from typing import Any
 
 from hypothesis import strategies as st
 from msgspec.structs import replace
-from tests.core.inside import inside
-from tests.core.make import node, pinned, pod, port
+from tests.core.inside import free_numbers, inside, numbers
+from tests.core.make import node, pinned, pod, port, replica
 
 from moorage._core.chooser import TieBreak
 from moorage._core.cycle import Cycle
@@ -72,17 +72,26 @@ def steps(known: bool = True) -> Any:
         [*NODE_NAMES, *more], ["disk", "arch", *more], [*IMAGES, *more], resource, ["", "z1", "z2", *more]
     )
     some_pods = pods([*POD_NAMES, *more], ["disk", "arch", *more], [*IMAGES, *more], resource)
+    # A few pods of one template: they meet those of `place_template`, by object.
+    replicas = st.builds(lambda one, at: replica(template_of(one), at), some_pods, st.integers(0, 6))
+    by_object = some_pods | replicas
     writes = ["assume_pod", "add_pod", "update_pod", "remove_pod", "forget_pod", "finish_binding"]
     return st.one_of(
         st.tuples(st.just("set_node"), some_nodes),
         st.tuples(st.just("remove_node"), st.sampled_from(NODE_NAMES)),
-        st.tuples(st.sampled_from(writes), some_pods),
+        st.tuples(st.sampled_from(writes), by_object),
         st.tuples(
-            st.sampled_from(["assume_pods", "forget_pods", "add_pods"]), st.lists(some_pods, max_size=3)
+            st.sampled_from(["assume_pods", "forget_pods", "add_pods"]), st.lists(by_object, max_size=3)
         ),
         st.tuples(st.just("cleanup"), st.integers(0, 9)),
         st.tuples(st.just("decide"), some_pods),
         st.tuples(st.just("place"), some_pods, st.integers(0, 3)),
+        st.tuples(
+            st.sampled_from(["place_template", "finish_template", "forget_template", "confirm_template"]),
+            some_pods.map(template_of),
+            st.integers(0, 4),
+            st.integers(1, 3),
+        ),
         st.tuples(st.sampled_from(["refresh", "next", "reset", "take_snapshot"])),
     )
 
@@ -164,6 +173,13 @@ class World:
         self.state.assume_rows(target[0], bound, rows)
         return chosen
 
+    def place_template(self, template: Pod, first: int, copies: int) -> list[str]:
+        self.state.check_template(template, first, copies)
+        target = self.target(template)
+        rows = self.cycle.place_run(target[0], copies, *target[1:])
+        self.state.assume_template(target[0], on(template, ""), first, rows)
+        return [self.state.table.row_name(row) for row in rows.tolist()]
+
     def target(self, one: Pod) -> tuple[int, int, int]:
         pod_class = self.state.classes.intern(on(one, ""))
         return pod_class, 0, self.state.classes.pinned_symbol(pod_class, one)
@@ -178,7 +194,7 @@ class World:
         """All that users and later decisions can see, but for generations."""
         self.refresh()
         self.cache.update_snapshot(self.snapshot)
-        dump, ledger = self.cache.snapshot(), inside(self.state.ledger)
+        dump = self.cache.snapshot()
         fresh = Snapshot()
         self.cache.update_snapshot(fresh)
         names = [image for image in self.state.images.names.names if image]
@@ -186,8 +202,8 @@ class World:
         return {
             "rows": self.state.table.names,
             "free rows": inside(self.state.table)["free_rows"],
-            "numbers": ledger["index"],
-            "free numbers": ledger["free"],
+            "numbers": numbers(self.state),
+            "free numbers": free_numbers(self.state),
             "assumed": dump.assumed_pods,
             "nodes": {name: told(info) for name, info in dump.nodes.items()},
             "order": self.state.view.node_names(),
@@ -199,6 +215,11 @@ class World:
             "images": {name: seen for name, seen in counts.items() if seen},
             "rotation": self.cycle.start,
         }
+
+
+def template_of(one: Pod) -> Pod:
+    """A pod as one of two templates."""
+    return renamed(one, f"t{int(one.name[-1], 36) % 2}")
 
 
 def renamed(one: Pod, name: str) -> Pod:

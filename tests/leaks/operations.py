@@ -11,6 +11,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from moorage import CycleState, FilterPlugin, NodesView, ScorePlugin
+from moorage.cache import Snapshot
 from moorage.errors import MoorageError
 from moorage.objects import LabelSelector, LabelSelectorMatcher, Quantity, decode_object, dump, parse_selector
 from moorage.objects.pod import Pod, PodStatus
@@ -156,6 +157,35 @@ def _place(pods: int) -> Operation:
         sched.cycle.place_run(target[0], pods)
         state.rollback(mark)
         sched.view_rows()  # an undone refresh is done again, from where it began
+
+    return run
+
+
+def pods_of_a_template() -> Operation:
+    """Runs without objects, seen by a snapshot, confirmed, given objects, forgotten."""
+    sched = scheduler()
+    state, snapshot, template = sched.cache.state, Snapshot(), plain("web")
+    target = sched.classify(template)
+
+    def run() -> None:
+        for first in (0, 3):
+            rows = sched.cycle.place_run(target[0], 3)
+            state.assume_template(target[0], template, first, rows)
+        sched.cache.update_snapshot(snapshot)
+        sched.cache.finish_template(template, 1, 2, 0.0)
+        sched.cache.confirm_template(template, 1, 2)
+        held = [one for one in state.pods() if not state.is_assumed_pod(one)]
+        for one in held:
+            state.update_pod(one, replace(one, metadata=replace(one.metadata, annotations={"a": "b"})))
+        mark = state.begin()
+        sched.cache.forget_template(template, 3, 3)
+        state.rollback(mark)
+        sched.cache.forget_template(template, 3, 3)
+        sched.cache.forget_template(template, 0, 1)
+        for one in held:
+            state.remove_pod(one)
+        sched.cache.cleanup_assumed_pods(1e9)
+        sched.view_rows()
 
     return run
 
@@ -330,6 +360,7 @@ OPERATIONS: dict[str, Callable[[], Operation]] = {
         schedule_one_that_fits_nowhere,
         place_run,
         place_run_until_full,
+        pods_of_a_template,
         run_of_equal_pods,
         examine,
         counters_follow_pods_and_nodes,

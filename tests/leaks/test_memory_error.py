@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from moorage import Scheduler
 from moorage._core import buffers
+from moorage._core.batches import finish_bindings, finish_template
 from moorage.objects import Node
 from moorage.objects.node import ContainerImage
 from tests.leaks.world import node, place, plain, pod, scheduler
@@ -97,6 +98,16 @@ def run_of_pods(made: Scheduler) -> object:
     return place(made, [plain(f"p{at}", "1") for at in range(FULL + 1)])
 
 
+def run_of_a_template(made: Scheduler) -> object:
+    """What the run has accounted for stays; the pods are entered in the memory that it took."""
+    template = plain("web", "1")
+    made.cache.state.check_template(template, 0, FULL + 1)
+    pod_class = made.classify(template)[0]
+    rows = made.cycle.place_run(pod_class, FULL + 1)
+    made.cache.state.assume_template(pod_class, template, 0, rows)
+    return rows.tolist()
+
+
 OPERATIONS: dict[str, tuple[list[Operation], Operation]] = {
     "new node": ([], lambda made: made.cache.add_node(many_images("new"))),
     "node changes": (
@@ -129,10 +140,38 @@ OPERATIONS: dict[str, tuple[list[Operation], Operation]] = {
     ),
     "run": ([lambda made: made.cache.add_node(many_images("new"))], run_of_pods),
     "run with host ports": ([], run_of_ports),
+    "run of a template": ([], run_of_a_template),
+    "assume several": (
+        [],
+        lambda made: made.cache.assume_pods(
+            [plain(f"p{at}", node_name=f"n{at % 3}") for at in range(FULL + 1)]
+        ),
+    ),
+    "assume several before their nodes": (
+        [],
+        lambda made: made.cache.assume_pods([pod(f"p{at}", f"new-{at}") for at in range(3)]),
+    ),
+    "forget several": (
+        [lambda made: made.cache.assume_pods([pod(f"p{at}", f"n{at}") for at in range(3)])],
+        lambda made: made.cache.forget_pods([pod(f"p{at}", f"n{at}") for at in range(3)]),
+    ),
+    "finish several": (
+        [lambda made: made.cache.assume_pods([pod(f"p{at}", f"n{at % 3}") for at in range(FULL + 1)])],
+        lambda made: finish_bindings(made.cache.state, [pod(f"p{at}") for at in range(FULL + 1)], 1.0),
+    ),
+    "finish, confirm and forget a template": (
+        [run_of_a_template],
+        lambda made: [
+            finish_template(made.cache.state, plain("web"), 0, FULL + 1, 1.0),
+            made.cache.confirm_template(plain("web"), 0, 2),
+            made.cache.forget_template(plain("web"), 2, FULL - 1),
+        ],
+    ),
 }
 
 
 GROWING = {"new node", "node changes", "assume before its node", "add", "refresh", "examine", "run"}
+GROWING |= {"run of a template", "assume several", "assume several before their nodes", "finish several"}
 """Operations that surely need more memory than there is."""
 
 

@@ -125,6 +125,24 @@ class SchedulerCache:
         with self.lock:
             batches.forget_pods(self.state, pods)
 
+    # Pods that `ClusterState.assume_template` has entered have no objects; these name them by ordinals.
+
+    def finish_template(self, template: Pod, first: int, pods: int, now: float | None = None) -> None:
+        """`finish_bindings` for `pods` pods of a template, from ordinal `first` on."""
+        with self.lock:
+            batches.finish_template(self.state, template, first, pods, self._deadline(now))
+
+    def forget_template(self, template: Pod, first: int, pods: int) -> None:
+        """`forget_pods` for `pods` pods of a template, from ordinal `first` on."""
+        with self.lock:
+            batches.forget_template(self.state, template, first, pods)
+
+    def confirm_template(self, template: Pod, first: int, pods: int) -> None:
+        """`pods` assumed pods of a template, from ordinal `first` on, are bound as they were assumed; all or
+        none. They get no objects."""
+        with self.lock:
+            batches.confirm_template(self.state, template, first, pods)
+
     def add_pod(self, pod: Pod) -> None:
         """A bound pod was reported: it confirms an assumed one (moving it if its node differs), or is new."""
         with self.lock:

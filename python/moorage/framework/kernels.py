@@ -11,7 +11,7 @@ import numpy as np
 from moorage._core.chooser import TieBreak
 from moorage._core.cycle import Cycle
 from moorage._core.plan import REASONS, UNRESOLVABLE
-from moorage._core.state import bound
+from moorage._core.pod_spec import bound
 from moorage.cache import NodeInfo, SchedulerCache
 from moorage.errors import MoorageError
 from moorage.objects.pod import Pod

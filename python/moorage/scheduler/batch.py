@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from moorage._core.state import bound
+from moorage._core.pod_spec import bound
 from moorage.cache import SchedulerCache
 from moorage.framework.nominator import PodNominator
 from moorage.framework.runtime import Target

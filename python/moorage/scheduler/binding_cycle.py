@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from moorage._core.state import bound
+from moorage._core.pod_spec import bound
 from moorage.errors import CacheError
 from moorage.framework.binding import permitted
 from moorage.framework.cycle_state import CycleState

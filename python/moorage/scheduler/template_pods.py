@@ -9,7 +9,6 @@ import numpy as np
 import numpy.typing as npt
 from msgspec.structs import replace
 
-from moorage.objects.naming import stable_uid
 from moorage.objects.pod import Pod
 
 from .engine import NO_ROWS
@@ -36,10 +35,11 @@ class TemplateRun:
 
 
 def pod_of(template: Pod, index: int) -> Pod:
-    """Pod number `index` of a template: its name and UID follow from the template's and the number."""
+    """Pod number `index` of a template, as the cache names it (`ClusterState.assume_template`)."""
     meta = template.metadata
-    name = f"{meta.generate_name or meta.name + '-'}{index}"
-    return replace(template, metadata=replace(meta, name=name, uid=stable_uid("Pod", meta.namespace, name)))
+    base = meta.generate_name or f"{meta.name}-"
+    uid = f"{meta.namespace}/{base}#{index}"
+    return replace(template, metadata=replace(meta, name=f"{base}{index}", uid=uid))
 
 
 def schedule_by_template(scheduler: Scheduler, template: Pod, n: int, first: int) -> TemplateRun:
@@ -51,10 +51,10 @@ def schedule_by_template(scheduler: Scheduler, template: Pod, n: int, first: int
         state = scheduler.cache.state
 
         def assume(placed: npt.NDArray[np.int32]) -> None:
-            pods = [pod_of(template, index) for index in range(first, first + len(placed))]
-            state.assume_rows(target[0], pods, placed)
+            state.assume_template(target[0], template, first, placed)
 
         with scheduler.cache.lock:
+            state.check_template(template, first, n)
             rows, failure = scheduler.batches.place_template(engine, target, template, n, assume)
         if failure is not None:
             return TemplateRun(rows, failure)

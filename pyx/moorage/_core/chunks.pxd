@@ -14,7 +14,10 @@ cdef class Chunks:
 
     cdef Chunks clone(self, Journal journal)
     cdef int touch_items(self, Py_ssize_t row) except -1
+    cdef int touch_item(self, Py_ssize_t row, Py_ssize_t at) except -1
     cdef int reserve(self, Py_ssize_t rows) except -1
+    cdef int reserve_items(self, Py_ssize_t items) except -1
     cdef int _fit(self, Py_ssize_t row, int32_t items) except -1
     cdef int append(self, Py_ssize_t row, int32_t value) except -1
+    cdef int resize(self, Py_ssize_t row, int32_t items) except -1
     cdef int assign(self, Py_ssize_t row, const int32_t* values, int32_t items) except -1

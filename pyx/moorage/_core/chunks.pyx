@@ -33,11 +33,22 @@ cdef class Chunks:
         """Call before changing the items of a row in place."""
         return self.arena.touch_range((<int32_t*>self.first.data)[row], self.size(row))
 
+    cdef int touch_item(self, Py_ssize_t row, Py_ssize_t at) except -1:
+        """Call before changing one item of a row in place."""
+        return self.arena.touch((<int32_t*>self.first.data)[row] + at)
+
     cdef int reserve(self, Py_ssize_t rows) except -1:
         self.first.reserve(rows)
         self.count.reserve(rows)
         self.room.reserve(rows)
         return 0
+
+    cdef int reserve_items(self, Py_ssize_t items) except -1:
+        """Have the memory for one more list of so many items."""
+        cdef Py_ssize_t room = 1
+        while room < items:
+            room *= 2
+        return self.arena.reserve((<int32_t*>self.state.data)[USED] + room)
 
     cdef int _fit(self, Py_ssize_t row, int32_t items) except -1:
         """Give `row` a piece for at least `items` items, with its items moved there."""
@@ -82,12 +93,17 @@ cdef class Chunks:
         (<int32_t*>self.count.data)[row] = n + 1
         return 0
 
-    cdef int assign(self, Py_ssize_t row, const int32_t* values, int32_t items) except -1:
-        """Replace the whole list of `row`."""
+    cdef int resize(self, Py_ssize_t row, int32_t items) except -1:
+        """Make the list of `row` so long; the caller fills it in anew."""
         self._fit(row, items)
         self.arena.touch_range((<int32_t*>self.first.data)[row], items)
         self.count.touch(row)
+        (<int32_t*>self.count.data)[row] = items
+        return 0
+
+    cdef int assign(self, Py_ssize_t row, const int32_t* values, int32_t items) except -1:
+        """Replace the whole list of `row`."""
+        self.resize(row, items)
         if items:
             memcpy(self.items(row), values, items * sizeof(int32_t))
-        (<int32_t*>self.count.data)[row] = items
         return 0

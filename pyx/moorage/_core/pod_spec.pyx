@@ -55,6 +55,13 @@ def spec_key(pod):
     return encode((pod.metadata.namespace, spec, _resized(pod)))
 
 
+def bound(pod, str node_name):
+    """A pod as bound to a node. A batch enters pods as they came; the bound object is made when asked for."""
+    if pod.spec.node_name == node_name:
+        return pod
+    return msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, node_name=node_name))
+
+
 def is_only_bound(pod, reported):
     """True where a later state of a pod differs from it in nothing that its class depends on."""
     meta, now = pod.metadata, reported.metadata

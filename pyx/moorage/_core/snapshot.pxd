@@ -16,7 +16,7 @@ cdef class RowCopies:
     cdef readonly NodeTable table
     cdef readonly View view
     cdef readonly int64_t cursor
-    cdef readonly list pods
+    cdef list pods
     cdef Buffer pairs, sizes
     cdef int64_t epoch
     cdef int32_t n_pairs, rows

@@ -5,8 +5,7 @@ from libc.string cimport memcpy
 from moorage._core.buffers cimport Buffer, Journal
 from moorage._core.change_log cimport LOG_STATIC, ChangeLog
 from moorage._core.node_table cimport NodeTable
-from moorage._core.state import bound
-
+from moorage._core.pod_spec import bound
 from moorage._core.state cimport ClusterState
 from moorage._core.view cimport View
 
@@ -85,12 +84,20 @@ cdef class RowCopies:
 
     cdef int _copy(self, int32_t row) except -1:
         cdef Pair* pair = <Pair*>self.pairs.data
+        cdef NodeTable source = self.source.table
+        cdef Py_ssize_t skip
         cdef int32_t at
-        if row >= self.source.table.used:  # made and undone since
+        if row >= source.used:  # made and undone since
             return 0
         for at in range(self.n_pairs):
-            memcpy(pair[at].to + row * pair[at].size, pair[at].origin + row * pair[at].size, pair[at].size)
-        self.table.objects[row] = self.source.table.objects[row]
+            if pair[at].size == sizeof(int32_t):  # a call of memcpy costs more than most columns
+                (<int32_t*>pair[at].to)[row] = (<int32_t*>pair[at].origin)[row]
+            elif pair[at].size == sizeof(int64_t):
+                (<int64_t*>pair[at].to)[row] = (<int64_t*>pair[at].origin)[row]
+            else:
+                skip = row * pair[at].size
+                memcpy(pair[at].to + skip, pair[at].origin + skip, pair[at].size)
+        self.table.objects[row] = source.objects[row]
         self.pods[row] = self.source.ledger.share(row)
         return 0
 
@@ -109,7 +116,7 @@ cdef class RowCopies:
     def pods_of(self, int32_t row):
         """Pods of a row as of the last update, each with its node name."""
         name = self.table.row_name(row)
-        return [bound(pod, name) for pod in self.pods[row]]
+        return [bound(pod, name) for pod in self.source.ledger.read(self.pods[row], row)]
 
     def images_of(self, int32_t row):
         """Image name to (bytes, nodes that had it when the row was copied)."""

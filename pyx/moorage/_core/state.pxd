@@ -29,15 +29,17 @@ cdef class ClusterState:
     cdef readonly Domains domains
     cdef dict zones
 
-    cdef int _place(self, str uid, object pod, int32_t pod_class, int32_t row, PodState state) except -1
+    cdef int _place(self, object pod, int32_t pod_class, int32_t row, PodState state) except -1
     cpdef int _take_away(self, int32_t number) except -1
     cdef int32_t _known(self, object pod) except -2
     cpdef int _replace(self, int32_t number, object pod, int32_t pod_class, PodState state) except -1
     cdef int _enter(self, int32_t number, object pod, int32_t pod_class, PodState state) except -1
+    cdef bint _is_confirmed_by(self, int32_t number, object pod) except -1
+    cdef int _confirm(self, int32_t number, object pod) except -1
     cdef int _leave(self, int32_t number) except -1
     cdef bint _can_run_out(self, int32_t number, object pod, int32_t pod_class) except -1
     cdef int _release_if_empty(self, int32_t row) except -1
 
     cdef inline str _node_of(self, int32_t number):
         """Name of the node that a pod is on."""
-        return self.table.row_name(self.ledger.row_of(number))
+        return self.symbols.names[(<int32_t*>self.table.name.data)[self.ledger.row_of(number)]]

@@ -7,13 +7,13 @@ Texts are those of v1.13, internal/cache/cache.go; what scheduling sees is v1.36
 import logging
 from functools import partial
 
-from msgspec.structs import replace
-
 from moorage.errors import CacheCorruptedError, CacheError
 
 from moorage._core.buffers cimport Journal
 from moorage._core.change_log cimport LOG_ORDER, LOG_ROW, ChangeLog
+from moorage._core.csrc cimport MR_PRESENT
 from moorage._core.domains cimport Domains
+from moorage._core.fields cimport DELETION_TIMESTAMP, METADATA, NODE_NAME, SPEC, UID
 from moorage._core.images cimport ImageStates
 from moorage._core.ledger cimport ADDED, ASSUMED, Ledger, PodState
 from moorage._core.namespaces cimport Namespaces
@@ -21,6 +21,7 @@ from moorage._core.node_table cimport NodeTable
 from moorage._core.node_tree cimport NodeTree
 from moorage._core.node_tree import zone_key
 from moorage._core.pod_class cimport PodClasses, Shape
+from moorage._core.pod_spec import bound
 from moorage._core.symbols cimport Symbols
 from moorage._core.view cimport View
 from moorage._core.workloads cimport Workloads
@@ -160,7 +161,7 @@ cdef class ClusterState:
         return name in self.zones
 
     cdef int _release_if_empty(self, int32_t row) except -1:
-        if self.ledger.pods_on(row) == 0 and self.table.row_name(row) not in self.zones:
+        if self.ledger.pods_on(row) == 0 and not self.table.row(0, row).flags & MR_PRESENT:
             self.table.release(row)
         return 0
 
@@ -168,16 +169,16 @@ cdef class ClusterState:
 
     cdef int32_t _known(self, object pod) except -2:
         """Number of a pod by its UID, or -1."""
-        cdef str uid = pod.metadata.uid
+        cdef str uid = UID.of(METADATA.of(pod))
         if not uid:
             raise CacheError("Cannot get cache key for pod with empty UID")
         return self.ledger.find(uid)
 
-    cdef int _place(self, str uid, object pod, int32_t pod_class, int32_t row, PodState state) except -1:
+    cdef int _place(self, object pod, int32_t pod_class, int32_t row, PodState state) except -1:
         cdef Shape shape = self.classes.shape(pod_class)
-        self.ledger.insert(uid, pod, pod_class, row, state)
+        cdef int32_t number = self.ledger.insert(pod, pod_class, row, state)
         self.table.add_pod(0, row, &shape.c, shape.ports, 1)
-        self.domains.pod_moved(pod_class, pod.metadata.deletion_timestamp is not None, row, 1)
+        self.domains.pod_moved(pod_class, self.ledger.is_terminating(number), row, 1)
         return self.table.changed(LOG_ROW, row)
 
     cpdef int _take_away(self, int32_t number) except -1:
@@ -195,8 +196,8 @@ cdef class ClusterState:
         cdef int32_t row
         if number >= 0:
             self._take_away(number)
-        row = self.table.row_for(self.symbols.intern(pod.spec.node_name))
-        return self._place(pod.metadata.uid, pod, pod_class, row, state)
+        row = self.table.row_for(self.symbols.intern(NODE_NAME.of(SPEC.of(pod))))
+        return self._place(pod, pod_class, row, state)
 
     cdef int _enter(self, int32_t number, object pod, int32_t pod_class, PodState state) except -1:
         """`_replace`, or nothing if memory runs out."""
@@ -220,7 +221,7 @@ cdef class ClusterState:
             return True
         if pod is None:
             return self.journal.depth != 0
-        new_row = self.table.find(self.symbols.intern(pod.spec.node_name)) < 0
+        new_row = self.table.find(self.symbols.intern(NODE_NAME.of(SPEC.of(pod)))) < 0
         return new_row or bool(self.classes.shape(pod_class).ports) or self.journal.depth != 0
 
     def assume_pod(self, pod):
@@ -229,16 +230,44 @@ cdef class ClusterState:
             raise CacheError(f"pod {pod.metadata.uid} is in the cache, so can't be assumed")
         self._enter(-1, pod, self.classes.intern(pod), ASSUMED)
 
-    def assume_rows(self, int32_t pod_class, pods, int32_t[::1] rows):
+    def assume_rows(self, int32_t pod_class, pods, const int32_t[::1] rows):
         """Enter pods of one class that a batch has already accounted for on `rows`, and made room for."""
         cdef Py_ssize_t at
         for at in range(rows.shape[0]):
             pod = pods[at]
-            self.ledger.insert(pod.metadata.uid, pod, pod_class, rows[at], ASSUMED)
+            self.ledger.insert(pod, pod_class, rows[at], ASSUMED)
+
+    def assume_template(self, int32_t pod_class, template, int64_t first, const int32_t[::1] rows):
+        """Enter pods of one class and one template that a batch has already accounted for on `rows`, and made
+        room for. Nothing is made for a single pod until somebody asks for its object.
+
+        Parameters
+        ----------
+        pod_class : int
+            The template's.
+        template : Pod
+            Pod i is this with the name base + i, where base is metadata.generateName, or metadata.name and
+            "-", and with the UID namespace/base#i.
+        first : int
+            The ordinal of the first pod; the others follow.
+        rows : (pods,) int32 array
+
+        Raises CacheError as `check_template`, which is to be asked before the batch.
+        """
+        replicas = self.ledger.templates.prepare(template, first, rows.shape[0], self.ledger.index)
+        if rows.shape[0]:
+            self.ledger.reserve_rows(self.table.used)
+            self.ledger.insert_replicas(replicas, pod_class, rows)
+
+    def check_template(self, template, int64_t first, int64_t pods):
+        """CacheError where `assume_template` could not enter so many pods: where the template has no name, or
+        one of the UIDs or ordinals is taken. Ordinals of pods that were assumed together stay taken until
+        none of those is left as its template made it."""
+        self.ledger.templates.prepare(template, first, pods, self.ledger.index)
 
     def put(self, pod, int32_t row):
         """Put a pod on a row, whatever node it names. For what is undone again."""
-        self._place(pod.metadata.uid, pod, self.classes.intern(pod), row, ASSUMED)
+        self._place(pod, self.classes.intern(pod), row, ASSUMED)
 
     def forget_pod(self, pod):
         """Take back an assumed pod."""
@@ -264,7 +293,29 @@ cdef class ClusterState:
                 logger.warning(  # the nodes stand as in v1.13: the new one first
                     "Pod %s was assumed to be on %s but got added to %s", uid, pod.spec.node_name, held
                 )
+        if self.journal.depth == 0 and self._is_confirmed_by(number, pod):
+            self._confirm(number, pod)
+            return
         self._enter(number, pod, self.classes.intern(pod), ADDED)
+
+    cdef bint _is_confirmed_by(self, int32_t number, object pod) except -1:
+        """Whether a report of an assumed pod says nothing that takes more than replacing its object."""
+        cdef int32_t pod_class
+        if number < 0 or not self.ledger.has_object(number):
+            return False
+        if self._node_of(number) != NODE_NAME.of(SPEC.of(pod)):
+            return False
+        pod_class = self.classes.intern(pod)
+        terminating = DELETION_TIMESTAMP.of(METADATA.of(pod)) is not None
+        return (
+            pod_class == self.ledger.class_of(number)
+            and terminating == self.ledger.is_terminating(number)
+            and not self.classes.shape(pod_class).ports
+        )
+
+    cdef int _confirm(self, int32_t number, object pod) except -1:
+        self.ledger.confirm(number, pod)
+        return self.table.changed(LOG_ROW, self.ledger.row_of(number))
 
     def update_pod(self, old, new):
         """A bound pod changed; it stays where it is."""
@@ -332,11 +383,7 @@ cdef class ClusterState:
 
     def pods(self):
         """All pods in row order, assumed ones and those of ghosts included, with the nodes they are on."""
-        cdef int32_t row
-        out = []
-        for row in range(self.table.used):
-            out += self.pods_of(row)
-        return out
+        return [pod for row in range(self.table.used) for pod in self.pods_of(row)]
 
     def pods_of(self, int32_t row):
         """The pods of a row, in the row's order."""
@@ -350,10 +397,3 @@ cdef class ClusterState:
     def binding_pods(self):
         """The assumed pods whose binding has not finished, sorted by UID."""
         return [self.ledger.object_of(number) for number in self.ledger.binding()]
-
-
-def bound(pod, str node_name):
-    """A pod as bound to a node. A batch enters pods as they came; the bound object is made when asked for."""
-    if pod.spec.node_name == node_name:
-        return pod
-    return replace(pod, spec=replace(pod.spec, node_name=node_name))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from moorage._core.state import bound
+from moorage._core.pod_spec import bound
 from moorage.errors import InputError
 from moorage.objects.defaults import default_object
 from moorage.objects.meta import Object, ObjectMeta, Resources

@@ -1,0 +1,23 @@
+cimport cython
+from cpython.object cimport PyObject
+
+
+@cython.final
+cdef class Field:
+    cdef str name
+    cdef object kind
+    cdef Py_ssize_t offset
+
+    cdef object _resolve(self, object holder)
+
+    cdef inline object of(self, object holder):
+        """The attribute of `holder`; it may be any object that has it."""
+        cdef PyObject* value
+        if type(holder) is self.kind:
+            value = (<PyObject**>(<char*><PyObject*>holder + self.offset))[0]
+            if value != NULL:
+                return <object>value
+        return self._resolve(holder)
+
+
+cdef Field METADATA, UID, DELETION_TIMESTAMP, SPEC, NODE_NAME

@@ -132,14 +132,14 @@ static void key_of(const mr_candidates *c, int32_t row, int32_t *out)
 static int32_t find_bucket(mr_candidates *c, const int32_t *key)
 {
     const size_t size = (size_t)c->key.size * sizeof(int32_t);
-    int32_t free = -1;
+    uint32_t hash = 0;
+    for (int32_t i = 0; i < c->key.size; i++) hash = (hash ^ (uint32_t)key[i]) * 0x9E3779B1u;
     for (int32_t g = 0; g < c->used; g++)
-        if (!c->feasible[g]) free = free < 0 ? g : free;
-        else if (memcmp(c->keys + g * MR_KEY, key, size) == 0) return g;
-    if (free < 0) {
-        if (c->used == c->stride) return c->stride;
-        free = c->used++;
-    }
+        if (c->hashes[g] == hash && c->feasible[g] && memcmp(c->keys + g * MR_KEY, key, size) == 0) return g;
+    int32_t free = 0;
+    while (free < c->used && c->feasible[free]) free++;
+    if (free == c->stride) return free;
+    c->hashes[free] = hash;
     memcpy(c->keys + free * MR_KEY, key, size);
     return free;
 }
@@ -152,22 +152,31 @@ static int32_t bucket_of_row(mr_candidates *c, int32_t row)
     return find_bucket(c, key);
 }
 
+static inline int16_t largest(const int16_t *restrict lanes)
+{
+    int16_t max = 0;
+    for (int32_t i = 0; i < MR_LANES; i++) max = lanes[i] > max ? lanes[i] : max;
+    return max;
+}
+
 /* Largest total among the lanes of a bucket. */
 MR_INLINED int16_t largest_of(const int16_t *restrict totals, const int16_t *restrict bucket, int16_t g)
 {
     int16_t max = 0;
     for (int32_t i = 0; i < MR_LANES; i++) {
-        int16_t total = bucket[i] == g ? totals[i] : 0;
+        const int16_t total = (int16_t)(totals[i] & -(bucket[i] == g));
         max = total > max ? total : max;
     }
     return max;
 }
 
-/* Largest of a column with a step. */
-static int16_t largest_in(const int16_t *column, int32_t stride)
+/* Largest of a column with a step, which is at most `limit`. */
+static int16_t largest_in(const int16_t *column, int32_t stride, int16_t limit)
 {
     int16_t max = 0;
-    for (int32_t i = 0; i < MR_LANES; i++) max = column[i * stride] > max ? column[i * stride] : max;
+    if (stride == 1) return largest(column);
+    for (int32_t i = 0; i < MR_LANES && max < limit; i++)
+        max = column[i * stride] > max ? column[i * stride] : max;
     return max;
 }
 
@@ -178,7 +187,7 @@ static void set_block(mr_candidates *c, int32_t block, int32_t g, int16_t now)
     int16_t *of_block = &c->blocks[block * stride + g], *of_super = &c->supers[super * stride + g], before = *of_block;
     *of_block = now;
     if (now >= *of_super) *of_super = now;
-    else if (before == *of_super) *of_super = largest_in(c->blocks + super * MR_LANES * stride + g, stride);
+    else if (before == *of_super) *of_super = largest_in(c->blocks + super * MR_LANES * stride + g, stride, before);
 }
 
 static void count_position(mr_candidates *c, int32_t position, int32_t g, int32_t sign)
@@ -203,7 +212,8 @@ static void set_position(mr_candidates *c, int32_t position, int16_t total, int3
     if (total && (!old || was != g)) count_position(c, position, g, 1);
     if (total && total >= c->blocks[block * stride + g]) set_block(c, block, g, total);
     else if (old && was == g && old == c->blocks[block * stride + g])
-        set_block(c, block, g, largest_of(c->totals + first, c->bucket + first, (int16_t)g));
+        set_block(c, block, g, stride == 1 ? largest(c->totals + first)
+                                           : largest_of(c->totals + first, c->bucket + first, (int16_t)g));
     if (old && was != g && old == c->blocks[block * stride + was])
         set_block(c, block, was, largest_of(c->totals + first, c->bucket + first, (int16_t)was));
 }

@@ -12,7 +12,7 @@
 #define MR_LANES 64  /* positions per block; a superblock has as many blocks */
 #define MR_COUNTED 8 /* blocks per count of feasible positions */
 #define MR_CANDIDATE_LIMIT 32000 /* totals fit 16 bits below it */
-#define MR_BUCKETS 64     /* at most */
+#define MR_BUCKETS 256    /* at most */
 #define MR_FEW_DOMAINS 64 /* a label with more values than these does not tell buckets apart */
 #define MR_KEY 16         /* numbers in a bucket's key */
 
@@ -40,6 +40,7 @@ typedef struct {
     uint64_t *fits;    /* [block][stride] a bit per feasible position */
     uint16_t *counts;  /* [block / MR_COUNTED][stride] feasible positions */
     int32_t *keys;     /* [bucket][MR_KEY] */
+    uint32_t *hashes;  /* [bucket] of its key */
     int32_t *feasible; /* [bucket] positions; a bucket without any is free */
     int32_t *member;   /* [bucket] one of its positions, if it still is one */
     int32_t stride;    /* buckets that there is room for */

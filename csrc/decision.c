@@ -108,8 +108,16 @@ MR_INLINED void raise_by_lanes(const mr_candidates *c, int32_t stride, mr_range 
     int32_t better = 0;
     for (int32_t g = 0; g < stride; g++) better |= of_block[g] > best[g];
     if (!better) return;
-    for (int32_t at = first < range.from ? range.from : first; at < end; at++) {
-        const int32_t g = stride == 1 ? 0 : c->bucket[at];
+    const int32_t from = first < range.from ? range.from : first;
+    if (stride == 1) {
+        const int16_t *restrict totals = c->totals + from;
+        int16_t max = best[0];
+        for (int32_t i = 0; i < end - from; i++) max = totals[i] > max ? totals[i] : max;
+        best[0] = max;
+        return;
+    }
+    for (int32_t at = from; at < end; at++) {
+        const int32_t g = c->bucket[at];
         best[g] = c->totals[at] > best[g] ? c->totals[at] : best[g];
     }
 }

@@ -143,6 +143,7 @@ class Kept:
             c.fits = self.world.new(f"uint64_t[{blocks * c.stride}]")
             c.counts = self.world.new(f"uint16_t[{blocks // lib.MR_COUNTED * c.stride}]")
             c.keys = self.world.new(f"int32_t[{c.stride * lib.MR_KEY}]")
+            c.hashes = self.world.new(f"uint32_t[{c.stride}]")
             c.feasible = self.world.new(f"int32_t[{c.stride}]")
             c.member = self.world.new(f"int32_t[{c.stride}]")
             lib.mr_candidates_build(c, self.changes, self.lanes, self.seen)

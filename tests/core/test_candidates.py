@@ -95,14 +95,14 @@ def test_too_many_buckets_do_not_suit() -> None:
     kept = Kept(Random(2), 1000, {"hard": ["host"]}, lacking=0.0, plain=True)
     before = max(kept.counters[0].pods[2:1002])
     states = []
-    for at in range(100):
+    for at in range(400):
         lib.mr_counter_add(kept.counters[0], at, before + at, 0)
         if kept.candidates.state == lib.MR_KEPT:
             lib.mr_candidates_refresh(kept.candidates, at)
         if kept.candidates.state == lib.MR_MORE_BUCKETS:
             kept.candidates = kept.build()
             states.append(kept.candidates.stride)
-    assert states == [16, 32, 64]
+    assert states == [16, 32, 64, 128, 256]
     assert kept.candidates.state == kept.build().state == lib.MR_UNSUITED
 
 

@@ -7,7 +7,7 @@ from moorage._core.csrc cimport mr_candidates, mr_changes, mr_search
 cdef class Candidates:
     cdef mr_candidates c
     cdef object terms
-    cdef Buffer totals, bucket, blocks, supers, fits, counts, keys, feasible, member
+    cdef Buffer totals, bucket, blocks, supers, fits, counts, keys, hashes, feasible, member
 
     cdef Py_ssize_t nbytes(self) noexcept
     cdef int point(self, const mr_search* search, object terms) except -1

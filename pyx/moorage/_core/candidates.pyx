@@ -4,7 +4,7 @@ A change of a row changes one total. Which nodes a search would look at, and whi
 then read off bits and maxima of blocks (csrc/candidates.h).
 """
 
-from libc.stdint cimport int16_t, int32_t, uint8_t, uint16_t, uint64_t
+from libc.stdint cimport int16_t, int32_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memset
 
 from moorage._core.buffers cimport Buffer, Journal
@@ -36,12 +36,13 @@ cdef class Candidates:
         self.fits = Buffer(journal, sizeof(uint64_t), 1)
         self.counts = Buffer(journal, sizeof(uint16_t), 1)
         self.keys = Buffer(journal, sizeof(int32_t), 1)
+        self.hashes = Buffer(journal, sizeof(uint32_t), 1)
         self.feasible = Buffer(journal, sizeof(int32_t), 1)
         self.member = Buffer(journal, sizeof(int32_t), 1)
 
     def _buffers(self):
         return (self.totals, self.bucket, self.blocks, self.supers, self.fits, self.counts, self.keys,
-                self.feasible, self.member)
+                self.hashes, self.feasible, self.member)
 
     cdef Py_ssize_t nbytes(self) noexcept:
         """Memory that is held."""
@@ -83,6 +84,7 @@ cdef class Candidates:
         self.fits.reserve(blocks * stride)
         self.counts.reserve(blocks // MR_COUNTED * stride)
         self.keys.reserve(stride * MR_KEY)
+        self.hashes.reserve(stride)
         self.feasible.reserve(stride)
         self.member.reserve(stride)
         for buffer in self._buffers():
@@ -94,6 +96,7 @@ cdef class Candidates:
         self.c.fits = <uint64_t*>self.fits.data
         self.c.counts = <uint16_t*>self.counts.data
         self.c.keys = <int32_t*>self.keys.data
+        self.c.hashes = <uint32_t*>self.hashes.data
         self.c.feasible = <int32_t*>self.feasible.data
         self.c.member = <int32_t*>self.member.data
         self.c.stride = stride

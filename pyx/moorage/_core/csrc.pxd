@@ -257,6 +257,7 @@ cdef extern from "candidates.h" nogil:
         uint64_t* fits
         uint16_t* counts
         int32_t* keys
+        uint32_t* hashes
         int32_t* feasible
         int32_t* member
         int32_t stride, used, n, state

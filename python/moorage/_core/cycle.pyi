@@ -17,6 +17,7 @@ class Cycle(Chooser):
         node_name: int = 0,
         pinned: int = 0,
         nexts: npt.NDArray[np.int32] | None = None,
+        marks: npt.NDArray[np.int64] | None = None,
     ) -> npt.NDArray[np.int32]: ...
     def place_many(
         self,

@@ -19,6 +19,7 @@ from .engine import NO_ROWS, Engine
 from .results import Failure
 
 Ints = npt.NDArray[np.int32]
+Marks = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,13 +100,19 @@ class Batches:
         return ScheduleResult(rows, failures, np.concatenate(([start], nexts[:-1])), nexts)
 
     def place_template(
-        self, engine: Engine, target: Target, template: Pod, n: int, assume: Callable[[Ints], None]
+        self,
+        engine: Engine,
+        target: Target,
+        template: Pod,
+        n: int,
+        assume: Callable[[Ints], None],
+        marks: Marks | None,
     ) -> tuple[Ints, Failure | None]:
         """Rows of up to `n` pods equal to a template, which `assume` enters in the cache, and why the
         next one fits nowhere; no failure and fewer rows where that pod must be decided about by itself."""
         if not self._in_core(engine, target, [template]):
             return NO_ROWS, None
-        return self._place_run(engine, target, template, n, assume)
+        return self._place_run(engine, target, template, n, assume, marks=marks)
 
     def assume(self, pod: Pod, node: str) -> None:
         """Put a pod on the node that was chosen; it is nominated no more."""
@@ -140,6 +147,7 @@ class Batches:
         n: int,
         assume: Callable[[Ints], None],
         nexts: Ints | None = None,
+        marks: Marks | None = None,
     ) -> tuple[Ints, Failure | None]:
         """Place up to `n` pods equal to this one in the core: their rows, and why the next one fits nowhere,
         for which nothing changes. None where a plugin failed about it: it must be asked about by itself."""
@@ -154,7 +162,7 @@ class Batches:
             return NO_ROWS, Failure(Diagnosis(0, engine.profile, cluster.classes.shape_of(target[0])))
 
         def run() -> Ints:
-            rows = engine.cycle.place_run(target[0], n, target[1], target[2], nexts)
+            rows = engine.cycle.place_run(target[0], n, target[1], target[2], nexts, marks)
             assume(rows)
             return rows
 

@@ -42,7 +42,9 @@ def pod_of(template: Pod, index: int) -> Pod:
     return replace(template, metadata=replace(meta, name=f"{base}{index}", uid=uid))
 
 
-def schedule_by_template(scheduler: Scheduler, template: Pod, n: int, first: int) -> TemplateRun:
+def schedule_by_template(
+    scheduler: Scheduler, template: Pod, n: int, first: int, marks: npt.NDArray[np.int64] | None = None
+) -> TemplateRun:
     """See `Scheduler.schedule_by_template`."""
     engine, rows = scheduler._engine(template), NO_ROWS
     if n and engine.profile.is_in_core:
@@ -55,7 +57,7 @@ def schedule_by_template(scheduler: Scheduler, template: Pod, n: int, first: int
 
         with scheduler.cache.lock:
             state.check_template(template, first, n)
-            rows, failure = scheduler.batches.place_template(engine, target, template, n, assume)
+            rows, failure = scheduler.batches.place_template(engine, target, template, n, assume, marks)
         if failure is not None:
             return TemplateRun(rows, failure)
     rest = range(first + len(rows), first + n)

@@ -1,4 +1,4 @@
-from libc.stdint cimport int32_t
+from libc.stdint cimport int32_t, int64_t
 
 from moorage._core.chooser cimport Chooser
 from moorage._core.pod_class cimport Shape
@@ -7,6 +7,7 @@ from moorage._core.prepared cimport Ready
 
 cdef class Cycle(Chooser):
     cdef int32_t placed
+    cdef int64_t* marks
 
     cdef bint _looked_at(self, int32_t row, int32_t start) noexcept
     cdef int _make_room(self, int32_t pods) except -1
@@ -15,6 +16,7 @@ cdef class Cycle(Chooser):
     cdef int32_t _run(self, Ready* one, int32_t* rows, int32_t* nexts, int32_t n) noexcept nogil
     cdef int32_t _run_on_node(self, Ready* one, int32_t pinned, int32_t* rows, int32_t* nexts,
                               int32_t n) noexcept nogil
+    cdef void _mark(self) noexcept nogil
     cdef void _put(self, Ready* one, int32_t row) noexcept nogil
     cdef int32_t _place_one_by_one(self, int32_t pod_class, int32_t node_name, int32_t pinned,
                                    int32_t[::1] rows, int32_t* nexts) except -1

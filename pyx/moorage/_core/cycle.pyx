@@ -6,6 +6,7 @@ Batches stay in C.
 import numpy as np
 from libc.stdint cimport int32_t, int64_t
 from libc.string cimport memcpy
+from posix.time cimport CLOCK_MONOTONIC, clock_gettime, timespec
 
 from moorage._core.buffers cimport Buffer
 from moorage._core.change_log cimport LOG_ROW
@@ -14,6 +15,10 @@ from moorage._core.csrc cimport mr_matched, mr_matched_add, mr_row_add_pod, mr_v
 from moorage._core.pod_class cimport Shape
 from moorage._core.prepared cimport Prepared, Ready
 from moorage._core.state cimport ClusterState
+
+cdef enum:
+    MARKED = 256  # pods between two marks
+
 
 cdef class Cycle(Chooser):
     """The cycles of one profile over one cluster."""
@@ -72,18 +77,22 @@ cdef class Cycle(Chooser):
     # ---- placing -------------------------------------------------------------------------------------------
 
     def place_run(self, int32_t pod_class, int32_t n, int32_t node_name=0, int32_t pinned=0,
-                  int32_t[::1] nexts=None):
+                  int32_t[::1] nexts=None, int64_t[::1] marks=None):
         """Choose nodes for up to `n` pods of one class, one after the other, and account for each on its row.
 
         Stops at the first pod that fits nowhere, or about which a plugin fails (then `failed` is true, and
         nothing is as if that pod had been looked at). Returns the rows chosen, an int32 array; the caller
-        enters the pods in the ledger. `nexts`, where given, takes the rotation after each of the `n` pods.
+        enters the pods in the ledger. `nexts`, where given, takes the rotation after each of the `n` pods;
+        `marks`, one for each 256 pods, what the monotonic clock says after these, in nanoseconds.
         """
         cdef int32_t[::1] rows = np.empty(n, dtype=np.int32)
         cdef int32_t* next_starts = NULL if nexts is None or n == 0 else &nexts[0]
         cdef int32_t placed = 0
         cdef Prepared one
         self.failed = False
+        self.marks = NULL if marks is None or n < MARKED else &marks[0]
+        if marks is not None and marks.shape[0] < n // MARKED:
+            raise ValueError("a mark for each 256 pods is wanted")
         self._save()
         self._make_room(n)
         one = self._ready(pod_class, node_name, pinned)
@@ -95,6 +104,7 @@ cdef class Cycle(Chooser):
             self._count(one, pod_class)
             with nogil:
                 placed = self._run(&one.c, &rows[0], next_starts, n)
+        self.marks = NULL
         if placed < n and not self.failed:
             self._fail_alike(n - placed, next_starts + placed if next_starts else NULL)
         return np.asarray(rows[:placed])
@@ -205,7 +215,16 @@ cdef class Cycle(Chooser):
             one.failed = -1
             if nexts:
                 nexts[placed] = self.start
+            if self.marks and (placed + 1) % MARKED == 0:
+                self._mark()
         return n
+
+    cdef void _mark(self) noexcept nogil:
+        """Note the time."""
+        cdef timespec now
+        clock_gettime(CLOCK_MONOTONIC, &now)
+        self.marks[0] = now.tv_sec * <int64_t>1_000_000_000 + now.tv_nsec
+        self.marks += 1
 
     cdef int32_t _run_on_node(self, Ready* one, int32_t pinned, int32_t* rows, int32_t* nexts,
                               int32_t n) noexcept nogil:
@@ -226,6 +245,8 @@ cdef class Cycle(Chooser):
             self._put(one, row)
             if nexts:
                 nexts[placed] = self.start
+            if self.marks and (placed + 1) % MARKED == 0:
+                self._mark()
         return n
 
     cdef void _put(self, Ready* one, int32_t row) noexcept nogil:
@@ -256,6 +277,8 @@ cdef class Cycle(Chooser):
             rows[placed] = row
             if nexts:
                 nexts[placed] = self.start
+            if self.marks and (placed + 1) % MARKED == 0:
+                self._mark()
         return <int32_t>rows.shape[0]
 
     cdef void _fail_alike(self, int32_t pods, int32_t* nexts) noexcept nogil:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import gc
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from moorage.objects import Pod
 from moorage.sim.perf import run_workload
-from moorage.sim.perf.measure import CHUNK, percentile
+from moorage.sim.perf.measure import CHUNK, Meter, Window, percentile
 from moorage.sim.perf.object_templates import ObjectTemplate
 from tests.sim.perf.make import POD, nodes, pods, run_ops, timer, workload
 
@@ -18,11 +19,26 @@ MILLISECOND = 1_000_000
 
 def test_time_is_counted_per_pod_and_per_chunk(tmp_path: Path) -> None:
     meter = run_ops(tmp_path, nodes(20), pods(5), pods(2 * CHUNK + 10, collectMetrics=True)).meter
-    # Every look at the timer takes 1 ms: one between the pop and the end of each batch.
+    # Every look at the timer takes 1 ms: one between the pop and the end of the batch.
     assert meter.pods == 2 * CHUNK + 10
-    assert meter.engine_ns == meter.pods_ns == 3 * MILLISECOND
-    assert meter.chunks == [MILLISECOND / CHUNK, MILLISECOND / CHUNK, MILLISECOND / 10]
-    assert (meter.queue_ns, meter.queued) == (4 * MILLISECOND, 2 * CHUNK + 10)  # one push, three pops
+    assert meter.engine_ns == meter.pods_ns == MILLISECOND
+    assert meter.chunks == [MILLISECOND / meter.pods]
+    assert (meter.queue_ns, meter.queued) == (2 * MILLISECOND, 2 * CHUNK + 10)  # one push, one pop
+
+
+def test_marks_tell_chunks_of_a_batch_apart(tmp_path: Path) -> None:
+    run = run_ops(tmp_path, nodes(1), pods(1))
+    meter, pod_run = Meter(), run.runs[0]
+    meter.open(Window(frozenset([pod_run.template.metadata.namespace]), {}))
+    marks = np.array([1100, 1400], dtype=np.int64)
+    meter.scheduled(
+        pod_run, 2 * CHUNK + 10, 1000, 1400 + 2 * CHUNK + 10, marks
+    )  # 1 ns per pod after the marks
+    assert meter.room() == CHUNK - 10
+    meter.scheduled(pod_run, CHUNK - 10, 5000, 5000 + CHUNK - 10, np.zeros(0, dtype=np.int64))
+    meter.close()
+    assert meter.chunks == [100 / CHUNK + 1, 300 / CHUNK + 1, 1]
+    assert meter.pods_ns == meter.engine_ns == 400 + 3 * CHUNK
 
 
 def test_chunks_go_on_over_batches_that_events_cut_short(tmp_path: Path) -> None:

@@ -34,7 +34,9 @@ FAILING = {
 }
 
 
-def one_by_one(scheduler: Scheduler, template: Pod, n: int, first: int = 0) -> TemplateRun:
+def one_by_one(
+    scheduler: Scheduler, template: Pod, n: int, first: int = 0, marks: object = None
+) -> TemplateRun:
     """What `Scheduler.schedule_by_template` does, by `schedule_one` alone."""
     rows = []
     for index in range(first, first + n):

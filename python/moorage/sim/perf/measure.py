@@ -11,6 +11,10 @@ import math
 import resource
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+import numpy.typing as npt
 
 from .pods import PodRun
 from .virtual_time import FAR
@@ -56,7 +60,7 @@ class Meter:
         self.queue_ns = 0
         self.queued = 0
         self.chunks: list[float] = []
-        self._chunk = (0, 0)
+        self._chunk: tuple[int, float] = (0, 0)
         self._collecting = False
 
     def open(self, window: Window) -> None:
@@ -81,18 +85,34 @@ class Meter:
 
     def room(self) -> int:
         """How many pods the next batch may have, so that chunks end where they should."""
-        return FAR if self.window is None else CHUNK - self._chunk[0]
+        return CHUNK - self._chunk[0] if self.window is not None and self._chunk[0] else FAR
 
-    def scheduled(self, run: PodRun, placed: int, nanoseconds: int) -> None:
-        """A batch of this run took so long from the queue to its last assume."""
+    def scheduled(
+        self, run: PodRun, placed: int, popped: int, ended: int, marks: npt.NDArray[np.int64]
+    ) -> None:
+        """A batch of this run took from `popped` to `ended`, from the queue to its last assume. `marks` say
+        when each `CHUNK` of its pods was placed, 0 where nobody looked; the rest of the time goes to all."""
         if self.window is None:
             return
-        self.engine_ns += nanoseconds
+        self.engine_ns += ended - popped
         if not self.window.measures(run):
             return
         self.pods += placed
-        self.pods_ns += nanoseconds
-        self._chunk = self._chunk[0] + placed, self._chunk[1] + nanoseconds
+        self.pods_ns += ended - popped
+        if not placed:
+            self._add(0, ended - popped)
+            return
+        times = [popped, *marks[: placed // CHUNK].tolist()]
+        if 0 in times:
+            times = [popped]
+        rest = (ended - times[-1]) / placed
+        for before, after in pairwise(times):
+            self._add(CHUNK, after - before + rest * CHUNK)
+        left = placed - CHUNK * (len(times) - 1)
+        self._add(left, rest * left)
+
+    def _add(self, pods: int, nanoseconds: float) -> None:
+        self._chunk = self._chunk[0] + pods, self._chunk[1] + nanoseconds
         if self._chunk[0] >= CHUNK:
             self._end_chunk()
 

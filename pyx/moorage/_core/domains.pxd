@@ -10,16 +10,17 @@ from moorage._core.view cimport View
 
 cdef class TopologyKey:
     cdef str label
-    cdef int32_t column
+    cdef int32_t column, last, last_value
     cdef dict ids
     cdef Buffer domain
 
 
 cdef class Eligibility:
-    cdef tuple topologies, tolerations
+    cdef tuple tolerations
     cdef Shape shape
     cdef int32_t pinned
-    cdef Buffer counts
+    cdef Py_ssize_t n_columns
+    cdef Buffer columns, counts
 
 
 cdef class Counter:

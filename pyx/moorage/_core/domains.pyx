@@ -48,7 +48,12 @@ cdef class Eligibility:
     """Which nodes count: those with all of some labels, that a pod's node affinity and tolerations let in."""
 
     def __cinit__(self, tuple topologies, Shape shape, int32_t pinned, tuple tolerations, Buffer counts):
-        self.topologies = topologies
+        cdef TopologyKey topology
+        cdef Py_ssize_t at
+        self.n_columns = len(topologies)
+        self.columns = Buffer(Journal(), sizeof(int32_t), self.n_columns + 1)
+        for at, topology in enumerate(topologies):
+            (<int32_t*>self.columns.data)[at] = topology.column
         self.shape = shape
         self.pinned = pinned
         self.tolerations = tolerations
@@ -237,20 +242,23 @@ cdef class Domains:
         value = self.cluster.labels[topology.column][row]
         if value == 0:
             return 0
+        if topology.last_value == value:  # a dictionary less to ask, for labels with few values
+            return topology.last
         found = topology.ids.get(value)
         if found is None:
             found = topology.ids[value] = len(topology.ids) + 1
             self.moves = -1
+        topology.last_value, topology.last = value, found
         return found
 
     cdef bint _counts(self, Eligibility eligibility, int32_t row) except -1:
         """Whether a row counts as its node is now."""
-        cdef TopologyKey topology
         cdef mr_pod pod
+        cdef Py_ssize_t at
         if not self.table.row(0, row).flags & MR_PRESENT:
             return False
-        for topology in eligibility.topologies:
-            if self.cluster.labels[topology.column][row] == 0:
+        for at in range(eligibility.n_columns):
+            if self.cluster.labels[(<int32_t*>eligibility.columns.data)[at]][row] == 0:
                 return False
         if eligibility.tolerations is not None:
             verdicts = self.table.taint_sets.verdicts_of(eligibility.tolerations)

@@ -124,6 +124,8 @@ cdef class Plan:
         if added is not None:
             self.c.added = &added.c
         self.default_constraints = default_constraints
+        for constraint in default_constraints:  # columns are filled cheaply while nodes come
+            table.label_keys.intern(constraint.topology_key)
         self.system_defaulted = system_defaulted
         self.hard_pod_affinity_weight = hard_pod_affinity_weight
         self.ignore_preferred = ignore_preferred

@@ -229,8 +229,10 @@ int mr_search_run(const mr_search *search, int32_t start, int32_t wanted, mr_fou
 int mr_scan_suits(const mr_search *search)
 {
     const mr_terms *t = search->pod.terms;
-    return mr_is_fused(search) && !search->n_nominated && !mr_has_external_filters(search->plan)
-        && !(t && (t->n_hard || t->n_affinity || t->n_anti || t->n_existing)) && !reads_rows(search, 1);
+    /* Whether terms say anything may change with the next pod. */
+    const int has_terms = t && (t->n_hard || t->n_soft || t->n_affinity || t->n_anti || t->n_existing || t->n_preferred);
+    return mr_is_fused(search) && !search->n_nominated && !mr_has_external_filters(search->plan) && !has_terms
+        && !reads_rows(search, 1);
 }
 
 /* What a scan has chosen so far. */

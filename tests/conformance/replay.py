@@ -70,6 +70,20 @@ def replay(scenario: Json, how: Mode = ONE_BY_ONE) -> Iterator[Json]:
     how.count(world.scheduler)
 
 
+def from_the_top(pods: list[Any]) -> Iterator[list[Any]]:
+    """Runs of pods after whose searches the next one begins where they did: those over all nodes. In mode
+    full each begins at the top, which a search among named nodes would leave."""
+    part: list[Any] = []
+    for pod in pods:
+        part.append(pod)
+        affinity = pod.spec.affinity.node_affinity if pod.spec.affinity else None
+        terms = affinity.required.node_selector_terms if affinity and affinity.required else ()
+        if any(term.match_fields for term in terms):
+            yield part
+            part = []
+    yield part
+
+
 def header(scenario: Json, scheduler: Scheduler) -> Json:
     result = {"name": scenario["name"], "mode": scenario["mode"]}
     if scenario["mode"] == "order":
@@ -108,9 +122,10 @@ class Recorder:
             asked = [replace(pod, status=replace(pod.status, nominated_node_name="")) for pod in pods]
         else:
             asked = pods
-        result = self.world.scheduler.schedule(asked, rotation=self.mode != "full")
-        table = self.world.scheduler.table
-        nodes = [None if row < 0 else table.row_name(row) for row in result.rows.tolist()]
+        table, nodes = self.world.scheduler.table, []
+        for part in from_the_top(asked) if self.mode == "full" else [asked]:
+            result = self.world.scheduler.schedule(part, rotation=self.mode != "full")
+            nodes += [None if row < 0 else table.row_name(row) for row in result.rows.tolist()]
         for pod, node in zip(pods, nodes, strict=True):
             # A cycle has seen what was reported before the last pod: to its node alone is news what follows.
             self.world.scheduler.view_order()

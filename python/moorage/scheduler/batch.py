@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -59,7 +59,7 @@ def joined(parts: Iterable[ScheduleResult], rotation: bool) -> ScheduleResult:
 
 
 class Batches:
-    """Schedules runs of equal pods, of profiles that are in the core as a whole.
+    """Schedules pods in the core, of profiles that are in the core as a whole.
 
     Parameters
     ----------
@@ -74,30 +74,129 @@ class Batches:
         self.nominator = nominator
         self.order = order
 
-    def place(self, engine: Engine, target: Target, pods: list[Pod], rotation: bool) -> ScheduleResult:
-        """Decide for pods of one target, one after the other, and assume each on its node."""
-        start = engine.cycle.start
-        rows = np.full(len(pods), -1, dtype=np.int32)
-        nexts = np.full(len(pods), start, dtype=np.int32) if rotation else None
-        failures: dict[int, Failure] = {}
-        first = 0
-        if self._in_core(engine, target, pods):
-
-            def assume(placed: Ints) -> None:
-                self.cache.state.assume_rows(target[0], pods, placed)
-
-            placed, failure = self._place_run(engine, target, pods[0], len(pods), assume, nexts)
-            first = len(placed)
-            rows[:first] = placed
-            if failure is not None:
-                failures = dict.fromkeys(range(first, len(pods)), failure)
-                first = len(pods)
-        result = ScheduleResult(rows, failures, nexts=nexts)
-        for at in range(first, len(pods)):
-            self._place_one(engine, target, pods[at], at, result)
+    def place(
+        self, engine: Engine, targets: Sequence[Target], pods: Sequence[Pod], rotation: bool
+    ) -> ScheduleResult:
+        """Decide for pods, one after the other, and assume each on its node."""
+        start, n = engine.cycle.start, len(pods)
+        rows = np.full(n, -1, dtype=np.int32)
+        nexts = np.empty(n, dtype=np.int32) if rotation else None
+        result = ScheduleResult(rows, {}, nexts=nexts)
+        at = 0
+        while at < n:
+            end = self._easy_until(engine, targets, pods, at)
+            if end > at:
+                at = self._place_many(engine, targets[at:end], pods[at:end], result, at)
+                if at == end:
+                    continue
+            else:
+                while end < n and targets[end] == targets[at]:
+                    end += 1
+                if self._in_core(engine, targets[at], pods[at:end]):
+                    at = self._place_equal(engine, targets[at], pods[at:end], result, at)
+            for one in range(at, end):
+                self._place_one(engine, targets[one], pods[one], one, result)
+            at = end
         if nexts is None:
             return result
-        return ScheduleResult(rows, failures, np.concatenate(([start], nexts[:-1])), nexts)
+        return ScheduleResult(rows, result.failures, np.concatenate(([start], nexts[:-1])), nexts)
+
+    def _easy_until(self, engine: Engine, targets: Sequence[Target], pods: Sequence[Pod], at: int) -> int:
+        """The end of the pods from `at` on that the core may decide about in one go, of whatever class."""
+        cluster = self.cache.state
+        if self.nominator or cluster.journal.depth:
+            return at
+        known: dict[Target, bool] = {}
+        while at < len(pods):
+            pod, target = pods[at], targets[at]
+            easy = known.get(target)
+            if easy is None:
+                has_ports = bool(cluster.classes.shape_of(target[0]).ports)
+                easy = known[target] = not (target[1] or has_ports) and engine.passes_at_once(target, pod)
+            alone = pod.metadata.deletion_timestamp or pod.status.nominated_node_name
+            if not easy or alone or (engine.signs and engine.sign(pod)):
+                break
+            at += 1
+        return at
+
+    def _place_many(
+        self,
+        engine: Engine,
+        targets: Sequence[Target],
+        pods: Sequence[Pod],
+        result: ScheduleResult,
+        first: int,
+    ) -> int:
+        """Place pods of any class, those of `result` from `first` on; where it ends: a plugin failed there."""
+        classes = np.array([pod_class for pod_class, _, _ in targets], dtype=np.int32)
+        pinned = np.array([pinned for _, _, pinned in targets], dtype=np.int32)
+        rows = np.full(len(pods), -1, dtype=np.int32)
+        nexts = None if result.nexts is None else result.nexts[first : first + len(pods)]
+        failures: dict[Target, Failure] = {}
+        engine.batching.take()
+        engine.cycle.nominate(())  # what the last single cycle was told
+        if nexts is not None:
+            nexts[:] = engine.cycle.start  # without nodes, it stays
+        done = entered = 0
+        failed: list[tuple[int, Failure]] = []
+
+        def note(at: int) -> None:
+            failed.append((at, self._why(engine, targets[at], pods[at])))
+
+        while done < len(pods):
+            done = engine.cycle.place_many(classes, pinned, rows, done, note, nexts)
+            self._enter(classes, pods, rows, entered, done)
+            entered = done
+            if engine.cycle.failed:
+                break
+        result.rows[first : first + done] = rows[:done]
+        explained = iter(failed)
+        following = next(explained, None)
+        for at in np.flatnonzero(rows[:done] < 0).tolist():
+            if following is not None and at == following[0]:
+                failures[targets[at]] = following[1]
+                following = next(explained, None)
+            result.failures[first + at] = failures.get(targets[at]) or engine.failures[targets[at]][1]
+        return first + done
+
+    def _enter(self, classes: Ints, pods: Sequence[Pod], rows: Ints, first: int, end: int) -> None:
+        """Enter the pods that were placed, class by class as they follow one another."""
+        at = first
+        while at < end:
+            stop = at + 1
+            while stop < end and classes[stop] == classes[at]:
+                stop += 1
+            placed = [pod for pod, row in zip(pods[at:stop], rows[at:stop].tolist(), strict=True) if row >= 0]
+            self.cache.state.assume_rows(int(classes[at]), placed, rows[at:stop][rows[at:stop] >= 0])
+            at = stop
+
+    def _why(self, engine: Engine, target: Target, pod: Pod) -> Failure:
+        """Why a pod fits nowhere, as things are."""
+        state = engine.framework.state_of(target)
+        ran = engine.framework.run_pre_filter_plugins(state, pod)
+        failure = Failure(engine.diagnose(target, state.shape, ran)[0])
+        if ran.node_names is None:  # a search among named nodes moves the rotation even in vain
+            engine.failures[target] = (self.cache.state.log.head, failure)
+        return failure
+
+    def _place_equal(
+        self, engine: Engine, target: Target, pods: Sequence[Pod], result: ScheduleResult, first: int
+    ) -> int:
+        """Place pods of one target, those of `result` from `first` on; where it ends, as `_place_many`."""
+
+        def assume(placed: Ints) -> None:
+            self.cache.state.assume_rows(target[0], pods, placed)
+
+        nexts = None if result.nexts is None else result.nexts[first : first + len(pods)]
+        if nexts is not None:
+            nexts[:] = engine.cycle.start  # where the core is not asked, it stays
+        rows, failure = self._place_run(engine, target, pods[0], len(pods), assume, nexts)
+        end = first + len(rows)
+        result.rows[first:end] = rows
+        if failure is None:
+            return end
+        result.failures.update(dict.fromkeys(range(end, first + len(pods)), failure))
+        return first + len(pods)
 
     def place_template(
         self,
@@ -119,7 +218,7 @@ class Batches:
         self.cache.assume_pod(bound(pod, node))
         self.nominator.delete_nominated_pod_if_exists(pod)
 
-    def _in_core(self, engine: Engine, target: Target, pods: list[Pod]) -> bool:
+    def _in_core(self, engine: Engine, target: Target, pods: Sequence[Pod]) -> bool:
         """Whether the core alone decides like single cycles. It does not where PreFilter or PreScore objects,
         the latter only where two nodes are feasible; where pods are nominated, these or others; where one of
         them may get a hint; or where one is terminating, which counters leave out."""
@@ -171,9 +270,4 @@ class Batches:
         rows = cluster.safely(run) if recorded else run()
         if engine.cycle.failed or len(rows) == n:
             return rows, None
-        state = engine.framework.state_of(target)
-        ran = engine.framework.run_pre_filter_plugins(state, pod)
-        failure = Failure(engine.diagnose(target, state.shape, ran)[0])
-        if ran.node_names is None:  # a search among named nodes moves the rotation even in vain
-            engine.failures[target] = (cluster.log.head, failure)
-        return rows, failure
+        return rows, self._why(engine, target, pod)

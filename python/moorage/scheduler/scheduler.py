@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace as update
-from itertools import groupby
+from itertools import groupby, repeat
 
 import numpy as np
 import numpy.typing as npt
@@ -240,25 +240,25 @@ class Scheduler:
         self.sync()
         result = Result()
         bulk: list[str] = []
-        for engine, target, pods in self._groups(self._take_pending(result)):
+        for engine, targets, pods in self._segments(self._take_pending(result)):
             if engine.profile.is_in_core:
                 began = time.perf_counter()
-                bulk += self._run_batch(engine, target, pods, result)
+                bulk += self._run_batch(engine, targets, pods, result)
                 result.seconds += time.perf_counter() - began
             else:
-                self._run_each(engine, pods, target, result)
+                self._run_each(engine, pods, targets, result)
         self._bind(bulk, result)
         result.warnings.extend(self.unbuilt.warnings())
         return result
 
     def schedule(self, pods: Sequence[Pod], rotation: bool = False) -> ScheduleResult:
         """Decide for pods in the given order, as `schedule_one` for each of them does and with the same
-        effect, but much faster where equal pods follow one another.
+        effect, but much faster.
 
         Parameters
         ----------
         rotation : bool
-            Tell where each search and the one after it began, which costs time.
+            Tell where each search and the one after it began.
 
         Raises
         ------
@@ -271,12 +271,12 @@ class Scheduler:
                 raise CacheError(CANNOT_BE_ASSUMED.format(pod.metadata.uid))
             seen.add(pod.metadata.uid)
         parts = []
-        for engine, target, group in self._groups(pods):
+        for engine, targets, segment in self._segments(pods):
             if engine.profile.is_in_core:
                 with self.cache.lock:
-                    parts.append(self.batches.place(engine, target, group, rotation))
+                    parts.append(self.batches.place(engine, targets, segment, rotation))
             else:
-                parts += [self._whole_result(engine, target, pod) for pod in group]
+                parts += map(self._whole_result, repeat(engine), targets, segment)
         self.sync()
         return joined(parts, rotation)
 
@@ -303,19 +303,21 @@ class Scheduler:
         sort_as_queued(ours, self.rotation.engines[0].framework)
         return ours
 
-    def _groups(self, pods: Sequence[Pod]) -> Iterator[tuple[Engine, Target, list[Pod]]]:
-        """Runs of pods that are equal to a decision, each with the engine whose turn it is then."""
-        classified = [(self.classify(pod), pod) for pod in pods]
-        for target, pod in classified:
+    def _segments(self, pods: Sequence[Pod]) -> Iterator[tuple[Engine, list[Target], list[Pod]]]:
+        """Pods that follow one another and ask for one profile, with the engine whose turn it is then."""
+        targets = [self.classify(pod) for pod in pods]
+        for target, pod in zip(targets, pods, strict=True):
             self.unbuilt.note(pod, target[0])
-        for target, group in groupby(classified, key=lambda item: item[0]):
-            equal = [pod for _, pod in group]
-            yield self._engine(equal[0]), target, equal  # a class includes the scheduler name
+        first = 0
+        for engine, segment in groupby(pods, key=self._engine_of):
+            equal = list(segment)
+            yield self.rotation.take(engine), targets[first : first + len(equal)], equal
+            first += len(equal)
 
-    def _run_batch(self, engine: Engine, target: Target, pods: list[Pod], result: Result) -> list[str]:
-        """Place pods that are equal to a decision; the keys of those that fit."""
+    def _run_batch(self, engine: Engine, targets: list[Target], pods: list[Pod], result: Result) -> list[str]:
+        """Place pods of one profile; the keys of those that fit."""
         with self.cache.lock:  # not over the whole run: informers take it too, after a lock of their own
-            batch = self.batches.place(engine, target, pods, rotation=False)
+            batch = self.batches.place(engine, targets, pods, rotation=False)
         placed = []
         for at, (pod, row) in enumerate(zip(pods, batch.rows.tolist(), strict=True)):
             if row < 0:
@@ -332,13 +334,9 @@ class Scheduler:
 
         Pod number i, from `first` on, is called ``<generateName><i>``, or ``<name>-<i>`` where there is no
         generateName; its UID follows from that. The names must not be in use. It ends before the first pod
-        that does not fit. The store hears nothing of pods whose profile is all in the core.
-
-        Parameters
-        ----------
-        marks : (n // 256,) int64 array, optional
-            Takes the monotonic clock after each 256 pods that the core places in one go, in nanoseconds; the
-            rest of it stays as it is.
+        that does not fit. The store hears nothing of pods whose profile is all in the core. `marks`
+        (n // 256 int64) takes the monotonic clock after each 256 pods that the core places in one go, in
+        nanoseconds; the rest of it stays as it is.
         """
         return schedule_by_template(self, template, n, first, marks)
 
@@ -351,9 +349,9 @@ class Scheduler:
         self.sync()
         return result
 
-    def _run_each(self, engine: Engine, pods: list[Pod], target: Target, result: Result) -> None:
+    def _run_each(self, engine: Engine, pods: list[Pod], targets: list[Target], result: Result) -> None:
         """Place and bind pods one by one, with all plugins of the profile."""
-        for pod in pods:
+        for pod, target in zip(pods, targets, strict=True):
             began = time.perf_counter()
             decision = self._whole_cycle(engine, pod, target)
             result.seconds += time.perf_counter() - began

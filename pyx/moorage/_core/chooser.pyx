@@ -89,7 +89,8 @@ cdef class Chooser(Search):
         cdef int32_t nodes = self.state.view.size, winner = 0
         self.found.feasible = self.found.evaluated = 0
         if search.n == 0:
-            self.start %= max(nodes, 1)
+            if nodes:
+                self.start %= nodes
             return -1
         self.state.view.scan_columns()
         self.from_scans += 1

@@ -235,7 +235,8 @@ cdef class Cycle(Chooser):
         one.search.pod.pinned_name = pinned
         self.found.evaluated = listed
         if not listed:
-            self.start %= max(self.state.view.size, 1)
+            if self.state.view.size:
+                self.start %= self.state.view.size
             return 0
         for placed in range(n):
             self.start = (self.start + 1) % self.state.view.size

@@ -38,10 +38,8 @@ cdef class TopologyKey:
     """The domain of each row for one label: 0 without label or node, 1 the empty value, then as seen."""
 
     def __cinit__(self, str label, int32_t column, int32_t empty, Buffer domain):
-        self.label = label
-        self.column = column
+        self.label, self.column, self.domain = label, column, domain
         self.ids = {empty: MR_EMPTY_DOMAIN}
-        self.domain = domain
 
 
 cdef class Eligibility:
@@ -54,9 +52,7 @@ cdef class Eligibility:
         self.columns = Buffer(Journal(), sizeof(int32_t), self.n_columns + 1)
         for at, topology in enumerate(topologies):
             (<int32_t*>self.columns.data)[at] = topology.column
-        self.shape = shape
-        self.pinned = pinned
-        self.tolerations = tolerations
+        self.shape, self.pinned, self.tolerations = shape, pinned, tolerations
         self.counts = counts
 
 
@@ -64,9 +60,7 @@ cdef class Counter:
     """Matching pods per domain; see `mr_counter` in csrc/state.h."""
 
     def __cinit__(self, Matched matched, TopologyKey topology, Eligibility eligibility, bint absent):
-        self.matched = matched
-        self.topology = topology
-        self.eligibility = eligibility
+        self.matched, self.topology, self.eligibility = matched, topology, eligibility
         self.c.absent = MR_EMPTY_DOMAIN if absent else 0
 
 
@@ -75,11 +69,8 @@ cdef class Matched:
     left out."""
 
     def __cinit__(self, tuple key, matches, bint all_pods, Buffer pods, Buffer pointers):
-        self.key = key
-        self.matches = matches
-        self.all_pods = all_pods
-        self.pods = pods
-        self.pointers = pointers
+        self.key, self.matches, self.all_pods = key, matches, all_pods
+        self.pods, self.pointers = pods, pointers
         self.counters = []
 
 
@@ -255,10 +246,11 @@ cdef class Domains:
         """Whether a row counts as its node is now."""
         cdef mr_pod pod
         cdef Py_ssize_t at
+        cdef int32_t* columns = <int32_t*>eligibility.columns.data
         if not self.table.row(0, row).flags & MR_PRESENT:
             return False
         for at in range(eligibility.n_columns):
-            if self.cluster.labels[(<int32_t*>eligibility.columns.data)[at]][row] == 0:
+            if self.cluster.labels[columns[at]][row] == 0:
                 return False
         if eligibility.tolerations is not None:
             verdicts = self.table.taint_sets.verdicts_of(eligibility.tolerations)

@@ -70,15 +70,16 @@ def replay(scenario: Json, how: Mode = ONE_BY_ONE) -> Iterator[Json]:
     how.count(world.scheduler)
 
 
-def from_the_top(pods: list[Any]) -> Iterator[list[Any]]:
+def from_the_top(pods: list[Any], scheduler: Scheduler) -> Iterator[list[Any]]:
     """Runs of pods after whose searches the next one begins where they did: those over all nodes. In mode
-    full each begins at the top, which a search among named nodes would leave."""
+    full each begins at the top, which a search among named nodes, or without scores, would leave."""
     part: list[Any] = []
     for pod in pods:
         part.append(pod)
         affinity = pod.spec.affinity.node_affinity if pod.spec.affinity else None
         terms = affinity.required.node_selector_terms if affinity and affinity.required else ()
-        if any(term.match_fields for term in terms):
+        engine = scheduler.engines.get(pod.spec.scheduler_name)
+        if engine is None or not engine.plan.scores or any(term.match_fields for term in terms):
             yield part
             part = []
     yield part
@@ -123,7 +124,7 @@ class Recorder:
         else:
             asked = pods
         table, nodes = self.world.scheduler.table, []
-        for part in from_the_top(asked) if self.mode == "full" else [asked]:
+        for part in from_the_top(asked, self.world.scheduler) if self.mode == "full" else [asked]:
             result = self.world.scheduler.schedule(part, rotation=self.mode != "full")
             nodes += [None if row < 0 else table.row_name(row) for row in result.rows.tolist()]
         for pod, node in zip(pods, nodes, strict=True):

@@ -127,7 +127,7 @@ class Batches:
         result: ScheduleResult,
         first: int,
     ) -> int:
-        """Place pods of any class, those of `result` from `first` on; where it ends: a plugin failed there."""
+        """Place pods of any class, those of `result` from `first` on; where it ends, a plugin failed."""
         classes = np.array([pod_class for pod_class, _, _ in targets], dtype=np.int32)
         pinned = np.array([pinned for _, _, pinned in targets], dtype=np.int32)
         rows = np.full(len(pods), -1, dtype=np.int32)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -32,6 +33,7 @@ from .results import Decision, Failure
 
 NO_ROWS = np.zeros(0, dtype=np.int32)
 TARGETS_LIMIT = 1 << 16
+PARALLELISM = 16  # kube-scheduler's default
 
 
 class Engine:
@@ -310,7 +312,8 @@ def profile_engines(
     batching: Batching,
 ) -> list[Engine]:
     """An engine for each profile, with a handle of its own."""
-    return [Engine(one, replace(handle), tie_break, percentage or 0, seed, batching) for one in profiles]
+    engines = [Engine(one, replace(handle), tie_break, percentage or 0, seed, batching) for one in profiles]
+    return with_threads(engines, PARALLELISM)
 
 
 def configured_engines(
@@ -326,7 +329,16 @@ def configured_engines(
     handles = [replace(handle) for _ in configuration.profiles or ()]
     if percentage is None:
         percentage = configuration.percentage_of_nodes_to_score
-    return [
+    engines = [
         Engine(one, its, tie_break, percentage or 0, seed, batching)
         for one, its in zip(make_profiles(configuration, registry, handles), handles, strict=True)
     ]
+    return with_threads(engines, configuration.parallelism or PARALLELISM)
+
+
+def with_threads(engines: list[Engine], parallelism: int) -> list[Engine]:
+    """Have looks at very many nodes shared by so many threads, but no more than this process has cores."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    for engine in engines:
+        engine.cycle.threads = min(parallelism, cores)
+    return engines

@@ -166,17 +166,18 @@ cdef class Chooser(Search):
 
     cdef int _make_candidates(self, Prepared one, const mr_changes* changes) noexcept:
         """Look at every node, unless there is no memory for that."""
-        cdef Py_ssize_t before = one.candidates.nbytes()
         self.state.view.scan_columns()
         try:
             self.found.parallel += one.candidates.build(changes, self.found.lanes, self.found.seen)
         except MemoryError:
             one.c.candidates = NULL
-        self.candidates_bytes += one.candidates.nbytes() - before
+        self.candidates_bytes += one.candidates.nbytes() - one.charged
+        one.charged = one.candidates.nbytes()
         while self.candidates_bytes > self.candidates_limit:
             oldest = next((key for key, kept in self.prepared.items() if kept not in self.batch), None)
             if oldest is None:
-                self.candidates_bytes -= one.candidates.nbytes()
+                self.candidates_bytes -= one.charged
+                one.charged = 0
                 one.candidates = Candidates()
                 one.c.candidates = NULL
                 break
@@ -185,7 +186,7 @@ cdef class Chooser(Search):
 
     cdef int _drop(self, key) except -1:
         cdef Prepared one = self.prepared.pop(key)
-        self.candidates_bytes -= one.candidates.nbytes()
+        self.candidates_bytes -= one.charged
         return 0
 
     cdef int32_t _wanted(self) noexcept:

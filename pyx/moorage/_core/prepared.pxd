@@ -26,6 +26,7 @@ cdef class Prepared:
     cdef Ready c
     cdef Shape shape
     cdef Candidates candidates
+    cdef Py_ssize_t charged
     cdef Buffer counted, order
     cdef object held
     cdef mr_tally tally

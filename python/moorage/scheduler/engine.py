@@ -99,6 +99,22 @@ class Engine:
         self.begin_search(state, pod, ran)
         return self._search(state, pod, ran, kept, order), state
 
+    def schedule_at_once(self, pod: Pod, target: Target, order: Callable[[], list[str]]) -> Decision | None:
+        """What `schedule` decides about a pod that fits, where no plugin but the core's has a say: nominated
+        pods, hints, objections. None where one has, or the pod fits nowhere."""
+        objects = pod.status.nominated_node_name or self.handle.nominator or self.plan.externals
+        if objects or not self.passes_at_once(target, pod) or self.sign(pod) is not None:
+            return None
+        start = self.cycle.start
+        self.cycle.nominate(())
+        row, _, evaluated, positions, totals = self.cycle.decide(*target)
+        if row < 0:
+            self.cycle.start = start
+            return None
+        self.batching.take()
+        node = self.cache.state.table.row_name(row)
+        return Decision(node, start, self.cycle.start, evaluated, positions, totals, order)
+
     def passes_at_once(self, target: Target, pod: Pod) -> bool:
         """Whether no PreFilter or PreScore plugin of a profile in the core objects to pods of a target. What
         these say rests on the pod's class, on namespaces and on workloads."""

@@ -192,15 +192,15 @@ class Scheduler:
         Where the profile has plugins for what comes after, the cycle goes on to the end: Reserve, Permit,
         PreBind, Bind and PostBind. Then the pod must be in the store, and may be waiting when this returns.
         """
-        target = self.classify(pod)
+        target, engine = self.classify(pod), self._engine(pod)
         self.unbuilt.note(pod, target[0])
-        engine = self._engine(pod)
         if not engine.profile.is_in_core:
             decision = self._whole_cycle(engine, pod, target)
             self.sync()
             return decision
         with self.cache.lock:
-            decision, _ = engine.schedule(pod, target, self.view_order)
+            at_once = engine.schedule_at_once(pod, target, self.view_order)
+            decision = at_once or engine.schedule(pod, target, self.view_order)[0]
             if decision.node is not None:
                 self.batches.assume(pod, decision.node)
         return decision

@@ -283,10 +283,59 @@ static int fill(mr_candidates *c, const int32_t *lanes, uint8_t *seen)
     return MR_KEPT;
 }
 
+#define OUT_OF_RANGE (-1) /* as the largest total of a block */
+
+/* What a block of lanes is where there is one bucket: totals, bits, the largest. */
+static void fill_one_block(mr_candidates *c, int32_t block, const int32_t *restrict lanes, int32_t n)
+{
+    int16_t *restrict totals = c->totals + block * MR_LANES;
+    uint8_t fits[MR_LANES] = {0};
+    int32_t max = 0, min = 0;
+    for (int32_t i = 0; i < n; i++) {
+        totals[i] = (int16_t)lanes[i];
+        fits[i] = lanes[i] != 0;
+        max = lanes[i] > max ? lanes[i] : max;
+        min = lanes[i] < min ? lanes[i] : min;
+    }
+    c->fits[block] = mr_bits_of(fits);
+    c->blocks[block] = (int16_t)(min < 0 || max > MR_CANDIDATE_LIMIT ? OUT_OF_RANGE : max);
+}
+
+static void fill_lanes(mr_candidates *c, int32_t first, int32_t n)
+{
+    int32_t lanes[MR_BLOCK];
+    mr_local_block(&c->search, &c->local, first, n, lanes);
+    for (int32_t at = 0; at < n; at += MR_LANES)
+        fill_one_block(c, (first + at) / MR_LANES, lanes + at, n - at < MR_LANES ? n - at : MR_LANES);
+}
+
+static int fill_one_bucket(mr_candidates *c)
+{
+    const mr_search *search = &c->search;
+    const int32_t n = c->n = search->n;
+#define BLOCK(at) fill_lanes(c, at, n - (at) < MR_BLOCK ? n - (at) : MR_BLOCK)
+    MR_EACH_BLOCK(BLOCK);
+    for (int32_t b = 0; b < mr_blocks_of(c); b++) {
+        int16_t *super = &c->supers[b / MR_LANES];
+        const int32_t count = mr_bits(c->fits[b]);
+        if (c->blocks[b] == OUT_OF_RANGE) return MR_UNSUITED;
+        *super = c->blocks[b] > *super ? c->blocks[b] : *super;
+        c->counts[b / MR_COUNTED] = (uint16_t)(c->counts[b / MR_COUNTED] + count);
+        c->feasible[0] += count;
+    }
+    c->used = 1;
+    return MR_KEPT;
+}
+
 int mr_candidates_build(mr_candidates *c, const mr_changes *changes, int32_t *lanes, uint8_t *seen)
 {
-    int parallel = mr_local_lanes(&c->search, &c->local, 0, c->search.n, lanes);
-    c->state = fill(c, lanes, seen);
+    int parallel = mr_is_parallel(&c->search, c->search.n);
+    if (c->key.size) {
+        mr_local_lanes(&c->search, &c->local, 0, c->search.n, lanes);
+        c->state = fill(c, lanes, seen);
+    } else {
+        c->state = fill_one_bucket(c);
+    }
     c->cursor = changes->head;
     return parallel;
 }

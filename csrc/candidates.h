@@ -7,6 +7,8 @@
 #ifndef MOORAGE_CANDIDATES_H
 #define MOORAGE_CANDIDATES_H
 
+#include <string.h>
+
 #include "scan.h"
 
 #define MR_LANES 64  /* positions per block; a superblock has as many blocks */
@@ -49,6 +51,25 @@ typedef struct {
     int32_t state;     /* one of the below */
     int64_t cursor;    /* how far the change log has been read */
 } mr_candidates;
+
+/* How many are set. Where the processor counts them itself, the compiler sees that this is it. */
+MR_INLINED int32_t mr_bits(uint64_t w)
+{
+    w -= (w >> 1) & 0x5555555555555555ull;
+    w = (w & 0x3333333333333333ull) + ((w >> 2) & 0x3333333333333333ull);
+    return (int32_t)((((w + (w >> 4)) & 0x0F0F0F0F0F0F0F0Full) * 0x0101010101010101ull) >> 56);
+}
+
+/* Bytes of 0 or 1 as bits: a product collects eight. */
+MR_INLINED uint64_t mr_bits_of(const uint8_t *bytes)
+{
+    uint64_t word = 0, eight;
+    for (int32_t i = 0; i < MR_LANES; i += 8) {
+        memcpy(&eight, bytes + i, sizeof eight);
+        word |= eight * 0x0102040810204080ull >> 56 << i;
+    }
+    return word;
+}
 
 static inline int32_t mr_blocks_of(const mr_candidates *c)
 {

@@ -2,14 +2,6 @@
 
 #include <string.h>
 
-/* How many are set. Where the processor counts them itself, the compiler sees that this is it. */
-MR_INLINED int32_t bits(uint64_t w)
-{
-    w -= (w >> 1) & 0x5555555555555555ull;
-    w = (w & 0x3333333333333333ull) + ((w >> 2) & 0x3333333333333333ull);
-    return (int32_t)((((w + (w >> 4)) & 0x0F0F0F0F0F0F0F0Full) * 0x0101010101010101ull) >> 56);
-}
-
 /* The buckets that take part in a decision, and what it finds out about them. */
 typedef struct {
     int32_t n, ids[MR_BUCKETS];
@@ -28,7 +20,7 @@ MR_INLINED int32_t nth_bit(uint64_t w, int32_t k)
 {
     int32_t place = 0;
     for (int32_t half = 32; half; half >>= 1) {
-        int32_t low = bits(w & ((1ull << half) - 1));
+        int32_t low = mr_bits(w & ((1ull << half) - 1));
         int up = k >= low;
         k -= up ? low : 0;
         place += up ? half : 0;
@@ -64,7 +56,7 @@ MR_INLINED int32_t nth_feasible(const mr_candidates *c, const mr_live *live, int
     int32_t block = from / MR_LANES, blocks = mr_blocks_of(c);
     uint64_t word = block < blocks ? fits_in(c, live, stride, block) & (~0ull << from % MR_LANES) : 0;
     while (block < blocks) {
-        int32_t count = bits(word);
+        int32_t count = mr_bits(word);
         if (*k < count) return block * MR_LANES + nth_bit(word, *k);
         *k -= count;
         for (block++; block % MR_COUNTED == 0 && block < blocks; block += MR_COUNTED) {
@@ -100,6 +92,12 @@ MR_INLINED void raise(int16_t *restrict best, const int16_t *restrict row, int32
     for (int32_t g = 0; g < n; g++) best[g] = row[g] > best[g] ? row[g] : best[g];
 }
 
+MR_INLINED int16_t largest_of(const int16_t *restrict values, int32_t n, int16_t max)
+{
+    for (int32_t i = 0; i < n; i++) max = values[i] > max ? values[i] : max;
+    return max;
+}
+
 /* The same by the lanes of a block that lie in a range. */
 MR_INLINED void raise_by_lanes(const mr_candidates *c, int32_t stride, mr_range range, int32_t block, int16_t *best)
 {
@@ -110,10 +108,7 @@ MR_INLINED void raise_by_lanes(const mr_candidates *c, int32_t stride, mr_range 
     if (!better) return;
     const int32_t from = first < range.from ? range.from : first;
     if (stride == 1) {
-        const int16_t *restrict totals = c->totals + from;
-        int16_t max = best[0];
-        for (int32_t i = 0; i < end - from; i++) max = totals[i] > max ? totals[i] : max;
-        best[0] = max;
+        best[0] = largest_of(c->totals + from, end - from, best[0]);
         return;
     }
     for (int32_t at = from; at < end; at++) {
@@ -128,6 +123,10 @@ MR_INLINED void find_best(const mr_candidates *c, int32_t stride, mr_range range
     const int32_t blocks = (range.to + MR_LANES - 1) / MR_LANES, first = range.from / MR_LANES;
     const int32_t whole = range.to == c->n ? blocks : range.to / MR_LANES; /* behind the end, totals are 0 */
     int32_t block = (range.from + MR_LANES - 1) / MR_LANES;
+    if (stride == 1 && block < whole) { /* at a stretch: as fast as by superblocks */
+        best[0] = largest_of(c->blocks + block, whole - block, best[0]);
+        block = whole;
+    }
     while (block < whole) {
         if (block % MR_LANES == 0 && (block + MR_LANES <= whole || range.to == c->n)) {
             raise(best, c->supers + block / MR_LANES * stride, stride);
@@ -140,17 +139,12 @@ MR_INLINED void find_best(const mr_candidates *c, int32_t stride, mr_range range
     if (whole < blocks && (whole != first || range.from % MR_LANES == 0)) raise_by_lanes(c, stride, range, whole, best);
 }
 
-/* The lanes that hold a value, as bits: bytes first, of which a product collects eight. */
+/* The lanes that hold a value, as bits. */
 MR_INLINED uint64_t equal_lanes(const int16_t *restrict lanes, int16_t value)
 {
     uint8_t equal[MR_LANES];
-    uint64_t word = 0, bytes;
     for (int32_t lane = 0; lane < MR_LANES; lane++) equal[lane] = lanes[lane] == value;
-    for (int32_t i = 0; i < MR_LANES; i += 8) {
-        memcpy(&bytes, equal + i, sizeof bytes);
-        word |= bytes * 0x0102040810204080ull >> 56 << i;
-    }
-    return word;
+    return mr_bits_of(equal);
 }
 
 /* The lanes of a block that reach what their bucket has to reach; 0 in `goal`: the bucket cannot win. */
@@ -206,10 +200,10 @@ MR_INLINED void heap_tie(const mr_candidates *c, const mr_live *live, int32_t st
 {
     for (int32_t block = range.from / MR_LANES; block * MR_LANES < range.to; block++) {
         const uint64_t inside = lanes_in(range, block * MR_LANES), fits = fits_in(c, live, stride, block) & inside;
-        const int32_t count = bits(fits);
+        const int32_t count = mr_bits(fits);
         uint64_t ties = top->seen + count > top->until ? ties_in(c, live, stride, goal, block) & inside : 0;
         for (; ties; ties &= ties - 1) {
-            const int32_t index = top->seen + bits(fits & ((ties & -ties) - 1));
+            const int32_t index = top->seen + mr_bits(fits & ((ties & -ties) - 1));
             if (index < top->until) continue;
             const uint32_t key = mr_heap_key(index);
             if (top->position < 0 || key < top->key) {
@@ -261,7 +255,7 @@ static int32_t count_range(const mr_candidates *c, int32_t g, mr_range range)
 {
     int32_t sum = 0;
     for (int32_t block = range.from / MR_LANES; block * MR_LANES < range.to; block++)
-        sum += bits(c->fits[block * c->stride + g] & lanes_in(range, block * MR_LANES));
+        sum += mr_bits(c->fits[block * c->stride + g] & lanes_in(range, block * MR_LANES));
     return sum;
 }
 

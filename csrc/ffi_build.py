@@ -25,7 +25,9 @@ def declarations(header: str) -> str:
     header = re.sub(r"^#define (\w+) (.*)$", constant, header, flags=re.MULTILINE)
     header = re.sub(r"^#(?!define \w+ (?:\w+|\.\.\.)$).*$", "", header, flags=re.MULTILINE)
     header = re.sub(r"^_Static_assert\(.*\);$", "", header, flags=re.MULTILINE)
-    return re.sub(r"^static inline ([^{;]+?)\n\{.*?^\}$", r"\1;", header, flags=re.MULTILINE | re.DOTALL)
+    return re.sub(
+        r"^(?:static inline|MR_INLINED) ([^{;]+?)\n\{.*?^\}$", r"\1;", header, flags=re.MULTILINE | re.DOTALL
+    )
 
 
 def constant(match: re.Match[str]) -> str:

@@ -276,7 +276,7 @@ int32_t mr_fused_block(const mr_search *search, const mr_local *local, int32_t f
     return count;
 }
 
-static void local_block(const mr_search *search, const mr_local *local, int32_t first, int32_t n, int32_t *out)
+void mr_local_block(const mr_search *search, const mr_local *local, int32_t first, int32_t n, int32_t *out)
 {
     if (local->fused && !search->columns->n_slow) {
         mr_fused_block(search, local, first, n, out);
@@ -287,7 +287,7 @@ static void local_block(const mr_search *search, const mr_local *local, int32_t 
 
 int mr_local_lanes(const mr_search *search, const mr_local *local, int32_t first, int32_t n, int32_t *out)
 {
-#define BLOCK(at) local_block(search, local, first + (at), n - (at) < MR_BLOCK ? n - (at) : MR_BLOCK, out + (at))
+#define BLOCK(at) mr_local_block(search, local, first + (at), n - (at) < MR_BLOCK ? n - (at) : MR_BLOCK, out + (at))
     MR_EACH_BLOCK(BLOCK);
     return mr_is_parallel(search, n);
 }

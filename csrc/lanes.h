@@ -74,9 +74,11 @@ int mr_is_fused(const mr_search *search);
 #define MR_BLOCK 256
 int32_t mr_fused_block(const mr_search *search, const mr_local *local, int32_t first, int32_t n, int32_t *out);
 
-/* The same for any number of positions, whatever the plan, by as many threads as the search says; a total that is not
- * in 0..MR_LANE_LIMIT becomes -1. Answers whether there was more than one. */
+/* The same whatever the plan; a total that is not in 0..MR_LANE_LIMIT becomes -1. */
 #define MR_LANE_LIMIT 1000000000
+void mr_local_block(const mr_search *search, const mr_local *local, int32_t first, int32_t n, int32_t *out);
+
+/* The same for any number of positions, by as many threads as the search says. Answers whether that is several. */
 int mr_local_lanes(const mr_search *search, const mr_local *local, int32_t first, int32_t n, int32_t *out);
 
 static inline int mr_is_parallel(const mr_search *search, int32_t n)

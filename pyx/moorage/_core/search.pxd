@@ -29,6 +29,7 @@ cdef class Search:
     cdef int _prepare(self, int32_t pod_class, int32_t node_name, int32_t pinned) except -1
     cdef int _point(self, Shape shape) except -1
     cdef Terms _terms_of(self, int32_t pod_class, int32_t pinned)
+    cdef bint _asks_much(self, Shape shape) except -1
     cdef int _set_terms(self, int32_t pod_class, int32_t pinned) except -1
     cdef int _hold(self, Shape shape) except -1
     cdef bint _has_images(self, Shape shape) noexcept

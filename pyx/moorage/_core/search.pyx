@@ -5,6 +5,7 @@
 
 import numpy as np
 from libc.stdint cimport int16_t, int32_t, int64_t, uint64_t
+from libc.string cimport memcpy
 
 from moorage._core.buffers cimport Buffer, Journal
 from moorage._core.csrc cimport (
@@ -17,6 +18,7 @@ from moorage._core.csrc cimport (
     mr_external_filter,
     mr_filter,
     mr_inter_pod_skips,
+    mr_is_fused,
     mr_is_normalized,
     mr_nominated,
     mr_normalize,
@@ -34,7 +36,8 @@ from moorage._core.terms cimport Terms
 
 cdef enum:
     TERMS_LIMIT = 1 << 14  # classes whose constraints are kept as read
-    PARALLEL_FROM = 50_000  # nodes; below, to wake a thread costs more than it does
+    PARALLEL_FROM = 20_000  # nodes; below, to wake a thread costs more than it does
+    PLAIN = 20  # times as many, where a node costs a nanosecond
 
 
 cdef class Search:
@@ -43,7 +46,7 @@ cdef class Search:
     Attributes
     ----------
     threads : int
-        Threads of a look at `parallel_from` nodes or more. No result depends on either.
+        Threads of a look at `parallel_from` nodes, 20 times as many for plain pods. No result depends on it.
     node_names : frozenset of str or None
         The only nodes to search, in place of those that the shape names.
     judging : callable, optional
@@ -109,7 +112,6 @@ cdef class Search:
         self.found.scores = <int64_t*>self.scratch.data
         self.found.lanes = <int32_t*>self.lanes.data
         self.search.threads = self.threads
-        self.search.parallel_from = self.parallel_from
         self.search.plan = &self.plan.c
         self.search.cluster = &self.cluster
         self.search.shape = &shape.c
@@ -125,7 +127,13 @@ cdef class Search:
             self.seen.reserve(self.terms.domains())
             self.found.seen = <unsigned char*>self.seen.data
         self._set_fixed_ok(shape)
+        self.search.parallel_from = self.parallel_from * (1 if self._asks_much(shape) else PLAIN)
         return 0
+
+    cdef bint _asks_much(self, Shape shape) except -1:
+        """Whether a node is asked more about than its columns show."""
+        cdef bint names = shape.has_node_affinity or shape.has_preferred
+        return names or bool(shape.ports) or self.terms is not None or not mr_is_fused(&self.search)
 
     cdef int _set_terms(self, int32_t pod_class, int32_t pinned) except -1:
         """What counters the pod is judged by; none for most pods."""
@@ -225,8 +233,7 @@ cdef class Search:
         for at in range(<int32_t>len(self.nominations)):
             place = self._place_of(out[at].position)
             if place >= 0:
-                out[kept].position = place
-                out[kept].verdict = out[at].verdict
+                out[kept].position, out[kept].verdict = place, out[at].verdict
                 kept += 1
         self.search.nominated = out
         self.search.n_nominated = kept
@@ -366,11 +373,9 @@ cdef class Search:
 
     def _searched(self):
         """Rows of the searched nodes."""
-        cdef int32_t[::1] rows = np.empty(self.search.n, dtype=np.int32)
-        cdef int32_t at
-        for at in range(self.search.n):
-            rows[at] = self.search.order[at]
-        return np.asarray(rows)
+        cdef int32_t[::1] rows = np.empty(self.search.n + 1, dtype=np.int32)
+        memcpy(&rows[0], self.search.order, self.search.n * sizeof(int32_t))
+        return np.asarray(rows[:self.search.n])
 
     def scores(self, str plugin, const int32_t[::1] rows, int32_t pod_class, int32_t node_name=0,
                int32_t pinned=0):

@@ -1,4 +1,6 @@
+from typing import Self
+
 from moorage._core.pod_class import Shape
 
 class Prepared:
-    def __init__(self, shape: Shape) -> None: ...
+    def __new__(cls, shape: Shape) -> Self: ...

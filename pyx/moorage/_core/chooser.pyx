@@ -113,7 +113,8 @@ cdef class Chooser(Search):
         """The same where each row's total says all, but for the list of what was found."""
         cdef mr_decision decision
         self.state.view.scan_columns()
-        mr_scan_decide(&one.search, self.start % one.search.n, one.wanted, self.tie_break == GO_HEAP, &decision)
+        mr_scan_decide(&one.search, self.start % one.search.n, one.wanted, self.tie_break == GO_HEAP,
+                       &decision)
         self.from_scans += 1
         return self._note(&decision, one.search.n)
 

@@ -122,8 +122,8 @@ cdef class Cycle(Chooser):
         first : int
             The pod to begin with.
         on_failure : callable, optional
-            Told each pod that fits nowhere, while the cluster is as it found it; of equal ones that find it so
-            the first only.
+            Told each pod that fits nowhere, while the cluster is as it found it; of equal ones that find it
+            so the first only.
         nexts : (pods,) int32 array, optional
             Takes the rotation after each pod.
 

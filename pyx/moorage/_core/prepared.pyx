@@ -75,7 +75,7 @@ cdef class Prepared:
         self.order = Buffer(Journal(), sizeof(int32_t), 1)
 
     cdef dict rejections(self, const mr_changes* changes, object terms):
-        """Verdict to number of nodes, of those that reject pods of the class; None where there are too many."""
+        """Verdict to number of nodes, of those that reject such pods; None where there are too many."""
         cdef int32_t at
         cdef bint is_other = self.tallied is not terms or self.tally.n != self.c.search.n
         if is_other or self.tally.state != MR_KEPT:
@@ -97,8 +97,8 @@ cdef class Prepared:
         return out
 
     cdef int keep_named(self, mr_search* search, int64_t said) except -1:
-        """Have the filters that look at names and labels asked once for all rows, if this is not the first time
-        since any node has said something else."""
+        """Have the filters that look at names and labels asked once for all rows, if this is not the first
+        time since any node has said something else."""
         if self.named_by != said:
             self.named_by, self.named_state = said, NOT_YET
         elif self.named_state == NOT_YET:

@@ -17,7 +17,8 @@ from moorage import Cluster, Scheduler
 from moorage._core.chooser import TieBreak
 from moorage._core.cycle import Cycle
 from moorage.objects.decode import decode_object
-from moorage.objects.pod import Pod
+from moorage.objects.meta import LabelSelector
+from moorage.objects.pod import Pod, TopologySpreadConstraint
 from moorage.scheduler.diagnosis import count_verdicts
 
 
@@ -120,6 +121,40 @@ def test_pods_that_name_their_nodes() -> None:
     assert names == ["n1", "n3", None, "n1", None, None]
     assert placing.failed == [2, 4]
     assert placing.nexts.tolist() == [1, 2, 2, 3, 4, 0]
+
+
+@pytest.mark.parametrize("limit", [0, 1 << 20])
+def test_where_there_is_no_room_for_all_counters(limit: int) -> None:
+    """Then each class is placed by itself; to make the counters of one drops those of the others."""
+    hosts = [node(f"n{at}", cpu=40, pods=50, labels={"kubernetes.io/hostname": f"n{at}"}) for at in range(6)]
+    pods = [
+        pod(
+            f"p{at}",
+            labels={"app": "abc"[at % 3]},
+            topology_spread_constraints=(
+                TopologySpreadConstraint(
+                    max_skew=1,
+                    topology_key="kubernetes.io/hostname",
+                    when_unsatisfiable="DoNotSchedule",
+                    label_selector=LabelSelector(match_labels={"app": "abc"[at % 3]}),
+                ),
+            ),
+        )
+        for at in range(36)
+    ]
+    placing = Placing(hosts, pods)
+    placing.state.domains.limit = limit
+    placing.many()
+    for app in range(3):
+        assert np.bincount(placing.rows[app::3]).tolist() == [2] * 6
+
+
+def test_a_class_that_is_not_there() -> None:
+    placing = Placing(NODES, [fitting(0)])
+    for number in (-1, 99):
+        placing.classes[0] = number
+        with pytest.raises(ValueError, match=f"there is no class {number}"):
+            placing.many()
 
 
 def test_arrays_of_other_lengths() -> None:

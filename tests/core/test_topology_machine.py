@@ -204,7 +204,9 @@ class TopologyMachine(RuleBasedStateMachine):
 
     @rule()
     def drop_counters(self) -> None:
-        self.state.domains.keep_small(0)
+        self.state.domains.limit, limit = 0, self.state.domains.limit
+        self.state.domains.keep_small()
+        self.state.domains.limit = limit
 
     @rule(one=pods())
     def look_in_a_fork(self, one: Pod) -> None:

@@ -259,6 +259,8 @@ cdef class Chooser(Search):
         cdef Terms terms
         cdef list distinct = []
         for at in range(first, <int32_t>classes.shape[0]):
+            if not 0 <= classes[at] < len(self.state.classes.keys):
+                raise ValueError(f"there is no class {classes[at]}")
             if known[classes[at]] == NULL:
                 known[classes[at]] = <void*>self
                 distinct.append(classes[at])
@@ -269,12 +271,14 @@ cdef class Chooser(Search):
             terms = self._terms_of(pod_class, 0)
             if shape.is_pinned and not terms.is_empty:
                 return None
-        self.batch = set()
+        self.batch, epoch = set(), self.state.domains.epoch
         for pod_class in distinct:
             one = self._ready(pod_class, 0, 0)
             one.c.by_node = one.shape.is_pinned
             self.batch.add(one)
             known[pod_class] = <void*>&one.c
+        if self.state.domains.epoch != epoch:  # no room for the counters of all of them
+            return None
         for pod_class in distinct:
             self._count((<Prepared>(<Ready*>known[pod_class]).owner), pod_class)
         self.state.view.fill_cluster(&self.cluster, 0)

@@ -53,6 +53,7 @@ cdef class Domains:
     cdef list by_class
     cdef readonly int64_t cursor
     cdef readonly int64_t epoch
+    cdef public Py_ssize_t limit
 
     cdef int refresh(self) except -1
     cdef int point(self) except -1

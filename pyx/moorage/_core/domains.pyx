@@ -90,7 +90,7 @@ cdef class Domains:
         self.counters = {}
         self.by_class = []
         self.spare = {}
-        self.moves = -1
+        self.moves, self.limit = -1, MEMORY_LIMIT
 
     # ---- following the cluster -----------------------------------------------------------------------------
 
@@ -382,7 +382,7 @@ cdef class Domains:
                 listed.remove(matched)
         self._put_away(matched.pods)
 
-    def keep_small(self, Py_ssize_t limit=MEMORY_LIMIT):
+    def keep_small(self):
         """Drop everything where it has grown beyond `limit` bytes; not inside a transaction."""
         cdef Buffer buffer
         cdef Counter counter
@@ -392,7 +392,7 @@ cdef class Domains:
         held = [matched.pods for matched in self.matched.values()]
         for counter in self.counters.values():
             held += [counter.pods, counter.nodes]
-        if sum([buffer.capacity * buffer.itemsize for buffer in held]) <= limit:
+        if sum([buffer.capacity * buffer.itemsize for buffer in held]) <= self.limit:
             return
         self.matched.clear()
         self.counters.clear()

@@ -12,7 +12,7 @@ import pytest
 from tests.leaks.operations import OPERATIONS
 from tests.leaks.world import plain, scheduler
 
-BLOCKS = 100
+BLOCKS = 300
 """What the interpreter's own caches may grow by; a leak shows once per repetition."""
 KIBIBYTES = 1024
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from random import Random
 
 import numpy as np
+from bench.choosing import TieBreak
 from msgspec.structs import replace
 
 from moorage import Cluster, Scheduler, synthetic
-from moorage._core.chooser import TieBreak
 from moorage._core.cycle import Cycle
 from moorage.objects.pod import Pod, Toleration
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from bench.batch import Batch
+from bench.choosing import num_feasible_nodes_to_find
 from bench.cluster import NODES, PERCENTAGES, cycle_of
 from bench.kinds import KINDS, Kind, scheduler_with_service
 from bench.plugin_pods import copies
@@ -16,7 +17,6 @@ from bench.term_twins import TermBatch
 from bench.test_scan import twin_of
 
 from moorage import Scheduler
-from moorage._core.chooser import num_feasible_nodes_to_find
 from moorage.objects.node import Node
 
 PODS = 1000

@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 from bench.batch import Batch
+from bench.choosing import num_feasible_nodes_to_find
 from bench.cluster import NODES, PERCENTAGES, cycle_of, fill
 from bench.many_twin import ManyTwin
 from bench.plugin_pods import copies, pod
 from msgspec.structs import replace
 
 from moorage import Cluster, Scheduler, synthetic
-from moorage._core.chooser import num_feasible_nodes_to_find
 from moorage.objects.node import Node, Taint
 from moorage.objects.pod import Pod, Toleration
 

@@ -11,11 +11,11 @@ import pytest
 from bench import plugin_pods as pods
 from bench import plugin_twins as twins
 from bench import term_twins
+from bench.choosing import TieBreak
 from bench.plugin_twins import Nodes, Twin
 from msgspec.structs import replace
 
 from moorage import Scheduler
-from moorage._core.chooser import TieBreak
 from moorage._core.cycle import Cycle
 from moorage.framework.interface import Plugin
 from moorage.framework.profile import Profile

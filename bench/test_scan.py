@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from bench import plugin_pods
 from bench.batch import Batch
+from bench.choosing import TieBreak, num_feasible_nodes_to_find
 from bench.cluster import NODES, PERCENTAGES, cycle_of, fill, filled_scheduler, plain_pods
 from bench.numpy_twin import NumpyTwin, heap_top
 
 from moorage import Scheduler, synthetic
-from moorage._core.chooser import TieBreak, num_feasible_nodes_to_find
 from moorage._core.cycle import Cycle
 from moorage.objects.pod import Pod
 

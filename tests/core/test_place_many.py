@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from random import Random
 from typing import Any
 
@@ -203,6 +206,32 @@ def test_threads_have_no_effect(keeps: bool) -> None:
         outcomes.append((placing.rows.tolist(), placing.nexts.tolist()))
         assert (placing.cycle.parallel_scans > 0) == (threads > 1)
     assert outcomes == [outcomes[0]] * 3
+
+
+FORKING = """
+import os, sys
+from moorage import Scheduler, synthetic
+
+scheduler = Scheduler(synthetic(nodes=500, pods=1, seed=1))
+cycle, pod = scheduler.cycle, next(iter(scheduler.pods.pending.values()))
+cycle.threads, cycle.parallel_from = 2, 0
+target = scheduler.classify(pod)
+expected = cycle.decide(*target)[0]
+cycle.start = 0
+child = os.fork()
+if child == 0:
+    os._exit(0 if cycle.decide(*target)[0] == expected and cycle.parallel_scans == 1 else 1)
+print(cycle.parallel_scans, os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="processes do not fork here")
+def test_a_forked_process_has_one_thread() -> None:
+    """The threads of its parent are not there, and waiting for them has no end."""
+    ran = subprocess.run(
+        [sys.executable, "-c", FORKING], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert ran.stdout.split() == ["1", "0"]
 
 
 def test_a_mark_for_each_256_pods() -> None:

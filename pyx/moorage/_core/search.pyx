@@ -33,6 +33,7 @@ from moorage._core.sets cimport PortSets
 from moorage._core.state cimport ClusterState
 from moorage._core.symbols cimport Symbols
 from moorage._core.terms cimport Terms
+from moorage._core.threads cimport usable_threads
 
 cdef enum:
     TERMS_LIMIT = 1 << 14  # classes whose constraints are kept as read
@@ -111,7 +112,7 @@ cdef class Search:
         self.found.rows = <int32_t*>self.rows.data
         self.found.scores = <int64_t*>self.scratch.data
         self.found.lanes = <int32_t*>self.lanes.data
-        self.search.threads = self.threads
+        self.search.threads = usable_threads(self.threads)
         self.search.plan = &self.plan.c
         self.search.cluster = &self.cluster
         self.search.shape = &shape.c
@@ -180,8 +181,7 @@ cdef class Search:
         for at, (row, pods) in enumerate(self.nominations):
             if self.terms is not None:
                 self.terms.count_unselective(pods, row, 1)
-            told = False
-            mark = self.state.begin()
+            told, mark = False, self.state.begin()
             try:
                 for pod in pods:
                     self.state.put(pod, row)

@@ -17,12 +17,11 @@ from tests.core.made_up import make_node, make_pod, make_spec
 from tests.core.make import node, pinned, pod
 
 from moorage import Cluster, Scheduler
-from moorage._core.chooser import TieBreak
+from moorage._core.chooser import TieBreak, count_verdicts
 from moorage._core.cycle import Cycle
 from moorage.objects.decode import decode_object
 from moorage.objects.meta import LabelSelector
 from moorage.objects.pod import Pod, TopologySpreadConstraint
-from moorage.scheduler.diagnosis import count_verdicts
 
 
 def decoded(manifests: list[Manifest]) -> list[Any]:

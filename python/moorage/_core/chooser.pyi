@@ -1,6 +1,9 @@
 from enum import IntEnum
 from typing import Self
 
+import numpy as np
+import numpy.typing as npt
+
 from moorage._core.plan import Plan
 from moorage._core.search import Search
 from moorage._core.state import ClusterState
@@ -11,6 +14,7 @@ class TieBreak(IntEnum):
     GO_HEAP = 2
 
 def num_feasible_nodes_to_find(percentage: int, nodes: int) -> int: ...
+def count_verdicts(verdicts: npt.NDArray[np.uint64]) -> dict[int, int]: ...
 
 class Chooser(Search):
     start: int

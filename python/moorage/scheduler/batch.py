@@ -1,4 +1,4 @@
-"""Many pods in a given order: runs of equal pods are decided in the core, without an object per decision."""
+"""Many pods in a given order: the core decides about them in one go, without an object per decision."""
 
 from __future__ import annotations
 
@@ -58,6 +58,13 @@ def joined(parts: Iterable[ScheduleResult], rotation: bool) -> ScheduleResult:
     return ScheduleResult(np.concatenate(rows), failures, np.concatenate(starts), np.concatenate(nexts))
 
 
+def is_alone(engine: Engine, pod: Pod) -> bool:
+    """Whether a pod must be decided about by itself: it is terminating, which counters leave out, or
+    nominated, or may get a hint."""
+    is_special = pod.metadata.deletion_timestamp or pod.status.nominated_node_name
+    return bool(is_special or (engine.signs and engine.sign(pod)))
+
+
 class Batches:
     """Schedules pods in the core, of profiles that are in the core as a whole.
 
@@ -113,8 +120,7 @@ class Batches:
             if easy is None:
                 has_ports = bool(cluster.classes.shape_of(target[0]).ports)
                 easy = known[target] = not (target[1] or has_ports) and engine.passes_at_once(target, pod)
-            alone = pod.metadata.deletion_timestamp or pod.status.nominated_node_name
-            if not easy or alone or (engine.signs and engine.sign(pod)):
+            if not easy or is_alone(engine, pod):
                 break
             at += 1
         return at
@@ -130,33 +136,28 @@ class Batches:
         """Place pods of any class, those of `result` from `first` on; where it ends, a plugin failed."""
         classes = np.array([pod_class for pod_class, _, _ in targets], dtype=np.int32)
         pinned = np.array([pinned for _, _, pinned in targets], dtype=np.int32)
-        rows = np.full(len(pods), -1, dtype=np.int32)
+        rows = result.rows[first : first + len(pods)]
         nexts = None if result.nexts is None else result.nexts[first : first + len(pods)]
-        failures: dict[Target, Failure] = {}
         engine.batching.take()
         engine.cycle.nominate(())  # what the last single cycle was told
         if nexts is not None:
             nexts[:] = engine.cycle.start  # without nodes, it stays
-        done = entered = 0
-        failed: list[tuple[int, Failure]] = []
+        done, why, latest = 0, dict[int, Failure](), dict[Target, Failure]()
 
         def note(at: int) -> None:
-            failed.append((at, self._why(engine, targets[at], pods[at])))
+            why[at] = self._why(engine, targets[at], pods[at])
 
         while done < len(pods):
+            entered = done
             done = engine.cycle.place_many(classes, pinned, rows, done, note, nexts)
             self._enter(classes, pods, rows, entered, done)
-            entered = done
             if engine.cycle.failed:
                 break
-        result.rows[first : first + done] = rows[:done]
-        explained = iter(failed)
-        following = next(explained, None)
         for at in np.flatnonzero(rows[:done] < 0).tolist():
-            if following is not None and at == following[0]:
-                failures[targets[at]] = following[1]
-                following = next(explained, None)
-            result.failures[first + at] = failures.get(targets[at]) or engine.failures[targets[at]][1]
+            target = targets[at]
+            if at in why:
+                latest[target] = why[at]
+            result.failures[first + at] = latest.get(target) or engine.failures[target][1]
         return first + done
 
     def _enter(self, classes: Ints, pods: Sequence[Pod], rows: Ints, first: int, end: int) -> None:
@@ -220,13 +221,10 @@ class Batches:
 
     def _in_core(self, engine: Engine, target: Target, pods: Sequence[Pod]) -> bool:
         """Whether the core alone decides like single cycles. It does not where PreFilter or PreScore objects,
-        the latter only where two nodes are feasible; where pods are nominated, these or others; where one of
-        them may get a hint; or where one is terminating, which counters leave out."""
+        the latter only where two nodes are feasible; where others are nominated; or where one `is_alone`."""
         if not engine.passes_at_once(target, pods[0]) or self.nominator:
             return False
-        if engine.signs and any(map(engine.sign, pods)):
-            return False
-        return not any(one.metadata.deletion_timestamp or one.status.nominated_node_name for one in pods)
+        return not any(is_alone(engine, pod) for pod in pods)
 
     def _place_one(self, engine: Engine, target: Target, pod: Pod, at: int, result: ScheduleResult) -> None:
         decision, _ = engine.schedule(pod, target, self.order)

@@ -7,9 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-import numpy as np
-import numpy.typing as npt
-
 from moorage._core.plan import REASONS, UNRESOLVABLE, VERDICT_SHIFT
 from moorage.framework.in_core import NativePlugin
 from moorage.framework.interface import FILTER, Code, Status
@@ -81,12 +78,6 @@ class Diagnosis:
         head = f"0/{self.nodes} nodes are available:"
         text = f"{head} {detail}." if detail else head
         return f"{text} {self.post_filter}" if self.post_filter else text
-
-
-def count_verdicts(verdicts: npt.NDArray[np.uint64]) -> dict[int, int]:
-    """Verdict to number of nodes, for the nodes that were rejected."""
-    values, counts = np.unique(verdicts[verdicts != 0], return_counts=True)
-    return {int(value): int(count) for value, count in zip(values, counts, strict=True)}
 
 
 def explain_verdict(profile: Profile, shape: Shape, verdict: int, statuses: Sequence[Status] = ()) -> Status:

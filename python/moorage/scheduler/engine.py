@@ -11,7 +11,7 @@ from typing import cast
 import numpy as np
 import numpy.typing as npt
 
-from moorage._core.chooser import TieBreak
+from moorage._core.chooser import TieBreak, count_verdicts
 from moorage._core.cycle import Cycle
 from moorage._core.pod_class import Shape
 from moorage.framework.bridge import Bridge
@@ -28,7 +28,7 @@ from moorage.framework.status import Status, message_of
 from moorage.objects.pod import Pod
 
 from .batching import Batching, KeptNodes, find_hint, leave_nodes
-from .diagnosis import Diagnosis, count_verdicts, explain_verdict
+from .diagnosis import Diagnosis, explain_verdict
 from .results import Decision, Failure
 
 NO_ROWS = np.zeros(0, dtype=np.int32)

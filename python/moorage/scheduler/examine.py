@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 import numpy.typing as npt
 
+from moorage._core.chooser import count_verdicts
 from moorage.framework.call import StatusError
 from moorage.framework.cycle_state import CycleState
 from moorage.framework.filtering import PreFilterRun
@@ -15,7 +16,7 @@ from moorage.framework.in_core import NativePlugin
 from moorage.framework.interface import SCORE, Code, ScorePlugin
 from moorage.objects.pod import Pod
 
-from .diagnosis import NO_NODES, Diagnosis, count_verdicts, explain_verdict
+from .diagnosis import NO_NODES, Diagnosis, explain_verdict
 from .results import Examination, PreFilterOutcome
 
 if TYPE_CHECKING:

@@ -52,6 +52,12 @@ cpdef int32_t num_feasible_nodes_to_find(int32_t percentage, int32_t nodes) noex
     return max(<int32_t>(<int64_t>nodes * percentage // 100), 100)
 
 
+def count_verdicts(verdicts):
+    """Verdict to number of nodes, for the nodes that were rejected (see `Search.verdicts`)."""
+    values, counts = np.unique(verdicts[verdicts != 0], return_counts=True)
+    return dict(zip(values.tolist(), counts.tolist(), strict=True))
+
+
 cdef class Chooser(Search):
     """The search of one profile over one cluster.
 
@@ -205,9 +211,7 @@ cdef class Chooser(Search):
             self._show_changes(&changes)
             out = (<Prepared>one).rejections(&changes, self.terms)
         if out is None:
-            verdicts = self.verdicts(pod_class, node_name, pinned)[1]
-            values, counts = np.unique(verdicts[verdicts != 0], return_counts=True)
-            out = dict(zip(values.tolist(), counts.tolist(), strict=True))
+            out = count_verdicts(self.verdicts(pod_class, node_name, pinned)[1])
         return out
 
     # ---- preparing -----------------------------------------------------------------------------------------

@@ -213,15 +213,16 @@ cdef class Cycle(Chooser):
             rows[placed] = one.search.order[at]
             self._put(one, rows[placed])
             one.failed = -1
-            if nexts:
-                nexts[placed] = self.start
-            if self.marks and (placed + 1) % MARKED == 0:
-                self._mark()
+            self._tell(placed, nexts)
         return n
 
-    cdef void _mark(self) noexcept nogil:
-        """Note the time."""
+    cdef void _tell(self, int32_t placed, int32_t* nexts) noexcept nogil:
+        """A pod has been placed: note the rotation, and every so often the time, for those who ask."""
         cdef timespec now
+        if nexts:
+            nexts[placed] = self.start
+        if self.marks == NULL or (placed + 1) % MARKED:
+            return
         clock_gettime(CLOCK_MONOTONIC, &now)
         self.marks[0] = now.tv_sec * <int64_t>1_000_000_000 + now.tv_nsec
         self.marks += 1
@@ -244,10 +245,7 @@ cdef class Cycle(Chooser):
                 return placed
             rows[placed] = row
             self._put(one, row)
-            if nexts:
-                nexts[placed] = self.start
-            if self.marks and (placed + 1) % MARKED == 0:
-                self._mark()
+            self._tell(placed, nexts)
         return n
 
     cdef void _put(self, Ready* one, int32_t row) noexcept nogil:
@@ -276,10 +274,7 @@ cdef class Cycle(Chooser):
             self.state.domains.pod_moved(pod_class, False, row, 1)
             self.state.table.changed(LOG_ROW, row)
             rows[placed] = row
-            if nexts:
-                nexts[placed] = self.start
-            if self.marks and (placed + 1) % MARKED == 0:
-                self._mark()
+            self._tell(placed, nexts)
         return <int32_t>rows.shape[0]
 
     cdef void _fail_alike(self, int32_t pods, int32_t* nexts) noexcept nogil:

@@ -11,6 +11,7 @@ from ..errors import InputError
 from .meta import Object
 from .node import Namespace, Node
 from .pod import Pod
+from .policy import PodDisruptionBudget
 from .workload import (
     DaemonSet,
     Deployment,
@@ -41,6 +42,7 @@ _KINDS: dict[str, tuple[type[Object], frozenset[str]]] = {
     "DaemonSet": (DaemonSet, _APPS),
     "Job": (Job, frozenset({"batch"})),
     "PriorityClass": (PriorityClass, frozenset({"scheduling.k8s.io"})),
+    "PodDisruptionBudget": (PodDisruptionBudget, frozenset({"policy"})),
 }
 CLUSTER_SCOPED = frozenset({"Node", "Namespace", "PriorityClass"})
 

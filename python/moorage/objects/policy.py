@@ -1,0 +1,28 @@
+"""PodDisruptionBudget: how many pods of a selection may be disrupted at a time."""
+
+from __future__ import annotations
+
+from .meta import Int32, LabelSelector, Object, Struct
+
+
+class PodDisruptionBudgetSpec(Struct, frozen=True):
+    min_available: Int32 | str | None = None
+    max_unavailable: Int32 | str | None = None
+    selector: LabelSelector | None = None
+
+
+class PodDisruptionBudgetStatus(Struct, frozen=True):
+    """`disrupted_pods`: pods on their way out that no longer count, by name, and since when."""
+
+    disruptions_allowed: Int32 = 0
+    current_healthy: Int32 = 0
+    desired_healthy: Int32 = 0
+    expected_pods: Int32 = 0
+    disrupted_pods: dict[str, str] = {}
+
+
+class PodDisruptionBudget(Object, frozen=True):
+    kind: str = "PodDisruptionBudget"
+    api_version: str = "policy/v1"
+    spec: PodDisruptionBudgetSpec = PodDisruptionBudgetSpec()
+    status: PodDisruptionBudgetStatus = PodDisruptionBudgetStatus()

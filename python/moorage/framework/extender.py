@@ -1,0 +1,66 @@
+"""Extender: a program outside the scheduler that filters, scores, preempts or binds (kube-scheduler v1.36)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from moorage.objects.pod import Pod
+
+
+@dataclass(frozen=True, slots=True)
+class Victims:
+    """The pods that would have to leave one node, in the order in which they are deleted.
+
+    Attributes
+    ----------
+    num_pdb_violations : int
+        How many of them a PodDisruptionBudget does not allow to go.
+    """
+
+    pods: tuple[Pod, ...]
+    num_pdb_violations: int = 0
+
+
+class Extender(Protocol):
+    """kube-scheduler v1.36, framework/extender.go. Nodes are named; every method may raise `ExtenderError`."""
+
+    @property
+    def name(self) -> str:
+        """Its URL prefix."""
+
+    @property
+    def weight(self) -> int:
+        """What its scores are multiplied by."""
+
+    @property
+    def is_ignorable(self) -> bool:
+        """Whether the cycle goes on without it where it fails."""
+
+    @property
+    def is_filter(self) -> bool: ...
+
+    @property
+    def is_prioritizer(self) -> bool: ...
+
+    @property
+    def is_binder(self) -> bool: ...
+
+    @property
+    def supports_preemption(self) -> bool: ...
+
+    def is_interested(self, pod: Pod) -> bool:
+        """Whether it wants to hear of a pod: it manages one of the resources that the pod asks for, or all."""
+
+    def filter(self, pod: Pod, nodes: Sequence[str]) -> tuple[list[str], dict[str, str], dict[str, str]]:
+        """The nodes that pass, those that do not with the reason, those that never will with the reason."""
+
+    def prioritize(self, pod: Pod, nodes: Sequence[str]) -> dict[str, int]:
+        """Scores of 0 to 10 by node, before the weight."""
+
+    def bind(self, pod: Pod, node: str) -> None:
+        """Bind a pod in the scheduler's stead."""
+
+    def process_preemption(self, pod: Pod, victims: Mapping[str, Victims]) -> dict[str, Victims]:
+        """The candidate nodes that are left, with the victims that the extender wants there."""

@@ -1,4 +1,4 @@
-"""Extender: a program outside the scheduler that filters, scores, preempts or binds (kube-scheduler v1.36)."""
+"""Extender: a program beside the scheduler that filters, scores, preempts or binds."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Victims:
 
 
 class Extender(Protocol):
-    """kube-scheduler v1.36, framework/extender.go. Nodes are named; every method may raise `ExtenderError`."""
+    """kube-scheduler v1.36, framework/extender.go. Nodes are named; every method may raise ExtenderError."""
 
     @property
     def name(self) -> str:
@@ -51,7 +51,7 @@ class Extender(Protocol):
     def supports_preemption(self) -> bool: ...
 
     def is_interested(self, pod: Pod) -> bool:
-        """Whether it wants to hear of a pod: it manages one of the resources that the pod asks for, or all."""
+        """Whether it wants to hear of a pod: it manages a resource that the pod asks for, or all."""
 
     def filter(self, pod: Pod, nodes: Sequence[str]) -> tuple[list[str], dict[str, str], dict[str, str]]:
         """The nodes that pass, those that do not with the reason, those that never will with the reason."""

@@ -92,14 +92,16 @@ class Diagnosis:
 
     def message(self) -> str:
         """The text of upstream's FitError (kube-scheduler v1.36, types.go)."""
+        after = self.post_filter_message() if self.nodes else ""
+        return f"{self.search_message()} {after}" if after else self.search_message()
+
+    def search_message(self) -> str:
+        """The same without what PostFilter says."""
         if self.nodes == 0:
             return NO_NODES
         if self.pre_filter is not None:
-            text = with_detail(self.nodes, self.pre_filter.message())
-        else:
-            text = fit_error(self.nodes, self.reasons())
-        after = self.post_filter_message()
-        return f"{text} {after}" if after else text
+            return with_detail(self.nodes, self.pre_filter.message())
+        return fit_error(self.nodes, self.reasons())
 
 
 def explain_verdict(profile: Profile, shape: Shape, verdict: int, statuses: Sequence[Status] = ()) -> Status:

@@ -45,6 +45,8 @@ class Engine:
     ----------
     failures : dict
         Target to the failure of pods like it, with the head of the change log at that time.
+    runs_post_filter : bool
+        Whether PostFilter is run for pods that fit nowhere; without, nobody is evicted.
     """
 
     def __init__(
@@ -70,6 +72,7 @@ class Engine:
         self.framework.attach(self.cycle)
         if not profile.is_in_core:
             self.cycle.judging = self.bridge.judge_nominated
+        self.runs_post_filter = True
         self.failures: dict[Target, tuple[int, Failure]] = {}
         self._passing: dict[Target, bool] = {}
         self._passing_by = (-1, -1)
@@ -282,7 +285,7 @@ class Engine:
         self, state: CycleState, pod: Pod, decision: Decision, statuses: Callable[[], dict[str, Status]]
     ) -> Decision:
         """The decision with what PostFilter made of it."""
-        if not self.profile.post_filters or decision.diagnosis is None:
+        if not (self.runs_post_filter and self.profile.post_filters) or decision.diagnosis is None:
             return decision
         if not pod.status.nominated_node_name and self.is_helpless(decision.diagnosis):
             diagnosis, result = self.as_helpless(decision.diagnosis)
@@ -291,9 +294,11 @@ class Engine:
         diagnosis = replace(decision.diagnosis, post_filter=message_of(status))
         return replace(decision, diagnosis=diagnosis, nominating=result)
 
-    @cached_property
+    @property
     def core_post_filters(self) -> tuple[CorePostFilter, ...] | None:
         """The PostFilter plugins, where all of them tell when they cannot help."""
+        if not self.runs_post_filter:
+            return ()
         plugins = tuple(p for p in self.profile.post_filters if isinstance(p, CorePostFilter))
         return plugins if len(plugins) == len(self.profile.post_filters) else None
 

@@ -115,6 +115,11 @@ class Decision:
     hinted: bool = False
 
     @property
+    def evicts(self) -> bool:
+        """Whether others have to leave a node for the pod."""
+        return self.nominating is not None and bool(self.nominating.nominated_node_name)
+
+    @property
     def fit_error(self) -> str:
         """FitError text, or "" where the pod was placed."""
         return self.diagnosis.message() if self.diagnosis is not None and not self.error else ""
@@ -122,10 +127,23 @@ class Decision:
 
 @dataclass(frozen=True)
 class Failure:
-    """Why one pod of a run was not placed; pods of one class that failed alike share one."""
+    """Why one pod of a run was not placed; pods of one class that failed alike share one.
+
+    Attributes
+    ----------
+    nominated_node : str
+        The node on which others were evicted for the pod.
+    """
 
     diagnosis: Diagnosis | None = None
     error: str = ""
+    nominated_node: str = ""
+
+    @classmethod
+    def of(cls, decision: Decision) -> Failure:
+        """Why a single pod was not placed."""
+        info = decision.nominating
+        return cls(decision.diagnosis, decision.error, "" if info is None else info.nominated_node_name)
 
     @cached_property
     def message(self) -> str:

@@ -1,0 +1,6 @@
+"""The scheduling queue: active, backoff and unschedulable pods, and the events that move them."""
+
+from .queued_pod_info import Place, QueuedPodInfo
+from .scheduling_queue import PendingPods, SchedulingQueue
+
+__all__ = ["PendingPods", "Place", "QueuedPodInfo", "SchedulingQueue"]

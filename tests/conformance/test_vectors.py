@@ -40,11 +40,12 @@ BUILT = (
     "sampled_plain",
     "sampled_mixed",
     "batching",
+    "queue",
     "configurations",
 )
 
 # Families of modes that the engine does not have yet: they fail, with one line each, and are never skipped.
-LATER = ("preempt", "preempt_constraints", "queue")
+LATER = ("preempt", "preempt_constraints")
 
 # Scenarios whose results are changed field by field: (family, steps kept, so that this stays quick).
 CHANGED = (
@@ -57,6 +58,7 @@ CHANGED = (
     ("interpod_required", 4),
     ("nominated", 4),
     ("scale", 8),
+    ("queue", 40),
 )
 
 

@@ -180,7 +180,10 @@ ANY_EVENT = tuple(
 _NODE_CHANGES: tuple[tuple[ClusterEvent, Callable[[Node, Node], bool]], ...] = tuple(
     (ClusterEvent(NODE, action), changed)
     for action, changed in (
-        (ActionType.UPDATE_NODE_TAINT, lambda old, new: old.spec.unschedulable and not new.spec.unschedulable),
+        (
+            ActionType.UPDATE_NODE_TAINT,
+            lambda old, new: old.spec.unschedulable and not new.spec.unschedulable,
+        ),
         (
             ActionType.UPDATE_NODE_ALLOCATABLE,
             lambda old, new: not same_amounts(old.status.allocatable, new.status.allocatable),

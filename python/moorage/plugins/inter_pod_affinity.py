@@ -97,8 +97,8 @@ class InterPodAffinity(
         ]
 
     def after_pod_change(self, pod: Pod, old: Pod | None, new: Pod | None) -> QueueingHint:
-        """A pod came that the affinity terms want, or went that anti-affinity terms keep away; by its labels as
-        well."""
+        """A pod came that the affinity terms want, or went that anti-affinity terms keep away; changed
+        labels count too."""
         if is_same_pod(pod, new):
             return QUEUE
         if any(other is not None and not is_live(other) for other in (old, new)):
@@ -138,7 +138,7 @@ class InterPodAffinity(
 
 
 def _all_match(terms: Sequence[PodTerm], pod: Pod) -> bool:
-    """Whether all terms mean a pod; no terms mean none. As upstream has it, a namespace selector is asked about
-    no labels."""
+    """Whether all terms mean a pod; no terms mean none. As upstream has it, a namespace selector is asked
+    about no labels."""
     meta = pod.metadata
     return bool(terms) and all(term.matches(meta.namespace, {}, meta.labels) for term in terms)

@@ -100,17 +100,19 @@ class NodeAffinity(
     def after_node_change(self, pod: Pod, old: Node | None, new: Node) -> QueueingHint:
         """A node matches the pod that did not match before. addedAffinity is asked about the node as it is
         now only."""
-        added = self.added and self.added.required
+        added = None if self.added is None else self.added.required
         is_let_in = added is None or NodeSelectorMatcher(added).matches(new)
         return queue_if(is_let_in and _matches(pod, new) and not (old is not None and _matches(pod, old)))
 
 
 def _matches(pod: Pod, node: Node) -> bool:
-    """Whether nodeSelector and required node affinity match; ValueError where a malformed term may be why they
-    do not."""
+    """Whether nodeSelector and required node affinity match; ValueError where a malformed term may be why
+    they do not."""
     if pod_matches_node_selector(pod.spec, node):
         return True
-    required = pod.spec.affinity and pod.spec.affinity.node_affinity and pod.spec.affinity.node_affinity.required
+    required = (
+        pod.spec.affinity and pod.spec.affinity.node_affinity and pod.spec.affinity.node_affinity.required
+    )
     if required and pod_matches_node_selector(replace(pod.spec, affinity=None), node):
         _refuse_malformed(required)
     return False

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from moorage._core.pod_class import Shape
-from moorage._core.pod_spec import UNSCHEDULABLE
 from moorage.framework import signing
 from moorage.framework.events import (
     NODE,
@@ -20,9 +19,11 @@ from moorage.framework.events import (
 )
 from moorage.framework.in_core import NativePlugin
 from moorage.framework.interface import EnqueueExtensions, FilterPlugin, SignPlugin
-from moorage.objects.node import Node
+from moorage.objects.node import Node, Taint
 from moorage.objects.pod import Pod
 from moorage.objects.selectors import tolerates
+
+UNSCHEDULABLE = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
 
 
 class NodeUnschedulable(NativePlugin, FilterPlugin, EnqueueExtensions, SignPlugin):

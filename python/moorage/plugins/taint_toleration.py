@@ -33,9 +33,7 @@ from moorage.objects.selectors import find_intolerable_taint
 REJECTING_EFFECTS = ("NoSchedule", "NoExecute")
 
 
-class TaintToleration(
-    NativePlugin, FilterPlugin, PreScorePlugin, ScorePlugin, EnqueueExtensions, SignPlugin
-):
+class TaintToleration(NativePlugin, FilterPlugin, PreScorePlugin, ScorePlugin, EnqueueExtensions, SignPlugin):
     """kube-scheduler v1.36, taint_toleration.go. The bucket is the number of PreferNoSchedule taints that the
     pod does not tolerate; its constant is 100 - 100 * n / max."""
 

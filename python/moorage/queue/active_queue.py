@@ -144,8 +144,8 @@ def _came(info: QueuedPodInfo) -> tuple[float, int]:
 
 
 class PriorityLanes:
-    """The order of PrioritySort. Times mostly come in order, so most pods enter at the end of the lane of their
-    priority, and leave at its beginning."""
+    """The order of PrioritySort. Times mostly come in order, so most pods enter at the end of the lane of
+    their priority, and leave at its beginning."""
 
     def __init__(self) -> None:
         self._lanes: dict[int, Lane] = {}

@@ -57,8 +57,8 @@ def registrations(framework: Framework) -> dict[str, list[ClusterEventWithHint]]
     plugins = dict.fromkeys(plugin for point in REJECTING for plugin in framework.profile.at(point))
     found: dict[str, list[ClusterEventWithHint]] = {}
     for plugin in plugins:
-        is_asked = isinstance(plugin, EnqueueExtensions)
-        found[plugin.name] = _with_taints(plugin.events_to_register() if is_asked else ANY_EVENT)
+        given = plugin.events_to_register() if isinstance(plugin, EnqueueExtensions) else ANY_EVENT
+        found[plugin.name] = _with_taints(given)
     if framework.handle.extenders:
         found[EXTENDER] = list(ANY_EVENT)
     return found
@@ -118,8 +118,7 @@ class Hints:
         )
 
     def _may_move(self, group: Group, event: ClusterEvent) -> bool:
-        """Whether an event can move a pod of this group. What the gating plugin has not registered cannot move
-        a gated pod."""
+        """Whether an event can move a pod of this group; a gated one only if its gating plugin wants it."""
         if group.gating_plugin and not self._wants(group.gating_plugin, event):
             return False
         if event.is_wildcard or not (group.unschedulable_plugins or group.pending_plugins):

@@ -1,7 +1,7 @@
 """Pods in flight, from their pop to the end of their attempt, and the events that happened meanwhile.
 
-kube-scheduler v1.36, backend/queue/active_queue.go. Upstream keeps one list of pods and events; here a pod knows
-how many events had happened when it was popped.
+kube-scheduler v1.36, backend/queue/active_queue.go. Upstream keeps one list of pods and events; here a pod
+knows how many events had happened when it was popped.
 """
 
 from __future__ import annotations

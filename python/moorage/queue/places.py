@@ -9,7 +9,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
 from itertools import count
-from typing import Any
+from typing import Any, NamedTuple
 
 from moorage.framework.call import ask_status
 from moorage.framework.events import UNSCHEDULABLE_POD_ADD, UNSCHEDULABLE_POD_UPDATE
@@ -33,6 +33,16 @@ class Strategy(Enum):
     SKIP = 0
     AFTER_BACKOFF = 1
     IMMEDIATELY = 2
+
+
+class PendingPods(NamedTuple):
+    """The waiting pods by place, each list in its order: that in which they would be popped, or entered."""
+
+    active: list[QueuedPodInfo]
+    backoff: list[QueuedPodInfo]
+    error_backoff: list[QueuedPodInfo]
+    unschedulable: list[QueuedPodInfo]
+    gated: list[QueuedPodInfo]
 
 
 class Places:
@@ -71,6 +81,17 @@ class Places:
             Place.ERROR_BACKOFF: self.backoff,
             Place.UNSCHEDULABLE: self.unschedulable,
         }
+
+    def pending(self) -> PendingPods:
+        """All of them."""
+        there = self.unschedulable.select(lambda group: True)
+        return PendingPods(
+            list(self.active),
+            list(self.backoff.rejected),
+            list(self.backoff.failed),
+            [info for info in there if not info.gating_plugin],
+            [info for info in there if info.gating_plugin],
+        )
 
     def has_next(self) -> bool:
         """Whether a pod can be popped."""

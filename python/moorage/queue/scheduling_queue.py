@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Sequence
 from threading import Condition, RLock
-from typing import Any, NamedTuple
+from typing import Any
 
 from moorage.errors import MoorageError
 from moorage.framework.events import (
@@ -27,7 +27,7 @@ from moorage.objects.pod import Pod
 
 from .hints import Hints
 from .in_flight import InFlight, Observed
-from .places import Places, Strategy
+from .places import PendingPods, Places, Strategy
 from .queued_pod_info import MICROSECONDS, Place, QueuedPodInfo, microseconds
 from .timers import MAX_UNSCHEDULABLE, NEVER, Timers
 from .unschedulable_pods import group_of
@@ -42,16 +42,6 @@ ALREADY_PRESENT = {
 }
 
 
-class PendingPods(NamedTuple):
-    """The waiting pods by place, each list in its order: that in which they would be popped, or entered."""
-
-    active: list[QueuedPodInfo]
-    backoff: list[QueuedPodInfo]
-    error_backoff: list[QueuedPodInfo]
-    unschedulable: list[QueuedPodInfo]
-    gated: list[QueuedPodInfo]
-
-
 class SchedulingQueue:
     """The pods that wait for a node, by UID. Thread-safe; has no threads of its own.
 
@@ -63,7 +53,7 @@ class SchedulingQueue:
     clock : callable
         Seconds.
     initial_backoff, max_backoff : float
-        Seconds to wait after the first failure, and at most; it doubles each time. A maximum of 0: no backoff.
+        Seconds to wait after the first failure, and at most; it doubles each time. At most 0: no backoff.
     pop_from_backoff : bool
         An empty active queue takes pods from the backoff queue (gate SchedulerPopFromBackoffQ).
     nominator : PodNominator, optional
@@ -73,6 +63,7 @@ class SchedulingQueue:
     ----------
     hints : Hints
         Who asked to hear of what.
+    pops_from_backoff : bool
     """
 
     def __init__(
@@ -88,6 +79,7 @@ class SchedulingQueue:
         by_name = {framework.profile.scheduler_name: framework for framework in frameworks}
         by_name.setdefault("", frameworks[0])
         self.hints = Hints(by_name)
+        self.pops_from_backoff = pop_from_backoff
         self.nominator = PodNominator() if nominator is None else nominator
         self._clock = clock
         self._tick: float | None = None  # the time of the timer that runs
@@ -123,15 +115,7 @@ class SchedulingQueue:
     def pending_pods(self) -> PendingPods:
         """All waiting pods."""
         with self._lock:
-            places = self._places
-            there = places.unschedulable.select(lambda group: True)
-            return PendingPods(
-                list(places.active),
-                list(places.backoff.rejected),
-                list(places.backoff.failed),
-                [info for info in there if not info.gating_plugin],
-                [info for info in there if info.gating_plugin],
-            )
+            return self._places.pending()
 
     def in_flight(self) -> list[QueuedPodInfo]:
         """The pods that were popped and whose attempt has not ended, in the order of their pop."""
@@ -207,8 +191,8 @@ class SchedulingQueue:
                 self._places.leave(info)
 
     def activate(self, pods: Iterable[Pod]) -> None:
-        """Have pods tried as soon as may be, whatever hints and backoff say. Gated ones stay if PreEnqueue still
-        says so; for one in flight it is remembered; others are ignored."""
+        """Have pods tried as soon as may be, whatever hints and backoff say. Gated ones stay if PreEnqueue
+        still says so; for one in flight it is remembered; others are ignored."""
         with self._lock:
             moved = False
             for pod in pods:
@@ -367,9 +351,10 @@ class SchedulingQueue:
             for info in infos:
                 info.was_flushed = True
             if infos:
-                event = UNSCHEDULABLE_TIMEOUT
-                moving = [info for info in infos if self.hints.may_move(group_of(info), event)]
-                self._sweep(moving, event, None, None)
+                moving = [
+                    info for info in infos if self.hints.may_move(group_of(info), UNSCHEDULABLE_TIMEOUT)
+                ]
+                self._sweep(moving, UNSCHEDULABLE_TIMEOUT, None, None)
 
     def next_event(self) -> float | None:
         """When a timer will next move a pod, in seconds; None where there is nothing for it to move."""
@@ -378,12 +363,13 @@ class SchedulingQueue:
             return None if at == NEVER else at / MICROSECONDS
 
     def run_periodic(self, now: float) -> None:
-        """Do what the two timers would have done until `now`, in seconds, each thing at its time: at each whole
-        second for pods that back off, and every 30 seconds from the beginning for unschedulable ones."""
+        """Do what the two timers would have done until `now`, in seconds, each thing at its time: at each
+        whole second for pods that back off, every 30 seconds from the beginning for unschedulable ones."""
         with self._lock:
             try:
                 # Gated pods are not moved, but that time is up for one is an event for pods in flight.
-                for self._tick, is_backoff in self._timers.until(now, gated=bool(self._in_flight)):
+                for at, is_backoff in self._timers.until(now, gated=bool(self._in_flight)):
+                    self._tick = at
                     if is_backoff:
                         self.flush_backoff_completed()
                     else:

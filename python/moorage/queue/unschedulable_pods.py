@@ -80,7 +80,7 @@ class UnschedulablePods:
         return sorted(found, key=lambda info: info.order)
 
     def oldest(self, gated: bool) -> float | None:
-        """When the pod came back that is here for the longest; of gated ones only where these are asked for."""
+        """When the pod came back that is here for the longest; gated ones count where they are asked for."""
         times = [
             min(info.timestamp for info in members.values())
             if group.gating_plugin

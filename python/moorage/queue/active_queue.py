@@ -27,9 +27,9 @@ def by_priority(self: object, a: QueuedPod, b: QueuedPod) -> bool:
 
 
 class ActiveQueue(Protocol):
-    """Pods in their order."""
+    """Pods in their order; `size` is their number."""
 
-    def __len__(self) -> int: ...
+    size: int
 
     def __iter__(self) -> Iterator[QueuedPodInfo]:
         """In the order in which they would be popped."""
@@ -76,9 +76,7 @@ class SortedHeap:
     def __init__(self, less: Less) -> None:
         self._less = less
         self._heap = KeyedHeap()
-
-    def __len__(self) -> int:
-        return len(self._heap)
+        self.size = 0
 
     def __iter__(self) -> Iterator[QueuedPodInfo]:
         return iter(self._heap)
@@ -88,11 +86,14 @@ class SortedHeap:
 
     def add(self, info: QueuedPodInfo) -> None:
         self._heap.add(self.rank(info), info)
+        self.size += 1
 
     def remove(self, info: QueuedPodInfo) -> None:
         self._heap.remove(info.pod.metadata.uid)
+        self.size -= 1
 
     def pop(self) -> QueuedPodInfo:
+        self.size -= 1
         return self._heap.pop()
 
 
@@ -111,9 +112,6 @@ class Lane:
         self.in_order: OrderedDict[str, QueuedPodInfo] = OrderedDict()
         self.late = KeyedHeap()
         self.last = (float("-inf"), 0)
-
-    def __bool__(self) -> bool:
-        return bool(self.in_order) or bool(self.late)
 
     def __iter__(self) -> Iterator[QueuedPodInfo]:
         return merge(self.in_order.values(), self.late, key=_came)
@@ -136,7 +134,8 @@ class Lane:
             came, _ = self.late.peek()
             if not self.in_order or came < _came(next(iter(self.in_order.values()))):
                 return self.late.pop()
-        return self.in_order.popitem(last=False)[1]
+        _, info = self.in_order.popitem(last=False)
+        return info
 
 
 def _came(info: QueuedPodInfo) -> tuple[float, int]:
@@ -150,10 +149,7 @@ class PriorityLanes:
     def __init__(self) -> None:
         self._lanes: dict[int, Lane] = {}
         self._priorities: list[int] = []  # ascending
-        self._count = 0
-
-    def __len__(self) -> int:
-        return self._count
+        self.size = 0
 
     def __iter__(self) -> Iterator[QueuedPodInfo]:
         return (info for priority in reversed(self._priorities) for info in self._lanes[priority])
@@ -168,14 +164,14 @@ class PriorityLanes:
             lane = self._lanes[priority] = Lane()
             insort(self._priorities, priority)
         lane.add(info)
-        self._count += 1
+        self.size += 1
 
     def remove(self, info: QueuedPodInfo) -> None:
         priority = info.pod.spec.priority or 0
         lane = self._lanes[priority]
         lane.remove(info)
-        self._count -= 1
-        if not lane:
+        self.size -= 1
+        if not (lane.in_order or lane.late):
             del self._lanes[priority]
             del self._priorities[bisect_left(self._priorities, priority)]
 
@@ -183,8 +179,8 @@ class PriorityLanes:
         priority = self._priorities[-1]
         lane = self._lanes[priority]
         info = lane.pop()
-        self._count -= 1
-        if not lane:
+        self.size -= 1
+        if not (lane.in_order or lane.late):
             del self._lanes[priority]
             self._priorities.pop()
         return info

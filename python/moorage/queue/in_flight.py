@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import OrderedDict, deque
 from collections.abc import Iterator
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import Any
 
 from moorage.framework.events import ClusterEvent
 
@@ -19,12 +19,8 @@ Observed = tuple[ClusterEvent, Any, Any]
 """An event with its old and its new object."""
 
 
-class Flight(NamedTuple):
-    """`start`: the number of the first event after the pod's pop; `place`: where the pod was popped from."""
-
-    start: int
-    info: QueuedPodInfo
-    place: Place
+Flight = tuple[int, QueuedPodInfo, Place]
+"""The number of the first event after the pod's pop, the pod, and where it was popped from."""
 
 
 class InFlight:
@@ -42,7 +38,7 @@ class InFlight:
         return uid in self._flights
 
     def __iter__(self) -> Iterator[QueuedPodInfo]:
-        return (flight.info for flight in self._flights.values())
+        return (info for _, info, _ in self._flights.values())
 
     @property
     def events(self) -> list[Observed]:
@@ -51,8 +47,7 @@ class InFlight:
 
     def add(self, info: QueuedPodInfo, place: Place) -> None:
         """A pod was popped, whose UID is not in flight."""
-        flight = Flight(self._dropped + len(self._events), info, place)
-        self._flights[info.pod.metadata.uid] = flight
+        self._flights[info.pod.metadata.uid] = (self._dropped + len(self._events), info, place)
 
     def observe(self, event: ClusterEvent, old: Any, new: Any) -> None:
         """Something happened while a pod is in flight."""
@@ -60,13 +55,13 @@ class InFlight:
 
     def since_pop(self, uid: str) -> Iterator[Observed]:
         """What happened since the pod of this UID, which is in flight, was popped."""
-        return islice(self._events, self._flights[uid].start - self._dropped, None)
+        return islice(self._events, self._flights[uid][0] - self._dropped, None)
 
     def done(self, uid: str) -> Flight | None:
         """A pod's attempt has ended; None where it is not in flight."""
         flight = self._flights.pop(uid, None)
         if self._events:
-            first = next(iter(self._flights.values())).start if self._flights else None
+            first = next(iter(self._flights.values()))[0] if self._flights else None
             while self._events and (first is None or self._dropped < first):
                 self._events.popleft()
                 self._dropped += 1

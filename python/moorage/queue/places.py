@@ -95,12 +95,14 @@ class Places:
 
     def has_next(self) -> bool:
         """Whether a pod can be popped."""
-        return bool(self.active) or (self.pop_from_backoff and bool(self.backoff.rejected))
+        return self.active.size > 0 or (self.pop_from_backoff and len(self.backoff.rejected) > 0)
 
     def pop(self) -> tuple[QueuedPodInfo, Place]:
         """Take the next pod, which `has_next` says is there, and tell where it was."""
-        place = Place.ACTIVE if self.active else Place.BACKOFF
-        info = self.active.pop() if self.active else self.backoff.rejected.pop()
+        if self.active.size:
+            info, place = self.active.pop(), Place.ACTIVE
+        else:
+            info, place = self.backoff.rejected.pop(), Place.BACKOFF
         del self.infos[info.pod.metadata.uid]
         info.place = None
         return info, place
@@ -128,7 +130,8 @@ class Places:
             return False
         if strategy is Strategy.IMMEDIATELY or not self.backoff.is_backing_off(info, self.now()):
             return self.to_active(info, label)
-        self.leave(info)
+        if info.place is not None:
+            self.leave(info)
         if self.pop_from_backoff and self._is_gated(info):
             self.enter(info, Place.UNSCHEDULABLE)
             return False
@@ -171,7 +174,8 @@ class Places:
 
     def enter(self, info: QueuedPodInfo, place: Place) -> None:
         """A pod enters a place, behind those that are there already and equal to it."""
-        self.leave(info)
+        if info.place is not None:
+            self.leave(info)
         info.order = next(self._numbers)
         self.put(info, place)
 
@@ -181,8 +185,8 @@ class Places:
         self._by_place[place].add(info)
 
     def leave(self, info: QueuedPodInfo) -> None:
-        """A pod leaves its place, if it has one."""
-        if info.place is not None:
-            self._by_place[info.place].remove(info)
-            del self.infos[info.pod.metadata.uid]
-            info.place = None
+        """A waiting pod leaves its place."""
+        assert info.place is not None
+        self._by_place[info.place].remove(info)
+        del self.infos[info.pod.metadata.uid]
+        info.place = None

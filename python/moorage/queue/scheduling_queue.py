@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from threading import Condition, RLock
 from typing import Any
 
@@ -82,7 +83,6 @@ class SchedulingQueue:
         self.pops_from_backoff = pop_from_backoff
         self.nominator = PodNominator() if nominator is None else nominator
         self._clock = clock
-        self._tick: float | None = None  # the time of the timer that runs
         self._lock = RLock()
         self._changed = Condition(self._lock)
         self._waiting = 0
@@ -91,16 +91,13 @@ class SchedulingQueue:
             frameworks[0].queue_sort_func(),
             {name: framework.pre_enqueues for name, framework in by_name.items()},
             self.nominator,
-            self._now,
+            clock,
             initial_backoff,
             max_backoff,
             pop_from_backoff,
         )
         self._in_flight = InFlight()
         self._timers = Timers(self._places, clock())
-
-    def _now(self) -> float:
-        return self._clock() if self._tick is None else self._tick
 
     # ---- what is there -------------------------------------------------------------------------------------
 
@@ -140,7 +137,7 @@ class SchedulingQueue:
 
     def add(self, pod: Pod) -> None:
         """A pod without a node came."""
-        self.add_info(QueuedPodInfo(pod, self._now()))
+        self.add_info(QueuedPodInfo(pod, self._places.now()))
 
     def add_info(self, info: QueuedPodInfo) -> None:
         """The same, with the entry that it is to have. It takes the place of one of the same UID."""
@@ -161,7 +158,7 @@ class SchedulingQueue:
                 return
             info = self._places.infos.get(uid)
             if info is None:
-                info = QueuedPodInfo(new, self._now())
+                info = QueuedPodInfo(new, self._places.now())
                 moved = self._places.to_active(info, UNSCHEDULABLE_POD_UPDATE.label)
             elif info.place is Place.UNSCHEDULABLE:
                 info.pod = new
@@ -258,7 +255,7 @@ class SchedulingQueue:
             if flight is None:
                 raise MoorageError(f"Pod {info.pod.key} is not in flight")
             info.attempts -= 1
-            self._places.put(info, flight.place)
+            self._places.put(info, flight[2])
             self._wake()
 
     def done(self, uid: str) -> None:
@@ -290,7 +287,7 @@ class SchedulingQueue:
             info.consecutive_errors_count = 0
         else:
             info.consecutive_errors_count += 1
-        info.timestamp = self._now()
+        info.timestamp = self._places.now()
         info.until = 0
         info.was_flushed = False
         if self._places.requeue(info, self._after_flight(info), SCHEDULE_ATTEMPT_FAILURE):
@@ -346,7 +343,7 @@ class SchedulingQueue:
     def flush_unschedulable_left_over(self) -> None:
         """Move the pods that have been unschedulable for more than 5 minutes, but for gated ones."""
         with self._lock:
-            end = microseconds(self._now()) - MAX_UNSCHEDULABLE
+            end = microseconds(self._places.now()) - MAX_UNSCHEDULABLE
             infos = self._places.unschedulable.older_than(end)
             for info in infos:
                 info.was_flushed = True
@@ -369,13 +366,13 @@ class SchedulingQueue:
             try:
                 # Gated pods are not moved, but that time is up for one is an event for pods in flight.
                 for at, is_backoff in self._timers.until(now, gated=bool(self._in_flight)):
-                    self._tick = at
+                    self._places.now = partial(float, at)
                     if is_backoff:
                         self.flush_backoff_completed()
                     else:
                         self.flush_unschedulable_left_over()
             finally:
-                self._tick = None
+                self._places.now = self._clock
 
     def close(self) -> None:
         """Whoever waits for a pod returns; every attempt has ended."""

@@ -101,6 +101,8 @@ class FrameworkHandle:
         Where among so many potential nodes the dry runs for a pod begin.
     make_preempt_handle : callable, optional
         Makes what `preempt_handle` answers.
+    on_eviction : list of callable
+        Told each victim of a preemption, its node, and the pod that it has to leave for.
     """
 
     cache: SchedulerCache
@@ -115,6 +117,7 @@ class FrameworkHandle:
     framework: Framework | None = None
     preemption_offset: Callable[[Pod, int], int] = lambda pod, nodes: 0
     make_preempt_handle: Callable[[FrameworkHandle], PreemptHandle] | None = None
+    on_eviction: list[Callable[[Pod, str, Pod], object]] = field(default_factory=list)
     _snapshot: Snapshot = field(default_factory=Snapshot)
 
     def snapshot(self) -> Snapshot:

@@ -49,6 +49,13 @@ class NativePlugin(Plugin):
     def score(self, state: CycleState, pod: Pod, node_info: AnyNodeInfo) -> int | Status:
         return self._kernels().score(self, state, node_info)
 
+    def shape_of(self, pod: Pod) -> Shape:
+        """What decisions read of a pod, for queueing hints."""
+        if self.handle is None:
+            raise RuntimeError(f'plugin "{self.name}" is not part of a scheduler')
+        classes = self.handle.cache.state.classes
+        return classes.shape_of(classes.intern(pod))
+
     def _kernels(self) -> Kernels:
         framework = None if self.handle is None else self.handle.framework
         if framework is None or framework.kernels is None:

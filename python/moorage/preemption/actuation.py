@@ -81,6 +81,8 @@ def preempt_pod(
     elif not _delete(handle, preemptor, victim):
         return
     handle.recorder.event(victim, "Normal", "Preempted", "Preempting", note)
+    for told in handle.on_eviction:
+        told(victim, node_name, preemptor)
 
 
 def _fail_in_memory(handle: FrameworkHandle, victim: Pod, plugin_name: str) -> bool:

@@ -126,10 +126,8 @@ class Scheduler:
         self.profile, self.plan, self.cycle = first.profile, first.plan, first.cycle
         self.batches = Batches(self.cache, nominator, self.view_order)
         self.bindings = BindingCycles(self.client, self.cache.clock)
-        frameworks = [engine.framework for engine in engines]
-        self.queue, ages = make_queue(frameworks, configuration, gates, clock, nominator)
-        self.pods = PodHandler(self.cache, self.queue, self._is_ours, self._current, ages)
-        self.pods.reject_waiting = self.handle.reject_waiting_pod
+        self.queue, ages = make_queue(engines, configuration, gates, clock, nominator)
+        self.pods = PodHandler(self.handle, self.queue, self._is_ours, self._current, ages)
         self.attempts = Attempts(self.queue, self._current)
         watch(self.informers, self.cache, self.queue, self.pods)
         self.sync()

@@ -32,6 +32,7 @@ from moorage.framework.events import (
     node_update_events,
     pod_update_events,
 )
+from moorage.framework.handle import FrameworkHandle
 from moorage.objects.meta import Object
 from moorage.objects.node import Namespace, Node
 from moorage.objects.ownership import FINISHED
@@ -108,6 +109,8 @@ class PodHandler:
 
     Parameters
     ----------
+    handle : FrameworkHandle
+        Has the cache, and the pods that wait on Permit.
     is_ours : callable
         False for pods that ask for another scheduler.
     current : callable
@@ -121,26 +124,24 @@ class PodHandler:
         Pods without a node that ask for another scheduler, by ``namespace/name``.
     binding : set of str
         UIDs of the pods that this scheduler is binding: their reports are gathered and confirmed in bulk.
-    reject_waiting : callable
-        Rejects the pod of a UID that waits on Permit; false where it does not wait.
     """
 
     def __init__(
         self,
-        cache: SchedulerCache,
+        handle: FrameworkHandle,
         queue: SchedulingQueue,
         is_ours: Callable[[Pod], bool],
         current: Callable[[Pod], Pod | None],
         ages: Ages | None = None,
     ) -> None:
-        self.cache = cache
+        self.cache = handle.cache
         self.queue = queue
         self.is_ours = is_ours
         self.current = current
         self.ages = ages
         self.others: dict[str, Pod] = {}
         self.binding: set[str] = set()
-        self.reject_waiting: Callable[[str], bool] = lambda uid: False
+        self.reject_waiting = handle.reject_waiting_pod
         self._bound: list[Pod] = []
 
     @property

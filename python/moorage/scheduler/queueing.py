@@ -10,12 +10,12 @@ from functools import lru_cache
 from moorage.errors import MoorageError
 from moorage.framework.configuration import KubeSchedulerConfiguration
 from moorage.framework.nominator import PodNominator
-from moorage.framework.runtime import Framework
 from moorage.objects.cluster import Cluster
 from moorage.objects.pod import Pod
 from moorage.queue import QueuedPodInfo, SchedulingQueue
 
 from .diagnosis import Rejectors
+from .engine import Engine
 from .results import Failure
 
 logger = logging.getLogger("moorage.scheduler")
@@ -54,7 +54,7 @@ def newest(cluster: Cluster) -> Callable[[], float]:
 
 
 def make_queue(
-    frameworks: Sequence[Framework],
+    engines: Sequence[Engine],
     configuration: KubeSchedulerConfiguration | None,
     gates: Mapping[str, bool],
     clock: Callable[[], float] | None,
@@ -67,7 +67,7 @@ def make_queue(
         times["initial_backoff"] = float(configuration.pod_initial_backoff_seconds or 0)
         times["max_backoff"] = float(configuration.pod_max_backoff_seconds or 0)
     queue = SchedulingQueue(
-        frameworks,
+        [engine.framework for engine in engines],
         ages if clock is None else clock,
         pop_from_backoff=gates["SchedulerPopFromBackoffQ"],
         nominator=nominator,

@@ -137,10 +137,8 @@ class Scheduler:
         self.bindings = BindingCycles(self.client, self.cache.clock)
         nominate = partial(self.bindings.nominate, nominator)
         self.batches = Batches(self.cache, nominator, self.view_order, nominate, self.sync)
-        frameworks = [engine.framework for engine in engines]
-        self.queue, ages = make_queue(frameworks, configuration, gates, clock, nominator)
-        self.pods = PodHandler(self.cache, self.queue, self._is_ours, self._current, ages)
-        self.pods.reject_waiting = self.handle.reject_waiting_pod
+        self.queue, ages = make_queue(engines, configuration, gates, clock, nominator)
+        self.pods = PodHandler(self.handle, self.queue, self._is_ours, self._current, ages)
         self.attempts = Attempts(self.queue, self._current)
         watch(self.informers, self.cache, self.queue, self.pods)
         self.sync()

@@ -6,12 +6,11 @@ kube-scheduler v1.36, schedule_one.go updatePod. A failure to write is only logg
 from __future__ import annotations
 
 import logging
-
-from msgspec.structs import replace
+from typing import Any
 
 from moorage.framework.interface import NominatingInfo
 from moorage.objects.meta import Condition
-from moorage.objects.pod import Pod
+from moorage.objects.pod import Pod, PodStatus
 from moorage.store import ApiError, NotFoundError, ObjectClient
 
 logger = logging.getLogger("moorage.scheduler")
@@ -33,25 +32,30 @@ def patch_pod(
         current = client.get(Pod, pod.name, pod.namespace)
         if current.metadata.uid != pod.metadata.uid:
             return
-        status = current.status
-        if nominating is not None and not nominating.noop:
-            status = replace(status, nominated_node_name=nominating.nominated_node_name)
-        if condition is not None:
-            status = replace(status, conditions=_with(status.conditions, condition))
-        if status != current.status:
-            client.update(replace(current, status=status))
+        changes = _changes(current.status, condition, nominating)
+        if changes:
+            patch = {"metadata": {"uid": pod.metadata.uid}, "status": changes}
+            client.patch(Pod, pod.name, pod.namespace, patch, type="strategic", subresource="status")
     except NotFoundError:
         return
     except ApiError as error:
         logger.error("Error updating pod %s: %s", pod.key, error)
 
 
-def _with(conditions: tuple[Condition, ...], new: Condition) -> tuple[Condition, ...]:
-    """The conditions with `new` in the place of the one of its type. The time of its last transition is kept
-    where the status does not change; there is no clock to give another one."""
-    held = next((one for one in conditions if one.type == new.type), None)
-    if held is None:
-        return (*conditions, new)
-    if held.status == new.status:
-        new = replace(new, last_transition_time=held.last_transition_time)
-    return tuple(new if one is held else one for one in conditions)
+def _changes(
+    status: PodStatus, condition: Condition | None, nominating: NominatingInfo | None
+) -> dict[str, Any]:
+    """The patch of a status. The time of the condition's last transition is kept where its own status does
+    not change; there is no clock to give another one."""
+    changes: dict[str, Any] = {}
+    if nominating is not None and not nominating.noop:
+        node = nominating.nominated_node_name
+        if node != status.nominated_node_name:
+            changes["nominatedNodeName"] = node
+    if condition is not None:
+        held = next((one for one in status.conditions if one.type == condition.type), Condition())
+        new = {name: getattr(condition, name) for name in ("type", "status", "reason", "message")}
+        if any(getattr(held, name) != value for name, value in new.items()):
+            transition = {} if held.status == condition.status else {"lastTransitionTime": None}
+            changes["conditions"] = [new | transition]
+    return changes

@@ -15,8 +15,9 @@ from .factory import InformerFactory
 from .indexer import Indexer
 from .informer import DeletedFinalStateUnknown, Informer, Registration, ResourceEventHandler
 from .lister import Lister
-from .protocol import ObjectClient, Watcher, WatchEvent
-from .store import ObjectStore, Save
+from .protocol import ObjectClient, Patch, PatchType, Watcher, WatchEvent
+from .store import ObjectStore
+from .tables import Save
 from .watch import Watch
 
 __all__ = [
@@ -33,6 +34,8 @@ __all__ = [
     "NotFoundError",
     "ObjectClient",
     "ObjectStore",
+    "Patch",
+    "PatchType",
     "Registration",
     "ResourceEventHandler",
     "ResourceExpiredError",

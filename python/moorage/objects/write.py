@@ -16,6 +16,7 @@ from msgspec.structs import fields
 from .cluster import Cluster
 from .files import YAML_SUFFIXES, has_suffix
 from .meta import Object, Struct
+from .policy import NO_STATUS, PodDisruptionBudget
 from .yaml_reader import is_text
 
 
@@ -58,6 +59,8 @@ def plain(value: Any) -> Any:
 def to_value(obj: Object) -> dict[str, Any]:
     """An object as a JSON value, ``apiVersion`` and ``kind`` first; empty fields are left out."""
     value: dict[str, Any] = plain(obj)
+    if isinstance(obj, PodDisruptionBudget) and obj.status is not NO_STATUS:
+        value.setdefault("status", {})  # which is not the same as none: see `with_statuses`
     return {"apiVersion": obj.api_version, "kind": obj.kind} | value
 
 

@@ -24,7 +24,7 @@ from moorage.store import (
     ResourceExpiredError,
 )
 
-NAMES = st.sampled_from(["x/a", "x/b", "y/a", "y/c"])
+NAMES = st.sampled_from(["x/a", "x/b", "y/a"])
 LABELS = st.sampled_from([{}, {"l": "1"}, {"l": "2"}, {"m": ""}])
 FINALIZERS = st.sampled_from([(), ("f/a",), ("f/b", "f/a"), ("f/c",)])
 SELECTIONS: list[dict[str, str]] = [
@@ -105,9 +105,9 @@ class StoreMachine(RuleBasedStateMachine):
         assert stored == replace(obj, metadata=meta)
         self.twin[type(obj), obj.key] = stored
 
-    @rule(key=NAMES, labels=LABELS)
-    def create(self, key: str, labels: dict[str, str]) -> None:
-        obj = pod(key, labels)
+    @rule(key=NAMES, labels=LABELS, finalizers=FINALIZERS)
+    def create(self, key: str, labels: dict[str, str], finalizers: tuple[str, ...]) -> None:
+        obj = with_meta(pod(key, labels), finalizers=finalizers)
         try:
             stored = self.store.create(obj)
         except AlreadyExistsError:
@@ -256,7 +256,16 @@ class StoreMachine(RuleBasedStateMachine):
             self.version += 1
             self.twin[Pod, key] = stored
 
-    @rule(key=NAMES, grace=st.sampled_from([None, None, 0, 2, 5]), other=st.booleans())
+    @rule(key=NAMES)
+    def finalize(self, key: str) -> None:
+        held: Any = self.twin.get((Pod, key))
+        if held is not None:
+            wanted = with_meta(held, finalizers=held.metadata.finalizers[1:])
+            self.settle(held, wanted, self.store.update(wanted))
+
+    @rule(
+        key=NAMES, grace=st.sampled_from([None, None, 0, 2, 5]), other=st.sampled_from([False, False, True])
+    )
     def delete(self, key: str, grace: int | None, other: bool) -> None:
         namespace, _, name = key.partition("/")
         held: Any = self.twin.get((Pod, key))
@@ -342,4 +351,4 @@ class StoreMachine(RuleBasedStateMachine):
 
 
 TestStoreMachine = StoreMachine.TestCase
-TestStoreMachine.settings = settings(deadline=None, max_examples=60, stateful_step_count=40)
+TestStoreMachine.settings = settings(deadline=None, max_examples=150, stateful_step_count=50)

@@ -15,6 +15,7 @@ from .factory import InformerFactory
 from .indexer import Indexer
 from .informer import DeletedFinalStateUnknown, Informer, Registration, ResourceEventHandler
 from .lister import Lister
+from .pod_status import patch_pod_status
 from .protocol import ObjectClient, Patch, PatchType, Watcher, WatchEvent
 from .store import ObjectStore
 from .tables import Save
@@ -43,4 +44,5 @@ __all__ = [
     "Watch",
     "WatchEvent",
     "Watcher",
+    "patch_pod_status",
 ]

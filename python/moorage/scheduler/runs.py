@@ -59,14 +59,14 @@ class Run:
         is another one."""
         most = ALL
         while True:
-            pods = self._take(most)
+            pods = self.take(most)
             if pods:
-                tried = self._try(pods)
+                tried = self.attempt(pods)
                 most = ALL if tried == most else FEW if self._evicts else most * FEW
-            elif not self._bind() and not self._come_again():
+            elif not self.bind() and not self._come_again():
                 return
 
-    def _take(self, most: int) -> list[Pod]:
+    def take(self, most: int) -> list[Pod]:
         """Pop pods; notes those that cannot be tried."""
         scheduler, ours = self.scheduler, list[Pod]()
         while len(ours) < most and (pod := self.attempts.pop()) is not None:
@@ -92,12 +92,12 @@ class Run:
 
     # ---- attempts ------------------------------------------------------------------------------------------
 
-    def _try(self, pods: Sequence[Pod]) -> int:
+    def attempt(self, pods: Sequence[Pod]) -> int:
         """Decide about popped pods, until others are evicted for one; the rest is put back. How many were
         tried."""
         self._evicts, tried = False, 0
         for engine, targets, some in self.scheduler.segments(pods):
-            of_profile = self._batch if engine.profile.is_in_core else self._each
+            of_profile = self.place if engine.profile.is_in_core else self._each
             tried += of_profile(engine, targets, some)
             if self._evicts:
                 break
@@ -107,7 +107,7 @@ class Run:
             self.scheduler.sync()
         return tried
 
-    def _batch(self, engine: Engine, targets: list[Target], pods: list[Pod]) -> int:
+    def place(self, engine: Engine, targets: list[Target], pods: list[Pod]) -> int:
         """Place pods of one profile."""
         scheduler, began = self.scheduler, time.perf_counter()
         batch = scheduler.batches.place(engine, targets, pods, rotation=False, until_eviction=True)
@@ -163,7 +163,7 @@ class Run:
 
     # ---- binding -------------------------------------------------------------------------------------------
 
-    def _bind(self) -> bool:
+    def bind(self) -> bool:
         """Bind what was placed, in bulk where the store can; whether there was anything. A pod whose binding
         is refused is taken back; one that has been evicted or deleted since is placed no more."""
         scheduler, placements = self.scheduler, self.result.placements

@@ -51,7 +51,7 @@ def pod_row(pod: Pod, result: Result) -> PodRow:
     if node := result.placements.get(pod.key):
         return PodRow(pod.namespace, pod.name, node, "placed", "")
     if failure := result.unschedulable.get(pod.key):
-        return PodRow(pod.namespace, pod.name, "", "unschedulable", failure.message)
+        return PodRow(pod.namespace, pod.name, "", "unschedulable", failure.search_message)
     return PodRow(pod.namespace, pod.name, "", "skipped", result.skipped.get(pod.key, ""))
 
 

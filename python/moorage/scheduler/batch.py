@@ -310,9 +310,9 @@ class Batches:
         engine.cycle.nominate(())  # what the last single cycle was told
         cluster = self.cache.state
         nodes = engine.nodes_in_view()
-        head, failure = engine.failures.get(target, (-1, Failure()))
+        head, known = engine.failures.get(target, (-1, Failure()))
         if head == cluster.log.head:
-            return NO_ROWS, failure
+            return NO_ROWS, known
         if nodes == 0:
             return NO_ROWS, Failure(Diagnosis(0, engine.profile, cluster.classes.shape_of(target[0])))
 

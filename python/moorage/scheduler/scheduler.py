@@ -36,7 +36,6 @@ from moorage.store import InformerFactory, ObjectClient, ObjectStore
 from .batch import Batches, ScheduleResult, joined
 from .batching import Batching
 from .binding_cycle import BindingCycles, Started
-from .bulk_bind import bind_placed
 from .engine import Engine, Rotation, configured_engines, profile_engines
 from .event_handlers import NamespaceHandler, NodeHandler, PodHandler, WorkloadHandler
 from .examine import examine
@@ -44,6 +43,7 @@ from .explain import explain
 from .explanation import Explanation
 from .queue_order import newest, sort_as_queued
 from .results import Decision, Examination, Failure, Result
+from .settling import bind_placed, take_nominated
 from .template_pods import TemplateRun, schedule_by_template
 from .unbuilt import UnbuiltUses
 
@@ -197,8 +197,8 @@ class Scheduler:
         return explain(self._engine_of(pod), pod, self._not_ours(pod))
 
     def schedule_one(self, pod: Pod) -> Decision:
-        """One cycle: search, choose, assume the pod on the chosen node. A pod that fits nowhere may have others
-        evicted: it is nominated to their node then, and has its place there in the next cycle about it.
+        """One cycle: search, choose, assume the pod on the chosen node. Where it fits nowhere others may be
+        evicted: it is nominated to their node then, and goes there when it comes again.
 
         Where the profile has plugins for what comes after, the cycle goes on to the end: Reserve, Permit,
         PreBind, Bind and PostBind. Then the pod must be in the store, and may be waiting when this returns.
@@ -269,7 +269,7 @@ class Scheduler:
                     result.seconds += time.perf_counter() - began
                 else:
                     self._run_each(engine, pods, targets, result)
-            waiting = self._take_nominated(waiting, result)
+            waiting = take_nominated(self, waiting, result)
         bind_placed(self, bulk, result)
         result.warnings.extend(self.unbuilt.warnings())
         return result
@@ -324,17 +324,6 @@ class Scheduler:
                 ours.append(pod)
         sort_as_queued(ours, self.rotation.engines[0].framework)
         return ours
-
-    def _take_nominated(self, pods: Sequence[Pod], result: Result) -> list[Pod]:
-        """Those of some pods that others have just been evicted for, as they are by now."""
-        self.sync()
-        keys = [pod.key for pod in pods]
-        keys = [
-            key for key in keys if key in result.unschedulable and result.unschedulable[key].nominated_node
-        ]
-        for key in keys:
-            del result.unschedulable[key]
-        return [self.pods.pending[key] for key in keys if key in self.pods.pending]
 
     def _segments(self, pods: Sequence[Pod]) -> Iterator[tuple[Engine, list[Target], list[Pod]]]:
         """Pods that follow one another and ask for one profile, with the engine whose turn it is then."""

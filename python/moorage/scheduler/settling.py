@@ -1,9 +1,11 @@
-"""Binding what a run has placed, in bulk where the store can."""
+"""What follows from the decisions of a run: pods are bound, in bulk where the store can, or come again."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from moorage.objects.pod import Pod
 from moorage.store import ApiError, ObjectStore
 
 from .results import Failure, Result
@@ -13,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def bind_placed(scheduler: Scheduler, keys: list[str], result: Result) -> None:
-    """Bind the pods of these keys where `result` has placed them. A pod whose binding is refused is taken back;
+    """Bind the pods of these keys where `result` has placed them. One whose binding is refused is taken back;
     one that has been evicted since, or deleted by others, is placed no more."""
     handler, client = scheduler.pods, scheduler.client
     for key in [key for key in keys if key not in handler.pending]:
@@ -35,3 +37,13 @@ def bind_placed(scheduler: Scheduler, keys: list[str], result: Result) -> None:
             result.unschedulable[pod.key] = Failure(error=str(error))
     scheduler.sync()
     handler.binding = set()
+
+
+def take_nominated(scheduler: Scheduler, pods: Sequence[Pod], result: Result) -> list[Pod]:
+    """Those of some pods that others have just been evicted for, as they are by now; they come again."""
+    scheduler.sync()
+    failed = {pod.key: result.unschedulable.get(pod.key) for pod in pods}
+    keys = [key for key, failure in failed.items() if failure is not None and failure.nominated_node]
+    for key in keys:
+        del result.unschedulable[key]
+    return [scheduler.pods.pending[key] for key in keys if key in scheduler.pods.pending]

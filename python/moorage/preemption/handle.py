@@ -25,8 +25,8 @@ from moorage.objects.node import Node
 from moorage.objects.pod import Pod
 
 
-class RuntimePreemptHandle:
-    """Implements `moorage.framework.preempt_handle.PreemptHandle`.
+class PreemptHandle:
+    """The `moorage.framework.preempt_handle.PreemptHandle` of a framework handle.
 
     Parameters
     ----------

@@ -30,7 +30,7 @@ from moorage.objects.policy import PodDisruptionBudget
 from moorage.objects.workload import ReplicaSet, ReplicationController, Service, StatefulSet
 from moorage.plugins.registry import ConfigurationSource, all_plugins, default_profile, read_configuration
 from moorage.plugins.scheduling_gates import SchedulingGates
-from moorage.preemption.handle import RuntimePreemptHandle, random_offset
+from moorage.preemption.handle import PreemptHandle, random_offset
 from moorage.store import InformerFactory, ObjectClient, ObjectStore
 
 from .batch import Batches, ScheduleResult, joined
@@ -116,7 +116,7 @@ class Scheduler:
         nominator = PodNominator(lambda pod: pod.key in self.pods.pending)
         self.pods = PodHandler(self.cache, nominator)
         self.handle = FrameworkHandle(
-            self.cache, self.client, nominator=nominator, make_preempt_handle=RuntimePreemptHandle
+            self.cache, self.client, nominator=nominator, make_preempt_handle=PreemptHandle
         )
         if tie_break == "random":
             self.handle.preemption_offset = partial(random_offset, seed)

@@ -85,3 +85,8 @@ def find(one: Scheduler, asked: Pod, **how: Any) -> Found:
 def victims(found: Found) -> dict[str, list[str]]:
     """Node to the names of the victims there, by candidate in order."""
     return {one.name: [victim.name for victim in one.victims.pods] for one in found.candidates}
+
+
+def handle(one: Scheduler) -> FrameworkHandle:
+    """What the plugins of the default profile are handed."""
+    return one.engines["default-scheduler"].handle

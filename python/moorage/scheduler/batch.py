@@ -172,10 +172,12 @@ class Batches:
             nexts[:] = engine.cycle.start  # without nodes, it stays
         done, why, latest = 0, dict[int, Failure](), dict[Target, Failure]()
 
-        is_stopped = False
+        entered, is_stopped = 0, False
 
         def note(at: int) -> bool:
-            nonlocal is_stopped
+            nonlocal entered, is_stopped
+            self._enter(classes, pods, rows, entered, at)  # they may be whom it evicts
+            entered = at
             failure = self._why(engine, targets[at], pods[at])
             if failure is None:
                 is_stopped = True
@@ -184,9 +186,9 @@ class Batches:
             return is_stopped
 
         while done < len(pods) and not is_stopped:
-            entered = done
             done = engine.cycle.place_many(classes, pinned, rows, done, note, nexts)
             self._enter(classes, pods, rows, entered, done)
+            entered = done
             if engine.cycle.failed:
                 break
         for at in np.flatnonzero(rows[:done] < 0).tolist():

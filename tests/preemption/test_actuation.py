@@ -105,7 +105,8 @@ def test_the_first_refusal_ends_it() -> None:
     one = full(*[victim(name) for name in "uvw"])
     watched(one, refuses="v")
     failed = prepare(one, *[victim(name) for name in "uvw"])
-    assert failed is not None and (str(failed.code), failed.message()) == ("Error", "refused")
+    assert failed is not None
+    assert (str(failed.code), failed.message()) == ("Error", "refused")
     assert stored(one) == ["v", "w"], "the one before is gone, the one after is not touched"
     assert [event[0] for event in events(one)] == ["u"]
 

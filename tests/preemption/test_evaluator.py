@@ -54,7 +54,8 @@ def test_no_candidate_says_why_of_every_node_and_ends_the_nomination() -> None:
     one = full(victim("v", cpu=4, priority=20), victim("w", on="b", cpu=3, priority=20), nodes=NODES)
     result, status = ask(one, preemptor())
     assert result == NominatingInfo("")
-    assert status is not None and status.code == Code.UNSCHEDULABLE
+    assert status is not None
+    assert status.code == Code.UNSCHEDULABLE
     assert status.message() == (
         "0/3 nodes are available: 1 Preemption is not helpful for scheduling, "
         "2 No preemption victims found for incoming pod."
@@ -245,7 +246,8 @@ def test_a_pod_is_kept_back_while_its_victims_leave() -> None:
     assert plugin.pre_enqueue(preemptor()) is None
     plugin.preempting.add("p")
     status = plugin.pre_enqueue(preemptor())
-    assert status is not None and (status.code, status.message(), status.plugin) == (
+    assert status is not None
+    assert (status.code, status.message(), status.plugin) == (
         Code.UNSCHEDULABLE_AND_UNRESOLVABLE,
         "waiting for the preemption for this pod to be finished",
         "DefaultPreemption",
@@ -273,7 +275,8 @@ def test_the_text_without_asking_is_that_of_asking() -> None:
     for asked in (preemptor(), preemptor(9), preemptor(preemption_policy="Never")):
         one = full(victim("v", cpu=3, priority=20), victim("w", on="b", cpu=4, priority=20), nodes=NODES)
         decision = one.schedule_one(asked)
-        assert decision.diagnosis is not None and decision.diagnosis.unhelpful
+        assert decision.diagnosis is not None
+        assert decision.diagnosis.unhelpful
         handle, state, statuses = cycle(one, asked)
         assert handle.framework is not None
         result, status = handle.framework.run_post_filter_plugins(state, asked, statuses)

@@ -194,7 +194,8 @@ def test_it_ends_with_the_first_rejection_unless_all_filters_run() -> None:
     assert list(first) == ["TaintToleration"]
     assert list(every) == ["TaintToleration", "NodePorts", "NodeResourcesFit"]
     merged = every.merge()
-    assert merged is not None and merged.code == UNRESOLVABLE
+    assert merged is not None
+    assert merged.code == UNRESOLVABLE
     assert merged.reasons == (
         "node(s) had untolerated taint(s)",
         "node(s) didn't have free ports for the requested pod ports",
@@ -227,7 +228,8 @@ def test_merging() -> None:
         ([other], Code.PENDING),
     ]:
         merged = PluginToStatus({str(at): one for at, one in enumerate(parts)}).merge()
-        assert merged is not None and merged.code == code
+        assert merged is not None
+        assert merged.code == code
         assert merged.texts == tuple(one.texts[0] for one in parts)
         assert (merged.err is None) == (code != ERROR)
 

@@ -202,7 +202,8 @@ def test_a_template_ends_with_the_pod_for_which_others_leave() -> None:
     one = small(low(cpu=2))
     run = one.schedule_by_template(high("t"), 3)
     assert len(run.rows) == 1
-    assert run.failure is not None and run.failure.nominated_node == "a"
+    assert run.failure is not None
+    assert run.failure.nominated_node == "a"
     assert not one.cache.state.has_pod(low())
 
 
@@ -285,7 +286,8 @@ def test_a_batch_decides_like_single_cycles(
         decision = single.schedule_one(each)
         row = result.rows[at]
         assert (None if row < 0 else batch.table.row_name(row)) == decision.node
-        assert result.starts is not None and result.nexts is not None
+        assert result.starts is not None
+        assert result.nexts is not None
         assert (int(result.starts[at]), int(result.nexts[at])) == (decision.start, decision.next)
         if decision.node is None:
             failure = result.failures[at]

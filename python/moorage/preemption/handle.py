@@ -8,6 +8,7 @@ have the form that they had then (framework/interface.go and framework/runtime/f
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from hashlib import blake2b
 
 import numpy as np
@@ -136,6 +137,14 @@ class PreemptHandle:
         if unknown:
             raise MoorageError(f"node {unknown[0]} is not in the cache")
         return self.framework.nodes(np.array(rows, dtype=np.int32))
+
+
+def preempts(handle: FrameworkHandle, seed: int | None) -> None:
+    """Let the plugins of a handle preempt. Dry runs begin at the first node that could help; with a seed, at a
+    random one, as upstream's."""
+    handle.make_preempt_handle = PreemptHandle
+    if seed is not None:
+        handle.preemption_offset = partial(random_offset, seed)
 
 
 def random_offset(seed: int, pod: Pod, nodes: int) -> int:

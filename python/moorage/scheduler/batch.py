@@ -14,9 +14,10 @@ from moorage.framework.nominator import PodNominator
 from moorage.framework.runtime import Target
 from moorage.objects.pod import Pod
 
+from .binding_cycle import BindingCycles
 from .diagnosis import Diagnosis
 from .engine import NO_ROWS, Engine
-from .results import Decision, Failure
+from .results import Failure
 
 Ints = npt.NDArray[np.int32]
 Marks = npt.NDArray[np.int64]
@@ -72,8 +73,6 @@ class Batches:
     ----------
     order : callable
         The node list, for decisions about single pods.
-    nominate : callable
-        Notes what PostFilter makes of a pod's nomination.
     settle : callable
         Lets the cache hear that victims have gone. Called without the cache's lock.
     """
@@ -82,14 +81,14 @@ class Batches:
         self,
         cache: SchedulerCache,
         nominator: PodNominator,
+        bindings: BindingCycles,
         order: Callable[[], list[str]],
-        nominate: Callable[[Pod, Decision], None],
         settle: Callable[[], None],
     ) -> None:
         self.cache = cache
         self.nominator = nominator
         self.order = order
-        self.nominate = nominate
+        self.bindings = bindings
         self.settle = settle
 
     def place(
@@ -288,7 +287,7 @@ class Batches:
             self.assume(pod, decision.node)
             return False
         result.failures[at] = failure = Failure.of(decision)
-        self.nominate(pod, decision)
+        self.bindings.nominate(self.nominator, pod, decision)
         diagnosis = decision.diagnosis
         settled = diagnosis is not None and bool(diagnosis.unhelpful or decision.nominating)
         if is_plain and settled and not failure.nominated_node and decision.next == decision.start:

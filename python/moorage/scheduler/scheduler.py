@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace as update
-from functools import partial
 from itertools import groupby, repeat
 
 import numpy as np
@@ -30,7 +29,7 @@ from moorage.objects.policy import PodDisruptionBudget
 from moorage.objects.workload import ReplicaSet, ReplicationController, Service, StatefulSet
 from moorage.plugins.registry import ConfigurationSource, all_plugins, default_profile, read_configuration
 from moorage.plugins.scheduling_gates import SchedulingGates
-from moorage.preemption.handle import PreemptHandle, random_offset
+from moorage.preemption.handle import preempts
 from moorage.store import InformerFactory, ObjectClient, ObjectStore
 
 from .batch import Batches, ScheduleResult, joined
@@ -115,11 +114,8 @@ class Scheduler:
         self.client = ObjectStore(newest(cluster)) if isinstance(cluster, Cluster) else cluster
         nominator = PodNominator(lambda pod: pod.key in self.pods.pending)
         self.pods = PodHandler(self.cache, nominator)
-        self.handle = FrameworkHandle(
-            self.cache, self.client, nominator=nominator, make_preempt_handle=PreemptHandle
-        )
-        if tie_break == "random":
-            self.handle.preemption_offset = partial(random_offset, seed)
+        self.handle = FrameworkHandle(self.cache, self.client, nominator=nominator)
+        preempts(self.handle, seed if tie_break == "random" else None)
         self.pods.reject_waiting = self.handle.reject_waiting_pod
         given = profiles or (profile or default_profile(),)
         extenders = configuration is not None and bool(configuration.extenders)
@@ -136,8 +132,7 @@ class Scheduler:
         first = self.rotation.holder
         self.profile, self.plan, self.cycle = first.profile, first.plan, first.cycle
         self.bindings = BindingCycles(self.client, self.cache.clock)
-        nominate = partial(self.bindings.nominate, nominator)
-        self.batches = Batches(self.cache, nominator, self.view_order, nominate, self.sync)
+        self.batches = Batches(self.cache, nominator, self.bindings, self.view_order, self.sync)
         self.informers = self._watch()
         for engine in self.engines.values():
             engine.handle.informers = self.informers

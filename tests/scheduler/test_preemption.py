@@ -18,7 +18,7 @@ from moorage.framework.status import Code
 from moorage.objects import Cluster
 from moorage.objects.pod import Pod, PodStatus
 from moorage.plugins.registry import default_profile
-from moorage.scheduler import Profile, Scheduler
+from moorage.scheduler import Eviction, Profile, Scheduler
 from moorage.scheduler.engine import Engine
 from moorage.scheduler.examine_preemption import examine_preemption
 
@@ -135,7 +135,9 @@ def test_a_run_places_preemptors_after_all_others(plugins: Any) -> None:
     result = one.run()
     assert list(result.placements.items()) == [("default/last", "b"), ("default/p", "a")]
     assert result.unschedulable == {}
+    assert result.evicted == {"default/v": Eviction("a", "default/p")}
     assert stored(one) == {"w": "b", "last": "b", "p": "a"}
+    assert one.run().evicted == {}
 
 
 def test_a_pod_that_is_evicted_in_its_own_run_is_not_bound() -> None:
@@ -151,6 +153,7 @@ def test_a_pod_that_is_evicted_in_its_own_run_is_not_bound() -> None:
     one = small(low("v", on=""), high(), profile=Profile((*plugins, Reversed())))
     result = one.run()
     assert (result.placements, result.unschedulable) == ({"default/p": "a"}, {})
+    assert result.evicted == {"default/v": Eviction("a", "default/p")}
     assert stored(one) == {"p": "a"}
 
 

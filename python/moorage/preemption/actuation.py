@@ -80,6 +80,8 @@ def preempt_pod(
         note += " (in kube-scheduler memory)."
     elif not _delete(handle, preemptor, victim):
         return
+    else:
+        handle.evicted[victim.key] = node_name, preemptor.key
     handle.recorder.event(victim, "Normal", "Preempted", "Preempting", note)
 
 

@@ -140,8 +140,8 @@ class PreemptHandle:
 
 
 def preempts(handle: FrameworkHandle, seed: int | None) -> None:
-    """Let the plugins of a handle preempt. Dry runs begin at the first node that could help; with a seed, at a
-    random one, as upstream's."""
+    """Let the plugins of a handle preempt. Dry runs begin at the first node that could help; with a seed, at
+    a random one, as upstream's."""
     handle.make_preempt_handle = PreemptHandle
     if seed is not None:
         handle.preemption_offset = partial(random_offset, seed)

@@ -161,6 +161,14 @@ class Failure:
         return self.diagnosis.reasons() if self.diagnosis and not self.error else {}
 
 
+@dataclass(frozen=True, slots=True)
+class Eviction:
+    """A pod that had to leave its node for another one: both are ``namespace/name``."""
+
+    node: str
+    by: str
+
+
 @dataclass(slots=True)
 class Result:
     """The outcome of a run; pods are ``namespace/name``.
@@ -172,6 +180,8 @@ class Result:
     unschedulable : dict of str to Failure
     waiting : dict of str to str
         Pods that wait on Permit, and the node that each is assumed on; `Scheduler.advance` goes on with them.
+    evicted : dict of str to Eviction
+        Pods that were preempted, in the order in which they went; nobody makes them anew.
     skipped : dict of str to str
         Pods that were not this scheduler's to place, and why.
     warnings : list of str
@@ -183,6 +193,7 @@ class Result:
     placements: dict[str, str] = field(default_factory=dict)
     unschedulable: dict[str, Failure] = field(default_factory=dict)
     waiting: dict[str, str] = field(default_factory=dict)
+    evicted: dict[str, Eviction] = field(default_factory=dict)
     skipped: dict[str, str] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
     seconds: float = 0.0

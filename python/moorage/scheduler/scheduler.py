@@ -117,11 +117,11 @@ class Scheduler:
         self.handle = FrameworkHandle(self.cache, self.client, nominator=nominator)
         preempts(self.handle, seed if tie_break == "random" else None)
         self.pods.reject_waiting = self.handle.reject_waiting_pod
-        given = profiles or (profile or default_profile(),)
         extenders = configuration is not None and bool(configuration.extenders)
         batching = Batching(gates["OpportunisticBatching"] and not extenders, clock or (lambda: 0.0))
         setting = TIE_BREAKS[tie_break], percentage_of_nodes_to_score, seed, batching
         if configuration is None:
+            given = profiles or (profile or default_profile(),)
             engines = profile_engines(check_profiles(given), self.handle, *setting)
         else:
             engines = configured_engines(configuration, all_plugins(registry), self.handle, *setting)
@@ -129,8 +129,7 @@ class Scheduler:
         self.engines = {engine.profile.scheduler_name: engine for engine in engines}
         self.rotation = Rotation(list(self.engines.values()))
         self.cache.participants += (self.rotation, batching)
-        first = self.rotation.holder
-        self.profile, self.plan, self.cycle = first.profile, first.plan, first.cycle
+        self.profile, self.plan, self.cycle = engines[0].profile, engines[0].plan, engines[0].cycle
         self.bindings = BindingCycles(self.client, self.cache.clock)
         self.batches = Batches(self.cache, nominator, self.bindings, self.view_order, self.sync)
         self.informers = self._watch()
@@ -253,8 +252,8 @@ class Scheduler:
         """Place every pending pod of the cluster, in queue order: higher priority first, then older. Pods for
         which others were evicted come again after all."""
         self.sync()
-        result = Result()
-        bulk: list[str] = []
+        self.handle.evicted.clear()
+        result, bulk = Result(), list[str]()
         waiting = self._take_pending(result)
         while waiting:
             for engine, targets, pods in self._segments(waiting):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from moorage.objects.pod import Pod
 from moorage.store import ApiError, ObjectStore
 
-from .results import Failure, Result
+from .results import Eviction, Failure, Result
 
 if TYPE_CHECKING:
     from .scheduler import Scheduler
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 def bind_placed(scheduler: Scheduler, keys: list[str], result: Result) -> None:
     """Bind the pods of these keys where `result` has placed them. One whose binding is refused is taken back;
-    one that has been evicted since, or deleted by others, is placed no more."""
+    one that was deleted meanwhile is placed no more."""
     handler, client = scheduler.pods, scheduler.client
     for key in [key for key in keys if key not in handler.pending]:
-        del result.placements[key]
+        result.placements.pop(key, None)
     pods = [handler.pending[key] for key in keys if key in result.placements]
     handler.binding = {pod.metadata.uid for pod in pods}
     try:
@@ -40,8 +40,14 @@ def bind_placed(scheduler: Scheduler, keys: list[str], result: Result) -> None:
 
 
 def take_nominated(scheduler: Scheduler, pods: Sequence[Pod], result: Result) -> list[Pod]:
-    """Those of some pods that others have just been evicted for, as they are by now; they come again."""
+    """Those of some pods that others have just been evicted for, as they are by now; they come again. Notes
+    who was evicted."""
     scheduler.sync()
+    evicted = {key: Eviction(*where) for key, where in scheduler.handle.evicted.items()}
+    scheduler.handle.evicted.clear()
+    for key in evicted:
+        result.placements.pop(key, None)
+    result.evicted |= evicted
     failed = {pod.key: result.unschedulable.get(pod.key) for pod in pods}
     keys = [key for key, failure in failed.items() if failure is not None and failure.nominated_node]
     for key in keys:

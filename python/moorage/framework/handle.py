@@ -102,7 +102,7 @@ class FrameworkHandle:
     make_preempt_handle : callable, optional
         Makes what `preempt_handle` answers.
     on_eviction : list of callable
-        Told each victim of a preemption, its node, and the pod that it has to leave for.
+        Told each pod that is deleted for another one, its node, and that other one.
     """
 
     cache: SchedulerCache

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import numpy as np
+import numpy.typing as npt
+
 from moorage.objects.pod import Pod
 
 from .interface import Plugin, PostFilterPlugin, PreFilterExtensions, PreFilterResult
@@ -55,6 +58,10 @@ class NativePlugin(Plugin):
             raise RuntimeError(f'plugin "{self.name}" is not part of a scheduler')
         classes = self.handle.cache.state.classes
         return classes.shape_of(classes.intern(pod))
+
+    def normalized_scores(self, state: CycleState, rows: npt.NDArray[np.int32]) -> npt.NDArray[np.int64]:
+        """The scores of rows of the node table, which are all the feasible ones, brought to 0 to 100."""
+        return self._kernels().cycle.scores(self.name, rows, *state.target)[1]
 
     def _kernels(self) -> Kernels:
         framework = None if self.handle is None else self.handle.framework

@@ -149,7 +149,6 @@ class Run:
     def _placed(self, pod: Pod, node: str) -> QueuedPodInfo:
         self.result.placements[pod.key] = node
         self.result.unschedulable.pop(pod.key, None)
-        self.result.evicted.pop(pod.key, None)  # it was about to be bound and has only been delayed
         return self.attempts.done(pod)
 
     def _failed(self, pod: Pod, failure: Failure) -> None:

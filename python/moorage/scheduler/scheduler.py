@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace as update
-from functools import partial
 from itertools import groupby, repeat
 
 import numpy as np
@@ -27,7 +26,7 @@ from moorage.objects.cluster import Cluster
 from moorage.objects.pod import Pod
 from moorage.plugins.registry import ConfigurationSource, all_plugins, default_profile, read_configuration
 from moorage.plugins.scheduling_gates import SchedulingGates
-from moorage.preemption.handle import RuntimePreemptHandle, random_offset
+from moorage.preemption.handle import preempts
 from moorage.store import InformerFactory, ObjectClient, ObjectStore
 
 from .batch import Batches, ScheduleResult, joined
@@ -111,20 +110,13 @@ class Scheduler:
         self.client = ObjectStore(newest(cluster)) if isinstance(cluster, Cluster) else cluster
         self.informers = InformerFactory(self.client)
         nominator = PodNominator(self._is_waiting)
-        self.handle = FrameworkHandle(
-            self.cache,
-            self.client,
-            informers=self.informers,
-            nominator=nominator,
-            make_preempt_handle=RuntimePreemptHandle,
-        )
-        if tie_break == "random":
-            self.handle.preemption_offset = partial(random_offset, seed)
-        given = profiles or (profile or default_profile(),)
+        self.handle = FrameworkHandle(self.cache, self.client, informers=self.informers, nominator=nominator)
+        preempts(self.handle, seed if tie_break == "random" else None)
         extenders = configuration is not None and bool(configuration.extenders)
         batching = Batching(gates["OpportunisticBatching"] and not extenders, clock or (lambda: 0.0))
         setting = TIE_BREAKS[tie_break], percentage_of_nodes_to_score, seed, batching
         if configuration is None:
+            given = profiles or (profile or default_profile(),)
             engines = profile_engines(check_profiles(given), self.handle, *setting)
         else:
             engines = configured_engines(configuration, all_plugins(registry), self.handle, *setting)
@@ -132,11 +124,9 @@ class Scheduler:
         self.engines = {engine.profile.scheduler_name: engine for engine in engines}
         self.rotation = Rotation(list(self.engines.values()))
         self.cache.participants += (self.rotation, batching)
-        first = self.rotation.holder
-        self.profile, self.plan, self.cycle = first.profile, first.plan, first.cycle
+        self.profile, self.plan, self.cycle = engines[0].profile, engines[0].plan, engines[0].cycle
         self.bindings = BindingCycles(self.client, self.cache.clock)
-        nominate = partial(self.bindings.nominate, nominator)
-        self.batches = Batches(self.cache, nominator, self.view_order, nominate, self.sync)
+        self.batches = Batches(self.cache, nominator, self.bindings, self.view_order, self.sync)
         self.queue, ages = make_queue(engines, configuration, gates, clock, nominator)
         self.pods = PodHandler(self.handle, self.queue, self._is_ours, self._current, ages)
         self.attempts = Attempts(self.queue, self._current)
@@ -198,8 +188,8 @@ class Scheduler:
         return explain(self._engine_of(pod), pod, self.not_ours(pod))
 
     def schedule_one(self, pod: Pod) -> Decision:
-        """One cycle: search, choose, assume the pod on the chosen node. A pod that fits nowhere may have others
-        evicted: it is nominated to their node then, and has its place there in the next cycle about it.
+        """One cycle: search, choose, assume the pod on the chosen node. Where it fits nowhere others may be
+        evicted: it is nominated to their node then, and goes there when it comes again.
 
         Where the profile has plugins for what comes after, the cycle goes on to the end: Reserve, Permit,
         PreBind, Bind and PostBind. Then the pod must be in the store, and may be waiting when this returns.

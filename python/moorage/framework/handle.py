@@ -11,6 +11,7 @@ from moorage.cache import SchedulerCache, Snapshot
 from moorage.objects.meta import Object
 from moorage.objects.pod import Pod
 
+from .extender import Extender
 from .nominator import PodNominator
 from .pods_in_pre_bind import PodInPreBind, PodsInPreBind
 from .waiting_pods import WaitingPod, WaitingPods
@@ -94,7 +95,7 @@ class FrameworkHandle:
     informers: Any = None
     nominator: PodNominator = field(default_factory=PodNominator)
     recorder: EventRecorder = field(default_factory=EventRecorder)
-    extenders: Sequence[Any] = ()
+    extenders: Sequence[Extender] = ()
     parallelizer: Parallelizer = field(default_factory=Parallelizer)
     waiting_pods: WaitingPods = field(default_factory=WaitingPods)
     pods_in_pre_bind: PodsInPreBind = field(default_factory=PodsInPreBind)

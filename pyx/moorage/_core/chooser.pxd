@@ -23,7 +23,7 @@ cdef class Chooser(Search):
     cdef public int32_t start
     cdef readonly bint failed
     cdef uint64_t random
-    cdef public bint keeps_candidates
+    cdef public bint keeps_candidates, outsiders
     cdef public Py_ssize_t candidates_limit
     cdef readonly Py_ssize_t candidates_bytes
     cdef readonly int64_t from_candidates, from_scans
@@ -31,6 +31,8 @@ cdef class Chooser(Search):
     cdef set batch
 
     cdef int32_t _wanted(self) noexcept
+    cdef int _look(self, const mr_search* search, int32_t wanted, bint scoring) noexcept nogil
+    cdef int32_t _pick(self, const int64_t* totals, int32_t n) noexcept nogil
     cdef int32_t _decide(self, const mr_search* search, int32_t wanted) noexcept nogil
     cdef int32_t _decide_by_totals(self, Ready* one) noexcept nogil
     cdef int32_t _note(self, const mr_decision* decision, int32_t n) noexcept nogil

@@ -25,7 +25,7 @@ class Victims:
 
 
 class Extender(Protocol):
-    """kube-scheduler v1.36, framework/extender.go. Every method but `is_interested` may raise ExtenderError."""
+    """kube-scheduler v1.36, framework/extender.go. What asks it may raise ExtenderError."""
 
     @property
     def name(self) -> str:
@@ -59,7 +59,7 @@ class Extender(Protocol):
         will with the reason. All of them, where it is no filter."""
 
     def prioritize(self, pod: Pod, nodes: Sequence[Node]) -> dict[str, int]:
-        """Scores by node, 0 to 10 if it keeps to the rules, before the weight; 0 where it is no prioritizer."""
+        """Scores by node before the weight, from 0 to 10 by the rules; 0 where it is no prioritizer."""
 
     def bind(self, pod: Pod, node: str) -> None:
         """Bind a pod in the scheduler's stead."""

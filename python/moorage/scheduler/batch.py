@@ -16,7 +16,7 @@ from moorage.objects.pod import Pod
 
 from .diagnosis import Diagnosis
 from .engine import NO_ROWS, Engine
-from .results import Failure
+from .results import Decision, Failure
 
 Ints = npt.NDArray[np.int32]
 Marks = npt.NDArray[np.int64]
@@ -56,6 +56,15 @@ def joined(parts: Iterable[ScheduleResult], rotation: bool) -> ScheduleResult:
     if not rotation:
         return ScheduleResult(np.concatenate(rows), failures)
     return ScheduleResult(np.concatenate(rows), failures, np.concatenate(starts), np.concatenate(nexts))
+
+
+def result_of(decision: Decision, row: int | None) -> ScheduleResult:
+    """A decision about one pod, which was put on `row` if on any."""
+    failed = decision.node is None
+    failures = {0: Failure(decision.diagnosis, decision.error)} if failed else {}
+    values = -1 if failed else row, decision.start, decision.next
+    rows, starts, nexts = (np.array([value], dtype=np.int32) for value in values)
+    return ScheduleResult(rows, failures, starts, nexts)
 
 
 def is_alone(engine: Engine, pod: Pod) -> bool:

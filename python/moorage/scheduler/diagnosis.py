@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -34,6 +34,10 @@ class Diagnosis:
         Status of the nodes that PreFilter left out of the search.
     statuses : tuple of Status
         What plugins outside the core said; their verdicts have the place in here as reason bits.
+    said_by_extenders : dict of str to Status
+        Statuses that extenders gave to nodes by name; those nodes have no verdict.
+    extender_rejected : bool
+        An extender rejected nodes that every plugin let pass: `Extender` is among what the pod waits for.
     chosen : Status or None
         The rejection of the one node that was chosen, at Reserve, at Permit, or while waiting.
     post_filter : str
@@ -47,6 +51,8 @@ class Diagnosis:
     verdicts: dict[int, int] = field(default_factory=dict)
     absent: Status | None = None
     statuses: tuple[Status, ...] = ()
+    said_by_extenders: Mapping[str, Status] = field(default_factory=dict)
+    extender_rejected: bool = False
     chosen: Status | None = None
     post_filter: str = ""
 
@@ -61,8 +67,10 @@ class Diagnosis:
         for verdict, nodes in sorted(self.verdicts.items()):
             for reason in explain_verdict(self.profile, self.shape, verdict, self.statuses).reasons:
                 counts[reason] += nodes
-        left_out = self.nodes - sum(self.verdicts.values())
-        if self.absent is not None and left_out:
+        for status in self.said_by_extenders.values():
+            counts.update(status.reasons)
+        left_out = self.nodes - sum(self.verdicts.values()) - len(self.said_by_extenders)
+        if self.absent is not None and left_out > 0:
             counts.update(dict.fromkeys(self.absent.reasons, left_out))
         return dict(counts)
 

@@ -30,7 +30,7 @@ from moorage.plugins.registry import ConfigurationSource, all_plugins, default_p
 from moorage.plugins.scheduling_gates import SchedulingGates
 from moorage.store import ApiError, InformerFactory, ObjectClient, ObjectStore
 
-from .batch import Batches, ScheduleResult, joined
+from .batch import Batches, ScheduleResult, joined, result_of
 from .batching import Batching
 from .binding_cycle import BindingCycles, Started
 from .engine import Engine, Rotation, configured_engines, profile_engines
@@ -38,6 +38,7 @@ from .event_handlers import NamespaceHandler, NodeHandler, PodHandler, WorkloadH
 from .examine import examine
 from .explain import explain
 from .explanation import Explanation
+from .extender import make_extenders
 from .queue_order import newest, sort_as_queued
 from .results import Decision, Examination, Failure, Result
 from .template_pods import TemplateRun, schedule_by_template
@@ -111,17 +112,17 @@ class Scheduler:
         self.client = ObjectStore(newest(cluster)) if isinstance(cluster, Cluster) else cluster
         nominator = PodNominator(lambda pod: pod.key in self.pods.pending)
         self.pods = PodHandler(self.cache, nominator)
-        self.handle = FrameworkHandle(self.cache, self.client, nominator=nominator)
+        extenders = make_extenders(configuration, self.cache.node_info)
+        self.handle = FrameworkHandle(self.cache, self.client, nominator=nominator, extenders=extenders)
         self.pods.reject_waiting = self.handle.reject_waiting_pod
         given = profiles or (profile or default_profile(),)
-        extenders = configuration is not None and bool(configuration.extenders)
         batching = Batching(gates["OpportunisticBatching"] and not extenders, clock or (lambda: 0.0))
         setting = TIE_BREAKS[tie_break], percentage_of_nodes_to_score, seed, batching
         if configuration is None:
             engines = profile_engines(check_profiles(given), self.handle, *setting)
         else:
             engines = configured_engines(configuration, all_plugins(registry), self.handle, *setting)
-        self.unbuilt = UnbuiltUses([engine.profile for engine in engines], strict, extenders)
+        self.unbuilt = UnbuiltUses([engine.profile for engine in engines], strict)
         self.engines = {engine.profile.scheduler_name: engine for engine in engines}
         self.rotation = Rotation(list(self.engines.values()))
         self.cache.participants += (self.rotation, batching)
@@ -172,14 +173,16 @@ class Scheduler:
     # ---- one pod -------------------------------------------------------------------------------------------
 
     def examine(self, pod: Pod) -> Examination:
-        """Filter every node and score all feasible ones, without sampling and without placing the pod."""
+        """Filter every node and score all feasible ones, without sampling and without placing the pod.
+        Extenders are not asked."""
         self.unbuilt.note(pod, self.cache.state.classes.intern(pod))
         with self.cache.lock:
             return examine(self._engine(pod), pod, self.view_order())
 
     def explain(self, pod: Pod | str) -> Explanation:
         """Explain where a pod (or the one of this ``namespace/name``) would go now, or why nowhere and what
-        would change that. A pod on a node is explained as if it were not; nothing that is tried stays."""
+        would change that. A pod on a node is explained as if it were not; nothing that is tried stays.
+        Extenders are not asked."""
         if isinstance(pod, str):
             namespace, _, name = pod.rpartition("/")
             pod = self.client.get(Pod, name, namespace)
@@ -189,12 +192,12 @@ class Scheduler:
     def schedule_one(self, pod: Pod) -> Decision:
         """One cycle: search, choose, assume the pod on the chosen node.
 
-        Where the profile has plugins for what comes after, the cycle goes on to the end: Reserve, Permit,
-        PreBind, Bind and PostBind. Then the pod must be in the store, and may be waiting when this returns.
+        Where the profile has plugins for what comes after, or extenders are interested in the pod, it goes on
+        to the end: Reserve, Permit, PreBind, Bind, PostBind. Then the pod must be in the store, and may wait.
         """
         target, engine = self.classify(pod), self._engine(pod)
         self.unbuilt.note(pod, target[0])
-        if not engine.profile.is_in_core:
+        if not engine.is_in_core_for(pod):
             decision = self._whole_cycle(engine, pod, target)
             self.sync()
             return decision
@@ -241,7 +244,7 @@ class Scheduler:
         result = Result()
         bulk: list[str] = []
         for engine, targets, pods in self._segments(self._take_pending(result)):
-            if engine.profile.is_in_core:
+            if engine.is_in_core_for(pods[0]):
                 began = time.perf_counter()
                 bulk += self._run_batch(engine, targets, pods, result)
                 result.seconds += time.perf_counter() - began
@@ -272,7 +275,7 @@ class Scheduler:
             seen.add(pod.metadata.uid)
         parts = []
         for engine, targets, segment in self._segments(pods):
-            if engine.profile.is_in_core:
+            if engine.is_in_core_for(segment[0]):
                 with self.cache.lock:
                     parts.append(self.batches.place(engine, targets, segment, rotation))
             else:
@@ -283,10 +286,7 @@ class Scheduler:
     def _whole_result(self, engine: Engine, target: Target, pod: Pod) -> ScheduleResult:
         decision = self._whole_cycle(engine, pod, target)
         row = -1 if decision.node is None else self.table.find_row(decision.node)
-        failures = {0: Failure(decision.diagnosis, decision.error)} if decision.node is None else {}
-        arrays = (np.array([value], dtype=np.int32) for value in (row, decision.start, decision.next))
-        rows, starts, nexts = arrays
-        return ScheduleResult(rows, failures, starts, nexts)
+        return result_of(decision, row)
 
     def _take_pending(self, result: Result) -> list[Pod]:
         """The pending pods that are this scheduler's to place, in queue order; notes the others."""
@@ -304,14 +304,14 @@ class Scheduler:
         return ours
 
     def _segments(self, pods: Sequence[Pod]) -> Iterator[tuple[Engine, list[Target], list[Pod]]]:
-        """Pods that follow one another and ask for one profile, with the engine whose turn it is then."""
+        """Pods that follow one another and are decided about in one way, with the engine whose turn it is."""
         targets = [self.classify(pod) for pod in pods]
         for target, pod in zip(targets, pods, strict=True):
             self.unbuilt.note(pod, target[0])
         first = 0
-        for engine, segment in groupby(pods, key=self._engine_of):
+        for _, segment in groupby(pods, key=lambda pod: self._engine_of(pod).way_of(pod)):
             equal = list(segment)
-            yield self.rotation.take(engine), targets[first : first + len(equal)], equal
+            yield self._engine(equal[0]), targets[first : first + len(equal)], equal
             first += len(equal)
 
     def _run_batch(self, engine: Engine, targets: list[Target], pods: list[Pod], result: Result) -> list[str]:

@@ -101,12 +101,12 @@ class Transport:
     def __init__(
         self, prefix: str, tls: ssl.SSLContext, server_name: str, timeout: float, max_response: int
     ) -> None:
+        self.connection: Connection | None = None
         self.prefix = prefix.rstrip("/")
         self.tls = tls
         self.server_name = server_name
         self.timeout = timeout
         self.max_response = max_response
-        self.connection: Connection | None = None
         self.lock = threading.Lock()
 
     def post(self, verb: str, body: bytes) -> bytes:
@@ -117,7 +117,7 @@ class Transport:
                 status, answer = self._post(url, body)
             except BaseException as error:
                 self.close()
-                if isinstance(error, OSError | http.client.HTTPException | ValueError):
+                if isinstance(error, OSError | http.client.HTTPException):
                     raise ExtenderError(_failed(url, _go_text(error))) from error
                 raise
         if status != http.HTTPStatus.OK:
@@ -130,14 +130,20 @@ class Transport:
             self.connection.sock.close()
             self.connection = None
 
+    __del__ = close
+
     def _post(self, url: str, body: bytes) -> tuple[int, bytes]:
-        parts = urlsplit(url)
+        try:
+            parts = urlsplit(url)
+            host, port = (parts.hostname or "").encode("ascii").decode(), parts.port
+        except ValueError as error:
+            raise ExtenderError(f'parse "{url}": {error}') from error
         if parts.scheme not in PORTS:
             raise ExtenderError(_failed(url, f'unsupported protocol scheme "{parts.scheme}"'))
-        if not parts.hostname:
+        if not host:
             raise ExtenderError(_failed(url, "http: no Host in request URL"))
         deadline = time.monotonic() + self.timeout
-        connection = self._connect(url, parts, deadline)
+        connection = self._connect(url, parts.scheme, (host, port or PORTS[parts.scheme]), deadline)
         connection.deadline = deadline
         connection.sendall(_head(parts, len(body)) + body)
         response = http.client.HTTPResponse(connection, method="POST")  # type: ignore[arg-type]
@@ -154,13 +160,13 @@ class Transport:
             self.close()
         return response.status, answer
 
-    def _connect(self, url: str, parts: SplitResult, deadline: float) -> Connection:
+    def _connect(self, url: str, scheme: str, address: tuple[str, int], deadline: float) -> Connection:
         if self.connection is not None and self.connection.is_idle:
             return self.connection
         self.close()
-        host, port = parts.hostname or "", parts.port or PORTS[parts.scheme]
+        host, port = address
         try:
-            sock = socket.create_connection((host, port), left_until(deadline))
+            sock = socket.create_connection(address, left_until(deadline))
         except socket.gaierror:
             raise ExtenderError(_failed(url, f"dial tcp: lookup {host}: no such host")) from None
         except TimeoutError:
@@ -170,7 +176,7 @@ class Transport:
             raise ExtenderError(_failed(url, f"dial tcp {host}:{port}: connect: {why}")) from error
         self.connection = Connection(sock)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        if parts.scheme == "https":
+        if scheme == "https":
             sock.settimeout(left_until(deadline))
             self.connection.sock = self.tls.wrap_socket(sock, server_hostname=self.server_name or host)
         return self.connection

@@ -44,6 +44,8 @@ def _parsed(decode: Callable[..., Any], text: str, at_end: str, *arguments: int)
 
 def _syntax(error: Exception, at_end: str) -> str:
     """A syntax error of JSON in Go's words; where Go tells a list from a map, these speak of a map."""
+    if isinstance(error, RecursionError):
+        return "exceeded max depth"
     if not isinstance(error, json.JSONDecodeError):
         return str(error)
     if error.pos >= len(error.doc.rstrip()) or error.msg.startswith("Unterminated string"):

@@ -9,10 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.core.made_up import make_node, make_pod, make_spec
-from tests.core.make import node, pinned, pod
+from tests.core.make import ZONE, node, pinned, pod
 
 from moorage._core.cycle import Cycle
-from moorage.objects import Cluster, decode_object
+from moorage.objects import Cluster, LabelSelector, decode_object
+from moorage.objects.pod import TopologySpreadConstraint
 from moorage.scheduler import Scheduler
 
 
@@ -109,3 +110,57 @@ def test_a_rollback_takes_the_lots_back() -> None:
         first = one.cycle.pick(totals, drawn)
     assert one.cycle.pick(totals, drawn) == first
     assert one.cycle.pick(totals, drawn) != first
+
+
+# ---- rows without pods and images
+
+
+def config(**scoring: object) -> dict[str, object]:
+    head = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
+    fit = {"name": "NodeResourcesFit", "args": {"scoringStrategy": scoring}}
+    return head | {"profiles": [{"pluginConfig": [fit] if scoring else []}]}
+
+
+GPU = "example.com/gpu"
+RESOURCES = [{"name": name, "weight": 1} for name in ("cpu", "memory", GPU)]
+PACKED = config(type="MostAllocated", resources=RESOURCES)
+
+
+@settings(deadline=None, max_examples=40)
+@given(st.integers(0, 2**64), st.sampled_from([config(), PACKED]))
+def test_bare_rows_score_as_those_of_an_empty_cluster(seed: int, configuration: dict[str, object]) -> None:
+    random = Random(seed)
+    manifests = [make_node(random, at) for at in range(12)]
+    for manifest in manifests:
+        manifest["status"]["allocatable"][GPU] = str(random.randrange(4))
+    full = Cluster(nodes=[decode_object(one) for one in manifests])  # type: ignore[misc]
+    for manifest in manifests:
+        manifest["status"].pop("images", None)
+    empty = Cluster(nodes=[decode_object(one) for one in manifests])  # type: ignore[misc]
+    one, twin = (Scheduler(cluster, config=configuration) for cluster in (full, empty))
+    for at in range(20):
+        requests = {"cpu": random.choice(["1m", "2", "9007199254740993"]), GPU: random.randrange(2)}
+        row = random.randrange(12)
+        one.cache.add_pod(pod(f"b{at}", on=one.table.row_name(row), requests=requests))
+    for at in range(4):
+        waiting = decode_object(make_pod(f"p{at}", make_spec(random, 12)))
+        rows = np.array(random.sample(range(12), 7), dtype=np.int32)
+        before, expected = (each.cycle.score(rows, *each.classify(waiting)) for each in (one, twin))  # type: ignore[arg-type]
+        target = one.classify(waiting)  # type: ignore[arg-type]
+        assert one.cycle.score(rows, *target, bare=True).tolist() == expected.tolist()
+        assert one.cycle.score(rows, *target).tolist() == before.tolist()
+
+
+@pytest.mark.parametrize(("key", "counted"), [("kubernetes.io/hostname", False), (ZONE, True)])
+def test_pods_of_a_bare_row_count_for_its_zone_only(key: str, counted: bool) -> None:
+    """Upstream counts those of other domains before it scores, over all nodes as they are."""
+    nodes = [node(name, zone=f"z{name}", labels={"kubernetes.io/hostname": name}) for name in "abc"]
+    one = Scheduler(Cluster(nodes=nodes, pods=[pod("t", on="a", labels={"app": "x"})]))
+    selector = LabelSelector(match_labels={"app": "x"})
+    soft = TopologySpreadConstraint(1, key, "ScheduleAnyway", selector)
+    target = one.classify(pod("p", labels={"app": "x"}, topology_spread_constraints=(soft,)))
+    rows = np.arange(3, dtype=np.int32)
+    whole, bare = one.cycle.score(rows, *target), one.cycle.score(rows, *target, bare=True)
+    assert whole[0] < whole[1] == whole[2]
+    assert (bare[0] < bare[1]) == counted
+    assert one.cycle.score(rows, *target).tolist() == whole.tolist()

@@ -277,6 +277,30 @@ def test_weighted_scores_are_added() -> None:
     assert (decision.totals - plain).tolist() == [1 * 3 * 10, 2 * 3 * 10 - 3 * 7 * 10, 0]
 
 
+@pytest.mark.parametrize(("by_name", "node"), [(True, "b"), (False, "a")])
+def test_nodes_that_are_sent_back_are_scored_as_if_they_were_empty(by_name: bool, node: str) -> None:
+    """As upstream does by mistake (kubernetes issue 141781)."""
+
+    def all_of_them(message: Any) -> Any:
+        return {"NodeNames": message["NodeNames"], "Nodes": message["Nodes"]}
+
+    nodes = [ABC[0], replace(ABC[0], metadata=replace(ABC[0].metadata, name="b"))]
+    with ExtenderServer(filter=all_of_them, broken=Answer(status=500), other={}) as server:
+        decides = of(server.url, "filter", nodeCacheCapable=by_name)
+        others = [
+            of(server.url, filterVerb="broken", nodeCacheCapable=False, ignorable=True),
+            of(server.url, prioritizeVerb="other", nodeCacheCapable=False),
+        ]
+        one = scheduler(decides, *others, nodes=nodes, pods=[pod("t", on="a", requests={"cpu": 2})])
+        decision = decide(one, pod("p", requests={"cpu": 1}))
+        again = decide(one, pod("q", requests={"cpu": 1})).totals
+    assert decision.node == node
+    assert decision.totals is not None
+    assert again is not None
+    assert (decision.totals[0] == decision.totals[1]) != by_name
+    assert (again.tolist() == decision.totals.tolist()) != by_name
+
+
 def test_scores_wrap_as_in_go() -> None:
     with ExtenderServer(prioritize=scores(a=2**62, b=1)) as server:
         decision = decide(scheduler(of(server.url, "prioritize")), pod("p"))
@@ -462,7 +486,7 @@ class Silent:
 
     name = "silent"
     weight = 1
-    is_ignorable = is_binder = supports_preemption = False
+    is_ignorable = empties_nodes = is_binder = supports_preemption = False
     is_filter = is_prioritizer = True
 
     def is_interested(self, pod: Pod) -> bool:

@@ -43,6 +43,11 @@ class Extender(Protocol):
     def is_filter(self) -> bool: ...
 
     @property
+    def empties_nodes(self) -> bool:
+        """Whether nodes that it lets pass are scored as if they had neither pods nor images: those that it
+        is sent whole, and sends back (v1.34 to v1.36; kubernetes issue 141781)."""
+
+    @property
     def is_prioritizer(self) -> bool: ...
 
     @property

@@ -38,32 +38,6 @@ Rows = npt.NDArray[np.int32]
 logger = logging.getLogger("moorage.scheduler")
 
 
-def pass_extenders(
-    extenders: Sequence[Extender], pod: Pod, nodes: list[Node], said: dict[str, Status]
-) -> list[Node]:
-    """The nodes that all extenders let pass, each asked about what those before it left; `said` takes what
-    they say about others. ExtenderError where one fails that cannot be ignored."""
-    for extender in extenders:
-        if not nodes:
-            break
-        try:
-            names, failed, unresolvable = extender.filter(pod, nodes)
-        except ExtenderError as error:
-            if not extender.is_ignorable:
-                raise
-            text = "Skipping extender %s as it returned error and has ignorable flag set: %s"
-            logger.info(text, extender.name, error)
-            continue
-        for name, reason in sorted(unresolvable.items()):
-            said[name] = Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (reason,))
-        for name, reason in sorted(failed.items()):
-            if name not in unresolvable:
-                said[name] = Status(Code.UNSCHEDULABLE, (reason,))
-        by_name = {node.name: node for node in nodes}
-        nodes = [by_name[name] for name in names]
-    return nodes
-
-
 def weighted_scores(extenders: Sequence[Extender], pod: Pod, nodes: list[Node]) -> dict[str, int]:
     """What extenders add to the totals, by node; the scores of one that fails are left out."""
     sums: dict[str, int] = {}
@@ -105,6 +79,8 @@ class ExtendedSearch:
     ----------
     said : dict of str to Status
         What extenders say about nodes that do not pass, and maybe about nodes that nobody asked about.
+    empty : bool
+        What is left is scored as if it were empty (`Extender.empties_nodes`).
     decision : Decision
         As far as it has come.
     statuses : callable
@@ -120,6 +96,7 @@ class ExtendedSearch:
         self.ran = ran
         self.extenders = engine.interested(pod)
         self.said: dict[str, Status] = {}
+        self.empty = False
         start = engine.cycle.start
         self.decision = Decision(None, start, start, 0, np.zeros(0, dtype=np.int32), None, order)
         self.statuses: Callable[[], dict[str, Status]] = dict
@@ -144,10 +121,35 @@ class ExtendedSearch:
         """Whether extenders let the node pass that is tried before all others. One that fails about it is
         asked again in the search."""
         try:
-            return bool(pass_extenders(self.extenders, self.pod, self._nodes([row]), self.said))
+            return bool(self._pass_extenders(self._nodes([row])))
         except ExtenderError as error:
             logger.error("Evaluation failed on nominated node: %s", error)
             return False
+
+    def _pass_extenders(self, nodes: list[Node]) -> list[Node]:
+        """The nodes that all extenders let pass, each asked about what those before it left. ExtenderError
+        where one fails that cannot be ignored."""
+        self.empty = False
+        for extender in self.extenders:
+            if not nodes:
+                break
+            try:
+                names, failed, unresolvable = extender.filter(self.pod, nodes)
+            except ExtenderError as error:
+                if not extender.is_ignorable:
+                    raise
+                text = "Skipping extender %s as it returned error and has ignorable flag set: %s"
+                logger.info(text, extender.name, error)
+                continue
+            for name, reason in sorted(unresolvable.items()):
+                self.said[name] = Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (reason,))
+            for name, reason in sorted(failed.items()):
+                if name not in unresolvable:
+                    self.said[name] = Status(Code.UNSCHEDULABLE, (reason,))
+            by_name = {node.name: node for node in nodes}
+            nodes = [by_name[name] for name in names]
+            self.empty |= extender.empties_nodes
+        return nodes
 
     def _nodes(self, rows: list[int]) -> list[Node]:
         return [
@@ -170,7 +172,7 @@ class ExtendedSearch:
         self.decision = replace(self.decision, next=cycle.start, evaluated=evaluated)
         nodes = self._nodes(found.tolist())
         place = {node.name: position for node, position in zip(nodes, positions.tolist(), strict=True)}
-        left = pass_extenders(self.extenders, self.pod, nodes, self.said)
+        left = self._pass_extenders(nodes)
         if left:
             self._choose(left, np.array([place[node.name] for node in left], dtype=np.int32))
         else:
@@ -187,7 +189,8 @@ class ExtendedSearch:
         if failed:
             self.decision = replace(self.decision, error=failed)
             return
-        totals = engine.cycle.score(engine.cache.state.view.rows()[positions], *self.state.target)
+        rows = engine.cache.state.view.rows()[positions]
+        totals = engine.cycle.score(rows, *self.state.target, self.empty)
         extra = weighted_scores(self.extenders, self.pod, nodes)
         totals += np.array([extra.get(node.name, 0) for node in nodes], dtype=np.int64)
         at = engine.cycle.pick(totals, np.array([node.name in extra for node in nodes]))

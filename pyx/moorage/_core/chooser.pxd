@@ -1,5 +1,6 @@
 from libc.stdint cimport int32_t, int64_t, uint64_t
 
+from moorage._core.bare cimport BareRows
 from moorage._core.buffers cimport Buffer
 from moorage._core.csrc cimport mr_changes, mr_decision, mr_search
 from moorage._core.pod_class cimport Shape
@@ -29,6 +30,7 @@ cdef class Chooser(Search):
     cdef readonly int64_t from_candidates, from_scans
     cdef dict prepared
     cdef set batch
+    cdef BareRows bare
 
     cdef int32_t _wanted(self) noexcept
     cdef int _look(self, const mr_search* search, int32_t wanted, bint scoring) noexcept nogil

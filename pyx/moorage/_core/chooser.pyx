@@ -11,6 +11,7 @@ import numpy as np
 from libc.stdint cimport int32_t, int64_t, uint64_t
 from libc.string cimport memcpy
 
+from moorage._core.bare cimport BareRows
 from moorage._core.buffers cimport Buffer, Journal
 from moorage._core.candidates cimport Candidates
 from moorage._core.csrc cimport (
@@ -93,6 +94,7 @@ cdef class Chooser(Search):
         self.candidates_limit = CANDIDATES_LIMIT
         self.prepared = {}
         self.batch = set()
+        self.bare = BareRows()
 
     # ---- deciding ------------------------------------------------------------------------------------------
 
@@ -214,8 +216,10 @@ cdef class Chooser(Search):
         self.candidates_bytes -= one.charged
         return 0
 
-    def score(self, const int32_t[::1] rows, int32_t pod_class, int32_t node_name=0, int32_t pinned=0):
-        """The second part of `Cycle.decide`: the totals of feasible rows, an int64 array."""
+    def score(self, const int32_t[::1] rows, int32_t pod_class, int32_t node_name=0, int32_t pinned=0,
+              bint bare=False):
+        """The second part of `Cycle.decide`: the totals of feasible rows, an int64 array; with `bare`, of rows
+        without pods and images, as far as kernels look at these (see `BareRows`)."""
         cdef int32_t n = <int32_t>rows.shape[0], at
         cdef int64_t[::1] totals = np.empty(n + 1, dtype=np.int64)
         self._prepare(pod_class, node_name, pinned)
@@ -227,8 +231,15 @@ cdef class Chooser(Search):
         for at in range(n):
             self.found.rows[at] = rows[at]
         self.found.feasible = n
-        if mr_search_score(&self.search, &self.found):
-            self._raise_failure()
+        if bare and n:
+            self.bare.show(&rows[0], n, self.state.table.used, <int32_t>len(self.state.table.others[0]),
+                           &self.cluster, self.search.pod.terms)
+        try:
+            if mr_search_score(&self.search, &self.found):
+                self._raise_failure()
+        finally:
+            if bare:
+                self._repoint()
         memcpy(&totals[0], self.found.totals, n * sizeof(int64_t))
         return np.asarray(totals[:n])
 

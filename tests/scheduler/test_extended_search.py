@@ -72,6 +72,12 @@ def decide(one: Scheduler, waiting: Pod) -> Decision:
     return one.schedule_one(waiting)
 
 
+def why(decision: Decision) -> str:
+    """What the search says; PostFilter may add to that."""
+    assert decision.diagnosis is not None
+    return decision.diagnosis.search_message()
+
+
 # ---- Filter
 
 
@@ -110,7 +116,7 @@ def test_each_extender_is_asked_about_what_those_before_left() -> None:
             ["a", "b"],
             ["b"],
         ]
-        assert decision.fit_error == "0/3 nodes are available:"
+        assert why(decision) == "0/3 nodes are available:"
         server.requests.clear()
         server.replies["x"] = only()
         decide(scheduler(*chain), pod("p"))
@@ -166,7 +172,7 @@ def test_a_pod_that_extenders_never_hear_of() -> None:
     with ExtenderServer(filter=only()) as server:
         decision = decide(scheduler(of(server.url, "filter")), pod("p", requests={"cpu": 100}))
     assert server.requests == []
-    assert decision.fit_error == "0/3 nodes are available: 3 Insufficient cpu."
+    assert why(decision) == "0/3 nodes are available: 3 Insufficient cpu."
     assert decision.diagnosis is not None
     assert not decision.diagnosis.extender_rejected
 
@@ -177,7 +183,7 @@ def test_a_node_that_a_filter_rejects_and_an_extender_names() -> None:
     with ExtenderServer(filter=result) as server:
         one = scheduler(of(server.url, "filter"), nodes=[*ABC[:2], node("d", cpu=1)])
         decision = decide(one, pod("p", requests={"cpu": 2}))
-    assert decision.fit_error == "0/3 nodes are available: 3 no."
+    assert why(decision) == "0/3 nodes are available: 3 no."
 
 
 def many(n: int, cpu: int = 4) -> list[Node]:
@@ -194,7 +200,7 @@ def test_a_sample_that_an_extender_rejects() -> None:
         decision = decide(one, pod("p", requests={"cpu": 2}))
     assert len(server.requests[0].message["NodeNames"]) == 144
     assert (decision.next, decision.evaluated) == (151, 151)
-    assert decision.fit_error == "0/300 nodes are available: 144 no, 7 Insufficient cpu."
+    assert why(decision) == "0/300 nodes are available: 144 no, 7 Insufficient cpu."
 
 
 @pytest.mark.parametrize(("verb", "looked_at"), [("filter", 100), ("prioritize", 100), ("bind", 1)])
@@ -232,8 +238,8 @@ def test_a_filter_that_may_fail_is_passed_over(caplog: pytest.LogCaptureFixture)
         with caplog.at_level(logging.INFO):
             assert decide(scheduler(*extenders), pod("p")).node == "c"
         assert server.verbs == ["y", "x"]  # ignorable ones come last
-    why = f"failed x with extender at URL {server.url}/x, code 500"
-    text = f"Skipping extender {server.url} as it returned error and has ignorable flag set: {why}"
+    reason = f"failed x with extender at URL {server.url}/x, code 500"
+    text = f"Skipping extender {server.url} as it returned error and has ignorable flag set: {reason}"
     assert text in caplog.messages
 
 
@@ -375,7 +381,7 @@ def test_a_nominated_node_that_filters_reject() -> None:
 def test_why_a_nominated_pod_fits_nowhere() -> None:
     with ExtenderServer(filter={"FailedNodes": {"b": "no"}}) as server:
         decision = decide(scheduler(of(server.url, "filter"), nodes=ABC[:2]), nominated("p", "b"))
-    assert decision.fit_error == "0/2 nodes are available: 1 no."
+    assert why(decision) == "0/2 nodes are available: 1 no."
     assert len(server.requests) == 2
 
 
@@ -411,7 +417,7 @@ def test_a_resource_that_the_extender_keeps_count_of() -> None:
     with ExtenderServer(filter=only("b")) as server:
         assert decide(scheduler(of(server.url, "filter", managedResources=managed)), asking).node == "b"
         counted = scheduler(of(server.url, "filter", managedResources=[{"name": GPU}]))
-        assert decide(counted, asking).fit_error == f"0/3 nodes are available: 3 Insufficient {GPU}."
+        assert why(decide(counted, asking)) == f"0/3 nodes are available: 3 Insufficient {GPU}."
 
 
 def test_questions_about_a_pod_do_not_reach_extenders() -> None:
@@ -454,12 +460,12 @@ def test_an_extender_that_has_bound_in_this_store() -> None:
 def test_a_binding_that_fails(reply: Reply) -> None:
     with ExtenderServer(bind=reply) as server:
         one, result = binding(of(server.url, "bind"))
-    why = (
+    text = (
         "refused"
         if isinstance(reply, dict)
         else f"failed bind with extender at URL {server.url}/bind, code 500"
     )
-    assert result.unschedulable["default/p"].message == why
+    assert result.unschedulable["default/p"].message == text
     assert one.cache.state.table.requested["cpu"].tolist() == [0, 0, 0]
     assert one.client.get(Pod, "p", "default").spec.node_name == ""
 
@@ -476,6 +482,44 @@ def test_an_extender_binds_only_what_it_wants() -> None:
     with ExtenderServer(bind={}) as server:
         binding(of(server.url, "bind", managedResources=[{"name": GPU}]))
     assert server.requests == []
+
+
+# ---- preemption
+
+
+def crowded(server: ExtenderServer, **fields: Any) -> tuple[Scheduler, Decision]:
+    """Nodes that are full of two pods of low priority each, and one that is wanted more."""
+    there = [pod(f"{name}{at}", on=name, requests={"cpu": 2}, priority=at) for name in "ab" for at in (1, 2)]
+    nodes = [node("a", cpu=4), node("b", cpu=4)]
+    one = scheduler(of(server.url, "preempt", **fields), nodes=nodes, pods=there)
+    return one, decide(one, pod("p", requests={"cpu": 2}, priority=9))
+
+
+def test_the_extender_has_the_last_word_on_victims() -> None:
+    with ExtenderServer(preempt={"NodeNameToMetaVictims": {"b": {"Pods": [{"UID": "b2"}]}}}) as server:
+        one, decision = crowded(server)
+    (request,) = server.requests
+    offered = {name: {"Pods": [{"UID": f"{name}1"}], "NumPDBViolations": 0} for name in "ab"}
+    assert request.message["NodeNameToMetaVictims"] == offered
+    assert decision.nominating is not None
+    assert decision.nominating.nominated_node_name == "b"
+    assert sorted(known.name for known in one.client.list(Pod)[0]) == ["a1", "a2", "b1", "p"]
+
+
+def test_preemption_that_the_extender_fails() -> None:
+    with ExtenderServer(preempt={"NodeNameToMetaVictims": {"x": {}}}) as server:
+        _, decision = crowded(server)
+    assert decision.nominating is None
+    assert 'nodeinfo not found for node name "x"' in decision.fit_error
+
+
+def test_what_an_extender_rejects_for_now_may_be_preempted() -> None:
+    """Not what it rejects for good, nor what it passes over in silence."""
+    rejects = {"FailedNodes": {"a": "full"}, "FailedAndUnresolvableNodes": {"b": "never"}}
+    with ExtenderServer(filter=rejects) as server:
+        decision = decide(scheduler(of(server.url, "filter")), pod("p", priority=9))
+    assert decision.diagnosis is not None
+    assert decision.diagnosis.potential == 1
 
 
 # ---- against a search without extenders

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from functools import cached_property
-from typing import cast
 
 import numpy as np
 import numpy.typing as npt
@@ -15,15 +13,14 @@ from moorage._core.chooser import TieBreak, count_verdicts
 from moorage._core.cycle import Cycle
 from moorage._core.pod_class import Shape
 from moorage.framework.bridge import Bridge
-from moorage.framework.build import make_profiles
 from moorage.framework.call import StatusError
-from moorage.framework.configuration import KubeSchedulerConfiguration
 from moorage.framework.cycle_state import CycleState
 from moorage.framework.extender import Extender
 from moorage.framework.filtering import PreFilterRun
 from moorage.framework.handle import FrameworkHandle
+from moorage.framework.in_core import CorePostFilter
+from moorage.framework.interface import NominatingInfo
 from moorage.framework.profile import Profile
-from moorage.framework.registry import Registry
 from moorage.framework.runtime import Framework, Target
 from moorage.framework.status import Status, message_of
 from moorage.objects.pod import Pod
@@ -35,7 +32,6 @@ from .results import Decision, Failure
 
 NO_ROWS = np.zeros(0, dtype=np.int32)
 TARGETS_LIMIT = 1 << 16
-PARALLELISM = 16  # kube-scheduler's default
 
 
 class Engine:
@@ -45,6 +41,8 @@ class Engine:
     ----------
     failures : dict
         Target to the failure of pods like it, with the head of the change log at that time.
+    runs_post_filter : bool
+        Whether PostFilter is run for pods that fit nowhere; without, nobody is evicted.
     """
 
     def __init__(
@@ -71,6 +69,7 @@ class Engine:
         self.framework.attach(self.cycle)
         if not profile.is_in_core:
             self.cycle.judging = self.bridge.judge_nominated
+        self.runs_post_filter = True
         self.failures: dict[Target, tuple[int, Failure]] = {}
         self._passing: dict[Target, bool] = {}
         self._passing_by = (-1, -1)
@@ -307,81 +306,35 @@ class Engine:
         self, state: CycleState, pod: Pod, decision: Decision, statuses: Callable[[], dict[str, Status]]
     ) -> Decision:
         """The decision with what PostFilter made of it."""
-        if not self.profile.post_filters or decision.diagnosis is None:
+        if not (self.runs_post_filter and self.profile.post_filters) or decision.diagnosis is None:
             return decision
+        if not pod.status.nominated_node_name and self.is_helpless(decision.diagnosis):
+            diagnosis, result = self.as_helpless(decision.diagnosis)
+            return replace(decision, diagnosis=diagnosis, nominating=result)
         result, status = self.framework.run_post_filter_plugins(state, pod, statuses())
         diagnosis = replace(decision.diagnosis, post_filter=message_of(status))
         return replace(decision, diagnosis=diagnosis, nominating=result)
 
+    @property
+    def core_post_filters(self) -> tuple[CorePostFilter, ...] | None:
+        """The PostFilter plugins, where all of them tell when they cannot help."""
+        if not self.runs_post_filter:
+            return ()
+        plugins = tuple(p for p in self.profile.post_filters if isinstance(p, CorePostFilter))
+        return plugins if len(plugins) == len(self.profile.post_filters) else None
 
-class Rotation:
-    """Where the next search begins: all profiles share it. A Participant of the cache's transactions."""
+    def may_be_helped(self, shape: Shape, potential: int = 1) -> bool:
+        """Whether PostFilter could make room for pods of a shape; so many nodes were rejected, but not for
+        good."""
+        plugins = self.core_post_filters
+        return plugins is None or any(plugin.could_help(shape, potential) for plugin in plugins)
 
-    def __init__(self, engines: Sequence[Engine]) -> None:
-        self.engines = engines
-        self.holder = engines[0]
+    def is_helpless(self, diagnosis: Diagnosis) -> bool:
+        """Whether it certainly makes none for a pod that is nominated nowhere."""
+        return not self.may_be_helped(diagnosis.shape, diagnosis.potential)
 
-    def take(self, engine: Engine) -> Engine:
-        """The next search is this engine's, from where the last one ended."""
-        if engine is not self.holder:
-            engine.cycle.start = self.holder.cycle.start
-            self.holder = engine
-        return engine
-
-    def save(self) -> object:
-        return self.holder, [engine.cycle.start for engine in self.engines]
-
-    def undo(self, saved: object) -> None:
-        self.holder, starts = cast(tuple[Engine, list[int]], saved)
-        for engine, start in zip(self.engines, starts, strict=True):
-            engine.cycle.start = start
-
-    def release(self, saved: object) -> None:
-        pass
-
-    def clone(self) -> Rotation:
-        """A fork has no engines of its own yet; it takes over nothing that could change here."""
-        out = Rotation(self.engines)
-        out.holder = self.holder
-        return out
-
-
-def profile_engines(
-    profiles: Sequence[Profile],
-    handle: FrameworkHandle,
-    tie_break: TieBreak,
-    percentage: int | None,
-    seed: int,
-    batching: Batching,
-) -> list[Engine]:
-    """An engine for each profile, with a handle of its own."""
-    engines = [Engine(one, replace(handle), tie_break, percentage or 0, seed, batching) for one in profiles]
-    return with_threads(engines, PARALLELISM)
-
-
-def configured_engines(
-    configuration: KubeSchedulerConfiguration,
-    registry: Registry,
-    handle: FrameworkHandle,
-    tie_break: TieBreak,
-    percentage: int | None,
-    seed: int,
-    batching: Batching,
-) -> list[Engine]:
-    """The engines of a configuration; `percentage` goes before the configuration's own."""
-    handles = [replace(handle) for _ in configuration.profiles or ()]
-    if percentage is None:
-        percentage = configuration.percentage_of_nodes_to_score
-    engines = [
-        Engine(one, its, tie_break, percentage or 0, seed, batching)
-        for one, its in zip(make_profiles(configuration, registry, handles), handles, strict=True)
-    ]
-    return with_threads(engines, configuration.parallelism or PARALLELISM)
-
-
-def with_threads(engines: list[Engine], parallelism: int) -> list[Engine]:
-    """Have looks at very many nodes shared by so many threads, but no more than this process has cores."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    for engine in engines:
-        engine.cycle.threads = min(parallelism, cores)
-    return engines
+    def as_helpless(self, diagnosis: Diagnosis) -> tuple[Diagnosis, NominatingInfo | None]:
+        """What comes of PostFilter then, without asking it."""
+        plugins = self.core_post_filters or ()
+        ended = [plugin.unhelpful(diagnosis.shape, diagnosis.nodes, 0)[1] for plugin in plugins]
+        return replace(diagnosis, unhelpful=plugins), NominatingInfo() if any(ended) else None

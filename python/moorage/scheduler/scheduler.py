@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace as update
+from functools import partial
 from itertools import groupby, repeat
 
 import numpy as np
@@ -16,7 +17,6 @@ from moorage.cache import SchedulerCache
 from moorage.errors import CacheError
 from moorage.framework.build import check_profiles
 from moorage.framework.configuration import feature_gates as all_gates
-from moorage.framework.handle import FrameworkHandle
 from moorage.framework.interface import NominatingInfo
 from moorage.framework.nominator import PodNominator
 from moorage.framework.profile import Profile
@@ -25,20 +25,22 @@ from moorage.framework.runtime import Target, target_of
 from moorage.objects.cluster import Cluster
 from moorage.objects.node import Namespace, Node
 from moorage.objects.pod import Pod
+from moorage.objects.policy import PodDisruptionBudget
 from moorage.objects.workload import ReplicaSet, ReplicationController, Service, StatefulSet
 from moorage.plugins.registry import ConfigurationSource, all_plugins, default_profile, read_configuration
 from moorage.plugins.scheduling_gates import SchedulingGates
-from moorage.store import ApiError, InformerFactory, ObjectClient, ObjectStore
+from moorage.store import InformerFactory, ObjectClient, ObjectStore
 
 from .batch import Batches, ScheduleResult, joined, result_of
 from .batching import Batching
 from .binding_cycle import BindingCycles, Started
-from .engine import Engine, Rotation, configured_engines, profile_engines
+from .bulk_bind import bind_placed
+from .engine import Engine
+from .engines import Rotation, configured_engines, make_handle, profile_engines
 from .event_handlers import NamespaceHandler, NodeHandler, PodHandler, WorkloadHandler
 from .examine import examine
 from .explain import explain
 from .explanation import Explanation
-from .extender import make_extenders
 from .queue_order import newest, sort_as_queued
 from .results import Decision, Examination, Failure, Result
 from .template_pods import TemplateRun, schedule_by_template
@@ -112,11 +114,11 @@ class Scheduler:
         self.client = ObjectStore(newest(cluster)) if isinstance(cluster, Cluster) else cluster
         nominator = PodNominator(lambda pod: pod.key in self.pods.pending)
         self.pods = PodHandler(self.cache, nominator)
-        extenders = make_extenders(configuration, self.cache.node_info)
-        self.handle = FrameworkHandle(self.cache, self.client, nominator=nominator, extenders=extenders)
+        self.handle = make_handle(self.cache, self.client, nominator, configuration, tie_break, seed)
         self.pods.reject_waiting = self.handle.reject_waiting_pod
         given = profiles or (profile or default_profile(),)
-        batching = Batching(gates["OpportunisticBatching"] and not extenders, clock or (lambda: 0.0))
+        signs = gates["OpportunisticBatching"] and not self.handle.extenders
+        batching = Batching(signs, clock or (lambda: 0.0))
         setting = TIE_BREAKS[tie_break], percentage_of_nodes_to_score, seed, batching
         if configuration is None:
             engines = profile_engines(check_profiles(given), self.handle, *setting)
@@ -128,8 +130,9 @@ class Scheduler:
         self.cache.participants += (self.rotation, batching)
         first = self.rotation.holder
         self.profile, self.plan, self.cycle = first.profile, first.plan, first.cycle
-        self.batches = Batches(self.cache, nominator, self.view_order)
         self.bindings = BindingCycles(self.client, self.cache.clock)
+        nominate = partial(self.bindings.nominate, nominator)
+        self.batches = Batches(self.cache, nominator, self.view_order, nominate, self.sync)
         self.informers = self._watch()
         for engine in self.engines.values():
             engine.handle.informers = self.informers
@@ -146,6 +149,7 @@ class Scheduler:
         for kind in WORKLOADS:
             informers.informer(kind).add_event_handler(WorkloadHandler(self.cache))
         informers.informer(Pod).add_event_handler(self.pods)
+        informers.informer(PodDisruptionBudget)  # for preemption
         return informers
 
     def sync(self) -> None:
@@ -190,7 +194,8 @@ class Scheduler:
         return explain(self._engine_of(pod), pod, self._not_ours(pod))
 
     def schedule_one(self, pod: Pod) -> Decision:
-        """One cycle: search, choose, assume the pod on the chosen node.
+        """One cycle: search, choose, assume the pod on the chosen node. A pod that fits nowhere may have others
+        evicted: it is nominated to their node then, and has its place there in the next cycle about it.
 
         Where the profile has plugins for what comes after, or extenders are interested in the pod, it goes on
         to the end: Reserve, Permit, PreBind, Bind, PostBind. Then the pod must be in the store, and may wait.
@@ -206,6 +211,10 @@ class Scheduler:
             decision = at_once or engine.schedule(pod, target, self.view_order)[0]
             if decision.node is not None:
                 self.batches.assume(pod, decision.node)
+            else:
+                self.bindings.nominate(self.handle.nominator, pod, decision)
+        if decision.evicts:
+            self.sync()
         return decision
 
     def _engine_of(self, pod: Pod) -> Engine:
@@ -221,11 +230,15 @@ class Scheduler:
         with self.cache.lock:
             decision, state = engine.schedule(pod, target, self.view_order)
             if decision.node is None:
-                failure = Failure(decision.diagnosis, decision.error)
                 nominating = decision.nominating or NominatingInfo(noop=True)
-                self.bindings.report(engine, pod, failure, nominating)
-                return decision
-            started = self.bindings.reserve(engine, state, pod, decision.node)
+                self.bindings.report(engine, pod, Failure.of(decision), nominating)
+                started = None
+            else:
+                started = self.bindings.reserve(engine, state, pod, decision.node)
+        if started is None:
+            if decision.evicts:
+                self.sync()
+            return decision
         outcome = self.bindings.bind(started) if isinstance(started, Started) else started
         if outcome.failure is not None:
             failure = outcome.failure
@@ -239,18 +252,22 @@ class Scheduler:
     # ---- many pods -----------------------------------------------------------------------------------------
 
     def run(self) -> Result:
-        """Place every pending pod of the cluster, in queue order: higher priority first, then older."""
+        """Place every pending pod of the cluster, in queue order: higher priority first, then older. Pods for
+        which others were evicted come again after all."""
         self.sync()
         result = Result()
         bulk: list[str] = []
-        for engine, targets, pods in self._segments(self._take_pending(result)):
-            if engine.is_in_core_for(pods[0]):
-                began = time.perf_counter()
-                bulk += self._run_batch(engine, targets, pods, result)
-                result.seconds += time.perf_counter() - began
-            else:
-                self._run_each(engine, pods, targets, result)
-        self._bind(bulk, result)
+        waiting = self._take_pending(result)
+        while waiting:
+            for engine, targets, pods in self._segments(waiting):
+                if engine.is_in_core_for(pods[0]):
+                    began = time.perf_counter()
+                    bulk += self._run_batch(engine, targets, pods, result)
+                    result.seconds += time.perf_counter() - began
+                else:
+                    self._run_each(engine, pods, targets, result)
+            waiting = self._take_nominated(waiting, result)
+        bind_placed(self, bulk, result)
         result.warnings.extend(self.unbuilt.warnings())
         return result
 
@@ -276,17 +293,12 @@ class Scheduler:
         parts = []
         for engine, targets, segment in self._segments(pods):
             if engine.is_in_core_for(segment[0]):
-                with self.cache.lock:
-                    parts.append(self.batches.place(engine, targets, segment, rotation))
+                parts.append(self.batches.place(engine, targets, segment, rotation))
             else:
-                parts += map(self._whole_result, repeat(engine), targets, segment)
+                decisions = map(self._whole_cycle, repeat(engine), segment, targets)
+                parts += [result_of(decision, self.table) for decision in decisions]
         self.sync()
         return joined(parts, rotation)
-
-    def _whole_result(self, engine: Engine, target: Target, pod: Pod) -> ScheduleResult:
-        decision = self._whole_cycle(engine, pod, target)
-        row = -1 if decision.node is None else self.table.find_row(decision.node)
-        return result_of(decision, row)
 
     def _take_pending(self, result: Result) -> list[Pod]:
         """The pending pods that are this scheduler's to place, in queue order; notes the others."""
@@ -303,6 +315,15 @@ class Scheduler:
         sort_as_queued(ours, self.rotation.engines[0].framework)
         return ours
 
+    def _take_nominated(self, pods: Sequence[Pod], result: Result) -> list[Pod]:
+        """Those of some pods that others have just been evicted for, as they are by now."""
+        self.sync()
+        failures = result.unschedulable
+        keys = [pod.key for pod in pods if pod.key in failures and failures[pod.key].nominated_node]
+        for key in keys:
+            del failures[key]
+        return [self.pods.pending[key] for key in keys if key in self.pods.pending]
+
     def _segments(self, pods: Sequence[Pod]) -> Iterator[tuple[Engine, list[Target], list[Pod]]]:
         """Pods that follow one another and are decided about in one way, with the engine whose turn it is."""
         targets = [self.classify(pod) for pod in pods]
@@ -316,8 +337,7 @@ class Scheduler:
 
     def _run_batch(self, engine: Engine, targets: list[Target], pods: list[Pod], result: Result) -> list[str]:
         """Place pods of one profile; the keys of those that fit."""
-        with self.cache.lock:  # not over the whole run: informers take it too, after a lock of their own
-            batch = self.batches.place(engine, targets, pods, rotation=False)
+        batch = self.batches.place(engine, targets, pods, rotation=False)
         placed = []
         for at, (pod, row) in enumerate(zip(pods, batch.rows.tolist(), strict=True)):
             if row < 0:
@@ -356,7 +376,7 @@ class Scheduler:
             decision = self._whole_cycle(engine, pod, target)
             result.seconds += time.perf_counter() - began
             if decision.node is None:
-                result.unschedulable[pod.key] = Failure(decision.diagnosis, decision.error)
+                result.unschedulable[pod.key] = Failure.of(decision)
             else:
                 (result.waiting if decision.waiting else result.placements)[pod.key] = decision.node
             self._resume(result, self.cache.clock())
@@ -368,26 +388,6 @@ class Scheduler:
                 result.placements[outcome.pod.key] = outcome.node
             else:
                 result.unschedulable[outcome.pod.key] = outcome.failure
-
-    def _bind(self, keys: list[str], result: Result) -> None:
-        """Bind what was placed, in bulk where the store can. A pod whose binding is refused is taken back."""
-        pods = [self.pods.pending[key] for key in keys]
-        self.pods.binding = {pod.metadata.uid for pod in pods}
-        try:
-            if isinstance(self.client, ObjectStore):
-                self.client.bind_many(pods, [result.placements[key] for key in keys])
-                pods = []
-        except ApiError:
-            pass  # nothing is bound: somebody else was faster with one of them
-        for pod in pods:
-            try:
-                self.client.bind(pod, result.placements[pod.key])
-            except ApiError as error:
-                self.cache.forget_pod(self.cache.get_pod(pod))
-                del result.placements[pod.key]
-                result.unschedulable[pod.key] = Failure(error=str(error))
-        self.sync()
-        self.pods.binding = set()
 
     def _not_ours(self, pod: Pod) -> str:
         if pod.metadata.deletion_timestamp:

@@ -17,7 +17,7 @@ from moorage.framework.interface import NominatingInfo
 from moorage.framework.status import Status, as_status
 from moorage.objects.meta import Condition, with_condition
 from moorage.objects.pod import Pod
-from moorage.store import ApiError, NotFoundError
+from moorage.store import ApiError, NotFoundError, patch_pod_status
 
 from .eligibility import BY_SCHEDULER, DISRUPTION_TARGET, priority_of
 from .pick import Candidate
@@ -63,7 +63,7 @@ def clear_nominated_node_name(handle: FrameworkHandle, pod: Pod) -> None:
     except NotFoundError:
         return
     if current.metadata.uid == pod.metadata.uid and current.status.nominated_node_name:
-        handle.client.update(replace(current, status=replace(current.status, nominated_node_name="")))
+        patch_pod_status(handle.client, current, replace(current.status, nominated_node_name=""))
 
 
 def preempt_pod(
@@ -102,9 +102,7 @@ def _delete(handle: FrameworkHandle, preemptor: Pod, victim: Pod) -> bool:
     try:
         condition = disruption_target(handle, preemptor)
         conditions = with_condition(current.status.conditions, condition)
-        status = replace(current.status, conditions=conditions)
-        if status != current.status:
-            handle.client.update(replace(current, status=status))
+        patch_pod_status(handle.client, current, replace(current.status, conditions=conditions))
         handle.client.delete(Pod, victim.name, victim.namespace)
     except NotFoundError:
         return False

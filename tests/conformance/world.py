@@ -11,7 +11,8 @@ from moorage.objects import decode_object
 from moorage.objects.meta import ObjectMeta
 from moorage.objects.node import Namespace
 from moorage.scheduler import Scheduler
-from moorage.scheduler.engine import Engine, Rotation
+from moorage.scheduler.engine import Engine
+from moorage.scheduler.engines import Rotation
 
 from .vectors import MalformedError
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from moorage._core.node_table import NodeTable
 from moorage._core.pod_spec import bound
 from moorage.cache import SchedulerCache
 from moorage.framework.nominator import PodNominator
@@ -17,7 +18,7 @@ from moorage.objects.pod import Pod
 from .binding_cycle import BindingCycles
 from .diagnosis import Diagnosis
 from .engine import NO_ROWS, Engine
-from .results import Failure
+from .results import Decision, Failure
 
 Ints = npt.NDArray[np.int32]
 Marks = npt.NDArray[np.int64]
@@ -57,6 +58,15 @@ def joined(parts: Iterable[ScheduleResult], rotation: bool) -> ScheduleResult:
     if not rotation:
         return ScheduleResult(np.concatenate(rows), failures)
     return ScheduleResult(np.concatenate(rows), failures, np.concatenate(starts), np.concatenate(nexts))
+
+
+def result_of(decision: Decision, table: NodeTable) -> ScheduleResult:
+    """A decision about one pod."""
+    failures = {0: Failure.of(decision)} if decision.node is None else {}
+    row = -1 if decision.node is None else table.find_row(decision.node)
+    values = row, decision.start, decision.next
+    rows, starts, nexts = (np.array([value], dtype=np.int32) for value in values)
+    return ScheduleResult(rows, failures, starts, nexts)
 
 
 def is_alone(engine: Engine, pod: Pod) -> bool:

@@ -97,7 +97,7 @@ class Run:
         tried."""
         self._evicts, tried = False, 0
         for engine, targets, some in self.scheduler.segments(pods):
-            of_profile = self.place if engine.profile.is_in_core else self._each
+            of_profile = self.place if engine.is_in_core_for(some[0]) else self._each
             tried += of_profile(engine, targets, some)
             if self._evicts:
                 break

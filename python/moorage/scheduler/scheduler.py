@@ -116,12 +116,12 @@ class Scheduler:
         self.pods = PodHandler(self.cache, nominator)
         self.handle = make_handle(self.cache, self.client, nominator, configuration, tie_break, seed)
         self.pods.reject_waiting = self.handle.reject_waiting_pod
-        given = profiles or (profile or default_profile(),)
         signs = gates["OpportunisticBatching"] and not self.handle.extenders
         batching = Batching(signs, clock or (lambda: 0.0))
         setting = TIE_BREAKS[tie_break], percentage_of_nodes_to_score, seed, batching
         if configuration is None:
-            engines = profile_engines(check_profiles(given), self.handle, *setting)
+            given = check_profiles(profiles or (profile or default_profile(),))
+            engines = profile_engines(given, self.handle, *setting)
         else:
             engines = configured_engines(configuration, all_plugins(registry), self.handle, *setting)
         self.unbuilt = UnbuiltUses([engine.profile for engine in engines], strict)
@@ -194,8 +194,8 @@ class Scheduler:
         return explain(self._engine_of(pod), pod, self._not_ours(pod))
 
     def schedule_one(self, pod: Pod) -> Decision:
-        """One cycle: search, choose, assume the pod on the chosen node. A pod that fits nowhere may have others
-        evicted: it is nominated to their node then, and has its place there in the next cycle about it.
+        """One cycle: search, choose, assume the pod on the chosen node. A pod that fits nowhere may have
+        others evicted: it is nominated to their node then, and has its place there in the next cycle about it.
 
         Where the profile has plugins for what comes after, or extenders are interested in the pod, it goes on
         to the end: Reserve, Permit, PreBind, Bind, PostBind. Then the pod must be in the store, and may wait.

@@ -63,8 +63,8 @@ cdef class Cycle(Chooser):
         return row, start, self.found.evaluated, self._places(), totals
 
     def find(self, int32_t pod_class, int32_t node_name=0, int32_t pinned=0):
-        """The first part of `decide`, after which others may have a say; `Chooser.score` and `Chooser.pick` are
-        the rest.
+        """The first part of `decide`, after which others may have a say; the rest are `Chooser.score` and
+        `Chooser.pick`.
 
         Returns
         -------

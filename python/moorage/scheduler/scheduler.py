@@ -147,8 +147,8 @@ class Scheduler:
         informers.informer(Node).add_event_handler(NodeHandler(self.cache))
         for kind in WORKLOADS:
             informers.informer(kind).add_event_handler(WorkloadHandler(self.cache))
-        informers.informer(Pod).add_event_handler(self.pods)
         informers.informer(PodDisruptionBudget)  # for preemption
+        informers.informer(Pod).add_event_handler(self.pods)
         return informers
 
     def sync(self) -> None:

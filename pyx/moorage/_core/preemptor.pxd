@@ -1,0 +1,49 @@
+from libc.stdint cimport int32_t, int64_t
+
+from moorage._core.buffers cimport Buffer
+from moorage._core.cycle cimport Cycle
+from moorage._core.csrc cimport mr_eviction, mr_outcomes
+from moorage._core.dry_runs cimport DryRuns
+from moorage._core.prepared cimport Prepared
+
+
+cdef class Outcomes:
+    cdef mr_outcomes c
+    cdef tuple buffers
+    cdef int64_t cursor, budgets
+    cdef object terms
+    cdef bint is_made
+
+    cdef int make(self, int32_t n) except -1
+    cdef Py_ssize_t nbytes(self) except -1
+
+
+cdef class Evictions:
+    cdef readonly object rows
+    cdef list pods, ordinals, nodes, firsts
+
+    cdef int add(self, Preemptor preemptor, int32_t row, list numbers) except -1
+
+
+cdef class Preemptor(DryRuns):
+    cdef Cycle cycle
+    cdef dict kept
+    cdef Py_ssize_t kept_bytes
+    cdef public Py_ssize_t limit
+    cdef public bint keeps_outcomes
+    cdef readonly int64_t dry_runs
+    cdef int64_t moves
+    cdef Prepared one
+    cdef Outcomes outcomes
+    cdef tuple target, given
+
+    cdef int32_t _fitting_row(self, Py_ssize_t following) except -2
+    cdef int32_t _row_to_clear(self, int64_t offset, int32_t percentage, int32_t least) except -2
+    cdef list _victims_on(self, int32_t row)
+    cdef int _make_ready(self) except -1
+    cdef int _bring_up_to_date(self) except -1
+    cdef Outcomes _kept_outcomes(self)
+    cdef int _follow(self) except -1
+    cdef bint _can_follow(self, int64_t head) except -1
+    cdef int _look_at_all(self) except -1
+    cdef int _look_at_row(self, int32_t row) except -1

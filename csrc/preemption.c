@@ -13,13 +13,20 @@ void mr_outcomes_forget(mr_outcomes *o)
 
 void mr_outcomes_begin(mr_outcomes *o)
 {
-    memset(o->potential, 0, (size_t)mr_words(o->n) * sizeof(uint64_t));
+    const int32_t words = mr_words(o->n);
+    uint8_t is_potential[64];
     o->potentials = o->feasible = 0;
-    for (int32_t at = 0; at < o->n; at++) {
-        const uint64_t is_potential = o->codes[at] == MR_HELPABLE;
-        o->potential[at / 64] |= is_potential << at % 64;
-        o->potentials += (int32_t)is_potential;
-        o->feasible += !o->codes[at];
+    memset(o->codes + o->n, MR_HOPELESS, (size_t)(words * 64 - o->n));
+    for (int32_t w = 0; w < words; w++) {
+        const uint8_t *codes = o->codes + w * 64;
+        int32_t feasible = 0;
+        for (int32_t i = 0; i < 64; i++) {
+            is_potential[i] = codes[i] == MR_HELPABLE;
+            feasible += !codes[i];
+        }
+        o->potential[w] = mr_bits_of(is_potential);
+        o->potentials += mr_bits(o->potential[w]);
+        o->feasible += feasible;
     }
     mr_outcomes_forget(o);
 }

@@ -10,7 +10,7 @@
 
 /* Per position of a list, and in words of 64 positions. */
 typedef struct {
-    uint8_t *codes;       /* [position] code of the filters' verdict */
+    uint8_t *codes;       /* [position] code of the filters' verdict; room for whole words */
     mr_eviction *results; /* [position] where known */
     uint64_t *potential;  /* the code is MR_HELPABLE */
     uint64_t *known;      /* a dry run has been made */

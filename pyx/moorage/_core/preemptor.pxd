@@ -5,31 +5,34 @@ from moorage._core.cycle cimport Cycle
 from moorage._core.csrc cimport mr_eviction, mr_outcomes
 from moorage._core.dry_runs cimport DryRuns
 from moorage._core.prepared cimport Prepared
+from moorage._core.state cimport ClusterState
 
 
 cdef class Outcomes:
     cdef mr_outcomes c
-    cdef tuple buffers
+    cdef Buffer codes, results, bits, best
     cdef int64_t cursor, budgets
     cdef object terms
     cdef bint is_made
 
     cdef int make(self, int32_t n) except -1
-    cdef Py_ssize_t nbytes(self) except -1
 
 
 cdef class Evictions:
-    cdef readonly object rows
-    cdef list pods, ordinals, nodes, firsts
+    cdef ClusterState state
+    cdef int32_t[::1] places
+    cdef int32_t placed
+    cdef Buffer ends, ordinals, names
+    cdef list pods
 
-    cdef int add(self, Preemptor preemptor, int32_t row, list numbers) except -1
+    cdef int note_victim(self, int32_t number) except -1
+    cdef int note_row(self, int32_t row) except -1
 
 
 cdef class Preemptor(DryRuns):
     cdef Cycle cycle
     cdef dict kept
-    cdef Py_ssize_t kept_bytes
-    cdef public Py_ssize_t limit
+    cdef public int classes
     cdef public bint keeps_outcomes
     cdef readonly int64_t dry_runs
     cdef int64_t moves
@@ -39,7 +42,7 @@ cdef class Preemptor(DryRuns):
 
     cdef int32_t _fitting_row(self, Py_ssize_t following) except -2
     cdef int32_t _row_to_clear(self, int64_t offset, int32_t percentage, int32_t least) except -2
-    cdef list _victims_on(self, int32_t row)
+    cdef int _clear(self, int32_t row, Evictions out) except -1
     cdef int _make_ready(self) except -1
     cdef int _bring_up_to_date(self) except -1
     cdef Outcomes _kept_outcomes(self)

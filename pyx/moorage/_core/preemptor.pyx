@@ -13,7 +13,7 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 from libc.string cimport memset
 
 from moorage._core.buffers cimport Buffer, Journal
-from moorage._core.change_log cimport LOG_ORDER
+from moorage._core.change_log cimport LOG_ORDER, LOG_ROW
 from moorage._core.chooser cimport FAILED
 from moorage._core.csrc cimport (
     MR_BLOCK,
@@ -40,17 +40,17 @@ from moorage._core.csrc cimport (
 )
 from moorage._core.cycle cimport Cycle
 from moorage._core.dry_runs cimport DryRuns
-from moorage._core.ledger cimport ASSUMED, PodRecord
+from moorage._core.ledger cimport PodRecord
 from moorage._core.pod_class cimport Shape
 from moorage._core.pod_spec import bound
-from moorage._core.prepared cimport Prepared
+from moorage._core.state cimport ClusterState
 from moorage._core.templates cimport Replicas
 
 cdef extern from *:
     int ctz "__builtin_ctzll"(unsigned long long word) noexcept nogil
 
 cdef enum:
-    KEPT_LIMIT = 64 << 20  # bytes of outcomes; beyond it those that were used least recently go
+    CLASSES = 16  # whose outcomes are kept, with 41 bytes for each node
 
 
 cdef class Outcomes:
@@ -59,33 +59,27 @@ cdef class Outcomes:
     def __cinit__(self):
         cdef Journal journal = Journal()
         memset(&self.c, 0, sizeof(mr_outcomes))
-        self.buffers = (
-            Buffer(journal, 1), Buffer(journal, sizeof(mr_eviction)), Buffer(journal, sizeof(uint64_t)),
-            Buffer(journal, sizeof(uint64_t)), Buffer(journal, sizeof(uint64_t)),
-            Buffer(journal, sizeof(uint64_t)), Buffer(journal, sizeof(int32_t)),
-        )
+        self.codes = Buffer(journal, 1)
+        self.results = Buffer(journal, sizeof(mr_eviction))
+        self.bits = Buffer(journal, sizeof(uint64_t))
+        self.best = Buffer(journal, sizeof(int32_t))
 
     cdef int make(self, int32_t n) except -1:
         """Room for so many positions."""
         cdef Py_ssize_t words = n // 64 + 1
-        cdef Buffer codes, results, potential, known, helps, clean, best
-        codes, results, potential, known, helps, clean, best = self.buffers
-        codes.reserve(n)
-        results.reserve(n)
-        for buffer in (potential, known, helps, clean, best):
-            (<Buffer>buffer).reserve(words)
+        self.codes.reserve(64 * words)
+        self.results.reserve(n)
+        self.bits.reserve(4 * words)
+        self.best.reserve(words)
         self.c.n = n
-        self.c.codes = <uint8_t*>codes.data
-        self.c.results = <mr_eviction*>results.data
-        self.c.potential = <uint64_t*>potential.data
-        self.c.known = <uint64_t*>known.data
-        self.c.helps = <uint64_t*>helps.data
-        self.c.clean = <uint64_t*>clean.data
-        self.c.best = <int32_t*>best.data
+        self.c.codes = <uint8_t*>self.codes.data
+        self.c.results = <mr_eviction*>self.results.data
+        self.c.potential = <uint64_t*>self.bits.data
+        self.c.known = self.c.potential + words
+        self.c.helps = self.c.known + words
+        self.c.clean = self.c.helps + words
+        self.c.best = <int32_t*>self.best.data
         return 0
-
-    cdef Py_ssize_t nbytes(self) except -1:
-        return sum([(<Buffer>buffer).capacity * (<Buffer>buffer).itemsize for buffer in self.buffers])
 
 
 cdef class Evictions:
@@ -97,37 +91,51 @@ cdef class Evictions:
         The row of each pod that was placed; it ended before the first that fits nowhere.
     """
 
-    def __cinit__(self):
-        self.pods, self.ordinals, self.nodes, self.firsts = [], [], [], [0]
+    def __cinit__(self, ClusterState state, Py_ssize_t most):
+        cdef Journal journal = Journal()
+        self.state = state
+        self.places = np.empty(most, dtype=np.int32)
+        self.ends = Buffer(journal, sizeof(int32_t), most + 1)
+        self.ordinals = Buffer(journal, sizeof(int32_t))
+        self.names = Buffer(journal, sizeof(int32_t), most + 1)
+        self.pods = []
 
-    cdef int add(self, Preemptor preemptor, int32_t row, list numbers) except -1:
-        """The next pod takes a row from these pods, which are still there."""
-        cdef PodRecord* record
-        cdef int32_t number
-        for number in numbers:
-            record = preemptor.state.ledger.record(number)
-            if record.origin:  # made when somebody asks for it
-                self.pods.append(preemptor.state.ledger.templates.entry(record.origin - 1))
-                self.ordinals.append(record.ordinal)
-            else:
-                self.pods.append(preemptor.state.ledger.objects[number])
-                self.ordinals.append(-1)
-        self.nodes.append(preemptor.state._node_of(numbers[0]) if numbers else None)
-        self.firsts.append(len(self.pods))
+    cdef int note_victim(self, int32_t number) except -1:
+        """The next pod evicts this one, which is still there."""
+        cdef PodRecord* record = self.state.ledger.record(number)
+        self.ordinals.reserve(len(self.pods) + 1)
+        if record.origin:  # made when somebody asks for it
+            self.pods.append(self.state.ledger.templates.entry(record.origin - 1))
+        else:
+            self.pods.append(self.state.ledger.objects[number])
+        (<int32_t*>self.ordinals.data)[len(self.pods) - 1] = record.ordinal
         return 0
 
-    def __len__(self):
-        return len(self.nodes)
+    cdef int note_row(self, int32_t row) except -1:
+        """The next pod is placed."""
+        (<int32_t*>self.names.data)[self.placed] = (<int32_t*>self.state.table.name.data)[row]
+        self.places[self.placed] = row
+        self.placed += 1
+        (<int32_t*>self.ends.data)[self.placed] = <int32_t>len(self.pods)
+        return 0
+
+    @property
+    def rows(self):
+        return np.asarray(self.places[:self.placed])
 
     def victims(self, Py_ssize_t at):
         """Whom the pod at this place evicted, most important first, with the node they were on."""
-        return [
-            bound((<Replicas>pod).make(ordinal) if ordinal >= 0 else pod, self.nodes[at])
-            for pod, ordinal in zip(
-                self.pods[self.firsts[at]:self.firsts[at + 1]],
-                self.ordinals[self.firsts[at]:self.firsts[at + 1]], strict=True,
-            )
-        ]
+        cdef int32_t each
+        if not 0 <= at < self.placed:
+            raise IndexError(at)
+        name = self.state.symbols.names[(<int32_t*>self.names.data)[at]]
+        out = []
+        for each in range((<int32_t*>self.ends.data)[at], (<int32_t*>self.ends.data)[at + 1]):
+            pod = self.pods[each]
+            if isinstance(pod, Replicas):
+                pod = (<Replicas>pod).make((<int32_t*>self.ordinals.data)[each])
+            out.append(bound(pod, name))
+        return out
 
 
 cdef class Preemptor(DryRuns):
@@ -142,8 +150,8 @@ cdef class Preemptor(DryRuns):
     ----------
     keeps_outcomes : bool
         Whether what dry runs came to is kept. No decision depends on it.
-    limit : int
-        Bytes of that at most.
+    classes : int
+        Of so many classes at most, those that were used last.
     dry_runs : int
         Dry runs so far.
     """
@@ -151,20 +159,19 @@ cdef class Preemptor(DryRuns):
     def __cinit__(self, Cycle cycle):
         self.cycle = cycle
         self.kept = {}
-        self.limit = KEPT_LIMIT
+        self.classes = CLASSES
         self.keeps_outcomes = True
 
-    def place_run(self, int32_t pod_class, pods, budgets=(), int32_t node_name=0, int32_t pinned=0,
+    def place_run(self, int32_t pod_class, int32_t n, budgets=(), int32_t node_name=0, int32_t pinned=0,
                   const int64_t[::1] offsets=None, int32_t percentage=10, int32_t least=100):
-        """Place pods of one class, one after the other, and take their victims away.
+        """Choose nodes for up to `n` pods of one class, one after the other; take the victims away, and
+        account for each pod on its row. The caller enters the pods in the ledger, as after `Cycle.place_run`.
 
         Parameters
         ----------
-        pods : sequence of Pod
-            Not in the cache; entered as assumed.
         budgets : iterable of PodDisruptionBudget
             As they are for all of the pods: nobody takes evictions off them.
-        offsets : (pods,) int64 array, optional
+        offsets : (n,) int64 array, optional
             Of each pod, the index of the node to begin with among those that eviction might help, modulo
             their number; 0 by default.
         percentage, least : int
@@ -174,38 +181,33 @@ cdef class Preemptor(DryRuns):
         -------
         Evictions
 
-        Raises MemoryError half-way; run it inside `ClusterState.safely` where that must not be.
+        Can run out of memory half-way; to be run inside `ClusterState.safely` where that must not be.
         """
-        cdef Evictions out = Evictions()
+        cdef Evictions out = Evictions(self.state, n)
         cdef Shape shape = self.state.classes.shape(pod_class)
-        cdef list rows = [], numbers
         cdef int32_t row, at
-        if offsets is not None and offsets.shape[0] < len(pods):
+        if offsets is not None and offsets.shape[0] < n:
             raise ValueError("an offset for each pod is wanted")
         if not self.suits:
             raise ValueError("a filter is none of the core's")
         self.cycle._save()
-        self.cycle._make_room(<int32_t>len(pods))
+        self.cycle._make_room(n)
         self.target, self.given = (pod_class, node_name, pinned), tuple(budgets)
-        self._make_ready()
-        for at, pod in enumerate(pods):
-            if at:
-                self._bring_up_to_date()
-            numbers = []
-            row = self._fitting_row(len(pods) - at - 1)
+        self.moves = -1
+        for at in range(n):
+            self._bring_up_to_date()
+            row = self._fitting_row(n - at - 1)
             if row < 0:
                 row = self._row_to_clear(0 if offsets is None else offsets[at], percentage, least)
                 if row < 0:
                     break
-                numbers = self._victims_on(row)
-            out.add(self, row, numbers)
-            for number in numbers:
-                self.state._take_away(number)
-            self.state._place(pod, pod_class, row, ASSUMED)
+                self._clear(row, out)
+            self.state.table.add_pod(0, row, &shape.c, shape.ports, 1)
+            self.state.domains.pod_moved(pod_class, False, row, 1)
+            self.state.table.changed(LOG_ROW, row)
+            out.note_row(row)
             if shape.ports:
                 self.moves = -1
-            rows.append(row)
-        out.rows = np.array(rows, dtype=np.int32)
         return out
 
     cdef int32_t _fitting_row(self, Py_ssize_t following) except -2:
@@ -239,16 +241,17 @@ cdef class Preemptor(DryRuns):
             unknown = mr_walk_on(&walk, outcomes)
         return -1 if walk.best == MR_NOBODY else self.search.search.order[walk.best]
 
-    cdef list _victims_on(self, int32_t row):
-        """Numbers of those who have to go from a row."""
+    cdef int _clear(self, int32_t row, Evictions out) except -1:
+        """Take those away who have to go from a row."""
         cdef mr_eviction result
         cdef int32_t number
         self._run(row, &result)
-        numbers = self._victims(row, &result)
-        for number in numbers:
+        for number in self._victims(row, &result):
             if self.c.loads[self.state.ledger.class_of(number)].shape.n_ports:
                 self.moves = -1  # the memory of sets of ports may move
-        return numbers
+            out.note_victim(number)
+            self.state._take_away(number)
+        return 0
 
     # ---- ready ---------------------------------------------------------------------------------------------
 
@@ -280,17 +283,15 @@ cdef class Preemptor(DryRuns):
 
     cdef Outcomes _kept_outcomes(self):
         """What is kept of pods like these, with room for all positions."""
+        cdef int32_t n = self.search.search.n
         cdef Outcomes out = self.kept.pop(self.target, None)
         if out is None:
-            out = Outcomes()
-        else:
-            self.kept_bytes -= out.nbytes()
-        out.is_made = out.is_made and out.c.n == self.search.search.n
-        out.make(self.search.search.n)
+            # Fresh memory would cost more than the dry runs.
+            out = self.kept.pop(next(iter(self.kept))) if len(self.kept) >= self.classes else Outcomes()
+            out.is_made = False
+        out.is_made = out.is_made and out.c.n == n
+        out.make(n)
         self.kept[self.target] = out  # the last one is the one used last
-        self.kept_bytes += out.nbytes()
-        while self.kept_bytes > self.limit and len(self.kept) > 1:
-            self.kept_bytes -= (<Outcomes>self.kept.pop(next(iter(self.kept)))).nbytes()
         return out
 
     cdef int _follow(self) except -1:

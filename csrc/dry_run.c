@@ -24,7 +24,8 @@ void mr_preemptor_read(mr_preemptor *p)
     p->ports = shape->n_ports && filters(plan, MR_NODE_PORTS);
     p->spread = terms && terms->n_hard && filters(plan, MR_POD_TOPOLOGY_SPREAD);
     p->inter_pod = terms && !mr_inter_pod_skips(terms) && filters(plan, MR_INTER_POD_AFFINITY);
-    p->more = p->n_others || p->ports || p->spread || p->inter_pod;
+    p->terms = p->spread || p->inter_pod;
+    p->more = p->n_others || p->ports || p->terms;
 }
 
 /* A row while pods leave it and come back. */
@@ -32,6 +33,7 @@ typedef struct {
     mr_room room;
     int32_t *gone;     /* [matcher] pods */
     int32_t conflicts; /* a host port of the preemptor is taken */
+    int32_t asks;      /* the filters that count pods are to be asked */
 } scene;
 
 /* A pod leaves (sign 1), or comes (sign -1). Ports are seen to elsewhere. */
@@ -46,7 +48,7 @@ static inline void leave(const mr_preemptor *p, scene *s, int32_t pod_class, int
         for (int32_t j = 0; j < load->shape->n_others; j++)
             if (load->shape->others[j].resource == p->search->shape->others[i].resource)
                 s->room.others[i] += sign * load->shape->others[j].value;
-    if (!p->spread && !p->inter_pod) return;
+    if (!s->asks) return;
     for (int32_t w = 0; w < p->words; w++)
         for (uint64_t bits = p->matches[(int64_t)pod_class * p->words + w]; bits; bits &= bits - 1)
             s->gone[w * 64 + __builtin_ctzll(bits)] += sign;
@@ -92,6 +94,7 @@ static int more_fits(const mr_preemptor *p, const scene *s, int32_t row)
         if (shape->others[i].value > 0 && shape->others[i].value > s->room.others[i]
             && !(p->search->pod.ignored >> i & 1))
             return 0;
+    if (!s->asks) return 1;
     if (p->spread && mr_spread_filter_without(p->search->pod.terms, row, s->gone)) return 0;
     return !p->inter_pod || !mr_inter_pod_filter_without(p->search->pod.terms, row, s->gone);
 }
@@ -187,13 +190,23 @@ static void sum_up(const mr_preemptor *p, const mr_resident *pods, int32_t words
     }
 }
 
+/* Whether some of the pods are counted by the preemptor's terms. */
+static int counts_any(const mr_preemptor *p, const mr_resident *pods, int32_t n)
+{
+    uint64_t bits = 0;
+    for (int32_t j = 0; j < n; j++)
+        for (int32_t w = 0; w < p->words; w++) bits |= p->matches[(int64_t)pods[j].pod_class * p->words + w];
+    return bits != 0;
+}
+
 /* The same row with the pods that are nominated to it, too. */
 static void nominate(const mr_preemptor *p, const scene *now, scene *with)
 {
     with->room = now->room;
     with->gone = p->gone_with;
     with->conflicts = now->conflicts;
-    if (p->spread || p->inter_pod)
+    with->asks = p->terms;
+    if (p->terms)
         memcpy(p->gone_with, p->gone, (size_t)mr_matchers(p->search->pod.terms) * sizeof *p->gone);
     for (int32_t j = 0; j < p->n_nominated; j++) {
         leave(p, with, p->nominated[j], -1);
@@ -215,17 +228,21 @@ void mr_dry_run(const mr_preemptor *p, int32_t row, const mr_resident *pods, int
     const int32_t words = (n + 63) / 64;
     mr_room_read(&now.room, p->search->cluster, p->search->shape, row);
     now.gone = p->gone;
-    if (p->spread || p->inter_pod)
+    now.asks = p->terms;
+    if (p->terms)
         memset(p->gone, 0, (size_t)mr_matchers(p->search->pod.terms) * sizeof *p->gone);
     for (int32_t j = 0; j < n; j++) leave(p, &now, pods[j].pod_class, 1);
     now.conflicts = p->ports && ports_taken(p, row, pods, n);
     if (also) nominate(p, &now, also);
-    if (!p->settled || !fits(p, &now, row) || (also && !fits(p, also, row))) {
+    const int rejected = !fits(p, &now, row) || (also && !fits(p, also, row));
+    if (!p->settled || (rejected && p->explains)) {
         out->verdict = also ? judge(p, also, row) : 0;
         if (!out->verdict) out->verdict = judge(p, &now, row);
-        if (out->verdict) return;
+    } else {
+        out->verdict = (uint64_t)rejected;
     }
-    out->verdict = 0;
+    if (out->verdict) return;
+    if (p->terms && !also && !counts_any(p, pods, n)) now.asks = 0; /* they would say the same each time */
     memset(p->victims, 0, (size_t)words * sizeof *p->victims);
     memset(p->violating, 0, (size_t)words * sizeof *p->violating);
     const int32_t marked = p->budgets ? mark_violating(p, pods, first, n) : 0;

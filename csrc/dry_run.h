@@ -40,6 +40,7 @@ typedef struct {
     int32_t n_nominated;
     int32_t words;
     int32_t settled;           /* the rows at hand pass all filters that do not depend on pods */
+    int32_t explains;          /* why evicting pods does not help matters: else any verdict but 0 will do */
     /* Scratch: per matcher; and a bit for each of the pods of the row at hand. */
     int32_t *gone, *gone_with;
     uint64_t *victims, *violating;
@@ -47,7 +48,7 @@ typedef struct {
     int64_t need_cpu, need_memory; /* the least where nothing is asked */
     int32_t priority, slots;       /* slots: what a filter asks for, 0 or 1 */
     int32_t ports, spread, inter_pod, n_others;
-    int32_t more;                  /* any of these */
+    int32_t terms, more;           /* either of the two filters that count pods; any of these */
 } mr_preemptor;
 
 /* What evicting pods from a row comes to. */

@@ -142,7 +142,7 @@ cdef class DryRuns:
         self.importance.follow()
         self.c.search = &self.search.search
         self.c.loads = self.importance.loads_of()
-        self.c.settled = False
+        self.c.settled, self.c.explains = False, True
         self.budgets.take(budgets)
         self.c.budgets = NULL
         if budgets:

@@ -13,7 +13,7 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 from libc.string cimport memset
 
 from moorage._core.buffers cimport Buffer, Journal
-from moorage._core.change_log cimport LOG_ORDER, LOG_ROW
+from moorage._core.change_log cimport LOG_ORDER
 from moorage._core.chooser cimport FAILED
 from moorage._core.csrc cimport (
     MR_BLOCK,
@@ -40,7 +40,7 @@ from moorage._core.csrc cimport (
 )
 from moorage._core.cycle cimport Cycle
 from moorage._core.dry_runs cimport DryRuns
-from moorage._core.ledger cimport PodRecord
+from moorage._core.ledger cimport ASSUMED, PodRecord
 from moorage._core.pod_class cimport Shape
 from moorage._core.pod_spec import bound
 from moorage._core.state cimport ClusterState
@@ -162,16 +162,17 @@ cdef class Preemptor(DryRuns):
         self.classes = CLASSES
         self.keeps_outcomes = True
 
-    def place_run(self, int32_t pod_class, int32_t n, budgets=(), int32_t node_name=0, int32_t pinned=0,
+    def place_run(self, int32_t pod_class, pods, budgets=(), int32_t node_name=0, int32_t pinned=0,
                   const int64_t[::1] offsets=None, int32_t percentage=10, int32_t least=100):
-        """Choose nodes for up to `n` pods of one class, one after the other; take the victims away, and
-        account for each pod on its row. The caller enters the pods in the ledger, as after `Cycle.place_run`.
+        """Choose nodes for pods of one class, one after the other; take the victims away and assume each pod.
 
         Parameters
         ----------
+        pods : sequence of Pod
+            Not in the cache, and without a node.
         budgets : iterable of PodDisruptionBudget
             As they are for all of the pods: nobody takes evictions off them.
-        offsets : (n,) int64 array, optional
+        offsets : (pods,) int64 array, optional
             Of each pod, the index of the node to begin with among those that eviction might help, modulo
             their number; 0 by default.
         percentage, least : int
@@ -183,9 +184,9 @@ cdef class Preemptor(DryRuns):
 
         Can run out of memory half-way; to be run inside `ClusterState.safely` where that must not be.
         """
+        cdef int32_t n = <int32_t>len(pods), row, at
         cdef Evictions out = Evictions(self.state, n)
         cdef Shape shape = self.state.classes.shape(pod_class)
-        cdef int32_t row, at
         if offsets is not None and offsets.shape[0] < n:
             raise ValueError("an offset for each pod is wanted")
         if not self.suits:
@@ -202,10 +203,8 @@ cdef class Preemptor(DryRuns):
                 if row < 0:
                     break
                 self._clear(row, out)
-            self.state.table.add_pod(0, row, &shape.c, shape.ports, 1)
-            self.state.domains.pod_moved(pod_class, False, row, 1)
-            self.state.table.changed(LOG_ROW, row)
             out.note_row(row)
+            self.state._place(pods[at], pod_class, row, ASSUMED)
             if shape.ports:
                 self.moves = -1
         return out
@@ -264,7 +263,7 @@ cdef class Preemptor(DryRuns):
         self.cycle.batch = {self.one}
         self._begin(pod_class, pinned, self.given)
         mr_local_read(&local, &self.search.search)
-        self.c.settled = mr_status_by_columns(&self.search.search, &local)
+        self.c.settled, self.c.explains = mr_status_by_columns(&self.search.search, &local), False
         self.outcomes = self._kept_outcomes()
         self.moves = self.state.journal.moves
         return self._follow()

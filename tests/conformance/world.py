@@ -48,9 +48,13 @@ class World:
         Every pod that is known, by ``namespace/name``: bound, placed by a step, or waiting.
     """
 
-    def __init__(self, objects: list[Json], from_the_top: bool = False, **settings: Any) -> None:
+    def __init__(
+        self, objects: list[Json], from_the_top: bool = False, preempts: bool = False, **settings: Any
+    ) -> None:
         decoded = [decode_object(one) for one in objects]
         self.scheduler = Scheduler(strict=True, **settings)
+        for engine in self.scheduler.engines.values():
+            engine.runs_post_filter = preempts
         if from_the_top:
             self.scheduler.rotation = FromTheTop(list(self.scheduler.engines.values()))
         self.store = self.scheduler.client
@@ -74,7 +78,7 @@ class World:
             case "addPod":
                 self._create(decode_object(step["pod"]))
             case "removePod":
-                return self._remove_pod(f"{step['namespace']}/{step['name']}")
+                return self.remove_pod(f"{step['namespace']}/{step['name']}")
             case "updatePod":
                 return self._update_pod(decode_object(step["pod"]))
             case "addObject":
@@ -125,7 +129,8 @@ class World:
         self.store.delete(kind, name, namespace)
         self.scheduler.sync()
 
-    def _remove_pod(self, key: str) -> bool:
+    def remove_pod(self, key: str) -> bool:
+        """Take a pod away; true if it is not there."""
         pod = self.pods.pop(key, None)
         if pod is not None:
             self._delete("Pod", pod.name, pod.namespace)
@@ -152,5 +157,6 @@ def check_keys(step: Json) -> None:
     expected = STEP_KEYS.get(step.get("op", ""))
     if expected is None:
         raise MalformedError(f"unknown step {step.get('op')!r}")
-    if step.keys() - {"snapshot"} != expected | {"op"}:
+    optional = {"snapshot", "apply"} if step["op"] == "schedule" else {"snapshot"}
+    if step.keys() - optional != expected | {"op"}:
         raise MalformedError(f"fields of step {step['op']}: {', '.join(sorted(step))}")

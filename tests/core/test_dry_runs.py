@@ -193,5 +193,5 @@ def test_a_row_is_read_again_when_it_has_changed() -> None:
 
 def test_a_start_that_is_no_time_is_said_to_be_one() -> None:
     world = small([low("p0", "yesterday")], cpu="1")
-    with pytest.raises(InputError, match="Pod default/p0: status.startTime: \"yesterday\""):
+    with pytest.raises(InputError, match="pod default/p0: status.startTime 'yesterday' is not a time"):
         dry_run(world)

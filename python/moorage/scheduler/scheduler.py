@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace as update
+from functools import partial
 from itertools import groupby, repeat
 
 import numpy as np
@@ -25,14 +26,17 @@ from moorage.framework.runtime import Target, target_of
 from moorage.objects.cluster import Cluster
 from moorage.objects.node import Namespace, Node
 from moorage.objects.pod import Pod
+from moorage.objects.policy import PodDisruptionBudget
 from moorage.objects.workload import ReplicaSet, ReplicationController, Service, StatefulSet
 from moorage.plugins.registry import ConfigurationSource, all_plugins, default_profile, read_configuration
 from moorage.plugins.scheduling_gates import SchedulingGates
-from moorage.store import ApiError, InformerFactory, ObjectClient, ObjectStore
+from moorage.preemption.handle import RuntimePreemptHandle, random_offset
+from moorage.store import InformerFactory, ObjectClient, ObjectStore
 
 from .batch import Batches, ScheduleResult, joined
 from .batching import Batching
 from .binding_cycle import BindingCycles, Started
+from .bulk_bind import bind_placed
 from .engine import Engine, Rotation, configured_engines, profile_engines
 from .event_handlers import NamespaceHandler, NodeHandler, PodHandler, WorkloadHandler
 from .examine import examine
@@ -111,7 +115,11 @@ class Scheduler:
         self.client = ObjectStore(newest(cluster)) if isinstance(cluster, Cluster) else cluster
         nominator = PodNominator(lambda pod: pod.key in self.pods.pending)
         self.pods = PodHandler(self.cache, nominator)
-        self.handle = FrameworkHandle(self.cache, self.client, nominator=nominator)
+        self.handle = FrameworkHandle(
+            self.cache, self.client, nominator=nominator, make_preempt_handle=RuntimePreemptHandle
+        )
+        if tie_break == "random":
+            self.handle.preemption_offset = partial(random_offset, seed)
         self.pods.reject_waiting = self.handle.reject_waiting_pod
         given = profiles or (profile or default_profile(),)
         extenders = configuration is not None and bool(configuration.extenders)
@@ -127,8 +135,9 @@ class Scheduler:
         self.cache.participants += (self.rotation, batching)
         first = self.rotation.holder
         self.profile, self.plan, self.cycle = first.profile, first.plan, first.cycle
-        self.batches = Batches(self.cache, nominator, self.view_order)
         self.bindings = BindingCycles(self.client, self.cache.clock)
+        nominate = partial(self.bindings.nominate, nominator)
+        self.batches = Batches(self.cache, nominator, self.view_order, nominate, self.sync)
         self.informers = self._watch()
         for engine in self.engines.values():
             engine.handle.informers = self.informers
@@ -145,6 +154,7 @@ class Scheduler:
         for kind in WORKLOADS:
             informers.informer(kind).add_event_handler(WorkloadHandler(self.cache))
         informers.informer(Pod).add_event_handler(self.pods)
+        informers.informer(PodDisruptionBudget)  # for preemption
         return informers
 
     def sync(self) -> None:
@@ -187,7 +197,8 @@ class Scheduler:
         return explain(self._engine_of(pod), pod, self._not_ours(pod))
 
     def schedule_one(self, pod: Pod) -> Decision:
-        """One cycle: search, choose, assume the pod on the chosen node.
+        """One cycle: search, choose, assume the pod on the chosen node. A pod that fits nowhere may have others
+        evicted: it is nominated to their node then, and has its place there in the next cycle about it.
 
         Where the profile has plugins for what comes after, the cycle goes on to the end: Reserve, Permit,
         PreBind, Bind and PostBind. Then the pod must be in the store, and may be waiting when this returns.
@@ -203,6 +214,10 @@ class Scheduler:
             decision = at_once or engine.schedule(pod, target, self.view_order)[0]
             if decision.node is not None:
                 self.batches.assume(pod, decision.node)
+            else:
+                self.bindings.nominate(self.handle.nominator, pod, decision)
+        if decision.evicts:
+            self.sync()
         return decision
 
     def _engine_of(self, pod: Pod) -> Engine:
@@ -218,11 +233,15 @@ class Scheduler:
         with self.cache.lock:
             decision, state = engine.schedule(pod, target, self.view_order)
             if decision.node is None:
-                failure = Failure(decision.diagnosis, decision.error)
                 nominating = decision.nominating or NominatingInfo(noop=True)
-                self.bindings.report(engine, pod, failure, nominating)
-                return decision
-            started = self.bindings.reserve(engine, state, pod, decision.node)
+                self.bindings.report(engine, pod, Failure.of(decision), nominating)
+                started = None
+            else:
+                started = self.bindings.reserve(engine, state, pod, decision.node)
+        if started is None:
+            if decision.evicts:
+                self.sync()
+            return decision
         outcome = self.bindings.bind(started) if isinstance(started, Started) else started
         if outcome.failure is not None:
             failure = outcome.failure
@@ -236,18 +255,22 @@ class Scheduler:
     # ---- many pods -----------------------------------------------------------------------------------------
 
     def run(self) -> Result:
-        """Place every pending pod of the cluster, in queue order: higher priority first, then older."""
+        """Place every pending pod of the cluster, in queue order: higher priority first, then older. Pods for
+        which others were evicted come again after all."""
         self.sync()
         result = Result()
         bulk: list[str] = []
-        for engine, targets, pods in self._segments(self._take_pending(result)):
-            if engine.profile.is_in_core:
-                began = time.perf_counter()
-                bulk += self._run_batch(engine, targets, pods, result)
-                result.seconds += time.perf_counter() - began
-            else:
-                self._run_each(engine, pods, targets, result)
-        self._bind(bulk, result)
+        waiting = self._take_pending(result)
+        while waiting:
+            for engine, targets, pods in self._segments(waiting):
+                if engine.profile.is_in_core:
+                    began = time.perf_counter()
+                    bulk += self._run_batch(engine, targets, pods, result)
+                    result.seconds += time.perf_counter() - began
+                else:
+                    self._run_each(engine, pods, targets, result)
+            waiting = self._take_nominated(waiting, result)
+        bind_placed(self, bulk, result)
         result.warnings.extend(self.unbuilt.warnings())
         return result
 
@@ -273,8 +296,7 @@ class Scheduler:
         parts = []
         for engine, targets, segment in self._segments(pods):
             if engine.profile.is_in_core:
-                with self.cache.lock:
-                    parts.append(self.batches.place(engine, targets, segment, rotation))
+                parts.append(self.batches.place(engine, targets, segment, rotation))
             else:
                 parts += map(self._whole_result, repeat(engine), targets, segment)
         self.sync()
@@ -283,7 +305,7 @@ class Scheduler:
     def _whole_result(self, engine: Engine, target: Target, pod: Pod) -> ScheduleResult:
         decision = self._whole_cycle(engine, pod, target)
         row = -1 if decision.node is None else self.table.find_row(decision.node)
-        failures = {0: Failure(decision.diagnosis, decision.error)} if decision.node is None else {}
+        failures = {0: Failure.of(decision)} if decision.node is None else {}
         arrays = (np.array([value], dtype=np.int32) for value in (row, decision.start, decision.next))
         rows, starts, nexts = arrays
         return ScheduleResult(rows, failures, starts, nexts)
@@ -303,6 +325,17 @@ class Scheduler:
         sort_as_queued(ours, self.rotation.engines[0].framework)
         return ours
 
+    def _take_nominated(self, pods: Sequence[Pod], result: Result) -> list[Pod]:
+        """Those of some pods that others have just been evicted for, as they are by now."""
+        self.sync()
+        keys = [pod.key for pod in pods]
+        keys = [
+            key for key in keys if key in result.unschedulable and result.unschedulable[key].nominated_node
+        ]
+        for key in keys:
+            del result.unschedulable[key]
+        return [self.pods.pending[key] for key in keys if key in self.pods.pending]
+
     def _segments(self, pods: Sequence[Pod]) -> Iterator[tuple[Engine, list[Target], list[Pod]]]:
         """Pods that follow one another and ask for one profile, with the engine whose turn it is then."""
         targets = [self.classify(pod) for pod in pods]
@@ -316,8 +349,7 @@ class Scheduler:
 
     def _run_batch(self, engine: Engine, targets: list[Target], pods: list[Pod], result: Result) -> list[str]:
         """Place pods of one profile; the keys of those that fit."""
-        with self.cache.lock:  # not over the whole run: informers take it too, after a lock of their own
-            batch = self.batches.place(engine, targets, pods, rotation=False)
+        batch = self.batches.place(engine, targets, pods, rotation=False)
         placed = []
         for at, (pod, row) in enumerate(zip(pods, batch.rows.tolist(), strict=True)):
             if row < 0:
@@ -356,7 +388,7 @@ class Scheduler:
             decision = self._whole_cycle(engine, pod, target)
             result.seconds += time.perf_counter() - began
             if decision.node is None:
-                result.unschedulable[pod.key] = Failure(decision.diagnosis, decision.error)
+                result.unschedulable[pod.key] = Failure.of(decision)
             else:
                 (result.waiting if decision.waiting else result.placements)[pod.key] = decision.node
             self._resume(result, self.cache.clock())
@@ -368,26 +400,6 @@ class Scheduler:
                 result.placements[outcome.pod.key] = outcome.node
             else:
                 result.unschedulable[outcome.pod.key] = outcome.failure
-
-    def _bind(self, keys: list[str], result: Result) -> None:
-        """Bind what was placed, in bulk where the store can. A pod whose binding is refused is taken back."""
-        pods = [self.pods.pending[key] for key in keys]
-        self.pods.binding = {pod.metadata.uid for pod in pods}
-        try:
-            if isinstance(self.client, ObjectStore):
-                self.client.bind_many(pods, [result.placements[key] for key in keys])
-                pods = []
-        except ApiError:
-            pass  # nothing is bound: somebody else was faster with one of them
-        for pod in pods:
-            try:
-                self.client.bind(pod, result.placements[pod.key])
-            except ApiError as error:
-                self.cache.forget_pod(self.cache.get_pod(pod))
-                del result.placements[pod.key]
-                result.unschedulable[pod.key] = Failure(error=str(error))
-        self.sync()
-        self.pods.binding = set()
 
     def _not_ours(self, pod: Pod) -> str:
         if pod.metadata.deletion_timestamp:

@@ -126,9 +126,7 @@ cdef class Importance:
             try:
                 start = datetime.fromisoformat(text)
             except ValueError as error:
-                where = f"Pod {pod.metadata.namespace}/{pod.metadata.name}"
-                message = f'"{text}" is not a timestamp like 2006-01-02T15:04:05Z'
-                raise InputError(message, obj=where, path="status.startTime") from error
+                raise InputError(f"pod {pod.key}: status.startTime {text!r} is not a time") from error
             start = start if start.tzinfo else start.replace(tzinfo=UTC)
             record.start = (start - EPOCH) // MICROSECOND
         return record.start

@@ -165,6 +165,7 @@ cdef class Preemptor(DryRuns):
     def place_run(self, int32_t pod_class, pods, budgets=(), int32_t node_name=0, int32_t pinned=0,
                   const int64_t[::1] offsets=None, int32_t percentage=10, int32_t least=100):
         """Choose nodes for pods of one class, one after the other; take the victims away and assume each pod.
+        It ends before the first pod that fits nowhere; those that may not preempt evict nobody.
 
         Parameters
         ----------
@@ -199,7 +200,8 @@ cdef class Preemptor(DryRuns):
             self._bring_up_to_date()
             row = self._fitting_row(n - at - 1)
             if row < 0:
-                row = self._row_to_clear(0 if offsets is None else offsets[at], percentage, least)
+                if shape.may_preempt:
+                    row = self._row_to_clear(0 if offsets is None else offsets[at], percentage, least)
                 if row < 0:
                     break
                 self._clear(row, out)

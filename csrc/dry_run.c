@@ -86,6 +86,13 @@ static int ports_taken(const mr_preemptor *p, int32_t row, const mr_resident *po
     return 0;
 }
 
+/* Whether the filters that count pods let the preemptor in. */
+static int terms_pass(const mr_preemptor *p, const scene *s, int32_t row)
+{
+    if (p->spread && mr_spread_filter_without(p->search->pod.terms, row, s->gone)) return 0;
+    return !p->inter_pod || !mr_inter_pod_filter_without(p->search->pod.terms, row, s->gone);
+}
+
 static int more_fits(const mr_preemptor *p, const scene *s, int32_t row)
 {
     const mr_shape *shape = p->search->shape;
@@ -94,9 +101,7 @@ static int more_fits(const mr_preemptor *p, const scene *s, int32_t row)
         if (shape->others[i].value > 0 && shape->others[i].value > s->room.others[i]
             && !(p->search->pod.ignored >> i & 1))
             return 0;
-    if (!s->asks) return 1;
-    if (p->spread && mr_spread_filter_without(p->search->pod.terms, row, s->gone)) return 0;
-    return !p->inter_pod || !mr_inter_pod_filter_without(p->search->pod.terms, row, s->gone);
+    return !s->asks || terms_pass(p, s, row);
 }
 
 /* Whether the preemptor passes the filters that depend on pods. */
@@ -153,11 +158,36 @@ static int32_t mark_violating(const mr_preemptor *p, const mr_resident *pods, in
     return marked;
 }
 
+/* `reprieve` where cpu, memory and places for pods are all there is to ask for. */
+static void reprieve_plainly(const mr_preemptor *p, const mr_resident *pods, int32_t n, int which, mr_room *room)
+{
+    int64_t cpu = room->cpu, memory = room->memory;
+    int32_t slots = room->slots;
+    for (int32_t j = 0; j < n; j++) {
+        const mr_load *load = &p->loads[pods[j].pod_class];
+        if (which >= 0 && (int)(p->violating[j / 64] >> j % 64 & 1) != which) continue;
+        if (p->need_cpu > cpu - load->cpu || p->need_memory > memory - load->memory || p->slots > slots - 1) {
+            p->victims[j / 64] |= 1ull << j % 64;
+            continue;
+        }
+        cpu -= load->cpu;
+        memory -= load->memory;
+        slots--;
+    }
+    room->cpu = cpu;
+    room->memory = memory;
+    room->slots = slots;
+}
+
 /* Lets pods come back, most important first, as long as the preemptor fits; the others are victims. `which`: only those
  * that violate a budget (1) or do not (0); -1 for all. `with` has the nominated pods on the row; NULL for none. */
 static void reprieve(const mr_preemptor *p, int32_t row, const mr_resident *pods, int32_t n, int which, scene *now,
                      scene *with)
 {
+    if (!with && !p->n_others && !p->ports && !now->asks) {
+        reprieve_plainly(p, pods, n, which, &now->room);
+        return;
+    }
     for (int32_t j = 0; j < n; j++) {
         const int32_t pod_class = pods[j].pod_class;
         if (which >= 0 && (int)(p->violating[j / 64] >> j % 64 & 1) != which) continue;
@@ -214,6 +244,42 @@ static void nominate(const mr_preemptor *p, const scene *now, scene *with)
     }
 }
 
+/* Whether the filters that count pods reject a row whoever leaves it; else they need not be asked each time. */
+static int is_rejected_anyway(const mr_preemptor *p, int32_t row, const mr_resident *pods, int32_t n, scene *now)
+{
+    now->gone = p->gone;
+    now->asks = p->terms;
+    if (!p->terms) return 0;
+    memset(p->gone, 0, (size_t)mr_matchers(p->search->pod.terms) * sizeof *p->gone);
+    if (p->n_nominated || counts_any(p, pods, n)) return 0;
+    if (!terms_pass(p, now, row)) return 1;
+    now->asks = 0;
+    return 0;
+}
+
+/* Takes all the pods away. */
+static void clear(const mr_preemptor *p, int32_t row, const mr_resident *pods, int32_t n, scene *now)
+{
+    mr_room_read(&now->room, p->search->cluster, p->search->shape, row);
+    for (int32_t j = 0; j < n; j++) leave(p, now, pods[j].pod_class, 1);
+    now->conflicts = p->ports && ports_taken(p, row, pods, n);
+}
+
+/* What there is to say against a row without the pods; 0 where the preemptor fits. */
+static uint64_t verdict_without(const mr_preemptor *p, int32_t row, const mr_resident *pods, int32_t n, scene *now,
+                                scene *with)
+{
+    int rejected = is_rejected_anyway(p, row, pods, n, now);
+    uint64_t verdict = 0;
+    if (rejected && p->settled && !p->explains) return 1;
+    clear(p, row, pods, n, now);
+    if (with) nominate(p, now, with);
+    rejected = rejected || !fits(p, now, row) || (with && !fits(p, with, row));
+    if (p->settled && !(rejected && p->explains)) return (uint64_t)rejected;
+    if (with) verdict = judge(p, with, row);
+    return verdict ? verdict : judge(p, now, row);
+}
+
 void mr_dry_run(const mr_preemptor *p, int32_t row, const mr_resident *pods, int32_t n, mr_eviction *out)
 {
     scene now, with, *also = p->n_nominated ? &with : NULL;
@@ -221,28 +287,11 @@ void mr_dry_run(const mr_preemptor *p, int32_t row, const mr_resident *pods, int
     while (first && p->loads[pods[first - 1].pod_class].priority < p->priority) first--;
     out->first = first;
     out->victims = 0;
-    out->verdict = MR_NO_VICTIMS;
     n -= first;
     pods += first;
-    if (!n) return;
-    const int32_t words = (n + 63) / 64;
-    mr_room_read(&now.room, p->search->cluster, p->search->shape, row);
-    now.gone = p->gone;
-    now.asks = p->terms;
-    if (p->terms)
-        memset(p->gone, 0, (size_t)mr_matchers(p->search->pod.terms) * sizeof *p->gone);
-    for (int32_t j = 0; j < n; j++) leave(p, &now, pods[j].pod_class, 1);
-    now.conflicts = p->ports && ports_taken(p, row, pods, n);
-    if (also) nominate(p, &now, also);
-    const int rejected = !fits(p, &now, row) || (also && !fits(p, also, row));
-    if (!p->settled || (rejected && p->explains)) {
-        out->verdict = also ? judge(p, also, row) : 0;
-        if (!out->verdict) out->verdict = judge(p, &now, row);
-    } else {
-        out->verdict = (uint64_t)rejected;
-    }
+    out->verdict = n ? verdict_without(p, row, pods, n, &now, also) : MR_NO_VICTIMS;
     if (out->verdict) return;
-    if (p->terms && !also && !counts_any(p, pods, n)) now.asks = 0; /* they would say the same each time */
+    const int32_t words = (n + 63) / 64;
     memset(p->victims, 0, (size_t)words * sizeof *p->victims);
     memset(p->violating, 0, (size_t)words * sizeof *p->violating);
     const int32_t marked = p->budgets ? mark_violating(p, pods, first, n) : 0;

@@ -14,7 +14,7 @@ from moorage.framework.interface import PostFilterResult, PreEnqueuePlugin
 from moorage.framework.status import Code, Status
 from moorage.objects.pod import Pod
 
-from .dry_run import NO_VICTIMS
+from .eligibility import NO_VICTIMS
 from .eligibility import NEVER
 from .evaluator import no_candidates, preempt
 

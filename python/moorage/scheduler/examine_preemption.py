@@ -10,6 +10,7 @@ from moorage.framework.cycle_state import CycleState
 from moorage.framework.filtering import PreFilterRun
 from moorage.framework.status import Status
 from moorage.objects.pod import Pod
+from moorage.preemption.default_preemption import DefaultPreemption
 from moorage.preemption.evaluator import Found, find_candidates
 from moorage.preemption.pick import Choice, pick_one_node
 
@@ -33,8 +34,9 @@ class PreemptionExamination:
     choice: Choice | None = None
 
 
-def examine_preemption(engine: Engine, pod: Pod) -> PreemptionExamination:
-    """Try every node where others could make room for a pod. Extenders are not asked."""
+def examine_preemption(engine: Engine, pod: Pod, everywhere: bool = True) -> PreemptionExamination:
+    """Try every node where others could make room for a pod; or, as the plugin does, from an offset on as many
+    as are needed for enough candidates. Extenders are not asked."""
     if not engine.profile.is_in_core:
         engine.handle.begin_cycle()
     if engine.nodes_in_view() == 0:
@@ -46,7 +48,11 @@ def examine_preemption(engine: Engine, pod: Pod) -> PreemptionExamination:
     statuses = _statuses(engine, state, pod, ran)
     if not statuses:
         return PreemptionExamination()
-    found = find_candidates(engine.handle, state, pod, statuses)
+    plugin = next((p for p in engine.profile.post_filters if isinstance(p, DefaultPreemption)), None)
+    if everywhere or plugin is None:
+        found = find_candidates(engine.handle, state, pod, statuses)
+    else:
+        found = plugin.find_candidates(state, pod, statuses)
     return PreemptionExamination(found, pick_one_node(found.candidates))
 
 

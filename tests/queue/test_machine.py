@@ -72,14 +72,31 @@ def plugins() -> list[Any]:
 
 
 class QueueMachine(RuleBasedStateMachine):
-    @initialize(gate=st.booleans(), start=st.sampled_from([0, 999, 1_767_225_600_123]))
-    def begin(self, gate: bool, start: int) -> None:
+    @initialize(
+        gate=st.booleans(),
+        start=st.sampled_from([0, 999, 1_767_225_600_123]),
+        there=st.integers(0, 6),
+        rejectors=st.lists(SETS, max_size=3),
+    )
+    def begin(self, gate: bool, start: int, there: int, rejectors: list[frozenset[str]]) -> None:
         self.clock = Clock(start)
         self.queue = make_queue(*plugins(), clock=self.clock, pop_from_backoff=gate)
         self.twin = Twin(REGISTERED, gate, start, start)
         self.ran = start
         self.known: dict[str, Pod] = {}
         self.infos: dict[str, Any] = {}
+        for number in range(there):
+            self.add(f"p{number}", number // 4, False)
+        if rejectors:
+            self.fail_all(rejectors)
+
+    @rule(rejectors=st.lists(SETS, min_size=1, max_size=3))
+    def fail_all(self, rejectors: list[frozenset[str]]) -> None:
+        """All active pods are tried, and rejected in turn by some sets of plugins."""
+        for number in range(len(self.queue.pending_pods().active)):
+            self.pop()
+            name = next(reversed(self.infos))
+            self.come_back(name, rejectors[number % len(rejectors)], frozenset())
 
     @rule(name=NAMES, priority=st.sampled_from([0, 0, 1]), gated=st.booleans())
     def add(self, name: str, priority: int, gated: bool) -> None:
@@ -116,14 +133,18 @@ class QueueMachine(RuleBasedStateMachine):
             self.queue.delete(one)
             self.twin.delete(one.metadata.uid)
 
-    @rule(listed=st.lists(NAMES, unique=True))
+    @rule(listed=st.lists(NAMES, min_size=1, max_size=3, unique=True))
     def activate(self, listed: list[str]) -> None:
         pods = [self.known.get(name, pod(name)) for name in listed]
         self.queue.activate(pods)
         for one in pods:
             self.twin.activate(one)
 
-    @rule()
+    @rule(count=st.integers(1, 3))
+    def pop_some(self, count: int) -> None:
+        for _ in range(count):
+            self.pop()
+
     def pop(self) -> None:
         info, entry = self.queue.pop(timeout=0), self.twin.pop()
         assert (info and info.pod) == (entry and entry.pod)
@@ -135,19 +156,24 @@ class QueueMachine(RuleBasedStateMachine):
     @rule(data=st.data(), rejectors=SETS, pending=SETS, end=st.sampled_from(["fail", "fail", "done", "back"]))
     def end(self, data: Any, rejectors: frozenset[str], pending: frozenset[str], end: str) -> None:
         name = data.draw(st.sampled_from(sorted(self.infos)))
-        info, entry = self.infos.pop(name)
         if name not in self.known or end == "done":
+            del self.infos[name]
             self.known.pop(name, None)
             self.queue.done(name)
             self.twin.done(name)
-        elif end == "back" and info.pod is self.known[name]:
+        elif end == "back" and self.infos[name][0].pod is self.known[name]:
+            info, entry = self.infos.pop(name)
             self.queue.put_back(info)
             self.twin.put_back(entry)
         else:
-            info.pod, info.gating_plugin = self.known[name], ""
-            info.unschedulable_plugins, info.pending_plugins = rejectors | pending, pending
-            self.queue.add_unschedulable_if_not_present(info)
-            self.twin.fail(entry, self.known[name], rejectors, pending)
+            self.come_back(name, rejectors, pending)
+
+    def come_back(self, name: str, rejectors: frozenset[str], pending: frozenset[str]) -> None:
+        info, entry = self.infos.pop(name)
+        info.pod, info.gating_plugin = self.known[name], ""
+        info.unschedulable_plugins, info.pending_plugins = rejectors | pending, pending
+        self.queue.add_unschedulable_if_not_present(info)
+        self.twin.fail(entry, self.known[name], rejectors, pending)
 
     @rule(name=NAMES, limit=st.one_of(st.none(), st.integers(0, 2)))
     def pod_came(self, name: str, limit: int | None) -> None:
@@ -169,6 +195,11 @@ class QueueMachine(RuleBasedStateMachine):
     def time_passes(self, milliseconds: int) -> None:
         self.clock.milliseconds += milliseconds
         self.twin.now += milliseconds
+
+    @rule()
+    def time_is_up(self) -> None:
+        self.time_passes(300_001)
+        self.flush_left_over()
 
     @rule(milliseconds=st.sampled_from([0, 1, 2000, 31_000]))
     def timers_run(self, milliseconds: int) -> None:
@@ -235,5 +266,5 @@ class QueueMachine(RuleBasedStateMachine):
 
 TestQueueMachine = QueueMachine.TestCase
 TestQueueMachine.settings = settings(
-    deadline=None, max_examples=150, stateful_step_count=40, suppress_health_check=[HealthCheck.too_slow]
+    deadline=None, max_examples=300, stateful_step_count=50, suppress_health_check=[HealthCheck.too_slow]
 )

@@ -22,6 +22,7 @@ KERNELS: dict[str, list[str]] = {
     "node_table": ["csrc/rows.c"],
     "view": SCAN,
     "search": SCAN,
+    "supposing": SCAN,
     "candidates": CANDIDATES,
     "chooser": CANDIDATES,
     "prepared": ["csrc/tally.c", *SCAN],

@@ -23,6 +23,10 @@ class PluginError(MoorageError):
     """What a plugin answered as an error, or raised (then with that as its cause)."""
 
 
+class ExtenderError(MoorageError):
+    """An extender failed, or answered what has no meaning."""
+
+
 class InputError(MoorageError):
     """Bad input: names the file, the object and the field, in one line.
 

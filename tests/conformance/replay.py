@@ -9,19 +9,18 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from moorage.errors import NotBuiltError
 from moorage.scheduler import Scheduler
 
 from .modes import Mode
+from .preempt_mode import preempt
 from .queue_mode import replay_queue
 from .vectors import MalformedError
 from .world import World, check_keys
 
 Json = dict[str, Any]
 
-TIE_BREAK = {"full": "first", "sampled": "go-heap", "order": "first"}
+TIE_BREAK = {"full": "first", "sampled": "go-heap", "order": "first", "preempt": "first"}
 ONE_BY_ONE = Mode()
-LATER_MODES = ("preempt",)
 SCENARIO_KEYS = {
     *("name", "family", "seed", "mode", "brief", "digest", "batching"),
     *("config", "objects", "steps"),
@@ -36,8 +35,6 @@ def replay(scenario: Json, how: Mode = ONE_BY_ONE) -> Iterator[Json]:
     the vector; the comparison ends with the first step that differs.
     """
     mode = scenario.get("mode")
-    if mode in LATER_MODES:
-        raise NotBuiltError(f"not built yet: mode {mode}")
     if mode not in (*TIE_BREAK, "queue"):
         raise MalformedError(f"unknown mode {mode!r}")
     unknown = scenario.keys() - SCENARIO_KEYS
@@ -55,7 +52,8 @@ def replay(scenario: Json, how: Mode = ONE_BY_ONE) -> Iterator[Json]:
         scenario["objects"],
         from_the_top=mode == "full" and how.batch,
         tie_break=TIE_BREAK[mode],
-        percentage_of_nodes_to_score=100 if mode == "full" else None,
+        percentage_of_nodes_to_score=100 if mode in ("full", "preempt") else None,
+        preempts=mode == "preempt",
         config=scenario.get("config", {}).get("configuration"),
         feature_gates=gates,
     )
@@ -63,14 +61,14 @@ def replay(scenario: Json, how: Mode = ONE_BY_ONE) -> Iterator[Json]:
     yield header(scenario, world.scheduler)
     recorder = Recorder(scenario, world)
     for in_batch, steps in groupby(
-        scenario["steps"], lambda step: how.batch and step.get("op") == "schedule"
+        scenario["steps"], lambda step: how.batch and step.get("op") == "schedule" and mode != "preempt"
     ):
         if in_batch:
             pods = [world.pod(step) for step in steps]
             how.taken.update(batches=1, pods=len(pods))
             yield from recorder.batch(pods)
         else:
-            yield from map(recorder.step, steps)
+            yield from map(how.compared, map(recorder.step, steps))
     how.count(world.scheduler)
 
 
@@ -119,8 +117,11 @@ class Recorder:
             if self.mode == "order" and step.get("snapshot", True):
                 result["order"] = list(self.world.scheduler.view_order())
             return result
-        record = self.full if self.mode == "full" else self.sampled
-        return {"op": "schedule"} | record(self.world.pod(step))
+        record = self.sampled if self.mode == "sampled" else self.full
+        result = {"op": "schedule"} | record(self.world.pod(step))
+        if self.mode == "preempt" and "fitError" in result:
+            result["preempt"] = preempt(self.world, self.world.pod(step), step.get("apply", True))
+        return result
 
     def batch(self, pods: list[Any]) -> Iterator[Json]:
         """Pods that follow one another, decided in one call; where they went, and the rotation."""

@@ -30,7 +30,7 @@ STEP_KEYS = {
     "removeObject": {"object"},
     "updateNamespace": {"namespace", "labels"},
 }
-ANY_STEP = {op: {"snapshot"} for op in STEP_KEYS}
+ANY_STEP = {op: {"snapshot", "apply"} if op == "schedule" else {"snapshot"} for op in STEP_KEYS}
 
 
 class FromTheTop(Rotation):
@@ -50,9 +50,13 @@ class World:
         Every pod that is known, by ``namespace/name``: bound, placed by a step, or waiting.
     """
 
-    def __init__(self, objects: list[Json], from_the_top: bool = False, **settings: Any) -> None:
+    def __init__(
+        self, objects: list[Json], from_the_top: bool = False, preempts: bool = False, **settings: Any
+    ) -> None:
         decoded = [decode_object(one) for one in objects]
         self.scheduler = Scheduler(strict=True, **settings)
+        for engine in self.scheduler.engines.values():
+            engine.runs_post_filter = preempts
         if from_the_top:
             self.scheduler.rotation = FromTheTop(list(self.scheduler.engines.values()))
         self.store = self.scheduler.client
@@ -75,7 +79,7 @@ class World:
             case "addPod":
                 self._create(decode_object(step["pod"]))
             case "removePod":
-                return self._remove_pod(f"{step['namespace']}/{step['name']}")
+                return self.remove_pod(f"{step['namespace']}/{step['name']}")
             case "updatePod":
                 return self._update_pod(decode_object(step["pod"]))
             case "addObject":
@@ -107,7 +111,7 @@ class World:
             if obj.namespace and obj.namespace not in self.namespaces:
                 # A namespace that is not listed exists as soon as it holds something.
                 self._create_namespace(namespace(obj.namespace))
-            self.store.create(obj)
+            self.store.create(_without_finalizers(obj))
         self.scheduler.sync()
 
     def _create_namespace(self, obj: Any) -> None:
@@ -118,15 +122,25 @@ class World:
     def _update(self, obj: Any) -> None:
         # Every update counts, even one that changes nothing: a store would not report that one.
         self.updates += 1
-        annotations = obj.metadata.annotations | {"update": str(self.updates)}
-        self.store.update(replace(obj, metadata=replace(obj.metadata, annotations=annotations)))
+        held = self.store.get(type(obj), obj.name, obj.namespace).metadata
+        if obj.metadata.deletion_timestamp and not held.deletion_timestamp:
+            # A store takes this from a deletion alone.
+            self.store.delete(type(obj), obj.name, obj.namespace, grace_period_seconds=1)
+        meta = replace(
+            _without_finalizers(obj).metadata,
+            annotations=obj.metadata.annotations | {"update": str(self.updates)},
+            deletion_timestamp=None,
+            deletion_grace_period_seconds=None,
+        )
+        self.store.update(replace(obj, metadata=meta))
         self.scheduler.sync()
 
     def _delete(self, kind: str, name: str, namespace: str = "") -> None:
         self.store.delete(kind, name, namespace)
         self.scheduler.sync()
 
-    def _remove_pod(self, key: str) -> bool:
+    def remove_pod(self, key: str) -> bool:
+        """Take a pod away; true if it is not there."""
         pod = self.pods.pop(key, None)
         if pod is not None:
             self._delete("Pod", pod.name, pod.namespace)
@@ -140,6 +154,11 @@ class World:
         self.pods[pod.key] = new
         self._update(new)
         return False
+
+
+def _without_finalizers(obj: Any) -> Any:
+    """The object as nobody keeps it: what a step removes is gone, and no decision reads finalizers."""
+    return replace(obj, metadata=replace(obj.metadata, finalizers=()))
 
 
 def namespace(name: str, labels: dict[str, str] | None = None) -> Namespace:

@@ -59,7 +59,7 @@ def test_reasons_are_counted_in_pods_the_most_frequent_first() -> None:
 
 def test_an_empty_cluster() -> None:
     total = summary([], [])
-    assert total == Summary(0, 0, 0, 0, {}, {}, (), ())
+    assert total == Summary(0, 0, 0, 0, 0, {}, {}, (), ())
 
 
 def test_percent() -> None:

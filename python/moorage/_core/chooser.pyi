@@ -5,8 +5,8 @@ import numpy as np
 import numpy.typing as npt
 
 from moorage._core.plan import Plan
-from moorage._core.search import Search
 from moorage._core.state import ClusterState
+from moorage._core.supposing import Supposing
 
 class TieBreak(IntEnum):
     FIRST = 0
@@ -16,7 +16,7 @@ class TieBreak(IntEnum):
 def num_feasible_nodes_to_find(percentage: int, nodes: int) -> int: ...
 def count_verdicts(verdicts: npt.NDArray[np.uint64]) -> dict[int, int]: ...
 
-class Chooser(Search):
+class Chooser(Supposing):
     start: int
     keeps_candidates: bool
     candidates_limit: int

@@ -18,6 +18,7 @@ class Cycle(Chooser):
         pinned: int = 0,
         nexts: npt.NDArray[np.int32] | None = None,
         marks: npt.NDArray[np.int64] | None = None,
+        alike: bool = True,
     ) -> npt.NDArray[np.int32]: ...
     def place_many(
         self,

@@ -134,7 +134,7 @@ def simulate(
         stage()
         result = scheduler.run()
         stage()
-        pods = None if summary_only else out.shown_pods(cluster, namespace, matcher)
+        pods = None if summary_only else out.shown_pods(cluster, result, namespace, matcher)
         summary = summarize(cluster, scheduler, result)
     for warning in [*cluster.warnings, *result.warnings]:
         print("warning:", " ".join(warning.split()), file=sys.stderr)

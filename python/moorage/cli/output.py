@@ -26,32 +26,47 @@ RICH_ROWS = 1000
 
 @dataclass(frozen=True, slots=True)
 class PodRow:
-    """What became of one pod; `node` is empty unless it was placed."""
+    """What became of one pod; `node` is empty unless it was placed. `victims` had to leave for it."""
 
     namespace: str
     pod: str
     node: str
     status: str
     reason: str
+    victims: tuple[str, ...] = ()
 
 
-def shown_pods(cluster: Cluster, namespace: str | None, selector: LabelSelectorMatcher) -> list[Pod]:
-    """The pods that get a row: on no node before, of one namespace or of all, selected; in reading order."""
+def shown_pods(
+    cluster: Cluster, result: Result, namespace: str | None, selector: LabelSelectorMatcher
+) -> list[Pod]:
+    """The pods that get a row: on no node before, or evicted; of one namespace or of all, selected; in
+    reading order."""
     return [
         pod
         for pod in cluster.pods
-        if not pod.spec.node_name
+        if (not pod.spec.node_name or pod.key in result.evicted)
         and namespace in (None, pod.namespace)
         and selector.matches(pod.metadata.labels)
     ]
 
 
-def pod_row(pod: Pod, result: Result) -> PodRow:
-    """What became of a pod."""
+def pod_rows(pods: Iterable[Pod], result: Result) -> list[PodRow]:
+    """What became of some pods."""
+    victims: dict[str, list[str]] = {}
+    for key, eviction in result.evicted.items():
+        victims.setdefault(eviction.by, []).append(key)
+    return [_pod_row(pod, result, tuple(victims.get(pod.key, ()))) for pod in pods]
+
+
+def _pod_row(pod: Pod, result: Result, victims: tuple[str, ...]) -> PodRow:
+    if gone := result.evicted.get(pod.key):
+        why = f"preempted by {gone.by} on node {gone.node}"
+        return PodRow(pod.namespace, pod.name, "", "evicted", why, victims)
     if node := result.placements.get(pod.key):
-        return PodRow(pod.namespace, pod.name, node, "placed", "")
+        why = f"preempted {', '.join(victims)}" if victims else ""
+        return PodRow(pod.namespace, pod.name, node, "placed", why, victims)
     if failure := result.unschedulable.get(pod.key):
-        return PodRow(pod.namespace, pod.name, "", "unschedulable", failure.message)
+        return PodRow(pod.namespace, pod.name, "", "unschedulable", failure.search_message, victims)
     return PodRow(pod.namespace, pod.name, "", "skipped", result.skipped.get(pod.key, ""))
 
 
@@ -63,7 +78,7 @@ def write(form: str, pods: list[Pod] | None, cluster: Cluster, result: Result, s
     form : {"table", "wide", "json", "yaml", "name"}
         ``name`` is one ``pod/NAME`` per placed pod, as kubectl prints what it created, without the summary.
     """
-    rows = None if pods is None else [pod_row(pod, result) for pod in pods]
+    rows = None if pods is None else pod_rows(pods, result)
     with reader_may_leave():
         if form == "name":
             print(*(f"pod/{row.pod}\n" for row in rows or () if row.node), sep="", end="")
@@ -95,12 +110,13 @@ def reader_may_leave() -> Iterator[None]:
 
 
 def _document(rows: list[PodRow] | None, summary: Summary) -> dict[str, Any]:
-    return ({} if rows is None else {"pods": rows}) | {
+    return ({} if rows is None else {"pods": [_row(row) for row in rows]}) | {
         "summary": {
             "nodes": summary.nodes,
             "running": summary.running,
             "placed": summary.placed,
             "unschedulable": summary.unschedulable,
+            "evicted": summary.evicted,
             "reasons": summary.reasons,
             "skipped": summary.skipped,
             "use": [_use(use) for use in summary.use],
@@ -110,6 +126,17 @@ def _document(rows: list[PodRow] | None, summary: Summary) -> dict[str, Any]:
             ],
         }
     }
+
+
+def _row(row: PodRow) -> dict[str, Any]:
+    out = {
+        "namespace": row.namespace,
+        "pod": row.pod,
+        "node": row.node,
+        "status": row.status,
+        "reason": row.reason,
+    }
+    return out | ({"victims": row.victims} if row.victims else {})
 
 
 def _use(use: Use) -> dict[str, Any]:
@@ -144,6 +171,7 @@ def _summary_tables(summary: Summary) -> Iterable[Table]:
         "unschedulable": summary.unschedulable,
     }
     pods |= {f"  {reason}": count for reason, count in summary.reasons.items()}
+    pods |= {"evicted": summary.evicted} if summary.evicted else {}
     pods |= {f"skipped: {why}": count for why, count in summary.skipped.items()}
     yield ("PODS", "COUNT"), [(name, str(count)) for name, count in pods.items()]
     yield (

@@ -10,6 +10,7 @@ from moorage.objects.pod import Pod
 
 from .call import StatusError, ask, ask_status, wrong_answer
 from .cycle_state import CycleState
+from .in_core import NativePlugin
 from .interface import (
     FilterPlugin,
     NominatingInfo,
@@ -18,6 +19,7 @@ from .interface import (
     PreFilterPlugin,
     PreFilterResult,
 )
+from .kernels import Kernels, place_of, rejection
 from .nodes_view import NodesView
 from .nominator import PodNominator, going_before
 from .status import Code, Status, as_status, error_status, is_success
@@ -124,16 +126,40 @@ def _nothing_left(plugins: Sequence[str]) -> Status:
 
 
 def run_filters(
-    plugins: Sequence[FilterPlugin], state: CycleState, pod: Pod, node_info: AnyNodeInfo
+    plugins: Sequence[FilterPlugin],
+    state: CycleState,
+    pod: Pod,
+    node_info: AnyNodeInfo,
+    kernels: Kernels | None = None,
 ) -> Status | None:
-    """Filter on one node: the first rejection or error."""
-    for plugin in plugins:
+    """Filter on one node: the first rejection or error. Where `plugins` are those of the kernels' plan, all
+    native ones are asked in one go when the first of them has its turn."""
+    verdict: int | None = None
+    for at, plugin in enumerate(plugins):
         if plugin.name in state.skip_filter_plugins:
             continue
-        status = filter_status(plugin, ask_status(plugin, pod, plugin.filter, state, pod, node_info))
-        if status is not None:
-            return status
+        if kernels is None or not isinstance(plugin, NativePlugin):
+            status = filter_status(plugin, ask_status(plugin, pod, plugin.filter, state, pod, node_info))
+            if status is not None:
+                return status
+            continue
+        if verdict is None:
+            try:
+                verdict = ask(plugin, pod, kernels.verdict, _natives(plugins, state), state, node_info)
+            except StatusError as error:
+                return filter_status(plugin, error.status)
+        if place_of(verdict) == at:
+            return rejection(plugin, state, verdict)
     return None
+
+
+def _natives(plugins: Sequence[FilterPlugin], state: CycleState) -> int:
+    """The native plugins that PreFilter did not pass over, as bits by their place."""
+    asked = 0
+    for at, plugin in enumerate(plugins):
+        if isinstance(plugin, NativePlugin) and plugin.name not in state.skip_filter_plugins:
+            asked |= 1 << at
+    return asked
 
 
 def filter_status(plugin: FilterPlugin, status: Status | None) -> Status | None:
@@ -175,6 +201,7 @@ def run_filters_with_nominated_pods(
     state: CycleState,
     pod: Pod,
     node_info: NodeInfo | NodeInfoClone,
+    kernels: Kernels | None = None,
 ) -> Status | None:
     """Filter on one node: with the pods of at least this priority that are nominated there, then without.
 
@@ -187,10 +214,10 @@ def run_filters_with_nominated_pods(
             status = run_pod_change(pre_filters, changed, pod, other, with_them, adds=True)
             if status is not None:
                 return status
-        status = run_filters(filters, changed, pod, with_them)
+        status = run_filters(filters, changed, pod, with_them, kernels)
         if status is not None:
             return status
-    return run_filters(filters, state, pod, node_info)
+    return run_filters(filters, state, pod, node_info, kernels)
 
 
 def run_post_filters(

@@ -5,26 +5,36 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from moorage.cache import SchedulerCache, Snapshot
+from moorage.errors import MoorageError
 from moorage.objects.meta import Object
 from moorage.objects.pod import Pod
 
+from .extender import Extender
 from .nominator import PodNominator
 from .pods_in_pre_bind import PodInPreBind, PodsInPreBind
 from .waiting_pods import WaitingPod, WaitingPods
 
 if TYPE_CHECKING:
+    from .preempt_handle import PreemptHandle
     from .runtime import Framework
 
+T = TypeVar("T", bound=Object)
 MAX_NOTE = 1024  # bytes
 
 
-class Binder(Protocol):
-    """The part of an API client that binding needs."""
+class Client(Protocol):
+    """The part of an API client that binding and preemption need."""
 
     def bind(self, pod: Pod, node: str) -> None: ...
+
+    def get(self, kind: type[T], name: str, namespace: str = "") -> T: ...
+
+    def update(self, obj: T) -> T: ...
+
+    def delete(self, kind: type[T], name: str, namespace: str = "") -> T: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,23 +97,38 @@ class FrameworkHandle:
         In configured order.
     framework : Framework
         Set when the framework is complete; while plugins are made it is not there yet.
+    evicted : dict of str to (str, str)
+        The pods that were deleted for others, and the node and for whom: ``namespace/name`` both.
+    preemption_offset : callable
+        Where among so many potential nodes the dry runs for a pod begin.
+    make_preempt_handle : callable, optional
+        Makes what `preempt_handle` answers.
     """
 
     cache: SchedulerCache
-    client: Binder
+    client: Client
     informers: Any = None
     nominator: PodNominator = field(default_factory=PodNominator)
     recorder: EventRecorder = field(default_factory=EventRecorder)
-    extenders: Sequence[Any] = ()
+    extenders: Sequence[Extender] = ()
     parallelizer: Parallelizer = field(default_factory=Parallelizer)
     waiting_pods: WaitingPods = field(default_factory=WaitingPods)
     pods_in_pre_bind: PodsInPreBind = field(default_factory=PodsInPreBind)
     framework: Framework | None = None
+    evicted: dict[str, tuple[str, str]] = field(default_factory=dict)
+    preemption_offset: Callable[[Pod, int], int] = lambda pod, nodes: 0
+    make_preempt_handle: Callable[[FrameworkHandle], PreemptHandle] | None = None
     _snapshot: Snapshot = field(default_factory=Snapshot)
 
     def snapshot(self) -> Snapshot:
         """The nodes and pods as they were when this cycle began: what is assumed since does not show."""
         return self._snapshot
+
+    def preempt_handle(self) -> PreemptHandle:
+        """What preemption was handed in v1.19 and v1.20."""
+        if self.make_preempt_handle is None:
+            raise MoorageError("there is no preemption in this handle")
+        return self.make_preempt_handle(self)
 
     def begin_cycle(self) -> None:
         """A cycle begins: bring the snapshot up to date."""

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import numpy as np
+import numpy.typing as npt
+
 from moorage.objects.pod import Pod
 
-from .interface import Plugin, PreFilterExtensions, PreFilterResult
+from .interface import Plugin, PostFilterPlugin, PreFilterExtensions, PreFilterResult
 from .status import SKIP, Status
 
 if TYPE_CHECKING:
@@ -56,11 +59,31 @@ class NativePlugin(Plugin):
         classes = self.handle.cache.state.classes
         return classes.shape_of(classes.intern(pod))
 
+    def normalized_scores(self, state: CycleState, rows: npt.NDArray[np.int32]) -> npt.NDArray[np.int64]:
+        """The scores of rows of the node table, which are all the feasible ones, brought to 0 to 100."""
+        return self._kernels().cycle.scores(self.name, rows, *state.target)[1]
+
     def _kernels(self) -> Kernels:
         framework = None if self.handle is None else self.handle.framework
         if framework is None or framework.kernels is None:
             raise RuntimeError(f'plugin "{self.name}" is not part of a scheduler')
         return framework.kernels
+
+
+class CorePostFilter(PostFilterPlugin):
+    """A PostFilter plugin that tells cheaply where it cannot do anything for a pod: then it is not asked, and
+    what it would have said is made when somebody reads it."""
+
+    in_core = True
+
+    def could_help(self, shape: Shape, potential: int) -> bool:
+        """False where `post_filter` certainly makes no room for pods of a shape that are nominated nowhere;
+        so many nodes were rejected, but not for good."""
+        raise NotImplementedError
+
+    def unhelpful(self, shape: Shape, nodes: int, potential: int) -> tuple[str, bool]:
+        """The reason that `post_filter` gives then, of so many nodes, and whether it ends a nomination."""
+        raise NotImplementedError
 
 
 class UnbuiltPlugin(Plugin):

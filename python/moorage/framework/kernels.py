@@ -10,7 +10,7 @@ import numpy as np
 
 from moorage._core.chooser import TieBreak
 from moorage._core.cycle import Cycle
-from moorage._core.plan import REASONS, UNRESOLVABLE
+from moorage._core.plan import REASONS, UNRESOLVABLE, VERDICT_SHIFT
 from moorage._core.pod_spec import bound
 from moorage.cache import NodeInfo, SchedulerCache
 from moorage.errors import MoorageError
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class Kernels:
-    """Asks single kernels about single nodes.
+    """Asks kernels about single nodes.
 
     Attributes
     ----------
@@ -40,17 +40,19 @@ class Kernels:
 
     def filter(self, plugin: NativePlugin, state: CycleState, info: AnyNodeInfo) -> Status | None:
         """What a Filter kernel says of one node."""
-        with self._as_told(info, state.target[0]) as row:
-            rows, verdicts = self.cycle.filter_verdicts(plugin.name, *state.target)
-            found = verdicts[rows == row]
-        if len(found) == 0:
-            what = f'plugin "{plugin.name}" cannot judge node {info.name}'
-            raise MoorageError(f"{what}: PreFilter leaves it out of the search")
-        verdict = int(found[0])
-        if verdict == 0:
-            return None
-        code = Code.UNSCHEDULABLE_AND_UNRESOLVABLE if verdict & UNRESOLVABLE else Code.UNSCHEDULABLE
-        return Status(code, plugin.reasons(verdict & REASONS, state.shape), plugin.name)
+        verdict = self.verdict(1 << self.cycle.plan.filters.index(plugin.name), state, info)
+        return rejection(plugin, state, verdict) if verdict else None
+
+    def verdict(self, asked: int, state: CycleState, info: AnyNodeInfo) -> int:
+        """What some filters of the plan say of one node: bits by their place in it; see `Search.verdicts`."""
+        row = self._row(info)
+        if isinstance(info, NodeInfo):
+            return self.cycle.verdict_supposing(row, [], [], asked, None, *state.target)
+        gone, come = self._changes(row, info)
+        classes = self.cache.state.classes
+        has_ports = any(classes.shape_of(classes.intern(pod)).ports for pod in (*gone, *come))
+        ports = info.used_ports if has_ports else None
+        return self.cycle.verdict_supposing(row, gone, come, asked, ports, *state.target)
 
     def score(self, plugin: NativePlugin, state: CycleState, info: AnyNodeInfo) -> int:
         """The raw score of one node, as if it were the only feasible one."""
@@ -58,20 +60,38 @@ class Kernels:
             raw, _ = self.cycle.scores(plugin.name, np.array([row], dtype=np.int32), *state.target)
         return int(raw[0])
 
+    def _row(self, info: AnyNodeInfo) -> int:
+        row = self.cache.state.table.find_row(info.name)
+        if row is None or not self.cache.state.table.is_present(row):
+            raise MoorageError(f"node {info.name} is not in the cache")
+        if self.searching and not isinstance(info, NodeInfo):
+            raise MoorageError("a clone of a NodeInfo cannot be judged by native plugins during a search")
+        return row
+
+    def _changes(self, row: int, info: AnyNodeInfo) -> tuple[list[Pod], list[Pod]]:
+        """The pods that are on a row and not in `info`, and those that are only there."""
+        there = {pod.metadata.uid: pod for pod in self.cache.state.pods_of(row)}
+        gone, come = there.copy(), []
+        for pod in info.pods:
+            if gone.pop(pod.metadata.uid, None) is None:
+                come.append(pod)
+        return list(gone.values()), come
+
     @contextmanager
     def _as_told(self, info: AnyNodeInfo, pod_class: int) -> Iterator[int]:
         """The row of a node while it holds the pods that `info` says, for questions about a pod of a class;
         nothing of this stays."""
-        row = self.cache.state.table.find_row(info.name)
-        if row is None:
-            raise MoorageError(f"node {info.name} is not in the cache")
+        row = self._row(info)
         if isinstance(info, NodeInfo):
             yield row
             return
-        if self.searching:
-            raise MoorageError("a clone of a NodeInfo cannot be judged by native plugins during a search")
+        gone, come = self._changes(row, info)
+        state = self.cache.state
         with self.cache.transaction():
-            gone, come = self._change(row, info.name, info.pods)
+            for pod in gone:
+                (state.forget_pod if state.is_assumed_pod(pod) else state.remove_pod)(pod)
+            for pod in come:
+                state.assume_pod(bound(pod, info.name))
             self.cycle.tell(pod_class, gone, row, False)
             self.cycle.tell(pod_class, come, row, True)
             try:
@@ -80,15 +100,13 @@ class Kernels:
                 self.cycle.tell(pod_class, come, row, False)
                 self.cycle.tell(pod_class, gone, row, True)
 
-    def _change(self, row: int, name: str, wanted: list[Pod]) -> tuple[list[Pod], list[Pod]]:
-        """Have exactly the `wanted` pods on a row; those that went and those that came."""
-        state = self.cache.state
-        there = {pod.metadata.uid: pod for pod in state.pods_of(row)}
-        kept = {pod.metadata.uid for pod in wanted}
-        gone = [pod for uid, pod in there.items() if uid not in kept]
-        come = [pod for pod in wanted if pod.metadata.uid not in there]
-        for pod in gone:
-            (state.forget_pod if state.is_assumed_pod(pod) else state.remove_pod)(pod)
-        for pod in come:
-            state.assume_pod(bound(pod, name))
-        return gone, come
+
+def rejection(plugin: NativePlugin, state: CycleState, verdict: int) -> Status:
+    """The status of a verdict that rejects."""
+    code = Code.UNSCHEDULABLE_AND_UNRESOLVABLE if verdict & UNRESOLVABLE else Code.UNSCHEDULABLE
+    return Status(code, plugin.reasons(verdict & REASONS, state.shape), plugin.name)
+
+
+def place_of(verdict: int) -> int:
+    """The place in the plan of the filter that rejects; -1 where none does."""
+    return (verdict >> VERDICT_SHIFT) - 1

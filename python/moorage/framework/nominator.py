@@ -36,9 +36,14 @@ class PodNominator:
                     return
             else:
                 node = info.nominated_node_name
-            if self._is_current(pod):
-                self._nodes[pod.metadata.uid] = node
-                self._pods.setdefault(node, {})[pod.metadata.uid] = pod
+            if node and self._is_current(pod):
+                self.put(pod, node)
+
+    def put(self, pod: Pod, node: str) -> None:
+        """Nominate a pod to a node, whoever knows of the pod; for one that is nominated nowhere."""
+        with self._lock:
+            self._nodes[pod.metadata.uid] = node
+            self._pods.setdefault(node, {})[pod.metadata.uid] = pod
 
     def delete_nominated_pod_if_exists(self, pod: Pod) -> None:
         """End a nomination, if there is one."""

@@ -123,7 +123,7 @@ class Profile:
 
     @cached_property
     def post_filters(self) -> list[PostFilterPlugin]:
-        return cast(list[PostFilterPlugin], self._active(POST_FILTER))
+        return cast(list[PostFilterPlugin], self.at(POST_FILTER))
 
     @cached_property
     def pre_scores(self) -> list[PreScorePlugin]:

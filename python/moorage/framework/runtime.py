@@ -122,6 +122,10 @@ class Framework:
         """The nodes of the view, in list order; listed when somebody looks."""
         return TableNodes(self.columns, self._rows)
 
+    def nodes(self, rows: npt.NDArray[np.int32]) -> NodesView:
+        """Rows of the node table, as plugins see them."""
+        return TableNodes(self.columns, rows)
+
     def _rows(self) -> npt.NDArray[np.int32]:
         view = self.handle.cache.state.view
         view.refresh()
@@ -199,14 +203,20 @@ class Framework:
 
     def run_filter_plugins(self, state: CycleState, pod: Pod, node_info: AnyNodeInfo) -> Status | None:
         """See `filtering.run_filters`."""
-        return filtering.run_filters(self.filters, state, pod, node_info)
+        return filtering.run_filters(self.filters, state, pod, node_info, self.kernels)
 
     def run_filter_plugins_with_nominated_pods(
         self, state: CycleState, pod: Pod, node_info: NodeInfo | NodeInfoClone
     ) -> Status | None:
         """See `filtering.run_filters_with_nominated_pods`."""
         return filtering.run_filters_with_nominated_pods(
-            self.filters, self.profile.pre_filters, self.handle.nominator, state, pod, node_info
+            self.filters,
+            self.profile.pre_filters,
+            self.handle.nominator,
+            state,
+            pod,
+            node_info,
+            self.kernels,
         )
 
     def run_post_filter_plugins(

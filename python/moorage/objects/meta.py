@@ -76,6 +76,17 @@ class Condition(Struct, frozen=True):
     last_transition_time: str | None = None
 
 
+def with_condition(conditions: tuple[Condition, ...], new: Condition) -> tuple[Condition, ...]:
+    """The conditions with `new` in the place of the one of its type. The time of its last transition is kept
+    where the status does not change; there is no clock to give another one."""
+    held = next((one for one in conditions if one.type == new.type), None)
+    if held is None:
+        return (*conditions, new)
+    if held.status == new.status:
+        new = msgspec.structs.replace(new, last_transition_time=held.last_transition_time)
+    return tuple(new if one is held else one for one in conditions)
+
+
 class Object(Struct, frozen=True):
     """What every top-level object has."""
 

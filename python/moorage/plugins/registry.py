@@ -10,9 +10,9 @@ from moorage.framework.configuration import DEFAULT_GATES, KubeSchedulerConfigur
 from moorage.framework.interface import Plugin
 from moorage.framework.profile import Profile
 from moorage.framework.registry import Registry, installed_plugins
+from moorage.preemption.default_preemption import DefaultPreemption
 
 from .default_binder import DefaultBinder
-from .default_preemption import DefaultPreemption
 from .dynamic_resources import DynamicResources
 from .gang_scheduling import GangScheduling
 from .image_locality import ImageLocality

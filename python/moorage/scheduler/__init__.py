@@ -8,6 +8,7 @@ from .constraints import Constraint as Constraint
 from .diagnosis import Diagnosis as Diagnosis
 from .explanation import Explanation as Explanation
 from .results import Decision as Decision
+from .results import Eviction as Eviction
 from .results import Examination as Examination
 from .results import Failure as Failure
 from .results import PreFilterOutcome as PreFilterOutcome

@@ -14,6 +14,7 @@ from moorage.framework.nominator import PodNominator
 from moorage.framework.runtime import Target
 from moorage.objects.pod import Pod
 
+from .binding_cycle import BindingCycles
 from .diagnosis import Diagnosis
 from .engine import NO_ROWS, Engine
 from .results import Failure
@@ -72,14 +73,23 @@ class Batches:
     ----------
     order : callable
         The node list, for decisions about single pods.
+    settle : callable
+        Lets the cache hear that victims have gone. Called without the cache's lock.
     """
 
     def __init__(
-        self, cache: SchedulerCache, nominator: PodNominator, order: Callable[[], list[str]]
+        self,
+        cache: SchedulerCache,
+        nominator: PodNominator,
+        bindings: BindingCycles,
+        order: Callable[[], list[str]],
+        settle: Callable[[], None],
     ) -> None:
         self.cache = cache
         self.nominator = nominator
         self.order = order
+        self.bindings = bindings
+        self.settle = settle
 
     def place(
         self, engine: Engine, targets: Sequence[Target], pods: Sequence[Pod], rotation: bool
@@ -91,22 +101,38 @@ class Batches:
         result = ScheduleResult(rows, {}, nexts=nexts)
         at = 0
         while at < n:
-            end = self._easy_until(engine, targets, pods, at)
-            if end > at:
-                at = self._place_many(engine, targets[at:end], pods[at:end], result, at)
-                if at == end:
-                    continue
+            with (
+                self.cache.lock
+            ):  # not over the whole batch: informers take it too, after a lock of their own
+                at, evicted = self._place_from(engine, targets, pods, result, at)
+            if evicted:
+                self.settle()
+        if nexts is None:
+            return result
+        return ScheduleResult(rows, result.failures, np.concatenate(([start], nexts[:-1])), nexts)
+
+    def _place_from(
+        self, engine: Engine, targets: Sequence[Target], pods: Sequence[Pod], result: ScheduleResult, at: int
+    ) -> tuple[int, bool]:
+        """Place pods from `at` on, until one has others evicted; where that ends, and whether it does so."""
+        n, easy = len(pods), at
+        while at < n:
+            if at >= easy:
+                easy = self._easy_until(engine, targets, pods, at)
+            if easy > at:
+                at = self._place_many(engine, targets[at:easy], pods[at:easy], result, at)
+                end = easy if engine.cycle.failed else min(at + 1, easy)
             else:
+                end = at + 1
                 while end < n and targets[end] == targets[at]:
                     end += 1
                 if self._in_core(engine, targets[at], pods[at:end]):
                     at = self._place_equal(engine, targets[at], pods[at:end], result, at)
-            for one in range(at, end):
-                self._place_one(engine, targets[one], pods[one], one, result)
-            at = end
-        if nexts is None:
-            return result
-        return ScheduleResult(rows, result.failures, np.concatenate(([start], nexts[:-1])), nexts)
+            while at < end:
+                at += 1
+                if self._place_one(engine, targets[at - 1], pods[at - 1], at - 1, result):
+                    return at, True
+        return n, False
 
     def _easy_until(self, engine: Engine, targets: Sequence[Target], pods: Sequence[Pod], at: int) -> int:
         """The end of the pods from `at` on that the core may decide about in one go, of whatever class."""
@@ -133,7 +159,8 @@ class Batches:
         result: ScheduleResult,
         first: int,
     ) -> int:
-        """Place pods of any class, those of `result` from `first` on; where it ends, a plugin failed."""
+        """Place pods of any class, those of `result` from `first` on. Where it ends, a plugin failed, or that
+        pod fits nowhere and may have others evicted."""
         classes = np.array([pod_class for pod_class, _, _ in targets], dtype=np.int32)
         pinned = np.array([pinned for _, _, pinned in targets], dtype=np.int32)
         rows = result.rows[first : first + len(pods)]
@@ -144,13 +171,23 @@ class Batches:
             nexts[:] = engine.cycle.start  # without nodes, it stays
         done, why, latest = 0, dict[int, Failure](), dict[Target, Failure]()
 
-        def note(at: int) -> None:
-            why[at] = self._why(engine, targets[at], pods[at])
+        entered, is_stopped = 0, False
 
-        while done < len(pods):
-            entered = done
+        def note(at: int) -> bool:
+            nonlocal entered, is_stopped
+            self._enter(classes, pods, rows, entered, at)  # they may be whom it evicts
+            entered = at
+            failure = self._why(engine, targets[at], pods[at])
+            if failure is None:
+                is_stopped = True
+            else:
+                why[at] = failure
+            return is_stopped
+
+        while done < len(pods) and not is_stopped:
             done = engine.cycle.place_many(classes, pinned, rows, done, note, nexts)
             self._enter(classes, pods, rows, entered, done)
+            entered = done
             if engine.cycle.failed:
                 break
         for at in np.flatnonzero(rows[:done] < 0).tolist():
@@ -171,11 +208,17 @@ class Batches:
             self.cache.state.assume_rows(int(classes[at]), placed, rows[at:stop][rows[at:stop] >= 0])
             at = stop
 
-    def _why(self, engine: Engine, target: Target, pod: Pod) -> Failure:
-        """Why a pod fits nowhere, as things are."""
+    def _why(self, engine: Engine, target: Target, pod: Pod) -> Failure | None:
+        """Why a pod fits nowhere, as things are; None where PostFilter must be asked about it."""
+        head, failure = engine.failures.get(target, (-1, None))
+        if failure is not None and head == self.cache.state.log.head:
+            return failure
         state = engine.framework.state_of(target)
         ran = engine.framework.run_pre_filter_plugins(state, pod)
-        failure = Failure(engine.diagnose(target, state.shape, ran)[0])
+        diagnosis, _ = engine.diagnose(target, state.shape, ran)
+        if not engine.is_helpless(diagnosis):
+            return None
+        failure = Failure(engine.as_helpless(diagnosis)[0])
         if ran.node_names is None:  # a search among named nodes moves the rotation even in vain
             engine.failures[target] = (self.cache.state.log.head, failure)
         return failure
@@ -183,7 +226,8 @@ class Batches:
     def _place_equal(
         self, engine: Engine, target: Target, pods: Sequence[Pod], result: ScheduleResult, first: int
     ) -> int:
-        """Place pods of one target, those of `result` from `first` on; where it ends, as `_place_many`."""
+        """Place pods of one target, those of `result` from `first` on; where it ends, they must be decided
+        about one by one."""
 
         def assume(placed: Ints) -> None:
             self.cache.state.assume_rows(target[0], pods, placed)
@@ -226,15 +270,29 @@ class Batches:
             return False
         return not any(is_alone(engine, pod) for pod in pods)
 
-    def _place_one(self, engine: Engine, target: Target, pod: Pod, at: int, result: ScheduleResult) -> None:
+    def _place_one(self, engine: Engine, target: Target, pod: Pod, at: int, result: ScheduleResult) -> bool:
+        """Decide about one pod; whether others were evicted for it."""
+        is_plain = not (self.nominator or is_alone(engine, pod))
+        head, failure = engine.failures.get(target, (-1, None))
+        if is_plain and failure is not None and head == self.cache.state.log.head:
+            result.failures[at] = failure
+            if result.nexts is not None:
+                result.nexts[at] = engine.cycle.start
+            return False
         decision, _ = engine.schedule(pod, target, self.order)
-        if decision.node is None:
-            result.failures[at] = Failure(decision.diagnosis, decision.error)
-        else:
-            result.rows[at] = engine.row_in_view(decision.node)
-            self.assume(pod, decision.node)
         if result.nexts is not None:
             result.nexts[at] = decision.next
+        if decision.node is not None:
+            result.rows[at] = engine.row_in_view(decision.node)
+            self.assume(pod, decision.node)
+            return False
+        result.failures[at] = failure = Failure.of(decision)
+        self.bindings.nominate(self.nominator, pod, decision)
+        diagnosis = decision.diagnosis
+        settled = diagnosis is not None and bool(diagnosis.unhelpful or decision.nominating)
+        if is_plain and settled and not failure.nominated_node and decision.next == decision.start:
+            engine.failures[target] = (self.cache.state.log.head, failure)
+        return bool(failure.nominated_node)
 
     def _place_run(
         self,
@@ -247,19 +305,22 @@ class Batches:
         marks: Marks | None = None,
     ) -> tuple[Ints, Failure | None]:
         """Place up to `n` pods equal to this one in the core: their rows, and why the next one fits nowhere,
-        for which nothing changes. None where a plugin failed about it: it must be asked about by itself."""
+        for which nothing changes. None where a plugin failed about it, or where others may be evicted for it:
+        it must be asked about by itself."""
         engine.batching.take()
         engine.cycle.nominate(())  # what the last single cycle was told
         cluster = self.cache.state
         nodes = engine.nodes_in_view()
-        head, failure = engine.failures.get(target, (-1, Failure()))
+        head, known = engine.failures.get(target, (-1, Failure()))
         if head == cluster.log.head:
-            return NO_ROWS, failure
+            return NO_ROWS, known
         if nodes == 0:
             return NO_ROWS, Failure(Diagnosis(0, engine.profile, cluster.classes.shape_of(target[0])))
 
+        alike = not engine.may_be_helped(cluster.classes.shape_of(target[0]))
+
         def run() -> Ints:
-            rows = engine.cycle.place_run(target[0], n, target[1], target[2], nexts, marks)
+            rows = engine.cycle.place_run(target[0], n, target[1], target[2], nexts, marks, alike)
             assume(rows)
             return rows
 
@@ -268,4 +329,9 @@ class Batches:
         rows = cluster.safely(run) if recorded else run()
         if engine.cycle.failed or len(rows) == n:
             return rows, None
-        return rows, self._why(engine, target, pod)
+        failure = self._why(engine, target, pod)
+        if not alike and engine.failures.get(target, (-1, None))[0] != cluster.log.head:
+            return rows, None
+        if not alike and nexts is not None:
+            nexts[len(rows) :] = engine.cycle.start  # all nodes were looked at in vain
+        return rows, failure

@@ -16,6 +16,7 @@ from moorage.errors import CacheError
 from moorage.framework.binding import permitted
 from moorage.framework.cycle_state import CycleState
 from moorage.framework.interface import NominatingInfo
+from moorage.framework.nominator import PodNominator
 from moorage.framework.status import Code, Status
 from moorage.framework.waiting_pods import NEVER, WaitingPod
 from moorage.objects.pod import Pod
@@ -24,7 +25,7 @@ from moorage.store import ObjectClient
 from .diagnosis import Diagnosis
 from .engine import Engine
 from .pod_status import not_scheduled, patch_pod
-from .results import Failure
+from .results import Decision, Failure
 
 logger = logging.getLogger("moorage.scheduler")
 
@@ -185,6 +186,15 @@ class BindingCycles:
         silent = status.as_error() is None
         self.report(engine, started.pod, failure, NominatingInfo(), silent)
         return Outcome(started.pod, failure=failure)
+
+    def nominate(self, nominator: PodNominator, pod: Pod, decision: Decision) -> None:
+        """Note what PostFilter made of the nomination of a pod about whose failure no more is told."""
+        info = decision.nominating
+        if info is None or info.noop:
+            return
+        if info.nominated_node_name or pod.status.nominated_node_name or nominator.nominated_node(pod):
+            nominator.add_nominated_pod(pod, info)
+            patch_pod(self.client, pod, None, info)
 
     def report(
         self,

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from moorage._core.plan import REASONS, UNRESOLVABLE, VERDICT_SHIFT
-from moorage.framework.in_core import NativePlugin
+from moorage.framework.fit_error import fit_error, with_detail
+from moorage.framework.in_core import CorePostFilter, NativePlugin
 from moorage.framework.interface import FILTER, Code, Status
 from moorage.framework.profile import Profile
 
@@ -47,6 +48,8 @@ class Diagnosis:
         The rejection of the one node that was chosen, at Reserve, at Permit, or while waiting.
     post_filter : str
         What PostFilter says.
+    unhelpful : tuple of CorePostFilter
+        In its stead, the PostFilter plugins that were not asked, as they could not have helped.
     """
 
     nodes: int
@@ -59,6 +62,27 @@ class Diagnosis:
     statuses: tuple[Status, ...] = ()
     chosen: Status | None = None
     post_filter: str = ""
+    unhelpful: tuple[CorePostFilter, ...] = ()
+
+    @property
+    def potential(self) -> int:
+        """How many nodes were rejected, but not for good."""
+        if self.pre_filter is not None:
+            return self.nodes if self.pre_filter.code == Code.UNSCHEDULABLE else 0
+        said = {
+            verdict: explain_verdict(self.profile, self.shape, verdict, self.statuses)
+            for verdict in self.verdicts
+        }
+        return sum(
+            self.verdicts[verdict] for verdict, status in said.items() if status.code == Code.UNSCHEDULABLE
+        )
+
+    def post_filter_message(self) -> str:
+        """What PostFilter says, or would have said."""
+        if not self.unhelpful:
+            return self.post_filter
+        nodes, potential = self.nodes, self.potential
+        return ", ".join(plugin.unhelpful(self.shape, nodes, potential)[0] for plugin in self.unhelpful)
 
     def reasons(self) -> dict[str, int]:
         """Reason to number of nodes that gave it; by plugin, then by verdict."""
@@ -95,16 +119,16 @@ class Diagnosis:
 
     def message(self) -> str:
         """The text of upstream's FitError (kube-scheduler v1.36, types.go)."""
+        after = self.post_filter_message() if self.nodes else ""
+        return f"{self.search_message()} {after}" if after else self.search_message()
+
+    def search_message(self) -> str:
+        """The same without what PostFilter says."""
         if self.nodes == 0:
             return NO_NODES
         if self.pre_filter is not None:
-            detail = self.pre_filter.message()
-        else:
-            # Sorted as text, so "10 x" comes before "2 y".
-            detail = ", ".join(sorted(f"{count} {reason}" for reason, count in self.reasons().items()))
-        head = f"0/{self.nodes} nodes are available:"
-        text = f"{head} {detail}." if detail else head
-        return f"{text} {self.post_filter}" if self.post_filter else text
+            return with_detail(self.nodes, self.pre_filter.message())
+        return fit_error(self.nodes, self.reasons())
 
 
 def explain_verdict(profile: Profile, shape: Shape, verdict: int, statuses: Sequence[Status] = ()) -> Status:

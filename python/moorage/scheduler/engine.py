@@ -21,6 +21,8 @@ from moorage.framework.configuration import KubeSchedulerConfiguration
 from moorage.framework.cycle_state import CycleState
 from moorage.framework.filtering import PreFilterRun
 from moorage.framework.handle import FrameworkHandle
+from moorage.framework.in_core import CorePostFilter
+from moorage.framework.interface import NominatingInfo
 from moorage.framework.profile import Profile
 from moorage.framework.registry import Registry
 from moorage.framework.runtime import Framework, Target
@@ -43,6 +45,8 @@ class Engine:
     ----------
     failures : dict
         Target to the failure of pods like it, with the head of the change log at that time.
+    runs_post_filter : bool
+        Whether PostFilter is run for pods that fit nowhere; without, nobody is evicted.
     """
 
     def __init__(
@@ -68,6 +72,7 @@ class Engine:
         self.framework.attach(self.cycle)
         if not profile.is_in_core:
             self.cycle.judging = self.bridge.judge_nominated
+        self.runs_post_filter = True
         self.failures: dict[Target, tuple[int, Failure]] = {}
         self._passing: dict[Target, bool] = {}
         self._passing_by = (-1, -1)
@@ -288,11 +293,38 @@ class Engine:
         self, state: CycleState, pod: Pod, decision: Decision, statuses: Callable[[], dict[str, Status]]
     ) -> Decision:
         """The decision with what PostFilter made of it."""
-        if not self.profile.post_filters or decision.diagnosis is None:
+        if not (self.runs_post_filter and self.profile.post_filters) or decision.diagnosis is None:
             return decision
+        if not pod.status.nominated_node_name and self.is_helpless(decision.diagnosis):
+            diagnosis, result = self.as_helpless(decision.diagnosis)
+            return replace(decision, diagnosis=diagnosis, nominating=result)
         result, status = self.framework.run_post_filter_plugins(state, pod, statuses())
         diagnosis = replace(decision.diagnosis, post_filter=message_of(status))
         return replace(decision, diagnosis=diagnosis, nominating=result)
+
+    @property
+    def core_post_filters(self) -> tuple[CorePostFilter, ...] | None:
+        """The PostFilter plugins, where all of them tell when they cannot help."""
+        if not self.runs_post_filter:
+            return ()
+        plugins = tuple(p for p in self.profile.post_filters if isinstance(p, CorePostFilter))
+        return plugins if len(plugins) == len(self.profile.post_filters) else None
+
+    def may_be_helped(self, shape: Shape, potential: int = 1) -> bool:
+        """Whether PostFilter could make room for pods of a shape; so many nodes were rejected, but not for
+        good."""
+        plugins = self.core_post_filters
+        return plugins is None or any(plugin.could_help(shape, potential) for plugin in plugins)
+
+    def is_helpless(self, diagnosis: Diagnosis) -> bool:
+        """Whether it certainly makes none for a pod that is nominated nowhere."""
+        return not self.may_be_helped(diagnosis.shape, diagnosis.potential)
+
+    def as_helpless(self, diagnosis: Diagnosis) -> tuple[Diagnosis, NominatingInfo | None]:
+        """What comes of PostFilter then, without asking it."""
+        plugins = self.core_post_filters or ()
+        ended = [plugin.unhelpful(diagnosis.shape, diagnosis.nodes, 0)[1] for plugin in plugins]
+        return replace(diagnosis, unhelpful=plugins), NominatingInfo() if any(ended) else None
 
 
 class Rotation:

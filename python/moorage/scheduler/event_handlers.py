@@ -37,6 +37,7 @@ from moorage.objects.meta import Object
 from moorage.objects.node import Namespace, Node
 from moorage.objects.ownership import FINISHED
 from moorage.objects.pod import Pod
+from moorage.objects.policy import PodDisruptionBudget
 from moorage.objects.resource_claims import DeviceClass, ResourceClaim, ResourceSlice
 from moorage.objects.storage import (
     CSIDriver,
@@ -334,4 +335,5 @@ def watch(
         if resource in EVENT_KINDS:
             handler = EventHandler(queue, resource, actions)
             informers.informer(EVENT_KINDS[resource]).add_event_handler(handler)
+    informers.informer(PodDisruptionBudget)  # for preemption
     informers.informer(Pod).add_event_handler(pods)

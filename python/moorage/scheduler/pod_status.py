@@ -10,9 +10,9 @@ import logging
 from msgspec.structs import replace
 
 from moorage.framework.interface import NominatingInfo
-from moorage.objects.meta import Condition
+from moorage.objects.meta import Condition, with_condition
 from moorage.objects.pod import Pod
-from moorage.store import ApiError, NotFoundError, ObjectClient
+from moorage.store import ApiError, NotFoundError, ObjectClient, patch_pod_status
 
 logger = logging.getLogger("moorage.scheduler")
 
@@ -37,21 +37,9 @@ def patch_pod(
         if nominating is not None and not nominating.noop:
             status = replace(status, nominated_node_name=nominating.nominated_node_name)
         if condition is not None:
-            status = replace(status, conditions=_with(status.conditions, condition))
-        if status != current.status:
-            client.update(replace(current, status=status))
+            status = replace(status, conditions=with_condition(status.conditions, condition))
+        patch_pod_status(client, current, status)
     except NotFoundError:
         return
     except ApiError as error:
         logger.error("Error updating pod %s: %s", pod.key, error)
-
-
-def _with(conditions: tuple[Condition, ...], new: Condition) -> tuple[Condition, ...]:
-    """The conditions with `new` in the place of the one of its type. The time of its last transition is kept
-    where the status does not change; there is no clock to give another one."""
-    held = next((one for one in conditions if one.type == new.type), None)
-    if held is None:
-        return (*conditions, new)
-    if held.status == new.status:
-        new = replace(new, last_transition_time=held.last_transition_time)
-    return tuple(new if one is held else one for one in conditions)

@@ -115,6 +115,11 @@ class Decision:
     hinted: bool = False
 
     @property
+    def evicts(self) -> bool:
+        """Whether others have to leave a node for the pod."""
+        return self.nominating is not None and bool(self.nominating.nominated_node_name)
+
+    @property
     def fit_error(self) -> str:
         """FitError text, or "" where the pod was placed."""
         return self.diagnosis.message() if self.diagnosis is not None and not self.error else ""
@@ -122,15 +127,33 @@ class Decision:
 
 @dataclass(frozen=True)
 class Failure:
-    """Why one pod of a run was not placed; pods of one class that failed alike share one."""
+    """Why one pod of a run was not placed; pods of one class that failed alike share one.
+
+    Attributes
+    ----------
+    nominated_node : str
+        The node on which others were evicted for the pod.
+    """
 
     diagnosis: Diagnosis | None = None
     error: str = ""
+    nominated_node: str = ""
+
+    @classmethod
+    def of(cls, decision: Decision) -> Failure:
+        """Why a single pod was not placed."""
+        info = decision.nominating
+        return cls(decision.diagnosis, decision.error, "" if info is None else info.nominated_node_name)
 
     @cached_property
     def message(self) -> str:
         """FitError text, or the error of the cycle."""
         return self.error or (self.diagnosis.message() if self.diagnosis else "")
+
+    @property
+    def search_message(self) -> str:
+        """The same without what PostFilter says."""
+        return self.error or (self.diagnosis.search_message() if self.diagnosis else "")
 
     @cached_property
     def reasons(self) -> dict[str, int]:
@@ -141,6 +164,14 @@ class Failure:
     def rejectors(self) -> Rejectors:
         """Who rejected the pod; nobody where the cycle failed with an error."""
         return self.diagnosis.rejectors() if self.diagnosis and not self.error else Rejectors()
+
+
+@dataclass(frozen=True, slots=True)
+class Eviction:
+    """A pod that had to leave its node for another one: both are ``namespace/name``."""
+
+    node: str
+    by: str
 
 
 @dataclass(slots=True)
@@ -154,6 +185,8 @@ class Result:
     unschedulable : dict of str to Failure
     waiting : dict of str to str
         Pods that wait on Permit, and the node that each is assumed on; `Scheduler.advance` goes on with them.
+    evicted : dict of str to Eviction
+        Pods that were preempted, in the order in which they went; nobody makes them anew.
     skipped : dict of str to str
         Pods that were not this scheduler's to place, and why.
     warnings : list of str
@@ -165,6 +198,7 @@ class Result:
     placements: dict[str, str] = field(default_factory=dict)
     unschedulable: dict[str, Failure] = field(default_factory=dict)
     waiting: dict[str, str] = field(default_factory=dict)
+    evicted: dict[str, Eviction] = field(default_factory=dict)
     skipped: dict[str, str] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
     seconds: float = 0.0

@@ -11,7 +11,7 @@ from moorage.queue import QueuedPodInfo
 from moorage.store import ApiError, ObjectStore
 
 from .engine import Engine
-from .results import Failure, Result
+from .results import Eviction, Failure, Result
 
 if TYPE_CHECKING:
     from .scheduler import Scheduler
@@ -28,14 +28,19 @@ class Run:
         self.result = Result()
 
     def all(self) -> Result:
-        """Pop all pods, decide about them in their order, and bind."""
+        """Pop all pods, decide about them in their order, and bind; those for which others were evicted
+        come again."""
         scheduler, bulk = self.scheduler, list[QueuedPodInfo]()
         scheduler.sync()
-        for engine, targets, pods in scheduler.segments(self._take_pending()):
-            if engine.profile.is_in_core:
-                bulk += self._batch(engine, targets, pods)
-            else:
-                self._each(engine, targets, pods)
+        scheduler.handle.evicted.clear()
+        waiting = self._take_pending()
+        while waiting:
+            for engine, targets, pods in scheduler.segments(waiting):
+                if engine.profile.is_in_core:
+                    bulk += self._batch(engine, targets, pods)
+                else:
+                    self._each(engine, targets, pods)
+            waiting = self._take_nominated(waiting)
         self._bind(bulk)
         self.result.warnings.extend(scheduler.unbuilt.warnings())
         return self.result
@@ -63,8 +68,7 @@ class Run:
     def _batch(self, engine: Engine, targets: list[Target], pods: list[Pod]) -> list[QueuedPodInfo]:
         """Place pods of one profile; those that fit."""
         scheduler, began = self.scheduler, time.perf_counter()
-        with scheduler.cache.lock:  # not over the whole run: informers take it too, after a lock of their own
-            batch = scheduler.batches.place(engine, targets, pods, rotation=False)
+        batch = scheduler.batches.place(engine, targets, pods, rotation=False)
         self.result.seconds += time.perf_counter() - began
         placed = []
         for at, (pod, row) in enumerate(zip(pods, batch.rows.tolist(), strict=True)):
@@ -82,7 +86,7 @@ class Run:
             decision = self.scheduler.whole_cycle(engine, pod, target)
             self.result.seconds += time.perf_counter() - began
             if decision.node is None:
-                self._failed(pod, Failure(decision.diagnosis, decision.error))
+                self._failed(pod, Failure.of(decision))
             elif decision.waiting:
                 self.result.waiting[pod.key] = decision.node
             else:
@@ -106,9 +110,29 @@ class Run:
         self.result.unschedulable[pod.key] = failure
         self.attempts.failed(pod, failure)
 
+    def _take_nominated(self, pods: list[Pod]) -> list[Pod]:
+        """Pop those of some pods again that others have just been evicted for; notes who was evicted."""
+        scheduler, result = self.scheduler, self.result
+        scheduler.sync()
+        evicted = {key: Eviction(*where) for key, where in scheduler.handle.evicted.items()}
+        scheduler.handle.evicted.clear()
+        for key in evicted:
+            result.placements.pop(key, None)
+        result.evicted |= evicted
+        failed = [(pod, result.unschedulable.get(pod.key)) for pod in pods]
+        nominated = [pod for pod, failure in failed if failure is not None and failure.nominated_node]
+        for pod in nominated:
+            del result.unschedulable[pod.key]
+        return self.attempts.take(nominated)
+
     def _bind(self, infos: list[QueuedPodInfo]) -> None:
-        """Bind what was placed, in bulk where the store can. A pod whose binding is refused is taken back."""
+        """Bind what was placed, in bulk where the store can. A pod whose binding is refused is taken back;
+        one that was deleted meanwhile is placed no more."""
         scheduler, placements = self.scheduler, self.result.placements
+        for info in infos:
+            if not scheduler.is_waiting(info.pod):
+                placements.pop(info.pod.key, None)
+        infos = [info for info in infos if info.pod.key in placements]
         scheduler.pods.binding = {info.pod.metadata.uid for info in infos}
         try:
             if isinstance(scheduler.client, ObjectStore):

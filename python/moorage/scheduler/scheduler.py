@@ -26,6 +26,7 @@ from moorage.objects.cluster import Cluster
 from moorage.objects.pod import Pod
 from moorage.plugins.registry import ConfigurationSource, all_plugins, default_profile, read_configuration
 from moorage.plugins.scheduling_gates import SchedulingGates
+from moorage.preemption.handle import preempts
 from moorage.store import InformerFactory, ObjectClient, ObjectStore
 
 from .batch import Batches, ScheduleResult, joined
@@ -108,13 +109,14 @@ class Scheduler:
         self.cache = SchedulerCache(ttl, clock or time.monotonic, gates["PodLevelResources"])
         self.client = ObjectStore(newest(cluster)) if isinstance(cluster, Cluster) else cluster
         self.informers = InformerFactory(self.client)
-        nominator = PodNominator(self._is_waiting)
+        nominator = PodNominator(self.is_waiting)
         self.handle = FrameworkHandle(self.cache, self.client, informers=self.informers, nominator=nominator)
-        given = profiles or (profile or default_profile(),)
+        preempts(self.handle, seed if tie_break == "random" else None)
         extenders = configuration is not None and bool(configuration.extenders)
         batching = Batching(gates["OpportunisticBatching"] and not extenders, clock or (lambda: 0.0))
         setting = TIE_BREAKS[tie_break], percentage_of_nodes_to_score, seed, batching
         if configuration is None:
+            given = profiles or (profile or default_profile(),)
             engines = profile_engines(check_profiles(given), self.handle, *setting)
         else:
             engines = configured_engines(configuration, all_plugins(registry), self.handle, *setting)
@@ -122,10 +124,9 @@ class Scheduler:
         self.engines = {engine.profile.scheduler_name: engine for engine in engines}
         self.rotation = Rotation(list(self.engines.values()))
         self.cache.participants += (self.rotation, batching)
-        first = self.rotation.holder
-        self.profile, self.plan, self.cycle = first.profile, first.plan, first.cycle
-        self.batches = Batches(self.cache, nominator, self.view_order)
+        self.profile, self.plan, self.cycle = engines[0].profile, engines[0].plan, engines[0].cycle
         self.bindings = BindingCycles(self.client, self.cache.clock)
+        self.batches = Batches(self.cache, nominator, self.bindings, self.view_order, self.sync)
         self.queue, ages = make_queue(engines, configuration, gates, clock, nominator)
         self.pods = PodHandler(self.handle, self.queue, self._is_ours, self._current, ages)
         self.attempts = Attempts(self.queue, self._current)
@@ -140,9 +141,10 @@ class Scheduler:
         """What informers have of a pod, by namespace and name."""
         return self.informers.informer(Pod).indexer.get(pod.key)
 
-    def _is_waiting(self, pod: Pod) -> bool:
+    def is_waiting(self, pod: Pod) -> bool:
+        """Whether a pod is there and has no node, as far as informers know."""
         held = self._current(pod)
-        return held is not None and not held.spec.node_name
+        return held is not None and not held.spec.node_name and held.metadata.uid == pod.metadata.uid
 
     def _is_ours(self, pod: Pod) -> bool:
         return not pod.spec.scheduler_name or pod.spec.scheduler_name in self.engines
@@ -187,7 +189,8 @@ class Scheduler:
         return explain(self._engine_of(pod), pod, self.not_ours(pod))
 
     def schedule_one(self, pod: Pod) -> Decision:
-        """One cycle: search, choose, assume the pod on the chosen node.
+        """One cycle: search, choose, assume the pod on the chosen node. Where it fits nowhere others may be
+        evicted: it is nominated to their node then, and goes there when it comes again.
 
         Where the profile has plugins for what comes after, the cycle goes on to the end: Reserve, Permit,
         PreBind, Bind and PostBind. Then the pod must be in the store, and may be waiting when this returns.
@@ -203,6 +206,10 @@ class Scheduler:
             decision = at_once or engine.schedule(pod, target, self.view_order)[0]
             if decision.node is not None:
                 self.batches.assume(pod, decision.node)
+            else:
+                self.bindings.nominate(self.handle.nominator, pod, decision)
+        if decision.evicts:
+            self.sync()
         return decision
 
     def _engine_of(self, pod: Pod) -> Engine:
@@ -218,11 +225,15 @@ class Scheduler:
         with self.cache.lock:
             decision, state = engine.schedule(pod, target, self.view_order)
             if decision.node is None:
-                failure = Failure(decision.diagnosis, decision.error)
                 nominating = decision.nominating or NominatingInfo(noop=True)
-                self.bindings.report(engine, pod, failure, nominating)
-                return decision
-            started = self.bindings.reserve(engine, state, pod, decision.node)
+                self.bindings.report(engine, pod, Failure.of(decision), nominating)
+                started = None
+            else:
+                started = self.bindings.reserve(engine, state, pod, decision.node)
+        if started is None:
+            if decision.evicts:
+                self.sync()
+            return decision
         outcome = self.bindings.bind(started) if isinstance(started, Started) else started
         if outcome.failure is not None:
             failure = outcome.failure
@@ -236,8 +247,8 @@ class Scheduler:
     # ---- many pods -----------------------------------------------------------------------------------------
 
     def run(self) -> Result:
-        """Place every pending pod of the cluster, in queue order: higher priority first, then older. Each pod
-        is tried once, those too that have failed before."""
+        """Place every pending pod of the cluster, in queue order: higher priority first, then older. Each is
+        tried once, those too that have failed before; pods for which others were evicted come again."""
         return Run(self).all()
 
     def schedule(self, pods: Sequence[Pod], rotation: bool = False) -> ScheduleResult:
@@ -262,8 +273,7 @@ class Scheduler:
         parts = []
         for engine, targets, segment in self.segments(pods):
             if engine.profile.is_in_core:
-                with self.cache.lock:
-                    parts.append(self.batches.place(engine, targets, segment, rotation))
+                parts.append(self.batches.place(engine, targets, segment, rotation))
             else:
                 parts += map(self._whole_result, repeat(engine), targets, segment)
         self.sync()
@@ -272,7 +282,7 @@ class Scheduler:
     def _whole_result(self, engine: Engine, target: Target, pod: Pod) -> ScheduleResult:
         decision = self.whole_cycle(engine, pod, target)
         row = -1 if decision.node is None else self.table.find_row(decision.node)
-        failures = {0: Failure(decision.diagnosis, decision.error)} if decision.node is None else {}
+        failures = {0: Failure.of(decision)} if decision.node is None else {}
         arrays = (np.array([value], dtype=np.int32) for value in (row, decision.start, decision.next))
         rows, starts, nexts = arrays
         return ScheduleResult(rows, failures, starts, nexts)

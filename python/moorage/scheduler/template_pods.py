@@ -77,6 +77,6 @@ def _one_by_one(scheduler: Scheduler, pods: list[Pod]) -> TemplateRun:
             scheduler.sync()
         decision = scheduler.schedule_one(pod)
         if decision.node is None:
-            return TemplateRun(np.array(rows, dtype=np.int32), Failure(decision.diagnosis, decision.error))
+            return TemplateRun(np.array(rows, dtype=np.int32), Failure.of(decision))
         rows.append(cast(int, scheduler.table.find_row(decision.node)))
     return TemplateRun(np.array(rows, dtype=np.int32))

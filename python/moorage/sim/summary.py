@@ -48,8 +48,9 @@ class Summary:
 
     Attributes
     ----------
-    nodes, running, placed, unschedulable : int
-        Nodes; pods that were on a node before; pods that this run placed; pods that fit nowhere.
+    nodes, running, placed, unschedulable, evicted : int
+        Nodes; pods that were on a node before; pods that this run placed; pods that fit nowhere; pods that
+        had to leave their node, whether they were there before or placed by this run.
     reasons : dict of str to int
         For each reason the number of unschedulable pods that some node refused for it.
     skipped : dict of str to int
@@ -64,6 +65,7 @@ class Summary:
     running: int
     placed: int
     unschedulable: int
+    evicted: int
     reasons: dict[str, int]
     skipped: dict[str, int]
     use: tuple[Use, ...]
@@ -83,6 +85,7 @@ def summarize(cluster: Cluster, scheduler: Scheduler, result: Result) -> Summary
         running=sum(bool(pod.spec.node_name) for pod in cluster.pods),
         placed=len(result.placements),
         unschedulable=len(result.unschedulable),
+        evicted=len(result.evicted),
         reasons=_by_count(reasons),
         skipped=_by_count(+skipped),
         use=_use(scheduler, rows),

@@ -257,3 +257,17 @@ def _set_deadlines(ClusterState state, const int32_t[::1] numbers, double deadli
         if numbers[at] >= 0 and state.ledger.state_of(numbers[at]) == ASSUMED:
             state.ledger.set_deadline(numbers[at], deadline)
     return 0
+
+
+# ---- counting
+
+
+def pods_below(ClusterState state, int32_t priority):
+    """How many pods of a lower priority are on each row: an int32 array. Terminating ones count."""
+    cdef int32_t[::1] pods = np.zeros(state.table.used + 1, dtype=np.int32)
+    cdef int32_t each, classes = <int32_t>len(state.classes.keys)
+    cdef unsigned char[::1] lower = np.empty(classes + 1, dtype=np.uint8)
+    for each in range(classes):
+        lower[each] = state.classes.shape(each).priority < priority
+    state.ledger.count(lower, True, &pods[0])
+    return np.asarray(pods[:state.table.used])

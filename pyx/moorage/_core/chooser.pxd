@@ -4,7 +4,7 @@ from moorage._core.buffers cimport Buffer
 from moorage._core.csrc cimport mr_changes, mr_decision, mr_search
 from moorage._core.pod_class cimport Shape
 from moorage._core.prepared cimport Prepared, Ready
-from moorage._core.search cimport Search
+from moorage._core.supposing cimport Supposing
 
 
 cdef enum:
@@ -17,7 +17,7 @@ cpdef enum TieBreak:
     GO_HEAP = 2
 
 
-cdef class Chooser(Search):
+cdef class Chooser(Supposing):
     cdef readonly TieBreak tie_break
     cdef readonly int32_t percentage
     cdef public int32_t start

@@ -33,8 +33,8 @@ from moorage._core.csrc cimport (
 from moorage._core.plan cimport Plan
 from moorage._core.pod_class cimport Shape
 from moorage._core.prepared cimport Prepared, Ready, is_worth
-from moorage._core.search cimport Search
 from moorage._core.state cimport ClusterState
+from moorage._core.supposing cimport Supposing
 from moorage._core.terms cimport Terms
 
 cdef enum:
@@ -58,7 +58,7 @@ def count_verdicts(verdicts):
     return dict(zip(values.tolist(), counts.tolist(), strict=True))
 
 
-cdef class Chooser(Search):
+cdef class Chooser(Supposing):
     """The search of one profile over one cluster.
 
     Parameters

@@ -77,13 +77,15 @@ cdef class Cycle(Chooser):
     # ---- placing -------------------------------------------------------------------------------------------
 
     def place_run(self, int32_t pod_class, int32_t n, int32_t node_name=0, int32_t pinned=0,
-                  int32_t[::1] nexts=None, int64_t[::1] marks=None):
+                  int32_t[::1] nexts=None, int64_t[::1] marks=None, bint alike=True):
         """Choose nodes for up to `n` pods of one class, one after the other, and account for each on its row.
 
         Stops at the first pod that fits nowhere, or about which a plugin fails (then `failed` is true, and
         nothing is as if that pod had been looked at). Returns the rows chosen, an int32 array; the caller
         enters the pods in the ledger. `nexts`, where given, takes the rotation after each of the `n` pods;
-        `marks`, one for each 256 pods, what the monotonic clock says after these, in nanoseconds.
+        `marks`, one for each 256 pods, what the monotonic clock says after these, in nanoseconds. With
+        `alike` the rotation moves as if all pods after a failed one were tried in vain; without, not even
+        by that one.
         """
         cdef int32_t[::1] rows = np.empty(n, dtype=np.int32)
         cdef int32_t* next_starts = NULL if nexts is None or n == 0 else &nexts[0]
@@ -106,7 +108,7 @@ cdef class Cycle(Chooser):
                 placed = self._run(&one.c, &rows[0], next_starts, n)
         self.marks = NULL
         if placed < n and not self.failed:
-            self._fail_alike(n - placed, next_starts + placed if next_starts else NULL)
+            self._fail_alike(n - placed if alike else 0, next_starts + placed if next_starts else NULL)
         return np.asarray(rows[:placed])
 
     def place_many(self, const int32_t[::1] classes, const int32_t[::1] pinned, int32_t[::1] rows,
@@ -123,7 +125,7 @@ cdef class Cycle(Chooser):
             The pod to begin with.
         on_failure : callable, optional
             Told each pod that fits nowhere, while the cluster is as it found it; of equal ones that find it
-            so the first only.
+            so the first only. Where it answers true, nothing is as if that pod had been looked at.
         nexts : (pods,) int32 array, optional
             Takes the rotation after each pod.
 
@@ -131,7 +133,8 @@ cdef class Cycle(Chooser):
         -------
         int
             The pod to go on with, once the caller has entered those before in the ledger: the number of pods,
-            or fewer where they cannot be placed in one go, or where a plugin failed about it (`failed`).
+            or fewer where they cannot be placed in one go, where a plugin failed about it (`failed`), or
+            where `on_failure` answered true.
         """
         cdef int32_t n = <int32_t>classes.shape[0], at = first, begin = first
         cdef bint is_new
@@ -157,8 +160,10 @@ cdef class Cycle(Chooser):
                         at += 1
                     is_new = self._place_group(ready[begin], pinned[begin], &rows[begin],
                                                next_starts + begin if next_starts else NULL, at - begin)
-            if is_new and on_failure is not None:
-                on_failure(begin + self.placed)
+            if is_new and on_failure is not None and on_failure(begin + self.placed):
+                self._fail_alike(1 + begin + self.placed - at, NULL)
+                ready[begin].failed = -1
+                return begin + self.placed
         return at
 
     def _place_group_alone(self, const int32_t[::1] classes, const int32_t[::1] pinned, int32_t[::1] rows,
@@ -174,8 +179,9 @@ cdef class Cycle(Chooser):
         if self.failed or at == end:
             return at
         np.asarray(rows)[at:end] = -1
-        if on_failure is not None:
-            on_failure(at)
+        if on_failure is not None and on_failure(at):
+            self._fail_alike(1 + at - end, NULL)
+            return at
         return end
 
     cdef int _make_room(self, int32_t pods) except -1:
@@ -278,14 +284,14 @@ cdef class Cycle(Chooser):
         return <int32_t>rows.shape[0]
 
     cdef void _fail_alike(self, int32_t pods, int32_t* nexts) noexcept nogil:
-        """Move the rotation as if each of the pods after a failed one were tried in vain too. Over the whole
-        list that is full circles; over named nodes it is not."""
+        """Move the rotation as if each of so many pods, of which the first has failed, were tried in vain;
+        none takes that search back. Over the whole list these are full circles; over named nodes not."""
         cdef int64_t start = self.start, nodes = self.state.view.size, at
         if nodes == 0:
             return
         for at in range(pods if nexts else 0):
             nexts[at] = <int32_t>((start + at * self.found.evaluated) % nodes)
-        self.start = <int32_t>((start + (pods - <int64_t>1) * self.found.evaluated) % nodes)
+        self.start = <int32_t>(((start + (pods - <int64_t>1) * self.found.evaluated) % nodes + nodes) % nodes)
 
     def clone(self, ClusterState state):
         """The same search over a fork."""

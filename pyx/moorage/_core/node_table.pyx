@@ -290,6 +290,14 @@ cdef class NodeTable:
             (<int32_t*>self.port_set.data)[row] = moved
         return 0
 
+    def set_ports(self, int32_t row, ports):
+        """Have other host ports in use on a row: a set of (ip, protocol, port). The caller logs the row."""
+        symbols = frozenset([
+            (self.symbols.intern(ip), self.symbols.intern(protocol), port) for ip, protocol, port in ports
+        ])
+        self.port_set.touch(row)
+        (<int32_t*>self.port_set.data)[row] = self.port_sets.intern(symbols)
+
     # ---- columns -------------------------------------------------------------------------------------------
 
     cdef int32_t resource_id(self, str resource) except -1:

@@ -25,6 +25,8 @@ cdef class Shape:
     cdef readonly tuple terms
     cdef readonly tuple carried
     cdef readonly str terms_error
+    cdef readonly int32_t priority
+    cdef readonly bint may_preempt  # its preemptionPolicy does not forbid it
 
     cdef void* keep(self, Py_ssize_t itemsize, Py_ssize_t items) except? NULL
 
@@ -37,6 +39,7 @@ cdef class PodClasses:
     cdef readonly list keys
     cdef readonly list terms
     cdef readonly bint pod_level_resources
+    cdef readonly int32_t lowest_priority
 
     cpdef int32_t intern(self, pod) except -1
     cdef int remember(self, pod, int32_t pod_class) except -1

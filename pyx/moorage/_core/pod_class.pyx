@@ -10,7 +10,7 @@ import threading
 
 from msgspec.structs import force_setattr
 
-from libc.stdint cimport int64_t
+from libc.stdint cimport INT32_MAX, int64_t
 from libc.string cimport memset
 
 from moorage._core.buffers cimport Buffer, Journal
@@ -65,6 +65,8 @@ cdef class Shape:
         self.terms = read.terms
         self.carried = carried
         self.terms_error = read.terms_error
+        self.priority = read.priority
+        self.may_preempt = read.may_preempt
         memset(&self.c, 0, sizeof(mr_shape))
         self._set_requests(read)
         self._set_lists(read)
@@ -170,6 +172,11 @@ cdef class PodClasses:
     ----------
     pod_level_resources : bool
         Whether spec.resources counts (the feature gate PodLevelResources).
+
+    Attributes
+    ----------
+    lowest_priority : int
+        Of any pod that was ever met.
     """
 
     def __cinit__(self, Symbols symbols, Symbols resources, Symbols label_keys, Symbols images,
@@ -186,6 +193,7 @@ cdef class PodClasses:
         self.term_ids = {}
         self.label_sets = {}
         self.shapes = []
+        self.lowest_priority = INT32_MAX
         self.keys = []
         self.terms = []
 
@@ -232,6 +240,7 @@ cdef class PodClasses:
                     carried.append(self._intern_term(term, twice))
                 self.shapes.append(Shape(found, read, tuple(carried)))
                 self.shape_ids[read.key] = found
+                self.lowest_priority = min(self.lowest_priority, read.priority)
             if len(self.memo) >= MEMO_LIMIT:
                 self.memo.clear()
             self.memo[raw] = found

@@ -122,6 +122,8 @@ class PodSpecReader:
         self._read_node_affinity(pod.spec)
         self.spread = pod.spec.topology_spread_constraints
         self.terms, self.terms_error = read_terms(pod)
+        self.priority = pod.spec.priority or 0
+        self.may_preempt = pod.spec.preemption_policy != "Never"
         self.key = (
             pod.metadata.namespace, self.requests, self.score_requests, self.nonzero_requests, self.others,
             self.tolerations, self.ports, self.images, self.image_containers, self.selector, self.required,

@@ -24,7 +24,7 @@ cdef class Search:
     cdef dict known_terms
     cdef readonly list nominations
     cdef list judged
-    cdef public object judging, node_names
+    cdef public object node_names
 
     cdef int _prepare(self, int32_t pod_class, int32_t node_name, int32_t pinned) except -1
     cdef int _point(self, Shape shape) except -1

@@ -17,7 +17,6 @@ from moorage._core.csrc cimport (
     MR_VERDICT_SHIFT,
     mr_external_filter,
     mr_filter,
-    mr_inter_pod_skips,
     mr_is_fused,
     mr_is_normalized,
     mr_nominated,
@@ -50,8 +49,6 @@ cdef class Search:
         Threads of a look at `parallel_from` nodes, 20 times as many for plain pods. No result depends on it.
     node_names : frozenset of str or None
         The only nodes to search, in place of those that the shape names.
-    judging : callable, optional
-        Told (row, pods) while nominated pods are on a row, and (row, None) when they are off again.
     """
 
     def __cinit__(self, ClusterState state, Plan plan, *settings, **named):
@@ -161,70 +158,9 @@ cdef class Search:
 
     # ---- nominated pods ------------------------------------------------------------------------------------
 
-    def nominate(self, nominations):
-        """Pods that go before the next ones where they are nominated: (row, pods) per node. Filters run with
-        them there, and again without (kube-scheduler v1.36, RunFilterPluginsWithNominatedPods). One that is
-        in the cache by now counts where it is."""
-        waiting = [(row, [pod for pod in pods if not self.state.has_pod(pod)]) for row, pods in nominations]
-        self.nominations = [(row, pods) for row, pods in waiting if pods]
-        for _, pods in self.nominations:
-            for pod in pods:
-                self.state.classes.intern(pod)  # their terms must be known when the counters are chosen
-
     cdef int _judge_nominated(self, int32_t pod_class) except -1:
-        """The verdict of each such node with the nominated pods on it. Nothing of this stays."""
-        cdef int32_t at, row
-        self.nominated.reserve(len(self.nominations))
-        cdef mr_nominated* out = <mr_nominated*>self.nominated.data
-        if self.terms is not None:
-            self.terms.c.affinity_off = mr_inter_pod_skips(&self.terms.c)
-        for at, (row, pods) in enumerate(self.nominations):
-            if self.terms is not None:
-                self.terms.count_unselective(pods, row, 1)
-            told, mark = False, self.state.begin()
-            try:
-                for pod in pods:
-                    self.state.put(pod, row)
-                if self.judging is not None:
-                    self.judging(row, pods)
-                self.tell(pod_class, pods, row, True)
-                told = True
-                self._repoint()
-                out[at].position = row
-                failed = mr_verdicts(&self.search, &row, 1, &out[at].verdict)
-            finally:
-                if self.judging is not None:
-                    self.judging(row, None)
-                self.state.rollback(mark)
-                if self.terms is not None:
-                    self.terms.count_unselective(pods, row, -1)
-                self.state.view.refresh()
-                if told:
-                    self.tell(pod_class, reversed(pods), row, False)
-            self._repoint()
-            if failed:
-                self._raise_failure()
-        if self.terms is not None:
-            self.terms.c.affinity_off = False
-        self.judged = [out[at].verdict for at in range(<int32_t>len(self.nominations))]
-        return 0
-
-    def _repoint(self):
-        """After a change of rows only: memory may have moved, and minima are other ones."""
-        self.state.view.fill_cluster(&self.cluster, 0)
-        self.views.show(&self.cluster)
-        if self.terms is not None:
-            self.state.domains.refresh()
-            self.terms.fill()
-
-    def tell(self, int32_t pod_class, pods, int32_t row, bint adds):
-        """Tell plugins in C that the next questions, which are about a pod of this class, suppose `pods` on a
-        row, or off it. Each call is to be taken back by the opposite one."""
-        for pod in pods:
-            if self.views.meet(pod_class, self.state.classes.intern(pod)):
-                self.state.view.fill_cluster(&self.cluster, 0)
-                self.views.show(&self.cluster)
-                self.views.tell(row, adds)
+        """The verdict of each node that pods are nominated to, with these pods there (see `Supposing`)."""
+        raise NotImplementedError
 
     def _place_nominated(self):
         """From rows to positions in the searched list; nodes outside of it do not count."""

@@ -51,7 +51,7 @@ cdef class Terms:
         self.shape = state.classes.shape(pod_class)
         self.labels = state.classes.labels(pod_class)
         self.pinned = pinned
-        self.memory, self.held, self.of_hosts, self.unselective = [], [], [], []
+        self.memory, self.held, self.of_hosts, self.of_hard = [], [], [], {}
         self.versions = self._versions()
         constraints = self.shape.spread
         selector = None
@@ -138,8 +138,8 @@ cdef class Terms:
         out.counter = &counter.c
         out.max_skew = constraint.max_skew
         out.self = selector.matches(self.labels)
-        if selector.is_empty:
-            self.unselective.append(counter)
+        if constraint.when_unsatisfiable == HARD:
+            self.of_hard[counter] = selector.is_empty
         return matched
 
     cdef Matched _of_selector(self, selector):
@@ -223,13 +223,22 @@ cdef class Terms:
         mr_terms_prepare(&self.c)
         return 0
 
-    def count_unselective(self, pods, int32_t row, int32_t sign):
-        """Nominated pods come to a row, or leave it: spread constraints with an empty selector count those of
-        this namespace, though they count no other pods (upstream's AddPod)."""
+    def count_unlisted(self, pods, int32_t row, int32_t sign):
+        """Pods come to a row in thought, or leave it: hard spread constraints go by the labels of those of
+        this namespace, though they count no terminating pods otherwise, and with an empty selector none at
+        all (upstream's AddPod and RemovePod)."""
         cdef Counter counter
-        here = sum([pod.metadata.namespace == self.shape.namespace for pod in pods])
-        for counter in self.unselective:
-            mr_counter_add(&counter.c, row, sign * here, 0)
+        cdef int32_t unlisted
+        if not self.of_hard:
+            return
+        here = [pod for pod in pods if pod.metadata.namespace == self.shape.namespace]
+        for counter, is_empty in self.of_hard.items():
+            unlisted = 0
+            for pod in here:
+                terminates = pod.metadata.deletion_timestamp is not None
+                matches = terminates and counter.matched.matches(self.state.classes.intern(pod))
+                unlisted += is_empty or matches
+            mr_counter_add(&counter.c, row, sign * unlisted, 0)
 
     cdef int32_t domains(self) noexcept:
         """More than the number of domains of any counter."""

@@ -1,0 +1,1 @@
+"""Preemption: pods of higher priority take the place of others."""

@@ -1,0 +1,191 @@
+"""Preemption of one pod from its beginning to its end: who may, where, at whose cost, and that it is done.
+
+kube-scheduler v1.36, framework/preemption/preemption.go. The steps: `find_candidates` (eligibility.py and
+dry_run.py), `call_extenders` and `pick_one_node` (pick.py), `prepare_candidate` (actuation.py).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from moorage.errors import ExtenderError, MoorageError
+from moorage.framework.cycle_state import CycleState
+from moorage.framework.extender import Extender
+from moorage.framework.fit_error import fit_error
+from moorage.framework.handle import FrameworkHandle
+from moorage.framework.interface import NominatingInfo
+from moorage.framework.status import Code, Status, as_status
+from moorage.objects.pod import Pod
+from moorage.objects.policy import PodDisruptionBudget
+
+from .actuation import prepare_candidate
+from .dry_run import dry_run_preemption
+from .eligibility import num_candidates, pod_eligible_to_preempt_others, potential_nodes
+from .pick import Candidate, pick_one_node
+
+logger = logging.getLogger("moorage.preemption")
+
+NOT_HELPFUL = "Preemption is not helpful for scheduling"
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What the first two steps came to.
+
+    Attributes
+    ----------
+    message : str
+        Why the pod may not preempt others; "" where it may.
+    potential : list of str
+        The nodes where that could help, in list order.
+    candidates : list of Candidate
+        See `dry_run_preemption`.
+    rejected : dict of str to Status
+        Of the potential nodes that were tried, those that are no candidates.
+    """
+
+    message: str = ""
+    potential: list[str] = field(default_factory=list)
+    candidates: list[Candidate] = field(default_factory=list)
+    rejected: dict[str, Status] = field(default_factory=dict)
+
+    @property
+    def error(self) -> str:
+        """What went wrong with the nodes that could not be tried; "" where nothing did."""
+        texts = [status.message() for status in self.rejected.values() if status.code == Code.ERROR]
+        distinct = list(dict.fromkeys(texts))
+        return distinct[0] if len(distinct) == 1 else f"[{', '.join(distinct)}]" if distinct else ""
+
+    def text(self, nodes: int) -> str:
+        """Why there is no candidate among so many nodes."""
+        reasons = Counter(reason for status in self.rejected.values() for reason in status.reasons)
+        return no_candidates(nodes, reasons, nodes - len(self.rejected))
+
+
+def no_candidates(nodes: int, reasons: Mapping[str, int], hopeless: int) -> str:
+    """Why there is no candidate among so many nodes, on some of which preemption could not help anyway."""
+    counts = Counter(reasons)
+    if hopeless:
+        counts[NOT_HELPFUL] += hopeless
+    return fit_error(nodes, counts)
+
+
+def find_candidates(
+    handle: FrameworkHandle,
+    state: CycleState,
+    pod: Pod,
+    statuses: Mapping[str, Status],
+    offset: Callable[[int], int] = lambda nodes: 0,
+    wanted: Callable[[int], int] = lambda nodes: nodes,
+) -> Found:
+    """Look for nodes on which `pod` would fit without pods of lower priority; nothing is changed.
+
+    Parameters
+    ----------
+    state : CycleState
+        After PreFilter has run for the pod.
+    statuses : mapping of str to Status
+        Why each node was rejected, in list order.
+    offset, wanted : callable
+        See `dry_run_preemption`; from the number of potential nodes.
+    """
+    name = pod.status.nominated_node_name
+    nominated = handle.cache.node_info(name) if name else None
+    eligible, message = pod_eligible_to_preempt_others(pod, nominated, statuses.get(name) or ABSENT)
+    if not eligible:
+        return Found(message)
+    nodes = potential_nodes(statuses)
+    if not nodes:
+        return Found()
+    found = dry_run_preemption(
+        handle, state, pod, nodes, budgets_of(handle), offset(len(nodes)), wanted(len(nodes))
+    )
+    return Found("", nodes, *found)
+
+
+ABSENT = Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE)
+"""What is said of a node that the search did not come to."""
+
+
+def budgets_of(handle: FrameworkHandle) -> Sequence[PodDisruptionBudget]:
+    """The PodDisruptionBudgets that are known."""
+    if handle.informers is None:
+        return ()
+    return tuple(handle.informers.informer(PodDisruptionBudget).lister.list())
+
+
+def call_extenders(
+    extenders: Sequence[Extender], pod: Pod, candidates: Sequence[Candidate]
+) -> tuple[list[Candidate], Status | None]:
+    """What extenders leave of the candidates, with the victims that they want there. One that fails is passed
+    over where it may be ignored; else there is an Error and no candidate."""
+    left = {one.name: one.victims for one in candidates}
+    for extender in extenders:
+        if not left:
+            break
+        if not extender.supports_preemption or not extender.is_interested(pod):
+            continue
+        try:
+            answer = extender.process_preemption(pod, left)
+        except ExtenderError as error:
+            if not extender.is_ignorable:
+                return [], as_status(error)
+            logger.info(
+                "Skipped extender %s as it returned error and has ignorable flag set: %s",
+                extender.name,
+                error,
+            )
+            continue
+        bare = [name for name, victims in answer.items() if not victims.pods]
+        if bare and not extender.is_ignorable:
+            return [], as_status(MoorageError(f'expected at least one victim pod on node "{bare[0]}"'))
+        left = {name: victims for name, victims in answer.items() if victims.pods}
+    order = {one.name: at for at, one in enumerate(candidates)}
+    names = sorted(left, key=lambda name: order.get(name, len(order)))
+    return [Candidate(name, left[name]) for name in names], None
+
+
+def preempt(
+    handle: FrameworkHandle,
+    state: CycleState,
+    pod: Pod,
+    statuses: Mapping[str, Status],
+    percentage: int,
+    absolute: int,
+    plugin_name: str,
+) -> tuple[NominatingInfo | None, Status | None]:
+    """Make room for a pod that fits nowhere: the node that it is nominated to then, and Success (None); or
+    what becomes of its nomination, and why there is no room. Parameters as `find_candidates`.
+
+    Parameters
+    ----------
+    percentage, absolute : int
+        minCandidateNodesPercentage and minCandidateNodesAbsolute.
+    """
+    found = find_candidates(
+        handle,
+        state,
+        pod,
+        statuses,
+        lambda nodes: handle.preemption_offset(pod, nodes),
+        lambda nodes: num_candidates(nodes, percentage, absolute),
+    )
+    if found.message:
+        return None, Status(Code.UNSCHEDULABLE, (found.message,))
+    if not found.candidates:
+        if found.error:
+            return None, as_status(MoorageError(found.error))
+        return NominatingInfo(), Status(Code.UNSCHEDULABLE, (found.text(len(statuses)),))
+    candidates, failed = call_extenders(handle.extenders, pod, found.candidates)
+    if failed is not None:
+        return None, failed
+    choice = pick_one_node(candidates)
+    if choice is None:
+        return None, Status(Code.UNSCHEDULABLE, ("no candidate node for preemption",))
+    failed = prepare_candidate(handle, choice.candidate, pod, plugin_name)
+    if failed is not None:
+        return None, failed
+    return NominatingInfo(choice.candidate.name), None

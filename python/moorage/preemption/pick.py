@@ -1,0 +1,95 @@
+"""The second step of preemption, its end: the one node on which pods are evicted.
+
+kube-scheduler v1.36, framework/preemption/preemption.go pickOneNodeForPreemption.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from moorage.framework.extender import Victims
+
+from .eligibility import priority_of
+from .importance import start_time
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A node on which the pod would fit without some pods of lower priority.
+
+    Attributes
+    ----------
+    name : str
+        The node's.
+    victims : Victims
+        At least one, the most important first.
+    """
+
+    name: str
+    victims: Victims
+
+
+def highest_priority(victims: Victims) -> int:
+    """The priority of the most important victim."""
+    return priority_of(victims.pods[0])
+
+
+def sum_of_priorities(victims: Victims) -> int:
+    """Each raised by 2**31, so that more victims never count less."""
+    return sum(priority_of(pod) + 2**31 for pod in victims.pods)
+
+
+def earliest_start(victims: Victims) -> float:
+    """When the first of the victims with the highest priority was started."""
+    highest = max(map(priority_of, victims.pods))
+    return min(start_time(pod) for pod in victims.pods if priority_of(pod) == highest)
+
+
+CRITERIA: tuple[tuple[str, Callable[[Victims], float]], ...] = (
+    ("pdb violations", lambda victims: victims.num_pdb_violations),
+    ("highest priority", highest_priority),
+    ("sum of priorities", sum_of_priorities),
+    ("number of victims", lambda victims: len(victims.pods)),
+    ("start time", lambda victims: -earliest_start(victims)),
+)
+"""What is compared, one after the other, and the value of which the lowest is best. Of the start time that is
+the latest: the victims that have run for the shortest time."""
+
+ONLY_ONE = "only candidate"
+ORDER = "order"
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The node that was chosen.
+
+    Attributes
+    ----------
+    criterion : str
+        What decided: "only candidate", the name of one of the `CRITERIA`, or "order" for the first of several
+        that are equal in all of them (upstream takes any).
+    tied : tuple of str
+        The nodes that were left then; the chosen one is the first.
+    """
+
+    candidate: Candidate
+    criterion: str
+    tied: tuple[str, ...]
+
+
+def pick_one_node(candidates: Sequence[Candidate]) -> Choice | None:
+    """Choose among candidates, in their order; None of none."""
+    if not candidates:
+        return None
+    left, decided = list(candidates), ONLY_ONE
+    for criterion, value in CRITERIA:
+        if len(left) == 1:
+            break
+        values = [value(one.victims) for one in left]
+        best = min(values)
+        left = [one for one, its in zip(left, values, strict=True) if its == best]
+        decided = criterion
+    if len(left) > 1:
+        decided = ORDER
+    return Choice(left[0], decided, tuple(one.name for one in left))

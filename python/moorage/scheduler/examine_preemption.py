@@ -1,0 +1,62 @@
+"""Examining a pod that fits nowhere: whom preemption would evict for it, on each node where that helps."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from moorage.framework.call import StatusError
+from moorage.framework.cycle_state import CycleState
+from moorage.framework.filtering import PreFilterRun
+from moorage.framework.status import Status
+from moorage.objects.pod import Pod
+from moorage.preemption.evaluator import Found, find_candidates
+from moorage.preemption.pick import Choice, pick_one_node
+
+if TYPE_CHECKING:
+    from .engine import Engine
+
+
+@dataclass(frozen=True, slots=True)
+class PreemptionExamination:
+    """What preemption could do for a pod, on all nodes; nothing is done.
+
+    Attributes
+    ----------
+    found : Found
+        Who may preempt, and the candidates among all potential nodes.
+    choice : Choice or None
+        The node that would be taken, and what decided; None without candidates.
+    """
+
+    found: Found = field(default_factory=Found)
+    choice: Choice | None = None
+
+
+def examine_preemption(engine: Engine, pod: Pod) -> PreemptionExamination:
+    """Try every node where others could make room for a pod. Extenders are not asked."""
+    if not engine.profile.is_in_core:
+        engine.handle.begin_cycle()
+    if engine.nodes_in_view() == 0:
+        return PreemptionExamination()
+    state = engine.framework.new_state(pod)
+    ran = engine.framework.run_pre_filter_plugins(state, pod)
+    if ran.error:
+        return PreemptionExamination()
+    statuses = _statuses(engine, state, pod, ran)
+    if not statuses:
+        return PreemptionExamination()
+    found = find_candidates(engine.handle, state, pod, statuses)
+    return PreemptionExamination(found, pick_one_node(found.candidates))
+
+
+def _statuses(engine: Engine, state: CycleState, pod: Pod, ran: PreFilterRun) -> dict[str, Status]:
+    """Why each node rejects the pod; nothing where one does not, or where a plugin fails."""
+    if ran.rejection is not None:
+        return dict.fromkeys(engine.cache.state.view.node_names(), ran.rejection)
+    engine.begin_search(state, pod, ran)
+    try:
+        _, verdicts = engine.cycle.verdicts(*state.target)
+        return {} if (verdicts == 0).any() else engine.diagnose(state.target, state.shape, ran)[1]()
+    except StatusError:
+        return {}

@@ -1,0 +1,159 @@
+"""Supposing: what the filters say of a node if some of its pods were gone and others were there.
+
+For nominated pods, which are expected on their node, and for preemption, which takes pods away in thought
+(kube-scheduler v1.36, AddPod and RemovePod of the PreFilter extensions). The change is made, the filters are
+asked, and all is undone.
+"""
+
+from libc.stdint cimport int32_t, uint64_t
+
+from moorage._core.csrc cimport (
+    MR_EXTERNAL,
+    MR_VERDICT_SHIFT,
+    mr_external_filter,
+    mr_filter,
+    mr_inter_pod_skips,
+    mr_nominated,
+)
+from moorage._core.search cimport Search
+
+cdef uint64_t ALL = ~<uint64_t>0
+
+
+cdef class Supposing(Search):
+    """The search of one profile over one cluster, which may ask what if.
+
+    Attributes
+    ----------
+    judging : callable, optional
+        Told (row, pods) while nominated pods are on a row, and (row, None) when they are off again.
+    """
+
+    def verdict_supposing(self, int32_t row, list gone, list come, uint64_t asked, object ports,
+                          int32_t pod_class, int32_t node_name=0, int32_t pinned=0):
+        """The verdict of a node without some of its pods and with others; nothing of that stays.
+
+        What PreFilter computed follows each pod's labels alone, as upstream: spread constraints with an empty
+        selector, and terminating pods, count in neither case before, but when they come and go here.
+
+        Parameters
+        ----------
+        gone, come : list of Pod
+            Pods that are on the row, and pods that are not in the cache.
+        asked : int
+            The filters to ask, as bits by their place in the plan.
+        ports : frozenset of (ip, protocol, port), optional
+            The host ports in use then, where they are not what follows from the pods (see `PortSets`).
+        """
+        cdef uint64_t verdict
+        self._prepare(pod_class, node_name, pinned)
+        if not gone and not come:
+            failed = self._ask(row, asked, &verdict)
+        else:
+            failed = self._judge(pod_class, row, gone, come, ports, asked, None, &verdict)
+        if failed:
+            self._raise_failure()
+        return verdict
+
+    cdef bint _judge(self, int32_t pod_class, int32_t row, list gone, list come, object ports, uint64_t asked,
+                     object judging, uint64_t* verdict) except -1:
+        """The verdict of a row with a change; true where a plugin fails."""
+        cdef bint failed, told = False
+        self._count_unlisted(gone, come, row, 1)
+        mark = self.state.begin()
+        try:
+            for pod in gone:
+                self.state._take_away(self.state._known(pod))
+            for pod in come:
+                self.state.put(pod, row)
+            if ports is not None:
+                self.state.table.set_ports(row, ports)
+            if judging is not None:
+                judging(row, come)
+            self.tell(pod_class, gone, row, False)
+            self.tell(pod_class, come, row, True)
+            told = True
+            self._repoint()
+            failed = self._ask(row, asked, verdict)
+        finally:
+            if judging is not None:
+                judging(row, None)
+            self.state.rollback(mark)
+            self._count_unlisted(gone, come, row, -1)
+            self.state.view.refresh()
+            if told:
+                self.tell(pod_class, reversed(come), row, False)
+                self.tell(pod_class, reversed(gone), row, True)
+        self._repoint()
+        return failed
+
+    cdef int _count_unlisted(self, list gone, list come, int32_t row, int32_t sign) except -1:
+        if self.terms is not None:
+            self.terms.count_unlisted(gone, row, -sign)
+            self.terms.count_unlisted(come, row, sign)
+        return 0
+
+    cdef bint _ask(self, int32_t row, uint64_t asked, uint64_t* verdict) noexcept:
+        """The first rejection of some filters, as `verdicts` has it; true where a plugin fails."""
+        cdef int32_t at, kernel
+        cdef uint64_t reasons
+        verdict[0] = 0
+        for at in range(self.search.plan.n_filters):
+            kernel = self.search.plan.filters[at]
+            if not asked >> at & 1:
+                continue
+            if kernel >= MR_EXTERNAL:
+                if mr_external_filter(&self.search, at, &row, 1, verdict):
+                    return True
+            else:
+                reasons = mr_filter(kernel, self.search.plan, &self.cluster, self.search.shape,
+                                    &self.search.pod, row)
+                if reasons:
+                    verdict[0] = <uint64_t>(at + 1) << MR_VERDICT_SHIFT | reasons
+            if verdict[0]:
+                return False
+        return False
+
+    def _repoint(self):
+        """After a change of rows only: memory may have moved, and minima are other ones."""
+        self.state.view.fill_cluster(&self.cluster, 0)
+        self.views.show(&self.cluster)
+        if self.terms is not None:
+            self.state.domains.refresh()
+            self.terms.fill()
+
+    def tell(self, int32_t pod_class, pods, int32_t row, bint adds):
+        """Tell plugins in C that the next questions, which are about a pod of this class, suppose `pods` on a
+        row, or off it. Each call is to be taken back by the opposite one."""
+        for pod in pods:
+            if self.views.meet(pod_class, self.state.classes.intern(pod)):
+                self.state.view.fill_cluster(&self.cluster, 0)
+                self.views.show(&self.cluster)
+                self.views.tell(row, adds)
+
+    # ---- nominated pods ------------------------------------------------------------------------------------
+
+    def nominate(self, nominations):
+        """Pods that go before the next ones where they are nominated: (row, pods) per node. Filters run with
+        them there, and again without (kube-scheduler v1.36, RunFilterPluginsWithNominatedPods). One that is
+        in the cache by now counts where it is."""
+        waiting = [(row, [pod for pod in pods if not self.state.has_pod(pod)]) for row, pods in nominations]
+        self.nominations = [(row, pods) for row, pods in waiting if pods]
+        for _, pods in self.nominations:
+            for pod in pods:
+                self.state.classes.intern(pod)  # their terms must be known when the counters are chosen
+
+    cdef int _judge_nominated(self, int32_t pod_class) except -1:
+        cdef int32_t at, row
+        self.nominated.reserve(len(self.nominations))
+        cdef mr_nominated* out = <mr_nominated*>self.nominated.data
+        if self.terms is not None:
+            self.terms.c.affinity_off = mr_inter_pod_skips(&self.terms.c)
+        for at, (row, pods) in enumerate(self.nominations):
+            out[at].position = row
+            if self._judge(pod_class, row, [], pods, None, ALL, self.judging, &out[at].verdict):
+                self._raise_failure()
+        if self.terms is not None:
+            self.terms.c.affinity_off = False
+        self.judged = [out[at].verdict for at in range(<int32_t>len(self.nominations))]
+        return 0

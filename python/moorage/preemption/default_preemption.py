@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from moorage._core.batches import pods_below
 from moorage.errors import MoorageError
 from moorage.framework.cycle_state import CycleState
+from moorage.framework.events import (
+    POD,
+    QUEUE_SKIP,
+    ActionType,
+    ClusterEventWithHint,
+    QueueingHint,
+    on,
+)
 from moorage.framework.handle import FrameworkHandle
 from moorage.framework.in_core import CorePostFilter
-from moorage.framework.interface import PostFilterResult, PreEnqueuePlugin
+from moorage.framework.interface import EnqueueExtensions, PostFilterResult, PreEnqueuePlugin
 from moorage.framework.status import Code, Status
 from moorage.objects.pod import Pod
 
@@ -24,13 +32,12 @@ PREFIX = "preemption: "
 RUNNING = "waiting for the preemption for this pod to be finished"
 
 
-class DefaultPreemption(PreEnqueuePlugin, CorePostFilter):
+class DefaultPreemption(PreEnqueuePlugin, CorePostFilter, EnqueueExtensions):
     """kube-scheduler v1.36, defaultpreemption/.
 
     The core's, as long as nobody could be evicted: then its answer is known without looking at nodes.
 
-    Its event, with asynchronous preemption, is the deletion of an assigned pod, whose hint never queues the
-    pod (`isPodSchedulableAfterAssignedPodDeletion`): it only has gated pods looked at again.
+    Its event is the deletion of a pod, whose hint never queues one: it only has gated pods looked at again.
     """
 
     name = "DefaultPreemption"
@@ -47,6 +54,13 @@ class DefaultPreemption(PreEnqueuePlugin, CorePostFilter):
         if pod.metadata.uid in self.preempting:
             return Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (RUNNING,), self.name)
         return None
+
+    def events_to_register(self) -> Sequence[ClusterEventWithHint]:
+        return [on(POD, ActionType.DELETE, self.after_pod_deleted)]
+
+    def after_pod_deleted(self, pod: Pod, old: Pod, new: None) -> QueueingHint:
+        """What the other rejectors of the pod say decides."""
+        return QUEUE_SKIP
 
     def post_filter(
         self, state: CycleState, pod: Pod, statuses: Mapping[str, Status]

@@ -141,9 +141,10 @@ class Scheduler:
         """What informers have of a pod, by namespace and name."""
         return self.informers.informer(Pod).indexer.get(pod.key)
 
-    def _is_waiting(self, pod: Pod) -> bool:
+    def is_waiting(self, pod: Pod) -> bool:
+        """Whether a pod is there and has no node, as far as informers know."""
         held = self._current(pod)
-        return held is not None and not held.spec.node_name
+        return held is not None and not held.spec.node_name and held.metadata.uid == pod.metadata.uid
 
     def _is_ours(self, pod: Pod) -> bool:
         return not pod.spec.scheduler_name or pod.spec.scheduler_name in self.engines

@@ -22,7 +22,7 @@ from .pick import Candidate
 
 
 def dry_runs_of(handle: FrameworkHandle) -> DryRuns | None:
-    """The core's dry runs; None where a plugin outside has a say in Filter, or would be told of each victim."""
+    """The core's dry runs; None where a plugin outside filters, or would be told of each victim."""
     framework = handle.framework
     if framework is None or framework.kernels is None or not framework.kernels.dry_runs.suits:
         return None
@@ -44,7 +44,9 @@ def dry_run_in_core(
         before = handle.nominator.nominated_before(pod)
         table = handle.cache.state.table
         places = [(table.find_row(name), pods) for name, pods in before.items()]
-        runs.search.nominate([(row, pods) for row, pods in places if row is not None and table.is_present(row)])
+        runs.search.nominate(
+            [(row, pods) for row, pods in places if row is not None and table.is_present(row)]
+        )
         pod_class, node_name, pinned = state.target
         out = runs.dry_run(pod_class, rows, budgets, node_name, pinned, wanted)
         fine: list[Candidate] = []

@@ -35,8 +35,8 @@ class PreemptionExamination:
 
 
 def examine_preemption(engine: Engine, pod: Pod, everywhere: bool = True) -> PreemptionExamination:
-    """Try every node where others could make room for a pod; or, as the plugin does, from an offset on as many
-    as are needed for enough candidates. Extenders are not asked."""
+    """Try every node where others could make room for a pod; or, as the plugin does, from an offset on as
+    many as are needed for enough candidates. Extenders are not asked."""
     if not engine.profile.is_in_core:
         engine.handle.begin_cycle()
     if engine.nodes_in_view() == 0:

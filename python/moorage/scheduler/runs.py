@@ -169,7 +169,10 @@ class Run:
         infos, self._placed_pods = self._placed_pods, []
         if not infos:
             return False
-        infos = [info for info in infos if self._is_there(info.pod)]
+        for info in infos:
+            if not scheduler.is_waiting(info.pod):
+                placements.pop(info.pod.key, None)
+        infos = [info for info in infos if info.pod.key in placements]
         scheduler.pods.binding = {info.pod.metadata.uid for info in infos}
         try:
             if isinstance(scheduler.client, ObjectStore):
@@ -190,10 +193,3 @@ class Run:
         scheduler.sync()
         scheduler.pods.binding = set()
         return True
-
-    def _is_there(self, pod: Pod) -> bool:
-        """Whether a placed pod is still to be bound."""
-        there = self.scheduler.cache.state.has_pod(pod)
-        if not there:
-            self.result.placements.pop(pod.key, None)
-        return there and pod.key in self.result.placements

@@ -108,7 +108,7 @@ class Scheduler:
         self.cache = SchedulerCache(ttl, clock or time.monotonic, gates["PodLevelResources"])
         self.client = ObjectStore(newest(cluster)) if isinstance(cluster, Cluster) else cluster
         self.informers = InformerFactory(self.client)
-        nominator = PodNominator(self._is_waiting)
+        nominator = PodNominator(self.is_waiting)
         self.handle = make_handle(
             self.cache, self.client, self.informers, nominator, configuration, tie_break, seed
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -12,7 +13,7 @@ from moorage.framework.status import Status
 from moorage.objects.pod import Pod
 from moorage.preemption.default_preemption import DefaultPreemption
 from moorage.preemption.evaluator import Found, find_candidates
-from moorage.preemption.pick import Choice, pick_one_node
+from moorage.preemption.pick import Candidate, Choice, pick_one_node
 
 if TYPE_CHECKING:
     from .engine import Engine
@@ -32,6 +33,17 @@ class PreemptionExamination:
 
     found: Found = field(default_factory=Found)
     choice: Choice | None = None
+
+    def listed(self, limit: int | None) -> list[Candidate]:
+        """So many of the candidates, the chosen one first; None for all."""
+        chosen = [] if self.choice is None else [self.choice.candidate]
+        others = [one for one in self.found.candidates if one not in chosen]
+        return (chosen + others)[:limit]
+
+    def rejections(self) -> dict[str, int]:
+        """Reason to number of nodes that were tried and where it would not help; the most frequent first."""
+        counts = Counter(reason for status in self.found.rejected.values() for reason in status.reasons)
+        return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
 
 
 def examine_preemption(engine: Engine, pod: Pod, everywhere: bool = True) -> PreemptionExamination:

@@ -15,7 +15,6 @@ from moorage._core.chooser import TieBreak
 from moorage._core.node_table import NodeTable
 from moorage.cache import SchedulerCache
 from moorage.errors import CacheError
-from moorage.framework.build import check_profiles
 from moorage.framework.configuration import feature_gates as all_gates
 from moorage.framework.interface import NominatingInfo
 from moorage.framework.nominator import PodNominator
@@ -120,8 +119,7 @@ class Scheduler:
         batching = Batching(signs, clock or (lambda: 0.0))
         setting = TIE_BREAKS[tie_break], percentage_of_nodes_to_score, seed, batching
         if configuration is None:
-            given = check_profiles(profiles or (profile or default_profile(),))
-            engines = profile_engines(given, self.handle, *setting)
+            engines = profile_engines(profiles or (profile or default_profile(),), self.handle, *setting)
         else:
             engines = configured_engines(configuration, all_plugins(registry), self.handle, *setting)
         self.unbuilt = UnbuiltUses([engine.profile for engine in engines], strict)
@@ -195,7 +193,7 @@ class Scheduler:
 
     def schedule_one(self, pod: Pod) -> Decision:
         """One cycle: search, choose, assume the pod on the chosen node. A pod that fits nowhere may have
-        others evicted: it is nominated to their node then, and has its place there in the next cycle about it.
+        others evicted: it is nominated to their node then, and has its place there in its next cycle.
 
         Where the profile has plugins for what comes after, or extenders are interested in the pod, it goes on
         to the end: Reserve, Permit, PreBind, Bind, PostBind. Then the pod must be in the store, and may wait.

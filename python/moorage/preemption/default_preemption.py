@@ -30,8 +30,8 @@ class DefaultPreemption(PreEnqueuePlugin, CorePostFilter):
 
     The core's, as long as nobody could be evicted: then its answer is known without looking at nodes.
 
-    Its event, with asynchronous preemption, is the deletion of an assigned pod, whose hint never queues the pod
-    (`isPodSchedulableAfterAssignedPodDeletion`): it only has gated pods looked at again.
+    Its event, with asynchronous preemption, is the deletion of an assigned pod, whose hint never queues the
+    pod (`isPodSchedulableAfterAssignedPodDeletion`): it only has gated pods looked at again.
     """
 
     name = "DefaultPreemption"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from typing import cast
 
 from moorage._core.chooser import TieBreak
@@ -16,7 +15,7 @@ from moorage.framework.handle import FrameworkHandle
 from moorage.framework.nominator import PodNominator
 from moorage.framework.profile import Profile
 from moorage.framework.registry import Registry
-from moorage.preemption.handle import RuntimePreemptHandle, random_offset
+from moorage.preemption.handle import preempts
 from moorage.store import ObjectClient
 
 from .batching import Batching
@@ -35,15 +34,9 @@ def make_handle(
     seed: int,
 ) -> FrameworkHandle:
     """What plugins are handed, with the extenders of a configuration."""
-    handle = FrameworkHandle(
-        cache,
-        client,
-        nominator=nominator,
-        extenders=make_extenders(configuration, cache.node_info),
-        make_preempt_handle=RuntimePreemptHandle,
-    )
-    if tie_break == "random":
-        handle.preemption_offset = partial(random_offset, seed)
+    extenders = make_extenders(configuration, cache.node_info)
+    handle = FrameworkHandle(cache, client, nominator=nominator, extenders=extenders)
+    preempts(handle, seed if tie_break == "random" else None)
     return handle
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace as update
-from functools import partial
 from itertools import groupby, repeat
 
 import numpy as np
@@ -33,7 +32,6 @@ from moorage.store import InformerFactory, ObjectClient, ObjectStore
 from .batch import Batches, ScheduleResult, joined, result_of
 from .batching import Batching
 from .binding_cycle import BindingCycles, Started
-from .bulk_bind import bind_placed
 from .engine import Engine
 from .engines import Rotation, configured_engines, make_handle, profile_engines
 from .event_handlers import NamespaceHandler, NodeHandler, PodHandler, WorkloadHandler
@@ -42,6 +40,7 @@ from .explain import explain
 from .explanation import Explanation
 from .queue_order import newest, sort_as_queued
 from .results import Decision, Examination, Failure, Result
+from .settling import bind_placed, take_nominated
 from .template_pods import TemplateRun, schedule_by_template
 from .unbuilt import UnbuiltUses
 
@@ -126,11 +125,9 @@ class Scheduler:
         self.engines = {engine.profile.scheduler_name: engine for engine in engines}
         self.rotation = Rotation(list(self.engines.values()))
         self.cache.participants += (self.rotation, batching)
-        first = self.rotation.holder
-        self.profile, self.plan, self.cycle = first.profile, first.plan, first.cycle
+        self.profile, self.plan, self.cycle = engines[0].profile, engines[0].plan, engines[0].cycle
         self.bindings = BindingCycles(self.client, self.cache.clock)
-        nominate = partial(self.bindings.nominate, nominator)
-        self.batches = Batches(self.cache, nominator, self.view_order, nominate, self.sync)
+        self.batches = Batches(self.cache, nominator, self.bindings, self.view_order, self.sync)
         self.informers = self._watch()
         for engine in self.engines.values():
             engine.handle.informers = self.informers
@@ -192,8 +189,8 @@ class Scheduler:
         return explain(self._engine_of(pod), pod, self._not_ours(pod))
 
     def schedule_one(self, pod: Pod) -> Decision:
-        """One cycle: search, choose, assume the pod on the chosen node. A pod that fits nowhere may have
-        others evicted: it is nominated to their node then, and has its place there in its next cycle.
+        """One cycle: search, choose, assume the pod on the chosen node. Where it fits nowhere others may be
+        evicted: it is nominated to their node then, and goes there when it comes again.
 
         Where the profile has plugins for what comes after, or extenders are interested in the pod, it goes on
         to the end: Reserve, Permit, PreBind, Bind, PostBind. Then the pod must be in the store, and may wait.
@@ -253,8 +250,8 @@ class Scheduler:
         """Place every pending pod of the cluster, in queue order: higher priority first, then older. Pods for
         which others were evicted come again after all."""
         self.sync()
-        result = Result()
-        bulk: list[str] = []
+        self.handle.evicted.clear()
+        result, bulk = Result(), list[str]()
         waiting = self._take_pending(result)
         while waiting:
             for engine, targets, pods in self._segments(waiting):
@@ -264,7 +261,7 @@ class Scheduler:
                     result.seconds += time.perf_counter() - began
                 else:
                     self._run_each(engine, pods, targets, result)
-            waiting = self._take_nominated(waiting, result)
+            waiting = take_nominated(self, waiting, result)
         bind_placed(self, bulk, result)
         result.warnings.extend(self.unbuilt.warnings())
         return result
@@ -312,15 +309,6 @@ class Scheduler:
                 ours.append(pod)
         sort_as_queued(ours, self.rotation.engines[0].framework)
         return ours
-
-    def _take_nominated(self, pods: Sequence[Pod], result: Result) -> list[Pod]:
-        """Those of some pods that others have just been evicted for, as they are by now."""
-        self.sync()
-        failures = result.unschedulable
-        keys = [pod.key for pod in pods if pod.key in failures and failures[pod.key].nominated_node]
-        for key in keys:
-            del failures[key]
-        return [self.pods.pending[key] for key in keys if key in self.pods.pending]
 
     def _segments(self, pods: Sequence[Pod]) -> Iterator[tuple[Engine, list[Target], list[Pod]]]:
         """Pods that follow one another and are decided about in one way, with the engine whose turn it is."""

@@ -9,7 +9,7 @@ from typing import cast
 
 from moorage._core.chooser import TieBreak
 from moorage.cache import SchedulerCache
-from moorage.framework.build import make_profiles
+from moorage.framework.build import check_profiles, make_profiles
 from moorage.framework.configuration import KubeSchedulerConfiguration
 from moorage.framework.handle import FrameworkHandle
 from moorage.framework.nominator import PodNominator
@@ -87,7 +87,8 @@ def profile_engines(
     batching: Batching,
 ) -> list[Engine]:
     """An engine for each profile, with a handle of its own."""
-    engines = [Engine(one, replace(handle), tie_break, percentage or 0, seed, batching) for one in profiles]
+    checked = check_profiles(profiles)
+    engines = [Engine(one, replace(handle), tie_break, percentage or 0, seed, batching) for one in checked]
     return with_threads(engines, PARALLELISM)
 
 

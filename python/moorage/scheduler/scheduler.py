@@ -14,7 +14,6 @@ from moorage._core.chooser import TieBreak
 from moorage._core.node_table import NodeTable
 from moorage.cache import SchedulerCache
 from moorage.errors import CacheError
-from moorage.framework.build import check_profiles
 from moorage.framework.configuration import feature_gates as all_gates
 from moorage.framework.interface import NominatingInfo
 from moorage.framework.nominator import PodNominator
@@ -116,8 +115,7 @@ class Scheduler:
         batching = Batching(signs, clock or (lambda: 0.0))
         setting = TIE_BREAKS[tie_break], percentage_of_nodes_to_score, seed, batching
         if configuration is None:
-            given = profiles or (profile or default_profile(),)
-            engines = profile_engines(check_profiles(given), self.handle, *setting)
+            engines = profile_engines(profiles or (profile or default_profile(),), self.handle, *setting)
         else:
             engines = configured_engines(configuration, all_plugins(registry), self.handle, *setting)
         self.unbuilt = UnbuiltUses([engine.profile for engine in engines], strict)

@@ -36,7 +36,7 @@
     ``potential``: on how many nodes that could help; ``candidates``, the chosen one first, then as they were
     tried: ``node``, ``victims`` (``pod``, ``priority``, ``startTime``), ``pdbViolations``,
     ``sumOfPriorities``; ``otherCandidates`` (how many are not listed); ``rejected`` (reason to number of
-    nodes where it does not help); ``chosen`` node, the ``criterion`` that decided, and the nodes ``tied`` then.
+    nodes where it does not help); ``chosen`` node, the ``criterion`` that decided, the nodes ``tied`` then.
 ``details``
     The nodes that were asked for: ``node``, ``verdicts`` by filter (null: passes), ``needs``, ``score``.
 """

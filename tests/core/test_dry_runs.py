@@ -43,9 +43,7 @@ def dry_run(world: World, wanted: int = -1) -> tuple[DryRun, list[Evictions]]:
     out = runs.dry_run(pod_class, rows, world.budgets, node_name, pinned, wanted)
     verdicts, violations = out.verdicts.tolist(), out.violations.tolist()
     return out, [
-        Evictions(
-            rejection(world, verdicts[at]), tuple(pod.name for pod in out.victims(at)), violations[at]
-        )
+        Evictions(rejection(world, verdicts[at]), tuple(pod.name for pod in out.victims(at)), violations[at])
         for at in range(len(out.rows))
     ]
 

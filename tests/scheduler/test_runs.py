@@ -133,7 +133,7 @@ def test_every_pod_is_somewhere_and_no_node_holds_too_much(made: Any, nodes: int
     for name in (f"n{number}" for number in range(nodes)):
         info = one.cache.node_info(name)
         assert {each.key for each in info.pods} == {key for key, on in expected.items() if on == name}
-        assert info.requested["cpu"] <= 4000
+        assert info.requested.milli_cpu <= 4000
     waiting = [info.pod.key for infos in one.queue.pending_pods() for info in infos]
     assert sorted(waiting) == sorted(result.unschedulable)
     assert one.queue.in_flight() == []

@@ -58,13 +58,14 @@ class Run:
         """After an eviction a few pods only are popped at first: the others would have to wait again if there
         is another one."""
         most = ALL
-        while True:
-            pods = self.take(most)
-            if pods:
-                tried = self.attempt(pods)
-                most = ALL if tried == most else FEW if self._evicts else most * FEW
-            elif not self.bind() and not self._come_again():
-                return
+        while pods := self.take(most) or self._next():
+            tried = self.attempt(pods)
+            most = ALL if tried == most else FEW if self._evicts else most * FEW
+
+    def _next(self) -> list[Pod]:
+        """The pods to try when none is left: those that bound pods make room for, or that come again."""
+        self.bind()
+        return self.take(ALL) or (self.take(ALL) if self._come_again() else [])
 
     def take(self, most: int) -> list[Pod]:
         """Pop pods; notes those that cannot be tried."""
@@ -162,13 +163,11 @@ class Run:
 
     # ---- binding -------------------------------------------------------------------------------------------
 
-    def bind(self) -> bool:
-        """Bind what was placed, in bulk where the store can; whether there was anything. A pod whose binding
-        is refused is taken back; one that has been evicted or deleted since is placed no more."""
+    def bind(self) -> None:
+        """Bind what was placed, in bulk where the store can, and hear of all that was bound. A pod whose
+        binding is refused is taken back; one that has been evicted or deleted since is placed no more."""
         scheduler, placements = self.scheduler, self.result.placements
         infos, self._placed_pods = self._placed_pods, []
-        if not infos:
-            return False
         for info in infos:
             if not scheduler.is_waiting(info.pod):
                 placements.pop(info.pod.key, None)
@@ -192,4 +191,3 @@ class Run:
                 self.attempts.refused(info, failure)
         scheduler.sync()
         scheduler.pods.binding = set()
-        return True

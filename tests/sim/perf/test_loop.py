@@ -93,8 +93,11 @@ def test_create_ends_after_its_number(tmp_path: Path) -> None:
 def test_pods_that_fit_nowhere_fail_the_wait_for_them(tmp_path: Path) -> None:
     with pytest.raises(WorkloadFailedError) as failed:
         run_ops(tmp_path, nodes(2), pods(5, podTemplatePath="big.yaml"), files={"big.yaml": BIG})
+    # In between, those that have been unschedulable for too long are tried once more.
     assert str(failed.value) == (
-        "nothing is left to happen: 3 pods fit nowhere (0/2 nodes are available: 2 Insufficient cpu.)"
+        "timed out after 600 s: 3 pods fit nowhere (0/2 nodes are available: 2 Insufficient cpu. no new "
+        "claims to deallocate, preemption: 0/2 nodes are available: 2 No preemption victims found for "
+        "incoming pod.)"
     )
     report = run_workload(
         workload(tmp_path, nodes(2), pods(5, podTemplatePath="big.yaml"), files={"big.yaml": BIG}),
@@ -103,7 +106,10 @@ def test_pods_that_fit_nowhere_fail_the_wait_for_them(tmp_path: Path) -> None:
     assert (report.status, report.unschedulable) == (f"failed: {failed.value}", 3)
 
 
-def test_they_are_tried_again_when_a_node_comes_and_their_backoff_is_over(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("early", "begin"), [(True, Fraction(5, 500)), (False, Fraction(2))])
+def test_they_are_tried_again_when_a_node_comes(tmp_path: Path, early: bool, begin: Fraction) -> None:
+    """At once, after five attempts, as no other pod waits to be tried; without the gate when their backoff of a
+    second is over, which is looked at once a second."""
     waiting = pods(5, podTemplatePath="big.yaml", skipWaitToCompletion=True)
     run = run_ops(
         tmp_path,
@@ -113,10 +119,10 @@ def test_they_are_tried_again_when_a_node_comes_and_their_backoff_is_over(tmp_pa
         nodes(3),
         {"opcode": "barrier"},
         files={"big.yaml": BIG},
+        featureGates={"SchedulerPopFromBackoffQ": early},
     )
     assert len(placements(run)) == len(set(placements(run).values())) == 5
-    # Five attempts, a second's pause, three attempts more.
-    assert run.time.now == Fraction(5, 500) + 1 + Fraction(3, 500)
+    assert run.time.now == begin + Fraction(3, 500)
 
 
 def test_and_when_a_pod_goes(tmp_path: Path) -> None:

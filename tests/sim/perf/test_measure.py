@@ -23,7 +23,7 @@ def test_time_is_counted_per_pod_and_per_chunk(tmp_path: Path) -> None:
     assert meter.pods == 2 * CHUNK + 10
     assert meter.engine_ns == meter.pods_ns == MILLISECOND
     assert meter.chunks == [MILLISECOND / meter.pods]
-    assert (meter.queue_ns, meter.queued) == (2 * MILLISECOND, 2 * CHUNK + 10)  # one push, one pop
+    assert (meter.queue_ns, meter.queued) == (MILLISECOND, 2 * CHUNK + 10)  # all were popped in between
 
 
 def test_marks_tell_chunks_of_a_batch_apart(tmp_path: Path) -> None:
@@ -85,7 +85,7 @@ def test_the_report_puts_it_together(tmp_path: Path) -> None:
     assert report.pods_per_second == 100_000
     assert report.ratio == 400
     assert (report.ns_per_pod.mean, report.ns_per_pod.p50, report.ns_per_pod.p99) == (10_000,) * 3
-    assert report.queue_ns_per_pod == 20_000
+    assert report.queue_ns_per_pod == 10_000
     assert report.virtual_seconds == 0.42
     assert report.peak_rss_bytes > 10_000_000
 
@@ -124,12 +124,12 @@ def test_the_garbage_collector_rests_while_metrics_are_collected(tmp_path: Path)
 
     assert gc.isenabled()
     run_workload(one, timer=watching)
-    # Three looks per batch; pushing a measured batch takes two more.
-    assert seen == [(True, False)] * 3 + [(False, True)] * 5 + [(True, False)] * 3
+    # Three looks per batch; one more at the end of the pops of measured pods.
+    assert seen == [(True, False)] * 3 + [(False, True)] * 4 + [(True, False)] * 3
     assert gc.get_freeze_count() == 0
     # Neither a failure nor a collector that was off before is a reason to leave it otherwise.
     failing = workload(tmp_path, nodes(1), pods(200, collectMetrics=True))
-    assert run_workload(failing, timer=timer()).status.startswith("failed: nothing is left to happen")
+    assert run_workload(failing, timer=timer()).status.startswith("failed: timed out after 600 s")
     assert gc.isenabled()
     gc.disable()
     try:

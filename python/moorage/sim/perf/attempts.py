@@ -44,8 +44,8 @@ class Attempts(SchedulerRun):
         self.failure: Failure | None = None
         run.scheduler.handle.on_eviction.append(self._evicted)
 
-    def next_batch(self, limit: int) -> int:
-        """Pop and try up to so many pods; how many were tried or passed over."""
+    def next_batch(self, limit: int) -> tuple[int, bool]:
+        """Pop and try up to so many pods: how many were tried, and whether any was popped."""
         meter, began = self.run.meter, self.run.timer()
         self.result, self.placed = Result(), []
         pods = self.take(limit)
@@ -55,7 +55,7 @@ class Attempts(SchedulerRun):
             meter.queued += measured
         tried = self.attempt(pods) if pods else 0
         self.bind()
-        return tried + len(self.result.skipped)
+        return tried, bool(pods or self.result.skipped)
 
     def place(self, engine: Engine, targets: list[Target], pods: list[Pod]) -> int:
         at, evicted = 0, self.victims

@@ -145,12 +145,12 @@ class Run:
     def _schedule_batch(self) -> bool:
         """Pop and schedule pods up to the next event; whether there were any."""
         limit = min(self.time.attempts_until(self._next_event()), self.meter.room())
-        tried = self.attempts.next_batch(max(1, limit))
+        tried, any_popped = self.attempts.next_batch(max(1, limit))
         self.time.attempted(tried)
         for run, number in self.attempts.placed:
             if run.state[number] >= 0:
                 self.placed(run, number)
-        return tried > 0
+        return any_popped
 
     def counts(self) -> dict[str, int | float]:
         """The fields of the report that do not come from measuring."""

@@ -108,7 +108,7 @@ def test_pods_that_fit_nowhere_fail_the_wait_for_them(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("early", "begin"), [(True, Fraction(5, 500)), (False, Fraction(2))])
 def test_they_are_tried_again_when_a_node_comes(tmp_path: Path, early: bool, begin: Fraction) -> None:
-    """At once, after five attempts, as no other pod waits to be tried; without the gate when their backoff of a
+    """At once, after five attempts, as no other pod waits; without the gate when their backoff of a
     second is over, which is looked at once a second."""
     waiting = pods(5, podTemplatePath="big.yaml", skipWaitToCompletion=True)
     run = run_ops(

@@ -48,5 +48,7 @@ def preempt(world: World, pod: Any, applies: bool) -> Json:
 def whole_message(world: World, pod: Any) -> Json:
     """What a real cycle says about a pod for which nobody can be evicted."""
     decision = world.scheduler.schedule_one(pod)
-    assert decision.node is None and not decision.evicts and decision.diagnosis is not None
+    assert decision.node is None
+    assert not decision.evicts
+    assert decision.diagnosis is not None
     return {"postFilter": decision.diagnosis.post_filter_message(), "fitError": decision.fit_error}

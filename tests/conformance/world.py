@@ -110,7 +110,7 @@ class World:
             if obj.namespace and obj.namespace not in self.namespaces:
                 # A namespace that is not listed exists as soon as it holds something.
                 self._create_namespace(namespace(obj.namespace))
-            self.store.create(obj)
+            self.store.create(_without_finalizers(obj))
         self.scheduler.sync()
 
     def _create_namespace(self, obj: Any) -> None:
@@ -121,8 +121,17 @@ class World:
     def _update(self, obj: Any) -> None:
         # Every update counts, even one that changes nothing: a store would not report that one.
         self.updates += 1
-        annotations = obj.metadata.annotations | {"update": str(self.updates)}
-        self.store.update(replace(obj, metadata=replace(obj.metadata, annotations=annotations)))
+        held = self.store.get(type(obj), obj.name, obj.namespace).metadata
+        if obj.metadata.deletion_timestamp and not held.deletion_timestamp:
+            # A store takes this from a deletion alone.
+            self.store.delete(type(obj), obj.name, obj.namespace, grace_period_seconds=1)
+        meta = replace(
+            _without_finalizers(obj).metadata,
+            annotations=obj.metadata.annotations | {"update": str(self.updates)},
+            deletion_timestamp=None,
+            deletion_grace_period_seconds=None,
+        )
+        self.store.update(replace(obj, metadata=meta))
         self.scheduler.sync()
 
     def _delete(self, kind: str, name: str, namespace: str = "") -> None:
@@ -144,6 +153,11 @@ class World:
         self.pods[pod.key] = new
         self._update(new)
         return False
+
+
+def _without_finalizers(obj: Any) -> Any:
+    """The object as nobody keeps it: what a step removes is gone, and no decision reads finalizers."""
+    return replace(obj, metadata=replace(obj.metadata, finalizers=()))
 
 
 def namespace(name: str, labels: dict[str, str] | None = None) -> Namespace:

@@ -49,7 +49,7 @@ def test_an_override_without_a_node() -> None:
     nominator.add_nominated_pod(nominated("p", "n"))
     nominator.add_nominated_pod(nominated("p", "n"), NominatingInfo(""))
     assert names(nominator, "n") == []
-    assert names(nominator, "") == ["p"]
+    assert not nominator
 
 
 def test_pods_that_are_gone_or_bound_are_not_nominated() -> None:

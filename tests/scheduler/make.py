@@ -41,6 +41,11 @@ def scheduler_with(
     return Scheduler(cluster, profile=profile_with(*plugins, **(profile or {})), **settings)
 
 
+def searched(message: str) -> str:
+    """What the search says in a message; what PostFilter says comes after it."""
+    return message.partition(" no new claims to deallocate")[0]
+
+
 def events(one: Scheduler) -> list[tuple[str, str, str, str, str]]:
     """(pod, type, reason, action, note) of every event."""
     return [(e.regarding.name, e.type, e.reason, e.action, e.note) for e in one.handle.recorder.events]

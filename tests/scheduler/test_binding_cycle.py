@@ -232,7 +232,7 @@ def test_an_assumed_pod_is_nominated_no_more() -> None:
 
 def test_a_failed_pod_keeps_its_nomination_where_post_filter_says_nothing() -> None:
     plugin = make(mo.FilterPlugin, "No", filter=status(UNSCHEDULABLE, "no"))
-    one = scheduler_with(plugin, pods=[pod("p")])
+    one = scheduler_with(plugin, pods=[pod("p", preemption_policy="Never")])
     stored = one.client.get(Pod, "p", "default")
     one.client.update(replace(stored, status=replace(stored.status, nominated_node_name="b")))
     one.run()

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.core.make import node, pinned, pod, port
+from tests.scheduler.make import searched
 
 from moorage.errors import CacheError
 from moorage.framework.interface import Code
@@ -155,7 +156,7 @@ def test_a_search_narrowed_to_nothing() -> None:
     assert one.examine(gone).fit_error == f"0/2 nodes are available: 2 {LEFT_OUT}."
     decision = one.schedule_one(gone)
     assert (decision.node, decision.evaluated) == (None, 0)
-    assert decision.fit_error == f"0/2 nodes are available: 2 {LEFT_OUT}."
+    assert searched(decision.fit_error) == f"0/2 nodes are available: 2 {LEFT_OUT}."
 
 
 def test_names_that_conflict_reject_at_once() -> None:
@@ -169,7 +170,7 @@ def test_names_that_conflict_reject_at_once() -> None:
     )
     assert seen.fit_error == "0/2 nodes are available: pod affinity terms conflict."
     decision = one.schedule_one(torn)
-    assert (decision.fit_error, decision.evaluated) == (seen.fit_error, 0)
+    assert (searched(decision.fit_error), decision.evaluated) == (seen.fit_error, 0)
     assert decision.diagnosis is not None
     assert decision.diagnosis.reasons() == {"pod affinity terms conflict": 2}
 
@@ -217,7 +218,7 @@ def test_a_failed_cycle_says_why() -> None:
     one = scheduler(node("a"), node("b"))
     decision = one.schedule_one(pod("p", requests={"cpu": 5}))
     assert (decision.node, decision.evaluated, decision.feasible.tolist()) == (None, 2, [])
-    assert decision.fit_error == "0/2 nodes are available: 2 Insufficient cpu."
+    assert searched(decision.fit_error) == "0/2 nodes are available: 2 Insufficient cpu."
 
 
 def test_the_list_of_a_decision() -> None:

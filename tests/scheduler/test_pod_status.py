@@ -79,9 +79,9 @@ def test_a_store_that_refuses_is_logged(
 ) -> None:
     one = store()
 
-    def refuse(obj: Any) -> Any:
+    def refuse(*arguments: Any, **options: Any) -> Any:
         raise ConflictError("too late")
 
-    monkeypatch.setattr(one, "update", refuse)
+    monkeypatch.setattr(one, "patch", refuse)
     patch_pod(one, pod("p"), FAILED, None)
     assert [record.getMessage() for record in caplog.records] == ["Error updating pod default/p: too late"]

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 from tests.core.make import node, pinned, pod, port
+from tests.scheduler.make import searched
 
 from moorage.errors import NotBuiltError
 from moorage.framework.cycle_state import CycleState
@@ -169,7 +170,7 @@ def test_pods_of_one_class_that_fail_alike_share_one_failure() -> None:
     assert list(result.placements) == ["default/p0", "default/small"]
     first, second, third = (result.unschedulable[f"default/p{at}"] for at in (1, 2, 3))
     assert first is second is third
-    assert first.message == "0/1 nodes are available: 1 Insufficient cpu."
+    assert searched(first.message) == "0/1 nodes are available: 1 Insufficient cpu."
     assert first.reasons == {"Insufficient cpu": 1}
     # "small" has changed the node since.
     late = [result.unschedulable[f"default/q{at}"] for at in (0, 1)]
@@ -188,7 +189,7 @@ def test_daemon_set_pods_of_one_class_fail_for_themselves() -> None:
     pods = [pod(f"p-{name}", affinity=pinned(name), requests={"cpu": 3}) for name in ("a", "b", "none")]
     result = scheduler([node("a", cpu=1), node("b")], pods).run()
     assert result.placements == {"default/p-b": "b"}
-    messages = {key: failure.message for key, failure in result.unschedulable.items()}
+    messages = {key: searched(failure.message) for key, failure in result.unschedulable.items()}
     left_out = "node(s) didn't satisfy plugin(s) [NodeAffinity]"
     assert messages == {
         "default/p-a": f"0/2 nodes are available: 1 Insufficient cpu, 1 {left_out}.",
@@ -198,7 +199,7 @@ def test_daemon_set_pods_of_one_class_fail_for_themselves() -> None:
 
 def test_without_nodes() -> None:
     result = scheduler([], [pod("p"), pod("q")]).run()
-    assert {failure.message for failure in result.unschedulable.values()} == {
+    assert {searched(failure.message) for failure in result.unschedulable.values()} == {
         "no nodes available to schedule pods"
     }
 

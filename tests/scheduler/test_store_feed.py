@@ -92,10 +92,16 @@ class Writes(RuleBasedStateMachine):
         if self.held(Pod, name) is not None:
             self.store.delete(Pod, name, "default")
 
+    @rule(name=POD_NAMES)
+    def terminate_pod(self, name: str) -> None:
+        """It stays for its grace period."""
+        if self.held(Pod, name) is not None:
+            self.store.delete(Pod, name, "default", grace_period_seconds=30)
+
     @rule(name=POD_NAMES, on=NODE_NAMES)
     def bind_pod(self, name: str, on: str) -> None:
         held = self.held(Pod, name)
-        if held is not None and not held.spec.node_name:
+        if held is not None and not held.spec.node_name and not held.metadata.deletion_timestamp:
             self.store.bind(held, on)
 
     @rule(name=POD_NAMES, label=st.sampled_from("xy"))
@@ -136,7 +142,8 @@ class FeedMachine(Writes):
         for key, name in result.placements.items():
             assert self.held(Node, name) is not None
             assert self.held(Pod, key.removeprefix("default/")).spec.node_name == name
-        assert result.unschedulable.keys() == self.scheduler.pods.pending.keys()
+        terminating = {key for key, why in result.skipped.items() if why == "terminating"}
+        assert result.unschedulable.keys() | terminating == self.scheduler.pods.pending.keys()
 
     @rule(name=POD_NAMES)
     def assume(self, name: str) -> None:

@@ -18,13 +18,15 @@ from moorage.store import (
     AlreadyExistsError,
     ConflictError,
     Informer,
+    InvalidObjectError,
     NotFoundError,
     ObjectStore,
     ResourceExpiredError,
 )
 
-NAMES = st.sampled_from(["x/a", "x/b", "y/a", "y/c"])
+NAMES = st.sampled_from(["x/a", "x/b", "y/a"])
 LABELS = st.sampled_from([{}, {"l": "1"}, {"l": "2"}, {"m": ""}])
+FINALIZERS = st.sampled_from([(), ("f/a",), ("f/b", "f/a"), ("f/c",)])
 SELECTIONS: list[dict[str, str]] = [
     {},
     {"label_selector": "l"},
@@ -36,6 +38,15 @@ SELECTIONS: list[dict[str, str]] = [
 def pod(key: str, labels: dict[str, str]) -> Pod:
     namespace, _, name = key.partition("/")
     return Pod(metadata=ObjectMeta(name=name, namespace=namespace, labels=labels))
+
+
+def with_meta(obj: Any, **changes: Any) -> Any:
+    return replace(obj, metadata=replace(obj.metadata, **changes))
+
+
+def is_kept(obj: Any) -> bool:
+    """Whether an object that is being deleted has to stay."""
+    return bool(obj.metadata.finalizers or obj.metadata.deletion_grace_period_seconds)
 
 
 class Reader:
@@ -94,9 +105,9 @@ class StoreMachine(RuleBasedStateMachine):
         assert stored == replace(obj, metadata=meta)
         self.twin[type(obj), obj.key] = stored
 
-    @rule(key=NAMES, labels=LABELS)
-    def create(self, key: str, labels: dict[str, str]) -> None:
-        obj = pod(key, labels)
+    @rule(key=NAMES, labels=LABELS, finalizers=FINALIZERS)
+    def create(self, key: str, labels: dict[str, str], finalizers: tuple[str, ...]) -> None:
+        obj = with_meta(pod(key, labels), finalizers=finalizers)
         try:
             stored = self.store.create(obj)
         except AlreadyExistsError:
@@ -128,27 +139,105 @@ class StoreMachine(RuleBasedStateMachine):
             obj = Node(metadata=ObjectMeta(name=name))
             self.expect(obj, self.store.create(obj))
 
-    @rule(key=NAMES, labels=LABELS, stale=st.booleans())
-    def update(self, key: str, labels: dict[str, str], stale: bool) -> None:
-        held: Any = self.twin.get((Pod, key))
-        if held is None:
-            obj = pod(key, labels)
+    @rule(namespace=st.sampled_from("xy"), labels=LABELS)
+    def generate(self, namespace: str, labels: dict[str, str]) -> None:
+        obj = with_meta(pod(f"{namespace}/", labels), generate_name="a-")
+        stored = self.store.create(obj)
+        assert (Pod, stored.key) not in self.twin
+        assert len(stored.name) == len("a-xxxxx")
+        self.expect(with_meta(obj, name=stored.name), stored)
+
+    def settle(self, held: Any, wanted: Any, stored: Any) -> None:
+        """A write was to make `wanted` of `held`."""
+        if wanted.metadata.deletion_timestamp and held.metadata.finalizers and not is_kept(wanted):
+            self.remove(wanted, stored)
+        elif wanted == held:
+            assert stored == held
         else:
-            version = "1" if stale else held.metadata.resource_version
-            obj = replace(held, metadata=replace(held.metadata, labels=labels, resource_version=version))
+            self.expect(wanted, stored)
+
+    def remove(self, last: Any, stored: Any) -> None:
+        del self.twin[type(last), last.key]
+        self.version += 1
+        assert stored == with_meta(last, resource_version=str(self.version))
+
+    def allowed(self, held: Any, finalizers: tuple[str, ...]) -> bool:
+        return not held.metadata.deletion_timestamp or {*finalizers} <= {*held.metadata.finalizers}
+
+    @rule(key=NAMES, labels=LABELS, finalizers=st.none() | FINALIZERS, stale=st.booleans())
+    def update(
+        self, key: str, labels: dict[str, str], finalizers: tuple[str, ...] | None, stale: bool
+    ) -> None:
+        held: Any = self.twin.get((Pod, key))
+        obj = pod(key, labels) if held is None else with_meta(held, labels=labels)
+        if finalizers is not None:
+            obj = with_meta(obj, finalizers=finalizers)
         try:
-            stored = self.store.update(obj)
+            # What says that an object is being deleted need not be sent again.
+            sent = with_meta(obj, deletion_timestamp=None, deletion_grace_period_seconds=None)
+            stored = self.store.update(with_meta(sent, resource_version="1") if stale else sent)
         except NotFoundError:
             assert held is None
         except ConflictError:
             assert stale
+        except InvalidObjectError:
+            assert not self.allowed(held, obj.metadata.finalizers)
         else:
             assert held is not None
             assert not stale
-            if held.metadata.labels == labels:
-                assert stored == held
-            else:
-                self.expect(obj, stored)
+            assert self.allowed(held, obj.metadata.finalizers)
+            self.settle(held, obj, stored)
+
+    @rule(
+        key=NAMES,
+        labels=LABELS,
+        finalizers=FINALIZERS,
+        phase=st.sampled_from(["Running", "Failed"]),
+        kind=st.sampled_from(["merge", "strategic", "json"]),
+        subresource=st.sampled_from(["", "status"]),
+        stale=st.booleans(),
+    )
+    def patch(
+        self,
+        key: str,
+        labels: dict[str, str],
+        finalizers: tuple[str, ...],
+        phase: str,
+        kind: Any,
+        subresource: str,
+        stale: bool,
+    ) -> None:
+        held: Any = self.twin.get((Pod, key))
+        version = "1" if stale or held is None else held.metadata.resource_version
+        meta = {"labels": labels, "finalizers": list(finalizers), "resourceVersion": version}
+        patch: Any = {"metadata": meta, "status": {"phase": phase}}
+        if kind == "json":
+            patch = [
+                {"op": "add", "path": f"/metadata/{name}", "value": value} for name, value in meta.items()
+            ]
+            patch.append({"op": "add", "path": "/status/phase", "value": phase})
+        wanted = held
+        if held is not None and subresource:
+            wanted = replace(held, status=replace(held.status, phase=phase))
+        elif held is not None:
+            old = held.metadata
+            if kind == "strategic":
+                finalizers = tuple(dict.fromkeys(old.finalizers + finalizers))
+            merged = labels if kind == "json" else old.labels | labels
+            wanted = with_meta(held, labels=merged, finalizers=finalizers)
+        namespace, _, name = key.partition("/")
+        try:
+            stored = self.store.patch(Pod, name, namespace, patch, type=kind, subresource=subresource)
+        except NotFoundError:
+            assert held is None
+        except ConflictError:
+            assert stale
+        except InvalidObjectError:
+            assert not self.allowed(held, wanted.metadata.finalizers)
+        else:
+            assert not stale
+            assert self.allowed(held, wanted.metadata.finalizers)
+            self.settle(held, wanted, stored)
 
     @rule(key=NAMES, node=st.sampled_from("nm"))
     def bind(self, key: str, node: str) -> None:
@@ -158,24 +247,47 @@ class StoreMachine(RuleBasedStateMachine):
         except NotFoundError:
             assert held is None
         except ConflictError:
-            assert held.spec.node_name
+            assert held.spec.node_name or held.metadata.deletion_timestamp
         else:
             assert not held.spec.node_name
+            assert not held.metadata.deletion_timestamp
             stored = self.store.get(Pod, held.name, held.namespace)
             assert stored.spec.node_name == node
             self.version += 1
             self.twin[Pod, key] = stored
 
     @rule(key=NAMES)
-    def delete(self, key: str) -> None:
+    def finalize(self, key: str) -> None:
+        held: Any = self.twin.get((Pod, key))
+        if held is not None:
+            wanted = with_meta(held, finalizers=held.metadata.finalizers[1:])
+            self.settle(held, wanted, self.store.update(wanted))
+
+    @rule(
+        key=NAMES, grace=st.sampled_from([None, None, 0, 2, 5]), other=st.sampled_from([False, False, True])
+    )
+    def delete(self, key: str, grace: int | None, other: bool) -> None:
         namespace, _, name = key.partition("/")
+        held: Any = self.twin.get((Pod, key))
+        uid = "other" if other else ""
         try:
-            self.store.delete(Pod, name, namespace)
+            left = self.store.delete(Pod, name, namespace, uid=uid, grace_period_seconds=grace)
         except NotFoundError:
-            assert (Pod, key) not in self.twin
+            assert held is None
+        except ConflictError:
+            assert other
         else:
-            del self.twin[Pod, key]
-            self.version += 1
+            assert not other
+            seconds = grace or 0
+            if held.metadata.deletion_timestamp:
+                seconds = min(seconds, held.metadata.deletion_grace_period_seconds or 0)
+            # The clock stands still at 1970.
+            time = f"1970-01-01T00:00:0{seconds}Z"
+            marked = with_meta(held, deletion_timestamp=time, deletion_grace_period_seconds=seconds)
+            if is_kept(marked):
+                self.settle(held, marked, left)
+            else:
+                self.remove(held, left)
 
     @rule()
     def save(self) -> None:
@@ -239,4 +351,4 @@ class StoreMachine(RuleBasedStateMachine):
 
 
 TestStoreMachine = StoreMachine.TestCase
-TestStoreMachine.settings = settings(deadline=None, max_examples=60, stateful_step_count=40)
+TestStoreMachine.settings = settings(deadline=None, max_examples=150, stateful_step_count=50)

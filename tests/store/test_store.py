@@ -124,7 +124,10 @@ def test_refusals_name_the_resource(obj: Object, what: str) -> None:
 
 def test_names_are_checked() -> None:
     store = ObjectStore()
-    with refused(InvalidObjectError, 'Pod "" is invalid: metadata.name: Required value: name is required'):
+    with refused(
+        InvalidObjectError,
+        'Pod "" is invalid: metadata.name: Required value: name or generateName is required',
+    ):
         store.create(pod(""))
     with refused(
         InvalidObjectError, 'Node "n" is invalid: metadata.namespace: Forbidden: not allowed on this type'

@@ -66,7 +66,7 @@ def _pod_row(pod: Pod, result: Result, victims: tuple[str, ...]) -> PodRow:
         why = f"preempted {', '.join(victims)}" if victims else ""
         return PodRow(pod.namespace, pod.name, node, "placed", why, victims)
     if failure := result.unschedulable.get(pod.key):
-        return PodRow(pod.namespace, pod.name, "", "unschedulable", failure.message, victims)
+        return PodRow(pod.namespace, pod.name, "", "unschedulable", failure.search_message, victims)
     return PodRow(pod.namespace, pod.name, "", "skipped", result.skipped.get(pod.key, ""))
 
 

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import numpy as np
+import numpy.typing as npt
+
 from moorage.objects.pod import Pod
 
 from .interface import Plugin, PostFilterPlugin, PreFilterExtensions, PreFilterResult
@@ -48,6 +51,10 @@ class NativePlugin(Plugin):
 
     def score(self, state: CycleState, pod: Pod, node_info: AnyNodeInfo) -> int | Status:
         return self._kernels().score(self, state, node_info)
+
+    def normalized_scores(self, state: CycleState, rows: npt.NDArray[np.int32]) -> npt.NDArray[np.int64]:
+        """The scores of rows of the node table, which are all the feasible ones, brought to 0 to 100."""
+        return self._kernels().cycle.scores(self.name, rows, *state.target)[1]
 
     def _kernels(self) -> Kernels:
         framework = None if self.handle is None else self.handle.framework

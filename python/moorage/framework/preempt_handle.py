@@ -1,4 +1,4 @@
-"""PreemptHandle: what preemption is handed, as kube-scheduler v1.19 and v1.20 had it (framework/interface.go).
+"""PreemptHandle: what preemption is handed in kube-scheduler v1.19 and v1.20 (framework/interface.go).
 
 Only the interfaces are here; `moorage.preemption.handle` has them over today's runtime.
 """

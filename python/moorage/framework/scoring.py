@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +14,7 @@ from moorage.objects.pod import Pod
 
 from .call import StatusError, ask, ask_status
 from .cycle_state import CycleState
+from .in_core import NativePlugin
 from .interface import MAX_NODE_SCORE, PreScorePlugin, ScorePlugin
 from .nodes_view import NodesView
 from .status import Code, Status, error_status
@@ -98,9 +99,13 @@ def run_scores(
     """All scores of all nodes, weighted; StatusError for the first plugin that fails. All plugins score
     before the first one normalizes."""
     asked = [(plugin, weight) for plugin, weight in plugins if plugin.name not in state.skip_score_plugins]
-    raw = [raw_scores(plugin, state, pod, nodes) for plugin, _ in asked]
+    are_rows = bool((nodes.rows >= 0).all())
+    raw = [
+        None if are_rows and isinstance(plugin, NativePlugin) else raw_scores(plugin, state, pod, nodes)
+        for plugin, _ in asked
+    ]
     weighted = [
-        (plugin.name, (normalized_scores(plugin, state, pod, nodes, scores) * weight).tolist())
+        (plugin.name, (_normalized(plugin, state, pod, nodes, scores) * weight).tolist())
         for (plugin, weight), scores in zip(asked, raw, strict=True)
     ]
     out = []
@@ -108,6 +113,15 @@ def run_scores(
         scores = tuple((plugin, column[at]) for plugin, column in weighted)
         out.append(NodePluginScores(name, scores, sum(score for _, score in scores)))
     return out
+
+
+def _normalized(
+    plugin: ScorePlugin, state: CycleState, pod: Pod, nodes: NodesView, raw: Scores | None
+) -> Scores:
+    """The scores that count; those of a kernel, which does all in one go, where `raw` is None."""
+    if raw is None:
+        return cast(NativePlugin, plugin).normalized_scores(state, nodes.rows)
+    return normalized_scores(plugin, state, pod, nodes, raw)
 
 
 def _ask(text: str, plugin: ScorePlugin, pod: Pod, function: Callable[..., Any], *arguments: Any) -> Any:

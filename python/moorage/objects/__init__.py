@@ -6,10 +6,12 @@ from .build import build_cluster
 from .cluster import Cluster
 from .decode import decode_object
 from .defaults import defaults
+from .disruption import disruption_status
 from .load import load
 from .meta import LabelSelector, Object, ObjectMeta, OwnerReference
 from .node import Namespace, Node, Taint
 from .pod import Container, Pod, PodSpec, Toleration
+from .policy import PodDisruptionBudget
 from .quantity import Quantity, parse_milli, parse_value
 from .selectors import LabelSelectorMatcher, NodeSelectorMatcher, parse_selector
 from .validate import validate
@@ -28,6 +30,7 @@ __all__ = [
     "ObjectMeta",
     "OwnerReference",
     "Pod",
+    "PodDisruptionBudget",
     "PodSpec",
     "Quantity",
     "Taint",
@@ -35,6 +38,7 @@ __all__ = [
     "build_cluster",
     "decode_object",
     "defaults",
+    "disruption_status",
     "dump",
     "encode_object",
     "expand_workloads",

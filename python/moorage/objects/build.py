@@ -1,4 +1,4 @@
-"""From objects to a cluster: validation, defaults, duplicates, workloads."""
+"""From objects to a cluster: validation, defaults, duplicates, workloads, statuses of budgets."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from ..errors import InputError
 from .cluster import Cluster
 from .decode import shorten
 from .defaults import default_namespace, default_object, priority_classes
+from .disruption import with_statuses
 from .meta import Object, ObjectMeta
 from .naming import Names
 from .node import Namespace, Node
@@ -48,6 +49,9 @@ def build_cluster(
 ) -> Cluster:
     """Make a cluster of objects: validate them, fill in defaults, expand workloads.
 
+    A PodDisruptionBudget without a status, as manifests have it, gets the one that it has in this cluster
+    (see `disruption_status`).
+
     Parameters
     ----------
     objects : iterable of Object
@@ -85,7 +89,9 @@ def build_cluster(
         _place(cluster, filled)
     cluster.namespaces += _implied_namespaces(cluster, classes, names)
     cluster.warnings += _warnings(cluster)
-    return expand_workloads(cluster)
+    cluster = expand_workloads(cluster)
+    cluster.others = with_statuses(cluster)
+    return cluster
 
 
 def _located(error: InputError, obj: Object, origin: Origin) -> InputError:

@@ -18,7 +18,7 @@ class Cluster:
     nodes, pods, namespaces : list
         In reading order; pods that workloads lack come after those listed, workload by workload.
     others : list of Object
-        Everything else that scheduling reads (services, controllers, priority classes).
+        Everything else that scheduling reads (services, controllers, priority classes, disruption budgets).
     finished : list of Pod
         Pods that have succeeded or failed: they hold nothing and are not scheduled.
     skipped : dict

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator
 
 import msgspec
 
@@ -14,7 +15,7 @@ _SUFFIX_LENGTH = 5
 _MAX_BASE = 63 - _SUFFIX_LENGTH
 _SPACE = len(_ALPHABET) ** _SUFFIX_LENGTH
 _STEP = 8_675_309
-"""Prime to `_SPACE`, so that `_SPACE` numbers in a row give as many different suffixes."""
+"""Prime to `_SPACE`, so that as many steps give as many different suffixes."""
 
 
 def stable_uid(kind: str, namespace: str, name: str) -> str:
@@ -43,12 +44,22 @@ def _letters(number: int, length: int) -> str:
     return "".join(letters)
 
 
+def generated_names(base: str, seed: str) -> Iterator[str]:
+    """What ``generateName`` may become: `base`, cut to 58 characters, with one suffix of five characters
+    after the other; which one is the first follows from `seed`, and they repeat after 14 million."""
+    number = _hash(seed.encode())
+    while True:
+        number %= _SPACE
+        yield base[:_MAX_BASE] + _letters(number, _SUFFIX_LENGTH)
+        number += _STEP
+
+
 class Names:
     """The names that are taken, by kind and namespace; makes up new ones for ``generateName``."""
 
     def __init__(self) -> None:
         self._taken: set[tuple[str, str, str]] = set()
-        self._next: dict[tuple[str, str, str], int] = {}
+        self._generated: dict[tuple[str, str, str], Iterator[str]] = {}
 
     def take(self, kind: str, namespace: str, name: str) -> bool:
         """Reserve a name; false if it was taken."""
@@ -60,12 +71,7 @@ class Names:
 
     def generate(self, kind: str, namespace: str, base: str) -> str:
         """Reserve and return `base` with a suffix of five characters."""
-        base = base[:_MAX_BASE]
-        key = (kind, namespace, base)
-        number = self._next[key] if key in self._next else _hash("/".join(key).encode()) % _SPACE
-        while True:
-            name = base + _letters(number, _SUFFIX_LENGTH)
-            number = (number + _STEP) % _SPACE
-            if self.take(kind, namespace, name):
-                self._next[key] = number
-                return name
+        key = (kind, namespace, base[:_MAX_BASE])
+        if key not in self._generated:
+            self._generated[key] = generated_names(base, "/".join(key))
+        return next(name for name in self._generated[key] if self.take(kind, namespace, name))

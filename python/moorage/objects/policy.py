@@ -5,6 +5,11 @@ from __future__ import annotations
 from .meta import Int32, LabelSelector, Object, Struct
 
 
+def percent(text: str) -> int:
+    """The number in a percentage; leading zeros, however many, do not count."""
+    return int(text.removesuffix("%").lstrip("0") or "0")
+
+
 class PodDisruptionBudgetSpec(Struct, frozen=True):
     min_available: Int32 | str | None = None
     max_unavailable: Int32 | str | None = None
@@ -21,8 +26,12 @@ class PodDisruptionBudgetStatus(Struct, frozen=True):
     disrupted_pods: dict[str, str] = {}
 
 
+NO_STATUS = PodDisruptionBudgetStatus()
+"""This very object stands for a status that was left out: all zero, which allows nothing."""
+
+
 class PodDisruptionBudget(Object, frozen=True):
     kind: str = "PodDisruptionBudget"
     api_version: str = "policy/v1"
     spec: PodDisruptionBudgetSpec = PodDisruptionBudgetSpec()
-    status: PodDisruptionBudgetStatus = PodDisruptionBudgetStatus()
+    status: PodDisruptionBudgetStatus = NO_STATUS

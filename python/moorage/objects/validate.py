@@ -12,6 +12,7 @@ from .decode import CLUSTER_SCOPED, shorten
 from .meta import Object
 from .node import Node
 from .pod import Pod
+from .policy import PodDisruptionBudget, percent
 from .selectors import LabelSelectorMatcher
 from .validate_pod import (
     EFFECTS,
@@ -43,6 +44,10 @@ _MAX_NAMESPACE = 63
 MAX_PODS = 2_000_000
 """How many pods workloads may ask for, each and all together; one more would hardly fit into memory."""
 _TIMESTAMP = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)")
+_PERCENT = (
+    "a valid percent string must be a numeric string followed by an ending '%' "
+    "(e.g. '1%',  or '93%', regex used for validation is '[0-9]+%')"
+)
 _PHASES = ("Pending", "Running", "Succeeded", "Failed", "Unknown")
 
 
@@ -167,6 +172,30 @@ def _check_template(template: PodTemplateSpec) -> None:
     check_pod_spec(template.spec, "spec.template.spec")
 
 
+def _check_budget(obj: PodDisruptionBudget) -> None:
+    """As pkg/apis/policy/validation of v1.36, with its texts."""
+    spec, status = obj.spec, obj.status
+    if spec.min_available is not None and spec.max_unavailable is not None:
+        fail("spec", "minAvailable and maxUnavailable cannot be both set")
+    _check_int_or_percent(spec.min_available, "spec.minAvailable")
+    _check_int_or_percent(spec.max_unavailable, "spec.maxUnavailable")
+    check_selector(spec.selector, "spec.selector")
+    _check_int_or_percent(status.disruptions_allowed, "status.disruptionsAllowed")
+    _check_int_or_percent(status.current_healthy, "status.currentHealthy")
+    _check_int_or_percent(status.desired_healthy, "status.desiredHealthy")
+    _check_int_or_percent(status.expected_pods, "status.expectedPods")
+
+
+def _check_int_or_percent(value: int | str | None, path: str) -> None:
+    if isinstance(value, int) and value < 0:
+        fail(path, f"Invalid value: {value}: must be greater than or equal to 0")
+    if isinstance(value, str):
+        if re.fullmatch("[0-9]+%", value) is None:
+            fail(path, f'Invalid value: "{value}": {_PERCENT}')
+        if len(value.lstrip("0")) > len("100%") or percent(value) > 100:
+            fail(path, f'Invalid value: "{value}": must not be greater than 100%')
+
+
 def _check_priority_class(obj: PriorityClass) -> None:
     check_enum(obj.preemption_policy, PREEMPTION_POLICIES, "preemptionPolicy")
 
@@ -181,4 +210,5 @@ _CHECKS: dict[type[Object], Callable[[Any], None]] = {
     ReplicationController: _check_replication_controller,
     Job: _check_job,
     PriorityClass: _check_priority_class,
+    PodDisruptionBudget: _check_budget,
 }

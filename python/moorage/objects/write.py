@@ -16,6 +16,7 @@ from msgspec.structs import fields
 from .cluster import Cluster
 from .files import YAML_SUFFIXES, has_suffix
 from .meta import Object, Struct
+from .policy import NO_STATUS, PodDisruptionBudget
 from .yaml_reader import is_text
 
 
@@ -42,22 +43,24 @@ def _fields(struct: type[Struct]) -> list[tuple[str, str, Any]]:
     ]
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
     """Maps, lists and scalars only; a field that reads back the same when it is absent is left out."""
     if isinstance(value, Struct):
         return {
-            wire: _plain(item)
+            wire: plain(item)
             for name, wire, absent in _fields(type(value))
             if (item := getattr(value, name)) != absent
         }
     if isinstance(value, tuple):
-        return [_plain(item) for item in value]
+        return [plain(item) for item in value]
     return value
 
 
 def to_value(obj: Object) -> dict[str, Any]:
     """An object as a JSON value, ``apiVersion`` and ``kind`` first; empty fields are left out."""
-    value: dict[str, Any] = _plain(obj)
+    value: dict[str, Any] = plain(obj)
+    if isinstance(obj, PodDisruptionBudget) and obj.status is not NO_STATUS:
+        value.setdefault("status", {})  # which is not the same as none: see `with_statuses`
     return {"apiVersion": obj.api_version, "kind": obj.kind} | value
 
 

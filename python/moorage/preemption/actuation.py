@@ -1,8 +1,8 @@
 """The third step of preemption: victims leave, and the nominations of pods that must stand back.
 
-kube-scheduler v1.36, framework/preemption/executor.go. Upstream does it in a thread of its own while the pod is
-kept out of the queue (`IsPodRunningPreemption`); here it is done when it returns, in upstream's order, and a
-victim that cannot be deleted fails the cycle.
+kube-scheduler v1.36, framework/preemption/executor.go. Upstream does it in a thread of its own while the pod
+is kept out of the queue (`IsPodRunningPreemption`); here it is done when it returns, in upstream's order, and
+a victim that cannot be deleted fails the cycle.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from moorage.framework.interface import NominatingInfo
 from moorage.framework.status import Status, as_status
 from moorage.objects.meta import Condition, with_condition
 from moorage.objects.pod import Pod
-from moorage.store import ApiError, NotFoundError
+from moorage.store import ApiError, NotFoundError, patch_pod_status
 
 from .eligibility import BY_SCHEDULER, DISRUPTION_TARGET, priority_of
 from .pick import Candidate
@@ -63,7 +63,7 @@ def clear_nominated_node_name(handle: FrameworkHandle, pod: Pod) -> None:
     except NotFoundError:
         return
     if current.metadata.uid == pod.metadata.uid and current.status.nominated_node_name:
-        handle.client.update(replace(current, status=replace(current.status, nominated_node_name="")))
+        patch_pod_status(handle.client, current, replace(current.status, nominated_node_name=""))
 
 
 def preempt_pod(
@@ -71,15 +71,17 @@ def preempt_pod(
 ) -> None:
     """Let one victim go.
 
-    One that waits on Permit is failed, and one in PreBind is cancelled: it stays, and is tried again soon. All
-    others get the condition DisruptionTarget and are deleted. A pod that only the cache knows, as the scheduler
-    was asked about it without a store, is taken out of the cache.
+    One that waits on Permit is failed, and one in PreBind is cancelled: it stays, and is tried again soon.
+    All others get the condition DisruptionTarget and are deleted. A pod that only the cache knows, since the
+    scheduler was asked about it without a store, is taken out of the cache.
     """
     note = f"Preempted by pod {preemptor.metadata.uid} on node {node_name}"
     if _fail_in_memory(handle, victim, plugin_name):
         note += " (in kube-scheduler memory)."
     elif not _delete(handle, preemptor, victim):
         return
+    else:
+        handle.evicted[victim.key] = node_name, preemptor.key
     handle.recorder.event(victim, "Normal", "Preempted", "Preempting", note)
 
 
@@ -102,9 +104,7 @@ def _delete(handle: FrameworkHandle, preemptor: Pod, victim: Pod) -> bool:
     try:
         condition = disruption_target(handle, preemptor)
         conditions = with_condition(current.status.conditions, condition)
-        status = replace(current.status, conditions=conditions)
-        if status != current.status:
-            handle.client.update(replace(current, status=status))
+        patch_pod_status(handle.client, current, replace(current.status, conditions=conditions))
         handle.client.delete(Pod, victim.name, victim.namespace)
     except NotFoundError:
         return False

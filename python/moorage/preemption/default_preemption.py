@@ -14,9 +14,9 @@ from moorage.framework.interface import PostFilterResult, PreEnqueuePlugin
 from moorage.framework.status import Code, Status
 from moorage.objects.pod import Pod
 
+from .dry_run import NO_VICTIMS
 from .eligibility import NEVER
 from .evaluator import no_candidates, preempt
-from .dry_run import NO_VICTIMS
 
 if TYPE_CHECKING:
     from moorage._core.pod_class import Shape
@@ -30,8 +30,8 @@ class DefaultPreemption(PreEnqueuePlugin, CorePostFilter):
 
     The core's, as long as nobody could be evicted: then its answer is known without looking at nodes.
 
-    Its event, with asynchronous preemption, is the deletion of an assigned pod, whose hint never queues the pod
-    (`isPodSchedulableAfterAssignedPodDeletion`): it only has gated pods looked at again.
+    Its event, with asynchronous preemption, is the deletion of an assigned pod, whose hint never queues the
+    pod (`isPodSchedulableAfterAssignedPodDeletion`): it only has gated pods looked at again.
     """
 
     name = "DefaultPreemption"

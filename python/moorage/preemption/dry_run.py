@@ -1,6 +1,6 @@
 """The second step of preemption: on which nodes the pod would fit without pods of lower priority, and which.
 
-kube-scheduler v1.36, framework/preemption/preemption.go DryRunPreemption and defaultpreemption SelectVictimsOnNode.
+kube-scheduler v1.36, preemption/preemption.go DryRunPreemption, defaultpreemption SelectVictimsOnNode.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from moorage.framework.cycle_state import CycleState
 from moorage.framework.extender import Victims
 from moorage.framework.handle import FrameworkHandle
 from moorage.framework.runtime import Framework
-from moorage.framework.status import Status, as_status, is_success
+from moorage.framework.status import Status, as_status
 from moorage.objects.pod import Pod
 from moorage.objects.policy import PodDisruptionBudget
 
@@ -69,9 +69,9 @@ def dry_run_preemption(
         victims, violations, status = select_victims_on_node(
             handle, state.clone(), pod, info.clone(), budgets
         )
-        if is_success(status) and not victims:
+        if status is None and not victims:
             status = as_status(MoorageError(f'expected at least one victim pod on node "{name}"'))
-        if status is not None and not status.is_success:
+        if status is not None:
             rejected[name] = status
             continue
         (violating if violations else fine).append(Candidate(name, Victims(tuple(victims), violations)))
@@ -128,20 +128,16 @@ class _Attempt:
 
     def change(self, other: Pod, adds: bool) -> Status | None:
         """Let a pod come or go; an Error where a plugin cannot follow."""
+        framework, about = self.framework, (self.state, self.pod, other, self.node_info)
         if adds:
             self.node_info.add_pod(other)
-            run = self.framework.run_pre_filter_extension_add_pod
-        else:
-            self.node_info.remove_pod(other)
-            run = self.framework.run_pre_filter_extension_remove_pod
-        status = run(self.state, self.pod, other, self.node_info)
-        return None if is_success(status) else status
+            return framework.run_pre_filter_extension_add_pod(*about)
+        self.node_info.remove_pod(other)
+        return framework.run_pre_filter_extension_remove_pod(*about)
 
     def rejection(self) -> Status | None:
         """Why the pod does not fit, with the pods that are nominated there and without."""
-        run = self.framework.run_filter_plugins_with_nominated_pods
-        status = run(self.state, self.pod, self.node_info)
-        return None if is_success(status) else status
+        return self.framework.run_filter_plugins_with_nominated_pods(self.state, self.pod, self.node_info)
 
 
 def _framework(handle: FrameworkHandle) -> Framework:

@@ -1,7 +1,7 @@
 """Preemption of one pod from its beginning to its end: who may, where, at whose cost, and that it is done.
 
-kube-scheduler v1.36, framework/preemption/preemption.go. The steps: `find_candidates` (eligibility.py, dry_run.py),
-`call_extenders` and `pick_one_node` (pick.py), `prepare_candidate` (actuation.py).
+kube-scheduler v1.36, framework/preemption/preemption.go. The steps: `find_candidates` (eligibility.py and
+dry_run.py), `call_extenders` and `pick_one_node` (pick.py), `prepare_candidate` (actuation.py).
 """
 
 from __future__ import annotations

@@ -1,13 +1,14 @@
 """PreemptHandle of kube-scheduler v1.19 and v1.20 over today's runtime.
 
-What plugins wrote against it ran candidates through: the nominator, the plugins that run about a pod on a node
-as it might be, and the extenders. The nominator is the scheduler's own, and plugins are those of its profile;
-only answers have the form that they had then (framework/interface.go, framework/runtime/framework.go of v1.20).
+It is what a preemption plugin worked with: the nominator, the plugins of the profile, to be run about a pod
+on a node as it might be, and the extenders. Nominator and plugins are the scheduler's own; only the answers
+have the form that they had then (framework/interface.go and framework/runtime/framework.go of v1.20).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from hashlib import blake2b
 
 import numpy as np
@@ -25,8 +26,8 @@ from moorage.objects.node import Node
 from moorage.objects.pod import Pod
 
 
-class RuntimePreemptHandle:
-    """Implements `moorage.framework.preempt_handle.PreemptHandle`.
+class PreemptHandle:
+    """The `moorage.framework.preempt_handle.PreemptHandle` of a framework handle.
 
     Parameters
     ----------
@@ -58,8 +59,8 @@ class RuntimePreemptHandle:
         self.handle.nominator.delete_nominated_pod_if_exists(pod)
 
     def update_nominated_pod(self, old: Pod, new: Pod) -> None:
-        """A pod changed. A nomination that neither status tells of stays; else the new status decides. The pod
-        moves to the end of its node's list."""
+        """A pod changed. A nomination that neither status tells of stays; else the new status decides. The
+        pod moves to the end of its node's list."""
         node = ""
         if not old.status.nominated_node_name and not new.status.nominated_node_name:
             node = self.handle.nominator.nominated_node(old) or ""
@@ -98,8 +99,8 @@ class RuntimePreemptHandle:
         return {plugin: its for plugin, its in scores.items() if its}, None
 
     def run_filter_plugins(self, state: CycleState, pod: Pod, node_info: AnyNodeInfo) -> PluginToStatus:
-        """The rejections: the first one alone, unless all filters are to run. Empty where the pod fits; the one
-        entry is an Error where a plugin answers anything else."""
+        """The rejections: the first one alone, unless all filters are to run. Empty where the pod fits; the
+        one entry is an Error where a plugin answers anything else."""
         rejections = PluginToStatus()
         for plugin in self.framework.filters:
             if plugin.name in state.skip_filter_plugins:
@@ -124,7 +125,7 @@ class RuntimePreemptHandle:
     def run_pre_filter_extension_remove_pod(
         self, state: CycleState, pod_to_schedule: Pod, pod_to_remove: Pod, node_info: AnyNodeInfo
     ) -> Status | None:
-        """`pod_to_remove` is off the node now, as far as this state goes; it must be out of `node_info` too."""
+        """`pod_to_remove` is off the node now, as far as this state goes; it must be off `node_info` too."""
         return self.framework.run_pre_filter_extension_remove_pod(
             state, pod_to_schedule, pod_to_remove, node_info
         )
@@ -136,6 +137,14 @@ class RuntimePreemptHandle:
         if unknown:
             raise MoorageError(f"node {unknown[0]} is not in the cache")
         return self.framework.nodes(np.array(rows, dtype=np.int32))
+
+
+def preempts(handle: FrameworkHandle, seed: int | None) -> None:
+    """Let the plugins of a handle preempt. Dry runs begin at the first node that could help; with a seed, at
+    a random one, as upstream's."""
+    handle.make_preempt_handle = PreemptHandle
+    if seed is not None:
+        handle.preemption_offset = partial(random_offset, seed)
 
 
 def random_offset(seed: int, pod: Pod, nodes: int) -> int:

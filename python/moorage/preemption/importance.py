@@ -1,6 +1,6 @@
 """Which of two pods is more important, and which of them a PodDisruptionBudget protects.
 
-kube-scheduler v1.36, scheduler/util/utils.go MoreImportantPod, and defaultpreemption filterPodsWithPDBViolation.
+kube-scheduler v1.36, util/utils.go MoreImportantPod, defaultpreemption filterPodsWithPDBViolation.
 """
 
 from __future__ import annotations
@@ -55,7 +55,8 @@ def split_by_budget(
     """
     allowed = [budget.status.disruptions_allowed for budget in budgets]
     matchers = [_matcher(budget) for budget in budgets]
-    violating, others = [], []
+    violating: list[Pod] = []
+    others: list[Pod] = []
     for pod in pods:
         violates = False
         for at, (budget, matcher) in enumerate(zip(budgets, matchers, strict=True)):

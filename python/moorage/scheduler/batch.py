@@ -14,9 +14,10 @@ from moorage.framework.nominator import PodNominator
 from moorage.framework.runtime import Target
 from moorage.objects.pod import Pod
 
+from .binding_cycle import BindingCycles
 from .diagnosis import Diagnosis
 from .engine import NO_ROWS, Engine
-from .results import Decision, Failure
+from .results import Failure
 
 Ints = npt.NDArray[np.int32]
 Marks = npt.NDArray[np.int64]
@@ -72,8 +73,6 @@ class Batches:
     ----------
     order : callable
         The node list, for decisions about single pods.
-    nominate : callable
-        Notes what PostFilter makes of a pod's nomination.
     settle : callable
         Lets the cache hear that victims have gone. Called without the cache's lock.
     """
@@ -82,14 +81,14 @@ class Batches:
         self,
         cache: SchedulerCache,
         nominator: PodNominator,
+        bindings: BindingCycles,
         order: Callable[[], list[str]],
-        nominate: Callable[[Pod, Decision], None],
         settle: Callable[[], None],
     ) -> None:
         self.cache = cache
         self.nominator = nominator
         self.order = order
-        self.nominate = nominate
+        self.bindings = bindings
         self.settle = settle
 
     def place(
@@ -172,10 +171,12 @@ class Batches:
             nexts[:] = engine.cycle.start  # without nodes, it stays
         done, why, latest = 0, dict[int, Failure](), dict[Target, Failure]()
 
-        is_stopped = False
+        entered, is_stopped = 0, False
 
         def note(at: int) -> bool:
-            nonlocal is_stopped
+            nonlocal entered, is_stopped
+            self._enter(classes, pods, rows, entered, at)  # they may be whom it evicts
+            entered = at
             failure = self._why(engine, targets[at], pods[at])
             if failure is None:
                 is_stopped = True
@@ -184,9 +185,9 @@ class Batches:
             return is_stopped
 
         while done < len(pods) and not is_stopped:
-            entered = done
             done = engine.cycle.place_many(classes, pinned, rows, done, note, nexts)
             self._enter(classes, pods, rows, entered, done)
+            entered = done
             if engine.cycle.failed:
                 break
         for at in np.flatnonzero(rows[:done] < 0).tolist():
@@ -286,7 +287,7 @@ class Batches:
             self.assume(pod, decision.node)
             return False
         result.failures[at] = failure = Failure.of(decision)
-        self.nominate(pod, decision)
+        self.bindings.nominate(self.nominator, pod, decision)
         diagnosis = decision.diagnosis
         settled = diagnosis is not None and bool(diagnosis.unhelpful or decision.nominating)
         if is_plain and settled and not failure.nominated_node and decision.next == decision.start:
@@ -310,9 +311,9 @@ class Batches:
         engine.cycle.nominate(())  # what the last single cycle was told
         cluster = self.cache.state
         nodes = engine.nodes_in_view()
-        head, failure = engine.failures.get(target, (-1, Failure()))
+        head, known = engine.failures.get(target, (-1, Failure()))
         if head == cluster.log.head:
-            return NO_ROWS, failure
+            return NO_ROWS, known
         if nodes == 0:
             return NO_ROWS, Failure(Diagnosis(0, engine.profile, cluster.classes.shape_of(target[0])))
 

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from moorage.framework.interface import NominatingInfo
 from moorage.objects.meta import Condition, with_condition
 from moorage.objects.pod import Pod
-from moorage.store import ApiError, NotFoundError, ObjectClient
+from moorage.store import ApiError, NotFoundError, ObjectClient, patch_pod_status
 
 logger = logging.getLogger("moorage.scheduler")
 
@@ -38,8 +38,7 @@ def patch_pod(
             status = replace(status, nominated_node_name=nominating.nominated_node_name)
         if condition is not None:
             status = replace(status, conditions=with_condition(status.conditions, condition))
-        if status != current.status:
-            client.update(replace(current, status=status))
+        patch_pod_status(client, current, status)
     except NotFoundError:
         return
     except ApiError as error:

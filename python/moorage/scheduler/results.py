@@ -150,6 +150,11 @@ class Failure:
         """FitError text, or the error of the cycle."""
         return self.error or (self.diagnosis.message() if self.diagnosis else "")
 
+    @property
+    def search_message(self) -> str:
+        """The same without what PostFilter says."""
+        return self.error or (self.diagnosis.search_message() if self.diagnosis else "")
+
     @cached_property
     def reasons(self) -> dict[str, int]:
         """Reason to number of nodes; empty where the cycle failed with an error."""

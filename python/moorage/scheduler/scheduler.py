@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace as update
-from functools import partial
 from itertools import groupby, repeat
 
 import numpy as np
@@ -30,13 +29,12 @@ from moorage.objects.policy import PodDisruptionBudget
 from moorage.objects.workload import ReplicaSet, ReplicationController, Service, StatefulSet
 from moorage.plugins.registry import ConfigurationSource, all_plugins, default_profile, read_configuration
 from moorage.plugins.scheduling_gates import SchedulingGates
-from moorage.preemption.handle import RuntimePreemptHandle, random_offset
+from moorage.preemption.handle import preempts
 from moorage.store import InformerFactory, ObjectClient, ObjectStore
 
 from .batch import Batches, ScheduleResult, joined
 from .batching import Batching
 from .binding_cycle import BindingCycles, Started
-from .bulk_bind import bind_placed
 from .engine import Engine, Rotation, configured_engines, profile_engines
 from .event_handlers import NamespaceHandler, NodeHandler, PodHandler, WorkloadHandler
 from .examine import examine
@@ -44,6 +42,7 @@ from .explain import explain
 from .explanation import Explanation
 from .queue_order import newest, sort_as_queued
 from .results import Decision, Examination, Failure, Result
+from .settling import bind_placed, take_nominated
 from .template_pods import TemplateRun, schedule_by_template
 from .unbuilt import UnbuiltUses
 
@@ -115,17 +114,14 @@ class Scheduler:
         self.client = ObjectStore(newest(cluster)) if isinstance(cluster, Cluster) else cluster
         nominator = PodNominator(lambda pod: pod.key in self.pods.pending)
         self.pods = PodHandler(self.cache, nominator)
-        self.handle = FrameworkHandle(
-            self.cache, self.client, nominator=nominator, make_preempt_handle=RuntimePreemptHandle
-        )
-        if tie_break == "random":
-            self.handle.preemption_offset = partial(random_offset, seed)
+        self.handle = FrameworkHandle(self.cache, self.client, nominator=nominator)
+        preempts(self.handle, seed if tie_break == "random" else None)
         self.pods.reject_waiting = self.handle.reject_waiting_pod
-        given = profiles or (profile or default_profile(),)
         extenders = configuration is not None and bool(configuration.extenders)
         batching = Batching(gates["OpportunisticBatching"] and not extenders, clock or (lambda: 0.0))
         setting = TIE_BREAKS[tie_break], percentage_of_nodes_to_score, seed, batching
         if configuration is None:
+            given = profiles or (profile or default_profile(),)
             engines = profile_engines(check_profiles(given), self.handle, *setting)
         else:
             engines = configured_engines(configuration, all_plugins(registry), self.handle, *setting)
@@ -133,11 +129,9 @@ class Scheduler:
         self.engines = {engine.profile.scheduler_name: engine for engine in engines}
         self.rotation = Rotation(list(self.engines.values()))
         self.cache.participants += (self.rotation, batching)
-        first = self.rotation.holder
-        self.profile, self.plan, self.cycle = first.profile, first.plan, first.cycle
+        self.profile, self.plan, self.cycle = engines[0].profile, engines[0].plan, engines[0].cycle
         self.bindings = BindingCycles(self.client, self.cache.clock)
-        nominate = partial(self.bindings.nominate, nominator)
-        self.batches = Batches(self.cache, nominator, self.view_order, nominate, self.sync)
+        self.batches = Batches(self.cache, nominator, self.bindings, self.view_order, self.sync)
         self.informers = self._watch()
         for engine in self.engines.values():
             engine.handle.informers = self.informers
@@ -197,8 +191,8 @@ class Scheduler:
         return explain(self._engine_of(pod), pod, self._not_ours(pod))
 
     def schedule_one(self, pod: Pod) -> Decision:
-        """One cycle: search, choose, assume the pod on the chosen node. A pod that fits nowhere may have others
-        evicted: it is nominated to their node then, and has its place there in the next cycle about it.
+        """One cycle: search, choose, assume the pod on the chosen node. Where it fits nowhere others may be
+        evicted: it is nominated to their node then, and goes there when it comes again.
 
         Where the profile has plugins for what comes after, the cycle goes on to the end: Reserve, Permit,
         PreBind, Bind and PostBind. Then the pod must be in the store, and may be waiting when this returns.
@@ -258,8 +252,8 @@ class Scheduler:
         """Place every pending pod of the cluster, in queue order: higher priority first, then older. Pods for
         which others were evicted come again after all."""
         self.sync()
-        result = Result()
-        bulk: list[str] = []
+        self.handle.evicted.clear()
+        result, bulk = Result(), list[str]()
         waiting = self._take_pending(result)
         while waiting:
             for engine, targets, pods in self._segments(waiting):
@@ -269,7 +263,7 @@ class Scheduler:
                     result.seconds += time.perf_counter() - began
                 else:
                     self._run_each(engine, pods, targets, result)
-            waiting = self._take_nominated(waiting, result)
+            waiting = take_nominated(self, waiting, result)
         bind_placed(self, bulk, result)
         result.warnings.extend(self.unbuilt.warnings())
         return result
@@ -324,17 +318,6 @@ class Scheduler:
                 ours.append(pod)
         sort_as_queued(ours, self.rotation.engines[0].framework)
         return ours
-
-    def _take_nominated(self, pods: Sequence[Pod], result: Result) -> list[Pod]:
-        """Those of some pods that others have just been evicted for, as they are by now."""
-        self.sync()
-        keys = [pod.key for pod in pods]
-        keys = [
-            key for key in keys if key in result.unschedulable and result.unschedulable[key].nominated_node
-        ]
-        for key in keys:
-            del result.unschedulable[key]
-        return [self.pods.pending[key] for key in keys if key in self.pods.pending]
 
     def _segments(self, pods: Sequence[Pod]) -> Iterator[tuple[Engine, list[Target], list[Pod]]]:
         """Pods that follow one another and ask for one profile, with the engine whose turn it is then."""

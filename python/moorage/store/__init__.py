@@ -15,8 +15,10 @@ from .factory import InformerFactory
 from .indexer import Indexer
 from .informer import DeletedFinalStateUnknown, Informer, Registration, ResourceEventHandler
 from .lister import Lister
-from .protocol import ObjectClient, Watcher, WatchEvent
-from .store import ObjectStore, Save
+from .pod_status import patch_pod_status
+from .protocol import ObjectClient, Patch, PatchType, Watcher, WatchEvent
+from .store import ObjectStore
+from .tables import Save
 from .watch import Watch
 
 __all__ = [
@@ -33,6 +35,8 @@ __all__ = [
     "NotFoundError",
     "ObjectClient",
     "ObjectStore",
+    "Patch",
+    "PatchType",
     "Registration",
     "ResourceEventHandler",
     "ResourceExpiredError",
@@ -40,4 +44,5 @@ __all__ = [
     "Watch",
     "WatchEvent",
     "Watcher",
+    "patch_pod_status",
 ]

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from moorage.errors import MoorageError
-from moorage.objects.meta import Object, ObjectMeta
+from moorage.objects.meta import Object
 
-from .kinds import plural, resource
+from .kinds import group_kind, plural, resource
 
 
 class ApiError(MoorageError):
@@ -40,8 +40,10 @@ def not_found(struct: type[Object], name: str) -> NotFoundError:
     return NotFoundError(f'{resource(struct)} "{name}" not found')
 
 
-def already_exists(struct: type[Object], name: str) -> AlreadyExistsError:
-    return AlreadyExistsError(f'{resource(struct)} "{name}" already exists')
+def already_exists(current: Object) -> AlreadyExistsError:
+    text = f'{resource(type(current))} "{current.name}" already exists'
+    going = current.metadata.deletion_timestamp is not None
+    return AlreadyExistsError(f"object is being deleted: {text}" if going else text)
 
 
 def conflict(what: str, name: str, why: str) -> ConflictError:
@@ -63,8 +65,5 @@ def other_uid(obj: Object, uid: str) -> ConflictError:
     return conflict(resource(struct), obj.name, why)
 
 
-def invalid(struct: type[Object], meta: ObjectMeta) -> InvalidObjectError:
-    why = "metadata.namespace: Forbidden: not allowed on this type"
-    if not meta.name:
-        why = "metadata.name: Required value: name is required"
-    return InvalidObjectError(f'{struct.__name__} "{meta.name}" is invalid: {why}')
+def invalid(struct: type[Object], name: str, why: str) -> InvalidObjectError:
+    return InvalidObjectError(f'{group_kind(struct)} "{name}" is invalid: {why}')

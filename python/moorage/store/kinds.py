@@ -44,5 +44,15 @@ def plural(struct: type[Object]) -> str:
 @cache
 def resource(struct: type[Object]) -> str:
     """The resource with its group, as errors name it: ``pods``, ``replicasets.apps``."""
+    return plural(struct) + _group(struct)
+
+
+@cache
+def group_kind(struct: type[Object]) -> str:
+    """The kind with its group, as errors about one object's content name it: ``Pod``, ``ReplicaSet.apps``."""
+    return struct.__name__ + _group(struct)
+
+
+def _group(struct: type[Object]) -> str:
     group = struct().api_version.rpartition("/")[0]
-    return f"{plural(struct)}.{group}" if group else plural(struct)
+    return f".{group}" if group else ""

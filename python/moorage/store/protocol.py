@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Generic, Literal, Protocol, TypeAlias, TypeVar
+from typing import Any, Generic, Literal, Protocol, TypeAlias, TypeVar
 
 import msgspec
 
@@ -12,6 +12,9 @@ from moorage.objects.selectors import LabelSelectorMatcher
 
 T = TypeVar("T", bound=Object)
 
+PatchType: TypeAlias = Literal["merge", "strategic", "json"]
+Patch: TypeAlias = dict[str, Any] | list[dict[str, Any]]
+"""JSON values: an object for merge patches, a list of operations for a JSON patch."""
 EventType: TypeAlias = Literal["ADDED", "MODIFIED", "DELETED"]
 Selector: TypeAlias = str | LabelSelectorMatcher
 """A label selector, in kubectl's string form or ready to match; the empty string selects everything."""
@@ -95,8 +98,30 @@ class ObjectClient(Protocol):
     def update(self, obj: T) -> T:
         """Replace an object; returns it as stored."""
 
-    def delete(self, kind: type[T] | str, name: str, namespace: str = "") -> T:
-        """Remove an object; returns its last state."""
+    def patch(
+        self,
+        kind: type[T] | str,
+        name: str,
+        namespace: str,
+        patch: Patch,
+        *,
+        type: PatchType = "merge",
+        subresource: str = "",
+    ) -> T:
+        """Change parts of an object, or of its subresource ``status``; returns it as stored."""
+
+    def delete(
+        self,
+        kind: type[T] | str,
+        name: str,
+        namespace: str = "",
+        *,
+        uid: str = "",
+        resource_version: str = "",
+        grace_period_seconds: int | None = None,
+    ) -> T:
+        """Remove an object, if it is the one that the preconditions say; returns its last state, or the state
+        in which it waits for finalizers or for the end of the grace period (None is the server's choice)."""
 
     def bind(self, pod: Pod, node: str) -> None:
         """Put a pod on a node, as the subresource ``pods/binding`` does."""

@@ -5,53 +5,34 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime
-from functools import lru_cache
 from threading import Condition, RLock
-from typing import Any, Generic, TypeVar
+from typing import TypeVar
 
 from msgspec.structs import replace
 
-from moorage.objects.meta import Condition as ObjectCondition
 from moorage.objects.meta import Object
+from moorage.objects.naming import generated_names
 from moorage.objects.pod import Pod
 
-from .clock import epoch
+from . import binding, deletion
+from .clock import epoch, timestamp
 from .errors import (
     BadRequestError,
     InvalidObjectError,
     ResourceExpiredError,
     already_exists,
-    conflict,
     invalid,
-    not_found,
     other_uid,
     stale,
 )
-from .kinds import is_namespaced, struct_of
-from .protocol import EventType, ListResult, Selector, WatchEvent
+from .kinds import struct_of
+from .patch import apply_patch
+from .protocol import ListResult, Patch, PatchType, Selector
 from .selectors import Predicate, predicate
-from .watch import History, Watch
+from .tables import Save, Tables
+from .watch import History, Watch, with_version
 
 T = TypeVar("T", bound=Object)
-
-
-class Save:
-    """A state of a store to come back to; see `ObjectStore.save`."""
-
-    __slots__ = ("version",)
-
-    def __init__(self, version: int) -> None:
-        self.version = version
-
-
-class _Table(Generic[T]):
-    """The objects of one kind, by key, and what happened to them."""
-
-    def __init__(self, struct: type[T], objects: dict[str, T], history: History[T]) -> None:
-        self.objects = objects
-        self.history = history
-        self.namespaced = is_namespaced(struct)
 
 
 class ObjectStore:
@@ -59,8 +40,8 @@ class ObjectStore:
 
     As in the API server, one counter numbers all writes, an update with a stale resource version is a
     conflict, and an update that changes nothing writes nothing. Other than there, an object that comes with a
-    UID or a creation time (from a dump) keeps it, a deletion takes effect at once (no grace period, no
-    finalizers), and nothing is filled in or validated but the name.
+    UID, a creation or a deletion time (from a dump) keeps it, pods are deleted without a grace period unless
+    one is asked for, as there is no kubelet to end them, and nothing is filled in or validated but the name.
 
     Parameters
     ----------
@@ -80,10 +61,8 @@ class ObjectStore:
         self._clock = clock
         digest = hashlib.sha1(str(seed).encode(), usedforsecurity=False).hexdigest()
         self._uid_prefix = f"{digest[:8]}-{digest[8:12]}-4{digest[13:16]}-a{digest[17:20]}-"
-        self._capacity = history
-        self._version = 1
-        self._tables: dict[type[Object], _Table[Any]] = {}
-        self._saves: list[object] = []
+        self._history = history
+        self._tables = Tables(history)
         self._changed = Condition(RLock())
 
     # ---- reading ----
@@ -97,7 +76,7 @@ class ObjectStore:
         """
         struct = struct_of(kind)
         with self._changed:
-            return self._find(struct, f"{namespace}/{name}" if namespace else name)
+            return self._tables.find(struct, _key(name, namespace))
 
     def list(
         self,
@@ -140,38 +119,28 @@ class ObjectStore:
         struct = struct_of(kind)
         match = predicate(struct, namespace, label_selector, field_selector)
         with self._changed:
-            history: History[T] = self._table(struct).history
+            history: History[T] = self._tables[struct].history
             if resource_version in ("", "0"):
                 return Watch(self._changed, history, match, "0", lambda: self._list(struct, match))
             if not (resource_version.isascii() and resource_version.isdigit()):
                 raise BadRequestError(f'resourceVersion: Invalid value: "{resource_version}"')
-            if int(resource_version) > self._version:
+            if int(resource_version) > self._tables.version:
                 raise ResourceExpiredError(
-                    f"Too large resource version: {resource_version}, current: {self._version}"
+                    f"Too large resource version: {resource_version}, current: {self._tables.version}"
                 )
             return Watch(self._changed, history, match, resource_version, None)
 
     def _list(self, struct: type[T], match: Predicate[T] | None) -> ListResult[T]:
-        objects: dict[str, T] = self._table(struct).objects
+        objects: dict[str, T] = self._tables[struct].objects
         items = [objects[key] for key in sorted(objects)]
-        return [obj for obj in items if match(obj)] if match else items, str(self._version)
-
-    def _table(self, struct: type[T]) -> _Table[T]:
-        table = self._tables.get(struct)
-        if table is None:
-            table = self._tables[struct] = _Table(struct, {}, History(self._capacity, self._saves))
-        return table
-
-    def _find(self, struct: type[T], key: str) -> T:
-        found: T | None = self._table(struct).objects.get(key)
-        if found is None:
-            raise not_found(struct, key.rpartition("/")[2])
-        return found
+        return [obj for obj in items if match(obj)] if match else items, str(self._tables.version)
 
     # ---- writing ----
 
     def create(self, obj: T) -> T:
         """Store a new object; returns it as stored. A resource version that it brings along is replaced.
+
+        One without a name gets its ``generateName`` with a suffix that follows from the resource version.
 
         Raises
         ------
@@ -194,31 +163,99 @@ class ObjectStore:
     def update(self, obj: T) -> T:
         """Replace an object; returns it as stored. UID and creation time stay as they are.
 
+        Where the object is being deleted and nothing but this finalizer or these kept it, it is removed.
+
         Raises
         ------
         NotFoundError
         ConflictError
             It has a resource version or a UID, and the stored object has another one.
+        InvalidObjectError
+            It adds finalizers to an object that is being deleted, or says itself that one is.
         """
         with self._changed:
             stored = self._update(obj)
             self._changed.notify_all()
         return stored
 
-    def delete(self, kind: type[T] | str, name: str, namespace: str = "") -> T:
-        """Remove an object; returns its last state, with the resource version of the deletion.
+    def patch(
+        self,
+        kind: type[T] | str,
+        name: str,
+        namespace: str,
+        patch: Patch,
+        *,
+        type: PatchType = "merge",
+        subresource: str = "",
+    ) -> T:
+        """Change parts of an object, as `update` would; returns it as stored.
+
+        Parameters
+        ----------
+        patch : dict or list of dict
+            In the wire's names. A ``resourceVersion`` or ``uid`` in it is a precondition.
+        type : {"merge", "strategic", "json"}
+            JSON merge patch (RFC 7386), the same with lists merged by keys as kubectl and controllers use it
+            (`strategic_merge`), or JSON patch (RFC 6902).
+        subresource : {"", "status"}
+            "status" changes nothing but the status, "" everything else.
 
         Raises
         ------
         NotFoundError
+            There is no such object, or no such subresource of its kind.
+        ConflictError, InvalidObjectError
+            As for `update`; also where the patch does not fit the object, or the result its kind.
+        BadRequestError
+            This is no such patch, or it would make another object of it.
         """
         struct = struct_of(kind)
-        key = f"{namespace}/{name}" if namespace else name
         with self._changed:
-            found = self._find(struct, key)
-            deleted = self._record("DELETED", self._table(struct), key, found, found)
+            current = self._tables.find(struct, _key(name, namespace))
+            stored = self._update(apply_patch(current, patch, type, subresource))
             self._changed.notify_all()
-        return deleted
+        return stored
+
+    def delete(
+        self,
+        kind: type[T] | str,
+        name: str,
+        namespace: str = "",
+        *,
+        uid: str = "",
+        resource_version: str = "",
+        grace_period_seconds: int | None = None,
+    ) -> T:
+        """Remove an object; returns its last state, with the resource version of the deletion.
+
+        One with finalizers stays, marked by a deletion time, until an update takes away the last of them;
+        deleting it again changes nothing. Nobody here stops containers, so pods go as everything else does.
+
+        Parameters
+        ----------
+        uid, resource_version : str, optional
+            Preconditions.
+        grace_period_seconds : int, optional
+            For how long the object should stay, marked in the same way: until somebody deletes it with 0. A
+            later deletion can only shorten it. Without one the object goes at once.
+
+        Raises
+        ------
+        NotFoundError
+        ConflictError
+            A precondition is not met.
+        """
+        struct = struct_of(kind)
+        with self._changed:
+            found = self._tables.find(struct, _key(name, namespace))
+            deletion.check_preconditions(found, uid, resource_version)
+            meta = deletion.marked(found.metadata, self._clock(), grace_period_seconds or 0)
+            if deletion.is_awaited(meta):
+                left = self._replace(found, replace(found, metadata=meta))
+            else:
+                left = self._tables.record("DELETED", found, found)
+            self._changed.notify_all()
+        return left
 
     def bind(self, pod: Pod, node: str) -> None:
         """Put a pod on a node, as the subresource ``pods/binding`` does (kube-apiserver v1.36).
@@ -245,91 +282,65 @@ class ObjectStore:
                 self._bind(pod, node, now)
 
     def _now(self) -> str:
-        return _timestamp(int(self._clock()))
-
-    def _record(
-        self, event: EventType, table: _Table[T], key: str, obj: T, previous: T | None, **meta: str
-    ) -> T:
-        """Every write ends here: number it, do it, remember it."""
-        self._version += 1
-        version = str(self._version)
-        obj = replace(obj, metadata=replace(obj.metadata, resource_version=version, **meta))
-        if event == "DELETED":
-            del table.objects[key]
-        else:
-            table.objects[key] = obj
-        table.history.append(WatchEvent(event, obj, version, previous))
-        return obj
+        return timestamp(int(self._clock()))
 
     def _create(self, obj: T, now: str) -> T:
         struct = type(obj)
-        table: _Table[T] = self._tables.get(struct) or self._table(struct)
+        table = self._tables[struct]
         meta = obj.metadata
         name, namespace = meta.name, meta.namespace
-        if not name or (namespace and not table.namespaced):
-            raise invalid(struct, meta)
-        key = f"{namespace}/{name}" if namespace else name
+        if not name and meta.generate_name:
+            candidates = generated_names(meta.generate_name, str(self._tables.version))
+            name = next(one for one in candidates if _key(one, namespace) not in table.objects)
+        if not name:
+            raise invalid(struct, name, "metadata.name: Required value: name or generateName is required")
+        if namespace and not table.namespaced:
+            raise invalid(struct, name, "metadata.namespace: Forbidden: not allowed on this type")
+        key = _key(name, namespace)
         if key in table.objects:
-            raise already_exists(struct, name)
-        uid = meta.uid or f"{self._uid_prefix}{self._version + 1:012x}"
+            raise already_exists(table.objects[key])
+        uid = meta.uid or f"{self._uid_prefix}{self._tables.version + 1:012x}"
         created = meta.creation_timestamp or now
-        return self._record("ADDED", table, key, obj, None, uid=uid, creation_timestamp=created)
+        return self._tables.record("ADDED", obj, None, name=name, uid=uid, creation_timestamp=created)
 
     def _update(self, obj: T) -> T:
-        struct, key, meta = type(obj), obj.key, obj.metadata
-        current = self._find(struct, key)
-        held = current.metadata
+        current = self._tables.find(type(obj), obj.key)
+        meta, held = obj.metadata, current.metadata
         if meta.uid and meta.uid != held.uid:
             raise other_uid(obj, held.uid)
         if meta.resource_version and meta.resource_version != held.resource_version:
             raise stale(obj)
-        obj = replace(
-            obj,
-            metadata=replace(
-                meta,
-                uid=held.uid,
-                resource_version=held.resource_version,
-                creation_timestamp=held.creation_timestamp,
-            ),
+        deletion.check_update(obj, held)
+        meta = replace(
+            meta,
+            uid=held.uid,
+            resource_version=held.resource_version,
+            creation_timestamp=held.creation_timestamp,
+            deletion_timestamp=held.deletion_timestamp,
+            deletion_grace_period_seconds=held.deletion_grace_period_seconds,
         )
-        if obj == current:
-            return current
-        return self._record("MODIFIED", self._table(struct), key, obj, current)
+        obj = replace(obj, metadata=meta)
+        if deletion.is_finished(meta, held):
+            gone = self._tables.record("DELETED", current, current)
+            return with_version(obj, gone.metadata.resource_version)
+        return self._replace(current, obj)
+
+    def _replace(self, current: T, obj: T) -> T:
+        """Store `obj` in the place of `current`, if that changes something."""
+        return current if obj == current else self._tables.record("MODIFIED", obj, current)
 
     def _bind(self, pod: Pod, node: str, now: str) -> None:
         if not node:
             raise InvalidObjectError("target.name: Required value")
-        key, uid = pod.key, pod.metadata.uid
-        current = self._find(Pod, key)
-        meta, spec, status = current.metadata, current.spec, current.status
-        if uid and uid != meta.uid:
-            raise other_uid(pod, meta.uid)
-        wrong = ""
-        if meta.deletion_timestamp is not None:
-            wrong = f"pod {meta.name} is being deleted, cannot be assigned to a host"
-        elif spec.node_name:
-            wrong = f'pod {meta.name} is already assigned to node "{spec.node_name}"'
-        elif spec.scheduling_gates:
-            wrong = f"pod {meta.name} has non-empty .spec.schedulingGates"
-        if wrong:
-            raise conflict("pods/binding", meta.name, wrong)
-        bound = replace(
-            current,
-            spec=replace(spec, node_name=node),
-            status=replace(
-                status, nominated_node_name="", conditions=_with_pod_scheduled(status.conditions, now)
-            ),
-        )
-        self._record("MODIFIED", self._table(Pod), key, bound, current)
+        current = self._tables.find(Pod, pod.key)
+        self._tables.record("MODIFIED", binding.bound(pod, current, node, now), current)
 
     # ---- coming back to an earlier state ----
 
     def save(self) -> Save:
         """Return a mark for `undo` or `release`. Marks nest; while one is open, no event is freed."""
         with self._changed:
-            mark = Save(self._version)
-            self._saves.append(mark)
-        return mark
+            return self._tables.save()
 
     def undo(self, mark: Save) -> None:
         """Restore contents, resource version and history as they were at `mark`; closes it and those within.
@@ -337,28 +348,19 @@ class ObjectStore:
         Events that a watch has not delivered yet vanish; those that it has are followed by their reverse.
         """
         with self._changed:
-            self.release(mark)
-            for table in self._tables.values():
-                for event in table.history.undo(mark.version):
-                    if event.previous is None:
-                        del table.objects[event.object.key]
-                    else:
-                        table.objects[event.object.key] = event.previous
-            self._version = mark.version
+            self._tables.undo(mark)
             self._changed.notify_all()
 
     def release(self, mark: Save) -> None:
         """Close a mark, and those within, without going back."""
         with self._changed:
-            del self._saves[self._saves.index(mark) :]
+            self._tables.release(mark)
 
     def clone(self) -> ObjectStore:
         """Return an independent copy, without watches and open marks."""
-        copy = ObjectStore(self._clock, history=self._capacity)
+        copy = ObjectStore(self._clock, history=self._history)
         with self._changed:
-            copy._uid_prefix, copy._version = self._uid_prefix, self._version
-            for struct, table in self._tables.items():
-                copy._tables[struct] = _Table(struct, table.objects.copy(), table.history.copy(copy._saves))
+            copy._uid_prefix, copy._tables = self._uid_prefix, self._tables.copy()
         return copy
 
     @contextmanager
@@ -374,16 +376,5 @@ class ObjectStore:
             self._changed.notify_all()
 
 
-@lru_cache(16)
-def _timestamp(seconds: int) -> str:
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
-def _with_pod_scheduled(conditions: tuple[ObjectCondition, ...], now: str) -> tuple[ObjectCondition, ...]:
-    """The conditions with PodScheduled true; where it was true before, the time of transition stays."""
-    for place, condition in enumerate(conditions):
-        if condition.type == "PodScheduled":
-            time = condition.last_transition_time if condition.status == "True" else now
-            scheduled = ObjectCondition(type="PodScheduled", status="True", last_transition_time=time)
-            return (*conditions[:place], scheduled, *conditions[place + 1 :])
-    return (*conditions, ObjectCondition(type="PodScheduled", status="True", last_transition_time=now))
+def _key(name: str, namespace: str) -> str:
+    return f"{namespace}/{name}" if namespace else name

@@ -83,8 +83,9 @@ cdef class Cycle(Chooser):
         Stops at the first pod that fits nowhere, or about which a plugin fails (then `failed` is true, and
         nothing is as if that pod had been looked at). Returns the rows chosen, an int32 array; the caller
         enters the pods in the ledger. `nexts`, where given, takes the rotation after each of the `n` pods;
-        `marks`, one for each 256 pods, what the monotonic clock says after these, in nanoseconds. With `alike`
-        the rotation moves as if all pods after a failed one were tried in vain; without, not even by that one.
+        `marks`, one for each 256 pods, what the monotonic clock says after these, in nanoseconds. With
+        `alike` the rotation moves as if all pods after a failed one were tried in vain; without, not even
+        by that one.
         """
         cdef int32_t[::1] rows = np.empty(n, dtype=np.int32)
         cdef int32_t* next_starts = NULL if nexts is None or n == 0 else &nexts[0]
@@ -132,8 +133,8 @@ cdef class Cycle(Chooser):
         -------
         int
             The pod to go on with, once the caller has entered those before in the ledger: the number of pods,
-            or fewer where they cannot be placed in one go, where a plugin failed about it (`failed`), or where
-            `on_failure` answered true.
+            or fewer where they cannot be placed in one go, where a plugin failed about it (`failed`), or
+            where `on_failure` answered true.
         """
         cdef int32_t n = <int32_t>classes.shape[0], at = first, begin = first
         cdef bint is_new
@@ -283,9 +284,8 @@ cdef class Cycle(Chooser):
         return <int32_t>rows.shape[0]
 
     cdef void _fail_alike(self, int32_t pods, int32_t* nexts) noexcept nogil:
-        """Move the rotation as if each of the pods after a failed one were tried in vain too; of so many pods,
-        the failed one included: none takes its search back. Over the whole list that is full circles; over
-        named nodes it is not."""
+        """Move the rotation as if each of so many pods, of which the first has failed, were tried in vain;
+        none takes that search back. Over the whole list these are full circles; over named nodes not."""
         cdef int64_t start = self.start, nodes = self.state.view.size, at
         if nodes == 0:
             return

@@ -237,9 +237,9 @@ cdef class Terms:
         return 0
 
     def count_unlisted(self, pods, int32_t row, int32_t sign):
-        """Pods come to a row in thought, or leave it: hard spread constraints go by the labels of those of this
-        namespace, though they count no terminating pods otherwise, and with an empty selector none at all
-        (upstream's AddPod and RemovePod)."""
+        """Pods come to a row in thought, or leave it: hard spread constraints go by the labels of those of
+        this namespace, though they count no terminating pods otherwise, and with an empty selector none at
+        all (upstream's AddPod and RemovePod)."""
         cdef Counter counter
         cdef int32_t unlisted
         if not self.of_hard:

@@ -58,6 +58,8 @@ class Run:
             strict=True,
             clock=lambda: float(self.time.now),
         )
+        for engine in self.scheduler.engines.values():
+            engine.runs_post_filter = False
         self.cluster = SimulatedCluster(self.scheduler)
         self.templates = TemplateFiles()
         self.names = PodNames()

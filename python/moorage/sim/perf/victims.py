@@ -1,4 +1,4 @@
-"""Whether a pod that fits nowhere would have to evict others, which is not built yet."""
+"""Whether a pod that fits nowhere would have to evict others, which the loop does not let happen yet."""
 
 from __future__ import annotations
 

@@ -1,0 +1,103 @@
+"""JSON patches (RFC 6902) of JSON values. Nothing is changed in place.
+
+Six small operations, for which a library would be one more thing to install for everybody.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, TypeAlias
+
+import msgspec
+
+from moorage.errors import InputError
+
+Json: TypeAlias = Any
+
+_INDEX = re.compile("0|[1-9][0-9]{0,8}")
+
+
+def json_patch(value: Json, patch: list[dict[str, Any]]) -> Json:
+    """Apply one operation after the other; all or none.
+
+    Raises
+    ------
+    InputError
+        An operation is malformed, or does not fit the value; names it.
+    """
+    for i, operation in enumerate(patch):
+        try:
+            value = _apply(value, operation)
+        except LookupError as error:
+            op, path = operation.get("op"), operation.get("path")
+            raise InputError(f"{op} operation does not apply: {error.args[0]}", path=f"{path}") from None
+        except (AttributeError, TypeError):
+            raise InputError("not an operation of a JSON patch", path=f"[{i}]") from None
+    return value
+
+
+def _apply(value: Json, operation: dict[str, Any]) -> Json:
+    op, path = operation.get("op"), _tokens(operation.get("path"))
+    if op in ("move", "copy"):
+        source = _tokens(operation.get("from"))
+        new = _find(value, source)
+        return _change(_change(value, source, "remove") if op == "move" else value, path, "add", new)
+    if op == "remove":
+        return _change(value, path, op)
+    if op not in ("add", "replace", "test"):
+        raise LookupError("there is no such operation")
+    if "value" not in operation:
+        raise LookupError("it has no value")
+    new = operation["value"]
+    if op != "test":
+        return _change(value, path, op, new)
+    if _text(_find(value, path)) != _text(new):
+        raise LookupError("the value is another one")
+    return value
+
+
+def _tokens(pointer: str | None) -> list[str]:
+    """The steps of a JSON pointer (RFC 6901)."""
+    if pointer is None or (pointer and not pointer.startswith("/")):
+        raise LookupError(f'"{pointer}" is not a JSON pointer')
+    return [token.replace("~1", "/").replace("~0", "~") for token in pointer.split("/")[1:]]
+
+
+def _text(value: Json) -> bytes:
+    """Equal values have equal texts; in Python true equals 1."""
+    return msgspec.json.encode(value, order="sorted")
+
+
+def _find(value: Json, path: list[str]) -> Json:
+    for token in path:
+        value = value[_key(value, token, False)]
+    return value
+
+
+def _change(value: Json, path: list[str], op: str, new: Json = None) -> Json:
+    """A copy of `value` where `new` is added or replaces at `path`, or what is there is removed."""
+    if not path:
+        return new
+    key = _key(value, path[0], op == "add" and len(path) == 1)
+    copy = value.copy()
+    if path[1:]:
+        copy[key] = _change(value[key], path[1:], op, new)
+    elif op == "remove":
+        del copy[key]
+    elif op == "add" and isinstance(copy, list):
+        copy.insert(key, new)
+    else:
+        copy[key] = new
+    return copy
+
+
+def _key(value: Json, token: str, adding: bool) -> Any:
+    """What a step means in a map or a list; only where something is added, it need not be there."""
+    if isinstance(value, dict) and (adding or token in value):
+        return token
+    if isinstance(value, list):
+        if adding and token == "-":
+            return len(value)
+        if _INDEX.fullmatch(token) and int(token) < len(value) + adding:
+            return int(token)
+    raise LookupError(f'there is no "{token}"')

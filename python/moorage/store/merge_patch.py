@@ -1,0 +1,91 @@
+"""Merge patches of JSON values: RFC 7386, and with lists merged by keys. Nothing is changed in place."""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+from moorage.errors import InputError
+
+Json: TypeAlias = Any
+
+_KEYS = {
+    "conditions": "type",
+    "containers": "name",
+    "initContainers": "name",
+    "ownerReferences": "uid",
+    "ports": "containerPort",
+    "schedulingGates": "name",
+    "topologySpreadConstraints": "topologyKey",
+    "volumes": "name",
+}
+"""The lists that are merged, and by which field of their items (`patchMergeKey` in the API's types)."""
+_SETS = frozenset({"finalizers"})
+"""The lists of strings that are merged."""
+_REMOVE = "$deleteFromPrimitiveList/"
+
+
+def merge_patch(value: Json, patch: Json) -> Json:
+    """A JSON merge patch: maps are merged, null removes, everything else replaces."""
+    if not isinstance(patch, dict):
+        return patch
+    merged = dict(value) if isinstance(value, dict) else {}
+    for key, item in patch.items():
+        if item is None:
+            merged.pop(key, None)
+        else:
+            merged[key] = merge_patch(merged.get(key), item)
+    return merged
+
+
+def strategic_merge(value: Json, patch: Json, path: str = "") -> Json:
+    """A strategic merge patch: a merge patch where the items of some lists are merged by a key.
+
+    Of its directives it knows ``$patch: delete`` in an item of such a list and
+    ``$deleteFromPrimitiveList/finalizers``.
+
+    Raises
+    ------
+    InputError
+        Another directive, or an item without its key.
+    """
+    if not isinstance(patch, dict):
+        return patch
+    merged = dict(value) if isinstance(value, dict) else {}
+    for key, item in patch.items():
+        at = f"{path}.{key}" if path else key
+        name = key.removeprefix(_REMOVE)
+        if item is None:
+            merged.pop(key, None)
+        elif name in _SETS and isinstance(item, list):
+            held = _items(merged.get(name))
+            merged[name] = _union(held, item) if name == key else [one for one in held if one not in item]
+        elif key.startswith("$"):
+            raise InputError("unknown directive", path=at)
+        elif key in _KEYS and isinstance(item, list):
+            merged[key] = _merge_items(_items(merged.get(key)), item, _KEYS[key], at)
+        else:
+            merged[key] = strategic_merge(merged.get(key), item, at)
+    return merged
+
+
+def _items(value: Json) -> list[Json]:
+    return value if isinstance(value, list) else []
+
+
+def _union(held: list[Json], new: list[Json]) -> list[Json]:
+    return held + [one for one in new if one not in held]
+
+
+def _merge_items(held: list[Json], patch: list[Json], key: str, path: str) -> list[Json]:
+    """The items of `held`, each merged with that of `patch` that has the same key, then the new ones."""
+    merged = list(held)
+    for i, item in enumerate(patch):
+        if not isinstance(item, dict) or item.get(key) is None:
+            raise InputError(f"map does not contain declared merge key: {key}", path=f"{path}[{i}]")
+        place = next((at for at, one in enumerate(merged) if one.get(key) == item[key]), len(merged))
+        there = merged[place : place + 1]
+        if item.get("$patch") == "delete":
+            merged[place : place + 1] = []
+        else:
+            merged[place : place + 1] = [strategic_merge(there[0] if there else {}, item, f"{path}[{i}]")]
+    return merged

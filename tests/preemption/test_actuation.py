@@ -1,0 +1,213 @@
+"""Victims leave, and the nominations of those that must stand back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec.structs import replace
+from tests.core.make import pod
+from tests.framework.make import WAIT, make, status
+from tests.preemption.world import full, handle, nominated, preemptor, terminating, victim
+from tests.scheduler.make import events, scheduler_with
+
+import moorage as mo
+from moorage.framework.extender import Victims
+from moorage.framework.interface import NominatingInfo
+from moorage.objects.meta import Condition
+from moorage.objects.pod import Pod
+from moorage.preemption.actuation import clear_nominated_node_name, preempt_pod, prepare_candidate
+from moorage.preemption.pick import Candidate
+from moorage.scheduler import Scheduler
+from moorage.store import ApiError
+
+NOTE = "Preempted by pod p on node a"
+
+
+def prepare(one: Scheduler, *victims: Pod) -> Any:
+    return prepare_candidate(handle(one), Candidate("a", Victims(victims)), preemptor(), "DefaultPreemption")
+
+
+def stored(one: Scheduler) -> list[str]:
+    return [each.name for each in one.client.list(Pod)[0]]
+
+
+class Watching:
+    """A client that notes the condition with which pods are deleted."""
+
+    def __init__(self, client: Any, refuses: str = "") -> None:
+        self.client, self.refuses = client, refuses
+        self.calls: list[tuple[str, str]] = []
+        self.last: dict[str, tuple[Condition, ...]] = {}
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.client, name)
+
+    def update(self, obj: Pod) -> Pod:
+        self.calls.append(("update", obj.name))
+        self.last[obj.name] = obj.status.conditions
+        return self.client.update(obj)  # type: ignore[no-any-return]
+
+    def delete(self, kind: Any, name: str, namespace: str = "") -> Pod:
+        self.calls.append(("delete", name))
+        if name == self.refuses:
+            raise ApiError("refused")
+        return self.client.delete(kind, name, namespace)  # type: ignore[no-any-return]
+
+
+def watched(one: Scheduler, refuses: str = "") -> Watching:
+    client = handle(one).client = Watching(one.client, refuses)  # type: ignore[assignment]
+    return client  # type: ignore[return-value]
+
+
+def test_victims_get_a_condition_and_are_deleted_in_their_order() -> None:
+    one = full(victim("v"), victim("w"), victim("stays"))
+    client = watched(one)
+    assert prepare(one, victim("w"), victim("v")) is None
+    assert client.calls == [("update", "w"), ("delete", "w"), ("update", "v"), ("delete", "v")]
+    message = "default-scheduler: preempting to accommodate a higher priority pod"
+    (condition,) = client.last["v"]
+    assert (condition.type, condition.status, condition.reason, condition.message) == (
+        *("DisruptionTarget", "True", "PreemptionByScheduler"),
+        message,
+    )
+    assert stored(one) == ["stays"]
+    assert events(one) == [(name, "Normal", "Preempted", "Preempting", NOTE) for name in "wv"]
+
+
+def test_the_condition_names_the_scheduler_of_the_preemptor() -> None:
+    one = full(victim("v"))
+    client = watched(one)
+    asked = preemptor(scheduler_name="mine")
+    preempt_pod(handle(one), "a", asked, victim("v"), "X")
+    assert client.last["v"][0].message == "mine: preempting to accommodate a higher priority pod"
+
+
+def test_another_condition_of_that_type_is_replaced() -> None:
+    held = Condition(type="DisruptionTarget", status="True", reason="Other", last_transition_time="then")
+    ready = Condition(type="Ready", status="True")
+    one = full(replace(victim("v"), status=replace(victim("v").status, conditions=(held, ready))))
+    client = watched(one)
+    prepare(one, victim("v"))
+    assert [(c.type, c.reason, c.last_transition_time) for c in client.last["v"]] == [
+        ("DisruptionTarget", "PreemptionByScheduler", "then"),
+        ("Ready", "", None),
+    ]
+
+
+def test_victims_on_their_way_out_are_left_alone() -> None:
+    one = full(terminating(victim("v")), victim("w"))
+    assert prepare(one, terminating(victim("v")), victim("w")) is None
+    assert stored(one) == ["v"]
+    assert [event[0] for event in events(one)] == ["w"]
+
+
+def test_the_first_refusal_ends_it() -> None:
+    one = full(*[victim(name) for name in "uvw"])
+    watched(one, refuses="v")
+    failed = prepare(one, *[victim(name) for name in "uvw"])
+    assert failed is not None
+    assert (str(failed.code), failed.message()) == ("Error", "refused")
+    assert stored(one) == ["v", "w"], "the one before is gone, the one after is not touched"
+    assert [event[0] for event in events(one)] == ["u"]
+
+
+def test_somebody_else_was_faster() -> None:
+    one = full(victim("v"), victim("w"))
+    one.client.delete(Pod, "v", "default")
+    assert prepare(one, victim("v"), victim("w")) is None
+    assert [event[0] for event in events(one)] == ["w"]
+    assert one.cache.state.has_pod(victim("v")), "until that is reported"
+
+
+def test_another_pod_of_the_name_stays() -> None:
+    one = full(victim("v"))
+    one.client.delete(Pod, "v", "default")
+    other = replace(victim("v"), metadata=replace(victim("v").metadata, uid="other"))
+    one.client.create(other)
+    assert prepare(one, victim("v")) is None
+    assert stored(one) == ["v"]
+    assert events(one) == []
+
+
+def test_pods_that_only_the_cache_knows_leave_the_cache() -> None:
+    one = full()
+    one.cache.assume_pod(victim("assumed"))
+    one.cache.add_pod(victim("added"))
+    assert prepare(one, victim("assumed"), victim("added")) is None
+    assert one.cache.state.pods() == []
+    assert [event[0] for event in events(one)] == ["assumed", "added"]
+
+
+def test_a_pod_that_waits_on_permit_is_failed_and_stays() -> None:
+    waits = make(mo.PermitPlugin, "Waits", permit=(status(WAIT), 60.0))
+    one = scheduler_with(waits, pods=[pod("v")])
+    assert one.run().waiting == {"default/v": "a"}
+    assumed = one.cache.get_pod(pod("v"))
+    preempt_pod(handle(one), "a", preemptor(), assumed, "DefaultPreemption")
+    assert events(one) == [("v", "Normal", "Preempted", "Preempting", f"{NOTE} (in kube-scheduler memory).")]
+    assert stored(one) == ["v"]
+    result = one.advance()
+    assert result.unschedulable["default/v"].error == "waiting on permit for pod: preempted"
+    assert not one.cache.state.has_pod(assumed)
+
+
+def test_a_pod_in_pre_bind_is_cancelled() -> None:
+    one = scheduler_with(pods=[pod("v")])
+    binding = handle(one).pods_in_pre_bind.add("v")
+    preempt_pod(handle(one), "a", preemptor(), pod("v"), "DefaultPreemption")
+    assert binding.cause == "preempted by DefaultPreemption"
+    assert (stored(one), [event[4] for event in events(one)]) == (
+        ["v"],
+        [f"{NOTE} (in kube-scheduler memory)."],
+    )
+
+
+def test_a_pod_that_is_past_pre_bind_is_deleted() -> None:
+    one = scheduler_with(pods=[pod("v")])
+    assert handle(one).pods_in_pre_bind.add("v").mark_prebound()
+    preempt_pod(handle(one), "a", preemptor(), pod("v"), "DefaultPreemption")
+    assert (stored(one), [event[4] for event in events(one)]) == ([], [NOTE])
+
+
+def test_nominations_of_lower_priority_to_the_node_end() -> None:
+    waiting = [
+        nominated(pod("lower", priority=9), "a"),
+        nominated(pod("same", priority=10), "a"),
+        nominated(pod("elsewhere", priority=0), "b"),
+    ]
+    one = full(*waiting)
+    assert prepare(one) is None
+    nominator = handle(one).nominator
+    assert [each.name for each in nominator.nominated_pods_for_node("a")] == ["same"]
+    assert [each.name for each in nominator.nominated_pods_for_node("b")] == ["elsewhere"]
+    names = {each.name: each.status.nominated_node_name for each in one.client.list(Pod)[0]}
+    assert names == {"lower": "", "same": "a", "elsewhere": "b"}
+
+
+def test_nominations_end_before_the_victims_and_failing_at_that_is_not_fatal(caplog: Any) -> None:
+    one = full(nominated(pod("lower"), "a"), victim("v"))
+    client = watched(one)
+    prepare(one, victim("v"))
+    assert client.calls[0] == ("update", "lower")
+
+    class Refusing(Watching):
+        def update(self, obj: Pod) -> Pod:
+            if obj.name == "lower":
+                raise ApiError("refused")
+            return super().update(obj)
+
+    two = full(nominated(pod("lower"), "a"), victim("v"))
+    handle(two).client = Refusing(two.client)  # type: ignore[assignment]
+    assert prepare(two, victim("v")) is None
+    assert stored(two) == ["lower"]
+    assert "Cannot clear 'NominatedNodeName' field: refused" in caplog.text
+
+
+def test_a_nomination_that_only_the_nominator_knows() -> None:
+    one = full(pod("n"))
+    handle(one).nominator.add_nominated_pod(one.pods.pending["default/n"], NominatingInfo("a"))
+    clear_nominated_node_name(handle(one), pod("n"))
+    assert not handle(one).nominator
+    handle(one).nominator.put(pod("gone"), "a")
+    clear_nominated_node_name(handle(one), pod("gone"))
+    assert not handle(one).nominator

@@ -1,0 +1,290 @@
+"""Preemption from its beginning to its end: answers, texts, extenders."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from tests.core.make import node
+from tests.preemption.world import (
+    LEAVING,
+    budget,
+    cycle,
+    find,
+    full,
+    nominated,
+    preemptor,
+    terminating,
+    victim,
+)
+
+from moorage.errors import ExtenderError
+from moorage.framework.extender import Extender, Victims
+from moorage.framework.interface import NominatingInfo
+from moorage.framework.status import Code, Status
+from moorage.objects.pod import Pod
+from moorage.plugins.registry import default_profile
+from moorage.preemption.default_preemption import DefaultPreemption
+from moorage.preemption.evaluator import call_extenders, preempt
+from moorage.preemption.handle import random_offset
+from moorage.preemption.pick import Candidate
+from moorage.scheduler import Profile, Scheduler
+
+NODES = [node("a"), node("b"), node("c", cpu=1)]
+
+
+def ask(one: Scheduler, asked: Pod, absolute: int = 100) -> tuple[NominatingInfo | None, Status | None]:
+    return preempt(*cycle(one, asked)[:2], asked, cycle(one, asked)[2], 10, absolute, "DefaultPreemption")
+
+
+def text(answer: tuple[NominatingInfo | None, Status | None]) -> str:
+    assert answer[1] is not None
+    return answer[1].message()
+
+
+def test_the_best_candidate_is_freed() -> None:
+    one = full(victim("v", cpu=4, priority=5), victim("w", on="b", cpu=4, priority=1), nodes=NODES)
+    assert ask(one, preemptor()) == (NominatingInfo("b"), None)
+    assert [each.name for each in one.client.list(Pod)[0]] == ["v"]
+
+
+def test_no_candidate_says_why_of_every_node_and_ends_the_nomination() -> None:
+    one = full(victim("v", cpu=4, priority=20), victim("w", on="b", cpu=3, priority=20), nodes=NODES)
+    result, status = ask(one, preemptor())
+    assert result == NominatingInfo("")
+    assert status is not None
+    assert status.code == Code.UNSCHEDULABLE
+    assert status.message() == (
+        "0/3 nodes are available: 1 Preemption is not helpful for scheduling, "
+        "2 No preemption victims found for incoming pod."
+    )
+
+
+def test_what_would_still_be_in_the_way_is_told() -> None:
+    one = full(
+        *(victim("v", cpu=3, priority=20), victim("v2", cpu=1)),
+        victim("w", on="b", cpu=4, priority=20),
+        nodes=NODES,
+    )
+    assert text(ask(one, preemptor())) == (
+        "0/3 nodes are available: 1 Insufficient cpu, 1 No preemption victims found for incoming pod, "
+        "1 Preemption is not helpful for scheduling."
+    )
+
+
+def test_nothing_is_helpful() -> None:
+    assert text(ask(full(victim("v")), preemptor(9))) == (
+        "0/1 nodes are available: 1 Preemption is not helpful for scheduling."
+    )
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        (preemptor(preemption_policy="Never"), "not eligible due to preemptionPolicy=Never."),
+        (nominated(preemptor(), "a"), "not eligible due to a terminating pod on the nominated node."),
+    ],
+)
+def test_who_is_not_eligible_keeps_its_nomination(asked: Pod, message: str) -> None:
+    one = full(terminating(victim("v", cpu=4), LEAVING))
+    assert ask(one, asked) == (None, Status(Code.UNSCHEDULABLE, (message,)))
+
+
+def test_budgets_are_those_of_the_store() -> None:
+    pods = [victim("v", cpu=4, labels={"app": "x"}), victim("w", on="b", cpu=4, priority=9)]
+    assert ask(full(*pods, nodes=NODES), preemptor())[0] == NominatingInfo("a")
+    protected = full(*pods, nodes=NODES, others=[budget(0, {"app": "x"})])
+    assert ask(protected, preemptor())[0] == NominatingInfo("b")
+
+
+def test_the_arguments_bound_the_candidates() -> None:
+    pods = [victim("v", cpu=4, priority=5), victim("w", on="b", cpu=4, priority=1)]
+    assert ask(full(*pods, nodes=NODES), preemptor(), absolute=1)[0] == NominatingInfo("a")
+    given = DefaultPreemption({"minCandidateNodesPercentage": 0, "minCandidateNodesAbsolute": 1})
+    plugins = [given if one.name == given.name else one for one in default_profile().plugins]
+    one = full(*pods, nodes=NODES, profile=Profile(tuple(plugins)))
+    assert one.schedule_one(preemptor()).nominating == NominatingInfo("a")
+    assert full(*pods, nodes=NODES).schedule_one(preemptor()).nominating == NominatingInfo("b")
+
+
+def test_the_offset_is_the_handles() -> None:
+    pods = [victim("v", cpu=4), victim("w", on="b", cpu=4)]
+    one = full(*pods, nodes=NODES)
+    one.engines["default-scheduler"].handle.preemption_offset = lambda asked, nodes: nodes - 1
+    assert one.schedule_one(preemptor()).nominating == NominatingInfo("b")
+
+
+def test_a_random_offset_is_always_the_same() -> None:
+    offsets = [random_offset(seed, preemptor(), 1000) for seed in range(50)]
+    assert offsets == [random_offset(seed, preemptor(), 1000) for seed in range(50)]
+    assert len(set(offsets)) > 40
+    assert all(0 <= offset < 1000 for offset in offsets)
+    assert random_offset(0, victim("other"), 1000) != offsets[0]
+    at_random = [full(nodes=NODES, tie_break="random", seed=seed).handle.preemption_offset for seed in (1, 2)]
+    assert [offset(preemptor(), 1000) for offset in at_random] == offsets[1:3]
+
+
+# ---- extenders ---------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Asked:
+    """An extender that answers what it is told to."""
+
+    answer: Any = None
+    name: str = "http://x"
+    weight: int = 1
+    is_ignorable: bool = False
+    supports_preemption: bool = True
+    interested: bool = True
+    is_filter: bool = False
+    is_prioritizer: bool = False
+    is_binder: bool = False
+    heard: Any = None
+
+    def is_interested(self, pod: Pod) -> bool:
+        return self.interested
+
+    def filter(self, pod: Pod, nodes: Any) -> Any:
+        raise AssertionError
+
+    def prioritize(self, pod: Pod, nodes: Any) -> Any:
+        raise AssertionError
+
+    def bind(self, pod: Pod, node: str) -> None:
+        raise AssertionError
+
+    def process_preemption(self, pod: Pod, victims: Mapping[str, Victims]) -> dict[str, Victims]:
+        self.heard = dict(victims)
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        return self.answer(victims) if callable(self.answer) else self.answer  # type: ignore[no-any-return]
+
+
+A, B = Victims((victim("v"),), 1), Victims((victim("w", on="b"),))
+BOTH = [Candidate("a", A), Candidate("b", B)]
+
+
+def left(*extenders: Asked) -> Any:
+    checked: list[Extender] = list(extenders)
+    found, failed = call_extenders(checked, preemptor(), BOTH)
+    return [one.name for one in found] if failed is None else failed.message()
+
+
+def test_without_extenders_all_are_left() -> None:
+    assert left() == ["a", "b"]
+
+
+def test_extenders_hear_of_the_candidates_one_after_the_other() -> None:
+    first, second = Asked({"b": A}), Asked(lambda victims: dict(victims))
+    found, _ = call_extenders([first, second], preemptor(), BOTH)
+    assert found == [Candidate("b", A)], "with the victims that it wants"
+    assert (first.heard, second.heard) == ({"a": A, "b": B}, {"b": A})
+
+
+def test_candidates_keep_their_order() -> None:
+    assert left(Asked(lambda victims: dict(reversed(victims.items())))) == ["a", "b"]
+    assert left(Asked({"z": A, "a": A})) == ["a", "z"]
+
+
+def test_who_is_not_asked() -> None:
+    uninterested, without = Asked(interested=False), Asked(supports_preemption=False)
+    assert left(uninterested, without) == ["a", "b"]
+    assert (uninterested.heard, without.heard) == (None, None)
+
+
+def test_an_extender_that_fails() -> None:
+    assert left(Asked(ExtenderError("broken"))) == "broken"
+    assert left(Asked(ExtenderError("broken"), is_ignorable=True), Asked({"b": B})) == ["b"]
+
+
+def test_a_node_without_victims() -> None:
+    answer = {"a": Victims(()), "b": B}
+    assert left(Asked(answer)) == 'expected at least one victim pod on node "a"'
+    assert left(Asked(answer, is_ignorable=True)) == ["b"]
+
+
+def test_once_nothing_is_left_nobody_is_asked() -> None:
+    second = Asked({"a": A})
+    assert left(Asked({}), second) == []
+    assert second.heard is None
+
+
+def test_extenders_leave_nothing_and_nothing_happens() -> None:
+    one = full(victim("v", cpu=4))
+    one.engines["default-scheduler"].handle.extenders = [Asked({})]
+    assert ask(one, preemptor()) == (None, Status(Code.UNSCHEDULABLE, ("no candidate node for preemption",)))
+    failing = Asked(ExtenderError("broken"))
+    one.engines["default-scheduler"].handle.extenders = [failing]
+    result, status = ask(one, preemptor())
+    assert (result, str(status)) == (None, "broken")
+    assert [each.name for each in one.client.list(Pod)[0]] == ["v"]
+
+
+def test_found_says_what_it_found() -> None:
+    found = find(full(victim("v", cpu=4)), preemptor())
+    assert (found.message, found.potential, found.rejected, found.error) == ("", ["a"], {}, "")
+    two = Status(Code.ERROR, ("x",)), Status(Code.ERROR, ("y",))
+    found.rejected.update(a=two[0])
+    assert found.error == "x"
+    found.rejected.update(b=two[1], c=two[1])
+    assert found.error == "[x, y]"
+
+
+# ---- the plugin --------------------------------------------------------------------------------------------
+
+
+def test_it_is_in_the_core() -> None:
+    assert DefaultPreemption.in_core
+    assert default_profile().is_in_core
+
+
+def test_a_pod_is_kept_back_while_its_victims_leave() -> None:
+    plugin = DefaultPreemption()
+    assert plugin.pre_enqueue(preemptor()) is None
+    plugin.preempting.add("p")
+    status = plugin.pre_enqueue(preemptor())
+    assert status is not None
+    assert (status.code, status.message(), status.plugin) == (
+        Code.UNSCHEDULABLE_AND_UNRESOLVABLE,
+        "waiting for the preemption for this pod to be finished",
+        "DefaultPreemption",
+    )
+
+
+def test_it_is_kept_back_from_within_only() -> None:
+    one = full(victim("v", cpu=4))
+    plugin = next(p for p in one.profile.plugins if isinstance(p, DefaultPreemption))
+    seen: list[Status | None] = []
+    delete = one.client.delete
+
+    def spy(*arguments: Any) -> Any:
+        seen.append(plugin.pre_enqueue(preemptor()))
+        return delete(*arguments)
+
+    one.client.delete = spy  # type: ignore[method-assign]
+    one.schedule_one(preemptor())
+    assert [str(status) for status in seen] == ["waiting for the preemption for this pod to be finished"]
+    assert plugin.pre_enqueue(preemptor()) is None
+
+
+def test_the_text_without_asking_is_that_of_asking() -> None:
+    """Where nobody could be evicted, PostFilter is not run, and what it would have said is made later."""
+    for asked in (preemptor(), preemptor(9), preemptor(preemption_policy="Never")):
+        one = full(victim("v", cpu=3, priority=20), victim("w", on="b", cpu=4, priority=20), nodes=NODES)
+        decision = one.schedule_one(asked)
+        assert decision.diagnosis is not None
+        assert decision.diagnosis.unhelpful
+        handle, state, statuses = cycle(one, asked)
+        assert handle.framework is not None
+        result, status = handle.framework.run_post_filter_plugins(state, asked, statuses)
+        assert status is not None
+        assert decision.diagnosis.post_filter_message() == status.message()
+        assert decision.nominating == result
+
+
+def test_without_a_scheduler_it_says_so() -> None:
+    with pytest.raises(Exception, match=r'^plugin "DefaultPreemption" is not part of a scheduler$'):
+        DefaultPreemption().post_filter(None, preemptor(), {})  # type: ignore[arg-type]

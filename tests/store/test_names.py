@@ -1,0 +1,59 @@
+"""Names that the store makes up for ``generateName``."""
+
+from __future__ import annotations
+
+from tests.store.test_store import pod, refused
+
+from moorage.objects.meta import ObjectMeta
+from moorage.objects.node import Node
+from moorage.objects.pod import Pod
+from moorage.store import AlreadyExistsError, ObjectStore
+
+
+def test_names_are_generated() -> None:
+    store = ObjectStore()
+    base = "x" * 70
+    stored = store.create(pod("", generate_name=base))
+    assert (stored.metadata.generate_name, stored.namespace) == (base, "default")
+    assert stored.name[:58] == base[:58]
+    assert len(stored.name) == 63
+    assert set(stored.name[58:]) <= set("bcdfghjklmnpqrstvwxz2456789")
+    assert store.get(Pod, stored.name, "default") is stored
+    assert store.create(pod("a", generate_name="b-")).name == "a"
+    assert store.create(Node(metadata=ObjectMeta(generate_name="n-"))).name.startswith("n-")
+
+
+def test_generated_names_follow_from_the_writes_before() -> None:
+    store = ObjectStore()
+    copy, mark = store.clone(), store.save()
+    many = [pod("", generate_name="a-"), pod("", generate_name="a-"), pod("", "x", generate_name="a-")]
+    store.create_many(many)
+    names = [obj.name for obj in store.list(Pod)[0]]
+    assert len(set(names)) == 3
+    store.undo(mark)
+    for one in (store, copy, ObjectStore(seed=1)):
+        one.create_many(many)
+        assert [obj.name for obj in one.list(Pod)[0]] == names
+
+
+def second_name(first: str) -> str:
+    """The name that the second write generates."""
+    store = ObjectStore()
+    store.create(pod(first))
+    return store.create(pod("", generate_name="a-")).name
+
+
+def test_a_generated_name_that_is_taken_is_passed_over() -> None:
+    name = second_name("b")
+    assert second_name("c") == name
+    other = second_name(name)
+    assert other != name
+    assert other.startswith("a-")
+
+
+def test_a_generated_name_is_taken() -> None:
+    name = second_name("b")
+    store = ObjectStore()
+    with refused(AlreadyExistsError, f'pods "{name}" already exists'):
+        store.create_many([pod("b"), pod("", generate_name="a-"), pod(name)])
+    assert store.list(Pod) == ([], "1")

@@ -158,7 +158,9 @@ class World:
     def before(self) -> dict[str, list[Pod]]:
         """The nominated pods that go before the one in question."""
         least = priority(self.preemptor)
-        found = {name: [pod for pod in pods if priority(pod) >= least] for name, pods in self.nominated.items()}
+        found = {
+            name: [pod for pod in pods if priority(pod) >= least] for name, pods in self.nominated.items()
+        }
         return {name: pods for name, pods in found.items() if pods}
 
     def row(self, name: str) -> int:

@@ -1,4 +1,4 @@
-"""Dry runs of preemption: against a slow twin over objects, and against the core with the pods really gone."""
+"""Dry runs of preemption: against a slow twin over objects, and against the core with pods really gone."""
 
 from __future__ import annotations
 
@@ -43,9 +43,7 @@ def dry_run(world: World, wanted: int = -1) -> tuple[DryRun, list[Evictions]]:
     out = runs.dry_run(pod_class, rows, world.budgets, node_name, pinned, wanted)
     verdicts, violations = out.verdicts.tolist(), out.violations.tolist()
     return out, [
-        Evictions(
-            rejection(world, verdicts[at]), tuple(pod.name for pod in out.victims(at)), violations[at]
-        )
+        Evictions(rejection(world, verdicts[at]), tuple(pod.name for pod in out.victims(at)), violations[at])
         for at in range(len(out.rows))
     ]
 
@@ -193,5 +191,5 @@ def test_a_row_is_read_again_when_it_has_changed() -> None:
 
 def test_a_start_that_is_no_time_is_said_to_be_one() -> None:
     world = small([low("p0", "yesterday")], cpu="1")
-    with pytest.raises(InputError, match="pod default/p0: status.startTime 'yesterday' is not a time"):
+    with pytest.raises(InputError, match=r"pod default/p0: .*yesterday"):
         dry_run(world)

@@ -14,8 +14,7 @@ from moorage.framework.interface import PostFilterResult, PreEnqueuePlugin
 from moorage.framework.status import Code, Status
 from moorage.objects.pod import Pod
 
-from .dry_run import NO_VICTIMS
-from .eligibility import NEVER
+from .eligibility import NEVER, NO_VICTIMS
 from .evaluator import no_candidates, preempt
 
 if TYPE_CHECKING:

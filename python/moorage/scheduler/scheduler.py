@@ -40,6 +40,7 @@ from .event_handlers import NamespaceHandler, NodeHandler, PodHandler, WorkloadH
 from .examine import examine
 from .explain import explain
 from .explanation import Explanation
+from .preempt_pods import Preemption, preempt
 from .queue_order import newest, sort_as_queued
 from .results import Decision, Examination, Failure, Result
 from .settling import bind_placed, take_nominated
@@ -303,6 +304,10 @@ class Scheduler:
         arrays = (np.array([value], dtype=np.int32) for value in (row, decision.start, decision.next))
         rows, starts, nexts = arrays
         return ScheduleResult(rows, failures, starts, nexts)
+
+    def preempt(self, pods: Sequence[Pod], offsets: Sequence[int] = ()) -> Preemption:
+        """Place pods at once, evicting whom they must; see `moorage.scheduler.preempt_pods.preempt`."""
+        return preempt(self, pods, offsets)
 
     def _take_pending(self, result: Result) -> list[Pod]:
         """The pending pods that are this scheduler's to place, in queue order; notes the others."""

@@ -1,4 +1,4 @@
-"""Preemption over Python lists and numpy columns: what a plain program does that keeps pods sorted per node."""
+"""Preemption over Python lists and numpy columns, by a plain program that keeps the pods of a node sorted."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ def full_cluster(nodes: int = NODES) -> Cluster:
 
 
 def crowded(node: Node) -> Node:
-    """A node without taints that takes no more pods than are there, so that it is full after evictions too."""
+    """A node without taints that takes no more pods than are there: it is full after evictions too."""
     allocatable: dict[str, Any] = node.status.allocatable | {"pods": EACH}
     spec, status = replace(node.spec, taints=()), replace(node.status, allocatable=allocatable)
     return replace(node, spec=spec, status=status)
@@ -187,9 +187,7 @@ def twin_of(scheduler: Scheduler, budgets: Sequence[PodDisruptionBudget]) -> Pre
         shape = state.classes.shape_of(state.classes.intern(pod))
         app = pod.metadata.labels["app"]
         mine = (of_app[app],) if app in of_app else ()
-        return There(
-            pod.name, pod.spec.priority or 0, pod.status.start_time or "9999", *shape.requests, mine
-        )
+        return There(pod.name, pod.spec.priority or 0, pod.status.start_time or "9999", *shape.requests, mine)
 
     on = [[there(pod) for pod in state.pods_of(row)] for row in rows.tolist()]
     return PreemptionTwin(free, slots, on, {at: b.status.disruptions_allowed for at, b in enumerate(budgets)})

@@ -12,8 +12,18 @@ from pathlib import Path
 from cffi import FFI
 
 CSRC = Path(__file__).parent
-HEADERS = ["state.h", "rows.h", "terms.h", "plugins.h", "lanes.h", "scan.h", "candidates.h", "tally.h",
-           "dry_run.h", "preemption.h"]
+HEADERS = [
+    "state.h",
+    "rows.h",
+    "terms.h",
+    "plugins.h",
+    "lanes.h",
+    "scan.h",
+    "candidates.h",
+    "tally.h",
+    "dry_run.h",
+    "preemption.h",
+]
 SOURCES = [
     *("rows.c", "pod_topology_spread.c", "inter_pod_affinity.c", "plugins.c", "lanes.c", "scan.c"),
     *("candidates.c", "decision.c", "tally.c", "dry_run.c", "preemption.c"),

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
-from tests.core.topology_twin import Topology, required, selects
+from tests.core.topology_twin import Topology, required
 
-from moorage.objects.node import Node
+from moorage.objects.node import Node, Taint
 from moorage.objects.pod import Pod
 from moorage.objects.policy import PodDisruptionBudget
 from moorage.objects.selectors import LabelSelectorMatcher, NodeSelectorMatcher, tolerates
-from moorage.objects.node import Taint
 
 Pair = tuple[str, str]
 Rejection = tuple[str, tuple[str, ...], bool]  # plugin, reasons, whether it is for good
@@ -274,6 +273,6 @@ class Twin:
 
 
 def rank(pods: Sequence[Pod], violations: int) -> tuple[Any, ...]:
-    """Smaller is better (pickOneNodeForPreemption); the start of the first victim goes the other way round."""
+    """Smaller is better (pickOneNodeForPreemption); the start of the first victim goes the other way."""
     later = [-ord(letter) for letter in start(pods[0])]
     return violations, priority(pods[0]), sum(priority(pod) + 2**31 for pod in pods), len(pods), later

@@ -1,4 +1,4 @@
-"""Dry runs of preemption: against a slow twin over objects, and against the core with the pods really gone."""
+"""Dry runs of preemption: against a slow twin over objects, and against the core with pods really gone."""
 
 from __future__ import annotations
 
@@ -191,5 +191,5 @@ def test_a_row_is_read_again_when_it_has_changed() -> None:
 
 def test_a_start_that_is_no_time_is_said_to_be_one() -> None:
     world = small([low("p0", "yesterday")], cpu="1")
-    with pytest.raises(InputError, match="pod default/p0: status.startTime 'yesterday' is not a time"):
+    with pytest.raises(InputError, match=r"pod default/p0: .*yesterday"):
         dry_run(world)

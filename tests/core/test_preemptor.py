@@ -1,4 +1,4 @@
-"""Runs of equal pods that evict others: against a twin without memory, while the cluster changes in between."""
+"""Runs of equal pods that evict others: against a twin without memory, while the cluster changes."""
 
 from __future__ import annotations
 

@@ -17,9 +17,9 @@ from moorage.framework.status import Status, as_status
 from moorage.objects.pod import Pod
 from moorage.objects.policy import PodDisruptionBudget
 
-from .eligibility import NO_VICTIMS, priority_of
+from .eligibility import NO_VICTIM, NO_VICTIMS, priority_of
 from .importance import by_importance, split_by_budget
-from .native import dry_run_in_core, dry_runs_of
+from .native import dry_run_in_core, kernels_of
 from .pick import Candidate
 
 
@@ -53,9 +53,9 @@ def dry_run_preemption(
         Why each of the other nodes that were tried is none; an Error where it could not be found out.
     """
     order = (*nodes[offset:], *nodes[:offset])
-    runs = dry_runs_of(handle)
-    if runs is not None:
-        return dry_run_in_core(runs, handle, state, pod, order, budgets, wanted)
+    kernels = kernels_of(handle)
+    if kernels is not None:
+        return dry_run_in_core(kernels, handle, state, pod, order, budgets, wanted)
     fine: list[Candidate] = []
     violating: list[Candidate] = []
     rejected: dict[str, Status] = {}
@@ -70,7 +70,7 @@ def dry_run_preemption(
             handle, state.clone(), pod, info.clone(), budgets
         )
         if status is None and not victims:
-            status = as_status(MoorageError(f'expected at least one victim pod on node "{name}"'))
+            status = as_status(MoorageError(NO_VICTIM.format(name)))
         if status is not None:
             rejected[name] = status
             continue

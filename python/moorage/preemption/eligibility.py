@@ -16,6 +16,8 @@ TERMINATING = "not eligible due to a terminating pod on the nominated node."
 NO_VICTIMS = Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, ("No preemption victims found for incoming pod",))
 """What is said of a node without pods of lower priority."""
 
+NO_VICTIM = 'expected at least one victim pod on node "{}"'
+
 DISRUPTION_TARGET = "DisruptionTarget"
 BY_SCHEDULER = "PreemptionByScheduler"
 

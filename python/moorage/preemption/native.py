@@ -5,32 +5,32 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from moorage._core.dry_runs import NO_VICTIMS as NOBODY
-from moorage._core.dry_runs import DryRuns
 from moorage.errors import MoorageError
 from moorage.framework.cycle_state import CycleState
 from moorage.framework.extender import Victims
 from moorage.framework.handle import FrameworkHandle
 from moorage.framework.in_core import NativePlugin
 from moorage.framework.interface import FILTER
-from moorage.framework.kernels import place_of, rejection
-from moorage.framework.status import Status
+from moorage.framework.kernels import Kernels, place_of, rejection
+from moorage.framework.status import Status, as_status
 from moorage.objects.pod import Pod
 from moorage.objects.policy import PodDisruptionBudget
 
-from .eligibility import NO_VICTIMS
+from .eligibility import NO_VICTIM, NO_VICTIMS
 from .pick import Candidate
 
 
-def dry_runs_of(handle: FrameworkHandle) -> DryRuns | None:
-    """The core's dry runs; None where a plugin outside filters, or would be told of each victim."""
+def kernels_of(handle: FrameworkHandle) -> Kernels | None:
+    """What dry runs are made with; None where a plugin outside the core has a say in Filter, or is told of each
+    victim."""
     framework = handle.framework
     if framework is None or framework.kernels is None or not framework.kernels.dry_runs.suits:
         return None
-    return framework.kernels.dry_runs if all(p.in_core for p in framework.profile.pre_filters) else None
+    return framework.kernels if all(p.in_core for p in framework.profile.pre_filters) else None
 
 
 def dry_run_in_core(
-    runs: DryRuns,
+    kernels: Kernels,
     handle: FrameworkHandle,
     state: CycleState,
     pod: Pod,
@@ -39,26 +39,28 @@ def dry_run_in_core(
     wanted: int,
 ) -> tuple[list[Candidate], dict[str, Status]]:
     """What `dry_run_preemption` answers for nodes in the order in which they are to be tried."""
+    table = handle.cache.state.table
+    fine: list[Candidate] = []
+    violating: list[Candidate] = []
+    rejected: dict[str, Status] = {}
     with handle.cache.lock:
+        before = handle.nominator.nominated_before(pod).items()
+        places = [(table.find_row(name), pods) for name, pods in before]
+        present = [(row, pods) for row, pods in places if row is not None and table.is_present(row)]
+        kernels.cycle.nominate(present)
         rows = [_row(handle, name) for name in nodes]
-        before = handle.nominator.nominated_before(pod)
-        table = handle.cache.state.table
-        places = [(table.find_row(name), pods) for name, pods in before.items()]
-        runs.search.nominate(
-            [(row, pods) for row, pods in places if row is not None and table.is_present(row)]
-        )
         pod_class, node_name, pinned = state.target
-        out = runs.dry_run(pod_class, rows, budgets, node_name, pinned, wanted)
-        fine: list[Candidate] = []
-        violating: list[Candidate] = []
-        rejected: dict[str, Status] = {}
+        out = kernels.dry_runs.dry_run(pod_class, rows, budgets, node_name, pinned, wanted)
         verdicts, violations = out.verdicts.tolist(), out.violations.tolist()
+        said = {verdict: _status(handle, state, verdict) for verdict in set(verdicts) if verdict}
         for at, (name, verdict) in enumerate(zip(nodes, verdicts, strict=False)):
-            if verdict:
-                rejected[name] = _status(handle, state, verdict)
-                continue
             victims = Victims(tuple(out.victims(at)), violations[at])
-            (violating if violations[at] else fine).append(Candidate(name, victims))
+            if verdict:
+                rejected[name] = said[verdict]
+            elif not victims.pods:
+                rejected[name] = as_status(MoorageError(NO_VICTIM.format(name)))
+            else:
+                (violating if violations[at] else fine).append(Candidate(name, victims))
     return fine + violating, rejected
 
 

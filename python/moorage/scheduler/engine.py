@@ -12,6 +12,7 @@ import numpy.typing as npt
 from moorage._core.chooser import TieBreak, count_verdicts
 from moorage._core.cycle import Cycle
 from moorage._core.pod_class import Shape
+from moorage._core.preemptor import Preemptor
 from moorage.framework.bridge import Bridge
 from moorage.framework.call import StatusError
 from moorage.framework.cycle_state import CycleState
@@ -158,6 +159,11 @@ class Engine:
             scored = framework.run_pre_score_plugins(state, pod, framework.all_nodes())
             passes = self._passing[target] = not ran.error and ran.rejection is None and scored is None
         return passes
+
+    @cached_property
+    def preemptor(self) -> Preemptor:
+        """Places pods at once that evict others."""
+        return Preemptor(self.cycle)
 
     @cached_property
     def signs(self) -> bool:

@@ -35,6 +35,7 @@ from .event_handlers import PodHandler, watch
 from .examine import examine
 from .explain import explain
 from .explanation import Explanation
+from .preempt_pods import Preemption, preempt
 from .queueing import Attempts, make_queue, newest
 from .results import Decision, Examination, Failure, Result
 from .runs import TERMINATING, Run
@@ -279,6 +280,10 @@ class Scheduler:
                 parts += [result_of(decision, self.table) for decision in decisions]
         self.sync()
         return joined(parts, rotation)
+
+    def preempt(self, pods: Sequence[Pod], offsets: Sequence[int] = ()) -> Preemption:
+        """Place pods at once, evicting whom they must; see `moorage.scheduler.preempt_pods.preempt`."""
+        return preempt(self, pods, offsets)
 
     def segments(self, pods: Sequence[Pod]) -> Iterator[tuple[Engine, list[Target], list[Pod]]]:
         """Pods that follow one another and are decided about in one way, with the engine whose turn it is."""

@@ -1,8 +1,8 @@
 """Dry runs of preemption: whom a pod would have to evict from a node to fit there. Nothing is changed.
 
 kube-scheduler v1.36, SelectVictimsOnNode: all less important pods leave the node, and the pod must pass all
-filters, with the pods nominated there that go before it and without them; then they come back one by one, those
-whose eviction violates a disruption budget first, the most important first, as long as the pod still passes.
+filters, with the pods nominated there that go before it and without them; then they come back one by one,
+those whose eviction violates a disruption budget first, the most important first, as long as the pod passes.
 """
 
 import numpy as np

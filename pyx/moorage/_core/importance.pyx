@@ -1,8 +1,8 @@
 """Importance: the pods of each row as preemption looks at them, the most important first.
 
 Higher priority first, then earlier start (kube-scheduler v1.36, MoreImportantPod). Pods that have not started
-are the youngest, and equal ones stand in the row's order. A row is sorted when it is first asked for, and again
-when the change log has named it.
+are the youngest, and equal ones stand in the row's order. A row is sorted when it is first asked for, and
+again when the change log has named it.
 """
 
 from datetime import UTC, datetime, timedelta
@@ -120,6 +120,7 @@ cdef class Importance:
         pod = self.ledger.templates.entry(record.origin - 1).template if record.origin \
             else self.ledger.objects[number]
         cdef object text = pod.status.start_time
+        self.ledger.pods.touch(number)  # a rollback restores records to the byte
         if text is None:
             record.start = MR_NOT_STARTED
         else:

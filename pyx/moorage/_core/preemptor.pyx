@@ -1,10 +1,11 @@
 """Preemptor: pods of one class placed at once, each evicting whom it must from the best node for that.
 
-What dry runs came to is kept per class and taken over by the next pod: a preemption changes one row, so only that
-one is tried again. Where the pod's terms count pods of other rows, or others are nominated, nothing is kept.
+What dry runs came to is kept per class and taken over by the next pod: a preemption changes one row, so only
+that one is tried again. Where the pod's terms count pods of other rows, or others are nominated, nothing is
+kept.
 
-kube-scheduler v1.36, preemption.go: dry runs go round the nodes that eviction might help, from a given one on,
-until enough of them were found; the best of these is taken, of equal ones the first.
+kube-scheduler v1.36, preemption.go: dry runs go round the nodes that eviction might help, from a given one
+on, until enough of them were found; the best of these is taken, of equal ones the first.
 """
 
 import numpy as np

@@ -39,9 +39,6 @@ cdef class Terms:
     pinned : int
         Symbol of the node that matchFields pins the pod to, or 0.
 
-    `predicates` says which classes are counted by the matchers that `mr_spread_filter_without` knows (terms.h),
-    by namespace and labels alone.
-
     Attributes
     ----------
     spread_error, spread_score_error : str

@@ -43,8 +43,8 @@ def load(*paths: str | Path) -> Cluster:
     YAML and concatenated JSON, each compressed with gzip or not (up to 1 GiB unpacked); of a directory, its
     ``.json``, ``.yaml`` and ``.yml`` files, also with ``.gz`` after that, in the order of their names. The
     objects are validated, get the API server's defaults, workloads are expanded to the pods that are missing,
-    and disruption budgets without a status get one (see `build_cluster`). Kinds that scheduling does not read are counted in `Cluster.skipped` and
-    named in a warning.
+    and disruption budgets without a status get one (see `build_cluster`). Kinds that scheduling does not read
+    are counted in `Cluster.skipped` and named in a warning.
 
     Parameters
     ----------

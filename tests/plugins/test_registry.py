@@ -8,6 +8,7 @@ from moorage.framework.in_core import NativePlugin
 from moorage.framework.interface import BIND, PRE_BIND, PRE_ENQUEUE, PRE_FILTER, PRE_SCORE, QUEUE_SORT
 from moorage.framework.profile import Profile
 from moorage.plugins.registry import IN_TREE, default_profile
+from moorage.preemption.default_preemption import DefaultPreemption
 
 FILTERS = [
     *("NodeUnschedulable", "NodeName", "TaintToleration", "NodeAffinity", "NodePorts", "NodeResourcesFit"),
@@ -54,7 +55,8 @@ def test_names_are_unique_and_modules_are_named_after_them() -> None:
     assert len({plugin.name for plugin in IN_TREE}) == len(IN_TREE)
     for plugin in IN_TREE:
         snake = "".join(f"_{char.lower()}" if char.isupper() else char for char in plugin.name).lstrip("_")
-        assert plugin.__module__ == f"moorage.plugins.{snake}"
+        room = "preemption" if plugin is DefaultPreemption else "plugins"
+        assert plugin.__module__ == f"moorage.{room}.{snake}"
         assert plugin.__name__ == plugin.name
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
 from moorage.cache import SchedulerCache, Snapshot
 from moorage.errors import MoorageError
@@ -32,7 +32,16 @@ class Client(Protocol):
 
     def get(self, kind: type[T], name: str, namespace: str = "") -> T: ...
 
-    def update(self, obj: T) -> T: ...
+    def patch(
+        self,
+        kind: type[T],
+        name: str,
+        namespace: str,
+        patch: dict[str, Any],
+        *,
+        type: Literal["strategic"],
+        subresource: str,
+    ) -> T: ...
 
     def delete(self, kind: type[T], name: str, namespace: str = "") -> T: ...
 

@@ -126,7 +126,7 @@ def waiting_and_bound(names: str) -> tuple[ObjectStore, Scheduler, Script]:
     store.create_many([node("a"), *(pod(name, on="a") for name in names)])
     client = ScriptedClient(store, Random(0))
     scheduler = Scheduler(client)
-    return store, scheduler, client.watches[-1]  # type: ignore[return-value]
+    return store, scheduler, scheduler.informers.informer(Pod)._watch  # type: ignore[return-value]
 
 
 @pytest.mark.parametrize("wrong", ["uid", "state"])

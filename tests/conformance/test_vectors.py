@@ -57,9 +57,9 @@ CHANGED = (
     ("interpod_required", 4),
     ("nominated", 4),
     ("scale", 8),
-    ("queue", 40),
     ("preempt", 6),
     ("preempt_constraints", 6),
+    ("queue", 40),
 )
 
 

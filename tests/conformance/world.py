@@ -11,7 +11,8 @@ from moorage.objects import decode_object
 from moorage.objects.meta import ObjectMeta
 from moorage.objects.node import Namespace
 from moorage.scheduler import Scheduler
-from moorage.scheduler.engine import Engine, Rotation
+from moorage.scheduler.engine import Engine
+from moorage.scheduler.engines import Rotation
 
 from .vectors import MalformedError
 
@@ -30,7 +31,7 @@ STEP_KEYS = {
     "removeObject": {"object"},
     "updateNamespace": {"namespace", "labels"},
 }
-ANY_STEP = {op: {"snapshot", "apply"} if op == "schedule" else {"snapshot"} for op in STEP_KEYS}
+ANY_STEP = {op: {"snapshot"} for op in STEP_KEYS} | {"schedule": {"snapshot", "apply"}}
 
 
 class FromTheTop(Rotation):

@@ -22,9 +22,8 @@ from moorage.framework.interface import EnqueueExtensions, PostFilterResult, Pre
 from moorage.framework.status import Code, Status
 from moorage.objects.pod import Pod
 
-from .dry_run import NO_VICTIMS
-from .eligibility import NEVER
-from .evaluator import no_candidates, preempt
+from .eligibility import NEVER, NO_VICTIMS, num_candidates
+from .evaluator import Found, find_candidates, no_candidates, preempt
 
 if TYPE_CHECKING:
     from moorage._core.pod_class import Shape
@@ -66,16 +65,30 @@ class DefaultPreemption(PreEnqueuePlugin, CorePostFilter, EnqueueExtensions):
     def post_filter(
         self, state: CycleState, pod: Pod, statuses: Mapping[str, Status]
     ) -> tuple[PostFilterResult | None, Status | None]:
-        percentage = self.args["minCandidateNodesPercentage"]
-        absolute = self.args["minCandidateNodesAbsolute"]
+        handle = self._handle()
         self.preempting.add(pod.metadata.uid)
         try:
-            result, status = preempt(self._handle(), state, pod, statuses, percentage, absolute, self.name)
+            found = self.find_candidates(state, pod, statuses)
+            result, status = preempt(handle, pod, found, len(statuses), self.name)
         finally:
             self.preempting.discard(pod.metadata.uid)
         if status is None or not status.message():
             return result, status
         return result, Status(status.code, (PREFIX + status.message(),), self.name)
+
+    def find_candidates(self, state: CycleState, pod: Pod, statuses: Mapping[str, Status]) -> Found:
+        """Look for nodes to make room on, from an offset on until there are enough; nothing is changed."""
+        handle = self._handle()
+        percentage = self.args["minCandidateNodesPercentage"]
+        absolute = self.args["minCandidateNodesAbsolute"]
+        return find_candidates(
+            handle,
+            state,
+            pod,
+            statuses,
+            lambda nodes: handle.preemption_offset(pod, nodes),
+            lambda nodes: num_candidates(nodes, percentage, absolute),
+        )
 
     def could_help(self, shape: Shape, potential: int) -> bool:
         """Whether somebody could be evicted: a pod of lower priority is in the cache."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -12,6 +12,7 @@ from moorage.framework.fit_error import fit_error, with_detail
 from moorage.framework.in_core import CorePostFilter, NativePlugin
 from moorage.framework.interface import FILTER, Code, Status
 from moorage.framework.profile import Profile
+from moorage.queue.hints import EXTENDER
 
 if TYPE_CHECKING:
     from moorage._core.pod_class import Shape
@@ -44,6 +45,10 @@ class Diagnosis:
         The PreFilter plugins that left nodes out.
     statuses : tuple of Status
         What plugins outside the core said; their verdicts have the place in here as reason bits.
+    said_by_extenders : dict of str to Status
+        Statuses that extenders gave to nodes by name; those nodes have no verdict.
+    extender_rejected : bool
+        An extender rejected nodes that every plugin let pass: `Extender` is among what the pod waits for.
     chosen : Status or None
         The rejection of the one node that was chosen, at Reserve, at Permit, or while waiting.
     post_filter : str
@@ -60,6 +65,8 @@ class Diagnosis:
     absent: Status | None = None
     narrowing: tuple[str, ...] = ()
     statuses: tuple[Status, ...] = ()
+    said_by_extenders: Mapping[str, Status] = field(default_factory=dict)
+    extender_rejected: bool = False
     chosen: Status | None = None
     post_filter: str = ""
     unhelpful: tuple[CorePostFilter, ...] = ()
@@ -73,9 +80,9 @@ class Diagnosis:
             verdict: explain_verdict(self.profile, self.shape, verdict, self.statuses)
             for verdict in self.verdicts
         }
-        return sum(
-            self.verdicts[verdict] for verdict, status in said.items() if status.code == Code.UNSCHEDULABLE
-        )
+        counted = [(status, self.verdicts[verdict]) for verdict, status in said.items()]
+        counted += [(status, 1) for status in self.said_by_extenders.values()]
+        return sum(nodes for status, nodes in counted if status.code == Code.UNSCHEDULABLE)
 
     def post_filter_message(self) -> str:
         """What PostFilter says, or would have said."""
@@ -95,8 +102,10 @@ class Diagnosis:
         for verdict, nodes in sorted(self.verdicts.items()):
             for reason in explain_verdict(self.profile, self.shape, verdict, self.statuses).reasons:
                 counts[reason] += nodes
-        left_out = self.nodes - sum(self.verdicts.values())
-        if self.absent is not None and left_out:
+        for status in self.said_by_extenders.values():
+            counts.update(status.reasons)
+        left_out = self.nodes - sum(self.verdicts.values()) - len(self.said_by_extenders)
+        if self.absent is not None and left_out > 0:
             counts.update(dict.fromkeys(self.absent.reasons, left_out))
         return dict(counts)
 
@@ -109,6 +118,8 @@ class Diagnosis:
             return _rejectors([self.chosen], {self.chosen.plugin})
         statuses = [] if self.pre_filter is None else [self.pre_filter]
         plugins = {*self.narrowing, *(status.plugin for status in statuses if status.plugin)}
+        if self.extender_rejected:
+            plugins.add(EXTENDER)
         filters = self.profile.planned(FILTER)
         for verdict in self.verdicts:
             plugin = filters[(verdict >> VERDICT_SHIFT) - 1]

@@ -335,5 +335,5 @@ def watch(
         if resource in EVENT_KINDS:
             handler = EventHandler(queue, resource, actions)
             informers.informer(EVENT_KINDS[resource]).add_event_handler(handler)
-    informers.informer(PodDisruptionBudget)  # for preemption
+    informers.informer(PodDisruptionBudget)  # preemption asks for what there are
     informers.informer(Pod).add_event_handler(pods)

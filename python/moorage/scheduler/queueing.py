@@ -127,22 +127,9 @@ class Attempts:
         self._infos[info.pod.metadata.uid] = info
         return info.pod
 
-    def take(self, pods: list[Pod]) -> list[Pod]:
-        """Pop these very pods, those of them that wait, in the order of the queue."""
-        wanted = {pod.metadata.uid for pod in pods if self.queue.get(pod.metadata.uid) is not None}
-        self.queue.activate(pods)
-        taken, others = list[Pod](), list[QueuedPodInfo]()
-        while wanted and (info := self.queue.pop(timeout=0)) is not None:
-            uid = info.pod.metadata.uid
-            if uid not in wanted:
-                others.append(info)
-                continue
-            wanted.remove(uid)
-            self._infos[uid] = info
-            taken.append(info.pod)
-        for info in others:
-            self.queue.put_back(info)
-        return taken
+    def put_back(self, pod: Pod) -> None:
+        """A pod was not tried after all."""
+        self.queue.put_back(self._infos.pop(pod.metadata.uid))
 
     def done(self, pod: Pod) -> QueuedPodInfo:
         """A pod has its node, or is not to be tried."""

@@ -14,9 +14,7 @@ from moorage._core.chooser import TieBreak
 from moorage._core.node_table import NodeTable
 from moorage.cache import SchedulerCache
 from moorage.errors import CacheError
-from moorage.framework.build import check_profiles
 from moorage.framework.configuration import feature_gates as all_gates
-from moorage.framework.handle import FrameworkHandle
 from moorage.framework.interface import NominatingInfo
 from moorage.framework.nominator import PodNominator
 from moorage.framework.profile import Profile
@@ -26,13 +24,13 @@ from moorage.objects.cluster import Cluster
 from moorage.objects.pod import Pod
 from moorage.plugins.registry import ConfigurationSource, all_plugins, default_profile, read_configuration
 from moorage.plugins.scheduling_gates import SchedulingGates
-from moorage.preemption.handle import preempts
 from moorage.store import InformerFactory, ObjectClient, ObjectStore
 
-from .batch import Batches, ScheduleResult, joined
+from .batch import Batches, ScheduleResult, joined, result_of
 from .batching import Batching
 from .binding_cycle import BindingCycles, Started
-from .engine import Engine, Rotation, configured_engines, profile_engines
+from .engine import Engine
+from .engines import Rotation, configured_engines, make_handle, profile_engines
 from .event_handlers import PodHandler, watch
 from .examine import examine
 from .explain import explain
@@ -110,17 +108,17 @@ class Scheduler:
         self.client = ObjectStore(newest(cluster)) if isinstance(cluster, Cluster) else cluster
         self.informers = InformerFactory(self.client)
         nominator = PodNominator(self.is_waiting)
-        self.handle = FrameworkHandle(self.cache, self.client, informers=self.informers, nominator=nominator)
-        preempts(self.handle, seed if tie_break == "random" else None)
-        extenders = configuration is not None and bool(configuration.extenders)
-        batching = Batching(gates["OpportunisticBatching"] and not extenders, clock or (lambda: 0.0))
+        self.handle = make_handle(
+            self.cache, self.client, self.informers, nominator, configuration, tie_break, seed
+        )
+        signs = gates["OpportunisticBatching"] and not self.handle.extenders
+        batching = Batching(signs, clock or (lambda: 0.0))
         setting = TIE_BREAKS[tie_break], percentage_of_nodes_to_score, seed, batching
         if configuration is None:
-            given = profiles or (profile or default_profile(),)
-            engines = profile_engines(check_profiles(given), self.handle, *setting)
+            engines = profile_engines(profiles or (profile or default_profile(),), self.handle, *setting)
         else:
             engines = configured_engines(configuration, all_plugins(registry), self.handle, *setting)
-        self.unbuilt = UnbuiltUses([engine.profile for engine in engines], strict, extenders)
+        self.unbuilt = UnbuiltUses([engine.profile for engine in engines], strict)
         self.engines = {engine.profile.scheduler_name: engine for engine in engines}
         self.rotation = Rotation(list(self.engines.values()))
         self.cache.participants += (self.rotation, batching)
@@ -174,14 +172,16 @@ class Scheduler:
     # ---- one pod -------------------------------------------------------------------------------------------
 
     def examine(self, pod: Pod) -> Examination:
-        """Filter every node and score all feasible ones, without sampling and without placing the pod."""
+        """Filter every node and score all feasible ones, without sampling and without placing the pod.
+        Extenders are not asked."""
         self.unbuilt.note(pod, self.cache.state.classes.intern(pod))
         with self.cache.lock:
             return examine(self._engine(pod), pod, self.view_order())
 
     def explain(self, pod: Pod | str) -> Explanation:
         """Explain where a pod (or the one of this ``namespace/name``) would go now, or why nowhere and what
-        would change that. A pod on a node is explained as if it were not; nothing that is tried stays."""
+        would change that. A pod on a node is explained as if it were not; nothing that is tried stays.
+        Extenders are not asked."""
         if isinstance(pod, str):
             namespace, _, name = pod.rpartition("/")
             pod = self.client.get(Pod, name, namespace)
@@ -192,12 +192,12 @@ class Scheduler:
         """One cycle: search, choose, assume the pod on the chosen node. Where it fits nowhere others may be
         evicted: it is nominated to their node then, and goes there when it comes again.
 
-        Where the profile has plugins for what comes after, the cycle goes on to the end: Reserve, Permit,
-        PreBind, Bind and PostBind. Then the pod must be in the store, and may be waiting when this returns.
+        Where the profile has plugins for what comes after, or extenders are interested in the pod, it goes on
+        to the end: Reserve, Permit, PreBind, Bind, PostBind. Then the pod must be in the store, and may wait.
         """
         target, engine = self.classify(pod), self._engine(pod)
         self.unbuilt.note(pod, target[0])
-        if not engine.profile.is_in_core:
+        if not engine.is_in_core_for(pod):
             decision = self.whole_cycle(engine, pod, target)
             self.sync()
             return decision
@@ -247,8 +247,8 @@ class Scheduler:
     # ---- many pods -----------------------------------------------------------------------------------------
 
     def run(self) -> Result:
-        """Place every pending pod of the cluster, in queue order: higher priority first, then older. Each is
-        tried once, those too that have failed before; pods for which others were evicted come again."""
+        """Place every pending pod of the cluster, in queue order: higher priority first, then older. Those
+        that failed before are tried too, and all once more whenever something happens that may help them."""
         return Run(self).all()
 
     def schedule(self, pods: Sequence[Pod], rotation: bool = False) -> ScheduleResult:
@@ -272,30 +272,23 @@ class Scheduler:
             seen.add(pod.metadata.uid)
         parts = []
         for engine, targets, segment in self.segments(pods):
-            if engine.profile.is_in_core:
+            if engine.is_in_core_for(segment[0]):
                 parts.append(self.batches.place(engine, targets, segment, rotation))
             else:
-                parts += map(self._whole_result, repeat(engine), targets, segment)
+                decisions = map(self.whole_cycle, repeat(engine), segment, targets)
+                parts += [result_of(decision, self.table) for decision in decisions]
         self.sync()
         return joined(parts, rotation)
 
-    def _whole_result(self, engine: Engine, target: Target, pod: Pod) -> ScheduleResult:
-        decision = self.whole_cycle(engine, pod, target)
-        row = -1 if decision.node is None else self.table.find_row(decision.node)
-        failures = {0: Failure.of(decision)} if decision.node is None else {}
-        arrays = (np.array([value], dtype=np.int32) for value in (row, decision.start, decision.next))
-        rows, starts, nexts = arrays
-        return ScheduleResult(rows, failures, starts, nexts)
-
     def segments(self, pods: Sequence[Pod]) -> Iterator[tuple[Engine, list[Target], list[Pod]]]:
-        """Pods that follow one another and ask for one profile, with the engine whose turn it is then."""
+        """Pods that follow one another and are decided about in one way, with the engine whose turn it is."""
         targets = [self.classify(pod) for pod in pods]
         for target, pod in zip(targets, pods, strict=True):
             self.unbuilt.note(pod, target[0])
         first = 0
-        for engine, segment in groupby(pods, key=self._engine_of):
+        for _, segment in groupby(pods, key=lambda pod: self._engine_of(pod).way_of(pod)):
             equal = list(segment)
-            yield self.rotation.take(engine), targets[first : first + len(equal)], equal
+            yield self._engine(equal[0]), targets[first : first + len(equal)], equal
             first += len(equal)
 
     def schedule_by_template(

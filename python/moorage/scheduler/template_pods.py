@@ -47,7 +47,7 @@ def schedule_by_template(
 ) -> TemplateRun:
     """See `Scheduler.schedule_by_template`."""
     engine, rows = scheduler._engine(template), NO_ROWS
-    if n and engine.profile.is_in_core:
+    if n and engine.is_in_core_for(template):
         target = scheduler.classify(template)
         scheduler.unbuilt.note(pod_of(template, first), target[0])
         state = scheduler.cache.state
@@ -70,7 +70,7 @@ def _one_by_one(scheduler: Scheduler, pods: list[Pod]) -> TemplateRun:
     rows: list[int] = []
     for pod in pods:
         if (
-            not scheduler._engine_of(pod).profile.is_in_core
+            not scheduler._engine_of(pod).is_in_core_for(pod)
             and scheduler.informers.informer(Pod).indexer.get(pod.key) is None
         ):
             scheduler.client.create(pod)

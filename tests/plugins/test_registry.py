@@ -54,7 +54,8 @@ def test_names_are_unique_and_modules_are_named_after_them() -> None:
     assert len({plugin.name for plugin in IN_TREE}) == len(IN_TREE)
     for plugin in IN_TREE:
         snake = "".join(f"_{char.lower()}" if char.isupper() else char for char in plugin.name).lstrip("_")
-        assert plugin.__module__ == f"moorage.plugins.{snake}"
+        room = "preemption" if plugin.name == "DefaultPreemption" else "plugins"
+        assert plugin.__module__ == f"moorage.{room}.{snake}"
         assert plugin.__name__ == plugin.name
 
 

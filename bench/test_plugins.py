@@ -21,7 +21,6 @@ from moorage.framework.interface import Plugin
 from moorage.framework.profile import Profile
 from moorage.objects.pod import Pod, PodSchedulingGate
 from moorage.plugins.node_resources_fit import NodeResourcesFit
-from moorage.plugins.priority_sort import PrioritySort
 from moorage.plugins.registry import default_profile
 from moorage.plugins.scheduling_gates import SchedulingGates
 from moorage.store import ObjectStore
@@ -220,21 +219,6 @@ def test_scheduling_gates(benchmark: Any, report: Any, queue: list[Pod], who: st
     plugin = SchedulingGates()
     assert ours() == twin()
     report("SchedulingGates, PreEnqueue, per pod", QUEUED, twin=who == "twin")
-    benchmark.pedantic(ours if who == "moorage" else twin, rounds=20)
-
-
-@pytest.mark.parametrize("who", ["moorage", "twin"])
-def test_priority_sort(benchmark: Any, report: Any, queue: list[Pod], who: str) -> None:
-    """The twin compares timestamps as they are written: right where all of them are written alike."""
-
-    def ours() -> list[Pod]:
-        return sorted(queue, key=PrioritySort().key)
-
-    def twin() -> list[Pod]:
-        return sorted(queue, key=lambda pod: (-(pod.spec.priority or 0), pod.metadata.creation_timestamp))
-
-    assert [pod.name for pod in ours()] == [pod.name for pod in twin()]
-    report("PrioritySort, sorting, per pod", QUEUED, twin=who == "twin")
     benchmark.pedantic(ours if who == "moorage" else twin, rounds=20)
 
 

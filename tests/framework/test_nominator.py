@@ -50,6 +50,9 @@ def test_an_override_without_a_node() -> None:
     nominator.add_nominated_pod(nominated("p", "n"), NominatingInfo(""))
     assert names(nominator, "n") == []
     assert not nominator
+    assert nominator.nominated_node(nominated("p", "n")) == ""
+    nominator.update_nominated_pod(nominated("p", ""), nominated("p", ""))
+    assert nominator.nominated_node(nominated("p", "n")) == ""
 
 
 def test_pods_that_are_gone_or_bound_are_not_nominated() -> None:

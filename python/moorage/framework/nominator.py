@@ -36,20 +36,21 @@ class PodNominator:
                     return
             else:
                 node = info.nominated_node_name
-            if node and self._is_current(pod):
+            if self._is_current(pod):
                 self.put(pod, node)
 
     def put(self, pod: Pod, node: str) -> None:
         """Nominate a pod to a node, whoever knows of the pod; for one that is nominated nowhere."""
         with self._lock:
             self._nodes[pod.metadata.uid] = node
-            self._pods.setdefault(node, {})[pod.metadata.uid] = pod
+            if node:
+                self._pods.setdefault(node, {})[pod.metadata.uid] = pod
 
     def delete_nominated_pod_if_exists(self, pod: Pod) -> None:
         """End a nomination, if there is one."""
         with self._lock:
             node = self._nodes.pop(pod.metadata.uid, None)
-            if node is not None:
+            if node:
                 del self._pods[node][pod.metadata.uid]
                 if not self._pods[node]:
                     del self._pods[node]
@@ -71,7 +72,8 @@ class PodNominator:
             return list(self._pods.get(node_name, {}).values())
 
     def nominated_node(self, pod: Pod) -> str | None:
-        """The node that a pod is nominated to, or None."""
+        """The node that a pod is nominated to, or None; "" where its nomination was taken away, which goes
+        before its own status."""
         with self._lock:
             return self._nodes.get(pod.metadata.uid)
 
@@ -84,8 +86,8 @@ class PodNominator:
         return {node: pods for node, pods in found.items() if pods}
 
     def __bool__(self) -> bool:
-        """True where some pod is nominated."""
-        return bool(self._nodes)
+        """True where some pod is nominated to a node."""
+        return bool(self._pods)
 
 
 def going_before(pod: Pod, others: Iterable[Pod]) -> list[Pod]:

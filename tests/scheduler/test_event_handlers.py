@@ -1,0 +1,324 @@
+"""What informers report reaches the queue: which events follow, in which order, and for whom."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+from tests.core.make import node, pod
+from tests.queue.ask import thing
+from tests.queue.make import Clock
+
+from moorage.framework.interface import NominatingInfo
+from moorage.objects.node import Node
+from moorage.objects.pod import Pod, PodSchedulingGate
+from moorage.queue import SchedulingQueue
+from moorage.scheduler import Scheduler
+from moorage.scheduler.diagnosis import Rejectors
+from moorage.scheduler.queueing import give_back
+from moorage.store import DeletedFinalStateUnknown
+
+SEEN: list[tuple[str, str, str, bool]] = []
+
+
+@pytest.fixture
+def one(monkeypatch: pytest.MonkeyPatch) -> Scheduler:
+    """A scheduler with a pod in flight, so that nobody thinks events could be left out."""
+    scheduler = Scheduler(clock=Clock(), config=None)
+    scheduler.client.create(pod("flying"))
+    scheduler.sync()
+    assert scheduler.queue.pop(timeout=0) is not None
+    SEEN.clear()
+    move = SchedulingQueue.move_all_to_active_or_backoff_queue
+
+    def see(self: SchedulingQueue, event: Any, old: Any, new: Any, check: Any = None) -> None:
+        SEEN.append((event.label, old.name if old else "", new.name if new else "", check is not None))
+        move(self, event, old, new, check)
+
+    monkeypatch.setattr(SchedulingQueue, "move_all_to_active_or_backoff_queue", see)
+    return scheduler
+
+
+def seen() -> list[tuple[str, str, str, bool]]:
+    found = SEEN.copy()
+    SEEN.clear()
+    return found
+
+
+def labels() -> list[str]:
+    return [label for label, _, _, _ in seen()]
+
+
+def write(scheduler: Scheduler, obj: Any) -> Any:
+    """Create or update an object, whatever version of it there is."""
+    known = [held.name for held in scheduler.client.list(type(obj))[0]]
+    meta = replace(obj.metadata, resource_version="", uid="" if obj.name in known else obj.metadata.uid)
+    put = scheduler.client.update if obj.name in known else scheduler.client.create
+    stored = put(replace(obj, metadata=meta))
+    scheduler.sync()
+    return stored
+
+
+def with_status(one: Pod, **status: Any) -> Pod:
+    return replace(one, status=replace(one.status, **status))
+
+
+def test_nodes(one: Scheduler) -> None:
+    write(one, node("n"))
+    assert seen() == [("NodeAdd", "", "n", False)]
+    write(one, node("n", labels={"a": "b"}, cpu="5"))
+    assert seen() == [
+        ("NodeUpdateNodeAllocatable", "n", "n", False),
+        ("NodeUpdateNodeLabel", "n", "n", False),
+    ]
+    one.client.delete(Node, "n")
+    one.sync()
+    assert seen() == [("NodeDelete", "n", "", False)]
+
+
+def test_a_node_goes_from_the_cache_after_its_event(one: Scheduler, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(one, node("n"))
+    there: list[list[str]] = []
+    monkeypatch.setattr(
+        SchedulingQueue,
+        "move_all_to_active_or_backoff_queue",
+        lambda self, event, old, new, check=None: there.append(one.view_order()),
+    )
+    one.client.delete(Node, "n")
+    one.sync()
+    assert (there, one.view_order()) == ([["n"]], [])
+
+
+def test_assigned_pods(one: Scheduler) -> None:
+    write(one, node("n"))
+    seen()
+    write(one, pod("p", on="n", scheduler_name="other"))
+    assert seen() == [("AssignedPodAdd", "", "p", False)]
+    write(one, pod("p", on="n", labels={"a": "b"}, scheduler_name="other"))
+    assert labels() == ["AssignedPodUpdatePodLabel"]
+    write(one, with_status(pod("p", on="n", labels={"a": "b"}, scheduler_name="other"), phase="Running"))
+    assert labels() == ["AssignedPodUpdate"]
+    write(one, with_status(pod("p", on="n", labels={"a": "b"}, scheduler_name="other"), phase="Failed"))
+    assert seen() == [("AssignedPodDelete", "p", "", False)]
+
+
+def test_a_pod_that_somebody_binds_leaves_the_queue(one: Scheduler) -> None:
+    write(one, node("n"))
+    held = write(one, pod("p"))
+    assert one.queue.get("p") is not None
+    seen()
+    one.client.bind(held, "n")
+    one.sync()
+    assert seen() == [("AssignedPodAdd", "", "p", False)]
+    assert one.queue.get("p") is None
+
+
+def test_bindings_of_its_own_are_events_too(one: Scheduler) -> None:
+    write(one, node("n"))
+    write(one, pod("p"))
+    seen()
+    assert one.run().placements == {"default/p": "n"}
+    assert seen() == [("AssignedPodAdd", "", "p", False)]
+
+
+def test_waiting_pods(one: Scheduler) -> None:
+    write(one, pod("p"))
+    write(one, pod("q", scheduler_name="other"))
+    write(one, pod("p", labels={"a": "b"}))
+    write(one, pod("q", labels={"a": "b"}, scheduler_name="other"))
+    assert seen() == []
+    info = one.queue.get("p")
+    assert info is not None
+    assert info.pod.metadata.labels == {"a": "b"}
+    assert one.queue.get("q") is None
+    assert list(one.pods.pending) == ["default/p", "default/flying", "default/q"]
+    for name in "pq":
+        one.client.delete(Pod, name, "default")
+    one.sync()
+    assert (seen(), list(one.pods.pending)) == ([], ["default/flying"])
+
+
+def test_the_end_of_a_nomination_is_for_pods_of_no_higher_priority(one: Scheduler) -> None:
+    waiting = [pod("low"), pod("high", priority=9)]
+    for each in waiting:
+        write(one, each)
+        info = one.queue.pop(timeout=0)
+        assert info is not None
+        assert give_back(one.queue, info, one.pods.current, Rejectors(frozenset({"NodeResourcesFit"})))
+    write(one, with_status(pod("p", priority=1), nominated_node_name="n"))
+    write(one, with_status(pod("p", priority=1), nominated_node_name="m"))
+    assert seen() == [("AssignedPodDelete", "p", "", True)]
+    assert [info.pod.name for info in one.queue.pending_pods().backoff] == ["low"]
+    one.client.delete(Pod, "p", "default")
+    one.sync()
+    assert seen() == [("AssignedPodDelete", "p", "", True)]
+
+
+def test_a_deletion_of_unknown_state_is_one_of_an_assigned_pod_too(one: Scheduler) -> None:
+    gone = pod("p")
+    one.pods.on_add(gone, False)
+    one.pods.on_delete(DeletedFinalStateUnknown("default/p", gone))
+    assert seen() == [("AssignedPodDelete", "p", "", False)]
+    assert one.queue.get("p") is None
+
+
+def test_an_assumed_pod_is_not_queued_again(one: Scheduler) -> None:
+    write(one, node("n"))
+    held = write(one, pod("p"))
+    one.schedule_one(held)
+    seen()
+    info = one.attempts.pop()
+    assert info is not None
+    one.attempts.done(info)
+    write(one, pod("p", labels={"a": "b"}))
+    assert one.queue.get("p") is None
+    one.client.delete(Pod, "p", "default")
+    one.sync()
+    assert seen() == [("AssignedPodDelete", "p", "", False)]
+    assert not one.cache.state.has_pod(held)
+
+
+def test_an_assumed_pod_that_begins_to_terminate_is_forgotten(one: Scheduler) -> None:
+    write(one, node("n"))
+    held = write(one, pod("p"))
+    one.schedule_one(held)
+    seen()
+    going = replace(held.metadata, resource_version="x", deletion_timestamp="2026-01-01T00:00:00Z")
+    one.pods.on_update(held, replace(held, metadata=going))
+    assert seen() == [("AssignedPodDelete", "p", "", False)]
+    assert not one.cache.state.has_pod(held)
+
+
+def test_what_is_shown_again_is_no_update(one: Scheduler) -> None:
+    held = write(one, pod("p"))
+    before = one.queue.get("p")
+    one.pods.on_update(held, replace(held))
+    assert before is not None
+    assert before.pod is held
+
+
+@pytest.mark.parametrize(
+    ("kind", "namespace", "fields", "wanted"),
+    [
+        ("PersistentVolume", "", {}, ["Add", "Update"]),
+        ("PersistentVolumeClaim", "default", {}, ["Add", "Update"]),
+        ("StorageClass", "", {}, ["Add", "Update"]),
+        ("CSINode", "", {}, ["Add", "Update"]),
+        ("CSIStorageCapacity", "default", {}, ["Add", "Update"]),
+        ("CSIDriver", "", {}, ["Update"]),
+        ("VolumeAttachment", "", {}, ["Delete"]),
+        ("Service", "default", {}, []),
+    ],
+)
+def test_other_kinds(one: Scheduler, kind: str, namespace: str, fields: Any, wanted: list[str]) -> None:
+    first = thing(kind, "x", namespace, **fields)
+    write(one, first)
+    write(one, replace(first, metadata=replace(first.metadata, labels={"a": "b"})))
+    one.client.delete(type(first), "x", namespace)
+    one.sync()
+    prefix = "" if kind.startswith("Persistent") else "storage.k8s.io/"
+    assert labels() == [f"{prefix}{kind}{action}" for action in wanted]
+
+
+# ---- what a failure does -----------------------------------------------------------------------------------
+
+
+def flying(scheduler: Scheduler) -> Any:
+    (info,) = scheduler.queue.in_flight()
+    return info
+
+
+def test_a_failed_pod_comes_back_as_it_is_now(one: Scheduler) -> None:
+    info = flying(one)
+    write(one, pod("flying", labels={"a": "b"}))
+    info.gating_plugin = "Old"
+    assert give_back(one.queue, info, one.pods.current, Rejectors(frozenset({"A", "B"}), frozenset({"B"})))
+    assert info.pod.metadata.labels == {"a": "b"}
+    assert (info.unschedulable_plugins, info.pending_plugins, info.gating_plugin) == ({"A", "B"}, {"B"}, "")
+    assert one.queue.get("flying") is info
+    assert one.queue.in_flight() == []
+
+
+@pytest.mark.parametrize("end", ["deleted", "bound", "replaced"])
+def test_a_failed_pod_that_is_gone_does_not_come_back(one: Scheduler, end: str) -> None:
+    info = flying(one)
+    if end == "bound":
+        write(one, node("n"))
+        one.client.bind(info.pod, "n")
+    else:
+        one.client.delete(Pod, "flying", "default")
+        if end == "replaced":
+            other = pod("flying")
+            one.client.create(replace(other, metadata=replace(other.metadata, uid="other")))
+    one.sync()
+    assert give_back(one.queue, info, one.pods.current, Rejectors()) is (end != "replaced")
+    assert one.queue.get("flying") is None
+    assert one.queue.in_flight() == []
+
+
+def test_a_failed_pod_that_is_there_already_is_logged(
+    one: Scheduler, caplog: pytest.LogCaptureFixture
+) -> None:
+    info = flying(one)
+    one.queue.add(info.pod)
+    give_back(one.queue, info, one.pods.current, Rejectors())
+    assert "Pod default/flying is already present in the active queue" in caplog.text
+
+
+# ---- runs --------------------------------------------------------------------------------------------------
+
+
+def test_a_run_tries_each_pod_once_and_leaves_the_queue_in_order() -> None:
+    scheduler = Scheduler()
+    gated = pod("gated", scheduling_gates=(PodSchedulingGate(name="g"),))
+    scheduler.client.create_many([node("n", cpu="1"), gated, pod("other", scheduler_name="x")])
+    scheduler.client.create_many([pod(name, requests={"cpu": "1"}) for name in "abc"])
+    result = scheduler.run()
+    assert (result.placements, list(result.unschedulable)) == ({"default/a": "n"}, ["default/b", "default/c"])
+    assert result.skipped == {"default/gated": "gated", "default/other": "other scheduler"}
+    assert list(scheduler.pods.pending) == ["default/b", "default/c", "default/gated", "default/other"]
+    info = scheduler.queue.get("b")
+    assert info is not None
+    assert (info.attempts, info.unschedulable_plugins) == (1, {"NodeResourcesFit"})
+    assert scheduler.queue.in_flight() == []
+    assert list(scheduler.run().unschedulable) == ["default/b", "default/c"]
+    assert info.attempts == 2
+
+
+def test_pods_come_when_they_were_created() -> None:
+    scheduler = Scheduler()
+    for name, year in (("young", 2026), ("old", 2024), ("middle", 2025)):
+        created = f"{year}-01-01T00:00:00Z"
+        scheduler.client.create(
+            replace(pod(name), metadata=replace(pod(name).metadata, creation_timestamp=created))
+        )
+        scheduler.sync()
+    assert list(scheduler.pods.pending) == ["default/old", "default/middle", "default/young"]
+
+
+def test_settings_reach_the_queue() -> None:
+    config = {
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        "podInitialBackoffSeconds": 3,
+        "podMaxBackoffSeconds": 5,
+    }
+    gates = {"SchedulerPopFromBackoffQ": False}
+    scheduler = Scheduler(config=config, feature_gates=gates, clock=Clock(250))
+    assert not scheduler.queue.pops_from_backoff
+    scheduler.client.create(pod("p"))
+    for until in (3.25, 5.25):
+        scheduler.sync()
+        scheduler.run()
+        info = scheduler.queue.get("p")
+        assert info is not None
+        assert scheduler.queue.backoff_until(info) == until
+
+
+def test_a_nomination_ends_when_its_pod_goes(one: Scheduler) -> None:
+    held = write(one, pod("p"))
+    one.handle.nominator.add_nominated_pod(held, NominatingInfo("n"))
+    one.client.delete(Pod, "p", "default")
+    one.sync()
+    assert one.handle.nominator.nominated_node(held) is None

@@ -12,7 +12,7 @@ from moorage.framework.handle import FrameworkHandle
 from moorage.framework.in_core import NativePlugin
 from moorage.framework.interface import FILTER
 from moorage.framework.kernels import Kernels, place_of, rejection
-from moorage.framework.status import Status, as_status
+from moorage.framework.status import Code, Status
 from moorage.objects.pod import Pod
 from moorage.objects.policy import PodDisruptionBudget
 
@@ -21,8 +21,8 @@ from .pick import Candidate
 
 
 def kernels_of(handle: FrameworkHandle) -> Kernels | None:
-    """What dry runs are made with; None where a plugin outside the core has a say in Filter, or is told of each
-    victim."""
+    """What dry runs are made with; None where a plugin outside the core has a say in Filter, or is told of
+    victims one by one."""
     framework = handle.framework
     if framework is None or framework.kernels is None or not framework.kernels.dry_runs.suits:
         return None
@@ -58,7 +58,7 @@ def dry_run_in_core(
             if verdict:
                 rejected[name] = said[verdict]
             elif not victims.pods:
-                rejected[name] = as_status(MoorageError(NO_VICTIM.format(name)))
+                rejected[name] = Status(Code.ERROR, err=MoorageError(NO_VICTIM.format(name)))
             else:
                 (violating if violations[at] else fine).append(Candidate(name, victims))
     return fine + violating, rejected

@@ -175,14 +175,20 @@ static int reads_rows(const mr_search *search, int fused)
     return !fused;
 }
 
+int mr_search_score(const mr_search *search, mr_found *found)
+{
+    const int64_t constant = common_constant(search);
+    for (int32_t i = 0; i < found->feasible; i++) found->totals[i] = constant + mr_local_total(search, found->rows[i]);
+    add_constants(search, found);
+    return add_externals(search, found);
+}
+
 /* Scores what was found; the fused kernel has already written its totals. */
-static int score_found(const mr_search *search, int fused, int64_t constant, mr_found *found)
+static int score_found(const mr_search *search, int fused, mr_found *found)
 {
     if (reads_rows(search, fused))
         for (int32_t i = 0; i < found->feasible; i++) found->rows[i] = search->order[found->positions[i]];
-    if (!fused)
-        for (int32_t i = 0; i < found->feasible; i++)
-            found->totals[i] = constant + mr_local_total(search, found->rows[i]);
+    if (!fused) return mr_search_score(search, found);
     add_constants(search, found);
     return add_externals(search, found);
 }
@@ -197,7 +203,7 @@ static int search_lanes(const mr_search *search, const mr_local *local, int exte
     return external && external_lanes(search, first, n, out);
 }
 
-int mr_search_run(const mr_search *search, int32_t start, int32_t wanted, mr_found *found)
+int mr_search_find(const mr_search *search, int32_t start, int32_t wanted, mr_found *found)
 {
     int32_t block[MR_CALL], *lanes = block, n = search->n, seen = 0, failed = 0;
     int external = mr_has_external_filters(search->plan);
@@ -222,8 +228,13 @@ int mr_search_run(const mr_search *search, int32_t start, int32_t wanted, mr_fou
         if (looked_at < size) break;
     }
     found->evaluated = seen;
-    if (failed || found->feasible < 2) return failed; /* a single node is not scored */
-    return score_found(search, local.fused, constant, found);
+    return failed;
+}
+
+int mr_search_run(const mr_search *search, int32_t start, int32_t wanted, mr_found *found)
+{
+    if (mr_search_find(search, start, wanted, found)) return 1;
+    return found->feasible < 2 ? 0 : score_found(search, mr_is_fused(search), found); /* a single node is not scored */
 }
 
 int mr_scan_suits(const mr_search *search)

@@ -38,7 +38,13 @@ void mr_score_rows(const mr_search *search, int32_t kernel, const int32_t *rows,
                    uint8_t *seen);
 
 /* Searches from `start` until `wanted` nodes are feasible (kube-scheduler v1.36, findNodesThatPassFilters with one
- * worker: it stops on the next feasible node after that), and scores them. Answers 1 where a plugin failed. */
+ * worker: it stops on the next feasible node after that). Answers 1 where a plugin failed. */
+int mr_search_find(const mr_search *search, int32_t start, int32_t wanted, mr_found *found);
+
+/* Scores found->rows, whoever put them there. Answers 1 where a plugin failed. */
+int mr_search_score(const mr_search *search, mr_found *found);
+
+/* The one and then the other. */
 int mr_search_run(const mr_search *search, int32_t start, int32_t wanted, mr_found *found);
 
 /* A decision. */

@@ -24,7 +24,7 @@ class PluginError(MoorageError):
 
 
 class ExtenderError(MoorageError):
-    """An extender failed, or answered what has no meaning."""
+    """An extender failed: it was not reached, or did not answer as it should, or said that it failed."""
 
 
 class InputError(MoorageError):

@@ -223,7 +223,7 @@ def test_extenders_sign_no_pod() -> None:
         "apiVersion": "kubescheduler.config.k8s.io/v1",
         "kind": "KubeSchedulerConfiguration",
         "profiles": [{"pluginConfig": [{"name": "PodTopologySpread", "args": LISTED}]}],
-        "extenders": [{"urlPrefix": "http://localhost", "filterVerb": "filter"}],
+        "extenders": [{"urlPrefix": "http://x", "managedResources": [{"name": "example.com/gpu"}]}],
     }
     assert outcomes(scheduler(profile=None, config=config), large("p"), large("q"))[1] == ("c", False)
 

@@ -9,7 +9,6 @@ import pytest
 from tests.core.make import node, pod
 
 import moorage as mo
-from moorage.errors import NotBuiltError
 from moorage.framework.configuration import ConfigurationError
 from moorage.objects import Cluster
 from moorage.objects.pod import Pod
@@ -142,14 +141,6 @@ def test_a_plugin_of_ones_own_by_name() -> None:
         scheduler(config(profile))
     assert caught.value.stage == "new"
     assert caught.value.message.endswith('FilterPlugin "Nowhere" does not exist')
-
-
-def test_extenders_are_named_as_left_out() -> None:
-    extender = {"urlPrefix": "http://127.0.0.1:1", "filterVerb": "filter"}
-    one = scheduler(config({}, extenders=[extender]), pod("p"))
-    assert one.run().warnings == ["not built yet and left out of the decision: extenders of 1 pod"]
-    with pytest.raises(NotBuiltError, match=r"^not built yet: extenders \(pod default/p\)$"):
-        scheduler(config({}, extenders=[extender]), strict=True).examine(pod("p"))
 
 
 def test_sources(tmp_path: Path) -> None:

@@ -19,7 +19,17 @@ def count_verdicts(verdicts: npt.NDArray[np.uint64]) -> dict[int, int]: ...
 class Chooser(Supposing):
     start: int
     keeps_candidates: bool
+    outsiders: bool
     candidates_limit: int
+    def score(
+        self,
+        rows: npt.NDArray[np.int32],
+        pod_class: int,
+        node_name: int = 0,
+        pinned: int = 0,
+        bare: bool = False,
+    ) -> npt.NDArray[np.int64]: ...
+    def pick(self, totals: npt.NDArray[np.int64], drawn: npt.NDArray[np.bool_] | None = None) -> int: ...
     def rejections(self, pod_class: int, node_name: int = 0, pinned: int = 0) -> dict[int, int]: ...
     @property
     def candidates_bytes(self) -> int: ...

@@ -10,6 +10,9 @@ class Cycle(Chooser):
     def decide(
         self, pod_class: int, node_name: int = 0, pinned: int = 0, tried: int = -1
     ) -> tuple[int, int, int, npt.NDArray[np.int32], npt.NDArray[np.int64] | None]: ...
+    def find(
+        self, pod_class: int, node_name: int = 0, pinned: int = 0
+    ) -> tuple[int, npt.NDArray[np.int32], npt.NDArray[np.int32]]: ...
     def place_run(
         self,
         pod_class: int,

@@ -6,6 +6,7 @@ import numpy.typing as npt
 
 from moorage._core.search import Search
 from moorage._core.state import ClusterState
+from moorage._core.supposing import Supposing
 from moorage.objects.pod import Pod
 from moorage.objects.policy import PodDisruptionBudget
 
@@ -30,7 +31,7 @@ class DryRun:
 
 class DryRuns:
     @property
-    def search(self) -> Search: ...
+    def search(self) -> Supposing: ...
     @property
     def state(self) -> ClusterState: ...
     @property

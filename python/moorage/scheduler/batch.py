@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from moorage._core.node_table import NodeTable
 from moorage._core.pod_spec import bound
 from moorage.cache import SchedulerCache
 from moorage.framework.nominator import PodNominator
@@ -17,7 +18,7 @@ from moorage.objects.pod import Pod
 from .binding_cycle import BindingCycles
 from .diagnosis import Diagnosis
 from .engine import NO_ROWS, Engine
-from .results import Failure
+from .results import Decision, Failure
 
 Ints = npt.NDArray[np.int32]
 Marks = npt.NDArray[np.int64]
@@ -59,6 +60,15 @@ def joined(parts: Iterable[ScheduleResult], rotation: bool) -> ScheduleResult:
     return ScheduleResult(np.concatenate(rows), failures, np.concatenate(starts), np.concatenate(nexts))
 
 
+def result_of(decision: Decision, table: NodeTable) -> ScheduleResult:
+    """A decision about one pod."""
+    failures = {0: Failure.of(decision)} if decision.node is None else {}
+    row = -1 if decision.node is None else table.find_row(decision.node)
+    values = row, decision.start, decision.next
+    rows, starts, nexts = (np.array([value], dtype=np.int32) for value in values)
+    return ScheduleResult(rows, failures, starts, nexts)
+
+
 def is_alone(engine: Engine, pod: Pod) -> bool:
     """Whether a pod must be decided about by itself: it is terminating, which counters leave out, or
     nominated, or may get a hint."""
@@ -92,19 +102,25 @@ class Batches:
         self.settle = settle
 
     def place(
-        self, engine: Engine, targets: Sequence[Target], pods: Sequence[Pod], rotation: bool
+        self,
+        engine: Engine,
+        targets: Sequence[Target],
+        pods: Sequence[Pod],
+        rotation: bool,
+        until_eviction: bool = False,
     ) -> ScheduleResult:
-        """Decide for pods, one after the other, and assume each on its node."""
+        """Decide for pods, one after the other, and assume each on its node; with `until_eviction` only up to
+        the first one that others are evicted for, whose leaving nobody has heard of yet."""
         start, n = engine.cycle.start, len(pods)
         rows = np.full(n, -1, dtype=np.int32)
         nexts = np.empty(n, dtype=np.int32) if rotation else None
         result = ScheduleResult(rows, {}, nexts=nexts)
         at = 0
         while at < n:
-            with (
-                self.cache.lock
-            ):  # not over the whole batch: informers take it too, after a lock of their own
+            with self.cache.lock:  # not over the whole batch: informers take it after a lock of their own
                 at, evicted = self._place_from(engine, targets, pods, result, at)
+            if evicted and until_eviction:
+                return ScheduleResult(rows[:at], result.failures)
             if evicted:
                 self.settle()
         if nexts is None:

@@ -12,18 +12,19 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from moorage._core.pod_spec import bound
-from moorage.errors import CacheError
+from moorage.errors import CacheError, ExtenderError
 from moorage.framework.binding import permitted
 from moorage.framework.cycle_state import CycleState
 from moorage.framework.interface import NominatingInfo
 from moorage.framework.nominator import PodNominator
-from moorage.framework.status import Code, Status
+from moorage.framework.status import Code, Status, as_status
 from moorage.framework.waiting_pods import NEVER, WaitingPod
 from moorage.objects.pod import Pod
-from moorage.store import ObjectClient
+from moorage.store import ApiError, ObjectClient, ObjectStore
 
 from .diagnosis import Diagnosis
 from .engine import Engine
+from .extended_search import bind_by_extender
 from .pod_status import not_scheduled, patch_pod
 from .results import Decision, Failure
 
@@ -142,7 +143,7 @@ class BindingCycles:
         if status is None:
             status = self._pre_bind(started)
         if status is None:
-            status = framework.run_bind_plugins(state, assumed, node)
+            status = self._bind(started)
         if status is not None and not status.is_success:
             return self._take_back(started, status)
         note = f"Successfully assigned {assumed.namespace}/{assumed.name} to {node}"
@@ -150,6 +151,23 @@ class BindingCycles:
         framework.run_post_bind_plugins(state, assumed, node)
         started.engine.cache.finish_binding(assumed)
         return Outcome(started.pod, node)
+
+    def _bind(self, started: Started) -> Status | None:
+        """By an extender, which writes the binding itself, else by the plugins. A store of this process is
+        out of its reach: there the binding is written in its stead."""
+        engine, assumed, node = started.engine, started.assumed, started.node
+        try:
+            if not bind_by_extender(engine.interested(assumed), assumed, node):
+                return engine.framework.run_bind_plugins(started.state, assumed, node)
+            client = self.client
+            if (
+                isinstance(client, ObjectStore)
+                and not client.get(Pod, assumed.name, assumed.namespace).spec.node_name
+            ):
+                client.bind(assumed, node)
+        except (ExtenderError, ApiError) as error:
+            return as_status(error)
+        return None
 
     def _pre_bind(self, started: Started) -> Status | None:
         """PreBind, during which the pod can be cancelled."""

@@ -3,20 +3,28 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from moorage._core.plan import REASONS, UNRESOLVABLE, VERDICT_SHIFT
 from moorage.framework.fit_error import fit_error, with_detail
 from moorage.framework.in_core import CorePostFilter, NativePlugin
 from moorage.framework.interface import FILTER, Code, Status
 from moorage.framework.profile import Profile
+from moorage.queue.hints import EXTENDER
 
 if TYPE_CHECKING:
     from moorage._core.pod_class import Shape
 
 NO_NODES = "no nodes available to schedule pods"
+
+
+class Rejectors(NamedTuple):
+    """The plugins that rejected a pod; those that made it wait (code Pending) are in both."""
+
+    unschedulable: frozenset[str] = frozenset()
+    pending: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +41,14 @@ class Diagnosis:
         Verdict (see `Cycle.verdicts`) to number of nodes.
     absent : Status or None
         Status of the nodes that PreFilter left out of the search.
+    narrowing : tuple of str
+        The PreFilter plugins that left nodes out.
     statuses : tuple of Status
         What plugins outside the core said; their verdicts have the place in here as reason bits.
+    said_by_extenders : dict of str to Status
+        Statuses that extenders gave to nodes by name; those nodes have no verdict.
+    extender_rejected : bool
+        An extender rejected nodes that every plugin let pass: `Extender` is among what the pod waits for.
     chosen : Status or None
         The rejection of the one node that was chosen, at Reserve, at Permit, or while waiting.
     post_filter : str
@@ -49,7 +63,10 @@ class Diagnosis:
     pre_filter: Status | None = None
     verdicts: dict[int, int] = field(default_factory=dict)
     absent: Status | None = None
+    narrowing: tuple[str, ...] = ()
     statuses: tuple[Status, ...] = ()
+    said_by_extenders: Mapping[str, Status] = field(default_factory=dict)
+    extender_rejected: bool = False
     chosen: Status | None = None
     post_filter: str = ""
     unhelpful: tuple[CorePostFilter, ...] = ()
@@ -63,9 +80,9 @@ class Diagnosis:
             verdict: explain_verdict(self.profile, self.shape, verdict, self.statuses)
             for verdict in self.verdicts
         }
-        return sum(
-            self.verdicts[verdict] for verdict, status in said.items() if status.code == Code.UNSCHEDULABLE
-        )
+        counted = [(status, self.verdicts[verdict]) for verdict, status in said.items()]
+        counted += [(status, 1) for status in self.said_by_extenders.values()]
+        return sum(nodes for status, nodes in counted if status.code == Code.UNSCHEDULABLE)
 
     def post_filter_message(self) -> str:
         """What PostFilter says, or would have said."""
@@ -85,10 +102,31 @@ class Diagnosis:
         for verdict, nodes in sorted(self.verdicts.items()):
             for reason in explain_verdict(self.profile, self.shape, verdict, self.statuses).reasons:
                 counts[reason] += nodes
-        left_out = self.nodes - sum(self.verdicts.values())
-        if self.absent is not None and left_out:
+        for status in self.said_by_extenders.values():
+            counts.update(status.reasons)
+        left_out = self.nodes - sum(self.verdicts.values()) - len(self.said_by_extenders)
+        if self.absent is not None and left_out > 0:
             counts.update(dict.fromkeys(self.absent.reasons, left_out))
         return dict(counts)
+
+    def rejectors(self) -> Rejectors:
+        """Who rejected the pod: what they have registered decides which events bring it back. PostFilter
+        plugins never do; where there are no nodes, nobody does."""
+        if self.nodes == 0:
+            return Rejectors()
+        if self.chosen is not None:
+            return _rejectors([self.chosen], {self.chosen.plugin})
+        statuses = [] if self.pre_filter is None else [self.pre_filter]
+        plugins = {*self.narrowing, *(status.plugin for status in statuses if status.plugin)}
+        if self.extender_rejected:
+            plugins.add(EXTENDER)
+        filters = self.profile.planned(FILTER)
+        for verdict in self.verdicts:
+            plugin = filters[(verdict >> VERDICT_SHIFT) - 1]
+            plugins.add(plugin.name)
+            if not isinstance(plugin, NativePlugin):
+                statuses.append(self.statuses[verdict & REASONS])
+        return _rejectors(statuses, plugins)
 
     def message(self) -> str:
         """The text of upstream's FitError (kube-scheduler v1.36, types.go)."""
@@ -111,3 +149,8 @@ def explain_verdict(profile: Profile, shape: Shape, verdict: int, statuses: Sequ
         return statuses[verdict & REASONS]
     code = Code.UNSCHEDULABLE_AND_UNRESOLVABLE if verdict & UNRESOLVABLE else Code.UNSCHEDULABLE
     return Status(code, plugin.reasons(verdict & REASONS, shape), plugin.name)
+
+
+def _rejectors(statuses: Iterable[Status], plugins: Iterable[str]) -> Rejectors:
+    pending = frozenset(status.plugin for status in statuses if status.code == Code.PENDING)
+    return Rejectors(frozenset(plugins), pending)

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from functools import cached_property
-from typing import cast
 
 import numpy as np
 import numpy.typing as npt
@@ -16,27 +14,25 @@ from moorage._core.cycle import Cycle
 from moorage._core.pod_class import Shape
 from moorage._core.preemptor import Preemptor
 from moorage.framework.bridge import Bridge
-from moorage.framework.build import make_profiles
 from moorage.framework.call import StatusError
-from moorage.framework.configuration import KubeSchedulerConfiguration
 from moorage.framework.cycle_state import CycleState
+from moorage.framework.extender import Extender
 from moorage.framework.filtering import PreFilterRun
 from moorage.framework.handle import FrameworkHandle
 from moorage.framework.in_core import CorePostFilter
 from moorage.framework.interface import NominatingInfo
 from moorage.framework.profile import Profile
-from moorage.framework.registry import Registry
 from moorage.framework.runtime import Framework, Target
 from moorage.framework.status import Status, message_of
 from moorage.objects.pod import Pod
 
 from .batching import Batching, KeptNodes, find_hint, leave_nodes
 from .diagnosis import Diagnosis, explain_verdict
+from .extended_search import ExtendedSearch
 from .results import Decision, Failure
 
 NO_ROWS = np.zeros(0, dtype=np.int32)
 TARGETS_LIMIT = 1 << 16
-PARALLELISM = 16  # kube-scheduler's default
 
 
 class Engine:
@@ -70,6 +66,7 @@ class Engine:
         self.bridge = Bridge(self.framework)
         self.plan = profile.compile(self.cache.state, self.bridge)
         self.cycle = Cycle(self.cache.state, self.plan, tie_break, percentage, seed & 0xFFFFFFFFFFFFFFFF)
+        self.cycle.outsiders = any(one.is_filter or one.is_prioritizer for one in handle.extenders)
         self.framework.attach(self.cycle)
         if not profile.is_in_core:
             self.cycle.judging = self.bridge.judge_nominated
@@ -99,16 +96,26 @@ class Engine:
         if ran.error:
             return replace(self._no_search(None, order), error=ran.error), state
         if ran.rejection is not None:
-            diagnosis = Diagnosis(nodes, self.profile, state.shape, pre_filter=ran.rejection)
+            diagnosis = Diagnosis(
+                nodes, self.profile, state.shape, pre_filter=ran.rejection, narrowing=ran.plugins
+            )
             decision = self._no_search(diagnosis, order)
             return self._post_filter(state, pod, decision, self._rejected_by_all(ran.rejection)), state
         self.begin_search(state, pod, ran)
-        return self._search(state, pod, ran, kept, order), state
+        if self.decides_alone(pod):
+            return self._search(state, pod, ran, kept, order), state
+        search = ExtendedSearch(self, state, pod, ran, order)
+        return self._post_filter(state, pod, search.run(), search.statuses), state
 
     def schedule_at_once(self, pod: Pod, target: Target, order: Callable[[], list[str]]) -> Decision | None:
         """What `schedule` decides about a pod that fits, where no plugin but the core's has a say: nominated
         pods, hints, objections. None where one has, or the pod fits nowhere."""
-        objects = pod.status.nominated_node_name or self.handle.nominator or self.plan.externals
+        objects = (
+            pod.status.nominated_node_name
+            or self.handle.nominator
+            or self.plan.externals
+            or not self.decides_alone(pod)
+        )
         if objects or not self.passes_at_once(target, pod) or self.sign(pod) is not None:
             return None
         start = self.cycle.start
@@ -120,6 +127,22 @@ class Engine:
         self.batching.take()
         node = self.cache.state.table.row_name(row)
         return Decision(node, start, self.cycle.start, evaluated, positions, totals, order)
+
+    def interested(self, pod: Pod) -> list[Extender]:
+        """The extenders that want to hear of a pod, in their order."""
+        return [extender for extender in self.handle.extenders if extender.is_interested(pod)]
+
+    def decides_alone(self, pod: Pod) -> bool:
+        """Whether no extender has a say in a pod."""
+        return not (self.handle.extenders and self.interested(pod))
+
+    def is_in_core_for(self, pod: Pod) -> bool:
+        """Whether the core alone decides about a pod, and nobody has anything to do before it is bound."""
+        return self.profile.is_in_core and self.decides_alone(pod)
+
+    def way_of(self, pod: Pod) -> tuple[Engine, bool]:
+        """What pods must share to be decided about together: the engine, and whether extenders have a say."""
+        return self, self.decides_alone(pod)
 
     def passes_at_once(self, target: Target, pod: Pod) -> bool:
         """Whether no PreFilter or PreScore plugin of a profile in the core objects to pods of a target. What
@@ -190,9 +213,9 @@ class Engine:
         try:
             self.framework.searching(True)
             hint = find_hint(self, kept, state, pod)
-            tried, fits = self._try_first(state, pod, hint.node)
+            tried, fits = self.try_first(state, pod, hint.node)
             if fits:
-                return leave_nodes(self, hint, self._on_tried_node(tried, order))
+                return leave_nodes(self, hint, self.on_tried_node(tried, order))
             row, start, evaluated, positions, totals = self.cycle.decide(*state.target, tried)
         except StatusError as failed:
             text = failed.status.message()
@@ -201,7 +224,7 @@ class Engine:
             self.framework.searching(False)
         if row < 0:
             diagnosis, statuses = self.diagnose(state.target, state.shape, ran, tried)
-        elif len(positions) == 1 or not (error := self._pre_score(positions)):
+        elif len(positions) == 1 or not (error := self.pre_score(positions)):
             node = self.cache.state.table.row_name(row)
         decision = Decision(
             node, start, self.cycle.start, evaluated, positions, totals, order, diagnosis, error
@@ -210,7 +233,7 @@ class Engine:
             return leave_nodes(self, hint, decision)
         return decision if diagnosis is None else self._post_filter(state, pod, decision, statuses)
 
-    def _try_first(self, state: CycleState, pod: Pod, hint: str) -> tuple[int, bool]:
+    def try_first(self, state: CycleState, pod: Pod, hint: str) -> tuple[int, bool]:
         """The node that is tried before all others: the one that the pod is nominated to, else the hint. Its
         row, -1 where there is none that counts, and whether the pod fits. One about which a plugin fails is
         passed over (kube-scheduler v1.36, evaluateNominatedNode)."""
@@ -221,13 +244,13 @@ class Engine:
         except StatusError:
             return -1, False
 
-    def _on_tried_node(self, row: int, order: Callable[[], list[str]]) -> Decision:
+    def on_tried_node(self, row: int, order: Callable[[], list[str]]) -> Decision:
         """The pod fits the node that was tried first: no other is looked at, and the rotation stays."""
         start = self.cycle.start
         positions = np.flatnonzero(self.cache.state.view.rows() == row).astype(np.int32)
         return Decision(self.cache.state.table.row_name(row), start, start, 1, positions, None, order)
 
-    def _pre_score(self, positions: npt.NDArray[np.int32]) -> str:
+    def pre_score(self, positions: npt.NDArray[np.int32]) -> str:
         """PreScore over the feasible nodes, unless a Score plugin had it run; the error of the cycle."""
         try:
             self.bridge.pre_score(lambda: self.cache.state.view.rows()[positions])
@@ -254,7 +277,13 @@ class Engine:
             _, verdicts, statuses = self._verdicts(target, tried)
             counts = count_verdicts(verdicts)
         diagnosis = Diagnosis(
-            self.nodes_in_view(), self.profile, shape, verdicts=counts, absent=ran.absent, statuses=statuses
+            self.nodes_in_view(),
+            self.profile,
+            shape,
+            verdicts=counts,
+            absent=ran.absent,
+            narrowing=ran.plugins,
+            statuses=statuses,
         )
 
         def by_node() -> dict[str, Status]:
@@ -323,76 +352,3 @@ class Engine:
         plugins = self.core_post_filters or ()
         ended = [plugin.unhelpful(diagnosis.shape, diagnosis.nodes, 0)[1] for plugin in plugins]
         return replace(diagnosis, unhelpful=plugins), NominatingInfo() if any(ended) else None
-
-
-class Rotation:
-    """Where the next search begins: all profiles share it. A Participant of the cache's transactions."""
-
-    def __init__(self, engines: Sequence[Engine]) -> None:
-        self.engines = engines
-        self.holder = engines[0]
-
-    def take(self, engine: Engine) -> Engine:
-        """The next search is this engine's, from where the last one ended."""
-        if engine is not self.holder:
-            engine.cycle.start = self.holder.cycle.start
-            self.holder = engine
-        return engine
-
-    def save(self) -> object:
-        return self.holder, [engine.cycle.start for engine in self.engines]
-
-    def undo(self, saved: object) -> None:
-        self.holder, starts = cast(tuple[Engine, list[int]], saved)
-        for engine, start in zip(self.engines, starts, strict=True):
-            engine.cycle.start = start
-
-    def release(self, saved: object) -> None:
-        pass
-
-    def clone(self) -> Rotation:
-        """A fork has no engines of its own yet; it takes over nothing that could change here."""
-        out = Rotation(self.engines)
-        out.holder = self.holder
-        return out
-
-
-def profile_engines(
-    profiles: Sequence[Profile],
-    handle: FrameworkHandle,
-    tie_break: TieBreak,
-    percentage: int | None,
-    seed: int,
-    batching: Batching,
-) -> list[Engine]:
-    """An engine for each profile, with a handle of its own."""
-    engines = [Engine(one, replace(handle), tie_break, percentage or 0, seed, batching) for one in profiles]
-    return with_threads(engines, PARALLELISM)
-
-
-def configured_engines(
-    configuration: KubeSchedulerConfiguration,
-    registry: Registry,
-    handle: FrameworkHandle,
-    tie_break: TieBreak,
-    percentage: int | None,
-    seed: int,
-    batching: Batching,
-) -> list[Engine]:
-    """The engines of a configuration; `percentage` goes before the configuration's own."""
-    handles = [replace(handle) for _ in configuration.profiles or ()]
-    if percentage is None:
-        percentage = configuration.percentage_of_nodes_to_score
-    engines = [
-        Engine(one, its, tie_break, percentage or 0, seed, batching)
-        for one, its in zip(make_profiles(configuration, registry, handles), handles, strict=True)
-    ]
-    return with_threads(engines, configuration.parallelism or PARALLELISM)
-
-
-def with_threads(engines: list[Engine], parallelism: int) -> list[Engine]:
-    """Have looks at very many nodes shared by so many threads, but no more than this process has cores."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    for engine in engines:
-        engine.cycle.threads = min(parallelism, cores)
-    return engines

@@ -47,7 +47,7 @@ def schedule_by_template(
 ) -> TemplateRun:
     """See `Scheduler.schedule_by_template`."""
     engine, rows = scheduler._engine(template), NO_ROWS
-    if n and engine.profile.is_in_core:
+    if n and engine.is_in_core_for(template):
         target = scheduler.classify(template)
         scheduler.unbuilt.note(pod_of(template, first), target[0])
         state = scheduler.cache.state
@@ -69,7 +69,10 @@ def _one_by_one(scheduler: Scheduler, pods: list[Pod]) -> TemplateRun:
     """Profiles with plugins outside the core, which bind in the store; nominations; a plugin that fails."""
     rows: list[int] = []
     for pod in pods:
-        if not scheduler._engine_of(pod).profile.is_in_core and pod.key not in scheduler.pods.pending:
+        if (
+            not scheduler._engine_of(pod).is_in_core_for(pod)
+            and scheduler.informers.informer(Pod).indexer.get(pod.key) is None
+        ):
             scheduler.client.create(pod)
             scheduler.sync()
         decision = scheduler.schedule_one(pod)

@@ -17,12 +17,9 @@ class UnbuiltUses:
     ----------
     strict : bool
         Raise NotBuiltError instead.
-    extenders : bool
-        The configuration has extenders, which concern every pod.
     """
 
-    def __init__(self, profiles: Sequence[Profile], strict: bool, extenders: bool = False) -> None:
-        self.extenders = extenders
+    def __init__(self, profiles: Sequence[Profile], strict: bool) -> None:
         self.plugins = {plugin.name: plugin for one in profiles for plugin in one.plugins}.values()
         self.strict = strict
         self.uses_of_class: dict[int, list[str]] = {}
@@ -43,7 +40,7 @@ class UnbuiltUses:
             self.pods[use].add(pod.key)
 
     def _uses(self, pod: Pod) -> list[str]:
-        found = ["extenders"] if self.extenders else []
+        found = []
         for plugin in self.plugins:
             use = plugin.unbuilt_use(pod)
             if use:

@@ -1,5 +1,6 @@
 from libc.stdint cimport int32_t, int64_t, uint64_t
 
+from moorage._core.bare cimport BareRows
 from moorage._core.buffers cimport Buffer
 from moorage._core.csrc cimport mr_changes, mr_decision, mr_search
 from moorage._core.pod_class cimport Shape
@@ -23,14 +24,17 @@ cdef class Chooser(Supposing):
     cdef public int32_t start
     cdef readonly bint failed
     cdef uint64_t random
-    cdef public bint keeps_candidates
+    cdef public bint keeps_candidates, outsiders
     cdef public Py_ssize_t candidates_limit
     cdef readonly Py_ssize_t candidates_bytes
     cdef readonly int64_t from_candidates, from_scans
     cdef dict prepared
     cdef set batch
+    cdef BareRows bare
 
     cdef int32_t _wanted(self) noexcept
+    cdef int _look(self, const mr_search* search, int32_t wanted, bint scoring) noexcept nogil
+    cdef int32_t _pick(self, const int64_t* totals, int32_t n) noexcept nogil
     cdef int32_t _decide(self, const mr_search* search, int32_t wanted) noexcept nogil
     cdef int32_t _decide_by_totals(self, Ready* one) noexcept nogil
     cdef int32_t _note(self, const mr_decision* decision, int32_t n) noexcept nogil

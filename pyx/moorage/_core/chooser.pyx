@@ -9,7 +9,9 @@ from functools import partial
 import numpy as np
 
 from libc.stdint cimport int32_t, int64_t, uint64_t
+from libc.string cimport memcpy
 
+from moorage._core.bare cimport BareRows
 from moorage._core.buffers cimport Buffer, Journal
 from moorage._core.candidates cimport Candidates
 from moorage._core.csrc cimport (
@@ -27,7 +29,9 @@ from moorage._core.csrc cimport (
     mr_scan_decide,
     mr_scan_suits,
     mr_search,
+    mr_search_find,
     mr_search_run,
+    mr_search_score,
     mr_terms_prepare,
 )
 from moorage._core.plan cimport Plan
@@ -74,6 +78,9 @@ cdef class Chooser(Supposing):
         Whether candidates may be kept, where that is faster. No decision depends on it.
     candidates_limit : int
         Bytes of candidates at most; beyond it those that were used least recently go.
+    outsiders : bool
+        Whether somebody outside the profile may filter or score: then one feasible node is not enough, even
+        without score plugins.
     from_candidates, from_scans : int
         Decisions that were read off candidates, and those of searches.
     """
@@ -87,33 +94,46 @@ cdef class Chooser(Supposing):
         self.candidates_limit = CANDIDATES_LIMIT
         self.prepared = {}
         self.batch = set()
+        self.bare = BareRows()
 
     # ---- deciding ------------------------------------------------------------------------------------------
 
-    cdef int32_t _decide(self, const mr_search* search, int32_t wanted) noexcept nogil:
-        """Search, score and choose; answers the position in the searched list or -1; moves the rotation."""
-        cdef int32_t nodes = self.state.view.size, winner = 0
+    cdef int _look(self, const mr_search* search, int32_t wanted, bint scoring) noexcept nogil:
+        """Search, and score what was found unless others have a say first; moves the rotation. Answers 1 where a
+        plugin failed."""
+        cdef int32_t nodes = self.state.view.size
+        cdef int failed
         self.found.feasible = self.found.evaluated = 0
         if search.n == 0:
             if nodes:
                 self.start %= nodes
-            return -1
+            return 0
         self.state.view.scan_columns()
         self.from_scans += 1
-        cdef int failed = mr_search_run(search, self.start % search.n, wanted, &self.found)
+        if scoring:
+            failed = mr_search_run(search, self.start % search.n, wanted, &self.found)
+        else:
+            failed = mr_search_find(search, self.start % search.n, wanted, &self.found)
         self.start = (self.start + self.found.evaluated) % nodes
-        if failed:
+        return failed
+
+    cdef int32_t _decide(self, const mr_search* search, int32_t wanted) noexcept nogil:
+        """Search, score and choose; answers the position in the searched list or -1; moves the rotation."""
+        if self._look(search, wanted, True):
             return FAILED
         if self.found.feasible == 0:
             return -1
-        if self.found.feasible > 1:
-            if self.tie_break == GO_HEAP:
-                winner = mr_pick_heap(self.found.totals, self.found.feasible)
-            elif self.tie_break == RANDOM:
-                winner = mr_pick_random(self.found.totals, self.found.feasible, &self.random)
-            else:
-                winner = mr_pick_first(self.found.totals, self.found.feasible)
-        return self.found.positions[winner]
+        return self.found.positions[self._pick(self.found.totals, self.found.feasible)]
+
+    cdef int32_t _pick(self, const int64_t* totals, int32_t n) noexcept nogil:
+        """The winner among `n` totals, of which one alone may be none."""
+        if n < 2:
+            return 0
+        if self.tie_break == GO_HEAP:
+            return mr_pick_heap(totals, n)
+        if self.tie_break == RANDOM:
+            return mr_pick_random(totals, n, &self.random)
+        return mr_pick_first(totals, n)
 
     cdef int32_t _decide_by_totals(self, Ready* one) noexcept nogil:
         """The same where each row's total says all, but for the list of what was found."""
@@ -196,8 +216,57 @@ cdef class Chooser(Supposing):
         self.candidates_bytes -= one.charged
         return 0
 
+    def score(self, const int32_t[::1] rows, int32_t pod_class, int32_t node_name=0, int32_t pinned=0,
+              bint bare=False):
+        """The second part of `Cycle.decide`: the totals of feasible rows, an int64 array; with `bare`, of rows
+        without pods and images, as far as kernels look at these (see `BareRows`)."""
+        cdef int32_t n = <int32_t>rows.shape[0], at
+        cdef int64_t[::1] totals = np.empty(n + 1, dtype=np.int64)
+        self._prepare(pod_class, node_name, pinned)
+        for buffer in (self.totals, self.rows, self.scratch):  # somebody may have named a node twice
+            (<Buffer>buffer).reserve(n)
+        self.found.totals = <int64_t*>self.totals.data
+        self.found.rows = <int32_t*>self.rows.data
+        self.found.scores = <int64_t*>self.scratch.data
+        for at in range(n):
+            self.found.rows[at] = rows[at]
+        self.found.feasible = n
+        if bare and n:
+            self.bare.show(&rows[0], n, self.state.table.used, <int32_t>len(self.state.table.others[0]),
+                           &self.cluster, self.search.pod.terms)
+        try:
+            if mr_search_score(&self.search, &self.found):
+                self._raise_failure()
+        finally:
+            if bare:
+                self._repoint()
+        memcpy(&totals[0], self.found.totals, n * sizeof(int64_t))
+        return np.asarray(totals[:n])
+
+    def pick(self, totals, drawn=None):
+        """The third part of `Cycle.decide`: the place of the chosen one among totals.
+
+        Parameters
+        ----------
+        totals : (n,) int64 array, n > 0
+        drawn : (n,) bool array, optional
+            Those among which lots are drawn where they tie for the best and Go's heap decides about the rest:
+            the nodes that an extender scored (kube-scheduler v1.36, prioritizeNodes).
+        """
+        cdef const int64_t[::1] sums = totals
+        cdef const int64_t[::1] alike
+        self._save()
+        if drawn is not None and self.tie_break == GO_HEAP:
+            best = np.flatnonzero(drawn & (totals == totals.max()))
+            if len(best):
+                alike = np.zeros(len(best), dtype=np.int64)
+                return int(best[mr_pick_random(&alike[0], <int32_t>alike.shape[0], &self.random)])
+        return self._pick(&sums[0], <int32_t>sums.shape[0])
+
     cdef int32_t _wanted(self) noexcept:
-        return num_feasible_nodes_to_find(self.percentage, self.search.n) if self.plan.c.n_scores else 1
+        if not self.plan.c.n_scores and not self.outsiders:
+            return 1
+        return num_feasible_nodes_to_find(self.percentage, self.search.n)
 
     def rejections(self, int32_t pod_class, int32_t node_name=0, int32_t pinned=0):
         """Verdict to number of nodes, of the searched nodes that reject a pod (see `verdicts`). Pods like the

@@ -244,6 +244,8 @@ cdef extern from "scan.h" nogil:
     int mr_is_parallel(const mr_search* search, int32_t n)
     void mr_scan_decide(const mr_search* search, int32_t start, int32_t wanted, int heap,
                         mr_decision* decision)
+    int mr_search_find(const mr_search* search, int32_t start, int32_t wanted, mr_found* found)
+    int mr_search_score(const mr_search* search, mr_found* found)
     int mr_search_run(const mr_search* search, int32_t start, int32_t wanted, mr_found* found)
     int32_t mr_pick_first(const int64_t* totals, int32_t n)
     int32_t mr_pick_heap(const int64_t* totals, int32_t n)

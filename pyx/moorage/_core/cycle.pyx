@@ -43,7 +43,7 @@ cdef class Cycle(Chooser):
             Positions in the view's list, in the order found.
         totals : (feasible,) int64 array, or None where at most one node is feasible
         """
-        cdef int32_t start, at, row
+        cdef int32_t start, at
         cdef int64_t[::1] sums
         self._save()
         self._prepare(pod_class, node_name, pinned)
@@ -54,20 +54,49 @@ cdef class Cycle(Chooser):
             self.start = (self.start + 1) % self.state.view.size
         if at == FAILED:
             self._raise_failure()
-        cdef int32_t[::1] places = np.empty(self.found.feasible + 1, dtype=np.int32)
-        memcpy(&places[0], self.found.positions, self.found.feasible * sizeof(int32_t))
-        positions = np.asarray(places[:self.found.feasible])
-        if self.search.columns == NULL:  # the searched list is a part of the view's
-            for at_place, place in enumerate(positions.tolist()):
-                row = self.search.order[<int32_t>place]
-                positions[at_place] = (<int32_t*>self.state.view.position.data)[row] - 1
         totals = None
         if self.found.feasible > 1:
             sums = np.empty(self.found.feasible, dtype=np.int64)
             memcpy(&sums[0], self.found.totals, self.found.feasible * sizeof(int64_t))
             totals = np.asarray(sums)
         row = -1 if at < 0 else self.search.order[at]
-        return row, start, self.found.evaluated, positions, totals
+        return row, start, self.found.evaluated, self._places(), totals
+
+    def find(self, int32_t pod_class, int32_t node_name=0, int32_t pinned=0):
+        """The first part of `decide`, after which others may have a say; the rest are `Chooser.score` and
+        `Chooser.pick`.
+
+        Returns
+        -------
+        start : int
+            Where the search began.
+        rows : (evaluated,) int32 array
+            The rows that it looked at, feasible and rejected ones.
+        positions : (feasible,) int32 array
+            As those of `decide`.
+        """
+        cdef int32_t start, at
+        self._save()
+        self._prepare(pod_class, node_name, pinned)
+        start = self.start
+        if self._look(&self.search, self._wanted(), False):
+            self._raise_failure()
+        cdef int32_t[::1] rows = np.empty(self.found.evaluated + 1, dtype=np.int32)
+        for at in range(self.found.evaluated):
+            rows[at] = self.search.order[(start % self.search.n + at) % self.search.n]
+        return start, np.asarray(rows[:self.found.evaluated]), self._places()
+
+    def _places(self):
+        """What was found, as positions in the view's list."""
+        cdef int32_t[::1] places = np.empty(self.found.feasible + 1, dtype=np.int32)
+        cdef int32_t row
+        memcpy(&places[0], self.found.positions, self.found.feasible * sizeof(int32_t))
+        positions = np.asarray(places[:self.found.feasible])
+        if self.search.columns == NULL:  # the searched list is a part of the view's
+            for at, place in enumerate(positions.tolist()):
+                row = self.search.order[<int32_t>place]
+                positions[at] = (<int32_t*>self.state.view.position.data)[row] - 1
+        return positions
 
     cdef bint _looked_at(self, int32_t row, int32_t start) noexcept:
         """Whether the last search, which began at `start`, looked at a row."""
@@ -296,5 +325,5 @@ cdef class Cycle(Chooser):
     def clone(self, ClusterState state):
         """The same search over a fork."""
         cdef Cycle out = Cycle(state, self.plan, self.tie_break, self.percentage, self.random)
-        out.start = self.start
+        out.start, out.outsiders = self.start, self.outsiders
         return out

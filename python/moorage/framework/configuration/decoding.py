@@ -89,9 +89,10 @@ def _number_text(value: float) -> str:
 
 
 class _Decoder:
-    """The state of one reading."""
+    """The state of one reading; `folds`: fields are found whatever their case."""
 
-    def __init__(self) -> None:
+    def __init__(self, folds: bool = False) -> None:
+        self.folds = folds
         self.error = ""
         self.strict: dict[str, None] = {}
         self.struct = ""
@@ -147,6 +148,8 @@ class _Decoder:
         outer, depth = self.struct, len(self.fields)
         for key, item in members(value):
             field = known.get(key)
+            if field is None and self.folds:
+                field = next((one for wire, one in known.items() if wire.lower() == key.lower()), None)
             if field is None:
                 self.complain("unknown field", key)
                 continue
@@ -156,7 +159,7 @@ class _Decoder:
             self.struct = struct.__name__
             if field.attribute in struct.embedded:
                 self.fields.append(struct.embedded[field.attribute])
-            self.fields.append(key)
+            self.fields.append(field.wire)
             self.path.append(f".{key}" if self.path else key)
             setattr(part, field.attribute, self.value(item, field.type))
             self.path.pop()
@@ -222,7 +225,18 @@ def decode(value: Any, struct: type[P]) -> tuple[P, list[str]]:
         If a value has a type that its field does not take; the text is upstream's.
     """
     decoder = _Decoder()
-    part = decoder.value(value, GoType(f"v1.{struct.__name__}", "struct", struct=struct))
+    part = _decoded(decoder, value, GoType(f"v1.{struct.__name__}", "struct", struct=struct))
+    return part, list(decoder.strict)
+
+
+def decode_leniently(value: Any, type_: GoType) -> Any:
+    """The same as Go's own decoder reads a value of any type: names of fields in whatever case, unknown and
+    duplicate ones passed over."""
+    return _decoded(_Decoder(folds=True), value, type_)
+
+
+def _decoded(decoder: _Decoder, value: Any, type_: GoType) -> Any:
+    decoded = decoder.value(value, type_)
     if decoder.error:
         raise DecodeError(decoder.error)
-    return part, list(decoder.strict)
+    return decoded

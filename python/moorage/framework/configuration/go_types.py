@@ -69,7 +69,8 @@ def _go_type(hint: Any, *, pointer: bool = False) -> GoType:
         item = _go_type(arguments[0])
         return GoType(f"[]{item.name}", "list", item=item)
     if origin is dict:
-        return GoType("map[string]string", "map", item=_go_type(arguments[1]))
+        item = _go_type(arguments[1])
+        return GoType(f"map[string]{item.name}", "map", item=item)
     if origin is Annotated:
         return _annotated(arguments[0], arguments[1], pointer)
     if isinstance(hint, type) and issubclass(hint, Part):

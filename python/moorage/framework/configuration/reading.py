@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -11,22 +10,16 @@ from moorage.errors import InputError
 from moorage.objects.yaml_reader import read_first
 
 from .args import ARGS
-from .decoding import DecodeError, JsonNumber, JsonObject, decode, kind_of, members
+from .decoding import DecodeError, decode, kind_of, members
 from .errors import ConfigurationError
 from .field_errors import go_json
+from .json_text import parse
 from .types import API_VERSION, GROUP, VERSION, KubeSchedulerConfiguration, PluginConfig, Typed
 
 _SCHEME = "k8s.io/kubernetes/pkg/scheduler/apis/config/scheme/scheme.go:29"
 _HEADER = (
     r'struct { APIVersion string "json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"" }'
 )
-_GO_WORDS = {
-    "Expecting property name": "looking for beginning of object key string",
-    "Expecting value": "looking for beginning of value",
-    "Expecting ':'": "after object key",
-    "Expecting ','": "after object key:value pair",
-    "Extra data": "after top-level value",
-}
 _KINDS: dict[str, type[Typed]] = {
     KubeSchedulerConfiguration.__name__: KubeSchedulerConfiguration,
     **{struct.__name__: struct for struct in ARGS.values()},
@@ -103,11 +96,9 @@ def _parse(text: str) -> tuple[Any, list[str]]:
     """The JSON value of a text, and its duplicate keys; a text that starts with a brace is JSON."""
     if text.lstrip().startswith("{"):
         try:
-            return json.loads(
-                text, object_pairs_hook=JsonObject, parse_float=JsonNumber, parse_constant=_refuse
-            ), []
-        except (ValueError, RecursionError) as error:
-            raise DecodeError(f"couldn't get version/kind; json parse error: {_syntax(error)}") from None
+            return parse(text), []
+        except DecodeError as error:
+            raise DecodeError(f"couldn't get version/kind; json parse error: {error}") from None
     try:
         value, duplicates = read_first(text, "yaml")
     except InputError as error:
@@ -118,20 +109,6 @@ def _parse(text: str) -> tuple[Any, list[str]]:
         return value, []
     lines = "".join(f'\n  line {line}: key "{key}" already set in map' for line, key in duplicates)
     return value, [f"yaml: unmarshal errors:{lines}"]
-
-
-def _refuse(name: str) -> Any:
-    raise ValueError(f"invalid character {name[0]!r} looking for beginning of value")
-
-
-def _syntax(error: Exception) -> str:
-    """A syntax error of JSON in Go's words; where Go tells a list from a map, these speak of a map."""
-    if not isinstance(error, json.JSONDecodeError):
-        return str(error)
-    if error.pos >= len(error.doc.rstrip()):
-        return "unexpected end of JSON input"
-    where = next((words for start, words in _GO_WORDS.items() if error.msg.startswith(start)), "")
-    return f"invalid character {error.doc[error.pos]!r} {where or error.msg}"
 
 
 def _decode(value: Any, text: str | None, default: _Kind) -> tuple[Typed, _Kind, list[str]]:

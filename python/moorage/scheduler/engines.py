@@ -1,0 +1,120 @@
+"""The engines of a scheduler, what they are handed, and the rotation that they share."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import cast
+
+from moorage._core.chooser import TieBreak
+from moorage.cache import SchedulerCache
+from moorage.framework.build import check_profiles, make_profiles
+from moorage.framework.configuration import KubeSchedulerConfiguration
+from moorage.framework.handle import FrameworkHandle
+from moorage.framework.nominator import PodNominator
+from moorage.framework.profile import Profile
+from moorage.framework.registry import Registry
+from moorage.preemption.handle import preempts
+from moorage.store import InformerFactory, ObjectClient
+
+from .batching import Batching
+from .engine import Engine
+from .extender import make_extenders
+
+PARALLELISM = 16  # kube-scheduler's default
+
+
+def make_handle(
+    cache: SchedulerCache,
+    client: ObjectClient,
+    informers: InformerFactory,
+    nominator: PodNominator,
+    configuration: KubeSchedulerConfiguration | None,
+    tie_break: str,
+    seed: int,
+) -> FrameworkHandle:
+    """What plugins are handed, with the extenders of a configuration."""
+    handle = FrameworkHandle(
+        cache,
+        client,
+        informers=informers,
+        nominator=nominator,
+        extenders=make_extenders(configuration, cache.node_info),
+    )
+    preempts(handle, seed if tie_break == "random" else None)
+    return handle
+
+
+class Rotation:
+    """Where the next search begins: all profiles share it. A Participant of the cache's transactions."""
+
+    def __init__(self, engines: Sequence[Engine]) -> None:
+        self.engines = engines
+        self.holder = engines[0]
+
+    def take(self, engine: Engine) -> Engine:
+        """The next search is this engine's, from where the last one ended."""
+        if engine is not self.holder:
+            engine.cycle.start = self.holder.cycle.start
+            self.holder = engine
+        return engine
+
+    def save(self) -> object:
+        return self.holder, [engine.cycle.start for engine in self.engines]
+
+    def undo(self, saved: object) -> None:
+        self.holder, starts = cast(tuple[Engine, list[int]], saved)
+        for engine, start in zip(self.engines, starts, strict=True):
+            engine.cycle.start = start
+
+    def release(self, saved: object) -> None:
+        pass
+
+    def clone(self) -> Rotation:
+        """A fork has no engines of its own yet; it takes over nothing that could change here."""
+        out = Rotation(self.engines)
+        out.holder = self.holder
+        return out
+
+
+def profile_engines(
+    profiles: Sequence[Profile],
+    handle: FrameworkHandle,
+    tie_break: TieBreak,
+    percentage: int | None,
+    seed: int,
+    batching: Batching,
+) -> list[Engine]:
+    """An engine for each profile, with a handle of its own."""
+    checked = check_profiles(profiles)
+    engines = [Engine(one, replace(handle), tie_break, percentage or 0, seed, batching) for one in checked]
+    return with_threads(engines, PARALLELISM)
+
+
+def configured_engines(
+    configuration: KubeSchedulerConfiguration,
+    registry: Registry,
+    handle: FrameworkHandle,
+    tie_break: TieBreak,
+    percentage: int | None,
+    seed: int,
+    batching: Batching,
+) -> list[Engine]:
+    """The engines of a configuration; `percentage` goes before the configuration's own."""
+    handles = [replace(handle) for _ in configuration.profiles or ()]
+    if percentage is None:
+        percentage = configuration.percentage_of_nodes_to_score
+    engines = [
+        Engine(one, its, tie_break, percentage or 0, seed, batching)
+        for one, its in zip(make_profiles(configuration, registry, handles), handles, strict=True)
+    ]
+    return with_threads(engines, configuration.parallelism or PARALLELISM)
+
+
+def with_threads(engines: list[Engine], parallelism: int) -> list[Engine]:
+    """Have looks at very many nodes shared by so many threads, but no more than this process has cores."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    for engine in engines:
+        engine.cycle.threads = min(parallelism, cores)
+    return engines

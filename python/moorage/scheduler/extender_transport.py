@@ -1,0 +1,270 @@
+"""Posting to an extender: HTTP/1.1 over a connection that is kept, one time limit for all of a request.
+
+Errors are told in the words of Go's net/http. Redirects are not followed, and no proxies are used.
+"""
+
+from __future__ import annotations
+
+import base64
+import http.client
+import io
+import os
+import select
+import socket
+import ssl
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+from urllib.parse import SplitResult, quote, unquote, urlsplit
+
+from moorage.errors import ExtenderError
+from moorage.framework.configuration.types import ExtenderTLSConfig
+
+PORTS = {"http": 80, "https": 443}
+AWAITING = "context deadline exceeded (Client.Timeout exceeded while awaiting headers)"
+READING = "context deadline exceeded (Client.Timeout or context cancellation while reading body)"
+IN_PATHS = "/?%:@!$&'()*+,;=~"
+
+
+class Connection:
+    """A socket whose every wait ends with the time of the request: as much of one as HTTPResponse needs."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        self.sock = sock
+        self.deadline = 0.0
+
+    @property
+    def is_idle(self) -> bool:
+        """Nothing came since the last answer, not even its end."""
+        poll = select.poll()
+        poll.register(self.sock, select.POLLIN)
+        return not poll.poll(0)
+
+    def _wait_no_longer(self) -> None:
+        self.sock.settimeout(left_until(self.deadline))
+
+    def sendall(self, data: bytes) -> None:
+        rest = memoryview(data)
+        while rest:
+            self._wait_no_longer()
+            rest = rest[self.sock.send(rest) :]
+
+    def recv_into(self, buffer: Any) -> int:
+        self._wait_no_longer()
+        return self.sock.recv_into(buffer)
+
+    def makefile(self, mode: str) -> io.BufferedReader:
+        return io.BufferedReader(_Received(self))
+
+
+class _Received(io.RawIOBase):
+    """What comes over a connection."""
+
+    def __init__(self, connection: Connection) -> None:
+        self.connection = connection
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        return self.connection.recv_into(buffer)
+
+
+def left_until(deadline: float) -> float:
+    """Seconds until then; TimeoutError where it is over."""
+    left = deadline - time.monotonic()
+    if left <= 0:
+        raise TimeoutError
+    return left
+
+
+class Transport:
+    """Posts messages to one server, one at a time.
+
+    Parameters
+    ----------
+    prefix : str
+        The URL up to the verb; user and password in it are for basic authentication.
+    tls : SSLContext
+        For an https prefix.
+    server_name : str
+        The name that the server's certificate must have; "" for the URL's.
+    timeout : float
+        Seconds for a whole request, from connecting to the last byte of the answer. Only looking the name up
+        is not ended by it.
+    max_response : int
+        Bytes of an answer at most.
+    """
+
+    def __init__(
+        self, prefix: str, tls: ssl.SSLContext, server_name: str, timeout: float, max_response: int
+    ) -> None:
+        self.connection: Connection | None = None
+        self.prefix = prefix.rstrip("/")
+        self.tls = tls
+        self.server_name = server_name
+        self.timeout = timeout
+        self.max_response = max_response
+        self.lock = threading.Lock()
+
+    def post(self, verb: str, body: bytes) -> bytes:
+        """The body of the answer; ExtenderError for any status but 200, and where there is no answer."""
+        url = f"{self.prefix}/{verb}"
+        with self.lock:
+            try:
+                status, answer = self._post(url, body)
+            except BaseException as error:
+                self.close()
+                if isinstance(error, OSError | http.client.HTTPException):
+                    raise ExtenderError(_failed(url, _go_text(error))) from error
+                raise
+        if status != http.HTTPStatus.OK:
+            raise ExtenderError(f"failed {verb} with extender at URL {url}, code {status}")
+        return answer
+
+    def close(self) -> None:
+        """Close the connection; the next request opens another one."""
+        if self.connection is not None:
+            self.connection.sock.close()
+            self.connection = None
+
+    __del__ = close
+
+    def _post(self, url: str, body: bytes) -> tuple[int, bytes]:
+        try:
+            parts = urlsplit(url)
+            host, port = (parts.hostname or "").encode("ascii").decode(), parts.port
+        except ValueError as error:
+            raise ExtenderError(f'parse "{url}": {error}') from error
+        if parts.scheme not in PORTS:
+            raise ExtenderError(_failed(url, f'unsupported protocol scheme "{parts.scheme}"'))
+        if not host:
+            raise ExtenderError(_failed(url, "http: no Host in request URL"))
+        deadline = time.monotonic() + self.timeout
+        connection = self._connect(url, parts.scheme, (host, port or PORTS[parts.scheme]), deadline)
+        connection.deadline = deadline
+        connection.sendall(_head(parts, len(body)) + body)
+        response = http.client.HTTPResponse(connection, method="POST")  # type: ignore[arg-type]
+        response.begin()
+        try:
+            answer = response.read(self.max_response + 1) if response.status == http.HTTPStatus.OK else b""
+        except TimeoutError:
+            raise ExtenderError(READING) from None
+        except http.client.IncompleteRead:
+            raise ExtenderError("unexpected EOF") from None
+        if len(answer) > self.max_response:
+            raise ExtenderError(f"the answer of {url} has more than {self.max_response} bytes")
+        if response.will_close or not response.isclosed():
+            self.close()
+        return response.status, answer
+
+    def _connect(self, url: str, scheme: str, address: tuple[str, int], deadline: float) -> Connection:
+        if self.connection is not None and self.connection.is_idle:
+            return self.connection
+        self.close()
+        host, port = address
+        try:
+            sock = socket.create_connection(address, left_until(deadline))
+        except socket.gaierror:
+            raise ExtenderError(_failed(url, f"dial tcp: lookup {host}: no such host")) from None
+        except TimeoutError:
+            raise
+        except OSError as error:
+            why = os.strerror(error.errno or 0).lower()
+            raise ExtenderError(_failed(url, f"dial tcp {host}:{port}: connect: {why}")) from error
+        self.connection = Connection(sock)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if scheme == "https":
+            sock.settimeout(left_until(deadline))
+            self.connection.sock = self.tls.wrap_socket(sock, server_hostname=self.server_name or host)
+        return self.connection
+
+
+def _head(parts: SplitResult, length: int) -> bytes:
+    host = parts.netloc.rpartition("@")[2]
+    query = f"?{parts.query}" if parts.query else ""
+    target = quote(f"{parts.path}{query}", safe=IN_PATHS)
+    lines = [
+        f"POST {target} HTTP/1.1",
+        f"Host: {host}",
+        "User-Agent: moorage",
+        f"Content-Length: {length}",
+        "Content-Type: application/json",
+    ]
+    if parts.username is not None:
+        pair = f"{unquote(parts.username)}:{unquote(parts.password or '')}".encode()
+        lines.append(f"Authorization: Basic {base64.b64encode(pair).decode()}")
+    return "\r\n".join([*lines, "", ""]).encode("ascii")
+
+
+def _failed(url: str, why: str) -> str:
+    """An error about a URL, whose password nobody is told."""
+    password = urlsplit(url).password
+    shown = url.replace(f":{password}@", ":***@", 1) if password else url
+    return f'Post "{shown}": {why}'
+
+
+def _go_text(error: BaseException) -> str:
+    match error:
+        case TimeoutError():
+            return AWAITING
+        case ssl.SSLCertVerificationError():
+            return f"tls: failed to verify certificate: {error.verify_message}"
+        case ssl.SSLError():
+            return f"tls: {error.reason or error}"
+        case http.client.RemoteDisconnected():
+            return "EOF"
+        case OSError():
+            return os.strerror(error.errno).lower() if error.errno else str(error)
+    return f"net/http: HTTP/1.x transport connection broken: {error}"
+
+
+# ---- TLS ---------------------------------------------------------------------------------------------------
+
+
+def tls_context(config: ExtenderTLSConfig, enable_https: bool) -> ssl.SSLContext:
+    """How an extender's certificate is checked, and which one it is shown.
+
+    With `enable_https` and without a certificate authority nothing is checked, as upstream.
+
+    Raises
+    ------
+    ExtenderError
+        For files that cannot be read, or hold no certificates or key.
+    """
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    authority = config.ca_data or _read(config.ca_file)
+    if config.insecure or (enable_https and not authority):
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    elif authority:
+        text = "unable to load root certificates: unable to parse bytes as PEM block"
+        _load(text, lambda: context.load_verify_locations(cadata=authority.decode("ascii")))
+    else:
+        context.load_default_certs()
+    certificate, key = config.cert_data or _read(config.cert_file), config.key_data or _read(config.key_file)
+    if certificate and key:
+        with tempfile.NamedTemporaryFile() as file:  # only its owner may read it
+            file.write(certificate + b"\n" + key)
+            file.flush()
+            _load("tls: not a certificate and its key", lambda: context.load_cert_chain(file.name))
+    return context
+
+
+def _load(text: str, load: Callable[[], None]) -> None:
+    try:
+        load()
+    except (ssl.SSLError, ValueError) as error:
+        raise ExtenderError(text) from error
+
+
+def _read(path: str) -> bytes:
+    if not path:
+        return b""
+    try:
+        with open(path, "rb") as file:
+            return file.read()
+    except OSError as error:
+        raise ExtenderError(f"open {path}: {os.strerror(error.errno or 0).lower()}") from error

@@ -17,6 +17,7 @@ PXDS = sorted(str(path) for path in Path("pyx").rglob("*.pxd"))
 PLUGINS = ["csrc/plugins.c", "csrc/pod_topology_spread.c", "csrc/inter_pod_affinity.c", "csrc/rows.c"]
 SCAN = ["csrc/scan.c", "csrc/lanes.c", *PLUGINS]
 CANDIDATES = ["csrc/candidates.c", "csrc/decision.c", "csrc/tally.c", *SCAN]
+DRY_RUN = ["csrc/dry_run.c", *SCAN]
 # Which C files each compiled module needs; a module without C kernels is not listed.
 KERNELS: dict[str, list[str]] = {
     "node_table": ["csrc/rows.c"],
@@ -30,6 +31,9 @@ KERNELS: dict[str, list[str]] = {
     "domains": PLUGINS,
     "terms": PLUGINS,
     "native_plugin": ["csrc/native.c"],
+    "importance": DRY_RUN,
+    "dry_runs": DRY_RUN,
+    "preemptor": ["csrc/preemption.c", *DRY_RUN],
 }
 
 DIRECTIVES = {

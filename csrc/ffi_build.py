@@ -12,10 +12,11 @@ from pathlib import Path
 from cffi import FFI
 
 CSRC = Path(__file__).parent
-HEADERS = ["state.h", "rows.h", "terms.h", "plugins.h", "lanes.h", "scan.h", "candidates.h", "tally.h"]
+HEADERS = ["state.h", "rows.h", "terms.h", "plugins.h", "lanes.h", "scan.h", "candidates.h", "tally.h",
+           "dry_run.h", "preemption.h"]
 SOURCES = [
     *("rows.c", "pod_topology_spread.c", "inter_pod_affinity.c", "plugins.c", "lanes.c", "scan.c"),
-    *("candidates.c", "decision.c", "tally.c"),
+    *("candidates.c", "decision.c", "tally.c", "dry_run.c", "preemption.c"),
 ]
 
 
@@ -44,7 +45,7 @@ for name in HEADERS:
     ffibuilder.cdef(declarations((CSRC / name).read_text()))
 ffibuilder.set_source(
     "moorage._core._kernels",
-    '#include "tally.h"',
+    '#include "tally.h"\n#include "preemption.h"',
     sources=[str(CSRC / name) for name in SOURCES],
     include_dirs=[str(CSRC)],
     depends=[str(CSRC / name) for name in (*HEADERS, *SOURCES, "flags.py", "ffi_build.py")],

@@ -1,52 +1,67 @@
 #include "terms.h"
 
-static int any_pods(const mr_pod_term *terms, int32_t n)
+#include <stddef.h>
+
+/* 1 where a term has more pods anywhere than so many that have left a row, which is in some domain of each. */
+static inline int any_pods(const mr_pod_term *terms, int32_t n, int32_t gone)
 {
     for (int32_t i = 0; i < n; i++)
-        if (terms[i].counter->pods[0] > 0) return 1;
+        if (terms[i].counter->pods[0] > gone) return 1;
     return 0;
 }
 
-/* 1 where a term has pods in the row's domain. */
-static int meets(const mr_pod_term *terms, int32_t n, int32_t row)
+/* 1 where a term has more pods in the row's domain than have left it. */
+static inline int meets(const mr_pod_term *terms, int32_t n, int32_t row, const int32_t *gone)
 {
     for (int32_t i = 0; i < n; i++) {
         int32_t domain = terms[i].counter->domain[row];
-        if (domain && terms[i].counter->pods[domain] > 0) return 1;
+        if (domain && terms[i].counter->pods[domain] > (gone ? gone[i] : 0)) return 1;
     }
     return 0;
 }
 
 int mr_inter_pod_skips(const mr_terms *terms)
 {
-    return !terms->n_affinity && !terms->n_anti && !any_pods(terms->existing, terms->n_existing);
+    return !terms->n_affinity && !terms->n_anti && !any_pods(terms->existing, terms->n_existing, 0);
 }
 
 /* Required affinity (kube-scheduler v1.36, interpodaffinity/filtering.go): pods that match all terms in the row's
  * domain of each key; the first pod of a group that is affine to itself passes where nobody matches anywhere. */
-static int satisfies_affinity(const mr_terms *terms, int32_t row)
+static inline int satisfies_affinity(const mr_terms *terms, int32_t row, int32_t gone)
 {
     int all = 1;
     for (int32_t i = 0; i < terms->n_affinity; i++) {
         int32_t domain = terms->affinity[i].counter->domain[row];
         if (!domain) return 0;
-        all &= terms->affinity[i].counter->pods[domain] > 0;
+        all &= terms->affinity[i].counter->pods[domain] > gone;
     }
-    return all || (terms->self_affine && !any_pods(terms->affinity, terms->n_affinity));
+    return all || (terms->self_affine && !any_pods(terms->affinity, terms->n_affinity, gone));
+}
+
+static inline uint64_t filter_without(const mr_terms *terms, int32_t row, const int32_t *gone)
+{
+    const int32_t *anti = gone ? gone + terms->n_hard + 1 : NULL;
+    if (terms->affinity_off) return 0;
+    if (!satisfies_affinity(terms, row, gone ? gone[terms->n_hard] : 0)) return MR_POD_AFFINITY_RULES | MR_UNRESOLVABLE;
+    if (meets(terms->anti, terms->n_anti, row, anti)) return MR_POD_ANTI_AFFINITY_RULES;
+    if (meets(terms->existing, terms->n_existing, row, gone ? anti + terms->n_anti : NULL))
+        return MR_EXISTING_ANTI_AFFINITY_RULES;
+    return 0;
 }
 
 uint64_t mr_inter_pod_filter(const mr_terms *terms, int32_t row)
 {
-    if (terms->affinity_off) return 0;
-    if (!satisfies_affinity(terms, row)) return MR_POD_AFFINITY_RULES | MR_UNRESOLVABLE;
-    if (meets(terms->anti, terms->n_anti, row)) return MR_POD_ANTI_AFFINITY_RULES;
-    if (meets(terms->existing, terms->n_existing, row)) return MR_EXISTING_ANTI_AFFINITY_RULES;
-    return 0;
+    return filter_without(terms, row, NULL);
+}
+
+uint64_t mr_inter_pod_filter_without(const mr_terms *terms, int32_t row, const int32_t *gone)
+{
+    return filter_without(terms, row, gone);
 }
 
 int mr_inter_pod_scores(const mr_terms *terms)
 {
-    return any_pods(terms->preferred, terms->n_preferred);
+    return any_pods(terms->preferred, terms->n_preferred, 0);
 }
 
 /* Preferred terms, the pod's own and those of the pods there (interpodaffinity/scoring.go). */

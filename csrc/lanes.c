@@ -291,3 +291,65 @@ int mr_local_lanes(const mr_search *search, const mr_local *local, int32_t first
     MR_EACH_BLOCK(BLOCK);
     return mr_is_parallel(search, n);
 }
+
+/* 1 where the filters come in the order in which a row's columns settle the matter: those that no pod can help with,
+ * host ports, resources, and only then counters. */
+static int is_in_order(const mr_plan *plan)
+{
+    int32_t reached = 0;
+    for (int32_t i = 0; i < plan->n_filters; i++) {
+        const int32_t kernel = plan->filters[i];
+        const int32_t stage = kernel == MR_POD_TOPOLOGY_SPREAD || kernel == MR_INTER_POD_AFFINITY ? 3
+            : kernel == MR_NODE_RESOURCES_FIT ? 2 : kernel == MR_NODE_PORTS;
+        if (stage < reached || kernel >= MR_EXTERNAL) return 0;
+        reached = stage;
+    }
+    return reached >= 2;
+}
+
+int mr_status_by_columns(const mr_search *search, const mr_local *local)
+{
+    const mr_shape *s = search->shape;
+    return local->fused && !s->n_ports && !s->n_others && is_in_order(search->plan);
+}
+
+static uint8_t status_of(const mr_search *search, int32_t row)
+{
+    uint64_t verdict = mr_verdict(search->plan, search->cluster, search->shape, &search->pod, row);
+    return !verdict ? 0 : verdict & MR_UNRESOLVABLE ? MR_HOPELESS : MR_HELPABLE;
+}
+
+/* The codes as the columns have them: only filters that read counters are not asked. */
+MR_DISPATCHED void mr_status_columns(const mr_search *search, const mr_local *local, int32_t first, int32_t n,
+                                     uint8_t *restrict codes)
+{
+    const mr_columns *c = search->columns;
+    const double *restrict free_cpu = c->free_cpu + first, *restrict free_memory = c->free_memory + first;
+    const double *restrict alloc_cpu = c->alloc_cpu + first, *restrict alloc_memory = c->alloc_memory + first;
+    const int32_t *restrict slots = c->slots + first, *restrict fixed = c->fixed + first;
+    const double cpu = local->need_cpu, memory = local->need_memory;
+    const int hopeless = search->plan->fit_unresolvable ? MR_HOPELESS : MR_HELPABLE;
+    for (int32_t i = 0; i < n; i++) {
+        const int fits = (cpu <= free_cpu[i]) & (memory <= free_memory[i]) & (slots[i] > 0);
+        const int above = (cpu > alloc_cpu[i]) | (memory > alloc_memory[i]);
+        codes[i] = (uint8_t)(fits ? 0 : above ? hopeless : MR_HELPABLE);
+    }
+    if (search->fixed_ok && c->n_fixed)
+        for (int32_t i = 0; i < n; i++) codes[i] = search->fixed_ok[fixed[i]] ? codes[i] : MR_HOPELESS;
+    if (search->named_ok)
+        for (int32_t i = 0; i < n; i++) codes[i] = search->named_ok[first + i] ? codes[i] : MR_HOPELESS;
+}
+
+void mr_status_block(const mr_search *search, const mr_local *local, int32_t first, int32_t n, uint8_t *codes)
+{
+    const int by_columns = mr_status_by_columns(search, local);
+    int asks_names = 0;
+    if (by_columns) mr_status_columns(search, local, first, n, codes);
+    for (int32_t i = 0; i < search->plan->n_filters && !search->named_ok; i++)
+        asks_names |= asks_for_names(search, search->plan->filters[i]);
+    if (by_columns && !asks_names && !search->columns->n_slow && !search->pod.terms) return;
+    for (int32_t i = 0; i < n; i++)
+        if (!by_columns || search->columns->slow[first + i]
+            || (asks_names && codes[i] != MR_HOPELESS) || (search->pod.terms && !codes[i]))
+            codes[i] = status_of(search, search->order[first + i]);
+}

@@ -81,6 +81,16 @@ void mr_local_block(const mr_search *search, const mr_local *local, int32_t firs
 /* The same for any number of positions, by as many threads as the search says. Answers whether that is several. */
 int mr_local_lanes(const mr_search *search, const mr_local *local, int32_t first, int32_t n, int32_t *out);
 
+/* The codes of the filters' verdicts on positions [first, first + n): 0 where a row is feasible, else whether the
+ * eviction of pods might help. What nominated pods change is left out. */
+#define MR_HELPABLE 2
+#define MR_HOPELESS 3
+void mr_status_block(const mr_search *search, const mr_local *local, int32_t first, int32_t n, uint8_t *codes);
+
+/* 1 where these are read off the columns, if no name, no counter and no slow row is in question: the filters that no
+ * eviction helps with then come first. */
+int mr_status_by_columns(const mr_search *search, const mr_local *local);
+
 static inline int mr_is_parallel(const mr_search *search, int32_t n)
 {
     return search->threads > 1 && n >= search->parallel_from;

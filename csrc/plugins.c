@@ -3,34 +3,50 @@
 #define MIB (1024.0 * 1024.0)
 
 /* NodeResourcesFit (kube-scheduler v1.36, fit.go): pods first, then each requested resource against what is free. */
-uint64_t mr_fit_filter(const mr_plan *plan, const mr_cluster *cluster, const mr_shape *shape, const mr_pod *pod,
-                       int32_t row)
+uint64_t mr_fit_filter_in(const mr_plan *plan, const mr_cluster *cluster, const mr_shape *shape, const mr_pod *pod,
+                          int32_t row, const mr_room *room)
 {
     const mr_ledger *ledger = &cluster->ledger;
-    const mr_row *r = &ledger->rows[row];
     uint64_t reasons = 0;
     int above = 0;
-    if (r->pods + 1 > r->pods_max) reasons |= MR_TOO_MANY_PODS;
-    int64_t allocatable = mr_row_value(ledger, row, 0);
-    if (shape->cpu > 0 && shape->cpu > allocatable - mr_row_value(ledger, row, 2)) {
+    if (room->slots < 1) reasons |= MR_TOO_MANY_PODS;
+    if (shape->cpu > 0 && shape->cpu > room->cpu) {
         reasons |= MR_INSUFFICIENT_CPU;
-        above |= shape->cpu > allocatable;
+        above |= shape->cpu > mr_row_value(ledger, row, 0);
     }
-    allocatable = mr_row_value(ledger, row, 1);
-    if (shape->memory > 0 && shape->memory > allocatable - mr_row_value(ledger, row, 3)) {
+    if (shape->memory > 0 && shape->memory > room->memory) {
         reasons |= MR_INSUFFICIENT_MEMORY;
-        above |= shape->memory > allocatable;
+        above |= shape->memory > mr_row_value(ledger, row, 1);
     }
     for (int32_t i = 0; i < shape->n_others; i++) {
         const mr_request *request = &shape->others[i];
         if (pod->ignored >> i & 1) continue;
-        allocatable = mr_other_allocatable(ledger, row, request->resource);
-        if (request->value > 0 && request->value > allocatable - mr_other_requested(ledger, row, request->resource)) {
+        if (request->value > 0 && request->value > room->others[i]) {
             reasons |= MR_INSUFFICIENT_OTHER(i);
-            above |= request->value > allocatable;
+            above |= request->value > mr_other_allocatable(ledger, row, request->resource);
         }
     }
     return above && plan->fit_unresolvable ? reasons | MR_UNRESOLVABLE : reasons;
+}
+
+void mr_room_read(mr_room *room, const mr_cluster *cluster, const mr_shape *shape, int32_t row)
+{
+    const mr_ledger *ledger = &cluster->ledger;
+    room->cpu = mr_row_value(ledger, row, 0) - mr_row_value(ledger, row, 2);
+    room->memory = mr_row_value(ledger, row, 1) - mr_row_value(ledger, row, 3);
+    room->slots = ledger->rows[row].pods_max - ledger->rows[row].pods;
+    for (int32_t i = 0; i < shape->n_others; i++) {
+        const int32_t resource = shape->others[i].resource;
+        room->others[i] = mr_other_allocatable(ledger, row, resource) - mr_other_requested(ledger, row, resource);
+    }
+}
+
+uint64_t mr_fit_filter(const mr_plan *plan, const mr_cluster *cluster, const mr_shape *shape, const mr_pod *pod,
+                       int32_t row)
+{
+    mr_room room;
+    mr_room_read(&room, cluster, shape, row);
+    return mr_fit_filter_in(plan, cluster, shape, pod, row, &room);
 }
 
 static int has_value(const mr_shape *shape, const mr_requirement *requirement, int32_t symbol)
@@ -85,17 +101,23 @@ int64_t mr_node_affinity_score(const mr_cluster *cluster, const mr_shape *shape,
 }
 
 /* HostPortInfo.CheckConflict: same protocol and port, and the same address or 0.0.0.0 on either side. */
+int mr_port_conflicts(const mr_cluster *cluster, const mr_shape *shape, const mr_port *used)
+{
+    for (int32_t i = 0; i < shape->n_ports; i++) {
+        const mr_port *want = &shape->ports[i];
+        if (used->port == want->port && used->protocol == want->protocol
+            && (used->ip == want->ip || used->ip == cluster->any_ip || want->ip == cluster->any_ip))
+            return 1;
+    }
+    return 0;
+}
+
 int mr_ports_conflict(const mr_cluster *cluster, const mr_shape *shape, int32_t row)
 {
     int32_t set = cluster->port_set[row];
     const mr_port *used = &cluster->ports[cluster->port_first[set]];
-    for (int32_t i = 0; i < shape->n_ports; i++) {
-        const mr_port *want = &shape->ports[i];
-        for (int32_t j = 0; j < cluster->port_count[set]; j++)
-            if (used[j].port == want->port && used[j].protocol == want->protocol
-                && (used[j].ip == want->ip || used[j].ip == cluster->any_ip || want->ip == cluster->any_ip))
-                return 1;
-    }
+    for (int32_t j = 0; j < (shape->n_ports ? cluster->port_count[set] : 0); j++)
+        if (mr_port_conflicts(cluster, shape, &used[j])) return 1;
     return 0;
 }
 

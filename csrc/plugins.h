@@ -7,10 +7,21 @@
 #include "rows.h"
 #include "terms.h"
 
+/* What is left of a row: allocatable less requested, and places for pods. Others by the shape's requests. */
+typedef struct {
+    int64_t cpu, memory;
+    int64_t others[MR_MAX_OTHER_REQUESTS];
+    int32_t slots;
+} mr_room;
+void mr_room_read(mr_room *room, const mr_cluster *cluster, const mr_shape *shape, int32_t row);
+
+uint64_t mr_fit_filter_in(const mr_plan *plan, const mr_cluster *cluster, const mr_shape *shape, const mr_pod *pod,
+                          int32_t row, const mr_room *room);
 uint64_t mr_fit_filter(const mr_plan *plan, const mr_cluster *cluster, const mr_shape *shape, const mr_pod *pod,
                        int32_t row);
 int mr_node_affinity_matches(const mr_cluster *cluster, const mr_shape *shape, const mr_pod *pod, int32_t row);
 int64_t mr_node_affinity_score(const mr_cluster *cluster, const mr_shape *shape, const mr_pod *pod, int32_t row);
+int mr_port_conflicts(const mr_cluster *cluster, const mr_shape *shape, const mr_port *used);
 int mr_ports_conflict(const mr_cluster *cluster, const mr_shape *shape, int32_t row);
 int64_t mr_fit_score(const mr_plan *plan, const mr_cluster *cluster, const mr_shape *shape, int32_t row);
 int64_t mr_balanced_allocation(const mr_plan *plan, const mr_cluster *cluster, const mr_shape *shape, int32_t row);

@@ -1,6 +1,7 @@
 #include "rows.h"
 #include "terms.h"
 
+#include <stddef.h>
 #include <string.h>
 
 static void find_min(mr_counter *counter)
@@ -31,17 +32,47 @@ void mr_terms_prepare(mr_terms *terms)
     for (int32_t i = 0; i < terms->n_hard; i++) terms->hard[i].min = least(&terms->hard[i]);
 }
 
+/* The global minimum once the row's domain has so many pods. No other domain has changed. */
+static int32_t least_with(const mr_constraint *constraint, int32_t domain, int32_t pods)
+{
+    const mr_counter *counter = constraint->counter;
+    const int32_t before = counter->pods[domain];
+    int32_t out = counter->min;
+    if (counter->live < constraint->min_domains) return 0;
+    if (pods > before && before == counter->min && counter->at_min == 1) { /* it alone had the least */
+        out = pods;
+        for (int32_t d = MR_EMPTY_DOMAIN; d < counter->domains; d++)
+            if (counter->nodes[d] && d != domain && counter->pods[d] < out) out = counter->pods[d];
+    }
+    return pods < out ? pods : out;
+}
+
 /* PodTopologySpread, DoNotSchedule (kube-scheduler v1.36, podtopologyspread/filtering.go). */
-uint64_t mr_spread_filter(const mr_terms *terms, int32_t row)
+static inline uint64_t filter_without(const mr_terms *terms, int32_t row, const int32_t *gone)
 {
     for (int32_t i = 0; i < terms->n_hard; i++) {
         const mr_constraint *constraint = &terms->hard[i];
         int32_t domain = constraint->counter->domain[row];
         if (!domain) return MR_SPREAD_MISSING_LABEL | MR_UNRESOLVABLE;
-        int64_t skew = (int64_t)constraint->counter->pods[domain] + constraint->self - constraint->min;
+        int32_t pods = constraint->counter->pods[domain], min = constraint->min;
+        if (gone && gone[i] && constraint->counter->counts[row]) {
+            pods -= gone[i];
+            min = least_with(constraint, domain, pods);
+        }
+        int64_t skew = (int64_t)pods + constraint->self - min;
         if (skew > constraint->max_skew) return MR_SPREAD_SKEW;
     }
     return 0;
+}
+
+uint64_t mr_spread_filter(const mr_terms *terms, int32_t row)
+{
+    return filter_without(terms, row, NULL);
+}
+
+uint64_t mr_spread_filter_without(const mr_terms *terms, int32_t row, const int32_t *gone)
+{
+    return filter_without(terms, row, gone);
 }
 
 int mr_spread_lacks_key(const mr_terms *terms, int32_t row)

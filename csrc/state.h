@@ -78,6 +78,7 @@ typedef struct {
     mr_term selector; /* spec.nodeSelector */
     int32_t n_others, n_ports, n_images, n_required, n_preferred;
     int32_t image_containers; /* containers that share the upper threshold of ImageLocality */
+    int32_t priority;
     uint32_t flags;
 } mr_shape;
 

@@ -40,9 +40,20 @@ static inline void mr_matched_add(const mr_matched *matched, int32_t row, int32_
 /* Derives what a decision needs of the counters: the global minimum of each hard constraint. */
 void mr_terms_prepare(mr_terms *terms);
 
-/* Reason bits (0: passes) and raw scores, row-local. */
+/* Reason bits (0: passes), row-local. */
 uint64_t mr_spread_filter(const mr_terms *terms, int32_t row);
 uint64_t mr_inter_pod_filter(const mr_terms *terms, int32_t row);
+
+/* The same once pods have left the row: `gone` is how many of those that each matcher counts, less than 0 where pods
+ * came. The matchers are those of the hard constraints, one for all affinity terms, anti-affinity, terms of others. */
+uint64_t mr_spread_filter_without(const mr_terms *terms, int32_t row, const int32_t *gone);
+uint64_t mr_inter_pod_filter_without(const mr_terms *terms, int32_t row, const int32_t *gone);
+static inline int32_t mr_matchers(const mr_terms *terms)
+{
+    return terms->n_hard + 1 + terms->n_anti + terms->n_existing;
+}
+
+/* Raw scores, row-local. */
 int64_t mr_spread_score(const mr_terms *terms, int32_t row);
 int64_t mr_inter_pod_score(const mr_terms *terms, int32_t row);
 

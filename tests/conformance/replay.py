@@ -9,19 +9,18 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from moorage.errors import NotBuiltError
 from moorage.scheduler import Scheduler
 
 from .modes import Mode
 from .preempt_mode import preempt
+from .queue_mode import replay_queue
 from .vectors import MalformedError
-from .world import World
+from .world import World, check_keys
 
 Json = dict[str, Any]
 
 TIE_BREAK = {"full": "first", "sampled": "go-heap", "order": "first", "preempt": "first"}
 ONE_BY_ONE = Mode()
-LATER_MODES = ("queue",)
 SCENARIO_KEYS = {
     *("name", "family", "seed", "mode", "brief", "digest", "batching"),
     *("config", "objects", "steps"),
@@ -36,15 +35,16 @@ def replay(scenario: Json, how: Mode = ONE_BY_ONE) -> Iterator[Json]:
     the vector; the comparison ends with the first step that differs.
     """
     mode = scenario.get("mode")
-    if mode in LATER_MODES:
-        raise NotBuiltError(f"not built yet: mode {mode}")
-    if mode not in TIE_BREAK:
+    if mode not in (*TIE_BREAK, "queue"):
         raise MalformedError(f"unknown mode {mode!r}")
     unknown = scenario.keys() - SCENARIO_KEYS
     if unknown:
         raise MalformedError(f"unknown fields in the scenario: {', '.join(sorted(unknown))}")
     if scenario.get("config", {}).keys() - {"configuration", "featureGates"}:
         raise MalformedError(f"unknown fields in config: {', '.join(sorted(scenario['config']))}")
+    if mode == "queue":
+        yield from replay_queue(scenario)
+        return
     gates = scenario.get("config", {}).get("featureGates", {})
     if not scenario.get("batching"):  # upstream's pods were not signed then
         gates = gates | {"OpportunisticBatching": False}
@@ -112,7 +112,8 @@ class Recorder:
 
     def step(self, step: Json) -> Json:
         if step.get("op") != "schedule":
-            result = {"op": step.get("op")} | given(absent=self.world.apply(step) or None)
+            check_keys(step)
+            result = {"op": step["op"]} | given(absent=self.world.apply(step) or None)
             if self.mode == "order" and step.get("snapshot", True):
                 result["order"] = list(self.world.scheduler.view_order())
             return result

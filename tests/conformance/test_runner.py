@@ -61,7 +61,6 @@ def test_a_scenario_passes() -> None:
     [
         ({"mode": "guess"}, "small: unknown mode 'guess'"),
         ({"extra": 1}, "small: unknown fields in the scenario: extra"),
-        ({"mode": "queue"}, "small: not built yet: mode queue"),
         ({"config": {"featureGates": {"A": True}}}, "small: ValueError: unrecognized feature gate: A"),
         ({"steps": []}, "small: expected 0 steps, the result has 3"),
         ({"steps": [{"op": "jump"}] * 3}, "small: unknown step 'jump'"),

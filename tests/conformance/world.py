@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from msgspec.structs import replace
@@ -30,6 +31,7 @@ STEP_KEYS = {
     "removeObject": {"object"},
     "updateNamespace": {"namespace", "labels"},
 }
+ANY_STEP = {op: {"snapshot"} for op in STEP_KEYS} | {"schedule": {"snapshot", "apply"}}
 
 
 class FromTheTop(Rotation):
@@ -68,7 +70,6 @@ class World:
 
     def apply(self, step: Json) -> bool:
         """Carry out a step that changes the cluster; true if it names a pod that is not there."""
-        check_keys(step)
         match step["op"]:
             case "addNode":
                 self._create(decode_object(step["node"]))
@@ -167,11 +168,12 @@ def namespace(name: str, labels: dict[str, str] | None = None) -> Namespace:
     return Namespace(metadata=ObjectMeta(name=name, labels=labels))
 
 
-def check_keys(step: Json) -> None:
+def check_keys(
+    step: Json, keys: Mapping[str, set[str]] = STEP_KEYS, optional: Mapping[str, set[str]] = ANY_STEP
+) -> None:
     """Refuse a step with an unknown operation or with fields that the operation does not have."""
-    expected = STEP_KEYS.get(step.get("op", ""))
-    if expected is None:
+    op = step.get("op", "")
+    if op not in keys:
         raise MalformedError(f"unknown step {step.get('op')!r}")
-    optional = {"snapshot", "apply"} if step["op"] == "schedule" else {"snapshot"}
-    if step.keys() - optional != expected | {"op"}:
-        raise MalformedError(f"fields of step {step['op']}: {', '.join(sorted(step))}")
+    if step.keys() - optional.get(op, set()) != keys[op] | {"op"}:
+        raise MalformedError(f"fields of step {op}: {', '.join(sorted(step))}")

@@ -19,7 +19,7 @@ from moorage._core.state import ClusterState
 OBJECTS = r"dict|list|object|(?!Py_)[A-Z]\w+"
 POD_FIELDS = ("row", "before", "after", "pod_class", "origin", "ordinal")
 POD = np.dtype(
-    [("deadline", "f8"), *((name, "i4") for name in POD_FIELDS), ("state", "i1"), ("terminating", "i1")],
+    [("deadline", "f8"), ("start", "i8"), *((name, "i4") for name in POD_FIELDS), ("state", "i1"), ("terminating", "i1")],
     align=True,
 )
 

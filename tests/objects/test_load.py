@@ -99,7 +99,7 @@ def test_kind_that_ends_in_list_is_an_object_without_items(tmp_path: Path) -> No
 
 def test_other_kinds_are_counted_in_one_warning(tmp_path: Path) -> None:
     objects = [
-        {"kind": "StorageClass", "apiVersion": "storage.k8s.io/v1", "metadata": {"name": "s"}, "items": [1]},
+        {"kind": "Ingress", "apiVersion": "networking.k8s.io/v1", "metadata": {"name": "s"}, "items": [1]},
         {"kind": "ConfigMap", "apiVersion": "v1", "metadata": 7},
         {"kind": "ConfigMap", "apiVersion": "v1"},
         {"kind": "Service", "apiVersion": "serving.knative.dev/v1", "metadata": {"name": "k"}},
@@ -107,10 +107,9 @@ def test_other_kinds_are_counted_in_one_warning(tmp_path: Path) -> None:
     (tmp_path / "a.json").write_text(json.dumps(listed(*objects[:2])))
     (tmp_path / "b.json").write_text(json.dumps(listed(*objects[2:])))
     cluster = load(tmp_path)
-    assert cluster.skipped == {"ConfigMap": 2, "Service": 1, "StorageClass": 1}
+    assert cluster.skipped == {"ConfigMap": 2, "Ingress": 1, "Service": 1}
     assert cluster.warnings == [
-        "Left out, because scheduling does not read these kinds: "
-        "ConfigMap (2), Service (1), StorageClass (1)."
+        "Left out, because scheduling does not read these kinds: ConfigMap (2), Ingress (1), Service (1)."
     ]
 
 

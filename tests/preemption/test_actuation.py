@@ -42,10 +42,11 @@ class Watching:
     def __getattr__(self, name: str) -> Any:
         return getattr(self.client, name)
 
-    def update(self, obj: Pod) -> Pod:
-        self.calls.append(("update", obj.name))
-        self.last[obj.name] = obj.status.conditions
-        return self.client.update(obj)  # type: ignore[no-any-return]
+    def patch(self, kind: Any, name: str, *patch: Any, **how: Any) -> Pod:
+        self.calls.append(("patch", name))
+        patched: Pod = self.client.patch(kind, name, *patch, **how)
+        self.last[name] = patched.status.conditions
+        return patched
 
     def delete(self, kind: Any, name: str, namespace: str = "") -> Pod:
         self.calls.append(("delete", name))
@@ -63,7 +64,7 @@ def test_victims_get_a_condition_and_are_deleted_in_their_order() -> None:
     one = full(victim("v"), victim("w"), victim("stays"))
     client = watched(one)
     assert prepare(one, victim("w"), victim("v")) is None
-    assert client.calls == [("update", "w"), ("delete", "w"), ("update", "v"), ("delete", "v")]
+    assert client.calls == [("patch", "w"), ("delete", "w"), ("patch", "v"), ("delete", "v")]
     message = "default-scheduler: preempting to accommodate a higher priority pod"
     (condition,) = client.last["v"]
     assert (condition.type, condition.status, condition.reason, condition.message) == (
@@ -188,13 +189,13 @@ def test_nominations_end_before_the_victims_and_failing_at_that_is_not_fatal(cap
     one = full(nominated(pod("lower"), "a"), victim("v"))
     client = watched(one)
     prepare(one, victim("v"))
-    assert client.calls[0] == ("update", "lower")
+    assert client.calls[0] == ("patch", "lower")
 
     class Refusing(Watching):
-        def update(self, obj: Pod) -> Pod:
-            if obj.name == "lower":
+        def patch(self, kind: Any, name: str, *patch: Any, **how: Any) -> Pod:
+            if name == "lower":
                 raise ApiError("refused")
-            return super().update(obj)
+            return super().patch(kind, name, *patch, **how)
 
     two = full(nominated(pod("lower"), "a"), victim("v"))
     handle(two).client = Refusing(two.client)  # type: ignore[assignment]

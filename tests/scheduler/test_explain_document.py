@@ -17,7 +17,7 @@ def test_the_document() -> None:
     assert list(made) == [
         *("apiVersion", "kind", "pod", "boundTo", "skipped", "fits", "message", "nodes", "preFilter"),
         *("skippedFilters", "skippedScores", "groups", "weights", "ranking", "changes", "conflicts"),
-        *("blocked", "details"),
+        *("blocked", "preemption", "details"),
     ]
     assert (made["apiVersion"], made["kind"], made["pod"]) == (API_VERSION, "Explanation", "default/p")
     assert made["groups"][0] == {
@@ -96,3 +96,34 @@ def test_pre_filter_in_the_document() -> None:
     assert narrowed == {"plugins": ["NodeAffinity"], "code": "Success", "reasons": [], "nodeNames": ["b"]}
     torn = document(one.explain(pod("p", affinity=named(("a", "b")))))["preFilter"]
     assert (torn["plugins"], torn["reasons"]) == (["NodeAffinity"], ["pod affinity terms conflict"])
+
+
+def test_preemption_in_the_document() -> None:
+    low = [pod(f"low-{name}", on=name, requests={"cpu": 4}, priority=at) for at, name in enumerate("ab")]
+    one = scheduler(node("a"), node("b"), *low)
+    seen = document(one.explain(pod("p", requests={"cpu": 2}, priority=9)))["preemption"]
+    victims = [
+        {"pod": f"default/low-{name}", "priority": at, "startTime": None} for at, name in enumerate("ab")
+    ]
+    candidates = [
+        {"node": name, "victims": [victims[at]], "pdbViolations": 0, "sumOfPriorities": at}
+        for at, name in enumerate("ab")
+    ]
+    assert seen == {
+        "message": "",
+        "potential": 2,
+        "candidates": candidates,
+        "otherCandidates": 0,
+        "rejected": {},
+        "chosen": "a",
+        "criterion": "highest priority",
+        "tied": ["a"],
+    }
+    short = document(one.explain(pod("p", requests={"cpu": 2}, priority=9)), limit=1)["preemption"]
+    assert (len(short["candidates"]), short["otherCandidates"]) == (1, 1)
+    never = pod("p", requests={"cpu": 2}, priority=9, preemption_policy="Never")
+    seen = document(one.explain(never))["preemption"]
+    assert (seen["message"], seen["chosen"]) == ("not eligible due to preemptionPolicy=Never.", None)
+    equal = document(one.explain(pod("p", requests={"cpu": 2}, priority=1)))["preemption"]
+    assert equal["rejected"] == {"No preemption victims found for incoming pod": 1}
+    assert document(one.explain(pod("p")))["preemption"] is None, "it is only asked where nothing fits"

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
+from moorage.preemption.eligibility import priority_of
+from moorage.preemption.pick import CRITERION_TEXTS, highest_priority
 from moorage.scheduler.changes import LOWER
 from moorage.scheduler.explain_document import EXAMPLES, document
 from moorage.scheduler.needs import need_text
@@ -13,7 +15,9 @@ from .output import print_table, reader_may_leave, write_value
 
 if TYPE_CHECKING:
     from moorage.framework.status import Status
+    from moorage.preemption.pick import Candidate
     from moorage.scheduler.changes import Change
+    from moorage.scheduler.examine_preemption import PreemptionExamination
     from moorage.scheduler.explanation import Explanation, NodeGroup, ScoredNode
 
 NEEDS = 3
@@ -43,6 +47,14 @@ def write(form: str, explanation: Explanation, limit: int | None, nodes: Sequenc
         if explanation.groups:
             rows = [_group(group, limit) for group in explanation.groups]
             print_table(("NODES", "SUCH AS" if limit is not None else "NAMES", "REJECTED BY", "LACK"), rows)
+        if explanation.preemption is not None:
+            for line in _of_preemption(explanation.preemption):
+                print(line)
+            cells = [_candidate(one) for one in explanation.preemption.listed(limit)]
+            if cells:
+                print_table(("CANDIDATE", "VICTIMS", "PDB VIOLATIONS", "HIGHEST PRIORITY"), cells)
+            else:
+                print()
         if explanation.changes:
             print_table(("CHANGE", "LESS", "OPENS"), [_change(change) for change in explanation.changes])
         for number, conflict in enumerate(explanation.conflicts, 1):
@@ -65,6 +77,25 @@ def _head(explanation: Explanation) -> Iterable[str]:
         yield "no single change places it"
     if explanation.blocked:
         yield f"not even without its constraints: {explanation.blocked}"
+
+
+def _of_preemption(seen: PreemptionExamination) -> Iterable[str]:
+    """Where it would evict others, and why there; or why nowhere."""
+    found, choice = seen.found, seen.choice
+    if choice is None:
+        yield f"preemption: {found.message or 'no node where it helps'}"
+    else:
+        where = f"{len(found.candidates)} of {len(found.potential)} nodes that may help"
+        yield f"preemption: would evict pods on {choice.candidate.name}, chosen among {where}"
+        yield f"  decided by: {CRITERION_TEXTS[choice.criterion]}"
+    for reason, nodes in seen.rejections().items():
+        yield f"  on {nodes}: {reason}"
+
+
+def _candidate(candidate: Candidate) -> tuple[str, ...]:
+    victims = candidate.victims
+    names = [f"{pod.key} ({priority_of(pod)})" for pod in victims.pods]
+    return candidate.name, ", ".join(names), str(victims.num_pdb_violations), str(highest_priority(victims))
 
 
 def _ranking(explanation: Explanation, ranked: list[ScoredNode]) -> tuple[list[str], list[list[str]]]:

@@ -28,19 +28,24 @@ def ask(plugin: Plugin, pod: Pod, function: Callable[..., Any], *arguments: Any)
     try:
         return function(*arguments)
     except Exception as error:  # a plugin may raise anything, and never ends the process
-        text = f'plugin "{plugin.name}" raised {type(error).__name__}: {error}'
-        logger.error("pod %s: %s", pod.key, text, exc_info=error)
-        raised = PluginError(text)
-        raised.__cause__ = error
-        raise StatusError(Status(Code.ERROR, err=raised)) from error
+        raise StatusError(_raised(plugin, pod, error)) from error
+
+
+def _raised(plugin: Plugin, pod: Pod, error: Exception) -> Status:
+    text = f'plugin "{plugin.name}" raised {type(error).__name__}: {error}'
+    logger.error("pod %s: %s", pod.key, text, exc_info=error)
+    raised = PluginError(text)
+    raised.__cause__ = error
+    return Status(Code.ERROR, err=raised)
 
 
 def ask_status(plugin: Plugin, pod: Pod, function: Callable[..., Any], *arguments: Any) -> Status | None:
     """The status that a plugin answers; an Error where it raises or answers something else."""
     try:
-        return to_status(plugin, ask(plugin, pod, function, *arguments))
-    except StatusError as error:
-        return error.status
+        answer = function(*arguments)
+    except Exception as error:  # as in `ask`
+        return _raised(plugin, pod, error)
+    return answer if answer is None else to_status(plugin, answer)
 
 
 def to_status(plugin: Plugin, answer: Any) -> Status | None:

@@ -81,6 +81,7 @@ def run_pre_filters(
     rejection: Status | None = None
     state.skip_filter_plugins = skipped = set()
     stop: Status | None = None
+    at_fault: tuple[str, ...] = ()
     for at, plugin in enumerate(plugins, 1):
         result, status = _pre_filter(plugin, state, pod, nodes)
         if status is not None and status.is_skip:
@@ -95,10 +96,11 @@ def run_pre_filters(
             narrowing.add(plugin.name)
             names = result.merge(names)
             if names is not None and not names.node_names:
-                stop = _nothing_left(sorted(narrowing))
+                at_fault = tuple(sorted(narrowing))
+                stop = _nothing_left(at_fault)
         if stop is not None:
             skipped.update(name for before, name in skipping if before < at)
-            return PreFilterRun(stop, skipped=frozenset(skipped))
+            return PreFilterRun(stop, plugins=at_fault, skipped=frozenset(skipped))
     skipped.update(name for _, name in skipping)
     left = None if names is None else names.node_names
     return PreFilterRun(rejection, left, tuple(sorted(narrowing)), frozenset(skipped))

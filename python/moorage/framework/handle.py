@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
 from moorage.cache import SchedulerCache, Snapshot
 from moorage.errors import MoorageError
@@ -32,7 +32,16 @@ class Client(Protocol):
 
     def get(self, kind: type[T], name: str, namespace: str = "") -> T: ...
 
-    def update(self, obj: T) -> T: ...
+    def patch(
+        self,
+        kind: type[T],
+        name: str,
+        namespace: str,
+        patch: Any,
+        *,
+        type: Literal["merge", "strategic", "json"] = "merge",
+        subresource: str = "",
+    ) -> T: ...
 
     def delete(self, kind: type[T], name: str, namespace: str = "") -> T: ...
 
@@ -97,12 +106,12 @@ class FrameworkHandle:
         In configured order.
     framework : Framework
         Set when the framework is complete; while plugins are made it is not there yet.
-    evicted : dict of str to (str, str)
-        The pods that were deleted for others, and the node and for whom: ``namespace/name`` both.
     preemption_offset : callable
         Where among so many potential nodes the dry runs for a pod begin.
     make_preempt_handle : callable, optional
         Makes what `preempt_handle` answers.
+    on_eviction : list of callable
+        Told each pod that is deleted for another one, its node, and that other one.
     """
 
     cache: SchedulerCache
@@ -115,9 +124,9 @@ class FrameworkHandle:
     waiting_pods: WaitingPods = field(default_factory=WaitingPods)
     pods_in_pre_bind: PodsInPreBind = field(default_factory=PodsInPreBind)
     framework: Framework | None = None
-    evicted: dict[str, tuple[str, str]] = field(default_factory=dict)
     preemption_offset: Callable[[Pod, int], int] = lambda pod, nodes: 0
     make_preempt_handle: Callable[[FrameworkHandle], PreemptHandle] | None = None
+    on_eviction: list[Callable[[Pod, str, Pod], object]] = field(default_factory=list)
     _snapshot: Snapshot = field(default_factory=Snapshot)
 
     def snapshot(self) -> Snapshot:

@@ -52,6 +52,13 @@ class NativePlugin(Plugin):
     def score(self, state: CycleState, pod: Pod, node_info: AnyNodeInfo) -> int | Status:
         return self._kernels().score(self, state, node_info)
 
+    def shape_of(self, pod: Pod) -> Shape:
+        """What decisions read of a pod, for queueing hints."""
+        if self.handle is None:
+            raise RuntimeError(f'plugin "{self.name}" is not part of a scheduler')
+        classes = self.handle.cache.state.classes
+        return classes.shape_of(classes.intern(pod))
+
     def normalized_scores(self, state: CycleState, rows: npt.NDArray[np.int32]) -> npt.NDArray[np.int64]:
         """The scores of rows of the node table, which are all the feasible ones, brought to 0 to 100."""
         return self._kernels().cycle.scores(self.name, rows, *state.target)[1]

@@ -22,6 +22,7 @@ from .status import Status as Status
 
 if TYPE_CHECKING:
     from .cycle_state import CycleState
+    from .events import ClusterEventWithHint
     from .handle import FrameworkHandle
     from .nodes_view import AnyNodeInfo
 
@@ -124,7 +125,9 @@ class QueuedPod(Protocol):
 
 
 class EnqueueExtensions(Plugin):
-    def events_to_register(self) -> Sequence[Any]:
+    """A plugin that rejects pods and does not extend this hears of nearly everything."""
+
+    def events_to_register(self) -> Sequence[ClusterEventWithHint]:
         """The events that may make a pod schedulable that this plugin has rejected, with queueing hints."""
         return ()
 

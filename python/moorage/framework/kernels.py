@@ -10,6 +10,7 @@ import numpy as np
 
 from moorage._core.chooser import TieBreak
 from moorage._core.cycle import Cycle
+from moorage._core.dry_runs import DryRuns
 from moorage._core.plan import REASONS, UNRESOLVABLE, VERDICT_SHIFT
 from moorage._core.pod_spec import bound
 from moorage.cache import NodeInfo, SchedulerCache
@@ -29,6 +30,8 @@ class Kernels:
 
     Attributes
     ----------
+    dry_runs : DryRuns
+        Of preemption.
     searching : bool
         The search is running: a clone of a NodeInfo cannot be judged, since that takes changing its node.
     """
@@ -36,6 +39,7 @@ class Kernels:
     def __init__(self, cache: SchedulerCache, cycle: Cycle) -> None:
         self.cache = cache
         self.cycle = Cycle(cache.state, cycle.plan, TieBreak.FIRST)  # the search's own may be at work
+        self.dry_runs = DryRuns(self.cycle)
         self.searching = False
 
     def filter(self, plugin: NativePlugin, state: CycleState, info: AnyNodeInfo) -> Status | None:

@@ -12,6 +12,15 @@ from .meta import Object
 from .node import Namespace, Node
 from .pod import Pod
 from .policy import PodDisruptionBudget
+from .storage import (
+    CSIDriver,
+    CSINode,
+    CSIStorageCapacity,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    StorageClass,
+    VolumeAttachment,
+)
 from .workload import (
     DaemonSet,
     Deployment,
@@ -30,6 +39,7 @@ Document = bytes | msgspec.Raw | dict[str, Any]
 
 _APPS = frozenset({"apps", "extensions"})
 _CORE = frozenset({""})
+_STORAGE = frozenset({"storage.k8s.io"})
 _KINDS: dict[str, tuple[type[Object], frozenset[str]]] = {
     "Pod": (Pod, _CORE),
     "Node": (Node, _CORE),
@@ -43,8 +53,20 @@ _KINDS: dict[str, tuple[type[Object], frozenset[str]]] = {
     "Job": (Job, frozenset({"batch"})),
     "PriorityClass": (PriorityClass, frozenset({"scheduling.k8s.io"})),
     "PodDisruptionBudget": (PodDisruptionBudget, frozenset({"policy"})),
+    "PersistentVolume": (PersistentVolume, _CORE),
+    "PersistentVolumeClaim": (PersistentVolumeClaim, _CORE),
+    "StorageClass": (StorageClass, _STORAGE),
+    "CSINode": (CSINode, _STORAGE),
+    "CSIDriver": (CSIDriver, _STORAGE),
+    "CSIStorageCapacity": (CSIStorageCapacity, _STORAGE),
+    "VolumeAttachment": (VolumeAttachment, _STORAGE),
 }
-CLUSTER_SCOPED = frozenset({"Node", "Namespace", "PriorityClass"})
+CLUSTER_SCOPED = frozenset(
+    {
+        *("Node", "Namespace", "PriorityClass", "DeviceClass", "ResourceSlice"),
+        *("PersistentVolume", "StorageClass", "CSINode", "CSIDriver", "VolumeAttachment"),
+    }
+)
 
 # Where Go reads null into a map of strings or quantities, the key stays, with the zero value.
 _MAP_ZERO = dict.fromkeys(("labels", "annotations", "matchLabels", "nodeSelector"), "") | dict.fromkeys(

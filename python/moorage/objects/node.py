@@ -36,6 +36,7 @@ class NodeStatus(Struct, frozen=True):
     images: tuple[ContainerImage, ...] = ()
     conditions: tuple[Condition, ...] = ()
     volumes_attached: tuple[AttachedVolume, ...] = ()
+    declared_features: tuple[str, ...] = ()
 
 
 class Node(Object, frozen=True):

@@ -26,12 +26,17 @@ class ResourceRequirements(Struct, frozen=True):
     claims: tuple[ResourceClaimUse, ...] = ()
 
 
+class ContainerRestartRule(Struct, frozen=True):
+    action: str = ""
+
+
 class Container(Struct, frozen=True):
     name: str = ""
     image: str = ""
     resources: ResourceRequirements = ResourceRequirements()
     ports: tuple[ContainerPort, ...] = ()
     restart_policy: str | None = None
+    restart_policy_rules: tuple[ContainerRestartRule, ...] = ()
 
 
 class NodeSelectorRequirement(Struct, frozen=True):
@@ -200,6 +205,7 @@ class PodSpec(Struct, frozen=True):
     scheduling_group: PodSchedulingGroup | None = None
     resource_claims: tuple[PodResourceClaim, ...] = ()
     host_network: bool = False
+    host_users: bool | None = None
     restart_policy: str = ""
     termination_grace_period_seconds: Int64 | None = None
 
@@ -208,6 +214,15 @@ class ContainerStatus(Struct, frozen=True):
     name: str = ""
     allocated_resources: Resources = {}
     resources: ResourceRequirements | None = None
+
+
+class PodResourceClaimStatus(Struct, frozen=True):
+    name: str = ""
+    resource_claim_name: str | None = None
+
+
+class PodExtendedResourceClaimStatus(Struct, frozen=True):
+    resource_claim_name: str = ""
 
 
 class PodStatus(Struct, frozen=True):
@@ -220,6 +235,8 @@ class PodStatus(Struct, frozen=True):
     allocated_resources: Resources = {}
     resources: ResourceRequirements | None = None
     qos_class: str = ""
+    resource_claim_statuses: tuple[PodResourceClaimStatus, ...] = ()
+    extended_resource_claim_status: PodExtendedResourceClaimStatus | None = None
 
 
 class Pod(Object, frozen=True, dict=True, gc=True):

@@ -3,12 +3,28 @@ pods with claims are refused when they are read."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from moorage.framework.cycle_state import CycleState
+from moorage.framework.events import (
+    DEVICE_CLASS,
+    NODE,
+    POD,
+    QUEUE,
+    QUEUE_SKIP,
+    RESOURCE_CLAIM,
+    RESOURCE_SLICE,
+    ActionType,
+    ClusterEventWithHint,
+    QueueingHint,
+    is_same_pod,
+    on,
+    queue_if,
+)
 from moorage.framework.in_core import CorePostFilter, UnbuiltPlugin
 from moorage.framework.interface import (
+    EnqueueExtensions,
     FilterPlugin,
     PostFilterResult,
     PreBindPlugin,
@@ -21,6 +37,7 @@ from moorage.framework.interface import (
 from moorage.framework.signing import UNSIGNED
 from moorage.framework.status import Code, Status
 from moorage.objects.pod import Pod
+from moorage.objects.resource_claims import ResourceClaim
 
 if TYPE_CHECKING:
     from moorage._core.pod_class import Shape
@@ -37,6 +54,7 @@ class DynamicResources(
     ScorePlugin,
     ReservePlugin,
     PreBindPlugin,
+    EnqueueExtensions,
     SignPlugin,
 ):
     """kube-scheduler v1.36, dynamicresources/."""
@@ -59,3 +77,59 @@ class DynamicResources(
 
     def sign_pod(self, pod: Pod) -> Status | None:
         return UNSIGNED if pod.spec.resource_claims else None
+
+    def events_to_register(self) -> Sequence[ClusterEventWithHint]:
+        nodes = ActionType.ADD | ActionType.UPDATE_NODE_LABEL | ActionType.UPDATE_NODE_ALLOCATABLE
+        changes = ActionType.ADD | ActionType.UPDATE
+        return [
+            on(NODE, nodes),
+            on(RESOURCE_CLAIM, changes, self.after_claim_change),
+            on(POD, ActionType.UPDATE_POD_GENERATED_RESOURCE_CLAIM, self.after_pod_change),
+            on(DEVICE_CLASS, changes),
+            on(RESOURCE_SLICE, changes),
+        ]
+
+    def after_claim_change(self, pod: Pod, old: ResourceClaim | None, new: ResourceClaim) -> QueueingHint:
+        """A claim of the pod came or changed, or any claim gave its devices back; and the pod has all claims
+        that it needs."""
+        claims = self._claims(pod)
+        if claims is None:
+            return QUEUE_SKIP
+        if old is not None and old.status.allocation is not None and new.status.allocation is None:
+            return QUEUE
+        if all(claim.metadata.uid != new.metadata.uid for claim in claims):
+            return QUEUE_SKIP
+        return queue_if(old is None or old.status != new.status)
+
+    def after_pod_change(self, pod: Pod, old: Pod, new: Pod) -> QueueingHint:
+        """This pod has all claims that it needs."""
+        return queue_if(is_same_pod(pod, new) and self._claims(new) is not None)
+
+    def _claims(self, pod: Pod) -> list[ResourceClaim] | None:
+        """The claims of a pod; None where one is missing, is being deleted, or belongs to another pod."""
+        if self.handle is None:
+            raise RuntimeError(f"{self.name} has no handle")
+        indexer = self.handle.informers.informer(ResourceClaim).indexer
+        found = []
+        for name, is_generated in _claim_names(pod):
+            claim: ResourceClaim | None = None if name is None else indexer.get(f"{pod.namespace}/{name}")
+            if claim is None or claim.metadata.deletion_timestamp:
+                return None
+            owner = claim.metadata.controller()
+            if is_generated and (owner is None or owner.uid != pod.metadata.uid):
+                return None
+            found.append(claim)
+        return found
+
+
+def _claim_names(pod: Pod) -> Iterator[tuple[str | None, bool]]:
+    """The names of the claims that a pod needs, and whether each is made for this pod; None where one that is
+    made for it has no name yet."""
+    made = {one.name: one for one in pod.status.resource_claim_statuses}
+    for use in pod.spec.resource_claims:
+        if use.resource_claim_name is not None:
+            yield use.resource_claim_name, False
+        elif use.name not in made:
+            yield None, True
+        elif (name := made[use.name].resource_claim_name) is not None:
+            yield name, True

@@ -2,18 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from moorage._core.pod_class import Shape
+from moorage._core.pod_terms import PodTerm
 from moorage._core.state import ClusterState
 from moorage.framework.cycle_state import CycleState
+from moorage.framework.events import (
+    NODE,
+    POD,
+    QUEUE,
+    QUEUE_SKIP,
+    ActionType,
+    ClusterEventWithHint,
+    QueueingHint,
+    is_live,
+    is_same_pod,
+    on,
+    queue_if,
+)
 from moorage.framework.in_core import NativePlugin
 from moorage.framework.interface import (
     FILTER,
     SCORE,
     SKIP,
     Code,
+    EnqueueExtensions,
     FilterPlugin,
     PreFilterPlugin,
     PreFilterResult,
@@ -24,6 +39,7 @@ from moorage.framework.interface import (
 )
 from moorage.framework.nodes_view import NodesView
 from moorage.framework.signing import UNSIGNED
+from moorage.objects.node import Node
 from moorage.objects.pod import Pod
 
 REASONS = (
@@ -33,7 +49,9 @@ REASONS = (
 )
 
 
-class InterPodAffinity(NativePlugin, PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin, SignPlugin):
+class InterPodAffinity(
+    NativePlugin, PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin, EnqueueExtensions, SignPlugin
+):
     """kube-scheduler v1.36, interpodaffinity/. The bucket is the sum of the weights; its constant lies
     between the extremes of the feasible nodes."""
 
@@ -70,3 +88,57 @@ class InterPodAffinity(NativePlugin, PreFilterPlugin, FilterPlugin, PreScorePlug
         if affinity is not None and (affinity.pod_affinity, affinity.pod_anti_affinity) != (None, None):
             return UNSIGNED
         return None if self.args["ignorePreferredTermsOfExistingPods"] else {"labels": pod.metadata.labels}
+
+    def events_to_register(self) -> Sequence[ClusterEventWithHint]:
+        pods = ActionType.ADD | ActionType.UPDATE_POD_LABEL | ActionType.DELETE
+        return [
+            on(POD, pods, self.after_pod_change),
+            on(NODE, ActionType.ADD | ActionType.UPDATE_NODE_LABEL, self.after_node_change),
+        ]
+
+    def after_pod_change(self, pod: Pod, old: Pod | None, new: Pod | None) -> QueueingHint:
+        """A pod came that the affinity terms want, or went that anti-affinity terms keep away; changed
+        labels count too."""
+        if is_same_pod(pod, new):
+            return QUEUE
+        if any(other is not None and not is_live(other) for other in (old, new)):
+            return QUEUE_SKIP
+        affinity, anti_affinity = self._required(pod)
+        if new is None:
+            return queue_if(
+                old is not None
+                and (_all_match(anti_affinity, old) or _all_match(self._required(old)[1], pod))
+            )
+        if old is None:
+            return queue_if(_all_match(affinity, new))
+        attracted = _all_match(affinity, new) and not _all_match(affinity, old)
+        return queue_if(attracted or (_all_match(anti_affinity, old) and not _all_match(anti_affinity, new)))
+
+    def after_node_change(self, pod: Pod, old: Node | None, new: Node) -> QueueingHint:
+        """A domain came, or a node moved to another; for anti-affinity, also out of all."""
+        affinity, anti_affinity = self._required(pod)
+        now = new.metadata.labels
+        if old is None:
+            return queue_if(anti_affinity or any(term.topology_key in now for term in affinity))
+        was = old.metadata.labels
+        return queue_if(
+            any(t.topology_key in now and was.get(t.topology_key) != now[t.topology_key] for t in affinity)
+            or any(
+                t.topology_key in was and now.get(t.topology_key) != was[t.topology_key]
+                for t in anti_affinity
+            )
+        )
+
+    def _required(self, pod: Pod) -> tuple[tuple[PodTerm, ...], tuple[PodTerm, ...]]:
+        """Required terms of both kinds; ValueError where one is malformed."""
+        shape = self.shape_of(pod)
+        if "required" in shape.terms_error:
+            raise ValueError(shape.terms_error)
+        return shape.terms[0], shape.terms[1]
+
+
+def _all_match(terms: Sequence[PodTerm], pod: Pod) -> bool:
+    """Whether all terms mean a pod; no terms mean none. As upstream has it, a namespace selector is asked
+    about no labels."""
+    meta = pod.metadata
+    return bool(terms) and all(term.matches(meta.namespace, {}, meta.labels) for term in terms)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -13,10 +13,12 @@ from moorage._core.pod_spec import pinned_node
 from moorage._core.state import ClusterState
 from moorage.framework import signing
 from moorage.framework.cycle_state import CycleState
+from moorage.framework.events import NODE, ActionType, ClusterEventWithHint, QueueingHint, on, queue_if
 from moorage.framework.in_core import NativePlugin
 from moorage.framework.interface import (
     SKIP,
     Code,
+    EnqueueExtensions,
     FilterPlugin,
     PreFilterPlugin,
     PreFilterResult,
@@ -28,7 +30,14 @@ from moorage.framework.interface import (
 from moorage.framework.nodes_view import NodesView
 from moorage.objects import pod as pod_objects
 from moorage.objects.decode import decode
-from moorage.objects.pod import Affinity, Pod, PodSpec
+from moorage.objects.node import Node
+from moorage.objects.pod import Affinity, NodeSelector, Pod, PodSpec
+from moorage.objects.selectors import (
+    NodeSelectorMatcher,
+    field_requirement_error,
+    pod_matches_node_selector,
+    requirement_error,
+)
 
 REASONS = (
     "node(s) didn't match Pod's node affinity/selector",
@@ -36,7 +45,9 @@ REASONS = (
 )
 
 
-class NodeAffinity(NativePlugin, PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin, SignPlugin):
+class NodeAffinity(
+    NativePlugin, PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin, EnqueueExtensions, SignPlugin
+):
     """kube-scheduler v1.36, node_affinity.go. The bucket is the sum of the matching preferred weights; its
     constant is 100 * sum / max."""
 
@@ -82,3 +93,35 @@ class NodeAffinity(NativePlugin, PreFilterPlugin, FilterPlugin, PreScorePlugin, 
 
     def sign_pod(self, pod: Pod) -> Mapping[str, Any]:
         return signing.node_affinity(pod)
+
+    def events_to_register(self) -> Sequence[ClusterEventWithHint]:
+        return [on(NODE, ActionType.ADD | ActionType.UPDATE_NODE_LABEL, self.after_node_change)]
+
+    def after_node_change(self, pod: Pod, old: Node | None, new: Node) -> QueueingHint:
+        """A node matches the pod that did not match before. addedAffinity is asked about the node as it is
+        now only."""
+        added = None if self.added is None else self.added.required
+        is_let_in = added is None or NodeSelectorMatcher(added).matches(new)
+        return queue_if(is_let_in and _matches(pod, new) and not (old is not None and _matches(pod, old)))
+
+
+def _matches(pod: Pod, node: Node) -> bool:
+    """Whether nodeSelector and required node affinity match; ValueError where a malformed term may be why
+    they do not."""
+    if pod_matches_node_selector(pod.spec, node):
+        return True
+    required = (
+        pod.spec.affinity and pod.spec.affinity.node_affinity and pod.spec.affinity.node_affinity.required
+    )
+    if required and pod_matches_node_selector(replace(pod.spec, affinity=None), node):
+        _refuse_malformed(required)
+    return False
+
+
+def _refuse_malformed(selector: NodeSelector) -> None:
+    for term in selector.node_selector_terms:
+        errors = [requirement_error(r.key, r.operator, r.values, node=True) for r in term.match_expressions]
+        errors += [field_requirement_error(r.key, r.operator, r.values) for r in term.match_fields]
+        for error in errors:
+            if error is not None:
+                raise ValueError(error)

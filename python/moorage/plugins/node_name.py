@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from moorage._core.pod_class import Shape
+from moorage.framework.events import NODE, ActionType, ClusterEventWithHint, on
 from moorage.framework.in_core import NativePlugin
-from moorage.framework.interface import FilterPlugin, SignPlugin
+from moorage.framework.interface import EnqueueExtensions, FilterPlugin, SignPlugin
 from moorage.objects.pod import Pod
 
 
-class NodeName(NativePlugin, FilterPlugin, SignPlugin):
+class NodeName(NativePlugin, FilterPlugin, EnqueueExtensions, SignPlugin):
     """kube-scheduler v1.36, node_name.go."""
 
     name = "NodeName"
@@ -21,3 +22,6 @@ class NodeName(NativePlugin, FilterPlugin, SignPlugin):
 
     def sign_pod(self, pod: Pod) -> Mapping[str, Any]:
         return {"nodeName": pod.spec.node_name}
+
+    def events_to_register(self) -> Sequence[ClusterEventWithHint]:
+        return [on(NODE, ActionType.ADD)]

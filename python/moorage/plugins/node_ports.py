@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from moorage._core.pod_class import Shape
 from moorage.framework.cycle_state import CycleState
+from moorage.framework.events import (
+    NODE,
+    POD,
+    ActionType,
+    ClusterEventWithHint,
+    QueueingHint,
+    is_live,
+    on,
+    queue_if,
+)
 from moorage.framework.in_core import NativePlugin
 from moorage.framework.interface import (
     FILTER,
     SKIP,
+    EnqueueExtensions,
     FilterPlugin,
     PreFilterPlugin,
     PreFilterResult,
@@ -21,7 +32,7 @@ from moorage.framework.nodes_view import NodesView
 from moorage.objects.pod import Pod
 
 
-class NodePorts(NativePlugin, PreFilterPlugin, FilterPlugin, SignPlugin):
+class NodePorts(NativePlugin, PreFilterPlugin, FilterPlugin, EnqueueExtensions, SignPlugin):
     """kube-scheduler v1.36, node_ports.go: ports of containers and sidecars."""
 
     name = "NodePorts"
@@ -37,3 +48,21 @@ class NodePorts(NativePlugin, PreFilterPlugin, FilterPlugin, SignPlugin):
         """All host ports by their numbers alone, those of init containers too."""
         containers = (*pod.spec.containers, *pod.spec.init_containers)
         return {"hostPorts": sorted({port.host_port for one in containers for port in one.ports} - {0})}
+
+    def events_to_register(self) -> Sequence[ClusterEventWithHint]:
+        return [on(POD, ActionType.DELETE, self.after_pod_deleted), on(NODE, ActionType.ADD)]
+
+    def after_pod_deleted(self, pod: Pod, old: Pod, new: None) -> QueueingHint:
+        """A pod went that had one of the pod's ports."""
+        return queue_if(is_live(old) and self._conflicts(pod, old))
+
+    def _conflicts(self, pod: Pod, other: Pod) -> bool:
+        """Whether both want a port of one protocol and address; 0.0.0.0 stands for all addresses."""
+        if self.handle is None:
+            raise RuntimeError("NodePorts has no handle")
+        everywhere = self.handle.cache.state.symbols.intern("0.0.0.0")
+        return any(
+            mine[1:] == theirs[1:] and (mine[0] == theirs[0] or everywhere in (mine[0], theirs[0]))
+            for mine in self.shape_of(pod).ports
+            for theirs in self.shape_of(other).ports
+        )

@@ -2,26 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from moorage._core.pod_class import Shape
+from moorage._core.quantity import parse_milli, parse_value
+from moorage._core.resources import ZERO, is_counted, pod_requests
 from moorage._core.state import ClusterState
 from moorage.framework import signing
+from moorage.framework.events import (
+    DEVICE_CLASS,
+    NODE,
+    POD,
+    QUEUE,
+    ActionType,
+    ClusterEventWithHint,
+    QueueingHint,
+    is_live,
+    is_same_pod,
+    on,
+    queue_if,
+)
 from moorage.framework.in_core import NativePlugin
 from moorage.framework.interface import (
     FILTER,
     PLACEMENT_SCORE,
+    EnqueueExtensions,
     FilterPlugin,
     PreFilterPlugin,
     PreScorePlugin,
     ScorePlugin,
     SignPlugin,
 )
+from moorage.objects.node import Node
 from moorage.objects.pod import Pod
+from moorage.objects.resource_claims import DeviceClass
+
+IMPLICIT = "deviceclass.resource.kubernetes.io/"
 
 
-class NodeResourcesFit(NativePlugin, PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin, SignPlugin):
+class NodeResourcesFit(
+    NativePlugin, PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin, EnqueueExtensions, SignPlugin
+):
     """kube-scheduler v1.36, fit.go and least_allocated.go. Reason bits: pods, cpu, memory, then the shape's
     other requests in their order (ephemeral-storage, then by name)."""
 
@@ -55,6 +77,80 @@ class NodeResourcesFit(NativePlugin, PreFilterPlugin, FilterPlugin, PreScorePlug
 
     def sign_pod(self, pod: Pod) -> Mapping[str, Any]:
         return signing.requests(self, pod)
+
+    # ---- queueing hints ------------------------------------------------------------------------------------
+
+    def events_to_register(self) -> Sequence[ClusterEventWithHint]:
+        nodes = ActionType.ADD | ActionType.UPDATE_NODE_ALLOCATABLE
+        classes = ActionType.ADD | ActionType.UPDATE
+        return [
+            on(POD, ActionType.DELETE | ActionType.UPDATE_POD_SCALE_DOWN, self.after_pod_change),
+            on(NODE, nodes, self.after_node_change),
+            on(DEVICE_CLASS, classes, self.after_device_class_change),
+        ]
+
+    def after_pod_change(self, pod: Pod, old: Pod, new: Pod | None) -> QueueingHint:
+        """A pod went, or asks for less of what this one asks for."""
+        if new is None:
+            return queue_if(is_live(old))
+        return queue_if(is_same_pod(pod, new) or (new.spec.node_name and self._frees(pod, old, new)))
+
+    def _frees(self, pod: Pod, old: Pod, new: Pod) -> bool:
+        was, now = pod_requests(old), pod_requests(new)
+        return any(
+            now.get(name, ZERO) < was.get(name, ZERO)
+            for name, amount in pod_requests(pod).items()
+            if amount.sign() and (name in ("cpu", "memory") or is_counted(name))
+        )
+
+    def after_node_change(self, pod: Pod, old: Node | None, new: Node) -> QueueingHint:
+        """The pod would fit a node if that were empty, which now has more of something. Resources that are
+        configured to be ignored count all the same, as upstream has it."""
+        wanted = _wanted(self.shape_of(pod))
+        now = _allocatable(new, wanted)
+        delegated = {name for name in wanted if not now[name] and self._is_delegated(name)}
+        if now["pods"] < 1 or any(now[name] < wanted[name] for name in wanted if name not in delegated):
+            return queue_if(False)
+        if old is None or delegated:
+            return QUEUE
+        was = _allocatable(old, wanted)
+        return queue_if(any(now[name] > was[name] for name in now))
+
+    def _is_delegated(self, name: str) -> bool:
+        """Whether an extended resource is allocated dynamically: a device class stands for it."""
+        informers = self.handle and self.handle.informers
+        if not informers or not is_counted(name) or name == "ephemeral-storage":
+            return False
+        return any(name in _names(one) for one in informers.lister(DeviceClass).list())
+
+    def after_device_class_change(self, pod: Pod, old: DeviceClass | None, new: DeviceClass) -> QueueingHint:
+        """A device class stands for a resource that the pod asks for."""
+        if old is not None and old.spec.extended_resource_name == new.spec.extended_resource_name:
+            return queue_if(False)
+        names = _names(new) if old is None else {new.spec.extended_resource_name}
+        return queue_if(names.intersection(self.shape_of(pod).others))
+
+
+def _wanted(shape: Shape) -> dict[str, int]:
+    """What a pod requests of each resource, without those that it does not request."""
+    cpu, memory = shape.requests
+    return {
+        name: amount for name, amount in (("cpu", cpu), ("memory", memory)) if amount
+    } | shape.other_requests
+
+
+def _allocatable(node: Node, names: Iterable[str]) -> dict[str, int]:
+    """What a node has of some resources, and of pods."""
+    given = node.status.allocatable
+    found = {name: parse_value(given.get(name, 0)) for name in (*names, "pods")}
+    if "cpu" in found:
+        found["cpu"] = parse_milli(given.get("cpu", 0))
+    return found
+
+
+def _names(device_class: DeviceClass) -> set[str | None]:
+    """The extended resources that a device class stands for."""
+    return {device_class.spec.extended_resource_name, f"{IMPLICIT}{device_class.name}"}
 
 
 def weighted_resources(resources: Iterable[Mapping[str, Any]]) -> list[tuple[str, int]]:

@@ -2,17 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from moorage._core.pod_class import Shape
 from moorage.framework import signing
+from moorage.framework.events import (
+    NODE,
+    POD,
+    ActionType,
+    ClusterEventWithHint,
+    QueueingHint,
+    is_same_pod,
+    on,
+    queue_if,
+)
 from moorage.framework.in_core import NativePlugin
-from moorage.framework.interface import FilterPlugin, SignPlugin
+from moorage.framework.interface import EnqueueExtensions, FilterPlugin, SignPlugin
+from moorage.objects.node import Node, Taint
 from moorage.objects.pod import Pod
+from moorage.objects.selectors import tolerates
+
+UNSCHEDULABLE = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
 
 
-class NodeUnschedulable(NativePlugin, FilterPlugin, SignPlugin):
+class NodeUnschedulable(NativePlugin, FilterPlugin, EnqueueExtensions, SignPlugin):
     """kube-scheduler v1.36, node_unschedulable.go."""
 
     name = "NodeUnschedulable"
@@ -22,3 +36,17 @@ class NodeUnschedulable(NativePlugin, FilterPlugin, SignPlugin):
 
     def sign_pod(self, pod: Pod) -> Mapping[str, Any]:
         return signing.tolerations(pod)
+
+    def events_to_register(self) -> Sequence[ClusterEventWithHint]:
+        return [
+            on(NODE, ActionType.ADD | ActionType.UPDATE_NODE_TAINT, self.after_node_change),
+            on(POD, ActionType.UPDATE_POD_TOLERATION, self.after_toleration_change),
+        ]
+
+    def after_node_change(self, pod: Pod, old: Node | None, new: Node) -> QueueingHint:
+        """A node can be scheduled on now; tolerations do not count."""
+        return queue_if(not new.spec.unschedulable and (old is None or old.spec.unschedulable))
+
+    def after_toleration_change(self, pod: Pod, old: Pod, new: Pod) -> QueueingHint:
+        """This pod tolerates such nodes."""
+        return queue_if(is_same_pod(pod, new) and tolerates(new.spec.tolerations, UNSCHEDULABLE))

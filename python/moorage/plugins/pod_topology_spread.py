@@ -2,19 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 from moorage._core.pod_class import Shape
+from moorage._core.selectors import with_labels
 from moorage._core.state import ClusterState
 from moorage.framework.cycle_state import CycleState
+from moorage.framework.events import (
+    NODE,
+    POD,
+    QUEUE,
+    QUEUE_SKIP,
+    ActionType,
+    ClusterEventWithHint,
+    QueueingHint,
+    is_live,
+    is_same_pod,
+    on,
+    queue_if,
+)
 from moorage.framework.in_core import NativePlugin
 from moorage.framework.interface import (
     FILTER,
     SCORE,
     SKIP,
     Code,
+    EnqueueExtensions,
     FilterPlugin,
     PreFilterPlugin,
     PreFilterResult,
@@ -26,15 +41,28 @@ from moorage.framework.interface import (
 from moorage.framework.nodes_view import NodesView
 from moorage.framework.signing import UNSIGNED
 from moorage.objects.decode import decode
+from moorage.objects.node import Node
 from moorage.objects.pod import Pod, TopologySpreadConstraint
+from moorage.objects.selectors import LabelSelectorMatcher
 
+HARD = "DoNotSchedule"
 SYSTEM_CONSTRAINTS = (
     TopologySpreadConstraint(3, "kubernetes.io/hostname", "ScheduleAnyway"),
     TopologySpreadConstraint(5, "topology.kubernetes.io/zone", "ScheduleAnyway"),
 )
 
 
-class PodTopologySpread(NativePlugin, PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin, SignPlugin):
+class Hard(NamedTuple):
+    """A constraint that filters: the pods it counts, and whether it leaves tainted nodes out."""
+
+    topology_key: str
+    selector: LabelSelectorMatcher
+    honors_taints: bool
+
+
+class PodTopologySpread(
+    NativePlugin, PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin, EnqueueExtensions, SignPlugin
+):
     """kube-scheduler v1.36, podtopologyspread/. The bucket is the weighed sum of matching pods; constants
     need its extremes over the feasible nodes. Pods without constraints get the system's or a list's."""
 
@@ -90,6 +118,80 @@ class PodTopologySpread(NativePlugin, PreFilterPlugin, FilterPlugin, PreScorePlu
 
     def sign_pod(self, pod: Pod) -> Status | None:
         return UNSIGNED if pod.spec.topology_spread_constraints else None
+
+    # ---- queueing hints ------------------------------------------------------------------------------------
+
+    def events_to_register(self) -> Sequence[ClusterEventWithHint]:
+        pods = ActionType.ADD | ActionType.DELETE
+        pods |= ActionType.UPDATE_POD_LABEL | ActionType.UPDATE_POD_TOLERATION
+        nodes = ActionType.ADD | ActionType.DELETE
+        nodes |= ActionType.UPDATE_NODE_LABEL | ActionType.UPDATE_NODE_TAINT
+        return [on(POD, pods, self.after_pod_change), on(NODE, nodes, self.after_node_change)]
+
+    def after_pod_change(self, pod: Pod, old: Pod | None, new: Pod | None) -> QueueingHint:
+        """Another count of pods, or this pod tolerates taints of other nodes."""
+        for other in (old, new):
+            if other is not None and not (is_same_pod(pod, other) or _counts(pod, other)):
+                return QUEUE_SKIP
+        hard = self._hard(pod)
+        if old is None or new is None:
+            labels = (old or new or pod).metadata.labels
+            return queue_if(any(one.selector.matches(labels) for one in hard))
+        tolerates_others = is_same_pod(pod, new) and old.spec.tolerations != new.spec.tolerations
+        if tolerates_others and any(one.honors_taints for one in hard):
+            return QUEUE
+        was, now = old.metadata.labels, new.metadata.labels
+        return queue_if(
+            was != now and any(one.selector.matches(was) != one.selector.matches(now) for one in hard)
+        )
+
+    def after_node_change(self, pod: Pod, old: Node | None, new: Node | None) -> QueueingHint:
+        """A node with all topology keys came, went, moved to other domains or has other taints."""
+        keys = [one.topology_key for one in self._hard(pod)]
+        was, now = (None if node is None else _domains(keys, node) for node in (old, new))
+        if old is None or new is None:
+            return queue_if(was is not None or now is not None)
+        return queue_if(was != now or (now is not None and old.spec.taints != new.spec.taints))
+
+    def _hard(self, pod: Pod) -> list[Hard]:
+        """The hard constraints of a pod, or the default ones; ValueError where a selector is malformed."""
+        constraints: Sequence[TopologySpreadConstraint] = pod.spec.topology_spread_constraints
+        selector = None
+        if not constraints:
+            constraints = [one for one in self.default_constraints if one.when_unsatisfiable == HARD]
+            if not constraints or (selector := self._default_selector(pod)) is None:
+                return []
+        return [
+            Hard(one.topology_key, selector or _selector(one, pod), one.node_taints_policy == "Honor")
+            for one in constraints
+            if one.when_unsatisfiable == HARD
+        ]
+
+    def _default_selector(self, pod: Pod) -> LabelSelectorMatcher | None:
+        """What default constraints count: the pods of what this one belongs to."""
+        if self.handle is None:
+            raise RuntimeError(f"{self.name} has no handle")
+        state = self.handle.cache.state
+        owner = state.classes.keys[state.classes.intern(pod)][2]
+        return state.workloads.selector_of(pod.namespace, pod.metadata.labels, owner)
+
+
+def _selector(constraint: TopologySpreadConstraint, pod: Pod) -> LabelSelectorMatcher:
+    """What a constraint of a pod counts: its selector, and its matchLabelKeys with the pod's values."""
+    own = LabelSelectorMatcher(constraint.label_selector)
+    labels = pod.metadata.labels
+    keys = {key: labels[key] for key in constraint.match_label_keys if key in labels}
+    return with_labels(keys, own) if keys and own.identity is not None else own
+
+
+def _counts(pod: Pod, other: Pod) -> bool:
+    return is_live(other) and other.namespace == pod.namespace
+
+
+def _domains(keys: Sequence[str], node: Node) -> list[str] | None:
+    """A node's domains; None where it lacks a key."""
+    labels = node.metadata.labels
+    return [labels[key] for key in keys] if all(key in labels for key in keys) else None
 
 
 def _constraint(given: Mapping[str, Any]) -> TopologySpreadConstraint:

@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
-from moorage.framework.interface import Code, PreEnqueuePlugin, Status
+from collections.abc import Sequence
+
+from moorage.framework.events import (
+    POD,
+    ActionType,
+    ClusterEventWithHint,
+    QueueingHint,
+    is_same_pod,
+    on,
+    queue_if,
+)
+from moorage.framework.interface import Code, EnqueueExtensions, PreEnqueuePlugin, Status
 from moorage.objects.pod import Pod
 
 
-class SchedulingGates(PreEnqueuePlugin):
+class SchedulingGates(PreEnqueuePlugin, EnqueueExtensions):
     """kube-scheduler v1.36, scheduling_gates.go."""
 
     name = "SchedulingGates"
@@ -18,3 +29,10 @@ class SchedulingGates(PreEnqueuePlugin):
         gates = " ".join(gate.name for gate in pod.spec.scheduling_gates)
         text = f"waiting for scheduling gates: [{gates}]"
         return Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (text,), self.name)
+
+    def events_to_register(self) -> Sequence[ClusterEventWithHint]:
+        return [on(POD, ActionType.UPDATE_POD_SCHEDULING_GATES_ELIMINATED, self.after_pod_change)]
+
+    def after_pod_change(self, pod: Pod, old: Pod, new: Pod) -> QueueingHint:
+        """The last gate of this pod is gone."""
+        return queue_if(is_same_pod(pod, new))

@@ -2,17 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from moorage._core.pod_class import Shape
 from moorage.framework import signing
+from moorage.framework.events import (
+    NODE,
+    POD,
+    ActionType,
+    ClusterEventWithHint,
+    QueueingHint,
+    is_same_pod,
+    on,
+    queue_if,
+)
 from moorage.framework.in_core import NativePlugin
-from moorage.framework.interface import SCORE, FilterPlugin, PreScorePlugin, ScorePlugin, SignPlugin
+from moorage.framework.interface import (
+    SCORE,
+    EnqueueExtensions,
+    FilterPlugin,
+    PreScorePlugin,
+    ScorePlugin,
+    SignPlugin,
+)
+from moorage.objects.node import Node
 from moorage.objects.pod import Pod
+from moorage.objects.selectors import find_intolerable_taint
+
+REJECTING_EFFECTS = ("NoSchedule", "NoExecute")
 
 
-class TaintToleration(NativePlugin, FilterPlugin, PreScorePlugin, ScorePlugin, SignPlugin):
+class TaintToleration(NativePlugin, FilterPlugin, PreScorePlugin, ScorePlugin, EnqueueExtensions, SignPlugin):
     """kube-scheduler v1.36, taint_toleration.go. The bucket is the number of PreferNoSchedule taints that the
     pod does not tolerate; its constant is 100 - 100 * n / max."""
 
@@ -25,3 +46,21 @@ class TaintToleration(NativePlugin, FilterPlugin, PreScorePlugin, ScorePlugin, S
 
     def sign_pod(self, pod: Pod) -> Mapping[str, Any]:
         return signing.tolerations(pod)
+
+    def events_to_register(self) -> Sequence[ClusterEventWithHint]:
+        return [
+            on(NODE, ActionType.ADD | ActionType.UPDATE_NODE_TAINT, self.after_node_change),
+            on(POD, ActionType.UPDATE_POD_TOLERATION, self.after_toleration_change),
+        ]
+
+    def after_node_change(self, pod: Pod, old: Node | None, new: Node) -> QueueingHint:
+        """The pod tolerates a node that it did not tolerate before."""
+        return queue_if(_is_tolerated(pod, new) and (old is None or not _is_tolerated(pod, old)))
+
+    def after_toleration_change(self, pod: Pod, old: Pod, new: Pod) -> QueueingHint:
+        """This pod tolerates more."""
+        return queue_if(is_same_pod(pod, new))
+
+
+def _is_tolerated(pod: Pod, node: Node) -> bool:
+    return find_intolerable_taint(node.spec.taints, pod.spec.tolerations, REJECTING_EFFECTS) is None

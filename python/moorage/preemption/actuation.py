@@ -81,7 +81,8 @@ def preempt_pod(
     elif not _delete(handle, preemptor, victim):
         return
     else:
-        handle.evicted[victim.key] = node_name, preemptor.key
+        for told in handle.on_eviction:
+            told(victim, node_name, preemptor)
     handle.recorder.event(victim, "Normal", "Preempted", "Preempting", note)
 
 

@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from moorage._core.batches import pods_below
 from moorage.errors import MoorageError
 from moorage.framework.cycle_state import CycleState
+from moorage.framework.events import (
+    POD,
+    QUEUE_SKIP,
+    ActionType,
+    ClusterEventWithHint,
+    QueueingHint,
+    on,
+)
 from moorage.framework.handle import FrameworkHandle
 from moorage.framework.in_core import CorePostFilter
-from moorage.framework.interface import PostFilterResult, PreEnqueuePlugin
+from moorage.framework.interface import EnqueueExtensions, PostFilterResult, PreEnqueuePlugin
 from moorage.framework.status import Code, Status
 from moorage.objects.pod import Pod
 
-from .dry_run import NO_VICTIMS
-from .eligibility import NEVER
-from .evaluator import no_candidates, preempt
+from .eligibility import NEVER, NO_VICTIMS, num_candidates
+from .evaluator import Found, find_candidates, no_candidates, preempt
 
 if TYPE_CHECKING:
     from moorage._core.pod_class import Shape
@@ -25,13 +32,12 @@ PREFIX = "preemption: "
 RUNNING = "waiting for the preemption for this pod to be finished"
 
 
-class DefaultPreemption(PreEnqueuePlugin, CorePostFilter):
+class DefaultPreemption(PreEnqueuePlugin, CorePostFilter, EnqueueExtensions):
     """kube-scheduler v1.36, defaultpreemption/.
 
     The core's, as long as nobody could be evicted: then its answer is known without looking at nodes.
 
-    Its event, with asynchronous preemption, is the deletion of an assigned pod, whose hint never queues the
-    pod (`isPodSchedulableAfterAssignedPodDeletion`): it only has gated pods looked at again.
+    Its event is the deletion of a pod, whose hint never queues one: it only has gated pods looked at again.
     """
 
     name = "DefaultPreemption"
@@ -49,19 +55,40 @@ class DefaultPreemption(PreEnqueuePlugin, CorePostFilter):
             return Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (RUNNING,), self.name)
         return None
 
+    def events_to_register(self) -> Sequence[ClusterEventWithHint]:
+        return [on(POD, ActionType.DELETE, self.after_pod_deleted)]
+
+    def after_pod_deleted(self, pod: Pod, old: Pod, new: None) -> QueueingHint:
+        """What the other rejectors of the pod say decides."""
+        return QUEUE_SKIP
+
     def post_filter(
         self, state: CycleState, pod: Pod, statuses: Mapping[str, Status]
     ) -> tuple[PostFilterResult | None, Status | None]:
-        percentage = self.args["minCandidateNodesPercentage"]
-        absolute = self.args["minCandidateNodesAbsolute"]
+        handle = self._handle()
         self.preempting.add(pod.metadata.uid)
         try:
-            result, status = preempt(self._handle(), state, pod, statuses, percentage, absolute, self.name)
+            found = self.find_candidates(state, pod, statuses)
+            result, status = preempt(handle, pod, found, len(statuses), self.name)
         finally:
             self.preempting.discard(pod.metadata.uid)
         if status is None or not status.message():
             return result, status
         return result, Status(status.code, (PREFIX + status.message(),), self.name)
+
+    def find_candidates(self, state: CycleState, pod: Pod, statuses: Mapping[str, Status]) -> Found:
+        """Look for nodes to make room on, from an offset on until there are enough; nothing is changed."""
+        handle = self._handle()
+        percentage = self.args["minCandidateNodesPercentage"]
+        absolute = self.args["minCandidateNodesAbsolute"]
+        return find_candidates(
+            handle,
+            state,
+            pod,
+            statuses,
+            lambda nodes: handle.preemption_offset(pod, nodes),
+            lambda nodes: num_candidates(nodes, percentage, absolute),
+        )
 
     def could_help(self, shape: Shape, potential: int) -> bool:
         """Whether somebody could be evicted: a pod of lower priority is in the cache."""

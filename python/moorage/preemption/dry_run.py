@@ -13,15 +13,14 @@ from moorage.framework.cycle_state import CycleState
 from moorage.framework.extender import Victims
 from moorage.framework.handle import FrameworkHandle
 from moorage.framework.runtime import Framework
-from moorage.framework.status import Code, Status, as_status
+from moorage.framework.status import Status, as_status
 from moorage.objects.pod import Pod
 from moorage.objects.policy import PodDisruptionBudget
 
-from .eligibility import priority_of
+from .eligibility import NO_VICTIMS, priority_of
 from .importance import by_importance, split_by_budget
+from .native import dry_run_in_core, dry_runs_of
 from .pick import Candidate
-
-NO_VICTIMS = Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, ("No preemption victims found for incoming pod",))
 
 
 def dry_run_preemption(
@@ -53,10 +52,14 @@ def dry_run_preemption(
     rejected : dict of str to Status
         Why each of the other nodes that were tried is none; an Error where it could not be found out.
     """
+    order = (*nodes[offset:], *nodes[:offset])
+    runs = dry_runs_of(handle)
+    if runs is not None:
+        return dry_run_in_core(runs, handle, state, pod, order, budgets, wanted)
     fine: list[Candidate] = []
     violating: list[Candidate] = []
     rejected: dict[str, Status] = {}
-    for name in (*nodes[offset:], *nodes[:offset]):
+    for name in order:
         info = handle.cache.node_info(name)
         if info is None:
             raise MoorageError(f"node {name} is not in the cache")

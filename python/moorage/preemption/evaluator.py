@@ -23,7 +23,7 @@ from moorage.objects.policy import PodDisruptionBudget
 
 from .actuation import prepare_candidate
 from .dry_run import dry_run_preemption
-from .eligibility import num_candidates, pod_eligible_to_preempt_others, potential_nodes
+from .eligibility import pod_eligible_to_preempt_others, potential_nodes
 from .pick import Candidate, pick_one_node
 
 logger = logging.getLogger("moorage.preemption")
@@ -149,36 +149,17 @@ def call_extenders(
 
 
 def preempt(
-    handle: FrameworkHandle,
-    state: CycleState,
-    pod: Pod,
-    statuses: Mapping[str, Status],
-    percentage: int,
-    absolute: int,
-    plugin_name: str,
+    handle: FrameworkHandle, pod: Pod, found: Found, nodes: int, plugin_name: str
 ) -> tuple[NominatingInfo | None, Status | None]:
-    """Make room for a pod that fits nowhere: the node that it is nominated to then, and Success (None); or
-    what becomes of its nomination, and why there is no room. Parameters as `find_candidates`.
-
-    Parameters
-    ----------
-    percentage, absolute : int
-        minCandidateNodesPercentage and minCandidateNodesAbsolute.
-    """
-    found = find_candidates(
-        handle,
-        state,
-        pod,
-        statuses,
-        lambda nodes: handle.preemption_offset(pod, nodes),
-        lambda nodes: num_candidates(nodes, percentage, absolute),
-    )
+    """Make room for a pod that fits nowhere, where that was `found` to be possible: the node that it is
+    nominated to then, and Success (None); or what becomes of its nomination, and why there is no room among
+    so many nodes."""
     if found.message:
         return None, Status(Code.UNSCHEDULABLE, (found.message,))
     if not found.candidates:
         if found.error:
             return None, as_status(MoorageError(found.error))
-        return NominatingInfo(), Status(Code.UNSCHEDULABLE, (found.text(len(statuses)),))
+        return NominatingInfo(), Status(Code.UNSCHEDULABLE, (found.text(nodes),))
     candidates, failed = call_extenders(handle.extenders, pod, found.candidates)
     if failed is not None:
         return None, failed

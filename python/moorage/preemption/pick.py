@@ -59,6 +59,17 @@ the latest: the victims that have run for the shortest time."""
 ONLY_ONE = "only candidate"
 ORDER = "order"
 
+CRITERION_TEXTS = {
+    "pdb violations": "the fewest violations of PodDisruptionBudgets",
+    "highest priority": "the lowest priority of the most important victim",
+    "sum of priorities": "the lowest sum of the victims' priorities",
+    "number of victims": "the fewest victims",
+    "start time": "the latest start of the most important victims",
+    ONLY_ONE: "nothing, there is only one candidate",
+    ORDER: "order, several are equal by all criteria",
+}
+"""What each criterion means, for people."""
+
 
 @dataclass(frozen=True, slots=True)
 class Choice:

@@ -102,19 +102,25 @@ class Batches:
         self.settle = settle
 
     def place(
-        self, engine: Engine, targets: Sequence[Target], pods: Sequence[Pod], rotation: bool
+        self,
+        engine: Engine,
+        targets: Sequence[Target],
+        pods: Sequence[Pod],
+        rotation: bool,
+        until_eviction: bool = False,
     ) -> ScheduleResult:
-        """Decide for pods, one after the other, and assume each on its node."""
+        """Decide for pods, one after the other, and assume each on its node; with `until_eviction` only up to
+        the first one that others are evicted for, whose leaving nobody has heard of yet."""
         start, n = engine.cycle.start, len(pods)
         rows = np.full(n, -1, dtype=np.int32)
         nexts = np.empty(n, dtype=np.int32) if rotation else None
         result = ScheduleResult(rows, {}, nexts=nexts)
         at = 0
         while at < n:
-            with (
-                self.cache.lock
-            ):  # not over the whole batch: informers take it too, after a lock of their own
+            with self.cache.lock:  # not over the whole batch: informers take it after a lock of their own
                 at, evicted = self._place_from(engine, targets, pods, result, at)
+            if evicted and until_eviction:
+                return ScheduleResult(rows[:at], result.failures)
             if evicted:
                 self.settle()
         if nexts is None:

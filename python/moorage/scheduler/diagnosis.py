@@ -3,20 +3,28 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from moorage._core.plan import REASONS, UNRESOLVABLE, VERDICT_SHIFT
 from moorage.framework.fit_error import fit_error, with_detail
 from moorage.framework.in_core import CorePostFilter, NativePlugin
 from moorage.framework.interface import FILTER, Code, Status
 from moorage.framework.profile import Profile
+from moorage.queue.hints import EXTENDER
 
 if TYPE_CHECKING:
     from moorage._core.pod_class import Shape
 
 NO_NODES = "no nodes available to schedule pods"
+
+
+class Rejectors(NamedTuple):
+    """The plugins that rejected a pod; those that made it wait (code Pending) are in both."""
+
+    unschedulable: frozenset[str] = frozenset()
+    pending: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +41,8 @@ class Diagnosis:
         Verdict (see `Cycle.verdicts`) to number of nodes.
     absent : Status or None
         Status of the nodes that PreFilter left out of the search.
+    narrowing : tuple of str
+        The PreFilter plugins that left nodes out.
     statuses : tuple of Status
         What plugins outside the core said; their verdicts have the place in here as reason bits.
     said_by_extenders : dict of str to Status
@@ -53,6 +63,7 @@ class Diagnosis:
     pre_filter: Status | None = None
     verdicts: dict[int, int] = field(default_factory=dict)
     absent: Status | None = None
+    narrowing: tuple[str, ...] = ()
     statuses: tuple[Status, ...] = ()
     said_by_extenders: Mapping[str, Status] = field(default_factory=dict)
     extender_rejected: bool = False
@@ -98,6 +109,25 @@ class Diagnosis:
             counts.update(dict.fromkeys(self.absent.reasons, left_out))
         return dict(counts)
 
+    def rejectors(self) -> Rejectors:
+        """Who rejected the pod: what they have registered decides which events bring it back. PostFilter
+        plugins never do; where there are no nodes, nobody does."""
+        if self.nodes == 0:
+            return Rejectors()
+        if self.chosen is not None:
+            return _rejectors([self.chosen], {self.chosen.plugin})
+        statuses = [] if self.pre_filter is None else [self.pre_filter]
+        plugins = {*self.narrowing, *(status.plugin for status in statuses if status.plugin)}
+        if self.extender_rejected:
+            plugins.add(EXTENDER)
+        filters = self.profile.planned(FILTER)
+        for verdict in self.verdicts:
+            plugin = filters[(verdict >> VERDICT_SHIFT) - 1]
+            plugins.add(plugin.name)
+            if not isinstance(plugin, NativePlugin):
+                statuses.append(self.statuses[verdict & REASONS])
+        return _rejectors(statuses, plugins)
+
     def message(self) -> str:
         """The text of upstream's FitError (kube-scheduler v1.36, types.go)."""
         after = self.post_filter_message() if self.nodes else ""
@@ -119,3 +149,8 @@ def explain_verdict(profile: Profile, shape: Shape, verdict: int, statuses: Sequ
         return statuses[verdict & REASONS]
     code = Code.UNSCHEDULABLE_AND_UNRESOLVABLE if verdict & UNRESOLVABLE else Code.UNSCHEDULABLE
     return Status(code, plugin.reasons(verdict & REASONS, shape), plugin.name)
+
+
+def _rejectors(statuses: Iterable[Status], plugins: Iterable[str]) -> Rejectors:
+    pending = frozenset(status.plugin for status in statuses if status.code == Code.PENDING)
+    return Rejectors(frozenset(plugins), pending)

@@ -95,7 +95,9 @@ class Engine:
         if ran.error:
             return replace(self._no_search(None, order), error=ran.error), state
         if ran.rejection is not None:
-            diagnosis = Diagnosis(nodes, self.profile, state.shape, pre_filter=ran.rejection)
+            diagnosis = Diagnosis(
+                nodes, self.profile, state.shape, pre_filter=ran.rejection, narrowing=ran.plugins
+            )
             decision = self._no_search(diagnosis, order)
             return self._post_filter(state, pod, decision, self._rejected_by_all(ran.rejection)), state
         self.begin_search(state, pod, ran)
@@ -269,7 +271,13 @@ class Engine:
             _, verdicts, statuses = self._verdicts(target, tried)
             counts = count_verdicts(verdicts)
         diagnosis = Diagnosis(
-            self.nodes_in_view(), self.profile, shape, verdicts=counts, absent=ran.absent, statuses=statuses
+            self.nodes_in_view(),
+            self.profile,
+            shape,
+            verdicts=counts,
+            absent=ran.absent,
+            narrowing=ran.plugins,
+            statuses=statuses,
         )
 
         def by_node() -> dict[str, Status]:

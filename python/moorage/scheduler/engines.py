@@ -16,7 +16,7 @@ from moorage.framework.nominator import PodNominator
 from moorage.framework.profile import Profile
 from moorage.framework.registry import Registry
 from moorage.preemption.handle import preempts
-from moorage.store import ObjectClient
+from moorage.store import InformerFactory, ObjectClient
 
 from .batching import Batching
 from .engine import Engine
@@ -28,14 +28,20 @@ PARALLELISM = 16  # kube-scheduler's default
 def make_handle(
     cache: SchedulerCache,
     client: ObjectClient,
+    informers: InformerFactory,
     nominator: PodNominator,
     configuration: KubeSchedulerConfiguration | None,
     tie_break: str,
     seed: int,
 ) -> FrameworkHandle:
     """What plugins are handed, with the extenders of a configuration."""
-    extenders = make_extenders(configuration, cache.node_info)
-    handle = FrameworkHandle(cache, client, nominator=nominator, extenders=extenders)
+    handle = FrameworkHandle(
+        cache,
+        client,
+        informers=informers,
+        nominator=nominator,
+        extenders=make_extenders(configuration, cache.node_info),
+    )
     preempts(handle, seed if tie_break == "random" else None)
     return handle
 

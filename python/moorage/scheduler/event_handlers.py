@@ -1,4 +1,4 @@
-"""From what informers report to the cache and the waiting pods (kube-scheduler v1.36, eventhandlers.go).
+"""From what informers report to the cache and the scheduling queue (kube-scheduler v1.36, eventhandlers.go).
 
 An event that the cache refuses is logged, and the next one is taken, as upstream does.
 """
@@ -7,16 +7,66 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from itertools import chain
 from typing import TypeVar
 
 from moorage.cache import SchedulerCache
 from moorage.errors import CacheError
-from moorage.framework.nominator import PodNominator
+from moorage.framework.events import (
+    ASSIGNED_POD_ADD,
+    ASSIGNED_POD_DELETE,
+    CSI_DRIVER,
+    CSI_NODE,
+    CSI_STORAGE_CAPACITY,
+    DEVICE_CLASS,
+    NODE_ADD,
+    NODE_DELETE,
+    PERSISTENT_VOLUME,
+    PERSISTENT_VOLUME_CLAIM,
+    RESOURCE_CLAIM,
+    RESOURCE_SLICE,
+    STORAGE_CLASS,
+    VOLUME_ATTACHMENT,
+    ActionType,
+    ClusterEvent,
+    node_update_events,
+    pod_update_events,
+)
+from moorage.framework.handle import FrameworkHandle
 from moorage.objects.meta import Object
 from moorage.objects.node import Namespace, Node
 from moorage.objects.ownership import FINISHED
 from moorage.objects.pod import Pod
-from moorage.store import DeletedFinalStateUnknown
+from moorage.objects.policy import PodDisruptionBudget
+from moorage.objects.resource_claims import DeviceClass, ResourceClaim, ResourceSlice
+from moorage.objects.storage import (
+    CSIDriver,
+    CSINode,
+    CSIStorageCapacity,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    StorageClass,
+    VolumeAttachment,
+)
+from moorage.objects.workload import ReplicaSet, ReplicationController, Service, StatefulSet
+from moorage.queue import SchedulingQueue
+from moorage.store import DeletedFinalStateUnknown, InformerFactory
+
+from .queueing import Ages
+
+EVENT_KINDS: dict[str, type[Object]] = {
+    PERSISTENT_VOLUME: PersistentVolume,
+    PERSISTENT_VOLUME_CLAIM: PersistentVolumeClaim,
+    STORAGE_CLASS: StorageClass,
+    CSI_NODE: CSINode,
+    CSI_DRIVER: CSIDriver,
+    CSI_STORAGE_CAPACITY: CSIStorageCapacity,
+    VOLUME_ATTACHMENT: VolumeAttachment,
+    RESOURCE_CLAIM: ResourceClaim,
+    RESOURCE_SLICE: ResourceSlice,
+    DEVICE_CLASS: DeviceClass,
+}
+WORKLOADS = (Service, ReplicationController, ReplicaSet, StatefulSet)
 
 logger = logging.getLogger("moorage.scheduler")
 
@@ -29,56 +79,99 @@ def last_state(gone: T | DeletedFinalStateUnknown[T]) -> T:
 
 
 class NodeHandler:
-    """Nodes go to the cache."""
+    """Nodes go to the cache, and the queue hears what changed."""
 
-    def __init__(self, cache: SchedulerCache) -> None:
+    def __init__(self, cache: SchedulerCache, queue: SchedulingQueue) -> None:
         self.cache = cache
+        self.queue = queue
 
     def on_add(self, obj: Node, is_in_initial_list: bool) -> None:
         self.cache.add_node(obj)
+        self.queue.move_all_to_active_or_backoff_queue(NODE_ADD, None, obj)
 
     def on_update(self, old: Node, new: Node) -> None:
         self.cache.update_node(old, new)
+        if self.queue.is_listening():
+            for event in node_update_events(old, new):
+                self.queue.move_all_to_active_or_backoff_queue(event, old, new)
 
     def on_delete(self, obj: Node | DeletedFinalStateUnknown[Node]) -> None:
+        node = last_state(obj)
+        self.queue.move_all_to_active_or_backoff_queue(NODE_DELETE, node, None)
         try:
-            self.cache.remove_node(last_state(obj))
+            self.cache.remove_node(node)
         except CacheError as error:
             logger.error("%s", error)
 
 
 class PodHandler:
-    """Pods with a node go to the cache, pods without one wait; finished pods are neither.
+    """Pods with a node go to the cache, those without one to the queue; finished pods are neither.
+
+    Parameters
+    ----------
+    handle : FrameworkHandle
+        Has the cache, and the pods that wait on Permit.
+    is_ours : callable
+        False for pods that ask for another scheduler.
+    current : callable
+        What informers have of a pod now, by namespace and name.
+    ages : Ages, optional
+        When pods come to the queue; by default when they do.
 
     Attributes
     ----------
-    pending : dict of str to Pod
-        Pods without a node by ``namespace/name``, in the order in which they came.
+    others : dict of str to Pod
+        Pods without a node that ask for another scheduler, by ``namespace/name``.
     binding : set of str
         UIDs of the pods that this scheduler is binding: their reports are gathered and confirmed in bulk.
-    reject_waiting : callable
-        Rejects the pod of a UID that waits on Permit; false where it does not wait.
     """
 
-    def __init__(self, cache: SchedulerCache, nominator: PodNominator) -> None:
-        self.cache = cache
-        self.nominator = nominator
-        self.pending: dict[str, Pod] = {}
+    def __init__(
+        self,
+        handle: FrameworkHandle,
+        queue: SchedulingQueue,
+        is_ours: Callable[[Pod], bool],
+        current: Callable[[Pod], Pod | None],
+        ages: Ages | None = None,
+    ) -> None:
+        self.cache = handle.cache
+        self.queue = queue
+        self.is_ours = is_ours
+        self.current = current
+        self.ages = ages
+        self.others: dict[str, Pod] = {}
         self.binding: set[str] = set()
-        self.reject_waiting: Callable[[str], bool] = lambda uid: False
+        self.reject_waiting = handle.reject_waiting_pod
         self._bound: list[Pod] = []
+
+    @property
+    def pending(self) -> dict[str, Pod]:
+        """Pods without a node by ``namespace/name``: those that wait in the order of the queue, those in
+        flight, and those of other schedulers."""
+        found = {info.pod.key: info.pod for info in chain(*self.queue.pending_pods())}
+        for info in self.queue.in_flight():
+            pod = self.current(info.pod)
+            if pod is not None and not pod.spec.node_name and pod.metadata.uid == info.pod.metadata.uid:
+                found[pod.key] = pod
+        return found | self.others
+
+    # ---- what is reported ----------------------------------------------------------------------------------
 
     def on_add(self, obj: Pod, is_in_initial_list: bool) -> None:
         if obj.status.phase in FINISHED:
             return
-        if not obj.spec.node_name:
-            self.pending[obj.key] = obj
-            self.nominator.add_nominated_pod(obj)
-            return
-        try:
-            self.cache.add_pod(obj)
-        except CacheError as error:
-            logger.error("%s", error)
+        if obj.spec.node_name:
+            try:
+                self.cache.add_pod(obj)
+            except CacheError as error:
+                logger.error("%s", error)
+            self.queue.move_all_to_active_or_backoff_queue(ASSIGNED_POD_ADD, None, obj)
+        elif not self.is_ours(obj):
+            self.others[obj.key] = obj
+        elif self.ages is None:
+            self.queue.add(obj)
+        else:
+            self.queue.add_info(self.ages.came(obj))
 
     def on_update(self, old: Pod, new: Pod) -> None:
         finished = old.status.phase in FINISHED or new.status.phase in FINISHED
@@ -87,44 +180,111 @@ class PodHandler:
             self.on_delete(old)
             self.on_add(new, False)
         elif was:
-            self.confirm()
-            try:
-                self.cache.update_pod(old, new)
-            except CacheError as error:
-                logger.error("%s", error)
+            self._update_assigned(old, new)
         elif now and new.metadata.uid in self.binding:
-            self._leave(old)
             self.binding.discard(new.metadata.uid)
+            self._leave(old)
             self._bound.append(new)
         elif now:
-            self._leave(old)
             self.on_add(new, False)
+            self._leave(old)
+        elif self.is_ours(new):
+            self._update_waiting(old, new)
         else:
-            self.pending[new.key] = new
-            self.nominator.update_nominated_pod(old, new)
+            self.others[new.key] = new
+
+    def _update_assigned(self, old: Pod, new: Pod) -> None:
+        self.confirm()
+        try:
+            self.cache.update_pod(old, new)
+        except CacheError as error:
+            logger.error("%s", error)
+        if self.queue.is_listening():
+            for event in pod_update_events(old, new):
+                self.queue.move_all_to_active_or_backoff_queue(event, old, new)
+
+    def _update_waiting(self, old: Pod, new: Pod) -> None:
+        if old.metadata.resource_version == new.metadata.resource_version:
+            return  # shown again
+        if self.cache.is_assumed_pod(new):
+            if new.metadata.deletion_timestamp and not old.metadata.deletion_timestamp:
+                self._remove(new, False)
+            return
+        self.queue.update(old, new)
+        nominated = old.status.nominated_node_name
+        if nominated and nominated != new.status.nominated_node_name:
+            self._nomination_ended(old)
+
+    def on_delete(self, obj: Pod | DeletedFinalStateUnknown[Pod]) -> None:
+        """A pod went, in whatever state the cache has it: events before this one may have been lost."""
+        pod = last_state(obj)
+        self.confirm()
+        self._leave(pod)
+        was_assigned = bool(pod.spec.node_name) or isinstance(obj, DeletedFinalStateUnknown)
+        if not self._remove(pod, was_assigned) and pod.status.nominated_node_name and self.is_ours(pod):
+            self._nomination_ended(pod)
+
+    # ---- what follows --------------------------------------------------------------------------------------
 
     def _leave(self, pod: Pod) -> None:
         """A pod waits no longer, and is nominated no longer."""
-        self.pending.pop(pod.key, None)
-        self.nominator.delete_nominated_pod_if_exists(pod)
+        self.queue.delete(pod)
+        self.others.pop(pod.key, None)
+
+    def _remove(self, pod: Pod, was_assigned: bool) -> bool:
+        """A pod that was or may have been on a node is so no more; whether that concerns others."""
+        with self.cache.lock:
+            is_assumed = self.cache.is_assumed_pod(pod)
+            held = self.cache.get_pod(pod) if self.cache.state.has_pod(pod) else None
+            if held is not None and not (is_assumed and self.reject_waiting(pod.metadata.uid)):
+                # That of a pod which waits is forgotten by its binding cycle.
+                (self.cache.forget_pod if is_assumed else self.cache.remove_pod)(held)
+        if held is None and not was_assigned:
+            return False
+        gone = held if held is not None and is_assumed else pod
+        self.queue.move_all_to_active_or_backoff_queue(ASSIGNED_POD_DELETE, gone, None)
+        return True
+
+    def _nomination_ended(self, pod: Pod) -> None:
+        """A node that was kept for a pod may serve others of at most its priority."""
+        priority = pod.spec.priority or 0
+
+        def goes_behind(other: Pod) -> bool:
+            return (other.spec.priority or 0) <= priority
+
+        self.queue.move_all_to_active_or_backoff_queue(ASSIGNED_POD_DELETE, pod, None, goes_behind)
 
     def confirm(self) -> None:
         """Confirm the pods whose own binding was reported."""
         if self._bound:
             bound, self._bound = self._bound, []
             self.cache.confirm_pods(bound)
+            if self.queue.is_listening():
+                for pod in bound:
+                    self.queue.move_all_to_active_or_backoff_queue(ASSIGNED_POD_ADD, None, pod)
 
-    def on_delete(self, obj: Pod | DeletedFinalStateUnknown[Pod]) -> None:
-        """A pod went, in whatever state the cache has it: events before this one may have been lost."""
-        pod = last_state(obj)
-        self._leave(pod)
-        self.confirm()
-        with self.cache.lock:
-            if self.cache.is_assumed_pod(pod) and self.reject_waiting(pod.metadata.uid):
-                return  # its binding cycle forgets it
-            if self.cache.state.has_pod(pod):
-                remove = self.cache.forget_pod if self.cache.is_assumed_pod(pod) else self.cache.remove_pod
-                remove(self.cache.get_pod(pod))
+
+class EventHandler:
+    """The queue hears of objects of a kind, of those actions that some plugin asked for."""
+
+    def __init__(self, queue: SchedulingQueue, resource: str, actions: ActionType) -> None:
+        self.queue = queue
+        self._add, self._update, self._delete = (
+            ClusterEvent(resource, action) if actions & action else None
+            for action in (ActionType.ADD, ActionType.UPDATE, ActionType.DELETE)
+        )
+
+    def on_add(self, obj: Object, is_in_initial_list: bool) -> None:
+        if self._add is not None:
+            self.queue.move_all_to_active_or_backoff_queue(self._add, None, obj)
+
+    def on_update(self, old: Object, new: Object) -> None:
+        if self._update is not None:
+            self.queue.move_all_to_active_or_backoff_queue(self._update, old, new)
+
+    def on_delete(self, obj: Object | DeletedFinalStateUnknown[Object]) -> None:
+        if self._delete is not None:
+            self.queue.move_all_to_active_or_backoff_queue(self._delete, last_state(obj), None)
 
 
 class NamespaceHandler:
@@ -161,3 +321,19 @@ class WorkloadHandler:
     def on_delete(self, obj: Object | DeletedFinalStateUnknown[Object]) -> None:
         with self.cache.lock:
             self.cache.state.workloads.remove(last_state(obj))
+
+
+def watch(
+    informers: InformerFactory, cache: SchedulerCache, queue: SchedulingQueue, pods: PodHandler
+) -> None:
+    """Have informers report to the cache and the queue; pods come last."""
+    informers.informer(Namespace).add_event_handler(NamespaceHandler(cache))
+    informers.informer(Node).add_event_handler(NodeHandler(cache, queue))
+    for kind in WORKLOADS:
+        informers.informer(kind).add_event_handler(WorkloadHandler(cache))
+    for resource, actions in queue.hints.resources().items():
+        if resource in EVENT_KINDS:
+            handler = EventHandler(queue, resource, actions)
+            informers.informer(EVENT_KINDS[resource]).add_event_handler(handler)
+    informers.informer(PodDisruptionBudget)  # preemption asks for what there are
+    informers.informer(Pod).add_event_handler(pods)

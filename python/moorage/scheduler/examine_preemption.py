@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -10,8 +11,9 @@ from moorage.framework.cycle_state import CycleState
 from moorage.framework.filtering import PreFilterRun
 from moorage.framework.status import Status
 from moorage.objects.pod import Pod
+from moorage.preemption.default_preemption import DefaultPreemption
 from moorage.preemption.evaluator import Found, find_candidates
-from moorage.preemption.pick import Choice, pick_one_node
+from moorage.preemption.pick import Candidate, Choice, pick_one_node
 
 if TYPE_CHECKING:
     from .engine import Engine
@@ -32,9 +34,21 @@ class PreemptionExamination:
     found: Found = field(default_factory=Found)
     choice: Choice | None = None
 
+    def listed(self, limit: int | None) -> list[Candidate]:
+        """So many of the candidates, the chosen one first; None for all."""
+        chosen = [] if self.choice is None else [self.choice.candidate]
+        others = [one for one in self.found.candidates if one not in chosen]
+        return (chosen + others)[:limit]
 
-def examine_preemption(engine: Engine, pod: Pod) -> PreemptionExamination:
-    """Try every node where others could make room for a pod. Extenders are not asked."""
+    def rejections(self) -> dict[str, int]:
+        """Reason to number of nodes that were tried and where it would not help; the most frequent first."""
+        counts = Counter(reason for status in self.found.rejected.values() for reason in status.reasons)
+        return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
+
+
+def examine_preemption(engine: Engine, pod: Pod, everywhere: bool = True) -> PreemptionExamination:
+    """Try every node where others could make room for a pod; or, as the plugin does, from an offset on as
+    many as are needed for enough candidates. Extenders are not asked."""
     if not engine.profile.is_in_core:
         engine.handle.begin_cycle()
     if engine.nodes_in_view() == 0:
@@ -46,7 +60,11 @@ def examine_preemption(engine: Engine, pod: Pod) -> PreemptionExamination:
     statuses = _statuses(engine, state, pod, ran)
     if not statuses:
         return PreemptionExamination()
-    found = find_candidates(engine.handle, state, pod, statuses)
+    plugin = next((p for p in engine.profile.post_filters if isinstance(p, DefaultPreemption)), None)
+    if everywhere or plugin is None:
+        found = find_candidates(engine.handle, state, pod, statuses)
+    else:
+        found = plugin.find_candidates(state, pod, statuses)
     return PreemptionExamination(found, pick_one_node(found.candidates))
 
 

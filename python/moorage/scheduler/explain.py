@@ -19,11 +19,13 @@ from moorage.framework.in_core import NativePlugin
 from moorage.framework.interface import FILTER, FilterPlugin
 from moorage.framework.status import Code, Status
 from moorage.objects.pod import Pod, PodStatus
+from moorage.preemption.default_preemption import DefaultPreemption
 
 from .changes import find_changes
 from .conflicts import find_conflicts
 from .engine import Engine
 from .examine import examine
+from .examine_preemption import examine_preemption
 from .explanation import Explanation, FilterVerdicts, NodeTableFacts, group_nodes
 from .needs import NodeFacts, PodNeeds
 from .probe import Probe
@@ -85,7 +87,9 @@ def _explain(engine: Engine, pod: Pod, bound_to: str, skipped: str) -> Explanati
         return explanation
     changes = find_changes(probe, facts.pod)
     conflicts, blocked = ([], "") if changes else find_conflicts(probe, facts.pod)
-    return replace(explanation, changes=changes, conflicts=conflicts, blocked=blocked)
+    preempts = any(isinstance(plugin, DefaultPreemption) for plugin in engine.profile.post_filters)
+    preemption = examine_preemption(engine, pod, everywhere=False) if preempts else None
+    return replace(explanation, changes=changes, conflicts=conflicts, blocked=blocked, preemption=preemption)
 
 
 # ---- verdicts ----------------------------------------------------------------------------------------------

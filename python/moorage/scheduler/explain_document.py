@@ -31,6 +31,12 @@
 ``conflicts``, ``blocked``
     Where no single change helps: sets of constraints (``kind``, ``name``), each minimal by inclusion; or the
     FitError text of a pod without any constraint, if not even that one fits.
+``preemption``
+    Null where the pod fits, or the profile does not preempt. ``message``: why the pod may not preempt others;
+    ``potential``: on how many nodes that could help; ``candidates``, the chosen one first, then as they were
+    tried: ``node``, ``victims`` (``pod``, ``priority``, ``startTime``), ``pdbViolations``,
+    ``sumOfPriorities``; ``otherCandidates`` (how many are not listed); ``rejected`` (reason to number of
+    nodes where it does not help); ``chosen`` node, the ``criterion`` that decided, the nodes ``tied`` then.
 ``details``
     The nodes that were asked for: ``node``, ``verdicts`` by filter (null: passes), ``needs``, ``score``.
 """
@@ -43,10 +49,13 @@ from typing import Any
 import msgspec
 
 from moorage.framework.status import Code, Status
+from moorage.preemption.eligibility import priority_of
+from moorage.preemption.pick import Candidate
 
 from .amounts import amount_text
 from .changes import LABEL, LOWER, NODE, TOLERATE, Change
 from .constraints import Constraint
+from .examine_preemption import PreemptionExamination
 from .explanation import Explanation, NodeExplanation, NodeGroup, ScoredNode
 from .needs import Need, NeedRange
 
@@ -87,6 +96,7 @@ def document(explanation: Explanation, limit: int | None = 10, nodes: Iterable[s
         "changes": [_change(change) for change in explanation.changes],
         "conflicts": [[_constraint(each) for each in conflict] for conflict in explanation.conflicts],
         "blocked": explanation.blocked,
+        "preemption": _preemption(explanation.preemption, limit),
         "details": [_details(explanation.node(name)) for name in nodes],
     }
 
@@ -152,6 +162,36 @@ def _details(node: NodeExplanation) -> Json:
         "verdicts": {plugin: _status(status) for plugin, status in node.verdicts.items()},
         "needs": [_need(need) for need in node.needs],
         "score": _scored(node.score) if node.score else None,
+    }
+
+
+def _preemption(seen: PreemptionExamination | None, limit: int | None) -> Json | None:
+    if seen is None:
+        return None
+    found, choice = seen.found, seen.choice
+    shown = seen.listed(limit)
+    return {
+        "message": found.message,
+        "potential": len(found.potential),
+        "candidates": [_candidate(candidate) for candidate in shown],
+        "otherCandidates": len(found.candidates) - len(shown),
+        "rejected": seen.rejections(),
+        "chosen": None if choice is None else choice.candidate.name,
+        "criterion": None if choice is None else choice.criterion,
+        "tied": [] if choice is None else list(choice.tied),
+    }
+
+
+def _candidate(candidate: Candidate) -> Json:
+    victims = candidate.victims
+    return {
+        "node": candidate.name,
+        "victims": [
+            {"pod": pod.key, "priority": priority_of(pod), "startTime": pod.status.start_time}
+            for pod in victims.pods
+        ],
+        "pdbViolations": victims.num_pdb_violations,
+        "sumOfPriorities": sum(map(priority_of, victims.pods)),
     }
 
 

@@ -19,6 +19,7 @@ from .results import Examination
 if TYPE_CHECKING:
     from .changes import Change
     from .constraints import Constraint
+    from .examine_preemption import PreemptionExamination
 
 # The kind of need that a plugin's rejection speaks of.
 KIND_OF_NEED = {
@@ -138,6 +139,8 @@ class Explanation:
         minimal by inclusion. The pod fits nowhere while one of them stands.
     blocked : str
         Where not even a pod without its constraints fits: the FitError text of such a pod.
+    preemption : PreemptionExamination or None
+        Whom a pod that fits nowhere would evict, and why there; None where the profile does not preempt.
     """
 
     pod: Pod
@@ -151,6 +154,7 @@ class Explanation:
     changes: list[Change] = field(default_factory=list)
     conflicts: list[list[Constraint]] = field(default_factory=list)
     blocked: str = ""
+    preemption: PreemptionExamination | None = None
 
     @property
     def order(self) -> list[str]:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from moorage.framework.interface import Code, NominatingInfo, Status
 
-from .diagnosis import Diagnosis
+from .diagnosis import Diagnosis, Rejectors
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +159,11 @@ class Failure:
     def reasons(self) -> dict[str, int]:
         """Reason to number of nodes; empty where the cycle failed with an error."""
         return self.diagnosis.reasons() if self.diagnosis and not self.error else {}
+
+    @cached_property
+    def rejectors(self) -> Rejectors:
+        """Who rejected the pod; nobody where the cycle failed with an error."""
+        return self.diagnosis.rejectors() if self.diagnosis and not self.error else Rejectors()
 
 
 @dataclass(frozen=True, slots=True)

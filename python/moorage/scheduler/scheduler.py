@@ -21,10 +21,7 @@ from moorage.framework.profile import Profile
 from moorage.framework.registry import Registry
 from moorage.framework.runtime import Target, target_of
 from moorage.objects.cluster import Cluster
-from moorage.objects.node import Namespace, Node
 from moorage.objects.pod import Pod
-from moorage.objects.policy import PodDisruptionBudget
-from moorage.objects.workload import ReplicaSet, ReplicationController, Service, StatefulSet
 from moorage.plugins.registry import ConfigurationSource, all_plugins, default_profile, read_configuration
 from moorage.plugins.scheduling_gates import SchedulingGates
 from moorage.store import InformerFactory, ObjectClient, ObjectStore
@@ -34,20 +31,18 @@ from .batching import Batching
 from .binding_cycle import BindingCycles, Started
 from .engine import Engine
 from .engines import Rotation, configured_engines, make_handle, profile_engines
-from .event_handlers import NamespaceHandler, NodeHandler, PodHandler, WorkloadHandler
+from .event_handlers import PodHandler, watch
 from .examine import examine
 from .explain import explain
 from .explanation import Explanation
-from .queue_order import newest, sort_as_queued
+from .queueing import Attempts, make_queue, newest
 from .results import Decision, Examination, Failure, Result
-from .settling import bind_placed, take_nominated
+from .runs import TERMINATING, Run
 from .template_pods import TemplateRun, schedule_by_template
 from .unbuilt import UnbuiltUses
 
 TIE_BREAKS = {"first": TieBreak.FIRST, "random": TieBreak.RANDOM, "go-heap": TieBreak.GO_HEAP}
-WORKLOADS = (Service, ReplicationController, ReplicaSet, StatefulSet)
 NOTHING = Cluster()
-TERMINATING = "terminating"
 CANNOT_BE_ASSUMED = "pod {} is in the cache, so can't be assumed"
 
 
@@ -84,8 +79,9 @@ class Scheduler:
     ttl : float, optional
         When assumed pods expire, see `SchedulerCache`; never by default.
     clock : callable, optional
-        Seconds: for `ttl`, for pods that wait on Permit, and for the half second that a list of opportunistic
-        batching is good for. By default time passes for the first two, and a list does not age.
+        Seconds: for `ttl`, for pods that wait on Permit, for the half second that a list of opportunistic
+        batching is good for, and for the queue. By default time passes for the first two, a list does not
+        age, and pods come to the queue when they were created (`Ages`).
     """
 
     def __init__(
@@ -110,10 +106,11 @@ class Scheduler:
         configuration = None if config is None else read_configuration(config, gates)
         self.cache = SchedulerCache(ttl, clock or time.monotonic, gates["PodLevelResources"])
         self.client = ObjectStore(newest(cluster)) if isinstance(cluster, Cluster) else cluster
-        nominator = PodNominator(lambda pod: pod.key in self.pods.pending)
-        self.pods = PodHandler(self.cache, nominator)
-        self.handle = make_handle(self.cache, self.client, nominator, configuration, tie_break, seed)
-        self.pods.reject_waiting = self.handle.reject_waiting_pod
+        self.informers = InformerFactory(self.client)
+        nominator = PodNominator(self.is_waiting)
+        self.handle = make_handle(
+            self.cache, self.client, self.informers, nominator, configuration, tie_break, seed
+        )
         signs = gates["OpportunisticBatching"] and not self.handle.extenders
         batching = Batching(signs, clock or (lambda: 0.0))
         setting = TIE_BREAKS[tie_break], percentage_of_nodes_to_score, seed, batching
@@ -128,24 +125,27 @@ class Scheduler:
         self.profile, self.plan, self.cycle = engines[0].profile, engines[0].plan, engines[0].cycle
         self.bindings = BindingCycles(self.client, self.cache.clock)
         self.batches = Batches(self.cache, nominator, self.bindings, self.view_order, self.sync)
-        self.informers = self._watch()
-        for engine in self.engines.values():
-            engine.handle.informers = self.informers
+        self.queue, ages = make_queue(engines, configuration, gates, clock, nominator)
+        self.pods = PodHandler(self.handle, self.queue, self._is_ours, self._current, ages)
+        self.attempts = Attempts(self.queue, self._current)
+        watch(self.informers, self.cache, self.queue, self.pods)
         self.sync()
         if isinstance(cluster, Cluster) and isinstance(self.client, ObjectStore):
             # Only now, so that the objects arrive in their order and not in that of a list.
             self.client.create_many((*cluster.namespaces, *cluster.nodes, *cluster.others, *cluster.pods))
             self.sync()
 
-    def _watch(self) -> InformerFactory:
-        informers = InformerFactory(self.client)
-        informers.informer(Namespace).add_event_handler(NamespaceHandler(self.cache))
-        informers.informer(Node).add_event_handler(NodeHandler(self.cache))
-        for kind in WORKLOADS:
-            informers.informer(kind).add_event_handler(WorkloadHandler(self.cache))
-        informers.informer(Pod).add_event_handler(self.pods)
-        informers.informer(PodDisruptionBudget)  # for preemption
-        return informers
+    def _current(self, pod: Pod) -> Pod | None:
+        """What informers have of a pod, by namespace and name."""
+        return self.informers.informer(Pod).indexer.get(pod.key)
+
+    def is_waiting(self, pod: Pod) -> bool:
+        """Whether a pod is there and has no node, as far as informers know."""
+        held = self._current(pod)
+        return held is not None and not held.spec.node_name and held.metadata.uid == pod.metadata.uid
+
+    def _is_ours(self, pod: Pod) -> bool:
+        return not pod.spec.scheduler_name or pod.spec.scheduler_name in self.engines
 
     def sync(self) -> None:
         """Take over everything that the store has to tell."""
@@ -186,7 +186,7 @@ class Scheduler:
             namespace, _, name = pod.rpartition("/")
             pod = self.client.get(Pod, name, namespace)
         self.unbuilt.note(pod, self.cache.state.classes.intern(pod))
-        return explain(self._engine_of(pod), pod, self._not_ours(pod))
+        return explain(self._engine_of(pod), pod, self.not_ours(pod))
 
     def schedule_one(self, pod: Pod) -> Decision:
         """One cycle: search, choose, assume the pod on the chosen node. Where it fits nowhere others may be
@@ -198,7 +198,7 @@ class Scheduler:
         target, engine = self.classify(pod), self._engine(pod)
         self.unbuilt.note(pod, target[0])
         if not engine.is_in_core_for(pod):
-            decision = self._whole_cycle(engine, pod, target)
+            decision = self.whole_cycle(engine, pod, target)
             self.sync()
             return decision
         with self.cache.lock:
@@ -220,7 +220,7 @@ class Scheduler:
         """The same with the rotation: profiles share it."""
         return self.rotation.take(self._engine_of(pod))
 
-    def _whole_cycle(self, engine: Engine, pod: Pod, target: Target) -> Decision:
+    def whole_cycle(self, engine: Engine, pod: Pod, target: Target) -> Decision:
         """A cycle with all its plugins, for one pod."""
         with self.cache.lock:
             decision, state = engine.schedule(pod, target, self.view_order)
@@ -247,24 +247,9 @@ class Scheduler:
     # ---- many pods -----------------------------------------------------------------------------------------
 
     def run(self) -> Result:
-        """Place every pending pod of the cluster, in queue order: higher priority first, then older. Pods for
-        which others were evicted come again after all."""
-        self.sync()
-        self.handle.evicted.clear()
-        result, bulk = Result(), list[str]()
-        waiting = self._take_pending(result)
-        while waiting:
-            for engine, targets, pods in self._segments(waiting):
-                if engine.is_in_core_for(pods[0]):
-                    began = time.perf_counter()
-                    bulk += self._run_batch(engine, targets, pods, result)
-                    result.seconds += time.perf_counter() - began
-                else:
-                    self._run_each(engine, pods, targets, result)
-            waiting = take_nominated(self, waiting, result)
-        bind_placed(self, bulk, result)
-        result.warnings.extend(self.unbuilt.warnings())
-        return result
+        """Place every pending pod of the cluster, in queue order: higher priority first, then older. Those
+        that failed before are tried too, and all once more whenever something happens that may help them."""
+        return Run(self).all()
 
     def schedule(self, pods: Sequence[Pod], rotation: bool = False) -> ScheduleResult:
         """Decide for pods in the given order, as `schedule_one` for each of them does and with the same
@@ -286,31 +271,16 @@ class Scheduler:
                 raise CacheError(CANNOT_BE_ASSUMED.format(pod.metadata.uid))
             seen.add(pod.metadata.uid)
         parts = []
-        for engine, targets, segment in self._segments(pods):
+        for engine, targets, segment in self.segments(pods):
             if engine.is_in_core_for(segment[0]):
                 parts.append(self.batches.place(engine, targets, segment, rotation))
             else:
-                decisions = map(self._whole_cycle, repeat(engine), segment, targets)
+                decisions = map(self.whole_cycle, repeat(engine), segment, targets)
                 parts += [result_of(decision, self.table) for decision in decisions]
         self.sync()
         return joined(parts, rotation)
 
-    def _take_pending(self, result: Result) -> list[Pod]:
-        """The pending pods that are this scheduler's to place, in queue order; notes the others."""
-        ours = []
-        for pod in self.pods.pending.values():
-            why = self._not_ours(pod)
-            if why == TERMINATING:
-                note = f"skip schedule deleting pod: {pod.key}"
-                self.handle.recorder.event(pod, "Warning", "FailedScheduling", "Scheduling", note)
-            if why:
-                result.skipped[pod.key] = why
-            elif not self.cache.state.has_pod(pod):
-                ours.append(pod)
-        sort_as_queued(ours, self.rotation.engines[0].framework)
-        return ours
-
-    def _segments(self, pods: Sequence[Pod]) -> Iterator[tuple[Engine, list[Target], list[Pod]]]:
+    def segments(self, pods: Sequence[Pod]) -> Iterator[tuple[Engine, list[Target], list[Pod]]]:
         """Pods that follow one another and are decided about in one way, with the engine whose turn it is."""
         targets = [self.classify(pod) for pod in pods]
         for target, pod in zip(targets, pods, strict=True):
@@ -320,18 +290,6 @@ class Scheduler:
             equal = list(segment)
             yield self._engine(equal[0]), targets[first : first + len(equal)], equal
             first += len(equal)
-
-    def _run_batch(self, engine: Engine, targets: list[Target], pods: list[Pod], result: Result) -> list[str]:
-        """Place pods of one profile; the keys of those that fit."""
-        batch = self.batches.place(engine, targets, pods, rotation=False)
-        placed = []
-        for at, (pod, row) in enumerate(zip(pods, batch.rows.tolist(), strict=True)):
-            if row < 0:
-                result.unschedulable[pod.key] = batch.failures[at]
-            else:
-                result.placements[pod.key] = self.table.row_name(row)
-                placed.append(pod.key)
-        return placed
 
     def schedule_by_template(
         self, template: Pod, n: int, first: int = 0, marks: npt.NDArray[np.int64] | None = None
@@ -349,33 +307,14 @@ class Scheduler:
     def advance(self, now: float | None = None) -> Result:
         """Go on with the pods whose waiting on Permit has ended, by a plugin or by a timer that is due at
         `now` (seconds; default: the clock). The result tells what became of them, and who waits still."""
-        result = Result()
-        self._resume(result, self.cache.clock() if now is None else now)
-        result.waiting = {one.pod.key: one.node for one in self.bindings.waiting.values()}
+        run = Run(self)
+        run.resume(self.cache.clock() if now is None else now)
+        run.result.waiting = {one.pod.key: one.node for one in self.bindings.waiting.values()}
         self.sync()
-        return result
+        return run.result
 
-    def _run_each(self, engine: Engine, pods: list[Pod], targets: list[Target], result: Result) -> None:
-        """Place and bind pods one by one, with all plugins of the profile."""
-        for pod, target in zip(pods, targets, strict=True):
-            began = time.perf_counter()
-            decision = self._whole_cycle(engine, pod, target)
-            result.seconds += time.perf_counter() - began
-            if decision.node is None:
-                result.unschedulable[pod.key] = Failure.of(decision)
-            else:
-                (result.waiting if decision.waiting else result.placements)[pod.key] = decision.node
-            self._resume(result, self.cache.clock())
-
-    def _resume(self, result: Result, now: float) -> None:
-        for outcome in self.bindings.resume(now):
-            result.waiting.pop(outcome.pod.key, None)
-            if outcome.failure is None:
-                result.placements[outcome.pod.key] = outcome.node
-            else:
-                result.unschedulable[outcome.pod.key] = outcome.failure
-
-    def _not_ours(self, pod: Pod) -> str:
+    def not_ours(self, pod: Pod) -> str:
+        """Why a pod is not this scheduler's to place now; "" where it is."""
         if pod.metadata.deletion_timestamp:
             return TERMINATING
         if pod.spec.scheduler_name and pod.spec.scheduler_name not in self.engines:

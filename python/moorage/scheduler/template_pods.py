@@ -69,7 +69,10 @@ def _one_by_one(scheduler: Scheduler, pods: list[Pod]) -> TemplateRun:
     """Profiles with plugins outside the core, which bind in the store; nominations; a plugin that fails."""
     rows: list[int] = []
     for pod in pods:
-        if not scheduler._engine_of(pod).is_in_core_for(pod) and pod.key not in scheduler.pods.pending:
+        if (
+            not scheduler._engine_of(pod).is_in_core_for(pod)
+            and scheduler.informers.informer(Pod).indexer.get(pod.key) is None
+        ):
             scheduler.client.create(pod)
             scheduler.sync()
         decision = scheduler.schedule_one(pod)

@@ -2,14 +2,29 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Protocol
 
 from moorage.objects.pod import Pod, PodStatus
 
-from .protocol import ObjectClient
+from .protocol import Patch, PatchType
 
 
-def patch_pod_status(client: ObjectClient, current: Pod, status: PodStatus) -> None:
+class PodPatcher(Protocol):
+    """The part of an `ObjectClient` that this needs."""
+
+    def patch(
+        self,
+        kind: type[Pod],
+        name: str,
+        namespace: str,
+        patch: Patch,
+        *,
+        type: PatchType = "merge",
+        subresource: str = "",
+    ) -> Pod: ...
+
+
+def patch_pod_status(client: PodPatcher, current: Pod, status: PodStatus) -> None:
     """Have nomination and conditions of `current` be those of `status`, if that changes something.
 
     Nothing else of the status is written, so kubelets may write theirs meanwhile (kube-scheduler v1.36,

@@ -56,7 +56,7 @@ cdef extern from "state.h" nogil:
         const mr_term* required
         const mr_term* preferred
         mr_term selector
-        int32_t n_others, n_ports, n_images, n_required, n_preferred, image_containers
+        int32_t n_others, n_ports, n_images, n_required, n_preferred, image_containers, priority
         uint32_t flags
 
     ctypedef struct mr_counter:
@@ -156,6 +156,7 @@ cdef extern from "terms.h" nogil:
     void mr_terms_prepare(mr_terms* terms)
     int mr_inter_pod_scores(const mr_terms* terms)
     int mr_inter_pod_skips(const mr_terms* terms)
+    int32_t mr_matchers(const mr_terms* terms)
 
 
 cdef extern from "plugins.h" nogil:
@@ -217,6 +218,14 @@ cdef extern from "scan.h" nogil:
         int32_t threads, parallel_from
         mr_pod pod
 
+    ctypedef struct mr_local:
+        int32_t fused
+
+    const int MR_BLOCK, MR_HELPABLE, MR_HOPELESS
+    void mr_local_read(mr_local* local, const mr_search* search)
+    int mr_status_by_columns(const mr_search* search, const mr_local* local)
+    void mr_status_block(const mr_search* search, const mr_local* local, int32_t first, int32_t n,
+                         uint8_t* codes)
     void mr_columns_set(mr_columns* columns, int32_t position, const mr_ledger* ledger,
                         const int32_t* taint_set, int32_t row)
     int mr_named_lanes(const mr_search* search, uint8_t* ok)
@@ -293,3 +302,69 @@ cdef extern from "tally.h" nogil:
 
     void mr_tally_build(mr_tally* tally, const mr_search* search, const mr_changes* changes)
     void mr_tally_follow(mr_tally* tally, const mr_search* search, const mr_changes* changes)
+
+
+cdef extern from "preemption.h" nogil:
+    const int64_t MR_NOT_STARTED
+    const uint64_t MR_NO_VICTIMS
+    const int MR_NOBODY
+
+    ctypedef struct mr_resident:
+        int64_t start
+        int32_t pod_class, number
+
+    ctypedef struct mr_load:
+        int64_t cpu, memory
+        const mr_shape* shape
+        int32_t priority
+
+    ctypedef struct mr_budgets:
+        const int32_t* of_class
+        const int32_t* of_pod
+        const int32_t* first
+        const int32_t* count
+        const int32_t* members
+        const int32_t* allowed
+        int32_t* taken
+
+    ctypedef struct mr_preemptor:
+        const mr_search* search
+        const mr_load* loads
+        const mr_budgets* budgets
+        const uint64_t* matches
+        const int32_t* nominated
+        int32_t n_nominated, words, settled, explains
+        int32_t* gone
+        int32_t* gone_with
+        uint64_t* victims
+        uint64_t* violating
+
+    ctypedef struct mr_eviction:
+        uint64_t verdict
+        int32_t violations, victims, first
+
+    ctypedef struct mr_outcomes:
+        uint8_t* codes
+        mr_eviction* results
+        uint64_t* potential
+        uint64_t* known
+        uint64_t* helps
+        uint64_t* clean
+        int32_t* best
+        int32_t n, potentials, feasible
+
+    ctypedef struct mr_walk:
+        int32_t word, best, dry_runs
+
+    void mr_preemptor_read(mr_preemptor* preemptor)
+    void mr_dry_run(const mr_preemptor* preemptor, int32_t row, const mr_resident* pods, int32_t n,
+                    mr_eviction* out)
+    int mr_is_better(const mr_eviction* a, const mr_eviction* b)
+    void mr_sort_residents(mr_resident* pods, int32_t n, mr_resident* scratch, const mr_load* loads)
+    void mr_outcomes_begin(mr_outcomes* outcomes)
+    void mr_outcomes_set_code(mr_outcomes* outcomes, int32_t position, uint8_t code)
+    void mr_outcomes_forget(mr_outcomes* outcomes)
+    void mr_outcomes_note(mr_outcomes* outcomes, int32_t position, const mr_eviction* result)
+    void mr_walk_begin(mr_walk* walk, const mr_outcomes* outcomes, int64_t offset, int32_t percentage,
+                       int32_t least)
+    uint64_t mr_walk_on(mr_walk* walk, mr_outcomes* outcomes)

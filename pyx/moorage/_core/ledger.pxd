@@ -1,5 +1,5 @@
 cimport cython
-from libc.stdint cimport int8_t, int32_t
+from libc.stdint cimport INT64_MIN, int8_t, int32_t, int64_t
 
 from moorage._core.buffers cimport Buffer, Journal
 from moorage._core.deadlines cimport Deadlines
@@ -22,6 +22,7 @@ cdef enum PodState:
 
 cdef struct PodRecord:
     double deadline
+    int64_t start  # since when it runs, as Importance has read it; or INT64_MIN
     int32_t row, before, after  # neighbours on the row; `after` of a free number: the next free one, plus 1
     int32_t pod_class
     int32_t origin, ordinal  # id of the Replicas that it is one of, plus 1; 0 for a pod with an object

@@ -232,6 +232,7 @@ cdef class Ledger:
             totals.used += 1
         totals.alive += 1
         pod.deadline = NEVER
+        pod.start = INT64_MIN
         pod.pod_class = pod_class
         pod.origin = pod.ordinal = 0
         pod.state = state
@@ -320,6 +321,7 @@ cdef class Ledger:
         self._append(number, row)
         if pod is not None:
             self.objects[number] = pod
+            record.start = INT64_MIN
         return 0
 
     cdef int count(self, const unsigned char[::1] matching, bint all_pods, int32_t* pods) except -1:

@@ -104,6 +104,7 @@ cdef class Shape:
         self.c.images = image
         self.c.n_images = <int32_t>len(read.images)
         self.c.image_containers = read.image_containers
+        self.c.priority = read.priority
         for at, item in enumerate(read.images):
             image[at] = item
 

@@ -15,6 +15,7 @@ cdef class Terms:
     cdef dict labels
     cdef list memory, held, of_hosts
     cdef tuple versions
+    cdef list predicates
     cdef dict of_hard  # counter of a hard constraint to whether it has an empty selector
     cdef readonly str spread_error, spread_score_error
 

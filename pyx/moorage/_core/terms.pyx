@@ -39,6 +39,9 @@ cdef class Terms:
     pinned : int
         Symbol of the node that matchFields pins the pod to, or 0.
 
+    `predicates` says which classes are counted by the matchers that `mr_spread_filter_without` knows (terms.h),
+    by namespace and labels alone.
+
     Attributes
     ----------
     spread_error, spread_score_error : str
@@ -51,7 +54,7 @@ cdef class Terms:
         self.shape = state.classes.shape(pod_class)
         self.labels = state.classes.labels(pod_class)
         self.pinned = pinned
-        self.memory, self.held, self.of_hosts, self.of_hard = [], [], [], {}
+        self.memory, self.held, self.of_hosts, self.of_hard, self.predicates = [], [], [], {}, []
         self.versions = self._versions()
         constraints = self.shape.spread
         selector = None
@@ -97,6 +100,7 @@ cdef class Terms:
         for at, constraint in enumerate(hard):
             self._constrain(&out[<Py_ssize_t>at], constraint, selectors[at], labels)
             out[<Py_ssize_t>at].min_domains = 1 if constraint.min_domains is None else constraint.min_domains
+            self.predicates.append(partial(_selects, self.state.classes, self.shape.namespace, selectors[at]))
         return ""
 
     def _read_soft(self, constraints, selector):
@@ -157,7 +161,9 @@ cdef class Terms:
         required, required_anti, own, own_anti = self.shape.terms
         for label in dict.fromkeys([term.topology_key for term in required]):
             affinity.append((self._of_terms(required, label), 0))
+        self.predicates.append(self._meant_by(required) if required else _no_class)
         for term in required_anti:
+            self.predicates.append(self._meant_by((term,)))
             anti.append((self._of_terms((term,), term.topology_key), 0))
         self.c.self_affine = bool(required) and self._matches_all(required)
         ignore = plan.ignore_preferred and not own and not own_anti
@@ -171,6 +177,8 @@ cdef class Terms:
             if concerns and term.matches(self.shape.namespace, namespace_labels, self.labels):
                 is_anti = term.kind == TermKind.ANTI_AFFINITY
                 (existing if is_anti else preferred).append((self._of_carriers(number), weight))
+                if is_anti:
+                    self.predicates.append(partial(_carries, self.state.classes, number))
         self.c.affinity, self.c.n_affinity = self._pod_terms(affinity), <int32_t>len(affinity)
         self.c.anti, self.c.n_anti = self._pod_terms(anti), <int32_t>len(anti)
         self.c.existing, self.c.n_existing = self._pod_terms(existing), <int32_t>len(existing)
@@ -192,15 +200,20 @@ cdef class Terms:
             return None
         return term.namespaces | self.state.namespaces.selected(term.namespace_selector)
 
+    def _asked(self, tuple terms):
+        return tuple([(self._resolved(term), term.selector) for term in terms])
+
+    def _meant_by(self, tuple terms):
+        return partial(_matches_terms, self.state.classes, self._asked(terms))
+
     def _matches_all(self, terms):
         return all([_meant(self._resolved(t), t.selector, self.shape.namespace, self.labels) for t in terms])
 
     cdef Counter _of_terms(self, tuple terms, str label):
         """Pods that match all of some terms, over the domains of a label."""
         cdef Domains domains = self.state.domains
-        asked = tuple([(self._resolved(term), term.selector) for term in terms])
-        key = "terms", *[(namespaces, selector.identity) for namespaces, selector in asked]
-        matched = domains.matching(key, partial(_matches_terms, self.state.classes, asked), True)
+        key = "terms", *[(namespaces, selector.identity) for namespaces, selector in self._asked(terms)]
+        matched = domains.matching(key, self._meant_by(terms), True)
         everywhere = domains.eligibility((), None, 0, None)
         return domains.counter(matched, domains.topology(label), everywhere, False)
 

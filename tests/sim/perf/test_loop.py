@@ -208,3 +208,55 @@ def test_gated_pods_are_not_tried(tmp_path: Path) -> None:
     assert list(placements(run)) == ["n/pod-0", "n/pod-1"]
     with pytest.raises(WorkloadFailedError, match="nothing is left to happen"):
         run_ops(tmp_path, nodes(2), hold, {"opcode": "barrier"}, files=files)
+
+
+# ---- preemption --------------------------------------------------------------------------------------------
+
+HIGH = BIG.replace("pod-", "high-").replace("spec:", "spec:\n  priority: 10")
+
+
+def test_pods_of_high_priority_evict_others_and_come_again(tmp_path: Path) -> None:
+    low = POD.replace("100m", "'1'")
+    files = {"low.yaml": low, "high.yaml": HIGH}
+    run = run_ops(
+        tmp_path,
+        nodes(3),
+        pods(12, podTemplatePath="low.yaml", namespace="low"),
+        pods(3, podTemplatePath="high.yaml", namespace="high", collectMetrics=True),
+        files=files,
+    )
+    counts = run.counts()
+    assert (counts["preemptors"], counts["victims"], counts["unschedulable"]) == (3, 9, 0)
+    on = placements(run)
+    assert sum(name.startswith("high/") for name in on) == 3
+    assert len({node for name, node in on.items() if name.startswith("high/")}) == 3
+    assert sum(name.startswith("low/") for name in on) == 3
+    assert run.meter.pods == 3
+    assert run.time.now == Fraction(12 + 3 + 3, 500), "each preemptor takes two attempts"
+    report = run_workload(
+        workload(
+            tmp_path,
+            nodes(1),
+            pods(4, podTemplatePath="low.yaml"),
+            pods(1, podTemplatePath="high.yaml"),
+            files=files,
+        ),
+        timer=timer(),
+    )
+    assert (report.status, report.preemptors, report.victims) == ("done", 1, 3)
+
+
+def test_churn_that_preempts(tmp_path: Path) -> None:
+    files = {"low.yaml": POD.replace("100m", "900m"), "high.yaml": HIGH}
+    run = run_ops(
+        tmp_path,
+        nodes(5),
+        pods(20, podTemplatePath="low.yaml", namespace="low"),
+        churn("high.yaml", intervalMilliseconds=200, number=2),
+        pods(5, namespace="plain", collectMetrics=True),
+        {"opcode": "sleep", "duration": "3s"},
+        files=files,
+    )
+    assert (run.ticks, run.attempts.preemptors, run.attempts.victims) == (2, 2, 6)
+    assert run.meter.pods == 5
+    assert len(placements(run)) == 20 - 6 + 2 + 5

@@ -34,13 +34,13 @@ def test_events_happen_in_order_and_only_when_they_are_due() -> None:
 
 def test_a_batch_ends_with_the_attempt_during_which_the_next_event_is_due() -> None:
     time = VirtualTime(Fraction(3))
-    assert time.until_next() == FAR
+    assert time.attempts_until(time.next_event()) == FAR
     time.at(Fraction(1), lambda: None)
-    assert time.until_next() == 3
+    assert time.attempts_until(time.next_event()) == 3
     time.attempted(1)
-    assert time.until_next() == 2
+    assert time.attempts_until(time.next_event()) == 2
     time.at(Fraction(1, 2), lambda: None)
-    assert time.until_next() == 1
+    assert time.attempts_until(time.next_event()) == 1
 
 
 def test_what_recurs_keeps_its_rhythm_and_ends_when_it_says_so() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from moorage._core.pod_spec import bound
 from moorage.errors import InputError
 from moorage.objects.defaults import default_object
 from moorage.objects.meta import Object, ObjectMeta, Resources
@@ -12,7 +11,6 @@ from moorage.objects.naming import Names
 from moorage.objects.node import Namespace, Node, NodeStatus
 from moorage.objects.pod import Pod
 from moorage.scheduler import Scheduler
-from moorage.scheduler.template_pods import pod_of
 from moorage.store import ApiError, NotFoundError, ObjectStore
 
 from .object_templates import CLASSES, ObjectTemplate
@@ -21,8 +19,6 @@ from .pods import GONE, PodRun
 
 HOSTNAME = "kubernetes.io/hostname"
 CAPACITY: Resources = {"pods": "110", "cpu": "4", "memory": "32Gi"}
-DELETED = "2026-01-01T00:00:00Z"
-"""When a pod with finalizers was deleted: only whether it was decides anything."""
 
 
 class SimulatedCluster:
@@ -118,43 +114,47 @@ class SimulatedCluster:
 
     # ---- pods ----------------------------------------------------------------------------------------------
 
-    def delete_pod(self, run: PodRun, number: int) -> bool:
-        """Delete a pod; whether that made room. One with finalizers stays where it is, terminating."""
-        row = int(run.state[number])
-        if row == GONE or number in run.terminating:
-            return False
-        if row < 0:
-            run.state[number], run.holes = GONE, True
-            return False
-        pod = pod_of(run.template, run.first + number)
-        if pod.metadata.finalizers:
-            run.terminating.add(number)
-            self.replace_pod(
-                run, number, replace(pod, metadata=replace(pod.metadata, deletion_timestamp=DELETED))
-            )
-            return False
-        run.state[number] = GONE
-        self.remove_placed(bound(pod, self.scheduler.table.row_name(row)))
-        return True
+    def create_pods(self, run: PodRun) -> None:
+        """Create the pods of a run.
 
-    def remove_placed(self, pod: Pod) -> None:
-        """A pod that is on a node went."""
+        Raises
+        ------
+        InputError
+            If there is one of a name.
+        """
         try:
-            self.store.delete(Pod, pod.name, pod.namespace)
-            self.scheduler.sync()
-        except NotFoundError:  # placed by the core alone, as the store does not know it
-            self.scheduler.pods.on_delete(pod)
+            self.store.create_many(run.pods())
+        except ApiError as error:
+            raise InputError(str(error), obj=f"Pod {run.key(0)}") from None
+        self.scheduler.sync()
 
-    def replace_pod(self, run: PodRun, number: int, new: Pod) -> None:
-        """A pod that is on a node changed, but for its identity; it stays there."""
-        node = self.scheduler.table.row_name(int(run.state[number]))
-        old = bound(pod_of(run.template, run.first + number), node)
-        meta = replace(new.metadata, name=old.name, uid=old.metadata.uid)
-        new = replace(new, metadata=meta)
-        cache = self.scheduler.cache
-        if cache.is_assumed_pod(old):
-            cache.add_pod(old)
-        cache.update_pod(old, bound(new, node))
+    def delete_pod(self, run: PodRun, number: int) -> None:
+        """Delete a pod. One with finalizers stays where it is, terminating."""
+        try:
+            gone = self.store.delete(Pod, run.name(number), run.template.metadata.namespace)
+        except NotFoundError:
+            return  # evicted
+        if run.state[number] < 0 or not gone.metadata.finalizers:
+            run.state[number] = GONE
+        self.scheduler.sync()
+
+    def update_pod(self, pod: Pod) -> None:
+        """A pod changed; it stays on its node.
+
+        Raises
+        ------
+        InputError
+            If there is none of this name.
+        """
+        try:
+            held = self.store.get(Pod, pod.name, pod.namespace)
+            spec = replace(pod.spec, node_name=held.spec.node_name)
+            self.store.update(
+                replace(pod, metadata=replace(pod.metadata, uid=""), spec=spec, status=held.status)
+            )
+        except ApiError as error:
+            raise InputError(str(error), obj=f"Pod {pod.key}") from None
+        self.scheduler.sync()
 
 
 def _varies(template: ObjectTemplate | None) -> bool:

@@ -60,7 +60,6 @@ def _seconds(duration: str) -> Fraction:
 def create_nodes(run: Run, op: CreateNodes, number: int) -> None:
     path = op.node_template_path
     run.cluster.create_nodes(op, _template(run, path, op.template_params, op.count) if path else None)
-    run.happened()
 
 
 def create_namespaces(run: Run, op: CreateNamespaces, number: int) -> None:
@@ -100,16 +99,14 @@ def _steady(run: Run, op: CreatePods, pods: list[PodRun], namespace: str) -> Non
     """Keep as many pods coming: each that is placed is deleted, and another one created."""
     seen = 0
 
-    def placed(one: PodRun, start: int, stop: int) -> None:
+    def placed(one: PodRun, number: int) -> None:
         nonlocal seen
         if one.template.metadata.namespace != namespace:
             return
-        for index in range(start, stop):
-            seen += 1
-            run.cluster.delete_pod(one, index)
-            first = run.names.reserve(namespace, one.template.metadata.generate_name, 1)
-            run.add(PodRun(one.template, first, 1))
-        run.happened()
+        seen += 1
+        run.cluster.delete_pod(one, number)
+        first = run.names.reserve(namespace, one.template.metadata.generate_name, 1)
+        run.add(PodRun(one.template, first, 1))
 
     end = run.time.now + _seconds(op.duration or "0")
     run.placed = placed
@@ -118,7 +115,7 @@ def _steady(run: Run, op: CreatePods, pods: list[PodRun], namespace: str) -> Non
             run.add(PodRun(one.template, one.first + index, 1))
     run.time.at(end, lambda: None)
     run.until(lambda: run.time.now >= end, end - run.time.now + 1)
-    run.placed = lambda one, start, stop: None
+    run.placed = lambda one, number: None
     if not seen:
         raise WorkloadFailedError("no pod was placed while in steady state")
 
@@ -140,8 +137,7 @@ def delete_pods(run: Run, op: DeletePods, number: int) -> None:
 
     def delete() -> bool:
         _, one, index = left.popleft()
-        if run.cluster.delete_pod(one, index):
-            run.happened()
+        run.cluster.delete_pod(one, index)
         return bool(left)
 
     if not op.delete_pods_per_second:
@@ -182,8 +178,7 @@ def _recreate(
     if there is None:
         return _create(run, template, 0, namespace)
     if isinstance(there, PodRun):
-        if run.cluster.delete_pod(there, 0):
-            run.happened()
+        run.cluster.delete_pod(there, 0)
     else:
         run.cluster.delete(there)
     return None
@@ -193,9 +188,7 @@ def _create(run: Run, template: ObjectTemplate, index: int, namespace: str) -> O
     """Create an object of any kind that scheduling reads."""
     obj = template.make(index, namespace=namespace)
     if not isinstance(obj, Pod):
-        made = run.cluster.create(obj)
-        run.happened()
-        return made
+        return run.cluster.create(obj)
     pod = run_of(template.pod(index, namespace), 1, run.names)
     run.add(pod)
     return pod
@@ -217,10 +210,9 @@ def update_any(run: Run, op: UpdateAny, number: int) -> None:
         nonlocal index
         obj = template.make(index, namespace=op.namespace)
         if isinstance(obj, Pod):
-            _update_pod(run, template.pod(index, op.namespace))
+            run.update_pod(template.pod(index, op.namespace))
         else:
             run.cluster.update(obj)
-        run.happened()
         index += 1
         return index < op.count
 
@@ -231,25 +223,6 @@ def update_any(run: Run, op: UpdateAny, number: int) -> None:
     if op.count:
         run.time.every(Fraction(1, op.update_per_second), step)
         run.until(lambda: index == op.count, Fraction(op.count, op.update_per_second) + 1)
-
-
-def _update_pod(run: Run, pod: Pod) -> None:
-    """A pod changed: one on a node stays there, one that waits is tried again as it is now."""
-    name, namespace = pod.name, pod.namespace
-    for one in run.find(lambda there: there == namespace, {}):
-        numbers = [index for index in range(len(one)) if name == (one.given_name or one.name(index))]
-        for number in numbers:
-            if one.state[number] == GONE:
-                continue
-            if one.state[number] >= 0:
-                run.cluster.replace_pod(one, number, pod)
-                return
-            one.state[number], one.holes = GONE, True
-            meta = replace(pod.metadata, name="", generate_name=one.template.metadata.generate_name)
-            changed = PodRun(replace(pod, metadata=meta), one.first + number, 1, one.given_name)
-            run.add(changed)
-            return
-    raise InputError("there is no pod of this name", obj=f"Pod {namespace}/{name}")
 
 
 def barrier(run: Run, op: Barrier, number: int) -> None:

@@ -1,10 +1,7 @@
-"""The loop of a workload: the queue in virtual time, and what happens to pods that do not fit.
+"""The loop of a workload: the scheduler and its queue in virtual time.
 
-What is simplified, as there is no scheduling queue yet: pods that fit nowhere wait until something happens
-(a node or another object comes or changes, a pod goes; a pod comes, for those with pod affinity or spread
-constraints), whatever hints a plugin would give, and then out their backoff of 1, 2, 4, 8, 10 seconds. They
-are tried again in the batches in which they failed. Time passes only for attempts and while everything waits;
-creating objects and binding take none. A pod that would have to evict others fails the workload.
+All objects are in the scheduler's store, and everything it is told comes from there. Time passes only for
+attempts and while all pods wait; creating objects and binding take none.
 """
 
 from __future__ import annotations
@@ -13,17 +10,15 @@ import time
 from collections.abc import Callable, Iterator
 from fractions import Fraction
 
-import numpy as np
+from moorage.objects.pod import Pod
+from moorage.scheduler import Scheduler
 
-from moorage.errors import NotBuiltError
-from moorage.scheduler import Failure, Scheduler
-
+from .attempts import Attempts
 from .cluster import SimulatedCluster
 from .config import Workload
-from .measure import CHUNK, Meter, Timer
+from .measure import Meter, Timer
 from .object_templates import TemplateFiles
-from .pods import FAILED, GATED, Batch, PodNames, PodQueue, PodRun, Unschedulable
-from .victims import would_evict
+from .pods import FAILED, GATED, NEW, PodNames, PodRun
 from .virtual_time import VirtualTime
 
 TIMEOUT = 600
@@ -41,15 +36,21 @@ class Run:
     ----------
     runs : list of PodRun
         All pods that were created, deleted ones included.
+    known : dict of str to (PodRun, int)
+        The run of each pod by ``namespace/name``, and its number there.
     templates : TemplateFiles
     init_pods : int
         Pods that came while nobody measured such pods.
     ticks : int
         How often churn came round.
+    placed : callable
+        Told each pod that was placed, by run and number.
     """
 
     def __init__(self, workload: Workload, rate: Fraction, timer: Timer, tie_break: str) -> None:
         self.workload, self.timer = workload, timer
+        # The core looks at the clock by which time.perf_counter_ns goes, and at no other.
+        self.has_marks = timer is time.perf_counter_ns
         self.time = VirtualTime(rate)
         self.scheduler = Scheduler(
             config=workload.scheduler_config,
@@ -58,56 +59,45 @@ class Run:
             strict=True,
             clock=lambda: float(self.time.now),
         )
-        for engine in self.scheduler.engines.values():
-            engine.runs_post_filter = False
         self.cluster = SimulatedCluster(self.scheduler)
         self.templates = TemplateFiles()
         self.names = PodNames()
-        self.queue = PodQueue()
-        self.unschedulable = Unschedulable()
         self.meter = Meter()
         self.runs: list[PodRun] = []
+        self.known: dict[str, tuple[PodRun, int]] = {}
+        self.attempts = Attempts(self)
         self.init_pods = 0
         self.ticks = 0
-        self.placed: Callable[[PodRun, int, int], None] = lambda run, start, stop: None
-        self._lowest = 1 << 31
+        self.placed: Callable[[PodRun, int], None] = lambda run, number: None
 
     # ---- pods ----------------------------------------------------------------------------------------------
 
     def add(self, run: PodRun) -> None:
-        """Pods were created."""
-        template = run.template
-        if template.spec.scheduler_name not in self.scheduler.engines:
-            raise WorkloadFailedError(f"no profile of the name {template.spec.scheduler_name}")
+        """Create the pods of a run."""
+        name = run.template.spec.scheduler_name
+        if name not in self.scheduler.engines:
+            raise WorkloadFailedError(f"no profile of the name {name}")
         self.runs.append(run)
         self.init_pods += 0 if self.meter.measures(run) else len(run)
-        framework = self.scheduler.engines[template.spec.scheduler_name].framework
-        if framework.run_pre_enqueue_plugins(template) is not None:
+        for number in range(len(run)):
+            self.known[run.key(number)] = run, number
+        if self.scheduler.engines[name].framework.run_pre_enqueue_plugins(run.template) is not None:
             run.state[:] = GATED
-            return
-        self.push(Batch(run, 0, len(run)))
+        self.cluster.create_pods(run)
 
-    def push(self, batch: Batch) -> None:
-        if not self.meter.measures(batch.run):
-            self.queue.push(batch)
-            return
-        began = self.timer()
-        self.queue.push(batch)
-        self.meter.queue_ns += self.timer() - began
+    def update_pod(self, pod: Pod) -> None:
+        """A pod changed; it may be gated no more."""
+        self.cluster.update_pod(pod)
+        run, number = self.known[pod.key]
+        framework = self.scheduler.engines[pod.spec.scheduler_name].framework
+        if run.state[number] == GATED and framework.run_pre_enqueue_plugins(pod) is None:
+            run.state[number] = NEW
 
     def find(self, namespaces: Callable[[str], bool], labels: dict[str, str]) -> Iterator[PodRun]:
         """Runs in these namespaces with these labels."""
         for run in self.runs:
             if namespaces(run.template.metadata.namespace) and run.matches(labels):
                 yield run
-
-    def happened(self, pods_only: bool = False) -> None:
-        """Something may have made room: what waits is tried again, as soon as its backoff is over."""
-        for one in self.unschedulable.take(pods_only):
-            if one.ready <= self.time.now:
-                self.push(one.batch)
-            else:
-                self.time.at(one.ready, lambda batch=one.batch: self.push(batch))  # type: ignore[misc]
 
     # ---- the loop ------------------------------------------------------------------------------------------
 
@@ -122,13 +112,14 @@ class Run:
         deadline = self.time.now + timeout
         while True:
             self.time.run_due()
+            self.scheduler.queue.run_periodic(float(self.time.now))
             if done():
                 return
             if self.time.now >= deadline:
                 raise WorkloadFailedError(f"timed out after {float(timeout):g} s{self._waiting()}")
             if self._schedule_batch():
                 continue
-            coming = self.time.next_event()
+            coming = self._next_event()
             if coming is None:
                 raise WorkloadFailedError(f"nothing is left to happen{self._waiting()}")
             self.time.now = min(coming, deadline)
@@ -139,50 +130,27 @@ class Run:
         self.time.at(end, lambda: None)
         self.until(lambda: self.time.now >= end, seconds + 1)
 
+    def _next_event(self) -> Fraction | None:
+        """When something is due next, here or in the queue."""
+        queue = self.scheduler.queue.next_event()
+        coming = [self.time.next_event(), None if queue is None else Fraction(queue)]
+        return min((when for when in coming if when is not None), default=None)
+
     def _waiting(self) -> str:
         """What waits, for a message."""
-        waiting = list(self.unschedulable)
-        pods = sum(one.batch.stop - one.batch.start for one in waiting)
-        return f": {pods} pods fit nowhere ({waiting[0].message})" if waiting else ""
+        pods = sum(run.count(FAILED) for run in self.runs)
+        failure = self.attempts.failure
+        return f": {pods} pods fit nowhere ({failure.message})" if pods and failure is not None else ""
 
     def _schedule_batch(self) -> bool:
         """Pop and schedule pods up to the next event; whether there were any."""
-        limit = max(1, min(self.time.until_next(), self.meter.room()))
-        began = self.timer()
-        batch = self.queue.pop(limit)
-        popped = self.timer()
-        if batch is None:
-            return False
-        run, first = batch.run, batch.run.first + batch.start
-        count = batch.stop - batch.start
-        # The core looks at the clock by which time.perf_counter_ns goes, and at no other.
-        marks = np.zeros(count // CHUNK if self.timer is time.perf_counter_ns else 0, dtype=np.int64)
-        result = self.scheduler.schedule_by_template(
-            run.template, count, first, marks if len(marks) else None
-        )
-        ended = self.timer()
-        if self.meter.measures(run):
-            self.meter.queue_ns += popped - began
-            self.meter.queued += count
-        placed = len(result.rows)
-        self.meter.scheduled(run, placed, popped, ended, marks)
-        run.state[batch.start : batch.start + placed] = result.rows
-        self.time.attempted(count)
-        if placed:
-            self._lowest = min(self._lowest, run.template.spec.priority or 0)
-            self.placed(run, batch.start, batch.start + placed)
-            self.happened(pods_only=True)
-        if result.failure is not None:
-            self._failed(Batch(run, batch.start + placed, batch.stop), result.failure)
-        return True
-
-    def _failed(self, batch: Batch, failure: Failure) -> None:
-        run = batch.run
-        template = run.template
-        if (template.spec.priority or 0) > self._lowest and would_evict(self.scheduler, template):
-            raise NotBuiltError("preemption")
-        run.state[batch.start : batch.stop] = FAILED
-        self.unschedulable.add(batch, self.time.now, failure.message)
+        limit = min(self.time.attempts_until(self._next_event()), self.meter.room())
+        tried = self.attempts.next_batch(max(1, limit))
+        self.time.attempted(tried)
+        for run, number in self.attempts.placed:
+            if run.state[number] >= 0:
+                self.placed(run, number)
+        return tried > 0
 
     def counts(self) -> dict[str, int | float]:
         """The fields of the report that do not come from measuring."""
@@ -191,5 +159,7 @@ class Run:
             "init_pods": self.init_pods,
             "unschedulable": sum(run.count(FAILED) for run in self.runs),
             "churn_ticks": self.ticks,
+            "preemptors": self.attempts.preemptors,
+            "victims": self.attempts.victims,
             "virtual_seconds": round(float(self.time.now), 6),
         }

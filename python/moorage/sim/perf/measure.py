@@ -47,7 +47,7 @@ class Meter:
     engine_ns : int
         Time in the engine while a window was open, for whatever pod.
     queue_ns, queued : int
-        Time spent pushing and popping measured pods, and how many were popped.
+        Time spent popping pods in a window that measures some of them, and how many were popped.
     chunks : list of float
         Nanoseconds per pod of `CHUNK` measured pods in a row; the last chunk of a window may be shorter.
     """

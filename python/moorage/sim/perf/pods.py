@@ -1,12 +1,9 @@
-"""The pods of a workload: runs of equal ones, the queue, and those that wait because they fit nowhere."""
+"""The pods of a workload: runs of equal ones."""
 
 from __future__ import annotations
 
-import heapq
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
-from fractions import Fraction
 
 import numpy as np
 import numpy.typing as npt
@@ -14,14 +11,12 @@ from msgspec.structs import replace
 
 from moorage.errors import InputError
 from moorage.objects.pod import Pod
+from moorage.scheduler.template_pods import pod_of
 
 from .object_templates import ObjectTemplate
 
 NEW, FAILED, GATED, GONE = -1, -2, -3, -4
 """States of a pod that is on no node: never tried, tried in vain, gated, deleted or being deleted."""
-
-FIRST_BACKOFF, LAST_BACKOFF = 1, 10
-"""Seconds (kube-scheduler v1.36, podInitialBackoffSeconds and podMaxBackoffSeconds)."""
 
 
 class PodRun:
@@ -32,27 +27,43 @@ class PodRun:
     template : Pod
         With a ``generateName``; pod number i of the run is ``<generateName><first + i>``.
     given_name : str
-        The name in the file, where there was one.
+        The name in the file, where there was one that does not end in a number; then it is one pod.
 
     Attributes
     ----------
     state : (n,) int32 array
         Row of the node that each pod is on, or one of `NEW`, `FAILED`, `GATED`, `GONE`.
-    terminating : set of int
-        Pods that are being deleted, but have finalizers.
     """
 
     def __init__(self, template: Pod, first: int, count: int, given_name: str = "") -> None:
         self.template, self.first, self.given_name = template, first, given_name
         self.state: npt.NDArray[np.int32] = np.full(count, NEW, dtype=np.int32)
-        self.holes = False
-        self.terminating: set[int] = set()
 
     def __len__(self) -> int:
         return len(self.state)
 
     def name(self, number: int) -> str:
-        return f"{self.template.metadata.generate_name}{self.first + number}"
+        return self.given_name or f"{self.template.metadata.generate_name}{self.first + number}"
+
+    def key(self, number: int) -> str:
+        return f"{self.template.metadata.namespace}/{self.name(number)}"
+
+    def pods(self) -> Iterator[Pod]:
+        """The pods as they are created."""
+        for number in range(len(self)):
+            pod = pod_of(self.template, self.first + number)
+            if self.given_name:
+                pod = replace(pod, metadata=replace(pod.metadata, name=self.given_name, generate_name=""))
+            yield pod
+
+    def is_fresh(self, pod: Pod) -> bool:
+        """Whether a pod of this run is still as it was created, so that its template can stand for it."""
+        meta, its = pod.metadata, self.template.metadata
+        return (
+            pod.spec is self.template.spec
+            and meta.labels is its.labels
+            and not (meta.deletion_timestamp or self.given_name or pod.status.nominated_node_name)
+        )
 
     def matches(self, labels: dict[str, str]) -> bool:
         """Whether the pods have all these labels."""
@@ -60,94 +71,6 @@ class PodRun:
 
     def count(self, *states: int) -> int:
         return int(np.isin(self.state, states).sum())
-
-    @property
-    def waits_for_pods(self) -> bool:
-        """Whether another pod's coming can make room for one of these."""
-        affinity = self.template.spec.affinity
-        attracted = (
-            affinity is not None and affinity.pod_affinity is not None and affinity.pod_affinity.required
-        )
-        return bool(attracted or self.template.spec.topology_spread_constraints)
-
-
-@dataclass(frozen=True, slots=True)
-class Batch:
-    """Pods `start` to `stop` of a run."""
-
-    run: PodRun
-    start: int
-    stop: int
-
-
-class PodQueue:
-    """Batches by priority, then in the order in which they came."""
-
-    def __init__(self) -> None:
-        self._heap: list[tuple[int, int, Batch]] = []
-        self._sequence = 0
-
-    def push(self, batch: Batch) -> None:
-        self._sequence += 1
-        heapq.heappush(self._heap, (-(batch.run.template.spec.priority or 0), self._sequence, batch))
-
-    def pop(self, limit: int) -> Batch | None:
-        """Take up to `limit` pods of the first batch; None where no pod waits."""
-        while self._heap:
-            priority, sequence, batch = self._heap[0]
-            start, stop = batch.start, min(batch.stop, batch.start + limit)
-            if batch.run.holes:
-                waiting = batch.run.state[start : batch.stop] < 0
-                waiting &= ~np.isin(batch.run.state[start : batch.stop], (GATED, GONE))
-                start += int(np.argmax(waiting)) if waiting.any() else len(waiting)
-                ends = np.flatnonzero(~waiting[start - batch.start :])
-                stop = min(start + limit, start + int(ends[0]) if len(ends) else batch.stop)
-            if stop == batch.stop:
-                heapq.heappop(self._heap)
-            else:
-                self._heap[0] = priority, sequence, Batch(batch.run, stop, batch.stop)
-            if start < stop:
-                return Batch(batch.run, start, stop)
-        return None
-
-    def __bool__(self) -> bool:
-        return bool(self._heap)
-
-
-@dataclass(slots=True)
-class Waiting:
-    """A batch that fits nowhere, and when it may be tried again."""
-
-    batch: Batch
-    ready: Fraction
-    message: str
-
-
-class Unschedulable:
-    """Batches that wait for something to happen. How often a batch was tried is remembered."""
-
-    def __init__(self) -> None:
-        self._for_pods: list[Waiting] = []
-        self._others: list[Waiting] = []
-        self._tries: dict[tuple[PodRun, int], int] = {}
-
-    def add(self, batch: Batch, now: Fraction, message: str) -> None:
-        key = batch.run, batch.start
-        tries = self._tries[key] = self._tries.get(key, 0) + 1
-        pause = min(FIRST_BACKOFF << min(tries - 1, 8), LAST_BACKOFF)
-        waiting = self._for_pods if batch.run.waits_for_pods else self._others
-        waiting.append(Waiting(batch, now + pause, message))
-
-    def take(self, only_for_pods: bool) -> list[Waiting]:
-        """Those that something that happened may help; where only a pod came, those that wait for pods."""
-        taken, self._for_pods = self._for_pods, []
-        if not only_for_pods:
-            taken = sorted(taken + self._others, key=lambda one: one.ready)
-            self._others = []
-        return taken
-
-    def __iter__(self) -> Iterator[Waiting]:
-        return iter(self._for_pods + self._others)
 
 
 class PodNames:

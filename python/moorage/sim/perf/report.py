@@ -46,10 +46,12 @@ class WorkloadReport(msgspec.Struct, frozen=True, kw_only=True):
     ns_per_pod : NanosecondsPerPod
         Time in the engine of the measured pods alone.
     queue_ns_per_pod : float or None
-        Pushing and popping a measured pod.
+        Popping a measured pod.
     threshold, ratio : float or None
         What upstream expects at least, with an API server in between; `pods_per_second` by that.
     churn_ticks : int
+    preemptors, victims : int
+        Attempts that had others evicted, and pods that were evicted.
     virtual_seconds : float
         How long the workload took in virtual time.
     peak_rss_bytes : int
@@ -70,6 +72,8 @@ class WorkloadReport(msgspec.Struct, frozen=True, kw_only=True):
     threshold: float | None = None
     ratio: float | None = None
     churn_ticks: int = 0
+    preemptors: int = 0
+    victims: int = 0
     virtual_seconds: float = 0.0
     peak_rss_bytes: int = 0
 
@@ -118,6 +122,8 @@ HEADINGS = (
     "THRESHOLD",
     "RATIO",
     "CHURN",
+    "PREEMPTORS",
+    "VICTIMS",
     "UNSCHED",
     "RSS",
     "STATUS",
@@ -140,6 +146,8 @@ def table(reports: Sequence[WorkloadReport]) -> list[Sequence[str]]:
             _cell(one.threshold),
             f"{_cell(one.ratio)}x" if one.ratio else "",
             str(one.churn_ticks),
+            str(one.preemptors),
+            str(one.victims),
             str(one.unschedulable),
             f"{one.peak_rss_bytes / 2**20:.0f}Mi",
             one.status,

@@ -47,11 +47,9 @@ class VirtualTime:
         """That many attempts were made."""
         self.now += count / self.rate
 
-    def until_next(self) -> int:
-        """How many attempts begin before the next event is due; at least 1 once all that is due was done."""
-        if not self._events:
-            return FAR
-        return math.ceil((self._events[0][0] - self.now) * self.rate)
+    def attempts_until(self, when: Fraction | None) -> int:
+        """How many attempts begin before this time; at least 1 while it is to come."""
+        return FAR if when is None else math.ceil((when - self.now) * self.rate)
 
     def next_event(self) -> Fraction | None:
         """When the next event is due; None where nothing is to come."""

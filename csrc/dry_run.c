@@ -1,0 +1,345 @@
+#include "dry_run.h"
+
+#include <stddef.h>
+#include <string.h>
+
+static int filters(const mr_plan *plan, int32_t kernel)
+{
+    for (int32_t i = 0; i < plan->n_filters; i++)
+        if (plan->filters[i] == kernel) return 1;
+    return 0;
+}
+
+void mr_preemptor_read(mr_preemptor *p)
+{
+    const mr_plan *plan = p->search->plan;
+    const mr_shape *shape = p->search->shape;
+    const mr_terms *terms = p->search->pod.terms;
+    const int fit = filters(plan, MR_NODE_RESOURCES_FIT);
+    p->priority = shape->priority;
+    p->need_cpu = fit && shape->cpu > 0 ? shape->cpu : INT64_MIN;
+    p->need_memory = fit && shape->memory > 0 ? shape->memory : INT64_MIN;
+    p->slots = fit ? 1 : INT32_MIN;
+    p->n_others = fit ? shape->n_others : 0;
+    p->ports = shape->n_ports && filters(plan, MR_NODE_PORTS);
+    p->spread = terms && terms->n_hard && filters(plan, MR_POD_TOPOLOGY_SPREAD);
+    p->inter_pod = terms && !mr_inter_pod_skips(terms) && filters(plan, MR_INTER_POD_AFFINITY);
+    p->terms = p->spread || p->inter_pod;
+    p->more = p->n_others || p->ports || p->terms;
+}
+
+/* A row while pods leave it and come back. */
+typedef struct {
+    mr_room room;
+    int32_t *gone;     /* [matcher] pods */
+    int32_t conflicts; /* a host port of the preemptor is taken */
+    int32_t asks;      /* the filters that count pods are to be asked */
+} scene;
+
+/* A pod leaves (sign 1), or comes (sign -1). Ports are seen to elsewhere. */
+static inline void leave(const mr_preemptor *p, scene *s, int32_t pod_class, int32_t sign)
+{
+    const mr_load *load = &p->loads[pod_class];
+    s->room.cpu += sign * load->cpu;
+    s->room.memory += sign * load->memory;
+    s->room.slots += sign;
+    if (!p->more) return;
+    for (int32_t i = 0; i < p->n_others; i++)
+        for (int32_t j = 0; j < load->shape->n_others; j++)
+            if (load->shape->others[j].resource == p->search->shape->others[i].resource)
+                s->room.others[i] += sign * load->shape->others[j].value;
+    if (!s->asks) return;
+    for (int32_t w = 0; w < p->words; w++)
+        for (uint64_t bits = p->matches[(int64_t)pod_class * p->words + w]; bits; bits &= bits - 1)
+            s->gone[w * 64 + __builtin_ctzll(bits)] += sign;
+}
+
+static int claims_port(const mr_preemptor *p, const mr_shape *shape)
+{
+    for (int32_t i = 0; i < shape->n_ports; i++)
+        if (mr_port_conflicts(p->search->cluster, p->search->shape, &shape->ports[i])) return 1;
+    return 0;
+}
+
+static int frees(const mr_shape *shape, const mr_port *port)
+{
+    for (int32_t i = 0; i < shape->n_ports; i++)
+        if (shape->ports[i].port == port->port && shape->ports[i].protocol == port->protocol
+            && shape->ports[i].ip == port->ip)
+            return 1;
+    return 0;
+}
+
+/* Whether a host port of the preemptor is taken once all the pods have left. The ports of a row are a set: a pod takes
+ * its ports with it even where another claims them too. So a pod that claims one of the preemptor's ports never comes
+ * back, and those that do change nothing of this. */
+static int ports_taken(const mr_preemptor *p, int32_t row, const mr_resident *pods, int32_t n)
+{
+    const mr_cluster *cluster = p->search->cluster;
+    const int32_t set = cluster->port_set[row];
+    for (int32_t i = 0; i < cluster->port_count[set]; i++) {
+        const mr_port *used = &cluster->ports[cluster->port_first[set] + i];
+        int taken = mr_port_conflicts(cluster, p->search->shape, used);
+        for (int32_t j = 0; j < n && taken; j++) taken = !frees(p->loads[pods[j].pod_class].shape, used);
+        if (taken) return 1;
+    }
+    return 0;
+}
+
+/* Whether the filters that count pods let the preemptor in. */
+static int terms_pass(const mr_preemptor *p, const scene *s, int32_t row)
+{
+    if (p->spread && mr_spread_filter_without(p->search->pod.terms, row, s->gone)) return 0;
+    return !p->inter_pod || !mr_inter_pod_filter_without(p->search->pod.terms, row, s->gone);
+}
+
+static int more_fits(const mr_preemptor *p, const scene *s, int32_t row)
+{
+    const mr_shape *shape = p->search->shape;
+    if (s->conflicts) return 0;
+    for (int32_t i = 0; i < p->n_others; i++)
+        if (shape->others[i].value > 0 && shape->others[i].value > s->room.others[i]
+            && !(p->search->pod.ignored >> i & 1))
+            return 0;
+    return !s->asks || terms_pass(p, s, row);
+}
+
+/* Whether the preemptor passes the filters that depend on pods. */
+static inline int fits(const mr_preemptor *p, const scene *s, int32_t row)
+{
+    if (p->need_cpu > s->room.cpu || p->need_memory > s->room.memory || p->slots > s->room.slots) return 0;
+    return !p->more || more_fits(p, s, row);
+}
+
+/* The verdict of all filters. */
+static uint64_t judge(const mr_preemptor *p, const scene *s, int32_t row)
+{
+    const mr_search *search = p->search;
+    for (int32_t i = 0; i < search->plan->n_filters; i++) {
+        const int32_t kernel = search->plan->filters[i];
+        uint64_t reasons;
+        switch (kernel) {
+        case MR_NODE_PORTS: reasons = (uint64_t)s->conflicts; break;
+        case MR_NODE_RESOURCES_FIT:
+            reasons = mr_fit_filter_in(search->plan, search->cluster, search->shape, &search->pod, row, &s->room);
+            break;
+        case MR_POD_TOPOLOGY_SPREAD:
+            reasons = p->spread ? mr_spread_filter_without(search->pod.terms, row, s->gone) : 0;
+            break;
+        case MR_INTER_POD_AFFINITY:
+            reasons = p->inter_pod ? mr_inter_pod_filter_without(search->pod.terms, row, s->gone) : 0;
+            break;
+        default: reasons = mr_filter(kernel, search->plan, search->cluster, search->shape, &search->pod, row);
+        }
+        if (reasons) return (uint64_t)(i + 1) << MR_VERDICT_SHIFT | reasons;
+    }
+    return 0;
+}
+
+/* Marks the pods whose eviction violates a budget, each counted once, most important first. Answers how many. */
+static int32_t mark_violating(const mr_preemptor *p, const mr_resident *pods, int32_t first, int32_t n)
+{
+    const mr_budgets *b = p->budgets;
+    int32_t marked = 0;
+    for (int32_t j = 0; j < n; j++) {
+        const int32_t set = b->of_pod ? b->of_pod[first + j] : b->of_class[pods[j].pod_class];
+        int violates = 0;
+        for (int32_t i = 0; i < b->count[set]; i++) {
+            const int32_t budget = b->members[b->first[set] + i];
+            violates |= ++b->taken[budget] > b->allowed[budget];
+        }
+        p->violating[j / 64] |= (uint64_t)violates << j % 64;
+        marked += violates;
+    }
+    for (int32_t j = 0; j < n; j++) {
+        const int32_t set = b->of_pod ? b->of_pod[first + j] : b->of_class[pods[j].pod_class];
+        for (int32_t i = 0; i < b->count[set]; i++) b->taken[b->members[b->first[set] + i]] = 0;
+    }
+    return marked;
+}
+
+/* `reprieve` where cpu, memory and places for pods are all there is to ask for. */
+static void reprieve_plainly(const mr_preemptor *p, const mr_resident *pods, int32_t n, int which, mr_room *room)
+{
+    int64_t cpu = room->cpu, memory = room->memory;
+    int32_t slots = room->slots;
+    for (int32_t j = 0; j < n; j++) {
+        const mr_load *load = &p->loads[pods[j].pod_class];
+        if (which >= 0 && (int)(p->violating[j / 64] >> j % 64 & 1) != which) continue;
+        if (p->need_cpu > cpu - load->cpu || p->need_memory > memory - load->memory || p->slots > slots - 1) {
+            p->victims[j / 64] |= 1ull << j % 64;
+            continue;
+        }
+        cpu -= load->cpu;
+        memory -= load->memory;
+        slots--;
+    }
+    room->cpu = cpu;
+    room->memory = memory;
+    room->slots = slots;
+}
+
+/* Lets pods come back, most important first, as long as the preemptor fits; the others are victims. `which`: only those
+ * that violate a budget (1) or do not (0); -1 for all. `with` has the nominated pods on the row; NULL for none. */
+static void reprieve(const mr_preemptor *p, int32_t row, const mr_resident *pods, int32_t n, int which, scene *now,
+                     scene *with)
+{
+    if (!with && !p->n_others && !p->ports && !now->asks) {
+        reprieve_plainly(p, pods, n, which, &now->room);
+        return;
+    }
+    for (int32_t j = 0; j < n; j++) {
+        const int32_t pod_class = pods[j].pod_class;
+        if (which >= 0 && (int)(p->violating[j / 64] >> j % 64 & 1) != which) continue;
+        leave(p, now, pod_class, -1);
+        if (with) leave(p, with, pod_class, -1);
+        if (fits(p, now, row) && (!with || fits(p, with, row))
+            && !(p->ports && claims_port(p, p->loads[pod_class].shape)))
+            continue;
+        leave(p, now, pod_class, 1);
+        if (with) leave(p, with, pod_class, 1);
+        p->victims[j / 64] |= 1ull << j % 64;
+    }
+}
+
+static void sum_up(const mr_preemptor *p, const mr_resident *pods, int32_t words, mr_eviction *out)
+{
+    out->victims = out->violations = 0;
+    out->sum = 0;
+    for (int32_t w = 0; w < words; w++) {
+        for (uint64_t bits = p->victims[w]; bits; bits &= bits - 1) {
+            const mr_resident *pod = &pods[w * 64 + __builtin_ctzll(bits)];
+            const int32_t priority = p->loads[pod->pod_class].priority;
+            if (!out->victims++) {
+                out->highest = priority;
+                out->start = pod->start;
+            }
+            out->sum += priority + (1ll << 31);
+        }
+        out->violations += __builtin_popcountll(p->victims[w] & p->violating[w]);
+    }
+}
+
+/* Whether some of the pods are counted by the preemptor's terms. */
+static int counts_any(const mr_preemptor *p, const mr_resident *pods, int32_t n)
+{
+    uint64_t bits = 0;
+    for (int32_t j = 0; j < n; j++)
+        for (int32_t w = 0; w < p->words; w++) bits |= p->matches[(int64_t)pods[j].pod_class * p->words + w];
+    return bits != 0;
+}
+
+/* The same row with the pods that are nominated to it, too. */
+static void nominate(const mr_preemptor *p, const scene *now, scene *with)
+{
+    with->room = now->room;
+    with->gone = p->gone_with;
+    with->conflicts = now->conflicts;
+    with->asks = p->terms;
+    if (p->terms)
+        memcpy(p->gone_with, p->gone, (size_t)mr_matchers(p->search->pod.terms) * sizeof *p->gone);
+    for (int32_t j = 0; j < p->n_nominated; j++) {
+        leave(p, with, p->nominated[j], -1);
+        with->conflicts |= p->ports && claims_port(p, p->loads[p->nominated[j]].shape);
+    }
+}
+
+/* Whether the filters that count pods reject a row whoever leaves it; else they need not be asked each time. */
+static int is_rejected_anyway(const mr_preemptor *p, int32_t row, const mr_resident *pods, int32_t n, scene *now)
+{
+    now->gone = p->gone;
+    now->asks = p->terms;
+    if (!p->terms) return 0;
+    memset(p->gone, 0, (size_t)mr_matchers(p->search->pod.terms) * sizeof *p->gone);
+    if (p->n_nominated || counts_any(p, pods, n)) return 0;
+    if (!terms_pass(p, now, row)) return 1;
+    now->asks = 0;
+    return 0;
+}
+
+/* Takes all the pods away. */
+static void clear(const mr_preemptor *p, int32_t row, const mr_resident *pods, int32_t n, scene *now)
+{
+    mr_room_read(&now->room, p->search->cluster, p->search->shape, row);
+    for (int32_t j = 0; j < n; j++) leave(p, now, pods[j].pod_class, 1);
+    now->conflicts = p->ports && ports_taken(p, row, pods, n);
+}
+
+/* What there is to say against a row without the pods; 0 where the preemptor fits. */
+static uint64_t verdict_without(const mr_preemptor *p, int32_t row, const mr_resident *pods, int32_t n, scene *now,
+                                scene *with)
+{
+    int rejected = is_rejected_anyway(p, row, pods, n, now);
+    uint64_t verdict = 0;
+    if (rejected && p->settled && !p->explains) return 1;
+    clear(p, row, pods, n, now);
+    if (with) nominate(p, now, with);
+    rejected = rejected || !fits(p, now, row) || (with && !fits(p, with, row));
+    if (p->settled && !(rejected && p->explains)) return (uint64_t)rejected;
+    if (with) verdict = judge(p, with, row);
+    return verdict ? verdict : judge(p, now, row);
+}
+
+void mr_dry_run(const mr_preemptor *p, int32_t row, const mr_resident *pods, int32_t n, mr_eviction *out)
+{
+    scene now, with, *also = p->n_nominated ? &with : NULL;
+    int32_t first = n;
+    while (first && p->loads[pods[first - 1].pod_class].priority < p->priority) first--;
+    out->first = first;
+    out->victims = 0;
+    n -= first;
+    pods += first;
+    out->verdict = n ? verdict_without(p, row, pods, n, &now, also) : MR_NO_VICTIMS;
+    if (out->verdict) return;
+    const int32_t words = (n + 63) / 64;
+    memset(p->victims, 0, (size_t)words * sizeof *p->victims);
+    memset(p->violating, 0, (size_t)words * sizeof *p->violating);
+    const int32_t marked = p->budgets ? mark_violating(p, pods, first, n) : 0;
+    if (marked) reprieve(p, row, pods, n, 1, &now, also);
+    reprieve(p, row, pods, n, marked ? 0 : -1, &now, also);
+    sum_up(p, pods, words, out);
+}
+
+/* Whether a goes before b where b stood first. */
+static inline int goes_before(const mr_resident *a, const mr_resident *b, const mr_load *loads)
+{
+    const int32_t ours = loads[a->pod_class].priority, theirs = loads[b->pod_class].priority;
+    return ours != theirs ? ours > theirs : a->start < b->start;
+}
+
+#define FEW 16
+
+static void insert_each(mr_resident *pods, int32_t n, const mr_load *loads)
+{
+    for (int32_t i = 1; i < n; i++) {
+        const mr_resident pod = pods[i];
+        int32_t at = i;
+        for (; at && goes_before(&pod, &pods[at - 1], loads); at--) pods[at] = pods[at - 1];
+        pods[at] = pod;
+    }
+}
+
+static void merge(const mr_resident *from, int32_t middle, int32_t end, mr_resident *to, const mr_load *loads)
+{
+    int32_t a = 0, b = middle;
+    for (int32_t at = 0; at < end; at++) {
+        const int second = a == middle || (b < end && goes_before(&from[b], &from[a], loads));
+        to[at] = second ? from[b++] : from[a++];
+    }
+}
+
+void mr_sort_residents(mr_resident *pods, int32_t n, mr_resident *scratch, const mr_load *loads)
+{
+    mr_resident *from = pods, *to = scratch;
+    for (int32_t at = 0; at < n; at += FEW) insert_each(pods + at, n - at < FEW ? n - at : FEW, loads);
+    for (int32_t width = FEW; width < n; width *= 2) {
+        for (int32_t at = 0; at < n; at += 2 * width) {
+            const int32_t left = n - at;
+            merge(from + at, left < width ? left : width, left < 2 * width ? left : 2 * width, to + at, loads);
+        }
+        mr_resident *other = from;
+        from = to;
+        to = other;
+    }
+    if (from != pods) memcpy(pods, from, (size_t)n * sizeof *pods);
+}

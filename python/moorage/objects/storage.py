@@ -1,0 +1,124 @@
+"""Storage: volumes, claims, classes, and what CSI drivers say of themselves."""
+
+from __future__ import annotations
+
+from msgspec import field
+
+from .meta import Int32, LabelSelector, Object, QuantityLike, Resources, Struct
+from .pod import NodeSelector, PersistentVolumeClaimSpec
+
+
+class TopologySelectorLabelRequirement(Struct, frozen=True):
+    key: str = ""
+    values: tuple[str, ...] = ()
+
+
+class TopologySelectorTerm(Struct, frozen=True):
+    match_label_expressions: tuple[TopologySelectorLabelRequirement, ...] = ()
+
+
+class StorageClass(Object, frozen=True):
+    kind: str = "StorageClass"
+    api_version: str = "storage.k8s.io/v1"
+    provisioner: str = ""
+    volume_binding_mode: str | None = None
+    allowed_topologies: tuple[TopologySelectorTerm, ...] = ()
+
+
+class CSIPersistentVolumeSource(Struct, frozen=True):
+    driver: str = ""
+    volume_handle: str = ""
+
+
+class ObjectReference(Struct, frozen=True):
+    kind: str = ""
+    namespace: str = ""
+    name: str = ""
+    uid: str = ""
+
+
+class VolumeNodeAffinity(Struct, frozen=True):
+    required: NodeSelector | None = None
+
+
+class PersistentVolumeSpec(Struct, frozen=True):
+    capacity: Resources = {}
+    access_modes: tuple[str, ...] = ()
+    storage_class_name: str = ""
+    volume_mode: str | None = None
+    csi: CSIPersistentVolumeSource | None = None
+    claim_ref: ObjectReference | None = None
+    node_affinity: VolumeNodeAffinity | None = None
+
+
+class PersistentVolume(Object, frozen=True):
+    kind: str = "PersistentVolume"
+    api_version: str = "v1"
+    spec: PersistentVolumeSpec = PersistentVolumeSpec()
+
+
+class PersistentVolumeClaimStatus(Struct, frozen=True):
+    phase: str = ""
+
+
+class PersistentVolumeClaim(Object, frozen=True):
+    kind: str = "PersistentVolumeClaim"
+    api_version: str = "v1"
+    spec: PersistentVolumeClaimSpec = PersistentVolumeClaimSpec()
+    status: PersistentVolumeClaimStatus = PersistentVolumeClaimStatus()
+
+
+class VolumeNodeResources(Struct, frozen=True):
+    count: Int32 | None = None
+
+
+class CSINodeDriver(Struct, frozen=True):
+    name: str = ""
+    node_id: str = field(default="", name="nodeID")
+    topology_keys: tuple[str, ...] = ()
+    allocatable: VolumeNodeResources | None = None
+
+
+class CSINodeSpec(Struct, frozen=True):
+    drivers: tuple[CSINodeDriver, ...] = ()
+
+
+class CSINode(Object, frozen=True):
+    kind: str = "CSINode"
+    api_version: str = "storage.k8s.io/v1"
+    spec: CSINodeSpec = CSINodeSpec()
+
+
+class CSIDriverSpec(Struct, frozen=True):
+    storage_capacity: bool | None = None
+
+
+class CSIDriver(Object, frozen=True):
+    kind: str = "CSIDriver"
+    api_version: str = "storage.k8s.io/v1"
+    spec: CSIDriverSpec = CSIDriverSpec()
+
+
+class CSIStorageCapacity(Object, frozen=True):
+    kind: str = "CSIStorageCapacity"
+    api_version: str = "storage.k8s.io/v1"
+    node_topology: LabelSelector | None = None
+    storage_class_name: str = ""
+    capacity: QuantityLike | None = None
+    maximum_volume_size: QuantityLike | None = None
+
+
+class VolumeAttachmentSource(Struct, frozen=True):
+    persistent_volume_name: str | None = None
+
+
+class VolumeAttachmentSpec(Struct, frozen=True):
+    attacher: str = ""
+    node_name: str = ""
+    source: VolumeAttachmentSource = VolumeAttachmentSource()
+
+
+class VolumeAttachment(Object, frozen=True):
+    kind: str = "VolumeAttachment"
+    api_version: str = "storage.k8s.io/v1"
+    spec: VolumeAttachmentSpec = VolumeAttachmentSpec()

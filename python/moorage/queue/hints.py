@@ -1,0 +1,176 @@
+"""Who asked to hear of which events, and with which hint (kube-scheduler v1.36, scheduler.go
+buildQueueingHintMap)."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from moorage.framework.events import (
+    ANY_EVENT,
+    NODE,
+    QUEUE_SKIP,
+    ActionType,
+    ClusterEvent,
+    ClusterEventWithHint,
+    Hint,
+    on,
+)
+from moorage.framework.interface import (
+    FILTER,
+    PERMIT,
+    PRE_ENQUEUE,
+    PRE_FILTER,
+    RESERVE,
+    EnqueueExtensions,
+)
+from moorage.framework.runtime import Framework
+from moorage.objects.pod import Pod
+
+from .in_flight import Observed
+from .places import Strategy
+from .queued_pod_info import QueuedPodInfo
+from .unschedulable_pods import Group, group_of
+
+logger = logging.getLogger("moorage.queue")
+
+EXTENDER = "Extender"
+"""Stands for all extenders among those that reject."""
+
+REJECTING = (PRE_ENQUEUE, PRE_FILTER, FILTER, RESERVE, PERMIT)
+CACHED = 1 << 12
+
+
+class Question(NamedTuple):
+    """A hint to ask about an event; without one the answer is Queue. `is_pending`: a Queue of this plugin
+    lets the pod go at once."""
+
+    plugin: str
+    hint: Hint | None
+    is_pending: bool
+
+
+def registrations(framework: Framework) -> dict[str, list[ClusterEventWithHint]]:
+    """Plugin to the events that may make pods schedulable which it rejected, in profile order."""
+    plugins = dict.fromkeys(plugin for point in REJECTING for plugin in framework.profile.at(point))
+    found: dict[str, list[ClusterEventWithHint]] = {}
+    for plugin in plugins:
+        given = plugin.events_to_register() if isinstance(plugin, EnqueueExtensions) else ANY_EVENT
+        found[plugin.name] = _with_taints(given)
+    if framework.handle.extenders:
+        found[EXTENDER] = list(ANY_EVENT)
+    return found
+
+
+def _with_taints(given: Iterable[ClusterEventWithHint]) -> list[ClusterEventWithHint]:
+    """A new node may come with a taint that goes later: whoever waits for new nodes hears of that too."""
+    events = list(given)
+    actions = [one.event.action for one in events if one.event.resource == NODE]
+    taint = ActionType.UPDATE_NODE_TAINT
+    if any(action & ActionType.ADD for action in actions) and not any(action & taint for action in actions):
+        events.append(on(NODE, taint))
+    return events
+
+
+class Hints:
+    """The registrations of all profiles, and what follows from them for an event."""
+
+    def __init__(self, frameworks: Mapping[str, Framework]) -> None:
+        self.by_profile = {name: registrations(framework) for name, framework in frameworks.items()}
+        self.by_plugin: dict[str, list[ClusterEvent]] = {}
+        for plugins in self.by_profile.values():
+            for name, events in plugins.items():
+                self.by_plugin.setdefault(name, []).extend(one.event for one in events)
+        self.concerns = lru_cache(CACHED)(self._concerns)
+        self.questions = lru_cache(CACHED)(self._questions)
+        self.may_move = lru_cache(CACHED)(self._may_move)
+
+    def resources(self) -> dict[str, ActionType]:
+        """Every resource that somebody registered, with all actions."""
+        found: dict[str, ActionType] = {}
+        for events in self.by_plugin.values():
+            for event in events:
+                found[event.resource] = found.get(event.resource, ActionType.NONE) | event.action
+        return found
+
+    def _concerns(self, event: ClusterEvent) -> bool:
+        """Whether anybody wants to hear of an event."""
+        return event.is_wildcard or any(self._wants(name, event) for name in self.by_plugin)
+
+    def _wants(self, plugin: str, event: ClusterEvent) -> bool:
+        return any(one.matches(event) for one in self.by_plugin.get(plugin, ()))
+
+    def _questions(self, group: Group, event: ClusterEvent) -> tuple[Question, ...] | None:
+        """The hints to ask about an event that is no wildcard, for pods of a group; None for pods of unknown
+        profiles, which any event makes worth an attempt."""
+        plugins = self.by_profile.get(group.scheduler_name)
+        if plugins is None:
+            return None
+        rejectors = group.unschedulable_plugins | group.pending_plugins
+        return tuple(
+            Question(name, one.hint, name in group.pending_plugins)
+            for name, events in plugins.items()
+            if name in rejectors
+            for one in events
+            if one.event.matches(event)
+        )
+
+    def _may_move(self, group: Group, event: ClusterEvent) -> bool:
+        """Whether an event can move a pod of this group; a gated one only if its gating plugin wants it."""
+        if group.gating_plugin and not self._wants(group.gating_plugin, event):
+            return False
+        if event.is_wildcard or not (group.unschedulable_plugins or group.pending_plugins):
+            return True
+        return self._questions(group, event) != ()
+
+    # ---- what an event makes of a pod ----------------------------------------------------------------------
+
+    def strategy(self, info: QueuedPodInfo, event: ClusterEvent, old: Any, new: Any) -> Strategy:
+        """Whether an event makes a pod worth another attempt, and when (isPodWorthRequeuing)."""
+        if not info.rejectors:
+            return Strategy.AFTER_BACKOFF
+        if event.is_wildcard:
+            is_other = new is not None and new.metadata.uid != info.pod.metadata.uid
+            return Strategy.SKIP if is_other else Strategy.AFTER_BACKOFF
+        questions = self.questions(group_of(info), event)
+        if questions is None:
+            return Strategy.AFTER_BACKOFF
+        found = Strategy.SKIP
+        for question in questions:
+            if found is Strategy.AFTER_BACKOFF and not question.is_pending:
+                continue
+            if not _is_queue(question, info.pod, old, new):
+                continue
+            if question.is_pending:
+                return Strategy.IMMEDIATELY
+            found = Strategy.AFTER_BACKOFF
+            if not info.pending_plugins:
+                break
+        return found
+
+    def strategy_of_all(self, info: QueuedPodInfo, events: Iterable[Observed]) -> Strategy:
+        """What several events in a row make of a pod."""
+        found = Strategy.SKIP
+        for event, old, new in events:
+            strategy = self.strategy(info, event, old, new)
+            if strategy is Strategy.IMMEDIATELY:
+                return strategy
+            if strategy is Strategy.AFTER_BACKOFF:
+                found = strategy
+                if not info.pending_plugins:
+                    break
+        return found
+
+
+def _is_queue(question: Question, pod: Pod, old: Any, new: Any) -> bool:
+    """Whether a hint's answer is Queue, as an exception is."""
+    if question.hint is None:
+        return True
+    try:
+        return question.hint(pod, old, new) is not QUEUE_SKIP
+    except Exception as error:  # a plugin may raise anything, and never ends the process
+        text = f"queueing hint of {question.plugin}: {type(error).__name__}: {error}"
+        logger.error("pod %s: %s", pod.key, text, exc_info=error)
+        return True

@@ -1,0 +1,68 @@
+"""Pods in flight, from their pop to the end of their attempt, and the events that happened meanwhile.
+
+kube-scheduler v1.36, backend/queue/active_queue.go. Upstream keeps one list of pods and events; here a pod
+knows how many events had happened when it was popped.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict, deque
+from collections.abc import Iterator
+from itertools import islice
+from typing import Any
+
+from moorage.framework.events import ClusterEvent
+
+from .queued_pod_info import Place, QueuedPodInfo
+
+Observed = tuple[ClusterEvent, Any, Any]
+"""An event with its old and its new object."""
+
+
+Flight = tuple[int, QueuedPodInfo, Place]
+"""The number of the first event after the pod's pop, the pod, and where it was popped from."""
+
+
+class InFlight:
+    """Pods by UID in the order in which they were popped."""
+
+    def __init__(self) -> None:
+        self._flights: OrderedDict[str, Flight] = OrderedDict()
+        self._events: deque[Observed] = deque()
+        self._dropped = 0  # events that no pod asks for any more
+
+    def __len__(self) -> int:
+        return len(self._flights)
+
+    def __contains__(self, uid: str) -> bool:
+        return uid in self._flights
+
+    def __iter__(self) -> Iterator[QueuedPodInfo]:
+        return (info for _, info, _ in self._flights.values())
+
+    @property
+    def events(self) -> list[Observed]:
+        """The events that are kept, in order."""
+        return list(self._events)
+
+    def add(self, info: QueuedPodInfo, place: Place) -> None:
+        """A pod was popped, whose UID is not in flight."""
+        self._flights[info.pod.metadata.uid] = (self._dropped + len(self._events), info, place)
+
+    def observe(self, event: ClusterEvent, old: Any, new: Any) -> None:
+        """Something happened while a pod is in flight."""
+        self._events.append((event, old, new))
+
+    def since_pop(self, uid: str) -> Iterator[Observed]:
+        """What happened since the pod of this UID, which is in flight, was popped."""
+        return islice(self._events, self._flights[uid][0] - self._dropped, None)
+
+    def done(self, uid: str) -> Flight | None:
+        """A pod's attempt has ended; None where it is not in flight."""
+        flight = self._flights.pop(uid, None)
+        if self._events:
+            first = next(iter(self._flights.values()))[0] if self._flights else None
+            while self._events and (first is None or self._dropped < first):
+                self._events.popleft()
+                self._dropped += 1
+        return flight

@@ -1,0 +1,192 @@
+"""Where every waiting pod is: in the active queue, in one of the backoff heaps, or unschedulable.
+
+kube-scheduler v1.36, backend/queue/scheduling_queue.go: moveToActiveQ, moveToBackoffQ and what they call.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from enum import Enum
+from itertools import count
+from typing import Any, NamedTuple
+
+from moorage.framework.call import ask_status
+from moorage.framework.events import UNSCHEDULABLE_POD_ADD, UNSCHEDULABLE_POD_UPDATE
+from moorage.framework.interface import Code, PreEnqueuePlugin
+from moorage.framework.nominator import PodNominator
+from moorage.objects.pod import Pod
+
+from .active_queue import Less, active_queue
+from .backoff_queue import BackoffQueue
+from .queued_pod_info import Place, QueuedPodInfo
+from .unschedulable_pods import UnschedulablePods
+
+logger = logging.getLogger("moorage.queue")
+
+NEW = (UNSCHEDULABLE_POD_ADD.label, UNSCHEDULABLE_POD_UPDATE.label)
+
+
+class Strategy(Enum):
+    """What an event makes of a pod."""
+
+    SKIP = 0
+    AFTER_BACKOFF = 1
+    IMMEDIATELY = 2
+
+
+class PendingPods(NamedTuple):
+    """The waiting pods by place, each list in its order: that in which they would be popped, or entered."""
+
+    active: list[QueuedPodInfo]
+    backoff: list[QueuedPodInfo]
+    error_backoff: list[QueuedPodInfo]
+    unschedulable: list[QueuedPodInfo]
+    gated: list[QueuedPodInfo]
+
+
+class Places:
+    """Every waiting pod, in exactly one place.
+
+    Attributes
+    ----------
+    infos : dict of str to QueuedPodInfo
+        By UID.
+    now : callable
+        Seconds.
+    """
+
+    def __init__(
+        self,
+        less: Less,
+        pre_enqueues: Mapping[str, Sequence[PreEnqueuePlugin]],
+        nominator: PodNominator,
+        now: Callable[[], float],
+        initial_backoff: float,
+        max_backoff: float,
+        pop_from_backoff: bool,
+    ) -> None:
+        self.infos: dict[str, QueuedPodInfo] = {}
+        self.now = now
+        self.nominator = nominator
+        self.pop_from_backoff = pop_from_backoff
+        self._pre_enqueues = pre_enqueues
+        self._numbers = count(1)
+        self.active = active_queue(less)
+        self.backoff = BackoffQueue(initial_backoff, max_backoff, pop_from_backoff, self.active.rank)
+        self.unschedulable = UnschedulablePods()
+        self._by_place: dict[Place, Any] = {
+            Place.ACTIVE: self.active,
+            Place.BACKOFF: self.backoff,
+            Place.ERROR_BACKOFF: self.backoff,
+            Place.UNSCHEDULABLE: self.unschedulable,
+        }
+
+    def pending(self) -> PendingPods:
+        """All of them."""
+        there = self.unschedulable.select(lambda group: True)
+        return PendingPods(
+            list(self.active),
+            list(self.backoff.rejected),
+            list(self.backoff.failed),
+            [info for info in there if not info.gating_plugin],
+            [info for info in there if info.gating_plugin],
+        )
+
+    def has_next(self) -> bool:
+        """Whether a pod can be popped."""
+        return self.active.size > 0 or (self.pop_from_backoff and len(self.backoff.rejected) > 0)
+
+    def pop(self) -> tuple[QueuedPodInfo, Place]:
+        """Take the next pod, which `has_next` says is there, and tell where it was."""
+        if self.active.size:
+            info, place = self.active.pop(), Place.ACTIVE
+        else:
+            info, place = self.backoff.rejected.pop(), Place.BACKOFF
+        del self.infos[info.pod.metadata.uid]
+        info.place = None
+        return info, place
+
+    def pop_completed(self) -> list[QueuedPodInfo]:
+        """Take the pods whose backoff is over."""
+        found = self.backoff.pop_completed(self.now())
+        for info in found:
+            del self.infos[info.pod.metadata.uid]
+            info.place = None
+        return found
+
+    def replace(self, info: QueuedPodInfo, pod: Pod) -> None:
+        """Another state of a waiting pod, which may have another rank; it keeps its number."""
+        place = info.place
+        assert place is not None
+        self.leave(info)
+        info.pod = pod
+        self.put(info, place)
+
+    def requeue(self, info: QueuedPodInfo, strategy: Strategy, label: str) -> bool:
+        """Put a pod where it belongs; whether that is the active or the backoff queue."""
+        if strategy is Strategy.SKIP:
+            self.enter(info, Place.UNSCHEDULABLE)
+            return False
+        if strategy is Strategy.IMMEDIATELY or not self.backoff.is_backing_off(info, self.now()):
+            return self.to_active(info, label)
+        if info.place is not None:
+            self.leave(info)
+        if self.pop_from_backoff and self._is_gated(info):
+            self.enter(info, Place.UNSCHEDULABLE)
+            return False
+        self.enter(info, Place.BACKOFF if info.rejectors else Place.ERROR_BACKOFF)
+        return True
+
+    def to_active(self, info: QueuedPodInfo, label: str, from_backoff: bool = False) -> bool:
+        """Put a pod into the active queue, unless PreEnqueue keeps it out; it ran when the pod began to back
+        off, where pods may be popped from there."""
+        if info.place is not None:
+            self.leave(info)
+        if not (from_backoff and self.pop_from_backoff) and self._is_gated(info):
+            self.enter(info, Place.UNSCHEDULABLE)
+            return False
+        if info.initial_attempt_timestamp is None:
+            info.initial_attempt_timestamp = self.now()
+        self.enter(info, Place.ACTIVE)
+        if label in NEW and (self.nominator or info.pod.status.nominated_node_name):
+            self.nominator.add_nominated_pod(info.pod)
+        return True
+
+    def _is_gated(self, info: QueuedPodInfo) -> bool:
+        """Run PreEnqueue, the plugin that gated the pod before first; the first failure gates it."""
+        pod = info.pod
+        plugins = self._pre_enqueues.get(pod.spec.scheduler_name, ())
+        if info.gating_plugin:
+            plugins = sorted(plugins, key=lambda plugin: plugin.name != info.gating_plugin)
+        for plugin in plugins:
+            status = ask_status(plugin, pod, plugin.pre_enqueue, pod)
+            if status is None or status.is_success:
+                continue
+            if plugin.name not in info.unschedulable_plugins:
+                info.unschedulable_plugins |= {plugin.name}
+            info.gating_plugin = plugin.name
+            if status.code == Code.ERROR:
+                logger.error("pod %s: PreEnqueue of %s: %s", pod.key, plugin.name, status.message())
+            return True
+        info.gating_plugin = ""
+        return False
+
+    def enter(self, info: QueuedPodInfo, place: Place) -> None:
+        """A pod enters a place, behind those that are there already and equal to it."""
+        if info.place is not None:
+            self.leave(info)
+        info.order = next(self._numbers)
+        self.put(info, place)
+
+    def put(self, info: QueuedPodInfo, place: Place) -> None:
+        self.infos[info.pod.metadata.uid] = info
+        info.place = place
+        self._by_place[place].add(info)
+
+    def leave(self, info: QueuedPodInfo) -> None:
+        """A waiting pod leaves its place."""
+        assert info.place is not None
+        self._by_place[info.place].remove(info)
+        del self.infos[info.pod.metadata.uid]
+        info.place = None

@@ -1,0 +1,383 @@
+"""SchedulingQueue: which pod is tried next, and when a pod that failed is worth another attempt.
+
+kube-scheduler v1.36, backend/queue/scheduling_queue.go.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from threading import Condition, RLock
+from typing import Any
+
+from moorage.errors import MoorageError
+from moorage.framework.events import (
+    BACKOFF_COMPLETE,
+    FORCE_ACTIVATE,
+    SCHEDULE_ATTEMPT_FAILURE,
+    UNSCHEDULABLE_POD_ADD,
+    UNSCHEDULABLE_POD_UPDATE,
+    UNSCHEDULABLE_TIMEOUT,
+    ClusterEvent,
+    pod_update_events,
+)
+from moorage.framework.nominator import PodNominator
+from moorage.framework.runtime import Framework
+from moorage.objects.pod import Pod
+
+from .hints import Hints
+from .in_flight import InFlight, Observed
+from .places import PendingPods, Places, Strategy
+from .queued_pod_info import MICROSECONDS, Place, QueuedPodInfo, microseconds
+from .timers import MAX_UNSCHEDULABLE, NEVER, Timers
+from .unschedulable_pods import group_of
+
+logger = logging.getLogger("moorage.queue")
+
+ALREADY_PRESENT = {
+    Place.ACTIVE: "the active queue",
+    Place.BACKOFF: "the backoff queue",
+    Place.ERROR_BACKOFF: "the backoff queue",
+    Place.UNSCHEDULABLE: "unschedulable queue",
+}
+
+
+class SchedulingQueue:
+    """The pods that wait for a node, by UID. Thread-safe; has no threads of its own.
+
+    Parameters
+    ----------
+    frameworks : sequence of Framework
+        One for each profile; the first one's QueueSort plugin orders the queue, and it has the pods that ask
+        for no scheduler.
+    clock : callable
+        Seconds.
+    initial_backoff, max_backoff : float
+        Seconds to wait after the first failure, and at most; it doubles each time. At most 0: no backoff.
+    pop_from_backoff : bool
+        An empty active queue takes pods from the backoff queue (gate SchedulerPopFromBackoffQ).
+    nominator : PodNominator, optional
+        Told of what happens to pods here.
+
+    Attributes
+    ----------
+    hints : Hints
+        Who asked to hear of what.
+    pops_from_backoff : bool
+    """
+
+    def __init__(
+        self,
+        frameworks: Sequence[Framework],
+        clock: Callable[[], float],
+        *,
+        initial_backoff: float = 1.0,
+        max_backoff: float = 10.0,
+        pop_from_backoff: bool = True,
+        nominator: PodNominator | None = None,
+    ) -> None:
+        by_name = {framework.profile.scheduler_name: framework for framework in frameworks}
+        by_name.setdefault("", frameworks[0])
+        self.hints = Hints(by_name)
+        self.pops_from_backoff = pop_from_backoff
+        self.nominator = PodNominator() if nominator is None else nominator
+        self._clock = clock
+        self._lock = RLock()
+        self._changed = Condition(self._lock)
+        self._waiting = 0
+        self._closed = False
+        self._places = Places(
+            frameworks[0].queue_sort_func(),
+            {name: framework.pre_enqueues for name, framework in by_name.items()},
+            self.nominator,
+            clock,
+            initial_backoff,
+            max_backoff,
+            pop_from_backoff,
+        )
+        self._in_flight = InFlight()
+        self._timers = Timers(self._places, clock())
+
+    # ---- what is there -------------------------------------------------------------------------------------
+
+    def __len__(self) -> int:
+        """The number of pods that wait, in whatever place."""
+        return len(self._places.infos)
+
+    def get(self, uid: str) -> QueuedPodInfo | None:
+        """The waiting pod of a UID; None for one that is unknown or in flight."""
+        return self._places.infos.get(uid)
+
+    def pending_pods(self) -> PendingPods:
+        """All waiting pods."""
+        with self._lock:
+            return self._places.pending()
+
+    def in_flight(self) -> list[QueuedPodInfo]:
+        """The pods that were popped and whose attempt has not ended, in the order of their pop."""
+        with self._lock:
+            return list(self._in_flight)
+
+    def in_flight_events(self) -> list[Observed]:
+        """The events that are kept for pods in flight."""
+        with self._lock:
+            return self._in_flight.events
+
+    def backoff_until(self, info: QueuedPodInfo) -> float | None:
+        """When the backoff of a pod ends, in seconds; None where it has none."""
+        until = self._places.backoff.until(info)
+        return until / MICROSECONDS if until else None
+
+    def is_listening(self) -> bool:
+        """Whether any pod is here that an event may concern."""
+        return bool(self._places.unschedulable) or bool(self._in_flight)
+
+    # ---- pods come, change and go --------------------------------------------------------------------------
+
+    def add(self, pod: Pod) -> None:
+        """A pod without a node came."""
+        self.add_info(QueuedPodInfo(pod, self._places.now()))
+
+    def add_info(self, info: QueuedPodInfo) -> None:
+        """The same, with the entry that it is to have. It takes the place of one of the same UID."""
+        with self._lock:
+            known = self._places.infos.get(info.pod.metadata.uid)
+            if known is not None:
+                self._places.leave(known)
+            if self._places.to_active(info, UNSCHEDULABLE_POD_ADD.label):
+                self._wake()
+
+    def update(self, old: Pod, new: Pod) -> None:
+        """A pod changed that has no node."""
+        with self._lock:
+            uid = new.metadata.uid
+            if uid in self._in_flight:
+                for event in pod_update_events(old, new):
+                    self._in_flight.observe(event, old, new)
+                return
+            info = self._places.infos.get(uid)
+            if info is None:
+                info = QueuedPodInfo(new, self._places.now())
+                moved = self._places.to_active(info, UNSCHEDULABLE_POD_UPDATE.label)
+            elif info.place is Place.UNSCHEDULABLE:
+                info.pod = new
+                self.nominator.update_nominated_pod(old, new)
+                moved = self._reconsider(info, old, new)
+            else:
+                self._places.replace(info, new)
+                self.nominator.update_nominated_pod(old, new)
+                moved = False
+            if moved:
+                self._wake()
+
+    def _reconsider(self, info: QueuedPodInfo, old: Pod, new: Pod) -> bool:
+        """Whether what changed of an unschedulable pod moves it."""
+        for event in pod_update_events(old, new):
+            strategy = self.hints.strategy(info, event, old, new)
+            if strategy is not Strategy.SKIP and self._places.requeue(info, strategy, event.label):
+                return True
+        return False
+
+    def delete(self, pod: Pod) -> None:
+        """A pod went, or has a node now. In flight it stays until its attempt ends."""
+        with self._lock:
+            self.nominator.delete_nominated_pod_if_exists(pod)
+            info = self._places.infos.get(pod.metadata.uid)
+            if info is not None:
+                self._places.leave(info)
+
+    def activate(self, pods: Iterable[Pod]) -> None:
+        """Have pods tried as soon as may be, whatever hints and backoff say. Gated ones stay if PreEnqueue
+        still says so; for one in flight it is remembered; others are ignored."""
+        with self._lock:
+            moved = False
+            for pod in pods:
+                uid = pod.metadata.uid
+                info = self._places.infos.get(uid)
+                if info is None:
+                    if uid in self._in_flight:
+                        self._in_flight.observe(FORCE_ACTIVATE, None, pod)
+                elif info.place is not Place.ACTIVE:
+                    backs_off = info.place is not Place.UNSCHEDULABLE
+                    moved |= self._places.to_active(info, FORCE_ACTIVATE.label, backs_off)
+            if moved:
+                self._wake()
+
+    # ---- attempts ------------------------------------------------------------------------------------------
+
+    def pop(self, timeout: float | None = None) -> QueuedPodInfo | None:
+        """Take the next pod, which is in flight from now on.
+
+        Parameters
+        ----------
+        timeout : float, optional
+            Seconds of real time to wait for a pod; 0: not at all; by default until `close`.
+
+        Returns
+        -------
+        QueuedPodInfo or None
+            None where the time is over, or the queue is closed and has no pods.
+        """
+        with self._lock:
+            while self._places.has_next() or (timeout != 0 and self._wait(timeout)):
+                info, place = self._places.pop()
+                info.attempts += 1
+                if info.pod.metadata.uid not in self._in_flight:
+                    self._in_flight.add(info, place)
+                    return info
+                logger.error("pod %s is in flight already and is discarded", info.pod.key)
+            return None
+
+    def _wait(self, timeout: float | None) -> bool:
+        """Wait for a pod; false where none came."""
+        self._waiting += 1
+        try:
+            self._changed.wait_for(lambda: self._closed or self._places.has_next(), timeout)
+            return self._places.has_next()
+        finally:
+            self._waiting -= 1
+
+    def _wake(self) -> None:
+        if self._waiting:
+            self._changed.notify_all()
+
+    def put_back(self, info: QueuedPodInfo) -> None:
+        """A popped pod was not tried after all: it is where it was, as if it had not been popped.
+
+        Raises
+        ------
+        MoorageError
+            It is not in flight.
+        """
+        with self._lock:
+            flight = self._in_flight.done(info.pod.metadata.uid)
+            if flight is None:
+                raise MoorageError(f"Pod {info.pod.key} is not in flight")
+            info.attempts -= 1
+            self._places.put(info, flight[2])
+            self._wake()
+
+    def done(self, uid: str) -> None:
+        """The attempt of a pod has ended."""
+        with self._lock:
+            self._in_flight.done(uid)
+
+    def add_unschedulable_if_not_present(self, info: QueuedPodInfo) -> None:
+        """A popped pod failed, for the rejectors that it names: it waits for what may help, or backs off if
+        that happened meanwhile or if it has no rejectors. Its attempt has ended in any case.
+
+        Raises
+        ------
+        MoorageError
+            A pod of its UID is in the queue.
+        """
+        with self._lock:
+            try:
+                self._come_back(info)
+            finally:
+                self._in_flight.done(info.pod.metadata.uid)
+
+    def _come_back(self, info: QueuedPodInfo) -> None:
+        known = self._places.infos.get(info.pod.metadata.uid)
+        if known is not None and known.place is not None:
+            raise MoorageError(f"Pod {info.pod.key} is already present in {ALREADY_PRESENT[known.place]}")
+        if info.rejectors:
+            info.unschedulable_count += 1
+            info.consecutive_errors_count = 0
+        else:
+            info.consecutive_errors_count += 1
+        info.timestamp = self._places.now()
+        info.until = 0
+        info.was_flushed = False
+        if self._places.requeue(info, self._after_flight(info), SCHEDULE_ATTEMPT_FAILURE):
+            self._wake()
+
+    def _after_flight(self, info: QueuedPodInfo) -> Strategy:
+        """What happened while the pod was in flight, and what that makes of it."""
+        if not info.rejectors:
+            return Strategy.AFTER_BACKOFF
+        uid = info.pod.metadata.uid
+        if uid not in self._in_flight:
+            logger.error("pod %s came back but is not in flight", info.pod.key)
+            return Strategy.AFTER_BACKOFF
+        return self.hints.strategy_of_all(info, self._in_flight.since_pop(uid))
+
+    # ---- events --------------------------------------------------------------------------------------------
+
+    def move_all_to_active_or_backoff_queue(
+        self, event: ClusterEvent, old: Any, new: Any, check: Callable[[Pod], bool] | None = None
+    ) -> None:
+        """Something happened: move the unschedulable pods (of those, the ones that pass `check`) for which it
+        is worth another attempt, and remember it for the pods in flight."""
+        with self._lock:
+            if not self.is_listening() or not self.hints.concerns(event):
+                return
+            infos = self._places.unschedulable.select(lambda group: self.hints.may_move(group, event))
+            if check is not None:
+                infos = [info for info in infos if check(info.pod)]
+            self._sweep(infos, event, old, new)
+
+    def _sweep(self, infos: Iterable[QueuedPodInfo], event: ClusterEvent, old: Any, new: Any) -> None:
+        moved = False
+        for info in infos:
+            strategy = self.hints.strategy(info, event, old, new)
+            if strategy is not Strategy.SKIP:
+                moved |= self._places.requeue(info, strategy, event.label)
+        if self._in_flight:
+            self._in_flight.observe(event, old, new)
+        if moved:
+            self._wake()
+
+    # ---- timers --------------------------------------------------------------------------------------------
+
+    def flush_backoff_completed(self) -> None:
+        """Move the pods whose backoff is over to the active queue."""
+        with self._lock:
+            moved = False
+            for info in self._places.pop_completed():
+                moved |= self._places.to_active(info, BACKOFF_COMPLETE, True)
+            if moved:
+                self._wake()
+
+    def flush_unschedulable_left_over(self) -> None:
+        """Move the pods that have been unschedulable for more than 5 minutes, but for gated ones."""
+        with self._lock:
+            end = microseconds(self._places.now()) - MAX_UNSCHEDULABLE
+            infos = self._places.unschedulable.older_than(end)
+            for info in infos:
+                info.was_flushed = True
+            if infos:
+                moving = [
+                    info for info in infos if self.hints.may_move(group_of(info), UNSCHEDULABLE_TIMEOUT)
+                ]
+                self._sweep(moving, UNSCHEDULABLE_TIMEOUT, None, None)
+
+    def next_event(self) -> float | None:
+        """When a timer will next move a pod, in seconds; None where there is nothing for it to move."""
+        with self._lock:
+            at = min(self._timers.backoff(), self._timers.left_over(gated=False))
+            return None if at == NEVER else at / MICROSECONDS
+
+    def run_periodic(self, now: float) -> None:
+        """Do what the two timers would have done until `now`, in seconds, each thing at its time: at each
+        whole second for pods that back off, every 30 seconds from the beginning for unschedulable ones."""
+        with self._lock:
+            try:
+                # Gated pods are not moved, but that time is up for one is an event for pods in flight.
+                for at, is_backoff in self._timers.until(now, gated=bool(self._in_flight)):
+                    self._places.now = partial(float, at)
+                    if is_backoff:
+                        self.flush_backoff_completed()
+                    else:
+                        self.flush_unschedulable_left_over()
+            finally:
+                self._places.now = self._clock
+
+    def close(self) -> None:
+        """Whoever waits for a pod returns; every attempt has ended."""
+        with self._lock:
+            self._closed = True
+            for info in self.in_flight():
+                self._in_flight.done(info.pod.metadata.uid)
+            self._changed.notify_all()

@@ -1,0 +1,148 @@
+"""Between the scheduler and its queue: when pods come to it, and how those come back that failed."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from functools import lru_cache
+
+from moorage.errors import MoorageError
+from moorage.framework.configuration import KubeSchedulerConfiguration
+from moorage.framework.nominator import PodNominator
+from moorage.objects.cluster import Cluster
+from moorage.objects.pod import Pod
+from moorage.queue import QueuedPodInfo, SchedulingQueue
+
+from .diagnosis import Rejectors
+from .engine import Engine
+from .results import Failure
+
+logger = logging.getLogger("moorage.scheduler")
+
+
+@lru_cache(1 << 12)
+def seconds(timestamp: str) -> float:
+    """Seconds since 1970."""
+    return datetime.fromisoformat(timestamp).timestamp()
+
+
+class Ages:
+    """Time for a queue without a clock: a pod comes when it was created, and it is as late as when the
+    youngest pod was created that was heard of. So nothing depends on when a program runs."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+    def came(self, pod: Pod) -> QueuedPodInfo:
+        """The entry of a pod that came."""
+        created = pod.metadata.creation_timestamp
+        at = seconds(created) if created else self.now
+        self.now = max(self.now, at)
+        return QueuedPodInfo(pod, at)
+
+
+def newest(cluster: Cluster) -> Callable[[], float]:
+    """The clock of a store of these objects stands at the newest creation timestamp, so that an object
+    without one is younger than all others."""
+    stamps = [o.metadata.creation_timestamp for o in (*cluster.nodes, *cluster.pods, *cluster.others)]
+    latest = max((seconds(stamp) for stamp in set(stamps) if stamp), default=0.0)
+    return lambda: latest
+
+
+def make_queue(
+    engines: Sequence[Engine],
+    configuration: KubeSchedulerConfiguration | None,
+    gates: Mapping[str, bool],
+    clock: Callable[[], float] | None,
+    nominator: PodNominator,
+) -> tuple[SchedulingQueue, Ages | None]:
+    """A scheduler's queue; with the ages of pods where it has no clock."""
+    ages = Ages()
+    times = {}
+    if configuration is not None:
+        times["initial_backoff"] = float(configuration.pod_initial_backoff_seconds or 0)
+        times["max_backoff"] = float(configuration.pod_max_backoff_seconds or 0)
+    queue = SchedulingQueue(
+        [engine.framework for engine in engines],
+        ages if clock is None else clock,
+        pop_from_backoff=gates["SchedulerPopFromBackoffQ"],
+        nominator=nominator,
+        **times,
+    )
+    return queue, None if clock else ages
+
+
+def give_back(
+    queue: SchedulingQueue,
+    info: QueuedPodInfo,
+    current: Callable[[Pod], Pod | None],
+    rejectors: Rejectors,
+) -> bool:
+    """A popped pod failed: it comes back to the queue in its latest state, unless it is gone or has a node
+    (kube-scheduler v1.36, schedule_one.go handleSchedulingFailure).
+
+    Parameters
+    ----------
+    current : callable
+        What informers have of a pod now, by namespace and name.
+    rejectors : Rejectors
+        Empty where the attempt ended with an error.
+
+    Returns
+    -------
+    bool
+        False where another pod has its name now, so that there is nothing more to say about this one.
+    """
+    info.gating_plugin = ""
+    info.unschedulable_plugins, info.pending_plugins = rejectors
+    uid, held = info.pod.metadata.uid, current(info.pod)
+    if held is None or held.spec.node_name or held.metadata.uid != uid:
+        queue.done(uid)
+        return held is None or held.metadata.uid == uid
+    info.pod = held
+    try:
+        queue.add_unschedulable_if_not_present(info)
+    except MoorageError as error:
+        logger.error("%s", error)
+    return True
+
+
+class Attempts:
+    """The pods that were popped, until their attempt ends; those that wait on Permit, too."""
+
+    def __init__(self, queue: SchedulingQueue, current: Callable[[Pod], Pod | None]) -> None:
+        self.queue = queue
+        self.current = current
+        self._infos: dict[str, QueuedPodInfo] = {}
+
+    def pop(self) -> Pod | None:
+        """The next pod, or None."""
+        info = self.queue.pop(timeout=0)
+        if info is None:
+            return None
+        self._infos[info.pod.metadata.uid] = info
+        return info.pod
+
+    def put_back(self, pod: Pod) -> None:
+        """A pod was not tried after all."""
+        self.queue.put_back(self._infos.pop(pod.metadata.uid))
+
+    def done(self, pod: Pod) -> QueuedPodInfo:
+        """A pod has its node, or is not to be tried."""
+        uid = pod.metadata.uid
+        self.queue.done(uid)
+        return self._infos.pop(uid, None) or QueuedPodInfo(pod)
+
+    def failed(self, pod: Pod, failure: Failure) -> None:
+        """A pod comes back to the queue, where it came from there."""
+        info = self._infos.pop(pod.metadata.uid, None)
+        if info is not None:
+            self.refused(info, failure)
+
+    def refused(self, info: QueuedPodInfo, failure: Failure) -> None:
+        """The same for an entry that was `done` too soon."""
+        give_back(self.queue, info, self.current, failure.rejectors)

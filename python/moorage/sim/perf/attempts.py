@@ -1,0 +1,125 @@
+"""Attempts of a workload: equal pods that follow one another are placed by their template."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, cast
+
+import numpy as np
+
+from moorage.framework.runtime import Target
+from moorage.objects.pod import Pod
+from moorage.queue import QueuedPodInfo
+from moorage.scheduler.engine import Engine
+from moorage.scheduler.results import Failure, Result
+from moorage.scheduler.runs import Run as SchedulerRun
+
+from .measure import CHUNK
+from .pods import FAILED, GONE, PodRun
+
+if TYPE_CHECKING:
+    from .loop import Run
+
+NO_MARKS = np.zeros(0, dtype=np.int64)
+
+
+class Attempts(SchedulerRun):
+    """Takes pods of a workload from the scheduler's queue, places them and binds them.
+
+    Attributes
+    ----------
+    preemptors, victims : int
+        Attempts that had others evicted, and pods that were evicted.
+    placed : list of (PodRun, int)
+        What the last batch placed: runs, and numbers in them.
+    failure : Failure or None
+        Why the last pod that failed was not placed.
+    """
+
+    def __init__(self, run: Run) -> None:
+        super().__init__(run.scheduler)
+        self.run = run
+        self.preemptors = self.victims = 0
+        self.placed: list[tuple[PodRun, int]] = []
+        self.failure: Failure | None = None
+        run.scheduler.handle.on_eviction.append(self._evicted)
+
+    def next_batch(self, limit: int) -> int:
+        """Pop and try up to so many pods; how many were tried or passed over."""
+        meter, began = self.run.meter, self.run.timer()
+        self.result, self.placed = Result(), []
+        pods = self.take(limit)
+        if meter.window is not None and pods:
+            measured = sum(meter.measures(self.run.known[pod.key][0]) for pod in pods)
+            meter.queue_ns += (self.run.timer() - began) * measured // len(pods)
+            meter.queued += measured
+        tried = self.attempt(pods) if pods else 0
+        self.bind()
+        return tried + len(self.result.skipped)
+
+    def place(self, engine: Engine, targets: list[Target], pods: list[Pod]) -> int:
+        at, evicted = 0, self.victims
+        while at < len(pods) and evicted == self.victims:
+            stop = self._equal_until(pods, at)
+            if stop > at:
+                at += self._by_template(pods[at:stop])
+            else:
+                at += self._alone(engine, targets[at], pods[at])
+        return at
+
+    def _equal_until(self, pods: Sequence[Pod], at: int) -> int:
+        """The end of the pods from `at` on that are as their template says, one number after the other."""
+        one, number = self.run.known[pods[at].key]
+        stop = at
+        while stop < len(pods) and one.is_fresh(pods[stop]):
+            if self.run.known[pods[stop].key] != (one, number + stop - at):
+                break
+            stop += 1
+        return stop
+
+    def _by_template(self, pods: list[Pod]) -> int:
+        """Place equal pods; how many were tried."""
+        one, number = self.run.known[pods[0].key]
+        meter, timer, n = self.run.meter, self.run.timer, len(pods)
+        marks = np.zeros(n // CHUNK if self.run.has_marks else 0, dtype=np.int64)
+        began = timer()
+        done = self.scheduler.schedule_by_template(
+            one.template, n, one.first + number, marks if len(marks) else None
+        )
+        placed = len(done.rows)
+        meter.scheduled(one, placed, began, timer(), marks)
+        for pod, row in zip(pods, done.rows.tolist(), strict=False):
+            self._placed_pods.append(self._placed(pod, self.scheduler.table.row_name(row)))
+        if done.failure is None:
+            return placed
+        # Where nobody had to go for the first that failed, nothing has changed for those after it.
+        failed = pods[placed : placed + 1] if done.failure.nominated_node else pods[placed:]
+        for pod in failed:
+            self._failed(pod, done.failure)
+        return placed + len(failed)
+
+    def _alone(self, engine: Engine, target: Target, pod: Pod) -> int:
+        one, _ = self.run.known[pod.key]
+        before, began = len(self.placed), self.run.timer()
+        super().place(engine, [target], [pod])
+        self.run.meter.scheduled(one, len(self.placed) - before, began, self.run.timer(), NO_MARKS)
+        return 1
+
+    def _placed(self, pod: Pod, node: str) -> QueuedPodInfo:
+        one, number = self.run.known[pod.key]
+        one.state[number] = cast(int, self.scheduler.table.find_row(node))
+        self.placed.append((one, number))
+        return super()._placed(pod, node)
+
+    def _failed(self, pod: Pod, failure: Failure) -> None:
+        one, number = self.run.known[pod.key]
+        one.state[number] = FAILED
+        self.failure = failure
+        self.preemptors += bool(failure.nominated_node)
+        super()._failed(pod, failure)
+
+    def _evicted(self, victim: Pod, node: str, preemptor: Pod) -> None:
+        super()._evicted(victim, node, preemptor)
+        self.victims += 1
+        one, number = self.run.known[victim.key]
+        one.state[number] = GONE

@@ -1,0 +1,265 @@
+"""Runs of equal pods that evict others: against a twin without memory, while the cluster changes in between."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
+from msgspec.structs import replace
+from tests.core.make import node as make_node
+from tests.core.make import pod as make_pod
+from tests.core.preemption_world import GPU, LABELS_OF_NAMESPACES, TAINT, budgets, on, pods
+from tests.core.preemptor_twin import evict, place_each
+from tests.core.topology_twin import HOSTNAME
+
+from moorage._core.chooser import TieBreak
+from moorage._core.cycle import Cycle
+from moorage._core.preemptor import Evictions, Preemptor
+from moorage._core.state import ClusterState
+from moorage.objects.node import Node
+from moorage.objects.pod import Pod, PodStatus
+from moorage.objects.policy import PodDisruptionBudget
+from moorage.plugins.registry import default_profile
+
+STARTS = (None, "2026-01-01T00:00:01Z", "2026-01-01T00:00:02Z")
+
+
+def some_node(random: Random, number: int) -> Node:
+    labels = {HOSTNAME: f"n{number}", "zone": random.choice("xy"), "disk": random.choice("xy")}
+    return make_node(
+        f"n{number}",
+        labels=labels,
+        taints=(TAINT,) if random.random() < 0.05 else (),
+        unschedulable=random.random() < 0.05,
+        cpu=random.choice(["2", "4"]),
+        memory=random.choice(["4", "8"]),
+        pods=random.choice(["3", "9"]),
+        **{GPU: random.choice(["0", "4"])},
+    )
+
+
+def some_pod(random: Random, name: str, node: str) -> Pod:
+    pod = make_pod(
+        name,
+        node,
+        requests={"cpu": random.choice("12"), "memory": random.choice("12")},
+        labels={"app": random.choice("ab")},
+        priority=random.choice([0, 0, 1, 3, 7]),
+    )
+    return replace(pod, status=PodStatus(start_time=random.choice(STARTS)))
+
+
+class PreemptorMachine(RuleBasedStateMachine):
+    """A preemptor that lives through all of it, and for each run a fork for the twin."""
+
+    @initialize(seed=st.integers(0, 999), nodes=st.sampled_from([3, 65, 130]), full=st.booleans())
+    def begin(self, seed: int, nodes: int, full: bool) -> None:
+        self.random = Random(seed)
+        self.state = ClusterState()
+        for name, said in LABELS_OF_NAMESPACES.items():
+            self.state.namespaces.set(name, said)
+        self.nodes = [f"n{number}" for number in range(nodes)]
+        for number in range(nodes):
+            self.state.set_node(some_node(self.random, number))
+        self.numbers = 0
+        for name in self.nodes:
+            for _ in range(self.random.choice([2, 3, 4]) if full else self.random.choice([0, 1, 4])):
+                self.state.add_pod(some_pod(self.random, self.new_name(), name))
+        plan = default_profile().compile(self.state)
+        self.cycle = Cycle(self.state, plan, TieBreak.FIRST)
+        self.preemptor = Preemptor(self.cycle)
+        self.preemptor.classes = 2
+        self.budgets: list[PodDisruptionBudget] = []
+        self.nominated: list[tuple[int, list[Pod]]] = []
+        self.kinds = [make_pod("kind", requests={"cpu": "2"}, labels={"app": "a"}, priority=5)]
+        self.marks: list[Any] = []
+
+    def new_name(self) -> str:
+        self.numbers += 1
+        return f"p{self.numbers}"
+
+    @rule(kind=pods("kind", constrained=True), priority=st.sampled_from([3, 5, 9]))
+    def think_of(self, kind: Pod, priority: int) -> None:
+        meta = replace(kind.metadata, deletion_timestamp=None)
+        spec = replace(kind.spec, priority=priority)
+        self.kinds.append(replace(kind, metadata=meta, spec=spec, status=PodStatus()))
+
+    @rule(cpu=st.sampled_from("1234"), priority=st.sampled_from([2, 5]))
+    def think_of_a_plain_one(self, cpu: str, priority: int) -> None:
+        self.kinds.append(make_pod("kind", requests={"cpu": cpu}, labels={"app": "a"}, priority=priority))
+
+    @rule(data=st.data(), n=st.integers(1, 6), setting=st.sampled_from([(10, 1), (50, 2), (0, 0)]))
+    def run_few(self, data: st.DataObject, n: int, setting: tuple[int, int]) -> None:
+        self.place(data, n, setting)
+
+    @rule(data=st.data())
+    def run_many(self, data: st.DataObject) -> None:
+        self.place(data, 20, (10, 100))
+
+    def place(self, data: st.DataObject, n: int, setting: tuple[int, int]) -> None:
+        kind = data.draw(st.sampled_from(self.kinds))
+        offsets = data.draw(st.lists(st.integers(0, 2**40), min_size=n, max_size=n))
+        run = []
+        for _ in range(n):
+            name = self.new_name()
+            run.append(replace(kind, metadata=replace(kind.metadata, name=name, uid=name)))
+        pod_class = self.state.classes.intern(run[0])
+        target = pod_class, 0, self.state.classes.pinned_symbol(pod_class, run[0])
+        priority = kind.spec.priority or 0
+        before = [
+            (row, [pod for pod in pods if (pod.spec.priority or 0) >= priority])
+            for row, pods in self.nominated
+            if self.state.table.is_present(row)
+        ]
+        fork = self.state.fork()
+        twin = self.cycle.clone(fork)
+        for cycle in (self.cycle, twin):
+            cycle.nominate([(row, pods) for row, pods in before if pods])
+        expected = place_each(twin, target, run, self.budgets, offsets, *setting)
+        indices = np.array(offsets, dtype=np.int64)
+        out = self.preemptor.place_run(pod_class, run, self.budgets, 0, target[2], indices, *setting)
+        assert [
+            (self.state.table.row_name(row), [pod.name for pod in out.victims(at)])
+            for at, row in enumerate(out.rows.tolist())
+        ] == expected
+        for at, row in enumerate(out.rows.tolist()):
+            assert all(pod.spec.node_name == self.state.table.row_name(row) for pod in out.victims(at))
+        assert self.cycle.start == twin.start
+        assert self.state.pods() == fork.pods()
+
+    @rule(data=st.data())
+    def add_pod(self, data: st.DataObject) -> None:
+        name = data.draw(st.sampled_from(self.nodes))
+        self.state.add_pod(on(data.draw(pods(self.new_name())), name))
+
+    @rule(at=st.integers(0, 10**6))
+    def remove_pod(self, at: int) -> None:
+        there = self.state.pods()
+        if there:
+            evict(self.state, there[at % len(there)])
+
+    @rule(seed=st.integers(0, 9), number=st.integers(0, 140))
+    def set_node(self, seed: int, number: int) -> None:
+        """One that is there changes, or a new one comes."""
+        self.state.set_node(some_node(Random(seed), number))
+        if f"n{number}" not in self.nodes:
+            self.nodes.append(f"n{number}")
+
+    @precondition(lambda self: len(self.nodes) > 1)
+    @rule(at=st.integers(0, 10**6))
+    def remove_node(self, at: int) -> None:
+        name = self.nodes.pop(at % len(self.nodes))
+        for pod in self.state.pods():
+            if pod.spec.node_name == name:
+                evict(self.state, pod)
+        self.state.remove_node(name)
+        self.nominated = []
+
+    @rule(data=st.data(), count=st.integers(0, 2))
+    def set_budgets(self, data: st.DataObject, count: int) -> None:
+        self.budgets = [data.draw(budgets(number)) for number in range(count)]
+
+    @rule(data=st.data(), nobody=st.booleans())
+    def nominate(self, data: st.DataObject, nobody: bool) -> None:
+        row = self.state.table.find_row(data.draw(st.sampled_from(self.nodes)))
+        assert row is not None
+        self.nominated = [] if nobody else [(row, [data.draw(pods("q"))])]
+
+    @precondition(lambda self: not self.marks)
+    @rule()
+    def begin_transaction(self) -> None:
+        self.marks.append((self.state.begin(), list(self.nodes), list(self.nominated)))
+
+    @precondition(lambda self: self.marks)
+    @rule(undo=st.booleans())
+    def end_transaction(self, undo: bool) -> None:
+        mark, nodes, nominated = self.marks.pop()
+        if undo:
+            self.state.rollback(mark)
+            self.nodes, self.nominated = nodes, nominated
+        else:
+            self.state.commit(mark)
+
+
+PreemptorMachine.TestCase.settings = settings(max_examples=60, stateful_step_count=25)
+TestPreemptor = PreemptorMachine.TestCase
+
+
+# ---- single rules
+
+
+def full(nodes: int, **low: Any) -> Cycle:
+    """Nodes of 4 cpu with four pods of 1 cpu each, the last the least important."""
+    state = ClusterState()
+    for number in range(nodes):
+        state.set_node(make_node(f"n{number}"))
+        for each in range(4):
+            spec = {"requests": {"cpu": "1"}, "priority": 4 - each} | low
+            state.add_pod(make_pod(f"p{number}-{each}", f"n{number}", **spec))
+    return Cycle(state, default_profile().compile(state), TieBreak.FIRST)
+
+
+def high(count: int, first: int = 0, **rest: Any) -> list[Pod]:
+    spec = {"requests": {"cpu": "1"}, "priority": 10} | rest
+    return [make_pod(f"new{number}", **spec) for number in range(first, first + count)]
+
+
+def place(preemptor: Preemptor, pods: list[Pod], **rest: Any) -> Evictions:
+    return preemptor.place_run(preemptor.state.classes.intern(pods[0]), pods, **rest)
+
+
+def test_one_dry_run_per_pod_once_the_nodes_are_known() -> None:
+    cycle = full(100)
+    preemptor = Preemptor(cycle)
+    first = place(preemptor, high(1))
+    assert (first.rows.tolist(), preemptor.dry_runs) == ([0], 100)
+    place(preemptor, high(1, 1))
+    assert preemptor.dry_runs == 101
+    place(preemptor, high(20, 2))
+    assert preemptor.dry_runs == 121
+
+
+def test_the_window_is_a_tenth_of_the_nodes_but_a_hundred_at_least() -> None:
+    for nodes, tried in {64: 64, 200: 128, 1300: 192}.items():  # in whole words
+        cycle = full(nodes)
+        preemptor = Preemptor(cycle)
+        place(preemptor, high(1))
+        assert preemptor.dry_runs == tried
+
+
+def test_where_a_walk_begins_and_goes_round() -> None:
+    cycle = full(100)
+    preemptor = Preemptor(cycle)
+    offsets = np.array([99, 199, 0], dtype=np.int64)
+    assert place(preemptor, high(3), offsets=offsets, percentage=0, least=1).rows.tolist() == [99, 99, 0]
+
+
+def test_it_ends_before_the_first_pod_that_fits_nowhere() -> None:
+    cycle = full(2, priority=10)
+    out = place(Preemptor(cycle), high(3))
+    assert out.rows.tolist() == []
+    with pytest.raises(IndexError):
+        out.victims(0)
+
+
+def test_an_offset_for_each_pod() -> None:
+    cycle = full(2)
+    with pytest.raises(ValueError, match="an offset for each pod"):
+        place(Preemptor(cycle), high(3), offsets=np.zeros(2, dtype=np.int64))
+
+
+def test_victims_without_objects_are_made_when_asked_for() -> None:
+    state = ClusterState()
+    state.set_node(make_node("n0", cpu="2"))
+    template = make_pod("low", requests={"cpu": "1"})
+    pod_class = state.classes.intern(template)
+    cycle = Cycle(state, default_profile().compile(state), TieBreak.FIRST)
+    state.assume_template(pod_class, template, 0, cycle.place_run(pod_class, 2))
+    out = place(Preemptor(cycle), high(1, requests={"cpu": "2"}))
+    assert [pod.name for pod in out.victims(0)] == ["low-0", "low-1"]
+    assert [pod.spec.node_name for pod in out.victims(0)] == ["n0", "n0"]

@@ -1,0 +1,145 @@
+"""Queueing hints about dynamic resources, and about gangs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.queue.ask import ask, node, pod, thing
+
+from moorage.objects.meta import ObjectMeta, OwnerReference
+from moorage.objects.pod import Pod
+from moorage.objects.resource_claims import DeviceClass, DeviceClassSpec, ResourceClaim, ResourceClaimStatus
+from moorage.scheduler import Scheduler
+
+GPU = "example.com/gpu"
+
+
+def requesting(**requests: str) -> Pod:
+    return pod(containers=[{"name": "c", "resources": {"requests": requests}}])
+
+
+@pytest.fixture(scope="module")
+def scheduler() -> Scheduler:
+    return Scheduler()
+
+
+# ---- dynamic resources -------------------------------------------------------------------------------------
+
+
+def device_class(name: str, resource: str | None = None) -> DeviceClass:
+    return DeviceClass(metadata=ObjectMeta(name=name), spec=DeviceClassSpec(extended_resource_name=resource))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "worth"),
+    [
+        (None, device_class("c", GPU), True),
+        (None, device_class("c"), False),
+        (device_class("c"), device_class("c", GPU), True),
+        (device_class("c", GPU), device_class("c", GPU), False),
+    ],
+)
+def test_a_device_class_may_stand_for_a_resource(
+    scheduler: Scheduler, old: Any, new: Any, worth: bool
+) -> None:
+    hints = {one.event.resource: one.hint for one in registered(scheduler, "NodeResourcesFit")}
+    hint = hints["resource.k8s.io/DeviceClass"]
+    assert (hint(requesting(**{GPU: "1"}), old, new).name == "QUEUE") is worth
+
+
+def test_a_device_class_has_a_resource_of_its_own_name(scheduler: Scheduler) -> None:
+    hints = {one.event.resource: one.hint for one in registered(scheduler, "NodeResourcesFit")}
+    asking = requesting(**{"deviceclass.resource.kubernetes.io/c": "1"})
+    answer = hints["resource.k8s.io/DeviceClass"]
+    assert answer(asking, None, device_class("c")).name == "QUEUE"
+    assert answer(asking, None, device_class("d")).name == "QUEUE_SKIP"
+
+
+def registered(scheduler: Scheduler, plugin: str) -> Any:
+    return scheduler.queue.hints.by_profile["default-scheduler"][plugin]
+
+
+def test_a_resource_that_a_device_class_stands_for_is_not_asked_of_the_node() -> None:
+    one = Scheduler()
+    asking = requesting(**{GPU: "1"})
+    assert ask(one, "NodeResourcesFit", asking, None, node()) is False
+    one.client.create(device_class("c", GPU))
+    one.sync()
+    assert ask(one, "NodeResourcesFit", asking, None, node()) is True
+    assert ask(one, "NodeResourcesFit", asking, node(), node(cpu="5")) is True
+
+
+def claim(
+    name: str, uid: str = "", allocated: bool = False, owner: str = "", gone: bool = False
+) -> ResourceClaim:
+    owners = (OwnerReference(kind="Pod", uid=owner, controller=True),) if owner else ()
+    return ResourceClaim(
+        metadata=ObjectMeta(
+            name=name,
+            namespace="default",
+            uid=uid or name,
+            owner_references=owners,
+            deletion_timestamp="2026-01-01T00:00:00Z" if gone else None,
+        ),
+        status=ResourceClaimStatus(allocation={} if allocated else None),
+    )
+
+
+USING = pod(resourceClaims=[{"name": "u", "resourceClaimName": "c"}])
+GENERATED = pod(
+    resourceClaims=[{"name": "u", "resourceClaimTemplateName": "t"}],
+    status={"resourceClaimStatuses": [{"name": "u", "resourceClaimName": "c"}]},
+)
+UNNAMED = pod(resourceClaims=[{"name": "u", "resourceClaimTemplateName": "t"}])
+NEEDLESS = pod(
+    resourceClaims=[{"name": "u", "resourceClaimTemplateName": "t"}],
+    status={"resourceClaimStatuses": [{"name": "u"}]},
+)
+
+
+@pytest.mark.parametrize(
+    ("rejected", "there", "old", "new", "worth"),
+    [
+        (USING, [], None, claim("c"), False),
+        (USING, [claim("c", gone=True)], None, claim("c"), False),
+        (USING, [claim("c")], None, claim("c"), True),
+        (USING, [claim("c")], None, claim("d"), False),
+        (USING, [claim("c")], claim("d", allocated=True), claim("d"), True),
+        (USING, [claim("c")], claim("c"), claim("c"), False),
+        (USING, [claim("c")], claim("c"), claim("c", allocated=True), True),
+        (GENERATED, [claim("c")], None, claim("c"), False),
+        (GENERATED, [claim("c", owner="default/p")], None, claim("c"), True),
+        (UNNAMED, [claim("c")], None, claim("c"), False),
+        (NEEDLESS, [], claim("d", allocated=True), claim("d"), True),
+    ],
+)
+def test_claims(rejected: Pod, there: Any, old: Any, new: Any, worth: bool) -> None:
+    one = Scheduler()
+    one.client.create_many(there)
+    one.sync()
+    hints = {one.event.resource: one.hint for one in registered(one, "DynamicResources")}
+    assert (hints["resource.k8s.io/ResourceClaim"](rejected, old, new).name == "QUEUE") is worth
+
+
+def test_generated_claims_of_the_pod() -> None:
+    one = Scheduler()
+    assert ask(one, "DynamicResources", UNNAMED, UNNAMED, GENERATED) is False
+    one.client.create(claim("c", owner="default/p"))
+    one.sync()
+    assert ask(one, "DynamicResources", UNNAMED, UNNAMED, GENERATED) is True
+    assert ask(one, "DynamicResources", pod("q"), UNNAMED, GENERATED) is False
+
+
+def test_pods_and_groups_of_a_gang() -> None:
+    from moorage.plugins.gang_scheduling import GangScheduling
+
+    waits = pod(schedulingGroup={"podGroupName": "g"})
+    pods, groups = (one.hint for one in GangScheduling().events_to_register())
+    assert pods is not None
+    assert groups is not None
+    assert pods(waits, None, pod("q", schedulingGroup={"podGroupName": "g"})).name == "QUEUE"
+    assert pods(waits, None, pod("q")).name == "QUEUE_SKIP"
+    assert pods(waits, None, pod("q", "other", schedulingGroup={"podGroupName": "g"})).name == "QUEUE_SKIP"
+    assert groups(waits, None, thing("Service", "g", "default")).name == "QUEUE"
+    assert groups(waits, None, thing("Service", "h", "default")).name == "QUEUE_SKIP"

@@ -1,0 +1,80 @@
+"""Asking a plugin about one event, as the queue does."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from moorage.framework.events import (
+    ASSIGNED_POD,
+    NODE,
+    UNSCHEDULABLE_POD,
+    ActionType,
+    ClusterEvent,
+    QueueingHint,
+    node_update_events,
+    pod_update_events,
+)
+from moorage.objects import decode_object
+from moorage.objects.node import Node
+from moorage.objects.pod import Pod
+from moorage.scheduler import Scheduler
+
+Manifest = dict[str, Any]
+RESOURCES = {
+    kind: f"storage.k8s.io/{kind}"
+    for kind in ("StorageClass", "CSINode", "CSIDriver", "CSIStorageCapacity", "VolumeAttachment")
+}
+
+
+def pod(
+    name: str = "p", namespace: str = "default", labels: Any = None, status: Any = None, **spec: Any
+) -> Pod:
+    """A pod from the fields of its spec, camelCase."""
+    meta = {"name": name, "namespace": namespace, "uid": f"{namespace}/{name}", "labels": labels or {}}
+    spec = {"containers": [{"name": "c"}]} | spec
+    decoded = decode_object({"kind": "Pod", "metadata": meta, "spec": spec, "status": status or {}})
+    assert isinstance(decoded, Pod)
+    return decoded
+
+
+def thing(kind: str, name: str = "x", namespace: str = "", **fields: Any) -> Any:
+    """An object of another kind; metadata may have more."""
+    meta = {"name": name, "namespace": namespace, "uid": name} | fields.pop("metadata", {})
+    return decode_object({"kind": kind, "metadata": meta} | fields)
+
+
+def node(
+    name: str = "n", labels: Any = None, taints: Any = (), unschedulable: bool = False, **room: Any
+) -> Node:
+    room = {"cpu": "4", "memory": "8Gi", "pods": "10"} | room
+    spec = {"taints": list(taints), "unschedulable": unschedulable}
+    found = thing("Node", name, metadata={"labels": labels or {}}, spec=spec, status={"allocatable": room})
+    assert isinstance(found, Node)
+    return found
+
+
+def events_of(old: Any, new: Any) -> list[ClusterEvent]:
+    """The events of an addition, an update or a deletion."""
+    one = new if old is None else old
+    if old is not None and new is not None and isinstance(one, Node | Pod):
+        return node_update_events(old, new) if isinstance(one, Node) else pod_update_events(old, new)
+    if old is not None and new is not None:
+        action = ActionType.UPDATE
+    else:
+        action = ActionType.ADD if old is None else ActionType.DELETE
+    if isinstance(one, Pod):
+        return [ClusterEvent(ASSIGNED_POD if one.spec.node_name else UNSCHEDULABLE_POD, action)]
+    kind = type(one).__name__
+    resource = NODE if isinstance(one, Node) else RESOURCES.get(kind, kind)
+    return [ClusterEvent(resource, action)]
+
+
+def ask(scheduler: Scheduler, plugin: str, rejected: Pod, old: Any, new: Any) -> bool | None:
+    """Whether what happened makes a pod worth an attempt which the plugin has rejected; None where the plugin
+    has not asked to hear of it."""
+    registered = scheduler.queue.hints.by_profile["default-scheduler"][plugin]
+    asked = [one.hint for event in events_of(old, new) for one in registered if one.event.matches(event)]
+    if not asked:
+        return None
+    answers = [QueueingHint.QUEUE if hint is None else hint(rejected, old, new) for hint in asked]
+    return QueueingHint.QUEUE in answers

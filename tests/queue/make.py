@@ -1,0 +1,87 @@
+"""Queues for tests: a clock that stands until told otherwise, and plugins that say what they are told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from moorage.framework.events import ClusterEventWithHint, QueueingHint
+from moorage.framework.interface import EnqueueExtensions, FilterPlugin, Plugin, PreEnqueuePlugin
+from moorage.framework.status import Code, Status
+from moorage.objects.pod import Pod
+from moorage.plugins.priority_sort import PrioritySort
+from moorage.queue import QueuedPodInfo, SchedulingQueue
+from tests.core.make import pod
+from tests.framework.make import framework
+
+UNRESOLVABLE = Code.UNSCHEDULABLE_AND_UNRESOLVABLE
+
+
+class Clock:
+    """Seconds, in whole milliseconds."""
+
+    def __init__(self, milliseconds: int = 0) -> None:
+        self.milliseconds = milliseconds
+
+    def __call__(self) -> float:
+        return self.milliseconds / 1000
+
+    def advance(self, seconds: float) -> None:
+        self.milliseconds += round(seconds * 1000)
+
+
+def rejecting(name: str, *events: ClusterEventWithHint) -> Plugin:
+    """A Filter plugin that has registered these."""
+    methods = {"name": name, "events_to_register": lambda self: events}
+    return type(name, (FilterPlugin, EnqueueExtensions), methods)()
+
+
+def gating(name: str, gated: Callable[[Pod], bool], *events: ClusterEventWithHint) -> Plugin:
+    """A PreEnqueue plugin that keeps out the pods for which `gated` is true."""
+
+    def pre_enqueue(self: Plugin, one: Pod) -> Status | None:
+        return Status(UNRESOLVABLE, ("gated",)) if gated(one) else None
+
+    methods = {"name": name, "pre_enqueue": pre_enqueue, "events_to_register": lambda self: events}
+    return type(name, (PreEnqueuePlugin, EnqueueExtensions), methods)()
+
+
+def saying(answer: bool) -> Callable[[Pod, Any, Any], QueueingHint]:
+    return lambda one, old, new: QueueingHint.QUEUE if answer else QueueingHint.QUEUE_SKIP
+
+
+def make_queue(*plugins: Plugin, clock: Any = None, sorter: Plugin | None = None, **settings: Any) -> Any:
+    """A queue of one profile with these plugins."""
+    one = framework(sorter or PrioritySort(), *plugins)
+    return SchedulingQueue([one], clock or Clock(), **settings)
+
+
+def names(infos: Sequence[QueuedPodInfo]) -> list[str]:
+    return [info.pod.name for info in infos]
+
+
+def places(queue: SchedulingQueue) -> dict[str, list[str]]:
+    """The names of all pods by place, without empty places."""
+    found = queue.pending_pods()._asdict() | {"in_flight": queue.in_flight()}
+    return {place: names(infos) for place, infos in found.items() if infos}
+
+
+def fail(queue: SchedulingQueue, *rejectors: str, pending: Sequence[str] = ()) -> QueuedPodInfo:
+    """Pop a pod and have it fail."""
+    info = queue.pop(timeout=0)
+    assert info is not None
+    return reject(queue, info, *rejectors, pending=pending)
+
+
+def reject(
+    queue: SchedulingQueue, info: QueuedPodInfo, *rejectors: str, pending: Sequence[str] = ()
+) -> QueuedPodInfo:
+    info.gating_plugin = ""
+    info.unschedulable_plugins = frozenset((*rejectors, *pending))
+    info.pending_plugins = frozenset(pending)
+    queue.add_unschedulable_if_not_present(info)
+    return info
+
+
+def queued(name: str, priority: int = 0, **rest: Any) -> Pod:
+    return pod(name, priority=priority, **rest)

@@ -1,0 +1,270 @@
+"""The scheduling queue against its twin, whatever happens in whatever order."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from msgspec.structs import replace
+
+from moorage.framework.events import (
+    ASSIGNED_POD_ADD,
+    NODE,
+    NODE_ADD,
+    NODE_DELETE,
+    POD,
+    ActionType,
+    ClusterEvent,
+    on,
+    queue_if,
+)
+from moorage.objects.pod import Pod, PodSchedulingGate
+from moorage.plugins.scheduling_gates import SchedulingGates
+from tests.core.make import node, pod
+from tests.queue.make import Clock, make_queue, names, rejecting
+from tests.queue.twin import GATE, Registered, Twin
+
+NAMES = st.sampled_from([f"p{number}" for number in range(6)])
+REJECTORS = ("Nodes", "Pods", "Labels", "Never")
+SETS = st.frozensets(st.sampled_from([*REJECTORS, "Unknown"]), max_size=2)
+ADD, DELETE, LABEL = ActionType.ADD, ActionType.DELETE, ActionType.UPDATE_POD_LABEL
+PLACES = ("active", "backoff", "error_backoff", "unschedulable", "gated")
+
+
+def said_of_a_pod(one: Pod, old: Any, new: Any) -> bool:
+    """What a hint may look at: the two pods."""
+    return bool(one.name[-1] in new.name)
+
+
+# Who has registered what, and what the hints say.
+REGISTERED: Registered = {
+    "Nodes": [(ClusterEvent(NODE, ADD), lambda one, old, new: True)],
+    "Pods": [
+        (ClusterEvent(POD, ADD), said_of_a_pod),
+        (ClusterEvent(NODE, DELETE), lambda one, old, new: False),
+    ],
+    "Labels": [
+        (ClusterEvent(POD, LABEL), lambda one, old, new: bool(one.metadata.uid == new.metadata.uid)),
+        (ClusterEvent(NODE, ADD), lambda one, old, new: one.name > "p2"),
+    ],
+    "Never": [],
+    GATE: [
+        (
+            ClusterEvent(POD, ActionType.UPDATE_POD_SCHEDULING_GATES_ELIMINATED),
+            lambda one, old, new: bool(one.metadata.uid == new.metadata.uid),
+        )
+    ],
+}
+
+
+def plugins() -> list[Any]:
+    def hint(said: Any) -> Any:
+        return lambda one, old, new: queue_if(said(one, old, new))
+
+    made = [
+        rejecting(name, *(on(event.resource, event.action, hint(said)) for event, said in REGISTERED[name]))
+        for name in REJECTORS
+    ]
+    # Extra rule: who waits for new nodes hears of taints. Here nothing is tainted.
+    return [SchedulingGates(), *made]
+
+
+class QueueMachine(RuleBasedStateMachine):
+    @initialize(
+        gate=st.booleans(),
+        start=st.sampled_from([0, 999, 1_767_225_600_123]),
+        there=st.integers(0, 6),
+        rejectors=st.lists(SETS, max_size=3),
+    )
+    def begin(self, gate: bool, start: int, there: int, rejectors: list[frozenset[str]]) -> None:
+        self.clock = Clock(start)
+        self.queue = make_queue(*plugins(), clock=self.clock, pop_from_backoff=gate)
+        self.twin = Twin(REGISTERED, gate, start, start)
+        self.ran = start
+        self.known: dict[str, Pod] = {}
+        self.infos: dict[str, Any] = {}
+        for number in range(there):
+            self.add(f"p{number}", number // 4, False)
+        if rejectors:
+            self.fail_all(rejectors)
+
+    @rule(rejectors=st.lists(SETS, min_size=1, max_size=3))
+    def fail_all(self, rejectors: list[frozenset[str]]) -> None:
+        """All active pods are tried, and rejected in turn by some sets of plugins."""
+        for number in range(len(self.queue.pending_pods().active)):
+            self.pop()
+            name = next(reversed(self.infos))
+            self.come_back(name, rejectors[number % len(rejectors)], frozenset())
+
+    @rule(name=NAMES, priority=st.sampled_from([0, 0, 1]), gated=st.booleans())
+    def add(self, name: str, priority: int, gated: bool) -> None:
+        if name in self.known or name in self.infos:
+            return
+        one = self.known[name] = pod(
+            name, priority=priority, scheduling_gates=(PodSchedulingGate(name="g"),) if gated else ()
+        )
+        self.queue.add(one)
+        self.twin.add(one)
+
+    @rule(name=NAMES, change=st.sampled_from(["label", "ungate", "gate", "priority", "nothing"]))
+    def update(self, name: str, change: str) -> None:
+        if name not in self.known:
+            return
+        old = self.known[name]
+        new = replace(old)
+        if change == "label":
+            labels = {"n": str(int(old.metadata.labels.get("n", "0")) + 1)}
+            new = replace(old, metadata=replace(old.metadata, labels=labels))
+        elif change == "priority":
+            new = replace(old, spec=replace(old.spec, priority=(old.spec.priority or 0) + 1))
+        elif change != "nothing":
+            gates = () if change == "ungate" else (PodSchedulingGate(name="g"),)
+            new = replace(old, spec=replace(old.spec, scheduling_gates=gates))
+        self.known[name] = new
+        self.queue.update(old, new)
+        self.twin.update(old, new)
+
+    @rule(name=NAMES)
+    def delete(self, name: str) -> None:
+        one = self.known.pop(name, None)
+        if one is not None:
+            self.queue.delete(one)
+            self.twin.delete(one.metadata.uid)
+
+    @rule(listed=st.lists(NAMES, min_size=1, max_size=3, unique=True))
+    def activate(self, listed: list[str]) -> None:
+        pods = [self.known.get(name, pod(name)) for name in listed]
+        self.queue.activate(pods)
+        for one in pods:
+            self.twin.activate(one)
+
+    @rule(count=st.integers(1, 3))
+    def pop_some(self, count: int) -> None:
+        for _ in range(count):
+            self.pop()
+
+    def pop(self) -> None:
+        info, entry = self.queue.pop(timeout=0), self.twin.pop()
+        assert (info and info.pod) == (entry and entry.pod)
+        if info is not None:
+            assert info.attempts == entry.attempts
+            self.infos[info.pod.name] = info, entry
+
+    @precondition(lambda self: self.infos)
+    @rule(data=st.data(), rejectors=SETS, pending=SETS, end=st.sampled_from(["fail", "fail", "done", "back"]))
+    def end(self, data: Any, rejectors: frozenset[str], pending: frozenset[str], end: str) -> None:
+        name = data.draw(st.sampled_from(sorted(self.infos)))
+        if name not in self.known or end == "done":
+            del self.infos[name]
+            self.known.pop(name, None)
+            self.queue.done(name)
+            self.twin.done(name)
+        elif end == "back" and self.infos[name][0].pod is self.known[name]:
+            info, entry = self.infos.pop(name)
+            self.queue.put_back(info)
+            self.twin.put_back(entry)
+        else:
+            self.come_back(name, rejectors, pending)
+
+    def come_back(self, name: str, rejectors: frozenset[str], pending: frozenset[str]) -> None:
+        info, entry = self.infos.pop(name)
+        info.pod, info.gating_plugin = self.known[name], ""
+        info.unschedulable_plugins, info.pending_plugins = rejectors | pending, pending
+        self.queue.add_unschedulable_if_not_present(info)
+        self.twin.fail(entry, self.known[name], rejectors, pending)
+
+    @rule(name=NAMES, limit=st.one_of(st.none(), st.integers(0, 2)))
+    def pod_came(self, name: str, limit: int | None) -> None:
+        self.move(ASSIGNED_POD_ADD, None, pod(f"q{name}", on="n"), limit)
+
+    @rule(event=st.sampled_from([NODE_ADD, NODE_DELETE]))
+    def node_changed(self, event: ClusterEvent) -> None:
+        self.move(event, node("n"), None, None)
+
+    def move(self, event: ClusterEvent, old: Any, new: Any, limit: int | None) -> None:
+        def check(one: Pod) -> bool:
+            return limit is None or (one.spec.priority or 0) <= limit
+
+        given = None if limit is None else check
+        self.queue.move_all_to_active_or_backoff_queue(event, old, new, given)
+        self.twin.move(event, old, new, given)
+
+    @rule(milliseconds=st.sampled_from([1, 400, 1000, 3000, 299_999, 300_001]))
+    def time_passes(self, milliseconds: int) -> None:
+        self.clock.milliseconds += milliseconds
+        self.twin.now += milliseconds
+
+    @rule()
+    def time_is_up(self) -> None:
+        self.time_passes(300_001)
+        self.flush_left_over()
+
+    @rule(milliseconds=st.sampled_from([0, 1, 2000, 31_000]))
+    def timers_run(self, milliseconds: int) -> None:
+        self.time_passes(milliseconds)
+        self.queue.run_periodic(self.clock())
+        self.twin.run_periodic(self.ran, self.clock.milliseconds)
+        self.ran = self.clock.milliseconds
+        event = self.queue.next_event()
+        assert event is None or event > self.clock()
+
+    @rule()
+    def flush_backoff(self) -> None:
+        self.queue.flush_backoff_completed()
+        self.twin.flush_backoff()
+
+    @rule()
+    def flush_left_over(self) -> None:
+        self.queue.flush_unschedulable_left_over()
+        self.twin.flush_left_over()
+
+    # ---- what holds after each -----------------------------------------------------------------------------
+
+    @invariant()
+    def places_equal_the_twins(self) -> None:
+        pending = self.queue.pending_pods()._asdict()
+        for place in PLACES:
+            entries = self.twin.at(place)
+            assert names(pending[place]) == [entry.pod.name for entry in entries], place
+            for info, entry in zip(pending[place], entries, strict=True):
+                assert info.pod == entry.pod
+                assert (info.rejectors, info.gating_plugin) == (entry.rejectors | entry.pending, entry.gate)
+                assert (info.unschedulable_count, info.consecutive_errors_count) == (
+                    entry.rejections,
+                    entry.errors,
+                )
+                until = self.queue.backoff_until(info)
+                assert (0 if until is None else round(until * 1000)) == self.twin.until(entry)
+
+    @invariant()
+    def every_pod_is_in_exactly_one_place(self) -> None:
+        listed = [info for infos in self.queue.pending_pods() for info in infos]
+        uids = [info.pod.metadata.uid for info in listed]
+        assert len(uids) == len(set(uids)) == len(self.queue)
+        assert all(self.queue.get(uid) is info for uid, info in zip(uids, listed, strict=True))
+        flying = {info.pod.metadata.uid for info in self.queue.in_flight()}
+        assert not flying & set(uids)
+        assert flying | set(uids) == self.known.keys() | flying
+
+    @invariant()
+    def groups_are_those_of_their_pods(self) -> None:
+        places = self.queue._places
+        seen = [info for members in places.unschedulable.groups.values() for info in members.values()]
+        assert len(seen) == len(places.unschedulable)
+        for group, members in places.unschedulable.groups.items():
+            assert members
+            for info in members.values():
+                assert group[1:] == (info.unschedulable_plugins, info.pending_plugins, info.gating_plugin)
+
+    @invariant()
+    def what_is_in_flight_equals_the_twins(self) -> None:
+        assert names(self.queue.in_flight()) == [entry.pod.name for entry in self.twin.flying]
+        assert self.queue.in_flight_events() == self.twin.events()
+
+
+TestQueueMachine = QueueMachine.TestCase
+TestQueueMachine.settings = settings(
+    deadline=None, max_examples=300, stateful_step_count=50, suppress_health_check=[HealthCheck.too_slow]
+)

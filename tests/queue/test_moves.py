@@ -1,0 +1,376 @@
+"""The scheduling queue: what events, updates and gates do (kube-scheduler v1.36, backend/queue)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from moorage.errors import MoorageError
+from moorage.framework.events import (
+    ASSIGNED_POD_ADD,
+    FORCE_ACTIVATE,
+    NODE,
+    NODE_ADD,
+    NODE_DELETE,
+    POD,
+    ActionType,
+    QueueingHint,
+    on,
+)
+from moorage.framework.interface import NominatingInfo
+from moorage.framework.nominator import PodNominator
+from moorage.objects.pod import Pod, PodSchedulingGate
+from moorage.plugins.scheduling_gates import SchedulingGates
+from moorage.queue import Place, QueuedPodInfo
+from tests.core.make import node, pod
+from tests.framework.make import make
+from tests.queue.make import (
+    Clock,
+    fail,
+    gating,
+    make_queue,
+    names,
+    places,
+    queued,
+    reject,
+    rejecting,
+    saying,
+)
+
+ADD = ActionType.ADD
+WANTS_NODES = rejecting("Nodes", on(NODE, ADD))
+WANTS_NOTHING = rejecting("Nothing")
+GATED = (PodSchedulingGate(name="g"),)
+
+
+def labelled(one: Pod, **labels: str) -> Pod:
+    return replace(one, metadata=replace(one.metadata, labels=labels))
+
+
+def move(queue: Any, event: Any, old: Any = None, new: Any = None, check: Any = None) -> None:
+    queue.move_all_to_active_or_backoff_queue(event, old, new, check)
+
+
+# ---- events ------------------------------------------------------------------------------------------------
+
+
+def test_only_rejectors_are_asked() -> None:
+    plugins = rejecting("Yes", on(NODE, ADD)), rejecting("No", on(NODE, ADD, saying(False))), WANTS_NOTHING
+    queue = make_queue(*plugins)
+    for name, rejectors in (("a", "Yes"), ("b", "No"), ("c", "Nothing"), ("d", "Yes No"), ("e", "Unknown")):
+        queue.add(queued(name))
+        fail(queue, *rejectors.split())
+    move(queue, NODE_DELETE, node("n"))
+    assert places(queue) == {"unschedulable": ["a", "b", "c", "d", "e"]}
+    move(queue, NODE_ADD, None, node("n"), lambda one: one.name != "a")
+    assert places(queue) == {"backoff": ["d"], "unschedulable": ["a", "b", "c", "e"]}
+    move(queue, NODE_ADD, None, node("n"))
+    assert places(queue) == {"backoff": ["d", "a"], "unschedulable": ["b", "c", "e"]}
+
+
+def test_an_exception_of_a_hint_counts_as_queue(caplog: pytest.LogCaptureFixture) -> None:
+    def hint(one: Pod, old: Any, new: Any) -> QueueingHint:
+        raise KeyError("x")
+
+    queue = make_queue(rejecting("Bad", on(NODE, ADD, hint)))
+    queue.add(queued("a"))
+    fail(queue, "Bad")
+    move(queue, NODE_ADD)
+    assert places(queue) == {"backoff": ["a"]}
+    assert "queueing hint of Bad: KeyError: 'x'" in caplog.text
+
+
+def test_a_pending_plugin_lets_a_pod_go_at_once() -> None:
+    queue = make_queue(WANTS_NODES, rejecting("Waits", on(NODE, ADD), on(POD, ADD, saying(False))))
+    for name in "ab":
+        queue.add(queued(name))
+        fail(queue, "Nodes", pending=["Waits"] if name == "a" else [])
+    move(queue, NODE_ADD)
+    assert places(queue) == {"active": ["a"], "backoff": ["b"]}
+
+
+def test_other_rejectors_of_a_waiting_pod_let_it_back_off() -> None:
+    queue = make_queue(WANTS_NODES, rejecting("Waits", on(NODE, ADD, saying(False))))
+    queue.add(queued("a"))
+    fail(queue, "Nodes", pending=["Waits"])
+    move(queue, NODE_ADD)
+    assert places(queue) == {"backoff": ["a"]}
+
+
+def test_who_waits_for_new_nodes_hears_of_taints() -> None:
+    taint = ActionType.UPDATE_NODE_TAINT
+    wants_taints = rejecting("Taints", on(NODE, ADD), on(NODE, taint, saying(False)))
+    queue = make_queue(WANTS_NODES, wants_taints)
+    for name, rejector in (("a", "Nodes"), ("b", "Taints")):
+        queue.add(queued(name))
+        fail(queue, rejector)
+    move(queue, on(NODE, taint).event, node("n"), node("n"))
+    assert places(queue) == {"backoff": ["a"], "unschedulable": ["b"]}
+
+
+def test_a_plugin_that_registers_nothing_by_itself_hears_of_nearly_all() -> None:
+    queue = make_queue(make(type(WANTS_NODES).__mro__[1], "Plain"))
+    queue.add(queued("a"))
+    fail(queue, "Plain")
+    move(queue, on("storage.k8s.io/VolumeAttachment", ActionType.DELETE).event)
+    assert places(queue) == {"unschedulable": ["a"]}
+    move(queue, NODE_DELETE, node("n"))
+    assert places(queue) == {"backoff": ["a"]}
+
+
+def test_sweeps_go_in_order_of_entry() -> None:
+    """Whatever groups the pods are in: at one time they become active in that order."""
+    queue = make_queue(WANTS_NODES, rejecting("Too", on(NODE, ADD)), max_backoff=0)
+    for number, name in enumerate("dbca"):
+        queue.add(queued(name))
+        fail(queue, "Nodes" if number % 2 else "Too")
+    move(queue, NODE_ADD)
+    assert places(queue) == {"active": ["d", "b", "c", "a"]}
+
+
+# ---- in flight ---------------------------------------------------------------------------------------------
+
+
+def test_what_happens_in_flight_is_remembered() -> None:
+    queue = make_queue(WANTS_NODES, WANTS_NOTHING)
+    queue.add(queued("a"))
+    queue.add(queued("b"))
+    first = queue.pop(0)
+    move(queue, NODE_ADD, None, node("n"))
+    second = queue.pop(0)
+    move(queue, ASSIGNED_POD_ADD, None, pod("q", on="n"))  # of interest to nobody
+    assert [event.label for event, _, _ in queue.in_flight_events()] == ["NodeAdd"]
+    reject(queue, second, "Nodes")
+    assert places(queue) == {"unschedulable": ["b"], "in_flight": ["a"]}
+    reject(queue, first, "Nodes")
+    assert places(queue) == {"backoff": ["a"], "unschedulable": ["b"]}
+    assert queue.in_flight_events() == []
+
+
+def test_events_are_dropped_when_the_first_that_saw_them_is_done() -> None:
+    queue = make_queue(WANTS_NODES)
+    for name in "abc":
+        queue.add(queued(name))
+    for _ in "abc":
+        queue.pop(0)
+        move(queue, NODE_ADD, None, node("n"))
+    counts = []
+    for name in "bac":
+        queue.done(name)
+        counts.append(len(queue.in_flight_events()))
+    assert counts == [3, 1, 0]
+
+
+def test_an_update_in_flight_is_an_event() -> None:
+    label = on(POD, ActionType.UPDATE_POD_LABEL, lambda one, old, new: QueueingHint.QUEUE)
+    queue = make_queue(rejecting("Labels", label))
+    one = queued("a")
+    queue.add(one)
+    info = queue.pop(0)
+    queue.update(one, labelled(one, x="y"))
+    assert places(queue) == {"in_flight": ["a"]}
+    reject(queue, info, "Labels")
+    assert places(queue) == {"backoff": ["a"]}
+
+
+def test_activating_a_pod_in_flight_is_for_that_pod_alone() -> None:
+    queue = make_queue(WANTS_NOTHING)
+    for name in "ab":
+        queue.add(queued(name))
+    first, second = queue.pop(0), queue.pop(0)
+    queue.activate([first.pod, queued("unknown")])
+    assert queue.in_flight_events() == [(FORCE_ACTIVATE, None, first.pod)]
+    reject(queue, second, "Nothing")
+    reject(queue, first, "Nothing")
+    assert places(queue) == {"backoff": ["a"], "unschedulable": ["b"]}
+
+
+@pytest.mark.parametrize(
+    ("where", "text"),
+    [
+        ("unschedulable", "is already present in unschedulable queue"),
+        ("active", "is already present in the active queue"),
+        ("backoff", "is already present in the backoff queue"),
+    ],
+)
+def test_a_pod_that_comes_back_twice(where: str, text: str) -> None:
+    queue = make_queue(WANTS_NODES)
+    queue.add(queued("a"))
+    info = fail(queue, "Nodes")
+    if where == "active":
+        queue.activate([info.pod])
+    elif where == "backoff":
+        move(queue, NODE_ADD)
+    again = QueuedPodInfo(queued("a"), unschedulable_plugins=frozenset({"Nodes"}))
+    with pytest.raises(MoorageError, match=f"Pod default/a {text}"):
+        queue.add_unschedulable_if_not_present(again)
+    assert places(queue) == {where: ["a"]}
+
+
+def test_a_pod_that_comes_back_without_having_been_popped(caplog: pytest.LogCaptureFixture) -> None:
+    queue = make_queue(WANTS_NODES)
+    reject(queue, QueuedPodInfo(queued("a")), "Nodes")
+    assert places(queue) == {"backoff": ["a"]}
+    assert "is not in flight" in caplog.text
+
+
+# ---- gates -------------------------------------------------------------------------------------------------
+
+
+def test_a_gated_pod_waits_for_its_gate() -> None:
+    queue = make_queue(SchedulingGates(), WANTS_NODES)
+    gated = queued("a", scheduling_gates=GATED)
+    queue.add(gated)
+    info = queue.get("a")
+    assert places(queue) == {"gated": ["a"]}
+    assert (info.gating_plugin, info.unschedulable_plugins) == ("SchedulingGates", {"SchedulingGates"})
+    assert info.initial_attempt_timestamp is None
+    queue.activate([gated])
+    move(queue, NODE_ADD)
+    queue.update(gated, labelled(gated, a="b"))
+    assert places(queue) == {"gated": ["a"]}
+    queue.update(queue.get("a").pod, queued("a"))
+    assert places(queue) == {"active": ["a"]}
+    assert (info.gating_plugin, info.unschedulable_plugins) == ("", {"SchedulingGates"})
+    assert info.initial_attempt_timestamp == 0.0
+
+
+def test_the_gating_plugin_decides_what_is_heard_and_all_rejectors_what_it_means() -> None:
+    gate = {"closed": True}
+    closed = gating("Gate", lambda one: gate["closed"], on(NODE, ADD, saying(False)))
+    queue = make_queue(closed, rejecting("Pods", on(POD, ADD)), WANTS_NODES)
+    gate["closed"] = False
+    for name, rejector in (("a", "Pods"), ("b", "Nodes")):
+        queue.add(queued(name))
+        fail(queue, rejector)
+    gate["closed"] = True
+    queue.activate([queued("a"), queued("b")])
+    assert places(queue) == {"gated": ["a", "b"]}
+    gate["closed"] = False
+    move(queue, ASSIGNED_POD_ADD, None, pod("q", on="n"))
+    assert places(queue) == {"gated": ["a", "b"]}
+    move(queue, NODE_ADD, None, node("n"))
+    assert places(queue) == {"backoff": ["b"], "gated": ["a"]}
+
+
+@pytest.mark.parametrize("gate_is_on", [True, False])
+def test_when_pre_enqueue_runs(gate_is_on: bool) -> None:
+    """With early pops before backing off and not after it; without them, the other way round."""
+    asked: list[str] = []
+    plugin = gating("Gate", lambda one: bool(asked.append(one.name)))
+    queue = make_queue(plugin, WANTS_NODES, pop_from_backoff=gate_is_on, clock=(clock := Clock()))
+    queue.add(queued("a"))
+    fail(queue, "Nodes")
+    assert asked == ["a"]
+    move(queue, NODE_ADD)
+    assert len(asked) == (2 if gate_is_on else 1)
+    clock.advance(9)
+    queue.flush_backoff_completed()
+    assert len(asked) == 2
+    assert places(queue) == {"active": ["a"]}
+
+
+def test_the_plugin_that_gated_is_asked_first() -> None:
+    closed = {"One": False, "Two": True}
+    asked: list[str] = []
+
+    def gate(name: str) -> Any:
+        return gating(name, lambda one: asked.append(name) or closed[name])
+
+    queue = make_queue(gate("One"), gate("Two"))
+    queue.add(queued("a"))
+    queue.activate([queued("a")])
+    assert asked == ["One", "Two", "Two"]
+    closed["Two"] = False
+    closed["One"] = True
+    queue.activate([queued("a")])
+    assert queue.get("a").gating_plugin == "One"
+    assert queue.get("a").unschedulable_plugins == {"One", "Two"}
+
+
+def test_an_error_of_pre_enqueue_gates(caplog: pytest.LogCaptureFixture) -> None:
+    def fails(one: Pod) -> bool:
+        raise ValueError("no")
+
+    queue = make_queue(gating("Gate", fails))
+    queue.add(queued("a"))
+    assert places(queue) == {"gated": ["a"]}
+    assert 'plugin "Gate" raised ValueError: no' in caplog.text
+
+
+# ---- pods change and go ------------------------------------------------------------------------------------
+
+
+def test_an_update_of_an_unschedulable_pod_is_for_that_pod_alone() -> None:
+    label = on(POD, ActionType.UPDATE_POD_LABEL, lambda one, old, new: QueueingHint.QUEUE)
+    queue = make_queue(rejecting("Labels", label))
+    for name in "ab":
+        queue.add(queued(name))
+        fail(queue, "Labels")
+    queue.update(queued("a"), labelled(queued("a"), x="y"))
+    assert places(queue) == {"backoff": ["a"], "unschedulable": ["b"]}
+    queue.update(queued("b"), replace(queued("b"), status=replace(queued("b").status, phase="Pending")))
+    assert places(queue) == {"backoff": ["a"], "unschedulable": ["b"]}
+    assert queue.get("b").pod.status.phase == "Pending"
+
+
+def test_an_update_of_an_unknown_pod_adds_it() -> None:
+    queue = make_queue()
+    queue.update(queued("a"), labelled(queued("a"), x="y"))
+    assert places(queue) == {"active": ["a"]}
+
+
+def test_a_pod_that_is_added_twice_is_there_once() -> None:
+    queue = make_queue(WANTS_NODES)
+    queue.add(queued("a"))
+    queue.add(labelled(queued("a"), x="y"))
+    assert places(queue) == {"active": ["a"]}
+    assert queue.get("a").pod.metadata.labels == {"x": "y"}
+
+
+def test_delete_wherever_a_pod_is() -> None:
+    queue = make_queue(SchedulingGates(), WANTS_NODES)
+    queue.add(queued("a"))
+    fail(queue, "Nodes")
+    move(queue, NODE_ADD)
+    queue.add(queued("b"))
+    fail(queue, "Nodes")
+    queue.add(queued("c"))
+    fail(queue)
+    queue.add(queued("d", scheduling_gates=GATED))
+    queue.add(queued("e"))
+    assert len(queue) == 5
+    for name in "abcdex":
+        queue.delete(queued(name))
+    assert (places(queue), len(queue)) == ({}, 0)
+
+
+def test_activate() -> None:
+    queue = make_queue(WANTS_NODES, WANTS_NOTHING)
+    for name, rejectors in (("a", ["Nodes"]), ("b", ["Nothing"]), ("c", [])):
+        queue.add(queued(name))
+        fail(queue, *rejectors)
+    move(queue, NODE_ADD)
+    queue.add(queued("d"))
+    assert queue.get("a").place is Place.BACKOFF
+    queue.activate([queued(name) for name in "cbadx"])
+    assert sorted(names(queue.pending_pods().active)) == ["a", "b", "c", "d"]
+
+
+def test_nominations() -> None:
+    nominator = PodNominator()
+    queue = make_queue(SchedulingGates(), WANTS_NODES, nominator=nominator)
+    wishes = replace(queued("a"), status=replace(queued("a").status, nominated_node_name="n"))
+    queue.add(wishes)
+    assert nominator.nominated_node(wishes) == "n"
+    queue.update(wishes, queued("a"))
+    assert nominator.nominated_node(wishes) is None
+    nominator.add_nominated_pod(queued("a"), NominatingInfo("m"))
+    queue.update(queued("a"), labelled(queued("a"), x="y"))
+    assert nominator.nominated_node(wishes) == "m"
+    queue.delete(wishes)
+    assert nominator.nominated_node(wishes) is None
+    queue.add(replace(wishes, spec=replace(wishes.spec, scheduling_gates=GATED)))
+    assert nominator.nominated_node(wishes) is None

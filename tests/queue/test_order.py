@@ -1,0 +1,363 @@
+"""The scheduling queue: order, attempts, backoff and timers (kube-scheduler v1.36, backend/queue)."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from moorage.errors import MoorageError
+from moorage.framework.events import (
+    NODE,
+    NODE_ADD,
+    ActionType,
+    on,
+)
+from moorage.framework.interface import QueueSortPlugin
+from moorage.objects.pod import Pod, PodSchedulingGate
+from moorage.plugins.scheduling_gates import SchedulingGates
+from moorage.queue import QueuedPodInfo
+from tests.framework.make import make
+from tests.queue.make import (
+    Clock,
+    fail,
+    make_queue,
+    names,
+    places,
+    queued,
+    reject,
+    rejecting,
+)
+
+ADD = ActionType.ADD
+WANTS_NODES = rejecting("Nodes", on(NODE, ADD))
+WANTS_NOTHING = rejecting("Nothing")
+GATED = (PodSchedulingGate(name="g"),)
+
+
+def labelled(one: Pod, **labels: str) -> Pod:
+    return replace(one, metadata=replace(one.metadata, labels=labels))
+
+
+def move(queue: Any, event: Any, old: Any = None, new: Any = None, check: Any = None) -> None:
+    queue.move_all_to_active_or_backoff_queue(event, old, new, check)
+
+
+# ---- order -------------------------------------------------------------------------------------------------
+
+
+def test_higher_priority_first_then_the_earlier_then_the_first() -> None:
+    clock = Clock()
+    queue = make_queue(clock=clock)
+    for name, priority in (("a", 0), ("b", 5), ("c", 0), ("d", 5), ("e", -1)):
+        queue.add(queued(name, priority))
+        if name != "a":
+            clock.advance(1)
+    assert places(queue) == {"active": ["b", "d", "a", "c", "e"]}
+    queue.add_info(QueuedPodInfo(queued("f"), timestamp=-1.0))
+    assert [queue.pop(0).pod.name for _ in range(6)] == ["b", "d", "f", "a", "c", "e"]
+    assert queue.pop(0) is None
+
+
+def test_a_queue_sort_plugin_of_another_order() -> None:
+    def less(self: Any, a: Any, b: Any) -> bool:
+        return bool(a.pod.name > b.pod.name)
+
+    queue = make_queue(sorter=make(QueueSortPlugin, "Backwards", less=less))
+    for name in "bca":
+        queue.add(queued(name))
+    queue.delete(queued("b"))
+    assert places(queue) == {"active": ["c", "a"]}
+    assert [queue.pop(0).pod.name for _ in range(2)] == ["c", "a"]
+
+
+def test_a_change_of_priority_moves_a_pod_that_is_active() -> None:
+    queue = make_queue()
+    for name in "ab":
+        queue.add(queued(name))
+    queue.update(queued("b"), queued("b", 1))
+    assert places(queue) == {"active": ["b", "a"]}
+    assert queue.get("b").pod == queued("b", 1)
+
+
+def test_pop_counts_attempts_and_puts_in_flight() -> None:
+    queue = make_queue()
+    queue.add(queued("a"))
+    info = queue.pop(0)
+    assert (info.attempts, info.place, places(queue)) == (1, None, {"in_flight": ["a"]})
+    queue.done("a")
+    queue.done("a")
+    assert places(queue) == {}
+
+
+def test_a_pod_that_is_in_flight_already_is_discarded(caplog: pytest.LogCaptureFixture) -> None:
+    queue = make_queue()
+    queue.add(queued("a"))
+    queue.pop(0)
+    queue.add(queued("a"))
+    queue.add(queued("b"))
+    assert queue.pop(0).pod.name == "b"
+    assert places(queue) == {"in_flight": ["a", "b"]}
+    assert "in flight already" in caplog.text
+
+
+def test_put_back_is_as_if_it_had_not_been_popped() -> None:
+    clock = Clock()
+    queue = make_queue(WANTS_NODES, clock=clock)
+    for name in "abc":
+        queue.add(queued(name))
+    first, second = queue.pop(0), queue.pop(0)
+    queue.put_back(second)
+    queue.put_back(first)
+    assert places(queue) == {"active": ["a", "b", "c"]}
+    assert first.attempts == second.attempts == 0
+    with pytest.raises(MoorageError, match="default/a is not in flight"):
+        queue.put_back(first)
+    for _ in "abc":
+        fail(queue)
+    move(queue, NODE_ADD)
+    assert places(queue) == {"error_backoff": ["a", "b", "c"]}
+
+
+def test_put_back_into_backoff() -> None:
+    queue = make_queue(WANTS_NODES)
+    for name in "ab":
+        queue.add(queued(name))
+        fail(queue, "Nodes")
+    move(queue, NODE_ADD)
+    assert places(queue) == {"backoff": ["a", "b"]}
+    info = queue.pop(0)
+    queue.put_back(info)
+    assert places(queue) == {"backoff": ["a", "b"]}
+
+
+# ---- backoff -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("initial", "maximum", "failures", "seconds"),
+    [
+        (1, 10, 1, 1),
+        (1, 10, 2, 2),
+        (1, 10, 4, 8),
+        (1, 10, 5, 10),
+        (1, 10, 99, 10),
+        (3, 10, 2, 6),
+        (3, 10, 3, 10),
+        (3, 3, 1, 3),
+    ],
+)
+def test_backoff_doubles(initial: int, maximum: int, failures: int, seconds: int) -> None:
+    queue = make_queue(initial_backoff=initial, max_backoff=maximum)
+    assert queue.backoff_until(QueuedPodInfo(queued("a"), 7.0, unschedulable_count=failures)) == 7 + seconds
+    assert (
+        queue.backoff_until(QueuedPodInfo(queued("a"), 7.0, consecutive_errors_count=failures)) == 7 + seconds
+    )
+
+
+def test_who_does_not_back_off() -> None:
+    assert make_queue().backoff_until(QueuedPodInfo(queued("a"))) is None
+    queue = make_queue(WANTS_NODES, max_backoff=0)
+    queue.add(queued("a"))
+    fail(queue, "Nodes")
+    move(queue, NODE_ADD)
+    assert places(queue) == {"active": ["a"]}
+
+
+@pytest.mark.parametrize(("gate", "until", "over"), [(True, 1.0, 2.0), (False, 1.25, 1.251)])
+def test_the_end_of_backoff(gate: bool, until: float, over: float) -> None:
+    """Cut to whole seconds where pods may be popped before; in the second of its end a pod backs off."""
+    clock = Clock(250)
+    queue = make_queue(WANTS_NODES, clock=clock, pop_from_backoff=gate)
+    queue.add(queued("a"))
+    info = fail(queue, "Nodes")
+    move(queue, NODE_ADD)
+    assert queue.backoff_until(info) == until
+    clock.milliseconds = round(over * 1000) - 1
+    queue.flush_backoff_completed()
+    assert places(queue) == {"backoff": ["a"]}
+    clock.milliseconds += 1
+    queue.flush_backoff_completed()
+    assert places(queue) == {"active": ["a"]}
+
+
+def test_times_lose_nothing() -> None:
+    """Sums of whole milliseconds are whole, at wall time as well."""
+    clock = Clock(1_767_225_663_900)
+    queue = make_queue(WANTS_NODES, clock=clock, pop_from_backoff=False)
+    queue.add(queued("a"))
+    fail(queue, "Nodes")
+    move(queue, NODE_ADD)
+    clock.advance(1)
+    queue.flush_backoff_completed()
+    assert places(queue) == {"backoff": ["a"]}
+    clock.milliseconds += 1
+    queue.flush_backoff_completed()
+    assert places(queue) == {"active": ["a"]}
+
+
+def test_an_empty_active_queue_takes_from_backoff_but_not_after_errors() -> None:
+    queue = make_queue(WANTS_NODES)
+    for name, rejector in (("a", ""), ("b", "Nodes"), ("c", "Nodes")):
+        queue.add(queued(name, priority=1 if name == "c" else 0))
+        fail(queue, *filter(None, [rejector]))
+    move(queue, NODE_ADD)
+    assert places(queue) == {"backoff": ["c", "b"], "error_backoff": ["a"]}
+    assert [queue.pop(0).pod.name for _ in "cb"] == ["c", "b"]
+    assert queue.pop(0) is None
+
+
+def test_without_the_gate_nothing_is_taken_from_backoff() -> None:
+    queue = make_queue(WANTS_NODES, pop_from_backoff=False)
+    queue.add(queued("a"))
+    fail(queue, "Nodes")
+    move(queue, NODE_ADD)
+    assert queue.pop(0) is None
+
+
+def test_an_error_resets_nothing_and_a_rejection_the_errors() -> None:
+    queue = make_queue(WANTS_NODES)
+    queue.add(queued("a"))
+    info = fail(queue)
+    assert (info.unschedulable_count, info.consecutive_errors_count) == (0, 1)
+    queue.activate([info.pod])
+    fail(queue)
+    assert (info.unschedulable_count, info.consecutive_errors_count) == (0, 2)
+    queue.activate([info.pod])
+    fail(queue, "Nodes")
+    assert (info.unschedulable_count, info.consecutive_errors_count) == (1, 0)
+
+
+# ---- timers ------------------------------------------------------------------------------------------------
+
+
+def test_unschedulable_for_too_long() -> None:
+    clock = Clock()
+    queue = make_queue(SchedulingGates(), WANTS_NOTHING, clock=clock)
+    queue.add(queued("g", scheduling_gates=GATED))
+    queue.add(queued("a"))
+    info = fail(queue, "Nothing")
+    clock.advance(300)
+    queue.flush_unschedulable_left_over()
+    assert places(queue) == {"unschedulable": ["a"], "gated": ["g"]}
+    clock.milliseconds += 1
+    queue.flush_unschedulable_left_over()
+    assert places(queue) == {"active": ["a"], "gated": ["g"]}
+    assert info.was_flushed
+    fail(queue, "Nothing")
+    assert not info.was_flushed
+
+
+def test_time_that_is_up_for_others_is_an_event_in_flight() -> None:
+    clock = Clock()
+    queue = make_queue(SchedulingGates(), WANTS_NOTHING, clock=clock)
+    queue.add(queued("g", scheduling_gates=GATED))
+    queue.add(queued("a"))
+    info = queue.pop(0)
+    clock.advance(301)
+    queue.flush_unschedulable_left_over()
+    assert [event.label for event, _, _ in queue.in_flight_events()] == ["UnschedulableTimeout"]
+    reject(queue, info, "Nothing")
+    assert places(queue) == {"backoff": ["a"], "gated": ["g"]}
+
+
+def test_next_event_and_run_periodic() -> None:
+    clock = Clock(500)
+    queue = make_queue(WANTS_NOTHING, WANTS_NODES, clock=clock)
+    assert queue.next_event() is None
+    queue.add(queued("a"))
+    fail(queue, "Nothing")
+    assert queue.next_event() == 330.5
+    queue.add(queued("b"))
+    fail(queue)
+    assert queue.next_event() == 2.0
+    clock.milliseconds = 1999
+    queue.run_periodic(clock())
+    assert places(queue) == {"error_backoff": ["b"], "unschedulable": ["a"]}
+    clock.milliseconds = 400_000
+    queue.run_periodic(clock())
+    assert places(queue) == {"active": ["b", "a"]}
+    assert queue.next_event() is None
+    assert queue.get("b").timestamp == 0.5
+
+
+def test_run_periodic_does_each_thing_at_its_time() -> None:
+    """A pod that a flush moves to the backoff queue is flushed from there by the next one."""
+    clock = Clock()
+    queue = make_queue(WANTS_NOTHING, clock=clock, initial_backoff=1000.0, max_backoff=1000.0)
+    queue.add(queued("a"))
+    fail(queue, "Nothing")
+    clock.advance(999)
+    queue.run_periodic(clock())
+    assert places(queue) == {"backoff": ["a"]}
+    assert queue.next_event() == 1001.0
+    clock.advance(2)
+    queue.run_periodic(clock())
+    assert places(queue) == {"active": ["a"]}
+
+
+# ---- threads -----------------------------------------------------------------------------------------------
+
+
+def test_pop_waits_for_a_pod() -> None:
+    queue = make_queue()
+    popped: list[Any] = []
+    worker = threading.Thread(target=lambda: popped.append(queue.pop(timeout=60)))
+    worker.start()
+    queue.add(queued("a"))
+    worker.join(60)
+    assert names(popped) == ["a"]
+
+
+def test_pop_ends_with_the_queue() -> None:
+    queue = make_queue()
+    queue.add(queued("a"))
+    queue.pop(0)
+    popped: list[Any] = []
+    workers = [threading.Thread(target=lambda: popped.append(queue.pop())) for _ in range(2)]
+    for worker in workers:
+        worker.start()
+    queue.close()
+    for worker in workers:
+        worker.join(60)
+    assert popped == [None, None]
+    assert places(queue) == {}
+
+
+def test_several_threads_pop_each_pod_once() -> None:
+    queue = make_queue()
+    popped: list[str] = []
+
+    def work() -> None:
+        while (info := queue.pop(timeout=60)) is not None:
+            popped.append(info.pod.name)
+            queue.done(info.pod.metadata.uid)
+            if len(popped) == 300:
+                queue.close()
+
+    workers = [threading.Thread(target=work) for _ in range(3)]
+    for worker in workers:
+        worker.start()
+    for number in range(300):
+        queue.add(queued(f"p{number}"))
+    for worker in workers:
+        worker.join(60)
+    assert sorted(popped) == sorted(f"p{number}" for number in range(300))
+
+
+# ---- memory ------------------------------------------------------------------------------------------------
+
+
+def test_what_was_deleted_does_not_pile_up() -> None:
+    """In heaps that are not popped."""
+    queue = make_queue(clock=(clock := Clock()))
+    queue.add(queued("last"))
+    clock.milliseconds = -1
+    for number in range(2000):
+        queue.add(queued(f"p{number}"))
+        queue.delete(queued(f"p{number}"))
+    lane = queue._places.active._lanes[0]
+    assert len(lane.late._heap) < 100
+    assert queue.pop(0).pod.name == "last"

@@ -1,0 +1,245 @@
+"""The scheduling queue done the obvious way: lists that are searched from end to end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from moorage.framework.events import FORCE_ACTIVATE, UNSCHEDULABLE_TIMEOUT, ClusterEvent, pod_update_events
+from moorage.objects.pod import Pod
+
+Said = Callable[[Pod, Any, Any], bool]
+Registered = dict[str, list[tuple[ClusterEvent, Said]]]
+SKIP, BACKOFF, AT_ONCE = range(3)
+GATE = "SchedulingGates"
+
+
+@dataclass
+class Entry:
+    pod: Pod
+    at: int  # milliseconds
+    place: str = ""
+    number: int = 0
+    attempts: int = 0
+    rejections: int = 0
+    errors: int = 0
+    rejectors: frozenset[str] = frozenset()
+    pending: frozenset[str] = frozenset()
+    gate: str = ""
+
+    @property
+    def uid(self) -> str:
+        return self.pod.metadata.uid
+
+    @property
+    def rank(self) -> tuple[int, int, int]:
+        return -(self.pod.spec.priority or 0), self.at, self.number
+
+
+@dataclass
+class Twin:
+    """One list of all entries; one list of pods in flight and of events, in the order in which they came."""
+
+    registered: Registered
+    gate_is_on: bool
+    began: int
+    now: int
+    numbers: int = 0
+    entries: list[Entry] = field(default_factory=list)
+    flight: list[tuple[str, Any]] = field(default_factory=list)
+    flying: list[Entry] = field(default_factory=list)
+
+    # ---- what is there
+
+    def at(self, place: str) -> list[Entry]:
+        found = [one for one in self.entries if one.place == place]
+        if place == "active":
+            return sorted(found, key=lambda one: one.rank)
+        if place in ("backoff", "error_backoff"):
+            return sorted(found, key=lambda one: (self.until(one), one.rank))
+        return sorted(found, key=lambda one: one.number)
+
+    def find(self, uid: str) -> Entry | None:
+        return next((one for one in self.entries if one.uid == uid), None)
+
+    def is_flying(self, uid: str) -> bool:
+        return any(one.uid == uid for one in self.flying)
+
+    def events(self) -> list[Any]:
+        return [what for kind, what in self.flight if kind == "event"]
+
+    # ---- places
+
+    def enter(self, entry: Entry, place: str) -> None:
+        self.entries = [one for one in self.entries if one is not entry]
+        self.numbers += 1
+        entry.number, entry.place = self.numbers, place
+        self.entries.append(entry)
+
+    def gated(self, entry: Entry) -> bool:
+        if entry.pod.spec.scheduling_gates:
+            entry.rejectors |= {GATE}
+            entry.gate = GATE
+        else:
+            entry.gate = ""
+        return bool(entry.gate)
+
+    def to_active(self, entry: Entry, from_backoff: bool = False) -> bool:
+        if not (from_backoff and self.gate_is_on) and self.gated(entry):
+            self.enter(entry, "gated")
+            return False
+        self.enter(entry, "active")
+        return True
+
+    def requeue(self, entry: Entry, strategy: int) -> bool:
+        if strategy == SKIP:
+            self.enter(entry, "unschedulable")
+            return False
+        if strategy == AT_ONCE or not self.backs_off(entry):
+            return self.to_active(entry)
+        if self.gate_is_on and self.gated(entry):
+            self.enter(entry, "gated")
+            return False
+        self.enter(entry, "backoff" if entry.rejectors | entry.pending else "error_backoff")
+        return True
+
+    # ---- backoff
+
+    def until(self, entry: Entry) -> int:
+        failures = entry.errors or entry.rejections
+        if not failures:
+            return 0
+        end = entry.at + min(1000 * 2 ** (failures - 1), 10_000)
+        return end // 1000 * 1000 if self.gate_is_on else end
+
+    def backs_off(self, entry: Entry) -> bool:
+        now = self.now // 1000 * 1000 if self.gate_is_on else self.now
+        return self.until(entry) > 0 and self.until(entry) >= now
+
+    # ---- what an event means
+
+    def strategy(self, entry: Entry, event: ClusterEvent, old: Any, new: Any) -> int:
+        if not entry.rejectors | entry.pending:
+            return BACKOFF
+        if event.is_wildcard:
+            return BACKOFF if new is None or new.metadata.uid == entry.uid else SKIP
+        says = {
+            name
+            for name, events in self.registered.items()
+            for one, said in events
+            if name in entry.rejectors | entry.pending and one.matches(event) and said(entry.pod, old, new)
+        }
+        if says & entry.pending:
+            return AT_ONCE
+        return BACKOFF if says else SKIP
+
+    def wanted(self, name: str, event: ClusterEvent) -> bool:
+        return any(one.matches(event) for one, _ in self.registered.get(name, []))
+
+    def sweep(self, entries: list[Entry], event: ClusterEvent, old: Any, new: Any) -> None:
+        for entry in entries:
+            if entry.gate and not self.wanted(entry.gate, event):
+                continue
+            strategy = self.strategy(entry, event, old, new)
+            if strategy != SKIP:
+                self.requeue(entry, strategy)
+        if self.flying:
+            self.flight.append(("event", (event, old, new)))
+
+    def left_over(self) -> list[Entry]:
+        found = [one for one in self.entries if one.place in ("unschedulable", "gated")]
+        return sorted(found, key=lambda one: one.number)
+
+    # ---- operations
+
+    def add(self, pod: Pod) -> None:
+        self.to_active(Entry(pod, self.now))
+
+    def update(self, old: Pod, new: Pod) -> None:
+        if self.is_flying(new.metadata.uid):
+            self.flight += [("event", (event, old, new)) for event in pod_update_events(old, new)]
+            return
+        entry = self.find(new.metadata.uid)
+        if entry is None:
+            self.add(new)
+            return
+        entry.pod = new
+        if entry.place in ("unschedulable", "gated"):
+            for event in pod_update_events(old, new):
+                strategy = self.strategy(entry, event, old, new)
+                if strategy != SKIP and self.requeue(entry, strategy):
+                    break
+
+    def delete(self, uid: str) -> None:
+        self.entries = [one for one in self.entries if one.uid != uid]
+
+    def activate(self, pod: Pod) -> None:
+        entry = self.find(pod.metadata.uid)
+        if entry is None:
+            if self.is_flying(pod.metadata.uid):
+                self.flight.append(("event", (FORCE_ACTIVATE, None, pod)))
+        elif entry.place != "active":
+            self.to_active(entry, entry.place in ("backoff", "error_backoff"))
+
+    def pop(self) -> Entry | None:
+        first = self.at("active") or (self.at("backoff") if self.gate_is_on else [])
+        if not first:
+            return None
+        entry = first[0]
+        self.delete(entry.uid)
+        entry.attempts += 1
+        self.flying.append(entry)
+        self.flight.append(("pod", entry.uid))
+        return entry
+
+    def put_back(self, entry: Entry) -> None:
+        entry.attempts -= 1
+        self.done(entry.uid)
+        self.entries.append(entry)
+
+    def done(self, uid: str) -> None:
+        self.flying = [one for one in self.flying if one.uid != uid]
+        self.flight = [one for one in self.flight if one != ("pod", uid)]
+        while self.flight and self.flight[0][0] == "event":
+            self.flight.pop(0)
+
+    def fail(self, entry: Entry, pod: Pod, rejectors: frozenset[str], pending: frozenset[str]) -> None:
+        entry.pod, entry.rejectors, entry.pending, entry.gate = pod, rejectors | pending, pending, ""
+        if rejectors | pending:
+            entry.rejections, entry.errors = entry.rejections + 1, 0
+        else:
+            entry.errors += 1
+        entry.at = self.now
+        seen = [self.strategy(entry, *what) for what in self.seen(entry.uid)]
+        self.requeue(entry, max(seen, default=SKIP) if rejectors | pending else BACKOFF)
+        self.done(entry.uid)
+
+    def seen(self, uid: str) -> list[Any]:
+        since = self.flight.index(("pod", uid))
+        return [what for kind, what in self.flight[since:] if kind == "event"]
+
+    def move(self, event: ClusterEvent, old: Any, new: Any, check: Callable[[Pod], bool] | None) -> None:
+        if any(self.wanted(name, event) for name in self.registered):
+            passing = [one for one in self.left_over() if check is None or check(one.pod)]
+            self.sweep(passing, event, old, new)
+
+    def flush_backoff(self) -> None:
+        for place in ("backoff", "error_backoff"):
+            for entry in [one for one in self.at(place) if not self.backs_off(one)]:
+                self.to_active(entry, True)
+
+    def flush_left_over(self) -> None:
+        old = [one for one in self.left_over() if self.now - one.at > 300_000]
+        if old:
+            self.sweep(old, UNSCHEDULABLE_TIMEOUT, None, None)
+
+    def run_periodic(self, since: int, until: int) -> None:
+        """Tick by tick; `since` is where the last one ended."""
+        for tick in range(since + 1, until + 1):
+            self.now = tick
+            if tick % 1000 == 0:
+                self.flush_backoff()
+            if (tick - self.began) % 30_000 == 0:
+                self.flush_left_over()
+        self.now = until

@@ -1,0 +1,140 @@
+"""Runs over the queue: who comes again after what, and that nothing is lost on the way."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec.structs import replace
+from tests.core.make import node, pod
+from tests.framework.make import make
+from tests.scheduler.make import Clock, scheduler_with
+
+import moorage as mo
+from moorage.objects import Cluster
+from moorage.objects.meta import LabelSelector
+from moorage.objects.pod import Affinity, Pod, PodAffinity, PodAffinityTerm, PodSchedulingGate
+from moorage.scheduler import Scheduler
+
+
+def beside(name: str, **labels: str) -> Pod:
+    """A pod that goes only where one with these labels is."""
+    term = PodAffinityTerm(topology_key="kubernetes.io/hostname", label_selector=LabelSelector(labels))
+    affinity = Affinity(pod_affinity=PodAffinity(required=(term,)))
+    return pod(name, requests={"cpu": 1}, priority=5, affinity=affinity)
+
+
+def named(name: str, cpu: int = 4) -> Any:
+    return node(name, labels={"kubernetes.io/hostname": name}, cpu=cpu)
+
+
+def places(one: Scheduler) -> dict[str, list[str]]:
+    """Where the queue has which pods."""
+    pending = one.queue.pending_pods()._asdict()
+    return {place: [info.pod.name for info in infos] for place, infos in pending.items() if infos}
+
+
+def test_a_pod_that_waits_for_another_comes_again_when_that_is_bound() -> None:
+    one = Scheduler(
+        Cluster(
+            nodes=[named("a"), named("b")], pods=[beside("late", app="db"), pod("db", labels={"app": "db"})]
+        )
+    )
+    result = one.run()
+    assert list(result.placements) == ["default/db", "default/late"], "the first attempt was in vain"
+    assert result.placements["default/db"] == result.placements["default/late"]
+    assert result.unschedulable == {}
+    assert (places(one), one.queue.in_flight()) == ({}, [])
+
+
+def test_pods_that_nothing_has_helped_are_tried_once_in_a_run() -> None:
+    one = Scheduler(Cluster(nodes=[named("a")], pods=[pod("big", requests={"cpu": 9}), pod("small")]))
+    assert one.run().placements == {"default/small": "a"}
+    assert places(one) == {"unschedulable": ["big"]}
+    assert one.queue.pending_pods().unschedulable[0].attempts == 1
+    assert list(one.run().unschedulable) == ["default/big"]
+    assert one.queue.pending_pods().unschedulable[0].attempts == 2
+    one.client.create(named("c", cpu=16))
+    assert one.run().placements == {"default/big": "c"}
+
+
+def test_gated_pods_and_those_of_others_are_left_alone() -> None:
+    gated = pod("gated", scheduling_gates=(PodSchedulingGate("wait"),))
+    one = Scheduler(Cluster(nodes=[named("a")], pods=[gated, pod("other", scheduler_name="else")]))
+    result = one.run()
+    assert (result.placements, result.unschedulable) == ({}, {})
+    assert result.skipped == {"default/gated": "gated", "default/other": "other scheduler"}
+    held = one.client.get(Pod, "gated", "default")
+    one.client.update(replace(held, spec=replace(held.spec, scheduling_gates=())))
+    assert one.run().placements == {"default/gated": "a"}
+
+
+def test_what_is_behind_a_preemptor_waits_again_in_its_place() -> None:
+    low = [pod(f"low-{n}", on="a", requests={"cpu": 1}) for n in range(4)]
+    high = [pod(f"high-{n}", requests={"cpu": 2}, priority=9) for n in range(2)]
+    rest = [pod(f"rest-{n}", requests={"cpu": 1}) for n in range(3)]
+    one = Scheduler(Cluster(nodes=[named("a"), named("b", cpu=3)], pods=[*low, *rest, *high]))
+    result = one.run()
+    # One fits on b at once, the other takes a from two; of the rest one has room on b.
+    assert result.placements["default/high-0"] == "b"
+    assert result.placements["default/high-1"] == "a"
+    assert len(result.evicted) == 2
+    assert {each.by for each in result.evicted.values()} == {"default/high-1"}
+    assert result.placements["default/rest-0"] == "b"
+    assert list(result.unschedulable) == ["default/rest-1", "default/rest-2"]
+    waiting = one.queue.pending_pods().unschedulable
+    assert [info.attempts for info in waiting] == [1, 1]
+
+
+def test_an_error_is_no_reason_to_try_again_at_once() -> None:
+    def fails(self: Any, state: Any, pod: Pod, name: str) -> Any:
+        raise ValueError("no")
+
+    one = scheduler_with(make(mo.ReservePlugin, "R", reserve=fails), pods=[pod("p")], clock=Clock())
+    result = one.run()
+    assert "ValueError" in result.unschedulable["default/p"].message
+    assert places(one) == {"error_backoff": ["p"]}
+
+
+SIZES = st.integers(1, 3)
+PODS = st.lists(st.tuples(SIZES, st.integers(0, 2), st.booleans(), st.booleans()), max_size=12)
+
+
+@settings(deadline=None)
+@given(PODS, st.integers(1, 3), st.booleans())
+def test_every_pod_is_somewhere_and_no_node_holds_too_much(made: Any, nodes: int, python: bool) -> None:
+    """`made`: size, priority, whether it is on a node, whether it is only placed beside others."""
+    free = [4] * nodes
+    pods = []
+    for number, (cpu, priority, bound, choosy) in enumerate(made):
+        at = next((n for n in range(nodes) if free[n] >= cpu), None) if bound else None
+        if at is not None:
+            free[at] -= cpu
+        base = beside("", app="db") if choosy and at is None else pod("")
+        meta = replace(
+            base.metadata, name=f"p{number}", uid=f"p{number}", labels={"app": "db"} if bound else {}
+        )
+        spec = replace(
+            pod("", requests={"cpu": cpu}, priority=priority).spec,
+            affinity=base.spec.affinity,
+            node_name="" if at is None else f"n{at}",
+        )
+        pods.append(replace(base, metadata=meta, spec=spec))
+    plugins = (make(mo.ReservePlugin, "R"),) if python else ()
+    one = scheduler_with(*plugins, nodes=[named(f"n{number}") for number in range(nodes)], pods=pods)
+    result = one.run()
+    stored = {each.key: each.spec.node_name for each in one.client.list(Pod)[0]}
+    was_on = {each.key: each.spec.node_name for each in pods if each.spec.node_name}
+    expected = {key: on for key, on in (was_on | result.placements).items() if key not in result.evicted}
+    assert stored == expected | dict.fromkeys(result.unschedulable, "")
+    assert {each.key for each in pods} == {*stored, *result.evicted}
+    assert not {*result.placements} & {*result.evicted, *result.unschedulable}
+    for name in (f"n{number}" for number in range(nodes)):
+        info = one.cache.node_info(name)
+        assert {each.key for each in info.pods} == {key for key, on in expected.items() if on == name}
+        assert info.requested["cpu"] <= 4000
+    waiting = [info.pod.key for infos in one.queue.pending_pods() for info in infos]
+    assert sorted(waiting) == sorted(result.unschedulable)
+    assert one.queue.in_flight() == []
+    assert one.cache.state.pods() == [] or not any(map(one.cache.is_assumed_pod, one.cache.state.pods()))

@@ -99,8 +99,8 @@ cdef class Chooser(Supposing):
     # ---- deciding ------------------------------------------------------------------------------------------
 
     cdef int _look(self, const mr_search* search, int32_t wanted, bint scoring) noexcept nogil:
-        """Search, and score what was found unless others have a say first; moves the rotation. Answers 1 where a
-        plugin failed."""
+        """Search, and score what was found unless others have a say first; moves the rotation. Answers 1
+        where a plugin failed."""
         cdef int32_t nodes = self.state.view.size
         cdef int failed
         self.found.feasible = self.found.evaluated = 0
@@ -218,8 +218,8 @@ cdef class Chooser(Supposing):
 
     def score(self, const int32_t[::1] rows, int32_t pod_class, int32_t node_name=0, int32_t pinned=0,
               bint bare=False):
-        """The second part of `Cycle.decide`: the totals of feasible rows, an int64 array; with `bare`, of rows
-        without pods and images, as far as kernels look at these (see `BareRows`)."""
+        """The second part of `Cycle.decide`: the totals of feasible rows, an int64 array; with `bare`, as if
+        they had neither pods nor images, as far as kernels look at these (see `BareRows`)."""
         cdef int32_t n = <int32_t>rows.shape[0], at
         cdef int64_t[::1] totals = np.empty(n + 1, dtype=np.int64)
         self._prepare(pod_class, node_name, pinned)

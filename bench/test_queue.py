@@ -125,6 +125,9 @@ def rejected(plugin: str) -> tuple[Any, dict[str, Any]]:
     while (info := queue.pop(0)) is not None:
         info.unschedulable_plugins = frozenset({plugin})
         queue.add_unschedulable_if_not_present(info)
+    queue.move_all_to_active_or_backoff_queue(
+        ASSIGNED_POD_ADD, None, make_pods(1)[0]
+    )  # who wants it is known
     return (queue,), {}
 
 

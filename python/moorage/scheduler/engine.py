@@ -290,8 +290,12 @@ class Engine:
             rows, verdicts, statuses = self._verdicts(target, tried)
             table = self.cache.state.table
             found = {} if ran.absent is None else self._rejected_by_all(ran.absent)()
+            said = {
+                verdict: explain_verdict(self.profile, shape, verdict, statuses)
+                for verdict in set(verdicts.tolist())
+            }
             for row, verdict in zip(rows.tolist(), verdicts.tolist(), strict=True):
-                found[table.row_name(row)] = explain_verdict(self.profile, shape, verdict, statuses)
+                found[table.row_name(row)] = said[verdict]
             return found
 
         return diagnosis, by_node

@@ -34,6 +34,8 @@ class Run:
         self.attempts = scheduler.attempts
         self.result = Result()
         self._placed_pods: list[QueuedPodInfo] = []
+        # After an eviction only a few: the others would have to be put back if there is another one.
+        self._most = ALL
         self._evicts = False
 
     def all(self) -> Result:
@@ -55,21 +57,17 @@ class Run:
         return self.result
 
     def _try_all(self) -> None:
-        """After an eviction a few pods only are popped at first: the others would have to wait again if there
-        is another one."""
-        most = ALL
-        while pods := self.take(most) or self._next():
-            tried = self.attempt(pods)
-            most = ALL if tried == most else FEW if self._evicts else most * FEW
+        while pods := self.take() or self._next():
+            self.attempt(pods)
 
     def _next(self) -> list[Pod]:
         """The pods to try when none is left: those that bound pods make room for, or that come again."""
         self.bind()
-        return self.take(ALL) or (self.take(ALL) if self._come_again() else [])
+        return self.take() or (self.take() if self._come_again() else [])
 
-    def take(self, most: int) -> list[Pod]:
-        """Pop pods; notes those that cannot be tried."""
-        scheduler, ours = self.scheduler, list[Pod]()
+    def take(self, limit: int = ALL) -> list[Pod]:
+        """Pop up to so many pods; notes those that cannot be tried."""
+        scheduler, ours, most = self.scheduler, list[Pod](), min(limit, self._most)
         while len(ours) < most and (pod := self.attempts.pop()) is not None:
             if pod.metadata.deletion_timestamp:
                 note = f"skip schedule deleting pod: {pod.key}"
@@ -106,6 +104,7 @@ class Run:
             self.attempts.put_back(pod)
         if self._evicts:
             self.scheduler.sync()
+        self._most = FEW if self._evicts else min(self._most * FEW, ALL)
         return tried
 
     def place(self, engine: Engine, targets: list[Target], pods: list[Pod]) -> int:

@@ -9,12 +9,15 @@ from libc.stdint cimport int32_t, uint64_t
 
 from moorage._core.csrc cimport (
     MR_EXTERNAL,
+    MR_SHAPE_WIDE,
     MR_VERDICT_SHIFT,
     mr_external_filter,
     mr_filter,
     mr_inter_pod_skips,
     mr_nominated,
+    mr_row_add_pod,
 )
+from moorage._core.pod_class cimport Shape
 from moorage._core.search cimport Search
 
 cdef uint64_t ALL = ~<uint64_t>0
@@ -131,6 +134,28 @@ cdef class Supposing(Search):
                 self.views.show(&self.cluster)
                 self.views.tell(row, adds)
 
+    cdef bint _is_plain(self, list pods) except -1:
+        """Whether some pods matter by cpu and memory alone to the pod in question."""
+        cdef Shape shape
+        if self.terms is not None or self.plan.externals:
+            return False
+        for pod in pods:
+            shape = self.state.classes.shape(self.state.classes.intern(pod))
+            if shape.c.n_ports or shape.c.n_others or shape.c.flags & MR_SHAPE_WIDE:
+                return False
+        return True
+
+    cdef int _judge_plain(self, int32_t row, list pods, uint64_t* verdict) except -1:
+        """`_judge` for such pods: adding up their requests, and taking them away again, is exact."""
+        cdef Shape shape
+        cdef list shapes = [self.state.classes.shape(self.state.classes.intern(pod)) for pod in pods]
+        for shape in shapes:
+            mr_row_add_pod(&self.cluster.ledger, row, &shape.c, 1)
+        self._ask(row, ALL, verdict)
+        for shape in shapes:
+            mr_row_add_pod(&self.cluster.ledger, row, &shape.c, -1)
+        return 0
+
     # ---- nominated pods ------------------------------------------------------------------------------------
 
     def nominate(self, nominations):
@@ -151,7 +176,9 @@ cdef class Supposing(Search):
             self.terms.c.affinity_off = mr_inter_pod_skips(&self.terms.c)
         for at, (row, pods) in enumerate(self.nominations):
             out[at].position = row
-            if self._judge(pod_class, row, [], pods, None, ALL, self.judging, &out[at].verdict):
+            if self._is_plain(pods):
+                self._judge_plain(row, pods, &out[at].verdict)
+            elif self._judge(pod_class, row, [], pods, None, ALL, self.judging, &out[at].verdict):
                 self._raise_failure()
         if self.terms is not None:
             self.terms.c.affinity_off = False

@@ -198,8 +198,9 @@ class BindingCycles:
         return self._failed(started, status)
 
     def _give_up(self, started: Started, status: Status) -> Outcome:
-        """The same in a binding cycle: others may have been rejected for this pod's sake."""
-        if self._forget(started):
+        """The same in a binding cycle: others may have been rejected for this pod's sake. They hear of it
+        where it failed by an error; pods that reject one another on Permit would be tried without end."""
+        if self._forget(started) and not status.is_rejected:
             self.freed.append(started.assumed)
         return self._failed(started, status)
 

@@ -35,6 +35,7 @@ class Run:
         self.result = Result()
         self._placed_pods: list[QueuedPodInfo] = []
         self._evicts = False
+        self._has_bound = False  # pods one by one, which nobody has heard of yet
 
     def all(self) -> Result:
         """Try all pods, those too that have failed before, and again those for which something has happened
@@ -132,6 +133,7 @@ class Run:
                 self.result.unschedulable.pop(pod.key, None)
             else:
                 self._placed(pod, decision.node)
+                self._has_bound = True
             self.resume(self.scheduler.cache.clock())
             if self._evicts:
                 return tried
@@ -143,6 +145,7 @@ class Run:
             self.result.waiting.pop(outcome.pod.key, None)
             if outcome.failure is None:
                 self._placed(outcome.pod, outcome.node)
+                self._has_bound = True
             else:
                 self._failed(outcome.pod, outcome.failure)
 
@@ -169,7 +172,8 @@ class Run:
         scheduler, placements = self.scheduler, self.result.placements
         infos, self._placed_pods = self._placed_pods, []
         if not infos:
-            return scheduler.sync()  # of pods that were bound one by one
+            has_bound, self._has_bound = self._has_bound, False
+            return has_bound and scheduler.sync()
         for info in infos:
             if not scheduler.is_waiting(info.pod):
                 placements.pop(info.pod.key, None)

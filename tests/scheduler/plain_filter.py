@@ -50,7 +50,9 @@ def around(term: PodAffinityTerm, at: Node, on: On, nodes: Mapping[str, Node]) -
     key, value = term.topology_key, at.metadata.labels.get(term.topology_key)
     if value is None:
         return []
-    return [pod for name in nodes if nodes[name].metadata.labels.get(key) == value for pod in on.get(name, ())]
+    return [
+        pod for name in nodes if nodes[name].metadata.labels.get(key) == value for pod in on.get(name, ())
+    ]
 
 
 def refusal(one: Pod, at: Node, on: On, nodes: Mapping[str, Node], is_over: bool = False) -> str:

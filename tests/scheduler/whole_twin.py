@@ -20,14 +20,14 @@ from moorage.framework.events import (
     node_update_events,
     pod_update_events,
 )
+from moorage.framework.runtime import Target
 from moorage.objects.node import Node
 from moorage.objects.pod import Pod
 from moorage.queue import QueuedPodInfo
-from moorage.framework.runtime import Target
 from moorage.scheduler import Decision, Failure, Result, Scheduler
 from moorage.scheduler.engine import Engine
-from moorage.scheduler.runs import Run
 from moorage.scheduler.queueing import Attempts
+from moorage.scheduler.runs import Run
 from moorage.store import ObjectStore
 
 FINISHED = ("Succeeded", "Failed")
@@ -295,5 +295,3 @@ class WholeTwin:
             for one in nominator.nominated_pods_for_node(name):
                 assert one.metadata.uid in waiting
                 assert nominator.nominated_node(one) == name
-
-

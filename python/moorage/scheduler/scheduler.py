@@ -161,11 +161,7 @@ class Scheduler:
         """A pod whose binding failed is for others as if it had been deleted (handleBindingCycleError)."""
         freed = self.bindings.freed
         while freed:
-            pod = freed.pop(0)
-            uid = pod.metadata.uid
-            self.queue.move_all_to_active_or_backoff_queue(
-                ASSIGNED_POD_DELETE, pod, None, lambda other, uid=uid: other.metadata.uid != uid
-            )
+            self.queue.move_all_to_active_or_backoff_queue(ASSIGNED_POD_DELETE, freed.pop(0), None)
 
     @property
     def table(self) -> NodeTable:

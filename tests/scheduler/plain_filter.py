@@ -1,4 +1,4 @@
-"""Whether a pod may be on a node, as the documentation of Kubernetes says it: slowly, and for few features."""
+"""Whether a pod may be on a node, as the documentation of Kubernetes says it: for few features."""
 
 from __future__ import annotations
 

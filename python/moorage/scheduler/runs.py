@@ -167,8 +167,8 @@ class Run:
     # ---- binding -------------------------------------------------------------------------------------------
 
     def bind(self) -> bool:
-        """Bind what was placed, in bulk where the store can; whether anything has happened. A pod whose binding
-        is refused is taken back; one that has been evicted or deleted since is placed no more."""
+        """Bind what was placed, in bulk where the store can; whether anything has happened. A pod whose
+        binding is refused is taken back; one that has been evicted or deleted since is placed no more."""
         scheduler, placements = self.scheduler, self.result.placements
         infos, self._placed_pods = self._placed_pods, []
         if not infos:

@@ -23,14 +23,13 @@ from moorage.framework.events import (
 from moorage.objects.pod import Pod, PodSchedulingGate
 from moorage.plugins.scheduling_gates import SchedulingGates
 from tests.core.make import node, pod
-from tests.queue.make import Clock, make_queue, names, rejecting
-from tests.queue.twin import GATE, Registered, Twin
+from tests.queue.make import Clock, make_queue, rejecting
+from tests.queue.twin import GATE, Registered, Twin, assert_same_places
 
 NAMES = st.sampled_from([f"p{number}" for number in range(6)])
 REJECTORS = ("Nodes", "Pods", "Labels", "Never")
 SETS = st.frozensets(st.sampled_from([*REJECTORS, "Unknown"]), max_size=2)
 ADD, DELETE, LABEL = ActionType.ADD, ActionType.DELETE, ActionType.UPDATE_POD_LABEL
-PLACES = ("active", "backoff", "error_backoff", "unschedulable", "gated")
 
 
 def said_of_a_pod(one: Pod, old: Any, new: Any) -> bool:
@@ -224,19 +223,7 @@ class QueueMachine(RuleBasedStateMachine):
 
     @invariant()
     def places_equal_the_twins(self) -> None:
-        pending = self.queue.pending_pods()._asdict()
-        for place in PLACES:
-            entries = self.twin.at(place)
-            assert names(pending[place]) == [entry.pod.name for entry in entries], place
-            for info, entry in zip(pending[place], entries, strict=True):
-                assert info.pod == entry.pod
-                assert (info.rejectors, info.gating_plugin) == (entry.rejectors | entry.pending, entry.gate)
-                assert (info.unschedulable_count, info.consecutive_errors_count) == (
-                    entry.rejections,
-                    entry.errors,
-                )
-                until = self.queue.backoff_until(info)
-                assert (0 if until is None else round(until * 1000)) == self.twin.until(entry)
+        assert_same_places(self.queue, self.twin)
 
     @invariant()
     def every_pod_is_in_exactly_one_place(self) -> None:
@@ -257,11 +244,6 @@ class QueueMachine(RuleBasedStateMachine):
             assert members
             for info in members.values():
                 assert group[1:] == (info.unschedulable_plugins, info.pending_plugins, info.gating_plugin)
-
-    @invariant()
-    def what_is_in_flight_equals_the_twins(self) -> None:
-        assert names(self.queue.in_flight()) == [entry.pod.name for entry in self.twin.flying]
-        assert self.queue.in_flight_events() == self.twin.events()
 
 
 TestQueueMachine = QueueMachine.TestCase

@@ -8,11 +8,14 @@ from typing import Any
 
 from moorage.framework.events import FORCE_ACTIVATE, UNSCHEDULABLE_TIMEOUT, ClusterEvent, pod_update_events
 from moorage.objects.pod import Pod
+from moorage.queue import SchedulingQueue
+from tests.queue.make import names
 
 Said = Callable[[Pod, Any, Any], bool]
 Registered = dict[str, list[tuple[ClusterEvent, Said]]]
 SKIP, BACKOFF, AT_ONCE = range(3)
 GATE = "SchedulingGates"
+PLACES = ("active", "backoff", "error_backoff", "unschedulable", "gated")
 
 
 @dataclass
@@ -243,3 +246,30 @@ class Twin:
             if (tick - self.began) % 30_000 == 0:
                 self.flush_left_over()
         self.now = until
+
+
+def label(observed: Any) -> tuple[str, str, str]:
+    """An event in short."""
+    event, old, new = observed
+    return event.label, "" if old is None else old.name, "" if new is None else new.name
+
+
+def assert_same_places(queue: SchedulingQueue, twin: Twin) -> None:
+    """The queue and its twin have the same pods in the same places, orders and states."""
+    pending = queue.pending_pods()._asdict()
+    for place in PLACES:
+        entries = twin.at(place)
+        assert names(pending[place]) == [entry.pod.name for entry in entries], place
+        for info, entry in zip(pending[place], entries, strict=True):
+            assert info.pod == entry.pod
+            assert (info.rejectors, info.gating_plugin) == (entry.rejectors | entry.pending, entry.gate)
+            assert (info.attempts, info.unschedulable_count, info.consecutive_errors_count) == (
+                entry.attempts,
+                entry.rejections,
+                entry.errors,
+            )
+            until = queue.backoff_until(info)
+            assert (0 if until is None else round(until * 1000)) == twin.until(entry)
+    assert names(queue.in_flight()) == [entry.pod.name for entry in twin.flying]
+    kept, expected = queue.in_flight_events(), twin.events()
+    assert kept == expected, f"{list(map(label, kept))} instead of {list(map(label, expected))}"

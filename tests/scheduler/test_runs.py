@@ -48,6 +48,13 @@ def test_a_pod_that_waits_for_another_comes_again_when_that_is_bound() -> None:
     assert (places(one), one.queue.in_flight()) == ({}, [])
 
 
+def test_it_comes_again_too_where_pods_are_bound_one_by_one() -> None:
+    pods = [beside("late", app="db"), pod("db", labels={"app": "db"})]
+    one = scheduler_with(make(mo.ReservePlugin, "R"), nodes=[named("a"), named("b")], pods=pods)
+    assert list(one.run().placements) == ["default/db", "default/late"]
+    assert (places(one), one.queue.in_flight()) == ({}, [])
+
+
 def test_pods_that_nothing_has_helped_are_tried_once_in_a_run() -> None:
     one = Scheduler(Cluster(nodes=[named("a")], pods=[pod("big", requests={"cpu": 9}), pod("small")]))
     assert one.run().placements == {"default/small": "a"}

@@ -268,3 +268,23 @@ def test_a_pod_whose_binding_is_refused_is_taken_back(client: Any) -> None:
     assert result.placements == {"default/p": "a", "default/r": "a"}
     assert result.unschedulable["default/q"].message == 'pods "q" not found'
     assert_cache_follows(scheduler, store)
+
+
+@pytest.mark.parametrize("client", [Race, OneByOne])
+def test_others_are_tried_again_when_a_binding_is_refused(client: Any) -> None:
+    store = client()
+    store.create_many([node("a"), pod("q", requests={"cpu": 3}, priority=1), pod("r", requests={"cpu": 3})])
+    assert Scheduler(store).run().placements == {"default/r": "a"}
+
+
+def test_a_finished_pod_goes_only_once() -> None:
+    store = ObjectStore()
+    store.create_many([node("a"), pod("p", on="a"), pod("q")])
+    scheduler = Scheduler(store)
+    assert scheduler.queue.pop(timeout=0) is not None
+    store.patch(Pod, "p", "default", {"status": {"phase": "Succeeded"}}, subresource="status")
+    scheduler.sync()
+    store.patch(Pod, "p", "default", {"metadata": {"labels": {"a": "b"}}})
+    store.delete(Pod, "p", "default")
+    scheduler.sync()
+    assert [event.label for event, _, _ in scheduler.queue.in_flight_events()] == ["AssignedPodDelete"]

@@ -93,7 +93,7 @@ class Batches:
         nominator: PodNominator,
         bindings: BindingCycles,
         order: Callable[[], list[str]],
-        settle: Callable[[], None],
+        settle: Callable[[], object],
     ) -> None:
         self.cache = cache
         self.nominator = nominator

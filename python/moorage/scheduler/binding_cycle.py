@@ -67,12 +67,20 @@ class Outcome:
 
 
 class BindingCycles:
-    """Carries pods from a chosen node to their binding, and keeps those that wait on Permit."""
+    """Carries pods from a chosen node to their binding, and keeps those that wait on Permit.
+
+    Attributes
+    ----------
+    waiting : dict of str to Started
+    freed : list of Pod
+        Pods, with their nodes, that were forgotten in a binding cycle and that nobody has heard of yet.
+    """
 
     def __init__(self, client: ObjectClient, clock: Callable[[], float]) -> None:
         self.client = client
         self.clock = clock
         self.waiting: dict[str, Started] = {}
+        self.freed: list[Pod] = []
         self._decided: deque[str] = deque()  # UIDs of pods that wait no longer
         self._expiry = NEVER  # no timer fires before
 
@@ -107,7 +115,7 @@ class BindingCycles:
         status = framework.run_pre_bind_pre_flights(started.state, started.assumed, node)
         if status is not None and not status.is_skip:
             framework.handle.waiting_pods.remove(uid)
-            return self._take_back(started, status)
+            return self._give_up(started, status)
         if status is None or started.waiting is not None:
             patch_pod(self.client, started.pod, None, NominatingInfo(node))
         waiting = started.waiting
@@ -145,7 +153,7 @@ class BindingCycles:
         if status is None:
             status = self._bind(started)
         if status is not None and not status.is_success:
-            return self._take_back(started, status)
+            return self._give_up(started, status)
         note = f"Successfully assigned {assumed.namespace}/{assumed.name} to {node}"
         framework.handle.recorder.event(assumed, "Normal", "Scheduled", "Binding", note)
         framework.run_post_bind_plugins(state, assumed, node)
@@ -186,13 +194,25 @@ class BindingCycles:
 
     def _take_back(self, started: Started, status: Status) -> Outcome:
         """Unreserve and forget an assumed pod."""
+        self._forget(started)
+        return self._failed(started, status)
+
+    def _give_up(self, started: Started, status: Status) -> Outcome:
+        """The same in a binding cycle: others may have been rejected for this pod's sake. They hear of it
+        where it failed by an error; pods that reject one another on Permit would be tried without end."""
+        if self._forget(started) and not status.is_rejected:
+            self.freed.append(started.assumed)
+        return self._failed(started, status)
+
+    def _forget(self, started: Started) -> bool:
         engine, assumed = started.engine, started.assumed
         engine.framework.run_reserve_plugins_unreserve(started.state, assumed, started.node)
         try:
             engine.cache.forget_pod(assumed)
         except CacheError as error:
             logger.error("ForgetPod failed: %s", error)
-        return self._failed(started, status)
+            return False
+        return True
 
     def _failed(self, started: Started, status: Status) -> Outcome:
         engine = started.engine

@@ -220,8 +220,11 @@ class PodHandler:
         pod = last_state(obj)
         self.confirm()
         self._leave(pod)
+        had_ended = pod.status.phase in FINISHED  # and was reported gone then, unless the cache still has it
         was_assigned = bool(pod.spec.node_name) or isinstance(obj, DeletedFinalStateUnknown)
-        if not self._remove(pod, was_assigned) and pod.status.nominated_node_name and self.is_ours(pod):
+        if self._remove(pod, was_assigned and not had_ended) or had_ended:
+            return
+        if pod.status.nominated_node_name and self.is_ours(pod):
             self._nomination_ended(pod)
 
     # ---- what follows --------------------------------------------------------------------------------------

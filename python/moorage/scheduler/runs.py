@@ -154,6 +154,7 @@ class Run:
     def _failed(self, pod: Pod, failure: Failure) -> None:
         self.result.unschedulable[pod.key] = failure
         self.attempts.failed(pod, failure)
+        self.scheduler.announce_freed()
 
     def _evicted(self, victim: Pod, node: str, preemptor: Pod) -> None:
         self._evicts = True
@@ -184,9 +185,17 @@ class Run:
             try:
                 scheduler.client.bind(pod, placements[pod.key])
             except ApiError as error:
-                scheduler.cache.forget_pod(scheduler.cache.get_pod(pod))
                 del placements[pod.key]
-                failure = self.result.unschedulable[pod.key] = Failure(error=str(error))
-                self.attempts.refused(info, failure)
+                self.result.unschedulable[pod.key] = refuse(scheduler, info, error)
         scheduler.sync()
         scheduler.pods.binding = set()
+
+
+def refuse(scheduler: Scheduler, info: QueuedPodInfo, error: ApiError) -> Failure:
+    """An assumed pod that could not be bound is taken back, and comes to the queue again."""
+    assumed, failure = scheduler.cache.get_pod(info.pod), Failure(error=str(error))
+    scheduler.cache.forget_pod(assumed)
+    scheduler.bindings.freed.append(assumed)
+    scheduler.attempts.refused(info, failure)
+    scheduler.announce_freed()
+    return failure

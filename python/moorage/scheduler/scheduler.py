@@ -15,6 +15,7 @@ from moorage._core.node_table import NodeTable
 from moorage.cache import SchedulerCache
 from moorage.errors import CacheError
 from moorage.framework.configuration import feature_gates as all_gates
+from moorage.framework.events import ASSIGNED_POD_DELETE
 from moorage.framework.interface import NominatingInfo
 from moorage.framework.nominator import PodNominator
 from moorage.framework.profile import Profile
@@ -148,10 +149,20 @@ class Scheduler:
     def _is_ours(self, pod: Pod) -> bool:
         return not pod.spec.scheduler_name or pod.spec.scheduler_name in self.engines
 
-    def sync(self) -> None:
-        """Take over everything that the store has to tell."""
+    def sync(self) -> bool:
+        """Take over everything that the store has to tell; whether there was anything."""
+        self.announce_freed()
+        heard = False
         while self.informers.run_once():
             self.pods.confirm()
+            heard = True
+        return heard
+
+    def announce_freed(self) -> None:
+        """A pod whose binding failed is for others as if it had been deleted (handleBindingCycleError)."""
+        freed = self.bindings.freed
+        while freed:
+            self.queue.move_all_to_active_or_backoff_queue(ASSIGNED_POD_DELETE, freed.pop(0), None)
 
     @property
     def table(self) -> NodeTable:

@@ -339,12 +339,13 @@ cdef class Preemptor(DryRuns):
         """What the filters say of every position; nothing is known of evictions."""
         cdef mr_search* search = &self.search.search
         cdef uint8_t* codes = self.outcomes.c.codes
-        cdef int32_t at
+        cdef int32_t at = 0
         cdef mr_local local
         self.state.view.scan_columns()
         mr_local_read(&local, search)
-        for at in range(0, search.n, MR_BLOCK):
+        while at < search.n:  # a range whose step is not known here would count in Python
             mr_status_block(search, &local, at, min(MR_BLOCK, search.n - at), codes + at)
+            at += MR_BLOCK
         for at in range(search.n_nominated):
             if search.nominated[at].verdict:
                 codes[search.nominated[at].position] = _code(search.nominated[at].verdict)

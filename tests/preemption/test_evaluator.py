@@ -27,7 +27,7 @@ from moorage.framework.status import Code, Status
 from moorage.objects.pod import Pod
 from moorage.plugins.registry import default_profile
 from moorage.preemption.default_preemption import DefaultPreemption
-from moorage.preemption.evaluator import call_extenders, preempt
+from moorage.preemption.evaluator import call_extenders, find_candidates, preempt
 from moorage.preemption.handle import random_offset
 from moorage.preemption.pick import Candidate
 from moorage.scheduler import Profile, Scheduler
@@ -35,8 +35,10 @@ from moorage.scheduler import Profile, Scheduler
 NODES = [node("a"), node("b"), node("c", cpu=1)]
 
 
-def ask(one: Scheduler, asked: Pod, absolute: int = 100) -> tuple[NominatingInfo | None, Status | None]:
-    return preempt(*cycle(one, asked)[:2], asked, cycle(one, asked)[2], 10, absolute, "DefaultPreemption")
+def ask(one: Scheduler, asked: Pod) -> tuple[NominatingInfo | None, Status | None]:
+    handle, state, statuses = cycle(one, asked)
+    found = find_candidates(handle, state, asked, statuses)
+    return preempt(handle, asked, found, len(statuses), "DefaultPreemption")
 
 
 def text(answer: tuple[NominatingInfo | None, Status | None]) -> str:
@@ -101,7 +103,6 @@ def test_budgets_are_those_of_the_store() -> None:
 
 def test_the_arguments_bound_the_candidates() -> None:
     pods = [victim("v", cpu=4, priority=5), victim("w", on="b", cpu=4, priority=1)]
-    assert ask(full(*pods, nodes=NODES), preemptor(), absolute=1)[0] == NominatingInfo("a")
     given = DefaultPreemption({"minCandidateNodesPercentage": 0, "minCandidateNodesAbsolute": 1})
     plugins = [given if one.name == given.name else one for one in default_profile().plugins]
     one = full(*pods, nodes=NODES, profile=Profile(tuple(plugins)))

@@ -37,6 +37,7 @@ class Run:
         # After an eviction only a few: the others would have to be put back if there is another one.
         self._most = ALL
         self._evicts = False
+        self._has_bound = False  # pods one by one, which nobody has heard of yet
 
     def all(self) -> Result:
         """Try all pods, those too that have failed before, and again those for which something has happened
@@ -132,6 +133,7 @@ class Run:
                 self.result.unschedulable.pop(pod.key, None)
             else:
                 self._placed(pod, decision.node)
+                self._has_bound = True
             self.resume(self.scheduler.cache.clock())
             if self._evicts:
                 return tried
@@ -143,6 +145,7 @@ class Run:
             self.result.waiting.pop(outcome.pod.key, None)
             if outcome.failure is None:
                 self._placed(outcome.pod, outcome.node)
+                self._has_bound = True
             else:
                 self._failed(outcome.pod, outcome.failure)
 
@@ -168,6 +171,9 @@ class Run:
         binding is refused is taken back; one that has been evicted or deleted since is placed no more."""
         scheduler, placements = self.scheduler, self.result.placements
         infos, self._placed_pods = self._placed_pods, []
+        if not (infos or self._has_bound):
+            return
+        self._has_bound = False
         for info in infos:
             if not scheduler.is_waiting(info.pod):
                 placements.pop(info.pod.key, None)

@@ -157,7 +157,9 @@ class FeedMachine(Writes):
         """A cycle places one waiting pod; somebody else has the last word on where it goes."""
         self.scheduler.sync()
         waiting = self.scheduler.pods.pending.get(f"default/{name}")
-        if waiting is None or self.scheduler.schedule_one(waiting).node is None:
+        if waiting is None or waiting.metadata.deletion_timestamp:
+            return  # who terminates cannot be bound
+        if self.scheduler.schedule_one(waiting).node is None:
             return
         assert self.scheduler.cache.is_assumed_pod(waiting)
         self.end_of_assumed(name)

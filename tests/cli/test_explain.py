@@ -50,6 +50,8 @@ NODES  SUCH AS  REJECTED BY LACK
 1 b TaintToleration: node(s) had untolerated taint(s); NodeResourcesFit: Insufficient cpu
  toleration spot=yes:NoSchedule; 1 more cpu
 
+preemption: no node where it helps
+
 CHANGE LESS OPENS
 lower the cpu request of container c from 5 to 3 40.0% 1
 
@@ -177,3 +179,40 @@ def test_the_same_bytes_whatever_the_hash_seed(dump: str) -> None:
         for seed in ("1", "2", "3")
     }
     assert len(outputs) == 1
+
+
+def test_whom_a_pod_would_evict(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    low = [pod(f"low-{name}", nodeName=name, priority=at) | {} for at, name in enumerate("ab")]
+    items = [
+        node("a", "z1"),
+        node("b", "z2"),
+        *low,
+        pod("high", priority=9) | {"spec": BIG | {"priority": 9}},
+    ]
+    small = {"resources": {"requests": {"cpu": "4"}}, "name": "c", "image": "i"}
+    items[-1]["spec"] = items[-1]["spec"] | {"containers": [small]}
+    path = tmp_path / "dump.json"
+    path.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
+    assert explain("high", "-f", str(path)) == 0
+    out = capsys.readouterr().out
+    assert "preemption: would evict pods on a, chosen among 2 of 2 nodes that may help" in out
+    assert "decided by: the lowest priority of the most important victim" in out
+    assert "a          default/low-a (0)  0               0" in out
+    assert "b          default/low-b (1)  0               1" in out
+    assert explain("high", "-f", str(path), "-o", "json") == 0
+    assert json.loads(capsys.readouterr().out)["preemption"]["chosen"] == "a"
+
+
+def test_simulate_says_who_evicted_whom(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    small = {"resources": {"requests": {"cpu": "4"}}, "name": "c", "image": "i"}
+    items = [node("a", "z1"), pod("low", nodeName="a"), pod("high", priority=9, containers=[small])]
+    path = tmp_path / "dump.json"
+    path.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
+    assert main(["simulate", "-f", str(path)]) == 0
+    out = capsys.readouterr().out
+    assert "default    low   evicted         preempted by default/high on node a" in out
+    assert "default    high  a               preempted default/low" in out
+    assert main(["simulate", "-f", str(path), "-o", "json"]) == 0
+    made = json.loads(capsys.readouterr().out)
+    assert made["summary"]["evicted"] == 1
+    assert made["pods"][1]["victims"] == ["default/low"]

@@ -126,6 +126,7 @@ class PersistentVolumeClaimSpec(Struct, frozen=True):
     access_modes: tuple[str, ...] = ()
     volume_name: str = ""
     volume_mode: str | None = None
+    volume_attributes_class_name: str | None = None
     selector: LabelSelector | None = None
     resources: ResourceRequirements = ResourceRequirements()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec import field
 
 from .meta import Int32, LabelSelector, Object, QuantityLike, Resources, Struct
-from .pod import NodeSelector, PersistentVolumeClaimSpec
+from .pod import DiskVolumeSource, NodeSelector, PersistentVolumeClaimSpec
 
 
 class TopologySelectorLabelRequirement(Struct, frozen=True):
@@ -21,6 +21,9 @@ class StorageClass(Object, frozen=True):
     kind: str = "StorageClass"
     api_version: str = "storage.k8s.io/v1"
     provisioner: str = ""
+    parameters: dict[str, str] = {}
+    reclaim_policy: str | None = None
+    mount_options: tuple[str, ...] = ()
     volume_binding_mode: str | None = None
     allowed_topologies: tuple[TopologySelectorTerm, ...] = ()
 
@@ -35,6 +38,8 @@ class ObjectReference(Struct, frozen=True):
     namespace: str = ""
     name: str = ""
     uid: str = ""
+    api_version: str = ""
+    resource_version: str = ""
 
 
 class VolumeNodeAffinity(Struct, frozen=True):
@@ -46,19 +51,35 @@ class PersistentVolumeSpec(Struct, frozen=True):
     access_modes: tuple[str, ...] = ()
     storage_class_name: str = ""
     volume_mode: str | None = None
-    csi: CSIPersistentVolumeSource | None = None
+    volume_attributes_class_name: str | None = None
+    persistent_volume_reclaim_policy: str = ""
+    mount_options: tuple[str, ...] = ()
     claim_ref: ObjectReference | None = None
     node_affinity: VolumeNodeAffinity | None = None
+    csi: CSIPersistentVolumeSource | None = None
+    gce_persistent_disk: DiskVolumeSource | None = None
+    aws_elastic_block_store: DiskVolumeSource | None = None
+    azure_disk: DiskVolumeSource | None = None
+    cinder: DiskVolumeSource | None = None
+
+
+class PersistentVolumeStatus(Struct, frozen=True):
+    phase: str = ""
+    message: str = ""
+    reason: str = ""
 
 
 class PersistentVolume(Object, frozen=True):
     kind: str = "PersistentVolume"
     api_version: str = "v1"
     spec: PersistentVolumeSpec = PersistentVolumeSpec()
+    status: PersistentVolumeStatus = PersistentVolumeStatus()
 
 
 class PersistentVolumeClaimStatus(Struct, frozen=True):
     phase: str = ""
+    access_modes: tuple[str, ...] = ()
+    capacity: Resources = {}
 
 
 class PersistentVolumeClaim(Object, frozen=True):

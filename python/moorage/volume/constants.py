@@ -1,0 +1,33 @@
+"""Annotations, and the texts of phases and modes, that volumes and claims are marked with."""
+
+from __future__ import annotations
+
+BIND_COMPLETED = "pv.kubernetes.io/bind-completed"
+"""On a claim: its binding is complete. Only its presence counts."""
+BOUND_BY_CONTROLLER = "pv.kubernetes.io/bound-by-controller"
+"""On a volume or claim: its binding was not made by the user. Only its presence counts."""
+SELECTED_NODE = "volume.kubernetes.io/selected-node"
+"""On a claim: the node for which its volume is to be provisioned."""
+PROVISIONED_BY = "pv.kubernetes.io/provisioned-by"
+"""On a volume: the plugin that made it."""
+STORAGE_PROVISIONER = "volume.kubernetes.io/storage-provisioner"
+BETA_STORAGE_PROVISIONER = "volume.beta.kubernetes.io/storage-provisioner"
+"""On a claim: who is to provision its volume. Both are written."""
+MIGRATED_TO = "pv.kubernetes.io/migrated-to"
+"""On a volume or claim: the CSI driver that has taken over from the in-tree plugin."""
+BETA_STORAGE_CLASS = "volume.beta.kubernetes.io/storage-class"
+"""On a volume or claim: its class; goes before the field."""
+NO_PROVISIONER = "kubernetes.io/no-provisioner"
+
+CLOUD_VOLUME_CREATED_FOR_CLAIM_NAMESPACE_TAG = "kubernetes.io/created-for/pvc/namespace"
+"""Tag of a real volume in a cloud: the namespace of the claim that it was created for."""
+CLOUD_VOLUME_CREATED_FOR_CLAIM_NAME_TAG = "kubernetes.io/created-for/pvc/name"
+"""Tag of a real volume in a cloud: the name of the claim that it was created for."""
+CLOUD_VOLUME_CREATED_FOR_VOLUME_NAME_TAG = "kubernetes.io/created-for/pv/name"
+"""Tag of a real volume in a cloud: the name of its PersistentVolume."""
+VOLUME_SCHEDULER_SUBSYSTEM = "scheduler_volume"
+"""Subsystem of the metrics of volume scheduling."""
+
+YES = "yes"
+WAIT_FOR_FIRST_CONSUMER = "WaitForFirstConsumer"
+FILESYSTEM = "Filesystem"

@@ -71,7 +71,7 @@ clean:
 
 # The stamps are written last, so whatever was interrupted is made again.
 .venv/built: .venv/ready $(SOURCES)
-	$(PY) setup.py --quiet build_ext --inplace
+	$(PY) setup.py --quiet build_clib build_ext --inplace
 	touch $@
 
 # A change of interpreter, flags or compiler versions makes compiled files stale as well.

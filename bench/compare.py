@@ -55,7 +55,7 @@ def build(tree: Path) -> None:
     """The compiled core, in place."""
     log = tree / "build.log"
     with log.open("w") as out:
-        command = [sys.executable, "setup.py", "--quiet", "build_ext", "--inplace"]
+        command = [sys.executable, "setup.py", "--quiet", "build_clib", "build_ext", "--inplace"]
         done = subprocess.run(command, cwd=tree, stdout=out, stderr=subprocess.STDOUT, check=False)
     if done.returncode:
         raise SystemExit(f"bench.compare: cannot build BASE:\n{log.read_text()[-2000:]}")

@@ -1,6 +1,7 @@
 """Builds moorage._core._kernels: the C kernels through cffi, as tests and tools in Python call them.
 
-What cffi is told comes from the headers themselves, so it cannot drift from them.
+What cffi is told comes from the headers themselves, so it cannot drift from them; the kernels come from the
+archive that setup.py links with every module.
 """
 
 from __future__ import annotations
@@ -23,10 +24,6 @@ HEADERS = [
     "tally.h",
     "dry_run.h",
     "preemption.h",
-]
-SOURCES = [
-    *("rows.c", "pod_topology_spread.c", "inter_pod_affinity.c", "plugins.c", "lanes.c", "scan.c"),
-    *("candidates.c", "decision.c", "tally.c", "dry_run.c", "preemption.c"),
 ]
 
 
@@ -56,9 +53,8 @@ for name in HEADERS:
 ffibuilder.set_source(
     "moorage._core._kernels",
     '#include "tally.h"\n#include "preemption.h"',
-    sources=[str(CSRC / name) for name in SOURCES],
     include_dirs=[str(CSRC)],
-    depends=[str(CSRC / name) for name in (*HEADERS, *SOURCES, "flags.py", "ffi_build.py")],
+    depends=[str(CSRC / name) for name in (*HEADERS, "flags.py", "ffi_build.py")],
     extra_compile_args=[*flags["FLAGS"], *flags["KERNEL_FLAGS"]],
-    extra_link_args=flags["OPENMP"],
+    extra_link_args=flags["LINK_FLAGS"],
 )

@@ -35,3 +35,10 @@ def has_openmp() -> bool:
 # Without it everything works, by one thread.
 OPENMP = ["-fopenmp"] if has_openmp() else []
 KERNEL_FLAGS += OPENMP or ["-Wno-unknown-pragmas"]
+LINK_FLAGS = [*OPENMP]
+
+# For `make sanitize`: ends at the first bad access or undefined operation. -fwrapv defines signed overflow.
+if os.environ.get("MOORAGE_SANITIZE") == "1":
+    SANITIZE = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
+    FLAGS += [*SANITIZE, "-O1", "-g", "-fno-omit-frame-pointer"]
+    LINK_FLAGS += SANITIZE

@@ -6,8 +6,8 @@ import re
 import runpy
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -110,33 +110,30 @@ def test_compiled_modules_have_stubs() -> None:
     assert built <= stubs, "compiled modules without a source: run `make clean`"
 
 
-def extensions(monkeypatch: pytest.MonkeyPatch) -> list[SimpleNamespace]:
-    """The extensions that setup.py declares, without building anything."""
-    given: dict[str, list[SimpleNamespace]] = {}
+def declared(monkeypatch: pytest.MonkeyPatch) -> tuple[list[SimpleNamespace], dict[str, Any]]:
+    """The extensions that setup.py declares, and the archive of kernels, without building anything."""
+    given: dict[str, Any] = {}
     fake_setuptools = SimpleNamespace(
         Extension=lambda name, sources, **rest: SimpleNamespace(name=name, sources=sources, **rest),
         setup=lambda **rest: given.update(rest),
     )
     monkeypatch.setitem(sys.modules, "setuptools", fake_setuptools)
-    monkeypatch.setitem(sys.modules, "setuptools.command.build_ext", SimpleNamespace(build_ext=object))
     monkeypatch.setitem(sys.modules, "Cython.Build", SimpleNamespace(cythonize=lambda found, **rest: found))
     monkeypatch.chdir(ROOT)
     runpy.run_path("setup.py")
-    return given["ext_modules"]
+    return given["ext_modules"], dict(given["libraries"])["moorage_kernels"]
 
 
 def test_setup_builds_every_source(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = extensions(monkeypatch)
+    found, kernels = declared(monkeypatch)
     sources = {source for extension in found for source in extension.sources}
-    builder = ROOT / "csrc/ffi_build.py"
-    by_cffi = builder.read_text() if builder.exists() else ""
-    assert {name(path) for path in files(".pyx", under="pyx")} == {s for s in sources if s.endswith(".pyx")}
-    unbuilt = {name(path) for path in files(".c", under="csrc")} - sources
-    assert {path for path in unbuilt if Path(path).name not in by_cffi} == set()
-    headers = {name(path) for path in files(".h", under="csrc") + files(".pxd", under="pyx")}
+    assert {name(path) for path in files(".pyx", under="pyx")} == sources
+    assert {name(path) for path in files(".c", under="csrc")} == set(kernels["sources"])
+    headers = {name(path) for path in files(".h", under="csrc")}
+    assert headers <= set(kernels["obj_deps"][""])
+    headers |= {name(path) for path in files(".pxd", under="pyx")}
     for extension in found:
-        assert headers <= set(extension.depends), extension.name
-        assert {s for s in extension.sources if s.endswith(".c")} <= set(extension.depends), extension.name
+        assert headers | set(kernels["sources"]) <= set(extension.depends), extension.name
 
 
 @pytest.mark.parametrize(

@@ -136,61 +136,46 @@ static uint64_t judge(const mr_preemptor *p, const scene *s, int32_t row)
     return 0;
 }
 
-/* Marks the pods whose eviction violates a budget, each counted once, most important first. Answers how many. */
-static int32_t mark_violating(const mr_preemptor *p, const mr_resident *pods, int32_t first, int32_t n)
+static inline int32_t budgets_of(const mr_budgets *b, const mr_resident *pods, int32_t first, int32_t j)
+{
+    return b->of_pod ? b->of_pod[first + j] : b->of_class[pods[j].pod_class];
+}
+
+/* Marks the pods whose eviction violates a budget, each counted once, most important first. */
+static void mark_violating(const mr_preemptor *p, const mr_resident *pods, int32_t first, int32_t n)
 {
     const mr_budgets *b = p->budgets;
-    int32_t marked = 0;
+    if (b->only) {
+        for (int32_t j = 0; j < n; j++) {
+            const int32_t budget = b->only[budgets_of(b, pods, first, j)];
+            p->violating[j / 64] |= (uint64_t)(++b->taken[budget] > b->allowed[budget]) << j % 64;
+        }
+        for (int32_t j = 0; j < n; j++) b->taken[b->only[budgets_of(b, pods, first, j)]] = 0;
+        return;
+    }
     for (int32_t j = 0; j < n; j++) {
-        const int32_t set = b->of_pod ? b->of_pod[first + j] : b->of_class[pods[j].pod_class];
+        const int32_t set = budgets_of(b, pods, first, j);
         int violates = 0;
         for (int32_t i = 0; i < b->count[set]; i++) {
             const int32_t budget = b->members[b->first[set] + i];
             violates |= ++b->taken[budget] > b->allowed[budget];
         }
         p->violating[j / 64] |= (uint64_t)violates << j % 64;
-        marked += violates;
     }
     for (int32_t j = 0; j < n; j++) {
-        const int32_t set = b->of_pod ? b->of_pod[first + j] : b->of_class[pods[j].pod_class];
+        const int32_t set = budgets_of(b, pods, first, j);
         for (int32_t i = 0; i < b->count[set]; i++) b->taken[b->members[b->first[set] + i]] = 0;
     }
-    return marked;
 }
 
-/* `reprieve` where cpu, memory and places for pods are all there is to ask for. */
-static void reprieve_plainly(const mr_preemptor *p, const mr_resident *pods, int32_t n, int which, mr_room *room)
-{
-    int64_t cpu = room->cpu, memory = room->memory;
-    int32_t slots = room->slots;
-    for (int32_t j = 0; j < n; j++) {
-        const mr_load *load = &p->loads[pods[j].pod_class];
-        if (which >= 0 && (int)(p->violating[j / 64] >> j % 64 & 1) != which) continue;
-        if (p->need_cpu > cpu - load->cpu || p->need_memory > memory - load->memory || p->slots > slots - 1) {
-            p->victims[j / 64] |= 1ull << j % 64;
-            continue;
-        }
-        cpu -= load->cpu;
-        memory -= load->memory;
-        slots--;
-    }
-    room->cpu = cpu;
-    room->memory = memory;
-    room->slots = slots;
-}
-
-/* Lets pods come back, most important first, as long as the preemptor fits; the others are victims. `which`: only those
- * that violate a budget (1) or do not (0); -1 for all. `with` has the nominated pods on the row; NULL for none. */
+/* Lets pods come back, most important first, as long as the preemptor fits; the others are victims. `which`: those that
+ * violate a budget (1) or do not (0). `with` has the nominated pods on the row; NULL for none. */
 static void reprieve(const mr_preemptor *p, int32_t row, const mr_resident *pods, int32_t n, int which, scene *now,
                      scene *with)
 {
-    if (!with && !p->n_others && !p->ports && !now->asks) {
-        reprieve_plainly(p, pods, n, which, &now->room);
-        return;
-    }
     for (int32_t j = 0; j < n; j++) {
         const int32_t pod_class = pods[j].pod_class;
-        if (which >= 0 && (int)(p->violating[j / 64] >> j % 64 & 1) != which) continue;
+        if ((int)(p->violating[j / 64] >> j % 64 & 1) != which) continue;
         leave(p, now, pod_class, -1);
         if (with) leave(p, with, pod_class, -1);
         if (fits(p, now, row) && (!with || fits(p, with, row))
@@ -252,9 +237,8 @@ static int is_rejected_anyway(const mr_preemptor *p, int32_t row, const mr_resid
     if (!p->terms) return 0;
     memset(p->gone, 0, (size_t)mr_matchers(p->search->pod.terms) * sizeof *p->gone);
     if (p->n_nominated || counts_any(p, pods, n)) return 0;
-    if (!terms_pass(p, now, row)) return 1;
     now->asks = 0;
-    return 0;
+    return !terms_pass(p, now, row);
 }
 
 /* Takes all the pods away. */
@@ -280,8 +264,83 @@ static uint64_t verdict_without(const mr_preemptor *p, int32_t row, const mr_res
     return verdict ? verdict : judge(p, now, row);
 }
 
+/* Room on a row, and what its victims come to so far. */
+typedef struct {
+    int64_t cpu, memory, sum;
+    int32_t slots, victims;
+} tally;
+
+/* `reprieve` for the pods of these bits where cpu, memory and places for pods are all there is to ask for; answers the
+ * bits of victims. Nothing can be told beforehand, so nothing branches. */
+static inline uint64_t reprieve_plainly(const mr_preemptor *p, const mr_resident *pods, uint64_t bits, tally *t)
+{
+    uint64_t victims = 0;
+    for (; bits; bits &= bits - 1) {
+        const mr_load *load = &p->loads[pods[__builtin_ctzll(bits)].pod_class];
+        const int64_t goes = (p->need_cpu > t->cpu - load->cpu) | (p->need_memory > t->memory - load->memory)
+                             | (p->slots > t->slots - 1);
+        victims |= bits & -bits & (uint64_t)-goes;
+        t->cpu -= load->cpu & (goes - 1);
+        t->memory -= load->memory & (goes - 1);
+        t->slots -= (int32_t)(1 - goes);
+        t->sum += (load->priority + (1ll << 31)) & -goes;
+        t->victims += (int32_t)goes;
+    }
+    return victims;
+}
+
+/* `mr_dry_run` of a row with few pods where cpu, memory and places for pods decide, and nobody asks why. Answers 0 where
+ * that is not so. */
+static inline int run_plainly(const mr_preemptor *p, int32_t row, const mr_resident *pods, int32_t n, mr_eviction *out)
+{
+    const mr_ledger *ledger = &p->search->cluster->ledger;
+    tally t = {.cpu = mr_row_value(ledger, row, 0) - mr_row_value(ledger, row, 2),
+               .memory = mr_row_value(ledger, row, 1) - mr_row_value(ledger, row, 3),
+               .slots = ledger->rows[row].pods_max - ledger->rows[row].pods};
+    int32_t first = n;
+    for (; first; first--) {
+        const mr_load *load = &p->loads[pods[first - 1].pod_class];
+        if (load->priority >= p->priority) break;
+        t.cpu += load->cpu;
+        t.memory += load->memory;
+        t.slots++;
+    }
+    n -= first;
+    pods += first;
+    if (n > 64) return 0;
+    out->first = first;
+    out->victims = 0;
+    out->verdict = !n ? MR_NO_VICTIMS : p->need_cpu > t.cpu || p->need_memory > t.memory || p->slots > t.slots;
+    if (out->verdict) return 1;
+    if (p->terms) {
+        scene now;
+        out->verdict = (uint64_t)is_rejected_anyway(p, row, pods, n, &now);
+        if (out->verdict || now.asks) return !now.asks;
+    }
+    uint64_t violating = 0, victims = 0;
+    if (p->budgets) {
+        p->violating[0] = 0;
+        mark_violating(p, pods, first, n);
+        violating = p->violating[0];
+        victims = reprieve_plainly(p, pods, violating, &t);
+    }
+    victims |= reprieve_plainly(p, pods, ~0ull >> (64 - n) & ~violating, &t);
+    p->victims[0] = victims;
+    out->victims = t.victims;
+    out->sum = t.sum;
+    out->violations = violating ? __builtin_popcountll(victims & violating) : 0;
+    /* Whatever stands here where there are no victims is not looked at. */
+    const mr_resident *most = &pods[victims ? __builtin_ctzll(victims) : 0];
+    out->highest = p->loads[most->pod_class].priority;
+    out->start = most->start;
+    return 1;
+}
+
 void mr_dry_run(const mr_preemptor *p, int32_t row, const mr_resident *pods, int32_t n, mr_eviction *out)
 {
+    if (!p->n_others && !p->ports && !p->n_nominated && p->settled && !p->explains
+        && run_plainly(p, row, pods, n, out))
+        return;
     scene now, with, *also = p->n_nominated ? &with : NULL;
     int32_t first = n;
     while (first && p->loads[pods[first - 1].pod_class].priority < p->priority) first--;
@@ -294,9 +353,11 @@ void mr_dry_run(const mr_preemptor *p, int32_t row, const mr_resident *pods, int
     const int32_t words = (n + 63) / 64;
     memset(p->victims, 0, (size_t)words * sizeof *p->victims);
     memset(p->violating, 0, (size_t)words * sizeof *p->violating);
-    const int32_t marked = p->budgets ? mark_violating(p, pods, first, n) : 0;
-    if (marked) reprieve(p, row, pods, n, 1, &now, also);
-    reprieve(p, row, pods, n, marked ? 0 : -1, &now, also);
+    if (p->budgets) {
+        mark_violating(p, pods, first, n);
+        reprieve(p, row, pods, n, 1, &now, also);
+    }
+    reprieve(p, row, pods, n, 0, &now, also);
     sum_up(p, pods, words, out);
 }
 

@@ -10,6 +10,11 @@ typedef struct {
     int64_t start; /* since when it runs, in any unit; MR_NOT_STARTED where nobody says */
     int32_t pod_class, number;
 } mr_resident;
+
+/* Where the pods of a row stand among all residents. */
+typedef struct {
+    int32_t first, count, room, is_read;
+} mr_stretch;
 #define MR_NOT_STARTED INT64_MAX
 
 /* What a pod of a class takes, and how important it is. */
@@ -26,6 +31,8 @@ typedef struct {
     const int32_t *of_pod;        /* in place of that: [pod of the row at hand]; NULL for none */
     const int32_t *first, *count; /* [set] its budgets among the members */
     const int32_t *members;
+    const int32_t *only;          /* [set] its one budget, for the empty set the last one, which never ends; NULL where
+                                   * some set has several */
     const int32_t *allowed;       /* [budget] disruptions */
     int32_t *taken;               /* [budget] scratch, all 0 */
 } mr_budgets;

@@ -71,6 +71,24 @@ static int32_t best_of(const mr_outcomes *o, int32_t word, uint64_t bits)
     return best;
 }
 
+void mr_outcomes_try(mr_outcomes *o, const mr_preemptor *p, const mr_stretch *stretches, const mr_resident *residents,
+                     int32_t word, uint64_t bits)
+{
+    uint64_t helps = 0, clean = 0;
+    for (uint64_t left = bits; left; left &= left - 1) {
+        const int32_t at = word * 64 + __builtin_ctzll(left), row = p->search->order[at];
+        mr_eviction *result = &o->results[at];
+        mr_dry_run(p, row, residents + stretches[row].first, stretches[row].count, result);
+        const uint64_t bit = left & -left & -(uint64_t)(!result->verdict && result->victims);
+        helps |= bit;
+        clean |= bit & -(uint64_t)(!result->violations);
+    }
+    o->known[word] |= bits;
+    o->helps[word] |= helps;
+    o->clean[word] |= clean;
+    if (helps && o->best[word] != MR_STALE) o->best[word] = best_of(o, word, o->helps[word]);
+}
+
 /* The same with what is kept. */
 static int32_t best_within(mr_outcomes *o, int32_t word, uint64_t bits)
 {

@@ -13,9 +13,9 @@ cdef class Budgets:
     cdef list rules, exempt_names
     cdef dict by_namespace, set_ids
     cdef list sets
-    cdef Buffer of_class, of_pod, first, count, members, allowed, taken
+    cdef Buffer of_class, of_pod, first, count, members, only, allowed, taken
     cdef int32_t known, n_members
-    cdef bint exempts
+    cdef bint exempts, has_several
     cdef readonly int64_t version
 
     cdef int take(self, tuple budgets) except -1

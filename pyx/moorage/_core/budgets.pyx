@@ -2,7 +2,7 @@
 
 from moorage._core.selectors import LabelSelectorMatcher
 
-from libc.stdint cimport int32_t
+from libc.stdint cimport INT32_MAX, int32_t
 from libc.string cimport memset
 
 from moorage._core.buffers cimport Buffer, Journal
@@ -32,6 +32,7 @@ cdef class Budgets:
         self.first = Buffer(journal, sizeof(int32_t))
         self.count = Buffer(journal, sizeof(int32_t))
         self.members = Buffer(journal, sizeof(int32_t))
+        self.only = Buffer(journal, sizeof(int32_t))
         self.allowed = Buffer(journal, sizeof(int32_t))
         self.taken = Buffer(journal, sizeof(int32_t))
         self._begin((), [])
@@ -41,6 +42,7 @@ cdef class Budgets:
         self.given, self.rules = given, rules
         self.by_namespace, self.set_ids, self.sets = {}, {}, []
         self.known = self.n_members = 0
+        self.has_several = False
         for at, budget in enumerate(given):
             matcher = _matcher(budget.spec.selector)
             if matcher is not None:
@@ -57,10 +59,11 @@ cdef class Budgets:
             self.given = budgets
         else:
             self._begin(budgets, rules)
-        self.allowed.reserve(len(budgets))
-        self.taken.reserve(len(budgets))
+        self.allowed.reserve(len(budgets) + 1)
+        self.taken.reserve(len(budgets) + 1)
         for at, budget in enumerate(budgets):
             (<int32_t*>self.allowed.data)[at] = budget.status.disruptions_allowed
+        (<int32_t*>self.allowed.data)[len(budgets)] = INT32_MAX
         self.exempt_names = [frozenset(budget.status.disrupted_pods) for budget in budgets]
         self.exempts = any(self.exempt_names)
         self.version += 1
@@ -82,6 +85,7 @@ cdef class Budgets:
         self.c.first = <int32_t*>self.first.data
         self.c.count = <int32_t*>self.count.data
         self.c.members = <int32_t*>self.members.data
+        self.c.only = NULL if self.has_several else <int32_t*>self.only.data
         self.c.allowed = <int32_t*>self.allowed.data
         self.c.taken = <int32_t*>self.taken.data
 
@@ -99,6 +103,9 @@ cdef class Budgets:
         self.first.reserve(at + 1)
         self.count.reserve(at + 1)
         self.members.reserve(self.n_members + len(budgets))
+        self.only.reserve(at + 1)
+        self.has_several = self.has_several or len(budgets) > 1
+        (<int32_t*>self.only.data)[at] = budgets[0] if budgets else <int32_t>len(self.given)
         (<int32_t*>self.first.data)[at] = self.n_members
         (<int32_t*>self.count.data)[at] = <int32_t>len(budgets)
         for budget in budgets:

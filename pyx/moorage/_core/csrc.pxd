@@ -313,6 +313,9 @@ cdef extern from "preemption.h" nogil:
         int64_t start
         int32_t pod_class, number
 
+    ctypedef struct mr_stretch:
+        int32_t first, count, room, is_read
+
     ctypedef struct mr_load:
         int64_t cpu, memory
         const mr_shape* shape
@@ -324,6 +327,7 @@ cdef extern from "preemption.h" nogil:
         const int32_t* first
         const int32_t* count
         const int32_t* members
+        const int32_t* only
         const int32_t* allowed
         int32_t* taken
 
@@ -365,6 +369,8 @@ cdef extern from "preemption.h" nogil:
     void mr_outcomes_set_code(mr_outcomes* outcomes, int32_t position, uint8_t code)
     void mr_outcomes_forget(mr_outcomes* outcomes)
     void mr_outcomes_note(mr_outcomes* outcomes, int32_t position, const mr_eviction* result)
+    void mr_outcomes_try(mr_outcomes* outcomes, const mr_preemptor* preemptor, const mr_stretch* stretches,
+                         const mr_resident* residents, int32_t word, uint64_t bits)
     void mr_walk_begin(mr_walk* walk, const mr_outcomes* outcomes, int64_t offset, int32_t percentage,
                        int32_t least)
     uint64_t mr_walk_on(mr_walk* walk, mr_outcomes* outcomes)

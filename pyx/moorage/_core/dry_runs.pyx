@@ -185,18 +185,24 @@ cdef class DryRuns:
     cdef int _run(self, int32_t row, mr_eviction* out) except -1:
         """Try one row; the bits of its victims stay in the preemptor's."""
         cdef int32_t n
-        cdef mr_resident* pods = self.importance.pods_of(row, &n)
-        if n > 64 * self.victims.capacity or self.c.victims == NULL:
-            self.victims.reserve(n // 64 + 1)
-            self.violating.reserve(n // 64 + 1)
-            self.c.victims = <uint64_t*>self.victims.data
-            self.c.violating = <uint64_t*>self.violating.data
+        cdef mr_resident* pods = self._read(row, &n)
         if self.c.budgets != NULL:
             self.budgets.exempt(self.state.ledger, pods, n)
         if self.nominated_rows:
             self._set_nominated(row)
         mr_dry_run(&self.c, row, pods, n, out)
         return 0
+
+    cdef mr_resident* _read(self, int32_t row, int32_t* n) except NULL:
+        """The pods of a row and their number, with room for a bit of each."""
+        cdef mr_resident* pods = self.importance.pods_of(row, n)
+        if n[0] > self.pods_limit or self.c.victims == NULL:
+            self.victims.reserve(n[0] // 64 + 1)
+            self.violating.reserve(n[0] // 64 + 1)
+            self.pods_limit = 64 * <int32_t>min(self.victims.capacity, self.violating.capacity)
+            self.c.victims = <uint64_t*>self.victims.data
+            self.c.violating = <uint64_t*>self.violating.data
+        return pods
 
     cdef int _set_nominated(self, int32_t row) except -1:
         cdef Py_ssize_t at

@@ -2,14 +2,10 @@ from libc.stdint cimport int32_t, int64_t
 
 from moorage._core.buffers cimport Buffer
 from moorage._core.change_log cimport ChangeLog
-from moorage._core.csrc cimport mr_load, mr_resident
+from moorage._core.csrc cimport mr_load, mr_resident, mr_stretch
 from moorage._core.ledger cimport Ledger
 from moorage._core.node_table cimport NodeTable
 from moorage._core.pod_class cimport PodClasses
-
-
-cdef struct Stretch:
-    int32_t first, count, room, is_read
 
 
 cdef class Importance:
@@ -19,7 +15,7 @@ cdef class Importance:
     cdef ChangeLog log
     cdef Buffer residents, stretches, scratch, loads
     cdef Py_ssize_t used, lost
-    cdef int32_t known
+    cdef int32_t known, moves
     cdef int64_t cursor
 
     cdef int follow(self) except -1
@@ -29,6 +25,10 @@ cdef class Importance:
     cdef int _make_room(self, int32_t row, int32_t pods) except -1
     cdef int _read(self, int32_t row) except -1
     cdef int64_t _start_of(self, int32_t number) except? -1
+
+    cdef inline mr_stretch* stretches_of(self) noexcept:
+        """Where the pods of each row stand."""
+        return <mr_stretch*>self.stretches.data
 
     cdef inline mr_load* loads_of(self) noexcept:
         """What the pods of each class take."""

@@ -13,7 +13,7 @@ from libc.stdint cimport INT64_MIN, int32_t, int64_t
 
 from moorage._core.buffers cimport Buffer, Journal
 from moorage._core.change_log cimport LOG_ORDER
-from moorage._core.csrc cimport MR_NOT_STARTED, mr_load, mr_resident, mr_sort_residents
+from moorage._core.csrc cimport MR_NOT_STARTED, mr_load, mr_resident, mr_sort_residents, mr_stretch
 from moorage._core.ledger cimport Ledger, PodRecord
 from moorage._core.node_table cimport NodeTable
 from moorage._core.pod_class cimport PodClasses, Shape
@@ -30,7 +30,7 @@ cdef class Importance:
         self.table, self.classes, self.ledger = table, classes, ledger
         self.log = table.log
         self.residents = Buffer(journal, sizeof(mr_resident))
-        self.stretches = Buffer(journal, sizeof(Stretch))
+        self.stretches = Buffer(journal, sizeof(mr_stretch))
         self.scratch = Buffer(journal, sizeof(mr_resident))
         self.loads = Buffer(journal, sizeof(mr_load))
         self.cursor = self.log.head
@@ -48,7 +48,7 @@ cdef class Importance:
             for at in range(self.cursor, self.log.head):
                 row = self.log.id[at & last]
                 if self.log.kind[at & last] <= LOG_ORDER and row < self.stretches.capacity:
-                    (<Stretch*>self.stretches.data)[row].is_read = False
+                    self.stretches_of()[row].is_read = False
         self.cursor = self.log.head
         return 0
 
@@ -56,8 +56,9 @@ cdef class Importance:
         """Let all rows be read again, into memory without holes."""
         cdef Py_ssize_t row
         for row in range(self.stretches.capacity):
-            (<Stretch*>self.stretches.data)[row].room = (<Stretch*>self.stretches.data)[row].is_read = 0
+            self.stretches_of()[row].room = self.stretches_of()[row].is_read = 0
         self.used = self.lost = 0
+        self.moves += 1
         return 0
 
     cdef int _learn_classes(self) except -1:
@@ -75,7 +76,7 @@ cdef class Importance:
 
     cdef mr_resident* pods_of(self, int32_t row, int32_t* n) except NULL:
         """The pods of a row and their number; good until another row is asked for."""
-        cdef Stretch* stretch = <Stretch*>self.stretches.data + row
+        cdef mr_stretch* stretch = self.stretches_of() + row
         # A batch logs the rows of its pods before they are in the ledger.
         if not stretch.is_read or stretch.count != self.ledger.pods_on(row):
             self._read(row)
@@ -83,7 +84,7 @@ cdef class Importance:
         return <mr_resident*>self.residents.data + stretch.first
 
     cdef int _make_room(self, int32_t row, int32_t pods) except -1:
-        cdef Stretch* stretch = <Stretch*>self.stretches.data + row
+        cdef mr_stretch* stretch = self.stretches_of() + row
         cdef int32_t room = pods + pods // 4 + 1
         if pods <= stretch.room:
             return 0
@@ -96,7 +97,7 @@ cdef class Importance:
         return 0
 
     cdef int _read(self, int32_t row) except -1:
-        cdef Stretch* stretch = <Stretch*>self.stretches.data + row
+        cdef mr_stretch* stretch = self.stretches_of() + row
         cdef int32_t n = self.ledger.pods_on(row), at, number = 0
         cdef mr_resident* pods
         cdef PodRecord* record

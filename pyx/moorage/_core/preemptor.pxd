@@ -1,4 +1,4 @@
-from libc.stdint cimport int32_t, int64_t
+from libc.stdint cimport int32_t, int64_t, uint64_t
 
 from moorage._core.buffers cimport Buffer
 from moorage._core.cycle cimport Cycle
@@ -20,9 +20,8 @@ cdef class Outcomes:
 
 cdef class Evictions:
     cdef ClusterState state
-    cdef int32_t[::1] places
+    cdef int32_t[:, ::1] places
     cdef int32_t placed
-    cdef Buffer ends, ordinals, names
     cdef list pods
 
     cdef int note_victim(self, int32_t number) except -1
@@ -42,6 +41,8 @@ cdef class Preemptor(DryRuns):
 
     cdef int32_t _fitting_row(self, Py_ssize_t following) except -2
     cdef int32_t _row_to_clear(self, int64_t offset, int32_t percentage, int32_t least) except -2
+    cdef int _try_each(self, int32_t word, uint64_t bits) except -1
+    cdef int _try_word(self, int32_t word, uint64_t bits) except -1
     cdef int _clear(self, int32_t row, Evictions out) except -1
     cdef int _make_ready(self) except -1
     cdef int _bring_up_to_date(self) except -1

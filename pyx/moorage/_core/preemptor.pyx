@@ -30,9 +30,12 @@ from moorage._core.csrc cimport (
     mr_outcomes_forget,
     mr_outcomes_note,
     mr_outcomes_set_code,
+    mr_outcomes_try,
+    mr_resident,
     mr_search,
     mr_status_block,
     mr_status_by_columns,
+    mr_stretch,
     mr_terms,
     mr_verdict,
     mr_walk,
@@ -49,6 +52,7 @@ from moorage._core.templates cimport Replicas
 
 cdef extern from *:
     int ctz "__builtin_ctzll"(unsigned long long word) noexcept nogil
+    int popcount "__builtin_popcountll"(unsigned long long word) noexcept nogil
 
 cdef enum:
     CLASSES = 16  # whose outcomes are kept, with 41 bytes for each node
@@ -91,50 +95,45 @@ cdef class Evictions:
     rows : (placed,) int32 array
         The row of each pod that was placed; it ended before the first that fits nowhere.
     """
+    # places: per pod its row, the symbol of that row's name, and where its victims begin among all
 
     def __cinit__(self, ClusterState state, Py_ssize_t most):
-        cdef Journal journal = Journal()
         self.state = state
-        self.places = np.empty(most, dtype=np.int32)
-        self.ends = Buffer(journal, sizeof(int32_t), most + 1)
-        self.ordinals = Buffer(journal, sizeof(int32_t))
-        self.names = Buffer(journal, sizeof(int32_t), most + 1)
+        self.places = np.empty((3, most + 1), dtype=np.int32)
+        self.places[2, 0] = 0
         self.pods = []
 
     cdef int note_victim(self, int32_t number) except -1:
         """The next pod evicts this one, which is still there."""
         cdef PodRecord* record = self.state.ledger.record(number)
-        self.ordinals.reserve(len(self.pods) + 1)
         if record.origin:  # made when somebody asks for it
-            self.pods.append(self.state.ledger.templates.entry(record.origin - 1))
+            self.pods.append((self.state.ledger.templates.entry(record.origin - 1), record.ordinal))
         else:
             self.pods.append(self.state.ledger.objects[number])
-        (<int32_t*>self.ordinals.data)[len(self.pods) - 1] = record.ordinal
         return 0
 
     cdef int note_row(self, int32_t row) except -1:
         """The next pod is placed."""
-        (<int32_t*>self.names.data)[self.placed] = (<int32_t*>self.state.table.name.data)[row]
-        self.places[self.placed] = row
+        self.places[0, self.placed] = row
+        self.places[1, self.placed] = (<int32_t*>self.state.table.name.data)[row]
         self.placed += 1
-        (<int32_t*>self.ends.data)[self.placed] = <int32_t>len(self.pods)
+        self.places[2, self.placed] = <int32_t>len(self.pods)
         return 0
 
     @property
     def rows(self):
-        return np.asarray(self.places[:self.placed])
+        return np.asarray(self.places[0, :self.placed])
 
     def victims(self, Py_ssize_t at):
         """Whom the pod at this place evicted, most important first, with the node they were on."""
-        cdef int32_t each
         if not 0 <= at < self.placed:
             raise IndexError(at)
-        name = self.state.symbols.names[(<int32_t*>self.names.data)[at]]
+        name = self.state.symbols.names[self.places[1, at]]
         out = []
-        for each in range((<int32_t*>self.ends.data)[at], (<int32_t*>self.ends.data)[at + 1]):
-            pod = self.pods[each]
-            if isinstance(pod, Replicas):
-                pod = (<Replicas>pod).make((<int32_t*>self.ordinals.data)[each])
+        for pod in self.pods[self.places[2, at]:self.places[2, at + 1]]:
+            if type(pod) is tuple:
+                like, ordinal = pod
+                pod = (<Replicas>like).make(ordinal)
             out.append(bound(pod, name))
         return out
 
@@ -225,23 +224,50 @@ cdef class Preemptor(DryRuns):
     cdef int32_t _row_to_clear(self, int64_t offset, int32_t percentage, int32_t least) except -2:
         """The best row to evict pods from, or -1."""
         cdef mr_outcomes* outcomes = &self.outcomes.c
-        cdef mr_eviction result
         cdef mr_walk walk
         cdef uint64_t unknown
-        cdef int32_t at
         if outcomes.potentials == 0:
             return -1
         mr_walk_begin(&walk, outcomes, offset, percentage, least)
         unknown = mr_walk_on(&walk, outcomes)
         while unknown:
-            while unknown:
-                at = walk.word * 64 + ctz(unknown)
-                unknown &= unknown - 1
-                self._run(self.search.search.order[at], &result)
-                mr_outcomes_note(outcomes, at, &result)
-                self.dry_runs += 1
+            if self.nominated_rows or (self.c.budgets != NULL and self.budgets.exempts):
+                self._try_each(walk.word, unknown)
+            else:
+                self._try_word(walk.word, unknown)
             unknown = mr_walk_on(&walk, outcomes)
         return -1 if walk.best == MR_NOBODY else self.search.search.order[walk.best]
+
+    cdef int _try_each(self, int32_t word, uint64_t bits) except -1:
+        """Dry runs of positions of a word, each with what is special about its row."""
+        cdef mr_eviction result
+        cdef int32_t at
+        while bits:
+            at = word * 64 + ctz(bits)
+            bits &= bits - 1
+            self._run(self.search.search.order[at], &result)
+            mr_outcomes_note(&self.outcomes.c, at, &result)
+            self.dry_runs += 1
+        return 0
+
+    cdef int _try_word(self, int32_t word, uint64_t bits) except -1:
+        """Dry runs of positions of a word."""
+        cdef const int32_t* order = self.search.search.order + word * 64
+        cdef mr_stretch* stretches = self.importance.stretches_of()
+        cdef uint64_t left = bits
+        cdef int32_t row, n, moves = self.importance.moves
+        while left:
+            row = order[ctz(left)]
+            n = stretches[row].count
+            if not stretches[row].is_read or n != self.state.ledger.pods_on(row) or n > self.pods_limit:
+                self._read(row, &n)
+            left &= left - 1
+            if moves != self.importance.moves:  # what was read before is not there any more
+                left, moves = bits, self.importance.moves
+        mr_outcomes_try(&self.outcomes.c, &self.c, stretches, <mr_resident*>self.importance.residents.data, word,
+                        bits)
+        self.dry_runs += popcount(bits)
+        return 0
 
     cdef int _clear(self, int32_t row, Evictions out) except -1:
         """Take those away who have to go from a row."""

@@ -61,7 +61,7 @@ cdef class Domains:
     cdef list matched_by(self, int32_t pod_class)
     cdef TopologyKey topology(self, str label)
     cdef Eligibility eligibility(self, tuple labels, Shape shape, int32_t pinned, object tolerations)
-    cdef Matched matching(self, tuple key, object matches, bint all_pods)
+    cdef Matched matching(self, tuple matcher, bint all_pods)
     cdef Counter counter(self, Matched matched, TopologyKey topology, Eligibility eligibility, bint absent)
     cdef int _follow_row(self, int32_t row) except -1
     cdef int _shift(self, Counter counter, int32_t row, int32_t sign) except -1

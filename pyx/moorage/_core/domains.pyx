@@ -298,8 +298,9 @@ cdef class Domains:
         self.journal.on_undo(partial(self._drop_eligibility, key, out))
         return out
 
-    cdef Matched matching(self, tuple key, object matches, bint all_pods):
-        """The pods of the classes that `matches` names; `key` tells matchers apart."""
+    cdef Matched matching(self, tuple matcher, bint all_pods):
+        """The pods of the classes that a matcher names: a key that tells it apart, and its answer for a class."""
+        key, matches = matcher
         cdef Matched out = self.matched.get(key)
         cdef int32_t pod_class
         if out is not None:

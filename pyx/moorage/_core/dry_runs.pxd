@@ -26,7 +26,7 @@ cdef class DryRuns:
     cdef int32_t pods_limit
 
     cdef int _begin(self, int32_t pod_class, int32_t pinned, tuple budgets) except -1
-    cdef int _match(self, int32_t pod_class, int32_t pinned) except -1
+    cdef int _match(self) except -1
     cdef int _run(self, int32_t row, mr_eviction* out) except -1
     cdef mr_resident* _read(self, int32_t row, int32_t* n) except NULL
     cdef int _set_nominated(self, int32_t row) except -1

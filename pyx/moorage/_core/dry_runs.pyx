@@ -29,7 +29,7 @@ from moorage._core.state cimport ClusterState
 from moorage._core.terms cimport Terms
 
 cdef enum:
-    MATCHES_LIMIT = 1 << 10  # classes of which it is kept which others their terms count
+    MATCHES_LIMIT = 1 << 10  # sets of terms of which it is kept which classes they count
 
 # The verdict on a node without less important pods; no filter speaks it.
 NO_VICTIMS = MR_NO_VICTIMS
@@ -148,11 +148,11 @@ cdef class DryRuns:
         if budgets:
             self.budgets.follow()
             self.c.budgets = &self.budgets.c
-        self._match(pod_class, pinned)
+        self._match()
         mr_preemptor_read(&self.c)
         return 0
 
-    cdef int _match(self, int32_t pod_class, int32_t pinned) except -1:
+    cdef int _match(self) except -1:
         """Which classes count for the terms of the pod."""
         cdef Terms terms = self.search.terms
         cdef int32_t known = 0, classes = <int32_t>len(self.state.classes.keys), each, at
@@ -162,20 +162,21 @@ cdef class DryRuns:
         if terms is None:
             return 0
         self.c.words = (mr_matchers(&terms.c) + 63) // 64
-        kept = self.matches.get((pod_class, pinned))
-        if kept is not None and kept[0] is terms:
-            _, bits, known = kept
+        key = tuple([one for one, _ in terms.predicates])
+        kept = self.matches.pop(key, None)
+        if kept is not None:
+            bits, known = kept
         else:
             bits = Buffer(Journal(), self.c.words * sizeof(uint64_t))
         bits.reserve(classes)
         for each in range(known, classes):
             word = <uint64_t*>bits.data + <Py_ssize_t>each * self.c.words
-            for at, counts in enumerate(terms.predicates):
+            for at, (_, counts) in enumerate(terms.predicates):
                 if counts(each):
                     word[at // 64] |= <uint64_t>1 << (at % 64)
         if len(self.matches) >= MATCHES_LIMIT:
             self.matches.clear()
-        self.matches[pod_class, pinned] = terms, bits, classes
+        self.matches[key] = bits, classes
         self.gone.reserve(64 * self.c.words)
         self.gone_with.reserve(64 * self.c.words)
         self.c.matches = <uint64_t*>bits.data

@@ -15,7 +15,7 @@ cdef class Terms:
     cdef dict labels
     cdef list memory, held, of_hosts
     cdef tuple versions
-    cdef list predicates  # per matcher of `mr_spread_filter_without`: whether labels alone count a class
+    cdef list predicates  # per matcher of `mr_spread_filter_without`: whether labels alone count a class, and by what key
     cdef dict of_hard  # counter of a hard constraint to whether it has an empty selector
     cdef readonly str spread_error, spread_score_error
 
@@ -28,3 +28,6 @@ cdef class Terms:
     cdef Matched _of_selector(self, object selector)
     cdef Counter _of_terms(self, tuple terms, str label)
     cdef Counter _of_carriers(self, int32_t term)
+    cdef tuple _selecting(self, object selector)
+    cdef tuple _meant_by(self, tuple terms)
+    cdef tuple _carrying(self, int32_t number)

@@ -31,6 +31,10 @@ def _no_class(pod_class):
     return False
 
 
+# Whom a matcher counts: what tells it apart, and the answer for a class.
+NOBODY = ("none",), _no_class
+
+
 cdef class Terms:
     """The constraints and terms of one class under one plan, as the kernels take them.
 
@@ -97,7 +101,7 @@ cdef class Terms:
         for at, constraint in enumerate(hard):
             self._constrain(&out[<Py_ssize_t>at], constraint, selectors[at], labels)
             out[<Py_ssize_t>at].min_domains = 1 if constraint.min_domains is None else constraint.min_domains
-            self.predicates.append(partial(_selects, self.state.classes, self.shape.namespace, selectors[at]))
+            self.predicates.append(self._selecting(selectors[at]))
         return ""
 
     def _read_soft(self, constraints, selector):
@@ -146,10 +150,13 @@ cdef class Terms:
     cdef Matched _of_selector(self, selector):
         """Pods of this namespace that a selector matches and that do not terminate; an empty one has none."""
         if selector.is_empty:
-            return self.state.domains.matching(("none",), _no_class, False)
+            return self.state.domains.matching(NOBODY, False)
+        return self.state.domains.matching(self._selecting(selector), False)
+
+    cdef tuple _selecting(self, selector):
         namespace = self.shape.namespace
-        matches = partial(_selects, self.state.classes, namespace, selector)
-        return self.state.domains.matching(("spread", namespace, selector.identity), matches, False)
+        counts = partial(_selects, self.state.classes, namespace, selector)
+        return ("spread", namespace, selector.identity), counts
 
     # ---- inter-pod affinity --------------------------------------------------------------------------------
 
@@ -158,7 +165,7 @@ cdef class Terms:
         required, required_anti, own, own_anti = self.shape.terms
         for label in dict.fromkeys([term.topology_key for term in required]):
             affinity.append((self._of_terms(required, label), 0))
-        self.predicates.append(self._meant_by(required) if required else _no_class)
+        self.predicates.append(self._meant_by(required) if required else NOBODY)
         for term in required_anti:
             self.predicates.append(self._meant_by((term,)))
             anti.append((self._of_terms((term,), term.topology_key), 0))
@@ -175,7 +182,7 @@ cdef class Terms:
                 is_anti = term.kind == TermKind.ANTI_AFFINITY
                 (existing if is_anti else preferred).append((self._of_carriers(number), weight))
                 if is_anti:
-                    self.predicates.append(partial(_carries, self.state.classes, number))
+                    self.predicates.append(self._carrying(number))
         self.c.affinity, self.c.n_affinity = self._pod_terms(affinity), <int32_t>len(affinity)
         self.c.anti, self.c.n_anti = self._pod_terms(anti), <int32_t>len(anti)
         self.c.existing, self.c.n_existing = self._pod_terms(existing), <int32_t>len(existing)
@@ -200,8 +207,13 @@ cdef class Terms:
     def _asked(self, tuple terms):
         return tuple([(self._resolved(term), term.selector) for term in terms])
 
-    def _meant_by(self, tuple terms):
-        return partial(_matches_terms, self.state.classes, self._asked(terms))
+    cdef tuple _meant_by(self, tuple terms):
+        asked = self._asked(terms)
+        key = "terms", *[(namespaces, selector.identity) for namespaces, selector in asked]
+        return key, partial(_matches_terms, self.state.classes, asked)
+
+    cdef tuple _carrying(self, int32_t number):
+        return ("carries", number), partial(_carries, self.state.classes, number)
 
     def _matches_all(self, terms):
         return all([_meant(self._resolved(t), t.selector, self.shape.namespace, self.labels) for t in terms])
@@ -209,17 +221,15 @@ cdef class Terms:
     cdef Counter _of_terms(self, tuple terms, str label):
         """Pods that match all of some terms, over the domains of a label."""
         cdef Domains domains = self.state.domains
-        key = "terms", *[(namespaces, selector.identity) for namespaces, selector in self._asked(terms)]
-        matched = domains.matching(key, self._meant_by(terms), True)
+        matched = domains.matching(self._meant_by(terms), True)
         everywhere = domains.eligibility((), None, 0, None)
         return domains.counter(matched, domains.topology(label), everywhere, False)
 
     cdef Counter _of_carriers(self, int32_t number):
         """Pods that have a term themselves, over the domains of its label."""
         cdef Domains domains = self.state.domains
-        classes = self.state.classes
-        matched = domains.matching(("carries", number), partial(_carries, classes, number), True)
-        topology = domains.topology(classes.terms[number].topology_key)
+        matched = domains.matching(self._carrying(number), True)
+        topology = domains.topology(self.state.classes.terms[number].topology_key)
         return domains.counter(matched, topology, domains.eligibility((), None, 0, None), False)
 
     # ---- reading -------------------------------------------------------------------------------------------

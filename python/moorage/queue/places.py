@@ -160,7 +160,8 @@ class Places:
         if info.gating_plugin:
             plugins = sorted(plugins, key=lambda plugin: plugin.name != info.gating_plugin)
         for plugin in plugins:
-            status = ask_status(plugin, pod, plugin.pre_enqueue, pod)
+            asked = plugin.pre_enqueue
+            status = asked(pod) if plugin.in_core else ask_status(plugin, pod, asked, pod)
             if status is None or status.is_success:
                 continue
             if plugin.name not in info.unschedulable_plugins:

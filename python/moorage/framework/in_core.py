@@ -1,9 +1,9 @@
-"""In-tree plugins: their verdicts and scores are the core's, or they do nothing yet."""
+"""In-tree plugins: their verdicts and scores are the core's, or they have nothing to say about most pods."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -86,6 +86,23 @@ class CorePostFilter(PostFilterPlugin):
         raise NotImplementedError
 
 
+class VolumePlugin(Plugin):
+    """A plugin about volumes, which has nothing to say about pods without.
+
+    In a profile it is idle: `in_core`, it answers Skip without being asked. Pods that use volumes are decided
+    about by the profile `with_volumes`, where one like it, made of the same arguments, is at work in Python.
+    Hints and signatures are asked of the idle one.
+    """
+
+    in_core = True
+
+    def at_work(self) -> Self:
+        """One like it that decides."""
+        out = type(self)(self.args)
+        out.in_core = False
+        return out
+
+
 class UnbuiltPlugin(Plugin):
     """A plugin known by name, order, weight and arguments, whose decisions this version leaves out.
 
@@ -105,3 +122,10 @@ class UnbuiltPlugin(Plugin):
 
     def pre_score(self, state: CycleState, pod: Pod, nodes: NodesView) -> Status | None:
         return SKIP
+
+
+def always_skips(plugin: Plugin, method: str) -> bool:
+    """Whether a plugin answers Skip in PreFilter or PreScore whatever it is asked."""
+    if isinstance(plugin, VolumePlugin):
+        return plugin.in_core
+    return getattr(type(plugin), method) is getattr(UnbuiltPlugin, method)

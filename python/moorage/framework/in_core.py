@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
+from moorage.objects.meta import Object
 from moorage.objects.pod import Pod
 
 from .interface import Plugin, PostFilterPlugin, PreFilterExtensions, PreFilterResult
@@ -18,8 +19,12 @@ if TYPE_CHECKING:
     from moorage._core.state import ClusterState
 
     from .cycle_state import CycleState
+    from .handle import FrameworkHandle
     from .kernels import Kernels
     from .nodes_view import AnyNodeInfo, NodesView
+
+T = TypeVar("T", bound=Object)
+T_co = TypeVar("T_co", covariant=True)
 
 
 class NativePlugin(Plugin):
@@ -86,6 +91,13 @@ class CorePostFilter(PostFilterPlugin):
         raise NotImplementedError
 
 
+class Lister(Protocol[T_co]):
+    """What an informer's lister offers of one kind."""
+
+    def get(self, name: str) -> T_co:
+        """The object of this key; NotFoundError of the store where there is none."""
+
+
 class VolumePlugin(Plugin):
     """A plugin about volumes, which has nothing to say about pods without.
 
@@ -101,6 +113,17 @@ class VolumePlugin(Plugin):
         out = type(self)(self.args)
         out.in_core = False
         return out
+
+    def handle_at_work(self) -> FrameworkHandle:
+        """The handle, without which nothing can be decided."""
+        if self.handle is None or self.handle.informers is None:
+            raise RuntimeError(f'plugin "{self.name}" is not part of a scheduler')
+        return self.handle
+
+    def lister(self, kind: type[T]) -> Lister[T]:
+        """What is known of the objects of a kind."""
+        lister: Lister[T] = self.handle_at_work().informers.lister(kind)
+        return lister
 
 
 class UnbuiltPlugin(Plugin):

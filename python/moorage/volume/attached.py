@@ -37,6 +37,7 @@ Counts = npt.NDArray[np.int32]
 Rows = npt.NDArray[np.int32]
 
 UNLIMITED = np.iinfo(np.int32).max
+NO_NODE = ""
 UNBOUND = "\0"  # no handle begins like this
 NO_NAME = "PersistentVolumeClaim had no name"
 
@@ -76,8 +77,8 @@ class AttachedVolumes:
         """Forget all rows; what they have must come anew."""
         self.errors: dict[int, dict[str, str]] = {}
         self._size = 0
-        self._limits: dict[str, Counts] = {}
         self._used: dict[str, Counts] = {}
+        self._room: dict[str, Counts] = {}  # of drivers that some node limits; UNLIMITED less the used ones
         self._names: dict[int, str] = {}  # rows whose limits have been read
         # Who refers to a volume on a row: so many pods, and the row's attachments; a volume counts once.
         self._refers: dict[int, dict[CSIVolume, int]] = {}
@@ -115,9 +116,9 @@ class AttachedVolumes:
         for volume in wanted:
             by_driver.setdefault(volume[0], []).append(volume)
         for driver, volumes in by_driver.items():
-            if driver not in self._limits:
+            if driver not in self._room:
                 continue
-            room = self._limits[driver].take(rows) - self._of_driver(driver).take(rows)
+            room = self._room[driver].take(rows)
             held = [row for volume in volumes for row in self._pods_with.get(volume, ())]
             if held:
                 there = np.zeros(self._size, dtype=np.int32)
@@ -131,8 +132,8 @@ class AttachedVolumes:
     def is_limited(self, rows: Rows) -> npt.NDArray[np.bool_]:
         """The rows whose node limits the volumes of some driver."""
         found = np.zeros(len(rows), dtype=bool)
-        for limits in self._limits.values():
-            found |= limits.take(rows) != UNLIMITED
+        for driver, room in self._room.items():
+            found |= (room + self._used[driver]).take(rows) != UNLIMITED
         return found
 
     def exceed(self, node_name: str, pods: Iterable[Pod], wanted: Iterable[CSIVolume]) -> bool:
@@ -232,7 +233,7 @@ class AttachedVolumes:
         if rows > self._size:
             self._size = max(rows, 2 * self._size)
             self._used = {driver: self._grown(counts, 0) for driver, counts in self._used.items()}
-            self._limits = {name: self._grown(counts, UNLIMITED) for name, counts in self._limits.items()}
+            self._room = {driver: self._grown(counts, UNLIMITED) for driver, counts in self._room.items()}
 
     def _grown(self, counts: Counts, value: int) -> Counts:
         more = np.full(self._size - len(counts), value, dtype=np.int32)
@@ -245,8 +246,8 @@ class AttachedVolumes:
         return self._used[driver]
 
     def name_row(self, row: int, name: str) -> None:
-        """A row has the node of this name."""
-        if self._names.get(row) != name:
+        """A row has the node of this name, or `NO_NODE`."""
+        if self._names.get(row, NO_NODE) != name:
             self._names[row] = name
             self._set_limits(row, name)
             self._set_attached(row, name)
@@ -305,14 +306,16 @@ class AttachedVolumes:
                 del self._refers[row]
         if not (before and after):
             self._of_driver(volume[0])[row] += sign
+            if volume[0] in self._room:
+                self._room[volume[0]][row] -= sign
 
     def _set_limits(self, row: int, name: str) -> None:
-        for limits in self._limits.values():
-            limits[row] = UNLIMITED
-        for driver, count in self.limits_of(name).items():
-            if driver not in self._limits:
-                self._limits[driver] = np.full(self._size, UNLIMITED, dtype=np.int32)
-            self._limits[driver][row] = count
+        limits = self.limits_of(name)
+        for driver in limits:
+            if driver not in self._room:
+                self._room[driver] = UNLIMITED - self._of_driver(driver)
+        for driver, room in self._room.items():
+            room[row] = limits.get(driver, UNLIMITED) - self._used[driver][row]
 
     def _set_attached(self, row: int, name: str) -> None:
         for volume in self._attached.pop(row, ()):

@@ -14,7 +14,7 @@ from moorage._core.state import ClusterState
 from moorage.objects.pod import DiskVolumeSource, Pod, Volume
 from moorage.store import InformerFactory
 
-from .attached import AttachedVolumes
+from .attached import NO_NODE, AttachedVolumes
 
 if TYPE_CHECKING:
     from moorage.framework.handle import FrameworkHandle
@@ -103,6 +103,8 @@ class VolumesInUse:
         if row < table.used and table.is_present(row):
             self.attached.name_row(row, table.row_name(row))
             new = {pod.metadata.uid: pod for pod in self._state.ledger.volume_pods_of(row)}
+        else:
+            self.attached.name_row(row, NO_NODE)
         if not (old or new):
             return
         for uid, pod in old.items():

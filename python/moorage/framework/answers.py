@@ -40,7 +40,8 @@ def read_answers(
     if given.shape != (nodes,):
         raise ValueError(f'filter_all of plugin "{name}" answered shape {given.shape} for {nodes} nodes')
     if isinstance(answer, Answers):
-        if given.dtype.kind not in "iu" or not ((given >= 0) & (given < len(answer.statuses))).all():
+        known = given.dtype.kind in "iu" and int(given.max(initial=0)) < len(answer.statuses)
+        if not known or (given.dtype.kind == "i" and given.min(initial=0) < 0):
             raise ValueError(f'filter_all of plugin "{name}" answered numbers of no status')
         return Answers(given, answer.statuses)
     if given.dtype == bool:

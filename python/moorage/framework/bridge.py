@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 Rows = npt.NDArray[np.int32]
 Codes = npt.NDArray[np.uint8]
 NOT_ASKED = -1
+MANY = 64  # statuses that are not worth keeping
 NOWHERE = np.zeros(0, dtype=np.intp)
 
 
@@ -52,7 +53,8 @@ class Bridge:
         """The next search is about this pod, whose PreFilter ran with this state."""
         self._state, self._pod = state, pod
         self._alone = state, self._heard
-        self._heard.clear()
+        for heard in self._heard.values():
+            heard.begin()
         self._crowded.clear()
         self._scoring = False
 
@@ -139,27 +141,26 @@ class Bridge:
 
     def filter(self, plugin: FilterPlugin, rows: Rows) -> npt.NDArray[np.uint8]:
         """The code of each row: 0 where the pod fits."""
-        if plugin.name in self._state.skip_filter_plugins:
+        if plugin.name in self._state.skip_filter_plugins or not len(rows):
             return np.zeros(len(rows), dtype=np.uint8)
         heard = self._heard.get(plugin.name)
-        if heard is None:
-            heard = self._heard[plugin.name] = Heard(self.framework.columns.state.table.used)
-        new = rows[heard.numbers.take(rows) == NOT_ASKED]
-        if len(new):
-            ask_about = self._filter_all if has_filter_all(plugin) else self._filter_each
+        if heard is None or len(heard.numbers) < self.framework.columns.state.table.used:
+            heard = self._heard[plugin.name] = Heard(plugin, self.framework.columns.state.table.used)
+        ask_about = self._filter_all if heard.at_once else self._filter_each
+        known = heard.numbers.take(rows)
+        if known.max() == NOT_ASKED:
+            return heard.hear(rows, ask_about(plugin, rows))
+        if known.min() == NOT_ASKED:
+            new = rows[known == NOT_ASKED]
             heard.hear(new, ask_about(plugin, new))
         return heard.codes(rows)
 
     def _filter_all(self, plugin: FilterPlugin, rows: Rows) -> Answers:
         try:
-            answer = ask(plugin, self._pod, self._answers, plugin, rows)
+            answer: Answers = ask(plugin, self._pod, self._answers, plugin, rows)
         except StatusError as error:
             raise StatusError(cast(Status, filter_status(plugin, error.status))) from error
-        statuses = [filter_status(plugin, status) for status in answer.statuses]
-        failures = [at for at, status in enumerate(statuses) if status and not status.is_rejected]
-        if failures and len(failed := np.flatnonzero(np.isin(answer.numbers, failures))):
-            raise StatusError(cast(Status, statuses[answer.numbers[failed[0]]]))
-        return Answers(answer.numbers, statuses)
+        return answer
 
     def _answers(self, plugin: FilterPlugin, rows: Rows) -> Answers:
         answer = plugin.filter_all(self._state, self._pod, self.nodes(rows))
@@ -203,23 +204,59 @@ class Bridge:
 
 
 class Heard:
-    """What one plugin has said in one search: each different status once, and its number per row."""
+    """What one plugin has said in one search: each different status once, and its number per row.
 
-    def __init__(self, rows: int) -> None:
+    Attributes
+    ----------
+    at_once : bool
+        The plugin has the vectorised form of Filter.
+    numbers : (rows,) int32 array
+        NOT_ASKED where nothing was said.
+    """
+
+    def __init__(self, plugin: FilterPlugin, rows: int) -> None:
+        self.plugin = plugin
+        self.at_once = has_filter_all(plugin)
         self.numbers = np.full(rows, NOT_ASKED, dtype=np.int32)
-        self._statuses: list[Status | None] = [None]
         self._places: dict[Status | None, int] = {None: 0}
+        self._statuses: list[Status | None] = [None]
         self._codes = np.zeros(1, dtype=np.uint8)
+        # By the identity of what a plugin answers again and again: that, the numbers, and which are failures.
+        self._read: dict[int, tuple[Sequence[Status | None], Rows, list[int]]] = {}
 
-    def hear(self, rows: Rows, answers: Answers) -> None:
-        """The plugin has answered about rows."""
-        places, known = self._places, len(self._places)
-        numbers = [places.setdefault(status, len(places)) for status in answers.statuses]
-        self.numbers[rows] = np.array(numbers, dtype=np.int32).take(answers.numbers)
+    def begin(self) -> None:
+        """A search begins; what the plugin may say in it again keeps its number."""
+        self.numbers.fill(NOT_ASKED)
+        if len(self._places) < MANY and len(self._read) < MANY:
+            return
+        self._places = {None: 0}
+        self._statuses = [None]
+        self._codes = np.zeros(1, dtype=np.uint8)
+        self._read = {}
+
+    def hear(self, rows: Rows, answers: Answers) -> Codes:
+        """The plugin has answered about rows: their codes. StatusError where it failed about one."""
+        _, places, failures = self._read.get(id(answers.statuses)) or self._read_statuses(answers.statuses)
+        if failures and len(failed := np.flatnonzero(np.isin(answers.numbers, failures))):
+            failure = answers.statuses[int(answers.numbers[failed[0]])]
+            raise StatusError(cast(Status, filter_status(self.plugin, failure)))
+        numbers = places.take(answers.numbers)
+        self.numbers[rows] = numbers
+        return self._codes.take(numbers)
+
+    def _read_statuses(
+        self, statuses: Sequence[Status | None]
+    ) -> tuple[Sequence[Status | None], Rows, list[int]]:
+        known, places = len(self._places), self._places
+        given = [filter_status(self.plugin, status) for status in statuses]
+        failures = [at for at, status in enumerate(given) if status and not status.is_rejected]
+        numbers = [places.setdefault(status, len(places)) for status in given]
         if len(places) > known:
             self._statuses = list(places)
             new = [status.code if status else 0 for status in self._statuses[known:]]
             self._codes = np.append(self._codes, np.array(new, dtype=np.uint8))
+        found = self._read[id(statuses)] = statuses, np.array(numbers, dtype=np.int32), failures
+        return found
 
     def codes(self, rows: Rows) -> Codes:
         """The code of each row; 0 where the pod fits."""

@@ -37,6 +37,7 @@ from .volume_restrictions import claim_names
 
 STATE = "NodeVolumeLimits"
 EXCEEDED = Status(Code.UNSCHEDULABLE, ("node(s) exceed max volume count",))
+STATUSES = None, EXCEEDED
 
 
 class NodeVolumeLimits(VolumePlugin, PreFilterPlugin, FilterPlugin, EnqueueExtensions, SignPlugin):
@@ -67,12 +68,12 @@ class NodeVolumeLimits(VolumePlugin, PreFilterPlugin, FilterPlugin, EnqueueExten
             return Answers(np.zeros(len(rows), dtype=np.uint8), (wanted,))
         numbers = attached.exceeding(rows, wanted).view(np.uint8)
         if not (wanted and attached.errors):
-            return Answers(numbers, (None, EXCEEDED))
+            return Answers(numbers, STATUSES)
         failing = np.flatnonzero(np.isin(rows, list(attached.errors)) & attached.is_limited(rows)).tolist()
         texts = [next(iter(attached.errors[int(rows[at])].values())) for at in failing]
         numbers = numbers.astype(np.int32)
         numbers[failing] = np.arange(2, 2 + len(failing))
-        return Answers(numbers, (None, EXCEEDED, *(Status(Code.ERROR, (text,)) for text in texts)))
+        return Answers(numbers, (*STATUSES, *(Status(Code.ERROR, (text,)) for text in texts)))
 
     def _attached(self) -> AttachedVolumes:
         in_use = self.handle_at_work().shared(VolumesInUse.of)

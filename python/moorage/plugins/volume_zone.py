@@ -47,6 +47,8 @@ TOPOLOGY_LABELS = (
 DELIMITER = "__"
 STATE = "PreFilterVolumeZone"
 LIMIT = 1 << 10  # masks remembered
+ELSEWHERE = Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, ("node(s) had no available volume zone",))
+STATUSES = None, ELSEWHERE
 NO_CLAIM_NAME = "PersistentVolumeClaim had no name"
 NO_CLASS = "PersistentVolumeClaim had no pv name and storageClass name"
 NO_MODE = 'VolumeBindingMode not set for StorageClass "{}"'
@@ -68,7 +70,6 @@ class VolumeZone(VolumePlugin, PreFilterPlugin, FilterPlugin, EnqueueExtensions,
     """kube-scheduler v1.36, volumezone/."""
 
     name = "VolumeZone"
-    filter_reason = "node(s) had no available volume zone"
 
     def __init__(self, args: Mapping[str, Any] | None = None, handle: FrameworkHandle | None = None) -> None:
         super().__init__(args, handle)
@@ -99,7 +100,7 @@ class VolumeZone(VolumePlugin, PreFilterPlugin, FilterPlugin, EnqueueExtensions,
         for key, values in topologies:
             value = labels.get(key, labels.get(BETA_TO_GA.get(key, key)))
             if value is None or value not in values:
-                return self.verdict(Code.UNSCHEDULABLE_AND_UNRESOLVABLE)
+                return ELSEWHERE
         return None
 
     def filter_all(self, state: CycleState, pod: Pod, nodes: NodesView) -> Answers:
@@ -109,7 +110,7 @@ class VolumeZone(VolumePlugin, PreFilterPlugin, FilterPlugin, EnqueueExtensions,
             statuses = [self.filter(state, pod, info) for info in nodes]
             return Answers(np.arange(len(nodes)), statuses)
         elsewhere = asked.elsewhere.take(nodes.rows).view(np.uint8)
-        return Answers(elsewhere, (None, self.verdict(Code.UNSCHEDULABLE_AND_UNRESOLVABLE)))
+        return Answers(elsewhere, STATUSES)
 
     def _topologies(self, pod: Pod) -> tuple[Topology, ...] | Status:
         """The zones and regions of the volumes that claims of the pod have; or what is wrong with one."""
@@ -208,7 +209,9 @@ def _topology(volume: PersistentVolume) -> dict[str, frozenset[str]]:
     labels = volume.metadata.labels
     found = {}
     for key in TOPOLOGY_LABELS:
-        values = frozenset(value.strip() for value in labels.get(key, "").split(DELIMITER))
+        if key not in labels:
+            continue
+        values = frozenset(value.strip() for value in labels[key].split(DELIMITER))
         if "" not in values:
             found[key] = values
     return found

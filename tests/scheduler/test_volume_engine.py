@@ -150,6 +150,10 @@ def test_preemption_by_a_pod_with_volumes_asks_its_plugins() -> None:
     assert [(found.name, [v.name for v in found.victims.pods]) for found in seen.found.candidates] == [
         ("b", ["b1"])
     ]
+    one.examine(pod("p"))  # another engine has had its turn since
+    explained = one.explain(high).preemption
+    assert explained is not None
+    assert [found.name for found in explained.found.candidates] == ["b"]
     one.client.create(high)
     result = one.run()
     assert result.evicted.keys() == {"default/b1"}

@@ -65,7 +65,7 @@ def examine_preemption(engine: Engine, pod: Pod, everywhere: bool = True) -> Pre
     if everywhere or plugin is None:
         found = find_candidates(engine.handle, state, pod, statuses)
     else:
-        found = plugin.find_candidates(state, pod, statuses)
+        found = plugin.find_candidates(state, pod, statuses, engine.handle)
     return PreemptionExamination(found, pick_one_node(found.candidates))
 
 

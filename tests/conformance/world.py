@@ -38,8 +38,8 @@ class FromTheTop(Rotation):
     """Each run of equal pods begins its searches at the first node, as mode full has it."""
 
     def take(self, engine: Engine) -> Engine:
-        engine.cycle.start = 0
-        return super().take(engine)
+        super().take(engine).cycle.start = 0
+        return engine
 
 
 class World:

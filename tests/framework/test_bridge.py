@@ -9,12 +9,13 @@ import pytest
 
 from moorage._core.plan import REASONS, VERDICT_SHIFT
 from moorage._core.plan import UNRESOLVABLE as UNRESOLVABLE_BIT
+from moorage.framework.answers import Answers
 from moorage.framework.bridge import Bridge
 from moorage.framework.call import StatusError
 from moorage.framework.cycle_state import CycleState
 from moorage.framework.interface import FilterPlugin, PreFilterPlugin, PreScorePlugin, ScorePlugin
 from tests.core.make import node, pod
-from tests.framework.make import SKIPPED, UNRESOLVABLE, UNSCHEDULABLE, framework, make, status
+from tests.framework.make import ERROR, SKIPPED, UNRESOLVABLE, UNSCHEDULABLE, framework, make, status
 
 ROWS = np.array([2, 0, 1], dtype=np.int32)
 
@@ -23,6 +24,10 @@ def bridge(*plugins: Any) -> Bridge:
     one = Bridge(framework(*plugins, nodes=[node(name) for name in "abc"]))
     one.begin(CycleState(), pod("p"))
     return one
+
+
+def node_info() -> Any:
+    return framework(nodes=[node("a")]).all_nodes().node_info(0)
 
 
 def by_name(**answers: Any) -> Any:
@@ -58,6 +63,65 @@ def test_no_row_is_asked_twice_about_one_pod() -> None:
     one.begin(CycleState(), pod("q"))
     one.filter(plugin, ROWS)
     assert asked[2:] == [["c", "a", "b"]]
+
+
+def in_words(*numbers: Any, words: Any = None) -> Any:
+    """A filter that answers with three statuses of its own, or others."""
+    known = (None, status(UNSCHEDULABLE, "x"), status(UNRESOLVABLE, "y", "z")) if words is None else words
+    return make(FilterPlugin, "F", filter_all=lambda *asked: Answers(np.array(numbers), known))
+
+
+def test_answers_in_words_of_its_own() -> None:
+    plugin = in_words(2, 0, 1)
+    one = bridge(plugin)
+    codes = one.filter(plugin, ROWS)
+    assert (codes.tolist(), codes.dtype) == ([3, 0, 2], np.uint8)
+    assert [one.status("F", row) for row in range(3)] == [
+        None,
+        status(UNSCHEDULABLE, "x").with_plugin("F"),
+        status(UNRESOLVABLE, "y", "z").with_plugin("F"),
+    ]
+    assert in_words(2).filter(CycleState(), pod("p"), node_info()) == status(UNRESOLVABLE, "y", "z")
+
+
+def test_words_of_one_block_after_the_other() -> None:
+    said = iter([("x", "y"), ("y", "z")])
+
+    def filter_all(self: Any, state: Any, pod: Any, nodes: Any) -> Any:
+        return Answers(np.arange(len(nodes)), [status(UNSCHEDULABLE, text) for text in next(said)])
+
+    plugin = make(FilterPlugin, "F", filter_all=filter_all)
+    one = Bridge(framework(plugin, nodes=[node(name) for name in "abcd"]))
+    one.begin(CycleState(), pod("p"))
+    rows = np.arange(4, dtype=np.int32)
+    assert [*one.filter(plugin, rows[:2]), *one.filter(plugin, rows[2:])] == [2, 2, 2, 2]
+    verdicts = np.full(4, 1 << VERDICT_SHIFT, dtype=np.uint64)
+    assert [one.reasons for one in one.number_statuses(rows, verdicts)] == [("x",), ("y",), ("z",)]
+    assert [int(verdict) & REASONS for verdict in verdicts] == [0, 1, 1, 2]
+
+
+def test_an_error_counts_where_a_node_has_it() -> None:
+    failing = status(ERROR, "boom"), None, status(UNSCHEDULABLE, "x")
+    plugin = in_words(1, 2, 1, words=failing)
+    assert bridge(plugin).filter(plugin, ROWS).tolist() == [0, 2, 0]
+    plugin = in_words(1, 2, 0, words=failing)
+    with pytest.raises(StatusError, match=r'^running "F" filter plugin: boom$'):
+        bridge(plugin).filter(plugin, ROWS)
+
+
+@pytest.mark.parametrize(
+    ("numbers", "why"),
+    [
+        ([0, 1], r"answered shape \(2,\) for 3 nodes"),
+        ([0, 1, 3], "answered numbers of no status"),
+        ([0, 1, -1], "answered numbers of no status"),
+        ([0.0, 1.0, 1.0], "answered numbers of no status"),
+    ],
+)
+def test_numbers_must_be_places_of_statuses(numbers: list[Any], why: str) -> None:
+    plugin = in_words(*numbers)
+    with pytest.raises(StatusError, match=why):
+        bridge(plugin).filter(plugin, ROWS)
 
 
 def test_a_filter_that_pre_filter_skips_passes_everything() -> None:
@@ -167,10 +231,10 @@ def test_statuses_are_numbered() -> None:
     )
     statuses = one.number_statuses(ROWS, verdicts)
     assert statuses == (
-        status(UNSCHEDULABLE, "y").with_plugin("G"),
         status(UNSCHEDULABLE, "x").with_plugin("F"),
+        status(UNSCHEDULABLE, "y").with_plugin("G"),
     )
-    assert [int(verdict) & REASONS for verdict in verdicts] == [0, 1, 0]
+    assert [int(verdict) & REASONS for verdict in verdicts] == [1, 0, 0]
     assert [int(verdict) >> VERDICT_SHIFT for verdict in verdicts] == [2, 1, 0]
 
 

@@ -22,7 +22,7 @@ LAYERS = [
     {"cache"},
     {"_core"},
 ]
-USES_STORE = {"volume", "preemption", "scheduler", "binder", "sim", "cli"}
+USES_STORE = {"volume", "preemption", "plugins", "scheduler", "binder", "sim", "cli"}
 
 
 def allowed() -> dict[str, set[str]]:

@@ -15,10 +15,11 @@ from moorage.framework.interface import PreFilterPlugin
 from moorage.framework.nodes_view import NodesView
 from moorage.framework.profile import Profile
 from moorage.objects import Cluster
+from moorage.objects.meta import ObjectMeta
 from moorage.objects.node import Node
 from moorage.objects.pod import (
     Affinity,
-    DiskVolumeSource,
+    PersistentVolumeClaimSpec,
     PersistentVolumeClaimVolumeSource,
     Pod,
     PodAffinity,
@@ -26,6 +27,7 @@ from moorage.objects.pod import (
     PodStatus,
     Volume,
 )
+from moorage.objects.storage import PersistentVolumeClaim, StorageClass
 from moorage.plugins.registry import default_profile
 from moorage.scheduler import Scheduler
 
@@ -214,22 +216,23 @@ def test_an_empty_cluster() -> None:
 CLAIM = Volume(persistent_volume_claim=PersistentVolumeClaimVolumeSource(claim_name="c"))
 
 
-@pytest.mark.parametrize(
-    ("spec", "use"),
-    [
-        ({"volumes": (CLAIM,)}, "VolumeBinding, persistent volume claims"),
-        ({"volumes": (Volume(rbd=DiskVolumeSource(image="i")),)}, "VolumeRestrictions, in-tree disks"),
-        ({"volumes": (Volume(csi=DiskVolumeSource(driver="d")),)}, "NodeVolumeLimits, volume limits"),
-    ],
-)
-def test_features_that_are_not_built_are_named_once(spec: dict[str, Any], use: str) -> None:
-    pods = [pod(f"p{at}", **spec) for at in range(3)]
-    sentence = f"not built yet and left out of the decision: {use} of"
-    one = scheduler([node("a")], [*pods, pod("plain")])
+WAITING = [
+    PersistentVolumeClaim(
+        metadata=ObjectMeta(name="c", namespace="default"),
+        spec=PersistentVolumeClaimSpec(storage_class_name="late"),
+    ),
+    StorageClass(metadata=ObjectMeta(name="late"), volume_binding_mode="WaitForFirstConsumer"),
+]
+
+
+def test_features_that_are_not_built_are_named_once() -> None:
+    pods = [pod(f"p{at}", volumes=(CLAIM,)) for at in range(3)]
+    sentence = "not built yet and left out of the decision: VolumeBinding, persistent volume claims of"
+    one = scheduler([node("a")], [*pods, pod("plain")], WAITING)
     result = one.run()
     assert len(result.placements) == 4
     assert result.warnings == [f"{sentence} 3 pods"]
-    assert scheduler([node("a")], pods[:1]).run().warnings == [f"{sentence} 1 pod"]
+    assert scheduler([node("a")], pods[:1], WAITING).run().warnings == [f"{sentence} 1 pod"]
     with pytest.raises(NotBuiltError, match=r"^not built yet: .* \(pod default/p0\)$"):
         scheduler([node("a")], pods, strict=True).run()
     with pytest.raises(NotBuiltError):

@@ -53,7 +53,7 @@ def test_list_and_get(informer: Informer[Pod]) -> None:
     assert names(lister.list()) == "abacd"
     assert names(lister.list(parse_selector("app"))) == "ac"
     assert lister.get("y/a").namespace == "y"
-    with pytest.raises(NotFoundError, match=r'^pods "z" not found$'):
+    with pytest.raises(NotFoundError, match=r'^pod "z" not found$'):
         lister.get("y/z")
 
 
@@ -64,13 +64,13 @@ def test_one_namespace(informer: Informer[Pod]) -> None:
     assert lister.get("a").namespace == "y"
     assert names(lister.by_index("node", "n")) == "a"
     assert informer.lister.by_namespace("none").list() == []
-    with pytest.raises(NotFoundError, match=r'^pods "b" not found$'):
+    with pytest.raises(NotFoundError, match=r'^pod "b" not found$'):
         lister.get("b")
 
 
 def test_not_found_names_the_group() -> None:
     lister: Lister[ReplicaSet] = Lister(ReplicaSet, Indexer({}))
-    with pytest.raises(NotFoundError, match=r'^replicasets.apps "r" not found$'):
+    with pytest.raises(NotFoundError, match=r'^replicaset.apps "r" not found$'):
         lister.by_namespace("x").get("r")
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, cast
 
@@ -13,10 +13,11 @@ from moorage._core.external import PythonExternal
 from moorage._core.plan import REASONS, VERDICT_SHIFT
 from moorage.objects.pod import Pod
 
+from .answers import Answers, read_answers
 from .call import StatusError, ask, ask_status
 from .cycle_state import CycleState
 from .filtering import filter_status
-from .interface import FilterPlugin, Plugin, ScorePlugin, filter_codes
+from .interface import FilterPlugin, Plugin, ScorePlugin
 from .nodes_view import NodesView, TableNodes
 from .scoring import normalized_scores, raw_scores
 from .status import Code, Status, error_status
@@ -26,7 +27,9 @@ if TYPE_CHECKING:
 
 Rows = npt.NDArray[np.int32]
 Codes = npt.NDArray[np.uint8]
-NOT_ASKED = 255
+NOT_ASKED = -1
+MANY = 64  # statuses that are not worth keeping
+NOWHERE = np.zeros(0, dtype=np.intp)
 
 
 class Bridge:
@@ -50,7 +53,8 @@ class Bridge:
         """The next search is about this pod, whose PreFilter ran with this state."""
         self._state, self._pod = state, pod
         self._alone = state, self._heard
-        self._heard.clear()
+        for heard in self._heard.values():
+            heard.begin()
         self._crowded.clear()
         self._scoring = False
 
@@ -106,14 +110,28 @@ class Bridge:
         """What plugins outside the core said about `rows`, each different status once; in `verdicts` its
         number takes the place of the reason bits."""
         numbers: dict[Status, int] = {}
-        filters = self.framework.filters
-        external = [at + 1 for at, plugin in enumerate(filters) if not plugin.in_core]
-        for at in np.flatnonzero(np.isin(verdicts >> VERDICT_SHIFT, external)).tolist():
-            verdict = int(verdicts[at])
-            status = self.status(filters[(verdict >> VERDICT_SHIFT) - 1].name, int(rows[at]))
-            if status is not None:
-                verdicts[at] = verdict & ~REASONS | numbers.setdefault(status, len(numbers))
+        places = verdicts >> VERDICT_SHIFT
+
+        def say(status: Status, at: npt.NDArray[np.intp]) -> None:
+            number = np.uint64(numbers.setdefault(status, len(numbers)))
+            verdicts[at] = verdicts[at] & ~np.uint64(REASONS) | number
+
+        for place, plugin in enumerate(self.framework.filters, 1):
+            its = NOWHERE if plugin.in_core else np.flatnonzero(places == place)
+            heard = self._heard.get(plugin.name) if len(its) else None
+            if heard is not None:
+                for status, at in heard.by_status(rows[its]):
+                    say(status, its[at])
+        for (name, row), status in self._crowded.items():
+            crowded = np.flatnonzero(rows == row)
+            if len(crowded) and self._rejector(verdicts[crowded[0]]) == name:
+                say(status, crowded)
         return tuple(numbers)
+
+    def _rejector(self, verdict: np.uint64) -> str:
+        """The name of the plugin that a verdict is of; "" where the pod fits."""
+        place = int(verdict >> VERDICT_SHIFT)
+        return self.framework.filters[place - 1].name if place else ""
 
     def nodes(self, rows: Rows | Callable[[], Rows]) -> NodesView:
         """Rows of the table, to be looked at by plugins."""
@@ -123,41 +141,40 @@ class Bridge:
 
     def filter(self, plugin: FilterPlugin, rows: Rows) -> npt.NDArray[np.uint8]:
         """The code of each row: 0 where the pod fits."""
-        if plugin.name in self._state.skip_filter_plugins:
+        if plugin.name in self._state.skip_filter_plugins or not len(rows):
             return np.zeros(len(rows), dtype=np.uint8)
         heard = self._heard.get(plugin.name)
-        if heard is None:
+        if heard is None or len(heard.numbers) < self.framework.columns.state.table.used:
             heard = self._heard[plugin.name] = Heard(plugin, self.framework.columns.state.table.used)
-        new = rows[heard.codes.take(rows) == NOT_ASKED]
-        if len(new):
-            heard.codes[new] = (
-                self._filter_all(plugin, new) if heard.by_code else self._filter_each(heard, new)
-            )
-        return heard.codes.take(rows)
+        ask_about = self._filter_all if heard.at_once else self._filter_each
+        known = heard.numbers.take(rows)
+        if known.max() == NOT_ASKED:
+            return heard.hear(rows, ask_about(plugin, rows))
+        if known.min() == NOT_ASKED:
+            new = rows[known == NOT_ASKED]
+            heard.hear(new, ask_about(plugin, new))
+        return heard.codes(rows)
 
-    def _filter_all(self, plugin: FilterPlugin, rows: Rows) -> Codes:
+    def _filter_all(self, plugin: FilterPlugin, rows: Rows) -> Answers:
         try:
-            answer: Codes = ask(plugin, self._pod, self._codes, plugin, rows)
+            answer: Answers = ask(plugin, self._pod, self._answers, plugin, rows)
         except StatusError as error:
             raise StatusError(cast(Status, filter_status(plugin, error.status))) from error
         return answer
 
-    def _codes(self, plugin: FilterPlugin, rows: Rows) -> Codes:
+    def _answers(self, plugin: FilterPlugin, rows: Rows) -> Answers:
         answer = plugin.filter_all(self._state, self._pod, self.nodes(rows))
-        return filter_codes(plugin.name, answer, len(rows))
+        return read_answers(plugin.name, answer, len(rows), plugin.verdict)
 
-    def _filter_each(self, heard: Heard, rows: Rows) -> list[int]:
-        plugin, nodes = heard.plugin, self.nodes(rows)
-        codes = []
-        for at, row in enumerate(rows.tolist()):
+    def _filter_each(self, plugin: FilterPlugin, rows: Rows) -> Answers:
+        nodes, statuses = self.nodes(rows), list[Status | None]()
+        for at in range(len(rows)):
             answer = ask_status(plugin, self._pod, plugin.filter, self._state, self._pod, nodes.node_info(at))
             status = filter_status(plugin, answer)
             if status is not None and not status.is_rejected:
                 raise StatusError(status)
-            if status is not None:
-                heard.statuses[row] = status
-            codes.append(0 if status is None else int(status.code))
-        return codes
+            statuses.append(status)
+        return Answers(np.arange(len(rows)), statuses)
 
     # ---- Score ---------------------------------------------------------------------------------------------
 
@@ -187,22 +204,76 @@ class Bridge:
 
 
 class Heard:
-    """What one plugin has said in one search: a code per row, and the statuses behind the codes."""
+    """What one plugin has said in one search: each different status once, and its number per row.
+
+    Attributes
+    ----------
+    at_once : bool
+        The plugin has the vectorised form of Filter.
+    numbers : (rows,) int32 array
+        NOT_ASKED where nothing was said.
+    """
 
     def __init__(self, plugin: FilterPlugin, rows: int) -> None:
         self.plugin = plugin
-        self.by_code = has_filter_all(plugin)
-        self.codes = np.full(rows, NOT_ASKED, dtype=np.uint8)
-        self.statuses: dict[int, Status | None] = {}  # by code, or by row
+        self.at_once = has_filter_all(plugin)
+        self.numbers = np.full(rows, NOT_ASKED, dtype=np.int32)
+        self._places: dict[Status | None, int] = {None: 0}
+        self._statuses: list[Status | None] = [None]
+        self._codes = np.zeros(1, dtype=np.uint8)
+        # By the identity of what a plugin answers again and again: that, the numbers, and which are failures.
+        self._read: dict[int, tuple[Sequence[Status | None], Rows, list[int]]] = {}
+
+    def begin(self) -> None:
+        """A search begins; what the plugin may say in it again keeps its number."""
+        self.numbers.fill(NOT_ASKED)
+        if len(self._places) < MANY and len(self._read) < MANY:
+            return
+        self._places = {None: 0}
+        self._statuses = [None]
+        self._codes = np.zeros(1, dtype=np.uint8)
+        self._read = {}
+
+    def hear(self, rows: Rows, answers: Answers) -> Codes:
+        """The plugin has answered about rows: their codes. StatusError where it failed about one."""
+        _, places, failures = self._read.get(id(answers.statuses)) or self._read_statuses(answers.statuses)
+        if failures and len(failed := np.flatnonzero(np.isin(answers.numbers, failures))):
+            failure = answers.statuses[int(answers.numbers[failed[0]])]
+            raise StatusError(cast(Status, filter_status(self.plugin, failure)))
+        numbers = places.take(answers.numbers)
+        self.numbers[rows] = numbers
+        return self._codes.take(numbers)
+
+    def _read_statuses(
+        self, statuses: Sequence[Status | None]
+    ) -> tuple[Sequence[Status | None], Rows, list[int]]:
+        known, places = len(self._places), self._places
+        given = [filter_status(self.plugin, status) for status in statuses]
+        failures = [at for at, status in enumerate(given) if status and not status.is_rejected]
+        numbers = [places.setdefault(status, len(places)) for status in given]
+        if len(places) > known:
+            self._statuses = list(places)
+            new = [status.code if status else 0 for status in self._statuses[known:]]
+            self._codes = np.append(self._codes, np.array(new, dtype=np.uint8))
+        found = self._read[id(statuses)] = statuses, np.array(numbers, dtype=np.int32), failures
+        return found
+
+    def codes(self, rows: Rows) -> Codes:
+        """The code of each row; 0 where the pod fits."""
+        return self._codes.take(self.numbers.take(rows))
+
+    def by_status(self, rows: Rows) -> Iterator[tuple[Status, npt.NDArray[np.intp]]]:
+        """Each rejection of some of the rows, with their places."""
+        numbers = self.numbers.take(rows)
+        for number in np.unique(numbers[numbers > 0]).tolist():
+            status = self._statuses[number]
+            if status is not None:
+                yield status, np.flatnonzero(numbers == number)
 
     def status(self, row: int) -> Status | None:
         """What was said about a row; None where nothing was."""
-        if not self.by_code:
-            return self.statuses.get(row)
-        code = int(self.codes[row])
-        if code != NOT_ASKED and code not in self.statuses:
-            self.statuses[code] = self.plugin.verdict(code)
-        return self.statuses.get(code)
+        number = int(self.numbers[row])
+        return None if number == NOT_ASKED else self._statuses[number]
 
 
 def has_filter_all(plugin: FilterPlugin) -> bool:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from .preempt_handle import PreemptHandle
     from .runtime import Framework
 
+S = TypeVar("S")
 T = TypeVar("T", bound=Object)
 MAX_NOTE = 1024  # bytes
 
@@ -128,6 +129,14 @@ class FrameworkHandle:
     make_preempt_handle: Callable[[FrameworkHandle], PreemptHandle] | None = None
     on_eviction: list[Callable[[Pod, str, Pod], object]] = field(default_factory=list)
     _snapshot: Snapshot = field(default_factory=Snapshot)
+    _shared: dict[object, Any] = field(default_factory=dict, init=False)
+
+    def shared(self, make: Callable[[FrameworkHandle], S]) -> S:
+        """What the plugins of this handle share; made when one of them first asks."""
+        if make not in self._shared:
+            self._shared[make] = make(self)
+        made: S = self._shared[make]
+        return made
 
     def snapshot(self) -> Snapshot:
         """The nodes and pods as they were when this cycle began: what is assumed since does not show."""

@@ -1,13 +1,14 @@
-"""In-tree plugins: their verdicts and scores are the core's, or they do nothing yet."""
+"""In-tree plugins: their verdicts and scores are the core's, or they have nothing to say about most pods."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
+from moorage.objects.meta import Object
 from moorage.objects.pod import Pod
 
 from .interface import Plugin, PostFilterPlugin, PreFilterExtensions, PreFilterResult
@@ -18,8 +19,12 @@ if TYPE_CHECKING:
     from moorage._core.state import ClusterState
 
     from .cycle_state import CycleState
+    from .handle import FrameworkHandle
     from .kernels import Kernels
     from .nodes_view import AnyNodeInfo, NodesView
+
+T = TypeVar("T", bound=Object)
+T_co = TypeVar("T_co", covariant=True)
 
 
 class NativePlugin(Plugin):
@@ -86,6 +91,41 @@ class CorePostFilter(PostFilterPlugin):
         raise NotImplementedError
 
 
+class Lister(Protocol[T_co]):
+    """What an informer's lister offers of one kind."""
+
+    def get(self, name: str) -> T_co:
+        """The object of this key; NotFoundError of the store where there is none."""
+
+
+class VolumePlugin(Plugin):
+    """A plugin about volumes, which has nothing to say about pods without.
+
+    In a profile it is idle: `in_core`, it answers Skip without being asked. Pods that use volumes are decided
+    about by the profile `with_volumes`, where one like it, made of the same arguments, is at work in Python.
+    Hints and signatures are asked of the idle one.
+    """
+
+    in_core = True
+
+    def at_work(self) -> Self:
+        """One like it that decides."""
+        out = type(self)(self.args)
+        out.in_core = False
+        return out
+
+    def handle_at_work(self) -> FrameworkHandle:
+        """The handle, without which nothing can be decided."""
+        if self.handle is None or self.handle.informers is None:
+            raise RuntimeError(f'plugin "{self.name}" is not part of a scheduler')
+        return self.handle
+
+    def lister(self, kind: type[T]) -> Lister[T]:
+        """What is known of the objects of a kind."""
+        lister: Lister[T] = self.handle_at_work().informers.lister(kind)
+        return lister
+
+
 class UnbuiltPlugin(Plugin):
     """A plugin known by name, order, weight and arguments, whose decisions this version leaves out.
 
@@ -105,3 +145,10 @@ class UnbuiltPlugin(Plugin):
 
     def pre_score(self, state: CycleState, pod: Pod, nodes: NodesView) -> Status | None:
         return SKIP
+
+
+def always_skips(plugin: Plugin, method: str) -> bool:
+    """Whether a plugin answers Skip in PreFilter or PreScore whatever it is asked."""
+    if isinstance(plugin, VolumePlugin):
+        return plugin.in_core
+    return getattr(type(plugin), method) is getattr(UnbuiltPlugin, method)

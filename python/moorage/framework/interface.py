@@ -15,6 +15,8 @@ import numpy.typing as npt
 
 from moorage.objects.pod import Pod
 
+from .answers import Answers as Answers
+from .answers import read_answers
 from .nodes_view import InfoNodes, NodesView
 from .status import SKIP as SKIP
 from .status import Code as Code
@@ -42,8 +44,6 @@ PLACEMENT_GENERATE = "placementGenerate"
 PLACEMENT_SCORE = "placementScore"
 
 MAX_NODE_SCORE = 100
-PASSES_OR_NOT = np.array([Code.UNSCHEDULABLE, Code.SUCCESS], dtype=np.uint8)
-FILTER_CODES = (Code.SUCCESS, Code.UNSCHEDULABLE, Code.UNSCHEDULABLE_AND_UNRESOLVABLE)
 
 
 class Plugin:
@@ -66,7 +66,7 @@ class Plugin:
     default_weight: ClassVar[int] = 0
     feature_gate: ClassVar[str] = ""
     default_args: ClassVar[Mapping[str, Any]] = {}
-    in_core: ClassVar[bool] = False
+    in_core: bool = False
 
     args: Mapping[str, Any] = {}
     handle: FrameworkHandle | None = None
@@ -211,18 +211,6 @@ class PreFilterPlugin(Plugin):
         return None
 
 
-def filter_codes(name: str, answer: npt.ArrayLike, nodes: int) -> npt.NDArray[np.uint8]:
-    """What `filter_all` answered as codes: booleans become Success or Unschedulable."""
-    codes = np.asarray(answer)
-    if codes.shape != (nodes,):
-        raise ValueError(f'filter_all of plugin "{name}" answered shape {codes.shape} for {nodes} nodes')
-    if codes.dtype == bool:
-        return PASSES_OR_NOT.take(codes.view(np.uint8))
-    if codes.dtype.kind not in "iu" or not np.isin(codes, FILTER_CODES).all():
-        raise ValueError(f'filter_all of plugin "{name}" answered neither booleans nor codes of Filter')
-    return codes.astype(np.uint8)
-
-
 @extends(FILTER)
 class FilterPlugin(Plugin):
     """Extend `filter`, or `filter_all`.
@@ -230,19 +218,20 @@ class FilterPlugin(Plugin):
     Attributes
     ----------
     filter_reason : str
-        What is said of nodes that `filter_all` rejects.
+        What is said of nodes that `filter_all` rejects without a status of its own.
     """
 
     filter_reason: ClassVar[str] = ""
 
     def filter(self, state: CycleState, pod: Pod, node_info: AnyNodeInfo) -> Status | None:
         """None where the pod fits on the node, or a rejection."""
-        return self.verdict(
-            int(filter_codes(self.name, self.filter_all(state, pod, InfoNodes([node_info])), 1)[0])
-        )
+        answer = self.filter_all(state, pod, InfoNodes([node_info]))
+        found = read_answers(self.name, answer, 1, self.verdict)
+        return found.statuses[int(found.numbers[0])]
 
-    def filter_all(self, state: CycleState, pod: Pod, nodes: NodesView) -> npt.ArrayLike:
-        """Per node True where the pod fits (or a `Code`, 0 for Success). Nodes come in blocks."""
+    def filter_all(self, state: CycleState, pod: Pod, nodes: NodesView) -> npt.ArrayLike | Answers:
+        """Per node True where the pod fits, or a `Code`, 0 for Success, or with statuses of the plugin's own
+        the number of one (`Answers`). Nodes come in blocks."""
         raise NotImplementedError
 
     def verdict(self, code: int) -> Status | None:

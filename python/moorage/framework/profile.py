@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
 
@@ -11,7 +11,7 @@ from moorage._core.plan import Plan
 from moorage._core.state import ClusterState
 from moorage.errors import InputError
 
-from .in_core import NativePlugin
+from .in_core import NativePlugin, VolumePlugin
 from .interface import (
     BASES,
     BIND,
@@ -109,6 +109,16 @@ class Profile:
         """The plugins at an extension point, in the order in which they run; none at unknown ones."""
         return self._lists.get(point, [])
 
+    def with_volumes(self) -> Profile:
+        """The same for pods that use volumes: the plugins about those are at work, new ones each time."""
+        plugins = self.plugins
+        return replace(self, plugins=[p.at_work() if isinstance(p, VolumePlugin) else p for p in plugins])
+
+    @cached_property
+    def reads_volumes(self) -> bool:
+        """Whether it has plugins about volumes that are idle."""
+        return any(isinstance(plugin, VolumePlugin) and plugin.in_core for plugin in self.plugins)
+
     @property
     def filter_plugins(self) -> list[str]:
         return [plugin.name for plugin in self.at(FILTER)]
@@ -158,6 +168,12 @@ class Profile:
         """True where the core does all there is to do in a cycle, for many pods at once."""
         in_core = all(plugin.in_core for point in CYCLE_POINTS for plugin in self.at(point))
         return in_core and not any(self.unread(p, point) for point in (FILTER, SCORE) for p in self.at(point))
+
+    @cached_property
+    def has_outsiders(self) -> bool:
+        """True where plugins take part that are not in tree, which may look at the snapshot of a cycle."""
+        at_points = {plugin for point in CYCLE_POINTS for plugin in self.at(point)}
+        return not all(plugin.in_core or isinstance(plugin, VolumePlugin) for plugin in at_points)
 
     def unread(self, plugin: Plugin, point: str) -> str:
         """Upstream's text where a plugin at Filter or Score misses what its own PreFilter or PreScore, which

@@ -20,7 +20,7 @@ from .call import StatusError, ask_status
 from .cycle_state import CycleState
 from .filtering import PreFilterRun
 from .handle import FrameworkHandle
-from .in_core import NativePlugin, UnbuiltPlugin
+from .in_core import NativePlugin, UnbuiltPlugin, always_skips
 from .interface import (
     FILTER,
     PRE_ENQUEUE,
@@ -315,13 +315,12 @@ def _remembered(plugins: Sequence[Plugin]) -> Remembered[Any] | None:
 def _asked(plugins: Sequence[Plugin], method: str) -> tuple[list[Plugin], list[tuple[int, str]]]:
     """The plugins that look at a pod in PreFilter or PreScore; and those that always answer Skip, each with
     the number of the former before it."""
-    nothing, skip = getattr(NativePlugin, method), getattr(UnbuiltPlugin, method)
+    nothing = getattr(NativePlugin, method)
     asked: list[Plugin] = []
     skipping: list[tuple[int, str]] = []
     for plugin in plugins:
-        what = getattr(type(plugin), method)
-        if what is skip:
+        if always_skips(plugin, method):
             skipping.append((len(asked), plugin.name))
-        elif what is not nothing:
+        elif getattr(type(plugin), method) is not nothing:
             asked.append(plugin)
     return asked, skipping

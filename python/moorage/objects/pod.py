@@ -149,6 +149,7 @@ class DiskVolumeSource(Struct, frozen=True):
     volume_id: str = field(default="", name="volumeID")
     pd_name: str = ""
     disk_name: str = ""
+    disk_uri: str = field(default="", name="diskURI")
     monitors: tuple[str, ...] = ()
     image: str = ""
     pool: str = ""

@@ -1,11 +1,15 @@
-"""NodeVolumeLimits: known by name; its decisions are not built yet."""
+"""NodeVolumeLimits: how many volumes of a CSI driver a node takes."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from moorage.framework import signing
+from moorage.framework.answers import Answers
+from moorage.framework.cycle_state import CycleState, NotFoundError
 from moorage.framework.events import (
     CSI_NODE,
     PERSISTENT_VOLUME_CLAIM,
@@ -18,30 +22,76 @@ from moorage.framework.events import (
     on,
     queue_if,
 )
-from moorage.framework.in_core import UnbuiltPlugin
+from moorage.framework.in_core import VolumePlugin
 from moorage.framework.interface import EnqueueExtensions, FilterPlugin, PreFilterPlugin, SignPlugin
-from moorage.objects.pod import Pod, Volume
+from moorage.framework.nodes_view import AnyNodeInfo, NodesView
+from moorage.framework.status import SKIP, Code, Status
+from moorage.objects.pod import Pod
 from moorage.objects.storage import CSINode, PersistentVolumeClaim, VolumeAttachment
+from moorage.volume.attached import AttachedVolumes, CSIVolume, MissingClaimError
+from moorage.volume.claims import VolumeError
+from moorage.volume.in_use import VolumesInUse
+from moorage.volume.migration import migrated_driver
 
 from .volume_restrictions import claim_names
 
-# Inline volumes of in-tree drivers, by the field of a volume, that CSI drivers have taken over.
-MIGRATED = {
-    "aws_elastic_block_store": "ebs.csi.aws.com",
-    "gce_persistent_disk": "pd.csi.storage.gke.io",
-    "azure_disk": "disk.csi.azure.com",
-    "cinder": "cinder.csi.openstack.org",
-}
+STATE = "NodeVolumeLimits"
+EXCEEDED = Status(Code.UNSCHEDULABLE, ("node(s) exceed max volume count",))
+STATUSES = None, EXCEEDED
 
 
-class NodeVolumeLimits(UnbuiltPlugin, PreFilterPlugin, FilterPlugin, EnqueueExtensions, SignPlugin):
+class NodeVolumeLimits(VolumePlugin, PreFilterPlugin, FilterPlugin, EnqueueExtensions, SignPlugin):
     """kube-scheduler v1.36, nodevolumelimits/csi.go."""
 
     name = "NodeVolumeLimits"
 
-    def unbuilt_use(self, pod: Pod) -> str:
-        volumes = any(v.csi or v.azure_disk or v.cinder for v in pod.spec.volumes)
-        return "volume limits" if volumes else ""
+    # ---- decisions -----------------------------------------------------------------------------------------
+
+    def pre_filter(self, state: CycleState, pod: Pod, nodes: NodesView) -> Status | None:
+        return None if _counts(pod) else SKIP
+
+    def filter(self, state: CycleState, pod: Pod, node_info: AnyNodeInfo) -> Status | None:
+        attached = self._attached()
+        wanted = self._wanted(state, pod, attached)
+        if isinstance(wanted, Status):
+            return wanted
+        try:
+            exceeds = attached.exceed(node_info.name, node_info.pods, wanted)
+        except VolumeError as error:
+            return Status(Code.ERROR, (str(error),))
+        return EXCEEDED if exceeds else None
+
+    def filter_all(self, state: CycleState, pod: Pod, nodes: NodesView) -> Answers:
+        attached, rows = self._attached(), nodes.rows
+        wanted = self._wanted(state, pod, attached)
+        if isinstance(wanted, Status):
+            return Answers(np.zeros(len(rows), dtype=np.uint8), (wanted,))
+        numbers = attached.exceeding(rows, wanted).view(np.uint8)
+        if not (wanted and attached.errors):
+            return Answers(numbers, STATUSES)
+        failing = np.flatnonzero(np.isin(rows, list(attached.errors)) & attached.is_limited(rows)).tolist()
+        texts = [next(iter(attached.errors[int(rows[at])].values())) for at in failing]
+        numbers = numbers.astype(np.int32)
+        numbers[failing] = np.arange(2, 2 + len(failing))
+        return Answers(numbers, (*STATUSES, *(Status(Code.ERROR, (text,)) for text in texts)))
+
+    def _attached(self) -> AttachedVolumes:
+        in_use = self.handle_at_work().shared(VolumesInUse.of)
+        in_use.refresh()
+        return in_use.attached
+
+    def _wanted(
+        self, state: CycleState, pod: Pod, attached: AttachedVolumes
+    ) -> frozenset[CSIVolume] | Status:
+        """The pod's volumes, or what is wrong with them on every node."""
+        try:
+            wanted: frozenset[CSIVolume] | Status = state.read(STATE)
+        except NotFoundError:
+            wanted = _volumes_of(pod, attached)
+            state.write(STATE, wanted)
+        return wanted
+
+    # ---- the queue -----------------------------------------------------------------------------------------
 
     def sign_pod(self, pod: Pod) -> Mapping[str, Any]:
         return signing.volumes(pod)
@@ -63,9 +113,7 @@ class NodeVolumeLimits(UnbuiltPlugin, PreFilterPlugin, FilterPlugin, EnqueueExte
 
     def after_pod_deleted(self, pod: Pod, old: Pod, new: None) -> QueueingHint:
         """A pod with volumes that count went."""
-        volumes = old.spec.volumes
-        counts = any(v.persistent_volume_claim or v.ephemeral or migrated_driver(v) for v in volumes)
-        return queue_if(counts and is_live(old))
+        return queue_if(_counts(old) and is_live(old))
 
     def after_claim_added(self, pod: Pod, old: None, new: PersistentVolumeClaim) -> QueueingHint:
         """A claim of the pod came."""
@@ -81,9 +129,18 @@ class NodeVolumeLimits(UnbuiltPlugin, PreFilterPlugin, FilterPlugin, EnqueueExte
         )
 
 
-def migrated_driver(volume: Volume) -> str | None:
-    """The CSI driver that has taken over an inline volume, or None."""
-    return next((driver for field, driver in MIGRATED.items() if getattr(volume, field) is not None), None)
+def _counts(pod: Pod) -> bool:
+    """Whether a pod has volumes that may count."""
+    return any(v.persistent_volume_claim or v.ephemeral or migrated_driver(v) for v in pod.spec.volumes)
+
+
+def _volumes_of(pod: Pod, attached: AttachedVolumes) -> frozenset[CSIVolume] | Status:
+    try:
+        return attached.wanted_by(pod)
+    except MissingClaimError as error:
+        return Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (str(error),))
+    except VolumeError as error:
+        return Status(Code.ERROR, (str(error),))
 
 
 def is_claim_of(pod: Pod, claim: PersistentVolumeClaim) -> bool:

@@ -1,11 +1,16 @@
-"""VolumeRestrictions: known by name; its decisions are not built yet."""
+"""VolumeRestrictions: disks that cannot be mounted twice, and claims that only one pod may use."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import numpy as np
 
 from moorage.framework import signing
+from moorage.framework.answers import Answers
+from moorage.framework.cycle_state import CycleState, NotFoundError
 from moorage.framework.events import (
     NODE,
     PERSISTENT_VOLUME_CLAIM,
@@ -16,22 +21,122 @@ from moorage.framework.events import (
     on,
     queue_if,
 )
-from moorage.framework.in_core import UnbuiltPlugin
+from moorage.framework.in_core import VolumePlugin
 from moorage.framework.interface import EnqueueExtensions, FilterPlugin, PreFilterPlugin, SignPlugin
+from moorage.framework.nodes_view import AnyNodeInfo, NodesView
+from moorage.framework.status import SKIP, Code, Status
 from moorage.objects.pod import Pod, Volume
 from moorage.objects.storage import PersistentVolumeClaim
+from moorage.store.errors import NotFoundError as ObjectNotFoundError
+from moorage.volume.in_use import VolumesInUse, disk_of
+
+STATE = "PreFilterVolumeRestrictions"
+READ_WRITE_ONCE_POD = "ReadWriteOncePod"
+NO_DISK = Status(Code.UNSCHEDULABLE, ("node(s) had no available disk",))
+CLAIM_IN_USE = Status(
+    Code.UNSCHEDULABLE,
+    (
+        "node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already in-use "
+        "by another pod",
+    ),
+)
 
 
-class VolumeRestrictions(UnbuiltPlugin, PreFilterPlugin, FilterPlugin, EnqueueExtensions, SignPlugin):
+@dataclass(slots=True)
+class ClaimsForOnePod:
+    """The claims of a pod that no other pod may use at the same time.
+
+    Attributes
+    ----------
+    names : frozenset of str
+        In the pod's namespace.
+    uses : int
+        How often others use one, as far as this state goes: at first, how many of them are in use; pods that
+        come or leave in thought count claims of the same name in any namespace.
+    """
+
+    names: frozenset[str]
+    uses: int
+
+    def clone(self) -> ClaimsForOnePod:
+        return replace(self)
+
+
+class VolumeRestrictions(VolumePlugin, PreFilterPlugin, FilterPlugin, EnqueueExtensions, SignPlugin):
     """kube-scheduler v1.36, volumerestrictions/."""
 
     name = "VolumeRestrictions"
 
-    def unbuilt_use(self, pod: Pod) -> str:
-        disks = any(
-            v.gce_persistent_disk or v.aws_elastic_block_store or v.iscsi or v.rbd for v in pod.spec.volumes
-        )
-        return "in-tree disks" if disks else ""
+    # ---- decisions -----------------------------------------------------------------------------------------
+
+    def pre_filter(self, state: CycleState, pod: Pod, nodes: NodesView) -> Status | None:
+        in_use = self.handle_at_work().shared(VolumesInUse.of)
+        claims = self.lister(PersistentVolumeClaim)
+        keys = {}
+        for volume in pod.spec.volumes:
+            if volume.persistent_volume_claim is None:
+                continue
+            try:
+                claim = claims.get(f"{pod.namespace}/{volume.persistent_volume_claim.claim_name}")
+            except ObjectNotFoundError as error:
+                return Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (str(error),))
+            if READ_WRITE_ONCE_POD in claim.spec.access_modes:
+                keys[claim.key] = claim.name
+        uses = 0
+        if keys:
+            in_use.refresh()
+            uses = sum(key in in_use.claims for key in keys)
+        if not uses and all(disk_of(volume) is None for volume in pod.spec.volumes):
+            return SKIP
+        state.write(STATE, ClaimsForOnePod(frozenset(keys.values()), uses))
+        return None
+
+    def pre_filter_extensions(self) -> Self:
+        return self
+
+    def add_pod(self, state: CycleState, pod: Pod, pod_to_add: Pod, node_info: AnyNodeInfo) -> Status | None:
+        return self._change(state, pod_to_add, 1)
+
+    def remove_pod(
+        self, state: CycleState, pod: Pod, pod_to_remove: Pod, node_info: AnyNodeInfo
+    ) -> Status | None:
+        return self._change(state, pod_to_remove, -1)
+
+    def _change(self, state: CycleState, other: Pod, sign: int) -> Status | None:
+        try:
+            held: ClaimsForOnePod = state.read(STATE)
+        except NotFoundError as error:
+            return _unread(error)
+        claims = (volume.persistent_volume_claim for volume in other.spec.volumes)
+        held.uses += sign * sum(claim is not None and claim.claim_name in held.names for claim in claims)
+        return None
+
+    def filter(self, state: CycleState, pod: Pod, node_info: AnyNodeInfo) -> Status | None:
+        theirs = [volume for other in node_info.pods for volume in other.spec.volumes if disk_of(volume)]
+        if any(conflict(mine, volume) for mine in pod.spec.volumes for volume in theirs):
+            return NO_DISK
+        return self._of_claims(state)
+
+    def filter_all(self, state: CycleState, pod: Pod, nodes: NodesView) -> Answers:
+        in_use = self.handle_at_work().shared(VolumesInUse.of)
+        in_use.refresh()
+        taken = []
+        for mine in pod.spec.volumes:
+            disk = disk_of(mine)
+            there = in_use.disks.get(disk, {}) if disk is not None else {}
+            taken += [row for row, held in there.items() if any(conflict(mine, theirs) for theirs in held)]
+        numbers = np.isin(nodes.rows, taken) if taken else np.zeros(len(nodes), dtype=bool)
+        return Answers(numbers.view(np.uint8), (self._of_claims(state), NO_DISK))
+
+    def _of_claims(self, state: CycleState) -> Status | None:
+        """What claims come to, on all nodes."""
+        try:
+            held: ClaimsForOnePod = state.read(STATE)
+        except NotFoundError as error:
+            return _unread(error)
+        return CLAIM_IN_USE if held.uses > 0 else None
+
+    # ---- the queue -----------------------------------------------------------------------------------------
 
     def sign_pod(self, pod: Pod) -> Mapping[str, Any]:
         return signing.volumes(pod)
@@ -54,6 +159,10 @@ class VolumeRestrictions(UnbuiltPlugin, PreFilterPlugin, FilterPlugin, EnqueueEx
     def after_claim_added(self, pod: Pod, old: None, new: PersistentVolumeClaim) -> QueueingHint:
         """A claim came that the pod names; ephemeral ones do not count."""
         return queue_if(new.namespace == pod.namespace and new.name in claim_names(pod))
+
+
+def _unread(error: Exception) -> Status:
+    return Status(Code.ERROR, (f'reading "{STATE}" from cycleState: {error}',))
 
 
 def claim_names(pod: Pod) -> set[str]:

@@ -1,12 +1,19 @@
-"""VolumeZone: known by name; its decisions are not built yet. VolumeBinding reports pods with claims for
-both."""
+"""VolumeZone: the zones and regions of a pod's volumes must be those of its node."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
+from moorage._core.state import ClusterState
+from moorage._core.table_columns import label_column
 from moorage.framework import signing
+from moorage.framework.answers import Answers
+from moorage.framework.cycle_state import CycleState, NotFoundError
 from moorage.framework.events import (
     NODE,
     PERSISTENT_VOLUME,
@@ -18,10 +25,16 @@ from moorage.framework.events import (
     on,
     queue_if,
 )
-from moorage.framework.in_core import UnbuiltPlugin
+from moorage.framework.handle import FrameworkHandle
+from moorage.framework.in_core import VolumePlugin
 from moorage.framework.interface import EnqueueExtensions, FilterPlugin, PreFilterPlugin, SignPlugin
+from moorage.framework.nodes_view import AnyNodeInfo, NodesView
+from moorage.framework.status import SKIP, Code, Status
 from moorage.objects.pod import Pod
 from moorage.objects.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
+from moorage.store.errors import NotFoundError as ObjectNotFoundError
+from moorage.volume.claims import claim_class
+from moorage.volume.constants import WAIT_FOR_FIRST_CONSUMER
 
 from .volume_restrictions import claim_names
 
@@ -32,12 +45,117 @@ TOPOLOGY_LABELS = (
     "topology.kubernetes.io/region",
 )
 DELIMITER = "__"
+STATE = "PreFilterVolumeZone"
+LIMIT = 1 << 10  # masks remembered
+ELSEWHERE = Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, ("node(s) had no available volume zone",))
+STATUSES = None, ELSEWHERE
+NO_CLAIM_NAME = "PersistentVolumeClaim had no name"
+NO_CLASS = "PersistentVolumeClaim had no pv name and storageClass name"
+NO_MODE = 'VolumeBindingMode not set for StorageClass "{}"'
+NO_VOLUME_NAME = "PersistentVolume had no name"
+BETA_TO_GA = dict(zip(TOPOLOGY_LABELS[:2], TOPOLOGY_LABELS[2:], strict=True))
+Topology = tuple[str, frozenset[str]]
+"""A label of a volume, and its values."""
 
 
-class VolumeZone(UnbuiltPlugin, PreFilterPlugin, FilterPlugin, EnqueueExtensions, SignPlugin):
+@dataclass(frozen=True, slots=True)
+class PodTopologies:
+    """What the volumes of a pod ask for; `elsewhere` by row of the node table: nodes without it."""
+
+    topologies: tuple[Topology, ...]
+    elsewhere: npt.NDArray[np.bool_]
+
+
+class VolumeZone(VolumePlugin, PreFilterPlugin, FilterPlugin, EnqueueExtensions, SignPlugin):
     """kube-scheduler v1.36, volumezone/."""
 
     name = "VolumeZone"
+
+    def __init__(self, args: Mapping[str, Any] | None = None, handle: FrameworkHandle | None = None) -> None:
+        super().__init__(args, handle)
+        self._elsewhere: dict[tuple[Topology, ...], npt.NDArray[np.bool_]] = {}
+        self._said = -1
+
+    # ---- decisions -----------------------------------------------------------------------------------------
+
+    def pre_filter(self, state: CycleState, pod: Pod, nodes: NodesView) -> Status | None:
+        topologies = self._topologies(pod)
+        if isinstance(topologies, Status):
+            return topologies
+        if not topologies:
+            return SKIP
+        state.write(STATE, PodTopologies(topologies, self._mask(topologies)))
+        return None
+
+    def filter(self, state: CycleState, pod: Pod, node_info: AnyNodeInfo) -> Status | None:
+        try:
+            topologies = state.read(STATE).topologies
+        except NotFoundError:
+            topologies = self._topologies(pod)
+        if isinstance(topologies, Status):
+            return topologies
+        labels = {} if node_info.node is None else node_info.node.metadata.labels
+        if not any(label in labels for label in TOPOLOGY_LABELS):
+            return None
+        for key, values in topologies:
+            value = labels.get(key, labels.get(BETA_TO_GA.get(key, key)))
+            if value is None or value not in values:
+                return ELSEWHERE
+        return None
+
+    def filter_all(self, state: CycleState, pod: Pod, nodes: NodesView) -> Answers:
+        try:
+            asked: PodTopologies = state.read(STATE)
+        except NotFoundError:
+            statuses = [self.filter(state, pod, info) for info in nodes]
+            return Answers(np.arange(len(nodes)), statuses)
+        elsewhere = asked.elsewhere.take(nodes.rows).view(np.uint8)
+        return Answers(elsewhere, STATUSES)
+
+    def _topologies(self, pod: Pod) -> tuple[Topology, ...] | Status:
+        """The zones and regions of the volumes that claims of the pod have; or what is wrong with one."""
+        claims, volumes = self.lister(PersistentVolumeClaim), self.lister(PersistentVolume)
+        found: list[Topology] = []
+        for volume in pod.spec.volumes:
+            if volume.persistent_volume_claim is None:
+                continue
+            name = volume.persistent_volume_claim.claim_name
+            if not name:
+                return _unresolvable(NO_CLAIM_NAME)
+            try:
+                claim = claims.get(f"{pod.namespace}/{name}")
+                if not claim.spec.volume_name:
+                    why = self._why_unbound(claim)
+                    if why:
+                        return _unresolvable(why)
+                    continue
+                found += _topology(volumes.get(claim.spec.volume_name)).items()
+            except ObjectNotFoundError as error:
+                return _unresolvable(str(error))
+        return tuple(found)
+
+    def _why_unbound(self, claim: PersistentVolumeClaim) -> str:
+        """Why a claim has no volume; "" where that will be chosen only for the pod."""
+        name = claim_class(claim)
+        if not name:
+            return NO_CLASS
+        mode = self.lister(StorageClass).get(name).volume_binding_mode
+        if mode is None:
+            return NO_MODE.format(name)
+        return "" if mode == WAIT_FOR_FIRST_CONSUMER else NO_VOLUME_NAME
+
+    def _mask(self, topologies: tuple[Topology, ...]) -> npt.NDArray[np.bool_]:
+        """Rows of nodes that have topology labels, but not these."""
+        cluster = self.handle_at_work().cache.state
+        cluster.view.refresh()
+        if cluster.view.said != self._said or len(self._elsewhere) >= LIMIT:
+            self._elsewhere.clear()
+            self._said = cluster.view.said
+        if topologies not in self._elsewhere:
+            self._elsewhere[topologies] = _rows_elsewhere(cluster, topologies)
+        return self._elsewhere[topologies]
+
+    # ---- the queue -----------------------------------------------------------------------------------------
 
     def sign_pod(self, pod: Pod) -> Mapping[str, Any]:
         return signing.volumes(pod)
@@ -68,12 +186,32 @@ class VolumeZone(UnbuiltPlugin, PreFilterPlugin, FilterPlugin, EnqueueExtensions
         return queue_if(old is None or _topology(old) != _topology(new))
 
 
+def _unresolvable(text: str) -> Status:
+    return Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (text,))
+
+
+def _rows_elsewhere(cluster: ClusterState, topologies: Sequence[Topology]) -> npt.NDArray[np.bool_]:
+    columns = {label: label_column(cluster.table, label) for label in TOPOLOGY_LABELS}
+    out = np.zeros(cluster.table.used, dtype=bool)
+    for key, values in topologies:
+        column = columns[key]
+        if key in BETA_TO_GA:
+            column = np.where(column == 0, columns[BETA_TO_GA[key]], column)
+        symbols = [symbol for value in values if (symbol := cluster.symbols.find(value))]
+        out |= ~np.isin(column, symbols)
+    has_any = np.logical_or.reduce([column != 0 for column in columns.values()])
+    elsewhere: npt.NDArray[np.bool_] = out & has_any
+    return elsewhere
+
+
 def _topology(volume: PersistentVolume) -> dict[str, frozenset[str]]:
     """The zones and regions of a volume; a label with an empty part in it does not count."""
     labels = volume.metadata.labels
     found = {}
     for key in TOPOLOGY_LABELS:
-        values = frozenset(value.strip() for value in labels.get(key, "").split(DELIMITER))
+        if key not in labels:
+            continue
+        values = frozenset(value.strip() for value in labels[key].split(DELIMITER))
         if "" not in values:
             found[key] = values
     return found

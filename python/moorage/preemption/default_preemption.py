@@ -76,9 +76,16 @@ class DefaultPreemption(PreEnqueuePlugin, CorePostFilter, EnqueueExtensions):
             return result, status
         return result, Status(status.code, (PREFIX + status.message(),), self.name)
 
-    def find_candidates(self, state: CycleState, pod: Pod, statuses: Mapping[str, Status]) -> Found:
-        """Look for nodes to make room on, from an offset on until there are enough; nothing is changed."""
-        handle = self._handle()
+    def find_candidates(
+        self,
+        state: CycleState,
+        pod: Pod,
+        statuses: Mapping[str, Status],
+        handle: FrameworkHandle | None = None,
+    ) -> Found:
+        """Look for nodes to make room on, from an offset on until there are enough; nothing is changed. With
+        a `handle`, among the nodes of its cache and by the filters of its framework."""
+        handle = handle or self._handle()
         percentage = self.args["minCandidateNodesPercentage"]
         absolute = self.args["minCandidateNodesAbsolute"]
         return find_candidates(

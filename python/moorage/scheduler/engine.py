@@ -12,6 +12,7 @@ import numpy.typing as npt
 from moorage._core.chooser import TieBreak, count_verdicts
 from moorage._core.cycle import Cycle
 from moorage._core.pod_class import Shape
+from moorage._core.pod_volumes import uses_volumes
 from moorage._core.preemptor import Preemptor
 from moorage.framework.bridge import Bridge
 from moorage.framework.call import StatusError
@@ -60,6 +61,7 @@ class Engine:
         if not 0 <= percentage <= 100:
             raise ValueError(f"percentage_of_nodes_to_score {percentage}: 0 (adaptive) to 100")
         self.profile = profile
+        self.setting = tie_break, percentage, seed
         self.handle = handle
         self.cache = handle.cache
         self.framework = Framework(profile, handle)
@@ -76,6 +78,37 @@ class Engine:
         self._passing_by = (-1, -1)
         self.batching = batching or Batching(False, self.cache.clock)
 
+    # ---- pods that use volumes -----------------------------------------------------------------------------
+
+    def is_for(self, pod: Pod) -> bool:
+        """False for a pod of this profile that only the plugins about volumes can judge."""
+        return not (self.profile.reads_volumes and uses_volumes(pod))
+
+    def for_pod(self, pod: Pod) -> Engine:
+        """The engine of this profile that decides about a pod."""
+        return self if self.is_for(pod) else self.for_volumes
+
+    @cached_property
+    def for_volumes(self) -> Engine:
+        """The engine of this profile for pods that use volumes, made when the first one comes. Both have one
+        handle, whose framework is that of the engine whose turn it is."""
+        out = Engine(self.profile.with_volumes(), self.handle, *self.setting, self.batching)
+        out.runs_post_filter = self.runs_post_filter
+        out.cycle.threads, out.cycle.parallel_from = self.cycle.threads, self.cycle.parallel_from
+        self.take_turn()
+        return out
+
+    def take_turn(self) -> None:
+        """What plugins ask of their handle from now on is about this engine."""
+        self.handle.framework = self.framework
+
+    # ---- one cycle -----------------------------------------------------------------------------------------
+
+    def begin_cycle(self) -> None:
+        """A cycle begins: plugins from outside may look at the snapshot."""
+        if self.profile.has_outsiders:
+            self.handle.begin_cycle()
+
     def nodes_in_view(self) -> int:
         """The number of nodes that a cycle sees which begins now."""
         self.cache.state.view.refresh()
@@ -87,8 +120,7 @@ class Engine:
         """Search and choose, without placing the pod; the state is that of its cycle."""
         kept = self.batching.take()
         state = self.framework.state_of(target)
-        if not self.profile.is_in_core:
-            self.handle.begin_cycle()
+        self.begin_cycle()
         nodes = self.nodes_in_view()
         if nodes == 0:
             return self._no_search(Diagnosis(0, self.profile, state.shape), order), state
@@ -138,11 +170,11 @@ class Engine:
 
     def is_in_core_for(self, pod: Pod) -> bool:
         """Whether the core alone decides about a pod, and nobody has anything to do before it is bound."""
-        return self.profile.is_in_core and self.decides_alone(pod)
+        return self.profile.is_in_core and self.is_for(pod) and self.decides_alone(pod)
 
     def way_of(self, pod: Pod) -> tuple[Engine, bool]:
         """What pods must share to be decided about together: the engine, and whether extenders have a say."""
-        return self, self.decides_alone(pod)
+        return self.for_pod(pod), self.decides_alone(pod)
 
     def passes_at_once(self, target: Target, pod: Pod) -> bool:
         """Whether no PreFilter or PreScore plugin of a profile in the core objects to pods of a target. What

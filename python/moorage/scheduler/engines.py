@@ -58,15 +58,14 @@ class Rotation:
         if engine is not self.holder:
             engine.cycle.start = self.holder.cycle.start
             self.holder = engine
+        engine.take_turn()
         return engine
 
     def save(self) -> object:
-        return self.holder, [engine.cycle.start for engine in self.engines]
+        return self.holder, self.holder.cycle.start
 
     def undo(self, saved: object) -> None:
-        self.holder, starts = cast(tuple[Engine, list[int]], saved)
-        for engine, start in zip(self.engines, starts, strict=True):
-            engine.cycle.start = start
+        self.holder, self.holder.cycle.start = cast(tuple[Engine, int], saved)
 
     def release(self, saved: object) -> None:
         pass

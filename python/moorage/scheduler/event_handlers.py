@@ -66,6 +66,15 @@ EVENT_KINDS: dict[str, type[Object]] = {
     RESOURCE_SLICE: ResourceSlice,
     DEVICE_CLASS: DeviceClass,
 }
+STORAGE: tuple[type[Object], ...] = (
+    PersistentVolumeClaim,
+    PersistentVolume,
+    StorageClass,
+    CSINode,
+    CSIDriver,
+    CSIStorageCapacity,
+    VolumeAttachment,
+)
 WORKLOADS = (Service, ReplicationController, ReplicaSet, StatefulSet)
 
 logger = logging.getLogger("moorage.scheduler")
@@ -338,5 +347,7 @@ def watch(
         if resource in EVENT_KINDS:
             handler = EventHandler(queue, resource, actions)
             informers.informer(EVENT_KINDS[resource]).add_event_handler(handler)
-    informers.informer(PodDisruptionBudget)  # preemption asks for what there are
+    asked: tuple[type[Object], ...] = *STORAGE, PodDisruptionBudget  # plugins ask for what there are
+    for of_object in asked:
+        informers.informer(of_object)
     informers.informer(Pod).add_event_handler(pods)

@@ -27,8 +27,7 @@ def examine(engine: Engine, pod: Pod, order: list[str]) -> Examination:
     """The whole of one cycle for `pod`, unsampled and without placing it; `order` is the node list."""
     if not order:
         return Examination(order=order, error=NO_NODES)
-    if not engine.profile.is_in_core:
-        engine.handle.begin_cycle()
+    engine.begin_cycle()
     profile, state = engine.profile, engine.framework.new_state(pod)
     ran = engine.framework.run_pre_filter_plugins(state, pod)
     examination = Examination(

@@ -49,8 +49,9 @@ class PreemptionExamination:
 def examine_preemption(engine: Engine, pod: Pod, everywhere: bool = True) -> PreemptionExamination:
     """Try every node where others could make room for a pod; or, as the plugin does, from an offset on as
     many as are needed for enough candidates. Extenders are not asked."""
-    if not engine.profile.is_in_core:
-        engine.handle.begin_cycle()
+    engine = engine.for_pod(pod)
+    engine.take_turn()
+    engine.begin_cycle()
     if engine.nodes_in_view() == 0:
         return PreemptionExamination()
     state = engine.framework.new_state(pod)
@@ -64,7 +65,7 @@ def examine_preemption(engine: Engine, pod: Pod, everywhere: bool = True) -> Pre
     if everywhere or plugin is None:
         found = find_candidates(engine.handle, state, pod, statuses)
     else:
-        found = plugin.find_candidates(state, pod, statuses)
+        found = plugin.find_candidates(state, pod, statuses, engine.handle)
     return PreemptionExamination(found, pick_one_node(found.candidates))
 
 

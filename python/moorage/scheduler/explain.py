@@ -41,7 +41,7 @@ def explain(engine: Engine, pod: Pod, skipped: str) -> Explanation:
     """See `Scheduler.explain`; `skipped` says why the scheduler leaves the pod alone."""
     twin = _twin(engine)
     waiting, bound_to = _as_if_pending(twin.cache, pod)
-    return _explain(twin, waiting, bound_to, skipped)
+    return _explain(twin.for_pod(waiting), waiting, bound_to, skipped)
 
 
 def _twin(engine: Engine) -> Engine:

@@ -165,7 +165,8 @@ def _check(scheduler: Scheduler, pods: Sequence[Pod], asked: Sequence[tuple[Engi
         if pod.metadata.uid in seen or scheduler.cache.state.has_pod(pod):
             raise CacheError(CANNOT_BE_ASSUMED.format(pod.metadata.uid))
         seen.add(pod.metadata.uid)
-        if not (engine.profile.is_in_core and engine.preemptor.suits) or engine.handle.extenders:
+        in_core = engine.is_in_core_for(pod) and engine.preemptor.suits
+        if not in_core or engine.handle.extenders:
             raise MoorageError(NOT_IN_CORE.format(pod.key))
 
 

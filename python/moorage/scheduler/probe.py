@@ -37,8 +37,7 @@ class Probe:
 
     def begin(self, pod: Pod) -> tuple[CycleState, PreFilterRun]:
         """Begin a cycle: what follows is about this pod."""
-        if not self.engine.profile.is_in_core:
-            self.engine.handle.begin_cycle()
+        self.engine.begin_cycle()
         state = self.engine.framework.new_state(pod)
         ran = self.engine.framework.run_pre_filter_plugins(state, pod)
         self.engine.begin_search(state, pod, ran)

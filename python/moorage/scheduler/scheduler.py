@@ -229,8 +229,8 @@ class Scheduler:
         return self.engines.get(pod.spec.scheduler_name) or self.rotation.engines[0]
 
     def _engine(self, pod: Pod) -> Engine:
-        """The same with the rotation: profiles share it."""
-        return self.rotation.take(self._engine_of(pod))
+        """The one of that profile that decides about the pod, with the rotation: all engines share it."""
+        return self.rotation.take(self._engine_of(pod).for_pod(pod))
 
     def whole_cycle(self, engine: Engine, pod: Pod, target: Target) -> Decision:
         """A cycle with all its plugins, for one pod."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping
+from itertools import islice
 from threading import RLock
 from typing import Generic, TypeAlias, TypeVar
 
@@ -19,6 +21,34 @@ def by_namespace(obj: Object) -> tuple[str]:
     return (obj.metadata.namespace,)
 
 
+class KeyLog:
+    """The keys of objects that have changed, for whoever keeps something derived from them and a cursor.
+
+    Attributes
+    ----------
+    head : int
+        Grows with each change.
+    """
+
+    def __init__(self, capacity: int = 1 << 14) -> None:
+        self.head = 0
+        self._keys: deque[str] = deque(maxlen=capacity)
+
+    def append(self, key: str) -> None:
+        self._keys.append(key)
+        self.head += 1
+
+    def forget(self) -> None:
+        """Anything may have changed."""
+        self._keys.clear()
+        self.head += 1
+
+    def since(self, cursor: int) -> list[str] | None:
+        """The keys of what has changed after `cursor`, the last one first; None where some are forgotten."""
+        missed = self.head - cursor
+        return list(islice(reversed(self._keys), missed)) if missed <= len(self._keys) else None
+
+
 class Indexer(Generic[T]):
     """Objects by key (``namespace/name``), as client-go's Indexer. An index is built when it is first read.
 
@@ -32,7 +62,15 @@ class Indexer(Generic[T]):
         self._functions: dict[str, IndexFunction[T]] = {NAMESPACE_INDEX: by_namespace, **indexers}
         self._indexes: dict[str, dict[str, dict[str, T]]] = {}
         self._objects: dict[str, T] = {}
+        self._log: KeyLog | None = None
         self.lock = RLock()
+
+    def follow(self) -> KeyLog:
+        """What changes from now on; one log for all who ask."""
+        with self.lock:
+            if self._log is None:
+                self._log = KeyLog()
+            return self._log
 
     def add_index(self, name: str, function: IndexFunction[T]) -> None:
         """Add an index; a name that is taken is an error."""
@@ -77,6 +115,8 @@ class Indexer(Generic[T]):
         with self.lock:
             old = self._objects.get(key)
             self._objects[key] = obj
+            if self._log is not None:
+                self._log.append(key)
             for name in self._indexes:
                 self._enter(name, key, old, obj)
         return old
@@ -85,6 +125,8 @@ class Indexer(Generic[T]):
         """Take an object out; returns it, if it was there."""
         with self.lock:
             old = self._objects.pop(key, None)
+            if self._log is not None:
+                self._log.append(key)
             for name in self._indexes:
                 self._enter(name, key, old, None)
         return old
@@ -93,6 +135,8 @@ class Indexer(Generic[T]):
         """Hold these objects and no others."""
         with self.lock:
             self._objects = objects
+            if self._log is not None:
+                self._log.forget()
             self._indexes.clear()
 
     def _enter(self, name: str, key: str, old: T | None, new: T | None) -> None:

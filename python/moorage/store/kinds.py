@@ -48,6 +48,12 @@ def resource(struct: type[Object]) -> str:
 
 
 @cache
+def singular(struct: type[Object]) -> str:
+    """The same of one object, as listers name it: ``pod``, ``replicaset.apps``."""
+    return struct.__name__.lower() + _group(struct)
+
+
+@cache
 def group_kind(struct: type[Object]) -> str:
     """The kind with its group, as errors about one object's content name it: ``Pod``, ``ReplicaSet.apps``."""
     return struct.__name__ + _group(struct)

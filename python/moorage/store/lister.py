@@ -7,8 +7,9 @@ from typing import Generic, TypeVar
 from moorage.objects.meta import Object
 from moorage.objects.selectors import LabelSelectorMatcher
 
-from .errors import not_found
+from .errors import NotFoundError
 from .indexer import NAMESPACE_INDEX, Indexer
+from .kinds import singular
 
 T = TypeVar("T", bound=Object)
 Objects = list
@@ -45,7 +46,8 @@ class Lister(Generic[T]):
         """
         found = self._indexer.get(f"{self._namespace}/{name}" if self._namespace else name)
         if found is None:
-            raise not_found(self._struct, name.rpartition("/")[2])
+            what, short = singular(self._struct), name.rpartition("/")[2]
+            raise NotFoundError(f'{what} "{short}" not found')
         return found
 
     def list(self, selector: LabelSelectorMatcher | None = None) -> Objects[T]:

@@ -11,6 +11,7 @@ cimport cython
 from moorage._core.buffers cimport Buffer, Journal
 from moorage._core.deadlines cimport Deadline, Deadlines
 from moorage._core.fields cimport DELETION_TIMESTAMP, METADATA, UID
+from moorage._core.pod_volumes cimport uses_volumes
 from moorage._core.templates cimport Replicas, Templates
 
 cdef enum:
@@ -170,6 +171,24 @@ cdef class Ledger:
         cdef RowPods out = RowPods()
         self._list(out, row)
         return out.read()
+
+    def volume_pods_of(self, int32_t row):
+        """Those of them that use volumes; of a template's replicas only these are made."""
+        cdef list found = []
+        cdef Py_ssize_t at, n = self.pods_on(row)
+        cdef int32_t number = self.row(row).first if n else 0
+        cdef PodRecord* pod
+        cdef Replicas replicas
+        for at in range(n):
+            pod = self.record(number)
+            if pod.origin:
+                replicas = self.templates.entry(pod.origin - 1)
+                if uses_volumes(replicas.template):
+                    found.append(replicas.make(pod.ordinal))
+            elif uses_volumes(self.objects[number]):
+                found.append(self.objects[number])
+            number = pod.after
+        return found
 
     cdef int _append(self, int32_t number, int32_t row) except -1:
         """Link a pod, whose record is journaled, as a row's last."""

@@ -4,7 +4,9 @@ from collections.abc import Mapping
 
 import numpy as np
 from libc.stdint cimport int32_t, int64_t
+from libc.string cimport memcpy
 
+from moorage._core.buffers cimport Buffer
 from moorage._core.csrc cimport MR_FIELDS, mr_ledger, mr_row_value
 from moorage._core.node_table cimport NodeTable
 
@@ -54,6 +56,19 @@ def column(NodeTable table, str kind, str resource, int32_t ledger=0):
     array = np.asarray(out)
     array.flags.writeable = False
     return array
+
+
+def label_column(NodeTable table, str key):
+    """The symbols of a label's values as a new int32 array by row; 0 where a row does not have it. Not to be
+    called while a search runs, since the table makes a column for the key if it has none."""
+    cdef int32_t[::1] out = np.zeros(table.used, dtype=np.int32)
+    cdef int32_t at = table.label_keys.intern(key) - 1
+    cdef Buffer column
+    table.sync_columns()
+    column = table.labels[at]
+    if table.used:
+        memcpy(&out[0], column.data, table.used * sizeof(int32_t))
+    return np.asarray(out)
 
 
 def row_amounts(NodeTable table, int32_t row, int32_t ledger=0):

@@ -1,0 +1,1 @@
+cpdef bint uses_volumes(object pod) except -1

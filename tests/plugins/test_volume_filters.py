@@ -1,0 +1,357 @@
+"""Filters about volumes: what they answer about each node, one by one and all at once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec.structs import replace
+from tests.core.make import node, pod
+from tests.volume.make import claim, csi_node, storage_class, uses, volume
+
+from moorage.framework.bridge import Bridge
+from moorage.framework.cycle_state import CycleState
+from moorage.framework.interface import FILTER
+from moorage.framework.runtime import Framework
+from moorage.framework.status import Code, Status
+from moorage.objects import Cluster
+from moorage.objects.meta import Object, ObjectMeta, OwnerReference
+from moorage.objects.node import Node
+from moorage.objects.pod import DiskVolumeSource, Pod, Volume
+from moorage.objects.storage import PersistentVolume
+from moorage.plugins.registry import default_profile
+from moorage.plugins.volume_zone import BETA_TO_GA, TOPOLOGY_LABELS
+from moorage.scheduler import Profile, Scheduler
+from moorage.scheduler.examine_preemption import examine_preemption
+
+ONCE_POD = ("ReadWriteOncePod",)
+ZONE, REGION = "topology.kubernetes.io/zone", "topology.kubernetes.io/region"
+BETA_ZONE = "failure-domain.beta.kubernetes.io/zone"
+NO_DISK = "node(s) had no available disk"
+IN_USE = (
+    "node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already in-use "
+    "by another pod"
+)
+FULL, ELSEWHERE = "node(s) exceed max volume count", "node(s) had no available volume zone"
+
+
+def scheduler(nodes: list[Node], pods: list[Pod], objects: list[Any], only: str) -> Scheduler:
+    """One whose default profile has one of the filters about volumes alone."""
+    about = {"VolumeRestrictions", "NodeVolumeLimits", "VolumeBinding", "VolumeZone"} - {only}
+    plugins = [plugin for plugin in default_profile().plugins if plugin.name not in about]
+    return Scheduler(Cluster(nodes=nodes, pods=pods, others=objects), profile=Profile(plugins))
+
+
+def verdicts(one: Scheduler, asked: Pod) -> dict[str, tuple[str, ...]] | tuple[Code, str]:
+    """Node to the reasons of its rejection; or what PreFilter says."""
+    seen = one.examine(asked)
+    if seen.pre_filter is not None:
+        return seen.pre_filter.code, seen.pre_filter.reasons[0]
+    return {name: status.reasons for name, status in seen.rejected.items()}
+
+
+def with_volumes(name: str, *volumes: Volume, on: str = "", **rest: Any) -> Pod:
+    return pod(name, on=on, volumes=volumes, **rest)
+
+
+def labelled(name: str, **labels: str) -> PersistentVolume:
+    one = volume(name, ("d0", name))
+    keys = {"zone": ZONE, "region": REGION, "beta": BETA_ZONE}
+    return replace(
+        one, metadata=ObjectMeta(name=name, labels={keys[key]: label for key, label in labels.items()})
+    )
+
+
+# ---- VolumeRestrictions ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("mine", "theirs", "conflicts"),
+    [
+        (uses(gce="x"), uses(gce="x"), True),
+        (uses(gce="x", read_only=True), uses(gce="x"), True),
+        (uses(gce="x", read_only=True), uses(gce="x", read_only=True), False),
+        (uses(gce="x"), uses(gce="y"), False),
+        (uses(aws="x"), uses(aws="x"), True),
+        (uses(iscsi="x"), uses(iscsi="x", read_only=True), True),
+        (uses(rbd="x"), uses(rbd="x"), True),
+        (
+            uses(rbd="x"),
+            Volume(rbd=DiskVolumeSource(monitors=("other",), pool="pool", image="x")),
+            False,
+        ),
+        (uses(gce="x"), uses(aws="x"), False),
+    ],
+)
+def test_disks_that_cannot_be_mounted_twice(mine: Volume, theirs: Volume, conflicts: bool) -> None:
+    held = [with_volumes("q", theirs, on="a"), pod("r", on="b")]
+    one = scheduler([node("a"), node("b")], held, [], "VolumeRestrictions")
+    assert verdicts(one, with_volumes("p", mine)) == ({"a": (NO_DISK,)} if conflicts else {})
+
+
+def test_a_claim_for_one_pod_is_in_use_wherever_that_pod_is() -> None:
+    objects = [claim("once", modes=ONCE_POD), claim("many")]
+    held = [with_volumes("q", uses(claim="once"), uses(claim="many"), on="a")]
+    one = scheduler([node("a"), node("b")], held, objects, "VolumeRestrictions")
+    assert verdicts(one, with_volumes("p", uses(claim="once"))) == {"a": (IN_USE,), "b": (IN_USE,)}
+    assert verdicts(one, with_volumes("p", uses(claim="many"))) == {}
+    assert "VolumeRestrictions" in one.examine(with_volumes("p", uses(claim="many"))).skipped_filter
+    one.client.delete(Pod, "q", "default")
+    one.sync()
+    assert verdicts(one, with_volumes("p", uses(claim="once"))) == {}
+
+
+def test_a_claim_that_is_missing() -> None:
+    one = scheduler([node("a")], [], [], "VolumeRestrictions")
+    missing = Code.UNSCHEDULABLE_AND_UNRESOLVABLE, 'persistentvolumeclaim "c" not found'
+    assert verdicts(one, with_volumes("p", uses(claim="c"))) == missing
+
+
+def test_who_uses_a_claim_for_one_pod_can_be_evicted() -> None:
+    """Pods that leave in thought take their use with them."""
+    held = [with_volumes("q", uses(claim="once"), on="a"), pod("r", on="b", priority=-1)]
+    one = scheduler([node("a"), node("b")], held, [claim("once", modes=ONCE_POD)], "VolumeRestrictions")
+    high = with_volumes("p", uses(claim="once"), priority=5)
+    found = examine_preemption(one.engines["default-scheduler"], high).found
+    assert [candidate.name for candidate in found.candidates] == ["a"]
+    assert found.rejected["b"].reasons == (IN_USE,)
+    one.client.create(high)
+    result = one.run()
+    assert (set(result.evicted), result.placements["default/p"]) == ({"default/q"}, "a")
+
+
+def test_restrictions_without_their_pre_filter() -> None:
+    one = scheduler([node("a")], [], [], "VolumeRestrictions")
+    plugin = at_work(one)
+    info = one.cache.node_info("a")
+    text = 'reading "PreFilterVolumeRestrictions" from cycleState: not found'
+    asked = with_volumes("p", uses(gce="x"))
+    assert plugin.filter(CycleState(), asked, info) == Status(Code.ERROR, (text,))
+    assert plugin.add_pod(CycleState(), asked, asked, info) == Status(Code.ERROR, (text,))
+
+
+# ---- VolumeZone --------------------------------------------------------------------------------------------
+
+
+def zonal(**labels: str) -> list[Object]:
+    return [claim("c", "v"), labelled("v", **labels)]
+
+
+def of_claim() -> Pod:
+    return with_volumes("p", uses(claim="c"))
+
+
+def test_nodes_in_other_zones() -> None:
+    nodes = [
+        node("here", "z1"),
+        node("there", "z2"),
+        node("nowhere"),
+        node("region", labels={REGION: "r"}),
+        node("old", labels={BETA_ZONE: "z1"}),
+    ]
+
+    def rejected(**labels: str) -> set[str]:
+        found = verdicts(scheduler(nodes, [], zonal(**labels), "VolumeZone"), of_claim())
+        assert isinstance(found, dict)
+        assert set(found.values()) <= {(ELSEWHERE,)}
+        return set(found)
+
+    assert rejected(zone="z1") == {"there", "region", "old"}
+    assert rejected(zone="z1__ z2") == {"region", "old"}
+    assert rejected(beta="z1") == {"there", "region"}  # a node's label of today serves too
+    assert rejected(zone="z1", region="r") == {"here", "there", "region", "old"}
+    assert rejected(zone="z1__") == set()
+    assert rejected(zone="unknown") == {"here", "there", "region", "old"}
+
+
+def test_zones_follow_the_nodes() -> None:
+    one = scheduler([node("a", "z1"), node("b", "z2")], [], zonal(zone="z1"), "VolumeZone")
+    assert verdicts(one, of_claim()) == {"b": (ELSEWHERE,)}
+    one.client.update(node("b", "z1"))
+    one.client.create(node("c", "z2"))
+    one.sync()
+    assert verdicts(one, of_claim()) == {"c": (ELSEWHERE,)}
+    with one.cache.transaction():
+        one.cache.state.set_node(node("a", "z2"))
+        assert verdicts(one, of_claim()) == {"a": (ELSEWHERE,), "c": (ELSEWHERE,)}
+    assert verdicts(one, of_claim()) == {"c": (ELSEWHERE,)}
+
+
+@pytest.mark.parametrize(
+    ("objects", "asked", "text"),
+    [
+        ([], "", "PersistentVolumeClaim had no name"),
+        ([], "c", 'persistentvolumeclaim "c" not found'),
+        ([claim("c", "v")], "c", 'persistentvolume "v" not found'),
+        ([claim("c")], "c", "PersistentVolumeClaim had no pv name and storageClass name"),
+        ([claim("c", of_class="k")], "c", 'storageclass.storage.k8s.io "k" not found'),
+        (
+            [claim("c", of_class="k"), storage_class("k", mode=None)],
+            "c",
+            'VolumeBindingMode not set for StorageClass "k"',
+        ),
+        ([claim("c", of_class="k"), storage_class("k")], "c", "PersistentVolume had no name"),
+    ],
+)
+def test_what_is_wrong_with_claims(objects: list[Any], asked: str, text: str) -> None:
+    one = scheduler([node("a", "z1")], [], objects, "VolumeZone")
+    plugin = at_work(one)
+    expected = Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (text,))
+    asking = with_volumes("p", uses(claim=asked))
+    assert plugin.pre_filter(CycleState(), asking, None) == expected
+    info = one.cache.node_info("a")
+    assert plugin.filter(CycleState(), asking, info) == expected  # without PreFilter
+
+
+def test_claims_whose_volumes_are_chosen_later_are_passed_over() -> None:
+    objects = [claim("c", of_class="k"), storage_class("k", mode="WaitForFirstConsumer")]
+    one = scheduler([node("a", "z1")], [], objects, "VolumeZone")
+    assert "VolumeZone" in one.examine(of_claim()).skipped_filter
+
+
+# ---- NodeVolumeLimits --------------------------------------------------------------------------------------
+
+
+def many(n: int) -> list[Any]:
+    objects: list[Any] = []
+    for at in range(n):
+        objects += [claim(f"c{at}", f"v{at}"), volume(f"v{at}", ("d0", f"h{at}"))]
+    return objects
+
+
+def test_nodes_that_take_no_more() -> None:
+    nodes = [node(name) for name in ("full", "free", "without")]
+    objects = [*many(5), csi_node("full", d0=2), csi_node("free", d0=3)]
+    held = [
+        with_volumes(f"q{at}", uses(claim=f"c{at}"), on=on) for at, on in enumerate(["full", "full", "free"])
+    ]
+    one = scheduler(nodes, held, objects, "NodeVolumeLimits")
+    assert verdicts(one, with_volumes("p", uses(claim="c4"))) == {"full": (FULL,)}
+    assert verdicts(one, with_volumes("p", uses(claim="c0"))) == {}
+    both = with_volumes("p", uses(claim="c0"), uses(claim="c3"), uses(claim="c4"))
+    assert verdicts(one, both) == {"full": (FULL,), "free": (FULL,)}
+    assert "NodeVolumeLimits" in one.examine(with_volumes("p", uses(csi="d0"))).skipped_filter
+
+
+def test_each_placement_counts() -> None:
+    pods = [with_volumes(f"p{at}", uses(claim=f"c{at}")) for at in range(5)]
+    objects = [*many(5), csi_node("a", d0=2), csi_node("b", d0=1)]
+    result = scheduler([node("a"), node("b")], pods, objects, "NodeVolumeLimits").run()
+    assert sorted(result.placements.values()) == ["a", "a", "b"]
+    assert {failure.message.count(FULL) for failure in result.unschedulable.values()} == {1}
+
+
+def test_claims_of_the_pod_that_are_missing_or_not_its_own() -> None:
+    objects = [claim("p-e"), csi_node("a", d0=1)]
+    one = scheduler([node("a"), node("b")], [], objects, "NodeVolumeLimits")
+    text = 'looking up PVC default/x: persistentvolumeclaim "x" not found'
+    assert verdicts(one, with_volumes("p", uses(claim="x"))) == {"a": (text,), "b": (text,)}
+    error = 'running "NodeVolumeLimits" filter plugin: PVC default/p-e was not created for pod default/p'
+    assert one.examine(with_volumes("p", uses(ephemeral="e"))).error == f"{error} (pod is not owner)"
+
+
+def test_pods_whose_volumes_cannot_be_counted_fail_where_there_are_limits() -> None:
+    objects = [*many(1), claim("q-e"), csi_node("a", d0=1)]
+    held = [with_volumes("q", uses(ephemeral="e"), on="a"), with_volumes("r", uses(ephemeral="e"), on="b")]
+    one = scheduler([node("a"), node("b")], held, objects, "NodeVolumeLimits")
+    asked = with_volumes("p", uses(claim="c0"))
+    error = 'running "NodeVolumeLimits" filter plugin: PVC default/q-e was not created for pod default/q'
+    assert one.examine(asked).error == f"{error} (pod is not owner)"
+    one.client.delete("CSINode", "a")
+    one.sync()
+    assert verdicts(one, asked) == {}
+
+
+def test_pods_over_the_limit_are_evicted() -> None:
+    objects = [*many(3), csi_node("a", d0=1)]
+    held = [with_volumes("q", uses(claim="c0"), on="a")]
+    one = scheduler([node("a")], held, objects, "NodeVolumeLimits")
+    one.client.create(with_volumes("p", uses(claim="c1"), priority=5))
+    result = one.run()
+    assert (set(result.evicted), result.placements) == ({"default/q"}, {"default/p": "a"})
+
+
+# ---- one by one and all at once ----------------------------------------------------------------------------
+
+SOURCES = [
+    *[{"claim": f"c{at}"} for at in range(4)],
+    {"gce": "disk"},
+    {"rbd": "image"},
+    {"ephemeral": "e"},
+]
+volumes = st.lists(st.sampled_from(SOURCES), min_size=1, max_size=3).map(
+    lambda found: tuple(uses(**source) for source in found)  # type: ignore[arg-type]
+)
+label_values = st.sampled_from(["z1", "z2", "", None])
+labels = st.fixed_dictionaries(dict.fromkeys(TOPOLOGY_LABELS, label_values)).map(
+    lambda found: {key: value for key, value in found.items() if value is not None}
+)
+zones = st.sampled_from(["z1", "z1__z2", "z1__", None])
+owned = (OwnerReference(uid="p", controller=True),)
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    nodes=st.lists(labels, min_size=1, max_size=4),
+    limits=st.lists(st.sampled_from([None, 0, 1, 2]), min_size=4, max_size=4),
+    held=st.lists(st.tuples(st.integers(0, 3), volumes), max_size=4),
+    bound=st.lists(
+        st.tuples(st.sampled_from(["v0", "v1", "v2"]), st.sampled_from([(), ONCE_POD])),
+        min_size=4,
+        max_size=4,
+    ),
+    of_volumes=st.lists(st.tuples(zones, labels), min_size=3, max_size=3),
+    mine=volumes,
+    only=st.sampled_from(["VolumeRestrictions", "NodeVolumeLimits", "VolumeZone"]),
+)
+def test_all_at_once_is_one_by_one(
+    nodes: Any, limits: Any, held: Any, bound: Any, of_volumes: Any, mine: Any, only: str
+) -> None:
+    objects: list[Any] = [claim(f"c{at}", of, modes=modes) for at, (of, modes) in enumerate(bound)]
+    for at, (zone, found) in enumerate(of_volumes):
+        one = volume(f"v{at}", ("d0", f"h{at}"))
+        given_labels = found | ({} if zone is None else {ZONE: zone})
+        objects.append(replace(one, metadata=ObjectMeta(name=one.name, labels=given_labels)))
+    objects += [csi_node(f"n{at}", d0=limits[at]) for at in range(len(nodes))]
+    objects.append(claim("p-e", "v0", owners=owned))
+    pods = [
+        with_volumes(f"q{at}", *found, on=f"n{on}") for at, (on, found) in enumerate(held) if on < len(nodes)
+    ]
+    made = scheduler([node(f"n{at}", labels=found) for at, found in enumerate(nodes)], pods, objects, only)
+    plugin, framework = at_work(made), working(made)
+    asked = with_volumes("p", *mine)
+    state = framework.new_state(asked)
+    status = plugin.pre_filter(state, asked, framework.all_nodes())
+    if status is not None:
+        assert status.is_skip or status.is_rejected
+        return
+    rows = made.view_rows()
+    bridge = Bridge(framework)
+    bridge.begin(state, asked)
+    bridge.filter(plugin, rows)
+    for row in rows.tolist():
+        name = made.table.row_name(row)
+        info = made.cache.node_info(name)
+        assert info is not None
+        for shown in (info, info.clone()):
+            status = plugin.filter(state.clone(), asked, shown)
+            expected = None if status is None else status.with_plugin(only)
+            assert bridge.status(only, row) == expected
+
+
+def working(one: Scheduler) -> Framework:
+    """The framework of the profile's engine for pods that use volumes."""
+    return one.engines["default-scheduler"].for_volumes.framework
+
+
+def at_work(one: Scheduler) -> Any:
+    """The one filter about volumes of a scheduler."""
+    about = ("VolumeRestrictions", "NodeVolumeLimits", "VolumeZone")
+    (plugin,) = (plugin for plugin in working(one).profile.at(FILTER) if plugin.name in about)
+    return plugin
+
+
+def test_labels_of_today() -> None:
+    assert list(BETA_TO_GA.items()) == [(BETA_ZONE, ZONE), (BETA_ZONE.replace("zone", "region"), REGION)]

@@ -199,7 +199,7 @@ class AssumeCache(Generic[T]):
         return tuple(found.values())
 
     def list_value(self, value: str) -> tuple[T, ...]:
-        """The latest of all objects with this value in the index; the same tuple while none of them changes."""
+        """The latest of all objects of one value in the index; the same tuple while none of them changes."""
         with self._lock:
             bucket = self._buckets.get(value)
             if bucket is None:

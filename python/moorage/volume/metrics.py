@@ -1,10 +1,11 @@
-"""Metrics of volume scheduling (scheduler_volume_*): counted here, shown by prometheus_client if it is there."""
+"""Metrics of volume scheduling (scheduler_volume_*): counted here, shown by prometheus_client."""
 
 from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from importlib import import_module
 from threading import Lock
 from typing import Any
 
@@ -39,9 +40,7 @@ class OperationCounter:
 
     def collect(self) -> Iterator[Any]:
         """As prometheus_client asks of a collector."""
-        from prometheus_client.core import CounterMetricFamily
-
-        family = CounterMetricFamily(self.name, self.help, labels=["operation"])
+        family = _prometheus().CounterMetricFamily(self.name, self.help, labels=["operation"])
         with self._lock:
             for operation, value in self._values.items():
                 family.add_metric([operation], value)
@@ -86,9 +85,7 @@ class OperationHistogram:
 
     def collect(self) -> Iterator[Any]:
         """As prometheus_client asks of a collector."""
-        from prometheus_client.core import HistogramMetricFamily
-
-        family = HistogramMetricFamily(self.name, self.help, labels=["operation"])
+        family = _prometheus().HistogramMetricFamily(self.name, self.help, labels=["operation"])
         bounds = [*(f"{bound:.1f}" for bound in self.buckets), "+Inf"]
         with self._lock:
             for operation, counts in self._counts.items():
@@ -107,7 +104,7 @@ VOLUME_SCHEDULING_STAGE_LATENCY = OperationHistogram(
     "Volume scheduling stage latency",
     tuple(1000.0 * 2**step for step in range(15)),
 )
-"""Seconds of each ``predicate``, ``assume`` and ``bind``. The bounds are upstream's, meant for microseconds."""
+"""Seconds of each ``predicate``, ``assume`` and ``bind``. The bounds are upstream's, as for microseconds."""
 VOLUME_SCHEDULING_STAGE_FAILED = OperationCounter(
     "scheduling_stage_error_total", "Volume scheduling stage error count"
 )
@@ -146,15 +143,19 @@ def register_volume_scheduling_metrics() -> None:
     MoorageError
         prometheus_client is not installed.
     """
+    registry = _prometheus().REGISTRY
+    with _registering:
+        if registry not in _registered:
+            registry.register(VOLUME_BINDING_REQUEST_SCHEDULER_BINDER_CACHE)
+            registry.register(VOLUME_SCHEDULING_STAGE_LATENCY)
+            registry.register(VOLUME_SCHEDULING_STAGE_FAILED)
+            _registered.append(registry)
+
+
+def _prometheus() -> Any:
     try:
-        from prometheus_client import REGISTRY
+        return import_module("prometheus_client.core")
     except ImportError as error:
         raise MoorageError(
             "the metrics need prometheus_client: install the extra moorage[metrics]"
         ) from error
-    with _registering:
-        if REGISTRY not in _registered:
-            REGISTRY.register(VOLUME_BINDING_REQUEST_SCHEDULER_BINDER_CACHE)
-            REGISTRY.register(VOLUME_SCHEDULING_STAGE_LATENCY)
-            REGISTRY.register(VOLUME_SCHEDULING_STAGE_FAILED)
-            _registered.append(REGISTRY)

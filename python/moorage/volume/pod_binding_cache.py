@@ -65,7 +65,7 @@ class PodBindingCache:
         return None if decision is None else decision.bindings
 
     def get_provisioned_pvcs(self, pod: Pod, node: str) -> list[PersistentVolumeClaim] | None:
-        """What is to be provisioned. None where nothing is known; an empty list where nothing is to be done."""
+        """What is to be provisioned; None and the empty list as for `get_bindings`."""
         decision = self._decision(pod, node)
         return None if decision is None else decision.provisionings
 

@@ -56,7 +56,9 @@ NODE1 = Node(metadata=ObjectMeta(name="node1", labels={"nodeKey": "node1"}))
 NODE2 = Node(metadata=ObjectMeta(name="node2", labels={"nodeKey": "node2"}))
 
 
-def storage_class(name: str, mode: str | None, provisioner: str, allowed: tuple[str, ...] = ()) -> StorageClass:
+def storage_class(
+    name: str, mode: str | None, provisioner: str, allowed: tuple[str, ...] = ()
+) -> StorageClass:
     terms = (
         TopologySelectorTerm(
             match_label_expressions=(TopologySelectorLabelRequirement(key="nodeKey", values=allowed),)
@@ -82,7 +84,13 @@ CLASSES = (
 
 
 def claim(
-    name: str, size: str, its_class: str, volume: str = "", bound: bool = False, selected: str = "", version: int = 1
+    name: str,
+    size: str,
+    its_class: str,
+    volume: str = "",
+    bound: bool = False,
+    selected: str = "",
+    version: int = 1,
 ) -> PersistentVolumeClaim:
     marks = {BIND_COMPLETED: "yes", BOUND_BY_CONTROLLER: "yes"} if bound else {}
     if selected:

@@ -7,6 +7,7 @@ from typing import Any, cast
 
 import pytest
 from msgspec.structs import replace
+from tests.volume.binder_kit import BOUND, PV_1A, PV_1A_BOUND, UNBOUND, at, claim, volume
 
 from moorage.objects.node import Node
 from moorage.objects.storage import PersistentVolume
@@ -21,7 +22,6 @@ from moorage.volume import (
     new_pv_assume_cache,
     new_pvc_assume_cache,
 )
-from tests.volume.binder_kit import BOUND, PV_1A, PV_1A_BOUND, UNBOUND, at, claim, volume
 
 
 def caches() -> list[tuple[Any, Any]]:
@@ -164,7 +164,11 @@ def test_a_list_is_the_same_until_something_in_it_changes() -> None:
     cache = new_pv_assume_cache(None)
     cache.add(PV_1A)
     cache.add(volume("far", its_class="other"))
-    listed, version, far = cache.list_pvs("waitClass"), cache.version_of("waitClass"), cache.version_of("other")
+    listed, version, far = (
+        cache.list_pvs("waitClass"),
+        cache.version_of("waitClass"),
+        cache.version_of("other"),
+    )
     cache.add(PV_1A)
     cache.restore("pv-node1a")
     assert cache.list_pvs("waitClass") is listed
@@ -185,7 +189,9 @@ def test_kinds_are_told_apart(caplog: pytest.LogCaptureFixture) -> None:
     odd = PVCAssumeCache(None)
     odd.add(cast(Any, PV_1A))
     for get in (odd.get_pvc, odd.get_api_pvc):
-        with pytest.raises(WrongTypeError, match=r"^could not convert object to type v1.PersistentVolumeClaim: "):
+        with pytest.raises(
+            WrongTypeError, match=r"^could not convert object to type v1.PersistentVolumeClaim: "
+        ):
             get("pv-node1a")
     with caplog.at_level(logging.ERROR, "moorage.volume"):
         assert new_pv_assume_cache(None).list(cast(Any, UNBOUND)) is None

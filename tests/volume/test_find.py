@@ -7,19 +7,6 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
-
-from moorage.objects.meta import LabelSelector, LabelSelectorRequirement, Object, OwnerReference
-from moorage.objects.storage import StorageClass
-from moorage.volume import (
-    VOLUME_SCHEDULING_STAGE_FAILED,
-    BindingInfo,
-    DynamicProvision,
-    PodVolumes,
-    VolumeBinder,
-    VolumeError,
-)
-from moorage.volume.claims import with_annotations
-from moorage.volume.find import BIND_CONFLICT, NODE_CONFLICT, NOT_ENOUGH_SPACE, VOLUME_MISSING
 from tests.volume.binder_kit import (
     BOUND,
     IMMEDIATE_BOUND,
@@ -51,6 +38,19 @@ from tests.volume.binder_kit import (
     storage_class,
     volume,
 )
+
+from moorage.objects.meta import LabelSelector, LabelSelectorRequirement, Object, OwnerReference
+from moorage.objects.storage import StorageClass
+from moorage.volume import (
+    VOLUME_SCHEDULING_STAGE_FAILED,
+    BindingInfo,
+    DynamicProvision,
+    PodVolumes,
+    VolumeBinder,
+    VolumeError,
+)
+from moorage.volume.claims import with_annotations
+from moorage.volume.find import BIND_CONFLICT, NODE_CONFLICT, NOT_ENOUGH_SPACE, VOLUME_MISSING
 
 TO_1A, TO_1B = (UNBOUND, PV_1A), (UNBOUND2, PV_1B)
 NOT_BOUND_YET = "pod has unbound immediate PersistentVolumeClaims"
@@ -151,7 +151,10 @@ def test_a_node_selected_elsewhere_ends_the_search_and_drops_what_was_decided() 
     assert kit.old.find_pod_volumes(wanted, NODE2) == (False, False)
     assert kit.decisions.get_decisions(wanted) == {}
     claims = kit.binder.get_pod_volume_claims(wanted)
-    assert kit.binder.find_pod_volumes(wanted, claims, NODE2) == (PodVolumes(), (NODE_CONFLICT, BIND_CONFLICT))
+    assert kit.binder.find_pod_volumes(wanted, claims, NODE2) == (
+        PodVolumes(),
+        (NODE_CONFLICT, BIND_CONFLICT),
+    )
 
 
 def test_the_assumed_volume_is_the_claims_and_nobody_elses() -> None:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from msgspec.structs import replace
+from tests.volume.binder_kit import PROVISIONED, PV_1A, UNBOUND, pod
 
 from moorage.volume import VOLUME_BINDING_REQUEST_SCHEDULER_BINDER_CACHE as REQUESTS
 from moorage.volume import BindingInfo, new_pod_binding_cache
-from tests.volume.binder_kit import PROVISIONED, PV_1A, UNBOUND, pod
 
 POD = pod(UNBOUND)
 OTHER = replace(POD, metadata=replace(POD.metadata, name="other"))

@@ -114,9 +114,7 @@ def test_a_provisioner_that_gives_up() -> None:
     its = pod(PROVISIONED)
     volumes, _ = binder.find_pod_volumes(its, binder.get_pod_volume_claims(its), NODE1)
     binder.assume_pod_volumes(its, "node1", volumes)
-    with pytest.raises(
-        VolumeError, match=r'^binding volumes: provisioning failed for PVC'
-    ):
+    with pytest.raises(VolumeError, match=r"^binding volumes: provisioning failed for PVC"):
         binder.bind_pod_volumes(its, volumes)
     binder.revert_assumed_pod_volumes(volumes)
     claims = binder.get_pod_volume_claims(its)

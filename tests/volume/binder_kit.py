@@ -1,4 +1,4 @@
-"""The objects of upstream's tests of the volume binder, and a binder over caches that tests fill themselves."""
+"""The objects of upstream's tests of the volume binder, and a binder over caches that tests fill."""
 
 from __future__ import annotations
 
@@ -148,13 +148,17 @@ def volume(
     to: PersistentVolumeClaim | None = None,
     version: int = 1,
 ) -> PersistentVolume:
-    reference = to and ObjectReference(
-        kind="PersistentVolumeClaim",
-        api_version="v1",
-        namespace=to.namespace,
-        name=to.name,
-        uid=to.metadata.uid,
-        resource_version=to.metadata.resource_version,
+    reference = (
+        None
+        if to is None
+        else ObjectReference(
+            kind="PersistentVolumeClaim",
+            api_version="v1",
+            namespace=to.namespace,
+            name=to.name,
+            uid=to.metadata.uid,
+            resource_version=to.metadata.resource_version,
+        )
     )
     return PersistentVolume(
         metadata=ObjectMeta(
@@ -214,6 +218,9 @@ def ephemeral_pod() -> Pod:
 # ---- the binder --------------------------------------------------------------------------------------------
 
 
+EVERYWHERE = LabelSelector()
+
+
 def driver(opted_in: bool | None = True) -> CSIDriver:
     return CSIDriver(
         metadata=ObjectMeta(name="test-provisioner"), spec=CSIDriverSpec(storage_capacity=opted_in)
@@ -225,7 +232,7 @@ def capacity(
     amount: str | None = "1Gi",
     largest: str | None = None,
     its_class: str = PROVISIONER,
-    topology: LabelSelector | None = LabelSelector(),
+    topology: LabelSelector | None = EVERYWHERE,
 ) -> CSIStorageCapacity:
     return CSIStorageCapacity(
         metadata=ObjectMeta(name=name, namespace="default"),

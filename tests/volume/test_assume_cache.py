@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from typing import Any, cast
 
 import pytest
@@ -13,6 +14,7 @@ from moorage.objects.node import Node
 from moorage.objects.storage import PersistentVolume
 from moorage.store import DeletedFinalStateUnknown, InformerFactory, ObjectStore
 from moorage.volume import (
+    AssumeCache,
     ObjectNameError,
     ObjectNotFoundError,
     PVCAssumeCache,
@@ -58,9 +60,9 @@ def test_assume(kind: int, held: int | str, assumed: int | str, error: str | Non
 def test_assuming_the_unknown() -> None:
     cache = new_pv_assume_cache(None)
     cache.add(volume("another"))
-    with pytest.raises(ObjectNotFoundError, match='^could not find v1.PersistentVolume "pv-node1a"$'):
+    with pytest.raises(ObjectNotFoundError, match=r'^could not find v1\.PersistentVolume "pv-node1a"$'):
         cache.assume(PV_1A)
-    with pytest.raises(ObjectNameError, match="^failed to get object name: object has no meta"):
+    with pytest.raises(ObjectNameError, match=r"^failed to get object name: object has no meta"):
         cache.assume(cast(Any, "pv-node1a"))
     assert cache.version == 1
 
@@ -173,7 +175,11 @@ def test_a_list_is_the_same_until_something_in_it_changes() -> None:
     cache.restore("pv-node1a")
     assert cache.list_pvs("waitClass") is listed
     assert cache.version_of("waitClass") == version
-    for change in (lambda: cache.assume(PV_1A_BOUND), lambda: cache.restore("pv-node1a")):
+    changes: list[Callable[[], None]] = [
+        lambda: cache.assume(PV_1A_BOUND),
+        lambda: cache.restore("pv-node1a"),
+    ]
+    for change in changes:
         change()
         assert cache.version_of("waitClass") > version
         version = cache.version_of("waitClass")
@@ -199,7 +205,9 @@ def test_kinds_are_told_apart(caplog: pytest.LogCaptureFixture) -> None:
 
 
 def test_an_index_of_ones_own() -> None:
-    cache = new_assume_cache(None, "v1.Node", "labels", lambda node: sorted(node.metadata.labels))
+    cache: AssumeCache[Node] = new_assume_cache(
+        None, "v1.Node", "labels", lambda node: sorted(node.metadata.labels)
+    )
     first = Node(metadata=replace(PV_1A.metadata, name="first", labels={"a": "", "b": ""}))
     second = Node(metadata=replace(PV_1A.metadata, name="second", labels={"b": ""}))
     cache.add(first)

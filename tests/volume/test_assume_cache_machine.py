@@ -112,5 +112,5 @@ class Machine(RuleBasedStateMachine):
             self.seen[its_class] = version, wanted
 
 
-class TestMachine(Machine.TestCase):  # type: ignore[misc, name-defined]
-    settings = settings(deadline=None)
+TestAssumeCacheMachine = Machine.TestCase
+TestAssumeCacheMachine.settings = settings(deadline=None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import deepcopy
 from typing import Any
 
 import pytest
@@ -192,9 +193,9 @@ def test_check(case: str) -> None:
 
 def test_check_without_the_pod_or_the_node() -> None:
     kit = Kit()
-    with pytest.raises(VolumeError, match='^pod does not exist any more: pods "test-pod" not found$'):
+    with pytest.raises(VolumeError, match=r'^pod does not exist any more: pods "test-pod" not found$'):
         asked(kit, pod(), decided([], [])).check()
-    with pytest.raises(VolumeError, match='^failed to get node "gone": nodes "gone" not found$'):
+    with pytest.raises(VolumeError, match=r'^failed to get node "gone": nodes "gone" not found$'):
         asked(kit, pod(node="gone"), decided([], [])).check()
 
 
@@ -202,7 +203,10 @@ def test_check_without_the_pod_or_the_node() -> None:
 
 
 def later(*objects: Object) -> Callable[[Kit], None]:
-    return lambda kit: [kit.fill(obj) for obj in objects] and None
+    def fill(kit: Kit) -> None:
+        kit.fill(*objects)
+
+    return fill
 
 
 GONE_CLAIM = 'failed to check binding: could not find v1.PersistentVolumeClaim "testns/unbound-pvc"'
@@ -217,7 +221,8 @@ def drop_labels(kit: Kit) -> None:
     put(kit.nodes, replace(NODE1, metadata=replace(NODE1.metadata, labels={})))
 
 
-STATIC, DYNAMIC = ([A], []), ([], [SELECTED])
+STATIC: Found = ([A], [])
+DYNAMIC: Found = ([], [SELECTED])
 # name: what was assumed; what happens after 5 seconds; the second in which it is over, and the error
 RUNS: dict[str, tuple[Found, Callable[[Kit], Any] | None, int, str | None]] = {
     "nothing-decided": ((None, None), None, 0, NO_BINDINGS),
@@ -239,7 +244,7 @@ def start(found: Found) -> tuple[Kit, PodVolumes]:
         kit.pvs.assume(binding.pv)
     for wanted in found[1] or ():
         kit.pvcs.assume(wanted)
-    kit.decisions.update_bindings(pod(), "node1", *map(lambda one: None if one is None else list(one), found))
+    kit.decisions.update_bindings(pod(), "node1", *deepcopy(found))
     return kit, decided(*found)
 
 
@@ -286,7 +291,8 @@ def test_a_node_that_loses_its_labels() -> None:
 
 def test_a_provisioned_volume_out_of_reach() -> None:
     kit, volumes = start(DYNAMIC)
-    kit.actions[5.0] = lambda: (kit.fill(PV_GOT, at(GOT, 3)), drop_labels(kit))
+    kit.actions[4.0] = lambda: drop_labels(kit)
+    kit.actions[5.0] = lambda: kit.fill(PV_GOT, at(GOT, 3))
     with pytest.raises(VolumeError, match='pv "pv-bound" node affinity'):
         kit.binder.bind_pod_volumes(pod(), volumes)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import hypothesis.strategies as st
 from hypothesis import given, settings
 from msgspec.structs import replace
@@ -59,11 +61,5 @@ def volumes(draw: st.DrawFn) -> list[PersistentVolume]:
 def test_the_same_volume(held: list[PersistentVolume], nodes: list[dict[str, str]], taken: set[int]) -> None:
     matcher, excluded = ClaimMatcher(UNBOUND, held), {f"pv{place}" for place in taken}
     for its in nodes:
-        wanted = find_matching_volume(
-            UNBOUND,
-            held,
-            lambda one, its=its: reaches_node(one, its),
-            excluded,
-            True,  # type: ignore[misc]
-        )
+        wanted = find_matching_volume(UNBOUND, held, partial(reaches_node, labels=its), excluded, True)
         assert matcher.find(its, excluded) is wanted

@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 from tests.volume.binder_kit import NODE1, pod
 
+from moorage.objects.node import Node
+from moorage.objects.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
 from moorage.store import InformerFactory, ObjectStore
 from moorage.volume import (
     FakeVolumeBinderConfig,
@@ -49,8 +51,13 @@ def test_real_ones_have_decisions_of_their_own() -> None:
     informers = InformerFactory(ObjectStore())
 
     def make() -> SchedulerVolumeBinder:
-        kinds = ("Node", "PersistentVolumeClaim", "PersistentVolume", "StorageClass")
-        one, two, three, four = (informers.informer(kind) for kind in kinds)
-        return new_volume_binder(ObjectStore(), one, two, three, four, 10.0)  # type: ignore[arg-type]
+        return new_volume_binder(
+            ObjectStore(),
+            informers.informer(Node),
+            informers.informer(PersistentVolumeClaim),
+            informers.informer(PersistentVolume),
+            informers.informer(StorageClass),
+            10.0,
+        )
 
     assert make().get_bindings_cache() is not make().get_bindings_cache()

@@ -202,12 +202,12 @@ def test_errors_are_counted() -> None:
     claims = kit.binder.get_pod_volume_claims(wanted)
     before = VOLUME_SCHEDULING_STAGE_FAILED.value("predicate")
     without = VolumeBinder(changed(kit.sources, class_lister=lister(StorageClass)))
-    with pytest.raises(VolumeError, match='^failed to find storage class "waitClassWithProvisioner"$'):
+    with pytest.raises(VolumeError, match=r'^failed to find storage class "waitClassWithProvisioner"$'):
         without.find_pod_volumes(wanted, claims, NODE1)
     annotated = with_annotations(PROVISIONED, {"volume.beta.kubernetes.io/storage-class": ""})
     claims.unbound_delayed[:] = [annotated]
     del claims.__dict__["matchers"]
-    with pytest.raises(VolumeError, match='^no class for claim "testns/provisioned-pvc"$'):
+    with pytest.raises(VolumeError, match=r'^no class for claim "testns/provisioned-pvc"$'):
         kit.binder.find_pod_volumes(wanted, claims, NODE1)
     assert VOLUME_SCHEDULING_STAGE_FAILED.value("predicate") == before + 2
 
@@ -217,7 +217,7 @@ def test_a_claims_selector_that_cannot_be_read() -> None:
     odd = replace(UNBOUND, spec=replace(UNBOUND.spec, selector=wrong))
     kit = Kit().fill(odd, PV_1A)
     claims = kit.binder.get_pod_volume_claims(pod(odd))
-    with pytest.raises(VolumeError, match="^error creating internal label selector for claim: "
+    with pytest.raises(VolumeError, match=r"^error creating internal label selector for claim: "
                        'testns/unbound-pvc: "Bogus" is not a valid label selector operator$'):  # fmt: skip
         kit.binder.find_pod_volumes(pod(odd), claims, NODE1)
 

@@ -1,4 +1,4 @@
-"""Upstream's cases of the cache of decisions (scheduler_binder_cache_test.go), and what is easily got wrong."""
+"""Upstream's cases of the cache of decisions (scheduler_binder_cache_test.go), and some more."""
 
 from __future__ import annotations
 

@@ -1,0 +1,125 @@
+"""Both binders over a store and its informers, with somebody who does the controller's part."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from msgspec.structs import replace
+from tests.volume.binder_kit import (
+    CLASSES,
+    NODE1,
+    NODE2,
+    PROVISIONED,
+    PV_1A,
+    PV_2,
+    UNBOUND,
+    at,
+    finished,
+    pod,
+)
+
+from moorage.objects.node import Node
+from moorage.objects.pod import Pod
+from moorage.objects.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
+from moorage.store import InformerFactory, ObjectStore
+from moorage.volume import VolumeBinder, VolumeError, new_volume_binder
+from moorage.volume.constants import SELECTED_NODE
+
+Step = Callable[[], None]
+
+
+class World:
+    """Time passes only when somebody sleeps; then the next step is done."""
+
+    def __init__(self, *steps: Step) -> None:
+        self.store, self.now = ObjectStore(), 0.0
+        self.informers = InformerFactory(self.store)
+        self.steps = list(steps)
+        objects = [*CLASSES, NODE1, NODE2, at(PV_1A, ""), at(PV_2, ""), at(UNBOUND, ""), at(PROVISIONED, "")]
+        self.store.create_many([*objects, pod(UNBOUND, PROVISIONED)])
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+        if self.steps:
+            self.steps.pop(0)()
+        self.informers.run_once()
+
+    def finish(self) -> None:
+        """What the controller and the provisioner do."""
+        assert self.claim(PROVISIONED).metadata.annotations[SELECTED_NODE] == "node1"
+        made = at(replace(PV_1A, metadata=replace(PV_1A.metadata, name="made")), "")
+        self.store.create(made)
+        for one, name in ((UNBOUND, "pv-node1a"), (PROVISIONED, "made")):
+            held = self.claim(one)
+            self.store.update(finished(held, name, int(held.metadata.resource_version)))
+
+    def claim(self, one: PersistentVolumeClaim) -> PersistentVolumeClaim:
+        return self.store.get(PersistentVolumeClaim, one.name, "testns")
+
+
+def test_of_today() -> None:
+    world = World(lambda: None)
+    world.steps.append(world.finish)
+    binder = VolumeBinder.over(world.store, world.informers, clock=lambda: world.now, sleep=world.sleep)
+    world.informers.run_once()
+    its = world.store.get(Pod, "test-pod", "testns")
+    claims = binder.get_pod_volume_claims(its)
+    reasons = [binder.find_pod_volumes(its, claims, node)[1] for node in (NODE1, NODE2)]
+    assert reasons == [(), ("node(s) didn't find available persistent volumes to bind",)]
+    volumes, _ = binder.find_pod_volumes(its, claims, NODE1)
+    assert not binder.assume_pod_volumes(its, "node1", volumes)
+    binder.bind_pod_volumes(its, volumes)
+    assert world.now == 2.0
+    held = world.store.get(PersistentVolume, "pv-node1a").spec.claim_ref
+    assert held is not None
+    assert held.uid == world.claim(UNBOUND).metadata.uid
+    assert binder.assume_pod_volumes(its, "node1", volumes)
+
+
+def test_of_v1_14() -> None:
+    world = World()
+    world.steps.append(world.finish)
+    binder = new_volume_binder(
+        world.store,
+        world.informers.informer(Node),
+        world.informers.informer(PersistentVolumeClaim),
+        world.informers.informer(PersistentVolume),
+        world.informers.informer(StorageClass),
+        10.0,
+        clock=lambda: world.now,
+        sleep=world.sleep,
+    )
+    world.informers.run_once()
+    its = pod(UNBOUND, PROVISIONED)
+    assert binder.find_pod_volumes(its, NODE1) == (True, True)
+    assert not binder.assume_pod_volumes(its, "node1")
+    binder.bind_pod_volumes(its)
+    assert world.now == 1.0
+    assert binder.find_pod_volumes(its, NODE1) == (True, True)
+    assert binder.get_bindings_cache().get_decisions(its) == {}
+
+
+def test_a_provisioner_that_gives_up() -> None:
+    world = World()
+
+    def give_up() -> None:
+        held = world.claim(PROVISIONED)
+        rest = {"why": "full"}
+        world.store.update(replace(held, metadata=replace(held.metadata, annotations=rest)))
+
+    world.steps.append(give_up)
+    binder = VolumeBinder.over(world.store, world.informers, clock=lambda: world.now, sleep=world.sleep)
+    world.informers.run_once()
+    its = pod(PROVISIONED)
+    volumes, _ = binder.find_pod_volumes(its, binder.get_pod_volume_claims(its), NODE1)
+    binder.assume_pod_volumes(its, "node1", volumes)
+    with pytest.raises(VolumeError, match=r"^binding volumes: provisioning failed for PVC"):
+        binder.bind_pod_volumes(its, volumes)
+    binder.revert_assumed_pod_volumes(volumes)
+    claims = binder.get_pod_volume_claims(its)
+    assert claims.selected == []
+    again, reasons = binder.find_pod_volumes(its, claims, NODE1)
+    assert reasons == ()
+    assert again.dynamic_provisions is not None
+    assert again.dynamic_provisions[0].pvc is world.claim(PROVISIONED)

@@ -1,12 +1,15 @@
-"""Volumes, claims and a controller for one synchronization, as the tables of the controller's tests use them."""
+"""Volumes, claims and a controller, as the tables of the controller's tests use them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+import pytest
 from msgspec.structs import replace
 
+from moorage.errors import MoorageError
 from moorage.framework.handle import EventRecorder
 from moorage.objects.meta import Object, ObjectMeta
 from moorage.objects.node import Node
@@ -30,6 +33,9 @@ from moorage.volume.constants import (
     STORAGE_PROVISIONER,
 )
 from moorage.volume.controller import ControllerParameters, PersistentVolumeController, new_controller
+from moorage.volume.controller_claims import sync_claim
+from moorage.volume.controller_state import ControllerState
+from moorage.volume.controller_volumes import sync_volume
 from moorage.volume.in_memory_plugin import InMemoryProvisioner
 
 T = TypeVar("T", bound=Object)
@@ -43,6 +49,10 @@ BC = {BIND_COMPLETED: "yes"}
 DP = {PROVISIONED_BY: PLUGIN}
 DP_EXTERNAL = {PROVISIONED_BY: EXTERNAL}
 NODE1 = {SELECTED_NODE: "node1"}
+
+FAILED = ("Normal FailedBinding no persistent volumes available for this claim and no storage class is set",)
+MISMATCH = ("Warning VolumeMismatch Cannot bind to requested volume",)
+CHOSEN = BC | BBC
 
 
 def made_by(name: str = PLUGIN) -> dict[str, str]:
@@ -77,7 +87,7 @@ CLASSES = (
 )
 
 
-def new_volume(
+def pv(
     name: str,
     size: str,
     bound_uid: str = "",
@@ -118,7 +128,11 @@ def new_volume(
     )
 
 
-def new_claim(
+def free(name: str, size: str = "1Gi", class_name: str = "", **spec: Any) -> PersistentVolume:
+    return pv(name, size, phase="Available", class_name=class_name, **spec)
+
+
+def pvc(
     name: str,
     uid: str,
     size: str,
@@ -238,7 +252,9 @@ class World:
 def plain(obj: T) -> T:
     """An object without what the store fills in: versions and times; for a volume without the UID of one that
     was made."""
-    meta = replace(obj.metadata, resource_version="", creation_timestamp=None, deletion_grace_period_seconds=None)
+    meta = replace(
+        obj.metadata, resource_version="", creation_timestamp=None, deletion_grace_period_seconds=None
+    )
     if isinstance(obj, PersistentVolume):
         meta = replace(meta, uid=f"{obj.name}-uid")
         reference = obj.spec.claim_ref
@@ -246,3 +262,96 @@ def plain(obj: T) -> T:
             reference = replace(reference, resource_version="")
         return replace(obj, metadata=meta, spec=replace(obj.spec, claim_ref=reference))
     return replace(obj, metadata=meta)
+
+
+@dataclass(frozen=True)
+class Case:
+    """One synchronization of the first claim or of the first volume.
+
+    Attributes
+    ----------
+    name : str
+        As upstream's tables number it.
+    volumes, claims : sequence
+        What there is.
+    then_volumes, then_claims : sequence or None
+        What there is then; None is the same.
+    events : sequence of str
+        How the events begin, in order; empty says nothing of them (None: there are none).
+    error : str
+        How the error begins with which the synchronization ends.
+    prepare : callable, optional
+        Does something to the world before.
+    others : sequence
+        Further objects.
+    world : mapping
+        Further arguments of the world.
+    """
+
+    name: str
+    volumes: Sequence[PersistentVolume] = ()
+    claims: Sequence[PersistentVolumeClaim] = ()
+    then_volumes: Sequence[PersistentVolume] | None = None
+    then_claims: Sequence[PersistentVolumeClaim] | None = None
+    events: Sequence[str] | None = ()
+    error: str = ""
+    prepare: Callable[[World], object] = lambda world: None
+    others: Sequence[Object] = ()
+    world: Mapping[str, Any] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        return self.name
+
+
+def make_world(case: Case) -> World:
+    return World(*case.volumes, *case.claims, *case.others, **case.world)
+
+
+def known(world: World) -> ControllerState:
+    """Have the controller know what the store has; returns its parts."""
+    world.informers.run_once()
+    assert world.controller._begin()
+    return world.controller._state
+
+
+def check(case: Case, sync: Callable[[ControllerState], object]) -> World:
+    """Synchronize, and compare everything."""
+    world = make_world(case)
+    state = known(world)
+    case.prepare(world)
+    if case.error:
+        with pytest.raises(MoorageError) as raised:
+            sync(state)
+        assert str(raised.value).startswith(case.error)
+    else:
+        sync(state)
+    check_result(world, case)
+    return world
+
+
+def check_result(world: World, case: Case) -> None:
+    """Compare what there is, and the events, with what the case says."""
+    volumes = case.volumes if case.then_volumes is None else case.then_volumes
+    claims = case.claims if case.then_claims is None else case.then_claims
+    assert world.volumes() == sorted(map(plain, volumes), key=lambda obj: obj.key)
+    assert world.claims() == sorted(map(plain, claims), key=lambda obj: obj.key)
+    if case.events or case.events is None:
+        expected = case.events or ()
+        found = world.events()
+        assert [event[: len(text)] for event, text in zip(found, expected, strict=False)] == list(expected)
+        assert len(found) == len(expected), found
+
+
+def check_sync_claim(case: Case) -> World:
+    """`check` for the first claim."""
+    return check(case, lambda state: sync_claim(state, held(state.claims.get(case.claims[0].key))))
+
+
+def check_sync_volume(case: Case) -> World:
+    """`check` for the first volume."""
+    return check(case, lambda state: sync_volume(state, held(state.volumes.get(case.volumes[0].key))))
+
+
+def held(obj: T | None) -> T:
+    assert obj is not None
+    return obj

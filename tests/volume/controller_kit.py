@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -37,6 +37,7 @@ from moorage.volume.controller_claims import sync_claim
 from moorage.volume.controller_state import ControllerState
 from moorage.volume.controller_volumes import sync_volume
 from moorage.volume.in_memory_plugin import InMemoryProvisioner
+from moorage.volume.operations import Work
 
 T = TypeVar("T", bound=Object)
 
@@ -129,6 +130,7 @@ def pv(
 
 
 def free(name: str, size: str = "1Gi", class_name: str = "", **spec: Any) -> PersistentVolume:
+    """A volume that is available."""
     return pv(name, size, phase="Available", class_name=class_name, **spec)
 
 
@@ -237,6 +239,20 @@ class World:
             migrated_plugins=self.migrated,
         )
         return self.controller
+
+    def before_operations(self, act: Callable[[], object]) -> None:
+        """Do something when an operation begins."""
+        operations = self.controller._state.operations
+        run = operations.run
+
+        def injected(name: str, work: Work) -> bool:
+            def later() -> Iterator[float]:
+                act()
+                yield from work()
+
+            return run(name, later)
+
+        operations.run = injected  # type: ignore[method-assign]
 
     def volumes(self) -> list[PersistentVolume]:
         return [plain(volume) for volume in self.store.list(PersistentVolume)[0]]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from tests.volume.controller_kit import (
     BBC,
@@ -62,7 +64,8 @@ def modes(name: str, mode: str, bound: str = "", named: str = "") -> Case:
     )
 
 
-BLOCK, FILE = {"volume_mode": "Block"}, {"volume_mode": "Filesystem"}
+BLOCK: dict[str, Any] = {"volume_mode": "Block"}
+FILE: dict[str, Any] = {"volume_mode": "Filesystem"}
 NO_PLUGIN = {"plugins": ()}
 PROVISIONING_FAILED = ("Warning ProvisioningFailed",)
 MODES = [

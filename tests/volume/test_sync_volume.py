@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from msgspec.structs import replace
 from tests.volume.controller_kit import (
@@ -19,7 +21,8 @@ from tests.volume.controller_kit import (
 
 from moorage.store import NotFoundError
 
-BLOCK = {"volume_mode": "Block"}
+FILE: dict[str, Any] = {"volume_mode": "Filesystem"}
+BLOCK: dict[str, Any] = {"volume_mode": "Block"}
 MODE_EVENTS = (
     'Warning VolumeMismatch Cannot bind PersistentVolume to requested PersistentVolumeClaim "c" '
     "due to incompatible volumeMode.",
@@ -88,7 +91,7 @@ VOLUMES = [
             ("14-13 wrong mode", "Available", BBC, {}, BLOCK, MODE_EVENTS),
             ("14-13-1 wrong mode, other way", "Available", BBC, BLOCK, {}, MODE_EVENTS),
             ("14-14 right mode", "Available", BBC, BLOCK, BLOCK, None),
-            ("14-14-1 right mode, file", "Available", BBC, {}, {"volume_mode": "Filesystem"}, None),
+            ("14-14-1 right mode, file", "Available", BBC, {}, FILE, None),
         )
     ),
 ]

@@ -183,6 +183,13 @@ class Clock:
         return self.now
 
 
+class Recycler(InMemoryProvisioner):
+    """Supports every volume."""
+
+    def can_support(self, volume: PersistentVolume) -> bool:
+        return True
+
+
 class World:
     """A store with objects, informers that know of them, and a controller.
 

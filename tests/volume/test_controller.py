@@ -205,3 +205,42 @@ def test_an_operation_in_a_thread_holds_up_nobody() -> None:
         thread.join(LIMIT)
         assert not thread.is_alive()
     assert len(world.plugins[0].calls) == 2
+
+
+# ---- what goes wrong ----
+
+
+def test_a_refused_synchronization_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    """The others go on."""
+    wrong = pvc("a", "ua", "1Gi", "taken", "Pending", None, BBC)
+    world = World(pv("taken", "1Gi", "other", "other", "Released"), wrong, free("v"), pvc("c", "uid", "1Gi"))
+    world.controller.settle()
+    text = 'Invalid binding of claim "default/a" to volume "taken": volume already claimed by "default/other"'
+    assert f'could not sync claim "default/a": {text}' in caplog.messages
+    assert [claim.status.phase for claim in world.claims()] == ["Pending", "Bound"]
+
+
+def test_a_claim_that_went_while_nobody_watched() -> None:
+    world = World(*bound())
+    world.controller.settle()
+    store = world.store
+    lossy = world.informers.informer(PersistentVolumeClaim)
+    store.delete(PersistentVolumeClaim, "c", "default")
+    assert lossy._watch is not None
+    lossy._watch.close()
+    lossy._watch = None  # list again: a tombstone
+    world.controller.settle()
+    assert phases(world) == ["Released"]
+
+
+def test_an_older_state_than_the_controller_s_own_is_not_looked_at() -> None:
+    """Its own write is known to it before the informer tells."""
+    world = World(free("v"), pvc("c", "uid", "1Gi"))
+    world.informers.run_once()
+    world.controller.run_once()
+    writes = world.store.list(PersistentVolume)[1]
+    for _ in range(3):  # the informers still show both as they were
+        world.clock.now += 15.0
+        assert world.controller.run_once() == 2
+    assert world.store.list(PersistentVolume)[1] == writes
+    assert (phases(world), world.events()) == (["Bound", "Bound"], [])

@@ -14,6 +14,7 @@ from tests.volume.controller_kit import (
     NS,
     PLUGIN,
     Case,
+    Recycler,
     World,
     check_sync_volume,
     free,
@@ -25,15 +26,7 @@ from tests.volume.controller_kit import (
 from moorage.objects.meta import ObjectMeta
 from moorage.objects.pod import PersistentVolumeClaimVolumeSource, Pod, PodSpec, PodStatus, Volume
 from moorage.objects.storage import PersistentVolume
-from moorage.volume.in_memory_plugin import InMemoryProvisioner
 from moorage.volume.provisioning import VolumeInUseError, VolumeOptions
-
-
-class Recycler(InMemoryProvisioner):
-    """Supports every volume."""
-
-    def can_support(self, volume: PersistentVolume) -> bool:
-        return True
 
 
 def failing(call: Any, error: Exception | str, times: int = 1) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from moorage.store.errors import AlreadyExistsError, ApiError, NotFoundError
 from .claims import VolumeError, claim_class, get_bind_volume_to_claim, with_annotations
 from .constants import (
     BETA_STORAGE_PROVISIONER,
+    BOUND_BY_CONTROLLER,
     CLOUD_VOLUME_CREATED_FOR_CLAIM_NAME_TAG,
     CLOUD_VOLUME_CREATED_FOR_CLAIM_NAMESPACE_TAG,
     CLOUD_VOLUME_CREATED_FOR_VOLUME_NAME_TAG,
@@ -20,6 +21,7 @@ from .constants import (
     PROVISIONED_BY,
     SELECTED_NODE,
     STORAGE_PROVISIONER,
+    YES,
 )
 from .controller_events import (
     EXTERNAL_PROVISIONING,
@@ -108,7 +110,7 @@ def _provision(
     volume = _make(state, claim, plugin, its_class, name)
     volume, _ = get_bind_volume_to_claim(volume, claim)
     volume = replace(
-        with_annotations(volume, {PROVISIONED_BY: plugin.name}),
+        with_annotations(volume, {BOUND_BY_CONTROLLER: YES, PROVISIONED_BY: plugin.name}),
         spec=replace(volume.spec, storage_class_name=claim_class(claim)),
         status=replace(volume.status, phase="Bound"),
     )

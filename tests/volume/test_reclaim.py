@@ -322,3 +322,25 @@ def test_the_real_volume_goes() -> None:
     assert plugin.volumes == {"v": 2**30}
     world.controller.settle()
     assert (plugin.volumes, world.volumes()) == ({}, [])
+
+
+def test_the_plugin_leaves_a_volume_alone_that_is_being_deleted() -> None:
+    """8-13"""
+    plugin = Recycler(PLUGIN)
+    world = World(released("Released", "Delete", deletion="2026-01-01T00:00:00Z"), plugins=[plugin])
+    world.controller.settle()
+    assert (plugin.calls, len(world.volumes())) == ([], 1)
+
+
+def test_a_volume_that_nobody_made_for_its_claim_is_not_deleted() -> None:
+    """The claim is bound elsewhere."""
+    check_sync_volume(
+        Case(
+            "",
+            [released("Bound", "Delete")],
+            [pvc("c", "uid", "1Gi", "other", "Bound", None, CHOSEN)],
+            [free("v", persistent_volume_reclaim_policy="Delete")],
+            events=None,
+            world=plugins(),
+        )
+    )

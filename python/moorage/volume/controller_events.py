@@ -1,0 +1,22 @@
+"""Reasons of the events that the controller of volumes reports (controller/volume/events)."""
+
+from __future__ import annotations
+
+NORMAL = "Normal"
+WARNING = "Warning"
+
+FAILED_BINDING = "FailedBinding"
+VOLUME_MISMATCH = "VolumeMismatch"
+VOLUME_FAILED_RECYCLE = "VolumeFailedRecycle"
+VOLUME_RECYCLED = "VolumeRecycled"
+RECYCLER_POD = "RecyclerPod"
+VOLUME_DELETE = "VolumeDelete"
+VOLUME_FAILED_DELETE = "VolumeFailedDelete"
+EXTERNAL_PROVISIONING = "ExternalProvisioning"
+PROVISIONING_FAILED = "ProvisioningFailed"
+PROVISIONING_CLEANUP_FAILED = "ProvisioningCleanupFailed"
+PROVISIONING_SUCCEEDED = "ProvisioningSucceeded"
+WAIT_FOR_FIRST_CONSUMER = "WaitForFirstConsumer"
+CLAIM_LOST = "ClaimLost"
+CLAIM_MISBOUND = "ClaimMisbound"
+VOLUME_UNKNOWN_RECLAIM_POLICY = "VolumeUnknownReclaimPolicy"

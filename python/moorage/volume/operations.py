@@ -1,0 +1,123 @@
+"""Operations that take their time: one at a time for each name, and a pause after a failure that doubles
+(apimachinery, goroutinemap with exponentialbackoff)."""
+
+from __future__ import annotations
+
+import heapq
+import logging
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from threading import Event, RLock, Thread
+from typing import TypeAlias
+
+INITIAL_PAUSE = 0.5
+"""Seconds after the first failure in which the operation is not started again."""
+LONGEST_PAUSE = 122.0
+
+Work: TypeAlias = Callable[[], Iterable[float]]
+"""Does the work; between its steps it says how many seconds are to pass. An exception is a failure."""
+
+logger = logging.getLogger("moorage.volume")
+
+
+@dataclass(frozen=True, slots=True)
+class _Pause:
+    since: float
+    length: float
+
+
+class Operations:
+    """Operations by name.
+
+    Without threads, `run` works until the operation has to wait, and `run_due` goes on when the time has
+    come.
+
+    Parameters
+    ----------
+    clock : callable
+        Seconds.
+    """
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._running: set[str] = set()
+        self._pauses: dict[str, _Pause] = {}
+        self._waiting: list[tuple[float, int, str, Iterator[float]]] = []
+        self._sequence = 0
+        self._stop: Event | None = None
+        self._lock = RLock()
+
+    def use_threads(self, stop: Event) -> None:
+        """Work in threads from now on; when `stop` is set, an operation ends where it would wait."""
+        self._stop = stop
+
+    def run(self, name: str, work: Work) -> bool:
+        """Start an operation, unless it is running or failed a short while ago; returns whether it was."""
+        with self._lock:
+            pause = self._pauses.get(name)
+            if name in self._running or (pause and self._clock() - pause.since <= pause.length):
+                return False
+            self._running.add(name)
+        if self._stop is None:
+            self._advance(name, _steps(work))
+        else:
+            target = _in_thread(self._stop, self._advance, name, _steps(work))
+            Thread(target=target, name=name, daemon=True).start()
+        return True
+
+    def is_running(self, name: str) -> bool:
+        """Whether an operation is under way, or waits between two steps."""
+        return name in self._running
+
+    def next_due(self) -> float | None:
+        """When the next operation that waits goes on, on the clock; None where none does."""
+        return self._waiting[0][0] if self._waiting else None
+
+    def run_due(self) -> int:
+        """Go on with the operations whose time has come; returns their number."""
+        done = 0
+        while self._waiting and self._waiting[0][0] <= self._clock():
+            _, _, name, steps = heapq.heappop(self._waiting)
+            self._advance(name, steps)
+            done += 1
+        return done
+
+    def _advance(self, name: str, steps: Iterator[float]) -> float | None:
+        """Work until the operation has to wait; returns for how long, or None at its end."""
+        try:
+            wait = next(steps, None)
+        except Exception as error:  # whatever a plugin raises is its failure
+            logger.info("operation %s failed: %s", name, error)
+            self._finish(name, failed=True)
+            return None
+        except BaseException:
+            self._finish(name, failed=True)
+            raise
+        if wait is None:
+            self._finish(name, failed=False)
+        elif self._stop is None:
+            self._sequence += 1
+            heapq.heappush(self._waiting, (self._clock() + wait, self._sequence, name, steps))
+        return wait
+
+    def _finish(self, name: str, *, failed: bool) -> None:
+        with self._lock:
+            self._running.discard(name)
+            pause = self._pauses.pop(name, None)
+            if failed:
+                length = min(2 * pause.length, LONGEST_PAUSE) if pause else INITIAL_PAUSE
+                self._pauses[name] = _Pause(self._clock(), length)
+
+
+def _steps(work: Work) -> Iterator[float]:
+    yield from work()
+
+
+def _in_thread(
+    stop: Event, advance: Callable[[str, Iterator[float]], float | None], name: str, steps: Iterator[float]
+) -> Callable[[], None]:
+    def work() -> None:
+        while (wait := advance(name, steps)) is not None and not stop.wait(wait):
+            pass
+
+    return work

@@ -15,7 +15,7 @@ from moorage._core.state import ClusterState
 from moorage.cache import SchedulerCache, Snapshot
 from moorage.errors import CacheError
 from moorage.objects.meta import ObjectMeta
-from moorage.objects.pod import Pod
+from moorage.objects.pod import DiskVolumeSource, Pod, Volume
 
 TEMPLATE = pod("web", requests={"cpu": 1}, labels={"app": "web"})
 
@@ -258,3 +258,14 @@ def test_a_range_is_changed_whole_or_not_at_all(
     assert dump(one) == held
     with pytest.raises(CacheError, match="ordinals go from 0"):
         getattr(batches, f"{operation}_template")(one, TEMPLATE, -1, pods)
+
+
+def test_only_pods_that_use_volumes_are_made_for_those_who_ask_for_them() -> None:
+    disk = Volume(csi=DiskVolumeSource(driver="d"))
+    one = state()
+    enter(one, 0, [0], replace(pod("config"), spec=replace(TEMPLATE.spec, volumes=(Volume(name="v"),))))
+    with_disk = replace(pod("disk"), spec=replace(TEMPLATE.spec, volumes=(Volume(name="v"), disk)))
+    enter(one, 3, [1, 0], with_disk)
+    assert one.ledger.volume_pods_of(0) == [replica(with_disk, 4)]
+    assert one.ledger.volume_pods_of(1) == [replica(with_disk, 3)]
+    assert one.ledger.volume_pods_of(2) == []

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 
 import pytest
 
-from moorage.framework.handle import EventRecorder, Parallelizer
+from moorage.cache import SchedulerCache
+from moorage.framework.handle import EventRecorder, FrameworkHandle, Parallelizer
 from moorage.framework.pods_in_pre_bind import PodsInPreBind
 from tests.core.make import pod
+from tests.framework.make import NoClient
 
 
 def test_notes_are_cut_at_1024_bytes() -> None:
@@ -59,3 +62,17 @@ def test_pods_in_pre_bind() -> None:
     pods.remove("u")
     pods.remove("u")
     assert pods.get("u") is None
+
+
+def test_what_plugins_share_is_made_once_for_a_handle() -> None:
+    handle = FrameworkHandle(SchedulerCache(), NoClient())  # type: ignore[arg-type]
+    made: list[FrameworkHandle] = []
+
+    def make(one: FrameworkHandle) -> int:
+        made.append(one)
+        return len(made)
+
+    assert [handle.shared(make), handle.shared(make)] == [1, 1]
+    other = replace(handle)
+    assert [other.shared(make), handle.shared(make), handle.shared(id)] == [2, 1, id(handle)]
+    assert made == [handle, other]

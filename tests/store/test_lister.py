@@ -10,6 +10,7 @@ from moorage.objects.pod import Pod, PodSpec
 from moorage.objects.selectors import parse_selector
 from moorage.objects.workload import ReplicaSet
 from moorage.store import Indexer, Informer, Lister, NotFoundError, ObjectStore
+from moorage.store.indexer import KeyLog
 
 
 def pod(name: str, namespace: str = "x", node: str = "", **labels: str) -> Pod:
@@ -143,3 +144,29 @@ def test_empty_values_leave_nothing_behind() -> None:
     assert indexer.remove("x/a") == pod("a", node="m")
     assert indexer.remove("x/a") is None
     assert indexer._indexes["node"] == {}
+
+
+def test_keys_of_what_has_changed() -> None:
+    indexer = Indexer[Pod]({})
+    indexer.put("x/a", pod("a"))
+    log = indexer.follow()
+    assert indexer.follow() is log
+    assert (log.head, log.since(0)) == (0, [])
+    indexer.put("x/b", pod("b"))
+    cursor = log.head
+    indexer.remove("x/a")
+    indexer.put("x/b", pod("b"))
+    assert log.since(0) == ["x/b", "x/a", "x/b"]
+    assert log.since(cursor) == ["x/b", "x/a"]
+    cursor = log.head
+    indexer.replace({})
+    assert log.since(cursor) is None
+    assert log.since(log.head) == []
+
+
+def test_keys_that_were_too_many_are_forgotten() -> None:
+    log = KeyLog(capacity=2)
+    for key in "abc":
+        log.append(key)
+    assert log.since(0) is None
+    assert log.since(1) == ["c", "b"]

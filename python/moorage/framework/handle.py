@@ -129,7 +129,7 @@ class FrameworkHandle:
     make_preempt_handle: Callable[[FrameworkHandle], PreemptHandle] | None = None
     on_eviction: list[Callable[[Pod, str, Pod], object]] = field(default_factory=list)
     _snapshot: Snapshot = field(default_factory=Snapshot)
-    _shared: dict[object, Any] = field(default_factory=dict, init=False)
+    _shared: dict[object, Any] = field(default_factory=dict)  # by all profiles: a copy has the same
 
     def shared(self, make: Callable[[FrameworkHandle], S]) -> S:
         """What the plugins of this handle share; made when one of them first asks."""

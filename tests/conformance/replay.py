@@ -9,6 +9,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from moorage._core.pod_volumes import uses_volumes
 from moorage.scheduler import Scheduler
 
 from .modes import Mode
@@ -61,7 +62,7 @@ def replay(scenario: Json, how: Mode = ONE_BY_ONE) -> Iterator[Json]:
     yield header(scenario, world.scheduler)
     recorder = Recorder(scenario, world)
     for in_batch, steps in groupby(
-        scenario["steps"], lambda step: how.batch and step.get("op") == "schedule" and mode != "preempt"
+        scenario["steps"], lambda step: how.batch and mode != "preempt" and is_plain(step)
     ):
         if in_batch:
             pods = [world.pod(step) for step in steps]
@@ -70,6 +71,11 @@ def replay(scenario: Json, how: Mode = ONE_BY_ONE) -> Iterator[Json]:
         else:
             yield from map(how.compared, map(recorder.step, steps))
     how.count(world.scheduler)
+
+
+def is_plain(step: Json) -> bool:
+    """Whether a step schedules a pod without volumes: those of one pod are bound before the next is tried."""
+    return step.get("op") == "schedule" and not step.get("pod", {}).get("spec", {}).get("volumes")
 
 
 def from_the_top(pods: list[Any], scheduler: Scheduler) -> Iterator[list[Any]]:
@@ -150,14 +156,21 @@ class Recorder:
         if e.error:
             return self.order(e.order) | {"error": e.error}
         chosen = e.best[0] if e.best else None
+        reserved = {}
         if chosen is not None:
-            self.world.place(pod, chosen)
-        result = self.order(e.order) | given(
-            prefilter=prefilter(e.pre_filter),
-            skippedFilter=list(e.skipped_filter),
-            skippedScore=list(e.skipped_score),
-            chosen=chosen,
-            fitError=e.fit_error,
+            reserved = self.world.reserve_volumes(pod, chosen) if uses_volumes(pod) else {}
+            if "reserve" not in reserved:
+                self.world.place(pod, chosen)
+        result = (
+            self.order(e.order)
+            | reserved
+            | given(
+                prefilter=prefilter(e.pre_filter),
+                skippedFilter=list(e.skipped_filter),
+                skippedScore=list(e.skipped_score),
+                chosen=chosen,
+                fitError=e.fit_error,
+            )
         )
         if self.brief:
             counts = {"feasibleCount": len(e.feasible), "feasibleHash": sha1(e.feasible, "\n")}

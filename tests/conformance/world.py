@@ -9,10 +9,14 @@ from msgspec.structs import replace
 
 from moorage.objects import decode_object
 from moorage.objects.meta import ObjectMeta
-from moorage.objects.node import Namespace
+from moorage.objects.node import Namespace, Node
+from moorage.plugins.volume_binding import sources_of
 from moorage.scheduler import Scheduler
 from moorage.scheduler.engine import Engine
 from moorage.scheduler.engines import Rotation
+from moorage.volume import VolumeBinder, VolumeError
+from moorage.volume.claims import with_annotations
+from moorage.volume.constants import BIND_COMPLETED, YES
 
 from .vectors import MalformedError
 
@@ -102,6 +106,37 @@ class World:
     def place(self, pod: Any, node: str) -> None:
         """Report a pod as bound to a node, whether the scheduler has assumed it there or not."""
         self._create(replace(pod, spec=replace(pod.spec, node_name=node)))
+
+    def reserve_volumes(self, pod: Any, node: str) -> Json:
+        """Have the volumes of a pod reserved and written, and those matched bound at once. What was decided,
+        or why it could not be done."""
+        binder = VolumeBinder(self.scheduler.handle.shared(sources_of))
+        known = self.scheduler.informers.lister(Node).get(node)
+        volumes, reasons = binder.find_pod_volumes(pod, binder.get_pod_volume_claims(pod), known)
+        assert not reasons, reasons
+        found = list(volumes.static_bindings or ())
+        try:
+            if binder.assume_pod_volumes(pod, node, volumes):
+                return {}
+        except VolumeError as error:
+            return {"reserve": str(error)}
+        before = {volume.name: volume for volume, _ in found}
+        # A volume that has all of the claim already needs no decision.
+        static = {
+            claim.key: volume.name
+            for volume, claim in volumes.static_bindings or ()
+            if volume is not before[volume.name]
+        }
+        dynamic = sorted(claim.key for claim, _ in volumes.dynamic_provisions or ())
+        binder.begin(pod, volumes, node)
+        for volume, claim in volumes.static_bindings or ():
+            bound = with_annotations(claim, {BIND_COMPLETED: YES})
+            spec, status = replace(claim.spec, volume_name=volume.name), replace(claim.status, phase="Bound")
+            self.store.update(replace(bound, spec=spec, status=status))
+            self.store.update(replace(volume, status=replace(volume.status, phase="Bound")))
+        self.scheduler.sync()
+        decided = {name: value for name, value in (("static", static), ("dynamic", dynamic)) if value}
+        return {"volumes": decided} if decided else {}
 
     def _create(self, obj: Any) -> None:
         if obj.kind == "Pod":

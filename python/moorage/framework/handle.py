@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -113,6 +114,8 @@ class FrameworkHandle:
         Makes what `preempt_handle` answers.
     on_eviction : list of callable
         Told each pod that is deleted for another one, its node, and that other one.
+    wait : callable
+        Lets so many seconds pass, for who waits for others in PreBind.
     """
 
     cache: SchedulerCache
@@ -128,6 +131,7 @@ class FrameworkHandle:
     preemption_offset: Callable[[Pod, int], int] = lambda pod, nodes: 0
     make_preempt_handle: Callable[[FrameworkHandle], PreemptHandle] | None = None
     on_eviction: list[Callable[[Pod, str, Pod], object]] = field(default_factory=list)
+    wait: Callable[[float], object] = time.sleep
     _snapshot: Snapshot = field(default_factory=Snapshot)
     _shared: dict[object, Any] = field(default_factory=dict)  # by all profiles: a copy has the same
 

@@ -1,11 +1,18 @@
-"""VolumeBinding: known by name; its decisions are not built yet."""
+"""VolumeBinding: the volumes of a pod's claims must be within reach of its node, or be found there."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, Self, cast
+
+import numpy as np
+import numpy.typing as npt
 
 from moorage.framework import signing
+from moorage.framework.answers import Answers
+from moorage.framework.cycle_state import CycleState
+from moorage.framework.cycle_state import NotFoundError as NotWrittenError
 from moorage.framework.events import (
     CSI_DRIVER,
     CSI_NODE,
@@ -20,7 +27,8 @@ from moorage.framework.events import (
     on,
     queue_if,
 )
-from moorage.framework.in_core import UnbuiltPlugin
+from moorage.framework.handle import FrameworkHandle
+from moorage.framework.in_core import VolumePlugin
 from moorage.framework.interface import (
     EnqueueExtensions,
     FilterPlugin,
@@ -31,6 +39,8 @@ from moorage.framework.interface import (
     ScorePlugin,
     SignPlugin,
 )
+from moorage.framework.nodes_view import AnyNodeInfo, NodesView
+from moorage.framework.status import SKIP, Code, Status, as_status
 from moorage.objects.pod import Pod
 from moorage.objects.quantity import parse_value
 from moorage.objects.storage import (
@@ -40,14 +50,60 @@ from moorage.objects.storage import (
     PersistentVolumeClaim,
     StorageClass,
 )
+from moorage.store import ObjectClient
+from moorage.store.errors import ApiError, NotFoundError
+from moorage.volume.assume_cache import ObjectNotFoundError
+from moorage.volume.binder import VolumeBinder
+from moorage.volume.claims import VolumeError
+from moorage.volume.find import (
+    NODE_CONFLICT,
+    UNBOUND_IMMEDIATE,
+    VOLUME_MISSING,
+    PodVolumeClaims,
+    PodVolumes,
+    claim_key,
+)
+from moorage.volume.reach import Reach
+from moorage.volume.sources import VolumeSources
+from moorage.volume.utilization import Utilization
 
 from .node_volume_limits import is_claim_of
 
 MIGRATED_PLUGINS = "storage.alpha.kubernetes.io/migrated-plugins"
+STATE = "VolumeBinding"
+# What is said of the volumes of bound claims.
+FITS, CONFLICTS, IS_MISSING = range(3)
+OF_BOUND = (
+    None,
+    Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (NODE_CONFLICT,)),
+    Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (VOLUME_MISSING,)),
+)
+
+
+@dataclass(slots=True)
+class VolumeBindingState:
+    """What the plugin knows of a pod in one cycle; the clones of the cycle's state share it.
+
+    Attributes
+    ----------
+    claims : PodVolumeClaims or None
+        None for a pod without claims.
+    volumes : dict of str to PodVolumes
+        What is to be done on each node that was looked at.
+    all_bound : bool
+        There is nothing to bind on the node that was chosen.
+    """
+
+    claims: PodVolumeClaims | None = None
+    volumes: dict[str, PodVolumes] = field(default_factory=dict)
+    all_bound: bool = False
+
+    def clone(self) -> Self:
+        return self
 
 
 class VolumeBinding(
-    UnbuiltPlugin,
+    VolumePlugin,
     PreFilterPlugin,
     FilterPlugin,
     ReservePlugin,
@@ -57,14 +113,167 @@ class VolumeBinding(
     EnqueueExtensions,
     SignPlugin,
 ):
-    """kube-scheduler v1.36, volumebinding/."""
+    """kube-scheduler v1.36, volumebinding/.
+
+    While the volumes of a pod are being bound, the handle's `wait` is called for each second.
+    """
 
     name = "VolumeBinding"
     default_args = {"bindTimeoutSeconds": 600}
 
-    def unbuilt_use(self, pod: Pod) -> str:
-        claims = any(v.persistent_volume_claim or v.ephemeral for v in pod.spec.volumes)
-        return "persistent volume claims" if claims else ""
+    def __init__(self, args: Mapping[str, Any] | None = None, handle: FrameworkHandle | None = None) -> None:
+        super().__init__(args, handle)
+        shape = self.args.get("shape")  # there with the gate StorageCapacityScoring alone
+        self._utilization = Utilization(shape) if shape else None
+        self._waited = 0.0  # seconds
+        self._made: VolumeBinder | None = None
+
+    @property
+    def binder(self) -> VolumeBinder:
+        """Over what all profiles assume of volumes."""
+        if self._made is None:
+            self._made = VolumeBinder(
+                self.handle_at_work().shared(sources_of),
+                bind_timeout=float(self.args["bindTimeoutSeconds"]),
+                clock=lambda: self._waited,
+                sleep=self._wait,
+            )
+        return self._made
+
+    def _wait(self, seconds: float) -> None:
+        self.handle_at_work().wait(seconds)
+        self._waited += seconds
+
+    # ---- decisions -----------------------------------------------------------------------------------------
+
+    def pre_filter(self, state: CycleState, pod: Pod, nodes: NodesView) -> Status | None:
+        known = VolumeBindingState()
+        has_claims = False
+        for volume in pod.spec.volumes:
+            key = claim_key(pod, volume)
+            if key is not None:
+                has_claims = True
+                wrong = self._wrong_with(pod, key, volume.ephemeral is not None)
+                if wrong:
+                    return Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (wrong,))
+        if has_claims:
+            try:
+                known.claims = self.binder.get_pod_volume_claims(pod)
+            except VolumeError as error:
+                return as_status(error)
+            if known.claims.unbound_immediate:
+                return Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (UNBOUND_IMMEDIATE,))
+        state.write(STATE, known)
+        return None if has_claims else SKIP
+
+    def _wrong_with(self, pod: Pod, key: str, is_ephemeral: bool) -> str:
+        """Why a pod cannot be scheduled for the sake of a claim; "" if it can."""
+        name = key.partition("/")[2]
+        try:
+            claim = self.lister(PersistentVolumeClaim).get(key)
+        except NotFoundError as error:
+            if is_ephemeral:
+                return f'waiting for ephemeral volume controller to create the persistentvolumeclaim "{name}"'
+            return str(error)
+        if claim.status.phase == "Lost":
+            lost = claim.spec.volume_name
+            return f'persistentvolumeclaim "{name}" bound to non-existent persistentvolume "{lost}"'
+        if claim.metadata.deletion_timestamp is not None:
+            return f'persistentvolumeclaim "{name}" is being deleted'
+        owner = claim.metadata.controller() if is_ephemeral else None
+        if is_ephemeral and (owner is None or owner.uid != pod.metadata.uid):
+            return f"PVC {key} was not created for pod {pod.key} (pod is not owner)"
+        return ""
+
+    def filter(self, state: CycleState, pod: Pod, node_info: AnyNodeInfo) -> Status | None:
+        known = _read(state)
+        if known is None or known.claims is None or node_info.node is None:
+            return None
+        try:
+            volumes, reasons = self.binder.find_pod_volumes(pod, known.claims, node_info.node)
+        except VolumeError as error:
+            return as_status(error)
+        if reasons:
+            return Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, reasons)
+        known.volumes[node_info.name] = volumes
+        return None
+
+    def filter_all(self, state: CycleState, pod: Pod, nodes: NodesView) -> Answers:
+        known = _read(state)
+        if known is None or known.claims is None:
+            return Answers(np.zeros(len(nodes), dtype=np.uint8), (None,))
+        if known.claims.unbound_delayed:
+            statuses = [self.filter(state, pod, info) for info in nodes]
+            return Answers(np.arange(len(statuses)), statuses)
+        return Answers(self._of_bound(known.claims, nodes.rows), OF_BOUND)
+
+    def _of_bound(self, claims: PodVolumeClaims, rows: npt.NDArray[np.int32]) -> npt.NDArray[np.uint8]:
+        """The first claim that a node does not suit decides."""
+        found = np.zeros(len(rows), dtype=np.uint8)
+        reach = self.handle_at_work().shared(Reach.of)
+        for claim in claims.bound:
+            try:
+                mask = reach.mask(self.binder.sources.pv_cache.get_pv(claim.spec.volume_name))
+            except ObjectNotFoundError:
+                found[found == FITS] = IS_MISSING
+                break
+            if mask is not None:
+                found[(found == FITS) & ~mask.take(rows)] = CONFLICTS
+        return found
+
+    # ---- scores --------------------------------------------------------------------------------------------
+
+    def pre_score(self, state: CycleState, pod: Pod, nodes: NodesView) -> Status | None:
+        return SKIP if self._utilization is None else None
+
+    def score(self, state: CycleState, pod: Pod, node_info: AnyNodeInfo) -> int:
+        known = _read(state)
+        volumes = None if known is None else known.volumes.get(node_info.name)
+        return 0 if volumes is None or self._utilization is None else self._utilization.score(volumes)
+
+    def score_all(self, state: CycleState, pod: Pod, nodes: NodesView) -> npt.NDArray[np.int64]:
+        return np.array([self.score(state, pod, info) for info in nodes], dtype=np.int64)
+
+    # ---- binding -------------------------------------------------------------------------------------------
+
+    def reserve(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
+        known = _read(state)
+        if known is None:
+            return None
+        volumes = known.volumes.get(node_name)
+        if volumes is None:
+            known.all_bound = True
+            return None
+        try:
+            known.all_bound = self.binder.assume_pod_volumes(pod, node_name, volumes)
+        except VolumeError as error:
+            return as_status(error)
+        return None
+
+    def unreserve(self, state: CycleState, pod: Pod, node_name: str) -> None:
+        known = _read(state)
+        if known is not None and node_name in known.volumes:
+            self.binder.revert_assumed_pod_volumes(known.volumes[node_name])
+
+    def pre_bind_pre_flight(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
+        known = _read(state)
+        if known is None or known.all_bound:
+            return SKIP
+        return None if node_name in known.volumes else _nothing_found(node_name)
+
+    def pre_bind(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
+        known = _read(state)
+        if known is None or known.all_bound:
+            return None
+        if node_name not in known.volumes:
+            return _nothing_found(node_name)
+        try:
+            self.binder.bind_pod_volumes(pod, known.volumes[node_name], node_name)
+        except (VolumeError, ApiError) as error:
+            return as_status(error)
+        return None
+
+    # ---- the queue -----------------------------------------------------------------------------------------
 
     def sign_pod(self, pod: Pod) -> Mapping[str, Any]:
         return signing.volumes(pod)
@@ -107,6 +316,24 @@ class VolumeBinding(
         """There is more room, as far as one is told."""
         was, now = (None if one is None else _limit(one) for one in (old, new))
         return queue_if(old is None or (now is not None and (was is None or was < now)))
+
+
+def sources_of(handle: FrameworkHandle) -> VolumeSources:
+    """What is known and assumed of volumes under a handle."""
+    return VolumeSources.over(cast(ObjectClient, handle.client), handle.informers)
+
+
+def _read(state: CycleState) -> VolumeBindingState | None:
+    """None for a pod about which PreFilter was not asked, as it uses no volumes."""
+    try:
+        known: VolumeBindingState = state.read(STATE)
+    except NotWrittenError:
+        return None
+    return known
+
+
+def _nothing_found(node_name: str) -> Status:
+    return Status(Code.ERROR, (f'no pod volumes found for node "{node_name}"',))
 
 
 def _limit(capacity: CSIStorageCapacity) -> int | None:

@@ -28,6 +28,7 @@ class Place(Enum):
 
     __hash__ = object.__hash__  # members are alone of their kind; Enum's own is slow
 
+
 class QueuedPodInfo(msgspec.Struct, eq=False, gc=False):
     """A pod in the queue (kube-scheduler v1.36, framework/types.go). It may be subclassed.
 

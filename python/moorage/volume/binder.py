@@ -7,16 +7,8 @@ from collections.abc import Callable
 
 from moorage.objects.node import Node
 from moorage.objects.pod import Pod
-from moorage.objects.storage import (
-    CSIDriver,
-    CSIStorageCapacity,
-    PersistentVolume,
-    PersistentVolumeClaim,
-    StorageClass,
-)
 from moorage.store import InformerFactory, ObjectClient
 
-from .assume_cache import PVAssumeCache, PVCAssumeCache
 from .bind import (
     DEFAULT_BIND_TIMEOUT,
     POLL_INTERVAL,
@@ -37,7 +29,7 @@ from .find import (
     get_pod_volume_claims,
 )
 from .metrics import VOLUME_SCHEDULING_STAGE_FAILED, counting_failures
-from .sources import Translate, VolumeSources, as_it_is, listed_pods
+from .sources import Translate, VolumeSources, as_it_is
 
 
 class VolumeBinder:
@@ -84,17 +76,7 @@ class VolumeBinder:
         translate: Translate = as_it_is,
     ) -> VolumeBinder:
         """Make a binder over the informers of a factory, with caches of its own."""
-        sources = VolumeSources(
-            client,
-            PVAssumeCache(informers.informer(PersistentVolume)),
-            PVCAssumeCache(informers.informer(PersistentVolumeClaim)),
-            informers.lister(StorageClass),
-            informers.lister(Node),
-            listed_pods(informers.lister(Pod)),
-            informers.lister(CSIDriver),
-            informers.lister(CSIStorageCapacity),
-            translate,
-        )
+        sources = VolumeSources.over(client, informers, translate)
         return cls(sources, bind_timeout=bind_timeout, clock=clock, sleep=sleep)
 
     def get_pod_volume_claims(self, pod: Pod) -> PodVolumeClaims:

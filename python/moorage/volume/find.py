@@ -34,7 +34,7 @@ Claims = list[PersistentVolumeClaim]
 
 UNBOUND_IMMEDIATE = "pod has unbound immediate PersistentVolumeClaims"
 BIND_CONFLICT = "node(s) didn't find available persistent volumes to bind"
-NODE_CONFLICT = "node(s) had volume node affinity conflict"
+NODE_CONFLICT = "node(s) didn't match PersistentVolume's node affinity"
 NOT_ENOUGH_SPACE = "node(s) did not have enough free storage"
 VOLUME_MISSING = "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)"
 

@@ -9,8 +9,14 @@ from dataclasses import dataclass
 from moorage.errors import MoorageError
 from moorage.objects.node import Node
 from moorage.objects.pod import Pod
-from moorage.objects.storage import CSIDriver, CSIStorageCapacity, PersistentVolume, StorageClass
-from moorage.store import Lister, NotFoundError, ObjectClient
+from moorage.objects.storage import (
+    CSIDriver,
+    CSIStorageCapacity,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    StorageClass,
+)
+from moorage.store import InformerFactory, Lister, NotFoundError, ObjectClient
 
 from .assume_cache import PVAssumeCache, PVCAssumeCache
 from .claims import VolumeError
@@ -57,6 +63,23 @@ class VolumeSources:
     csi_driver_lister: Lister[CSIDriver] | None = None
     csi_storage_capacity_lister: Lister[CSIStorageCapacity] | None = None
     translate: Translate = as_it_is
+
+    @classmethod
+    def over(
+        cls, client: ObjectClient, informers: InformerFactory, translate: Translate = as_it_is
+    ) -> VolumeSources:
+        """What the informers of a factory know, with assume caches of its own."""
+        return cls(
+            client,
+            PVAssumeCache(informers.informer(PersistentVolume)),
+            PVCAssumeCache(informers.informer(PersistentVolumeClaim)),
+            informers.lister(StorageClass),
+            informers.lister(Node),
+            listed_pods(informers.lister(Pod)),
+            informers.lister(CSIDriver),
+            informers.lister(CSIStorageCapacity),
+            translate,
+        )
 
 
 def listed_pods(lister: Lister[Pod]) -> RequirePod:

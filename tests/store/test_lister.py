@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from threading import RLock
+
 import pytest
 
 from moorage.objects.meta import ObjectMeta
@@ -165,7 +167,7 @@ def test_keys_of_what_has_changed() -> None:
 
 
 def test_keys_that_were_too_many_are_forgotten() -> None:
-    log = KeyLog(capacity=2)
+    log = KeyLog(RLock(), capacity=2)
     for key in "abc":
         log.append(key)
     assert log.since(0) is None

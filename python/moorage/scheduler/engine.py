@@ -61,7 +61,8 @@ class Engine:
         if not 0 <= percentage <= 100:
             raise ValueError(f"percentage_of_nodes_to_score {percentage}: 0 (adaptive) to 100")
         self.profile = profile
-        self.setting = tie_break, percentage, seed
+        self._setting = tie_break, percentage, seed
+        self._divides = profile.reads_volumes
         self.handle = handle
         self.cache = handle.cache
         self.framework = Framework(profile, handle)
@@ -82,17 +83,17 @@ class Engine:
 
     def is_for(self, pod: Pod) -> bool:
         """False for a pod of this profile that only the plugins about volumes can judge."""
-        return not (self.profile.reads_volumes and uses_volumes(pod))
+        return not (self._divides and uses_volumes(pod))
 
     def for_pod(self, pod: Pod) -> Engine:
         """The engine of this profile that decides about a pod."""
-        return self if self.is_for(pod) else self.for_volumes
+        return self.for_volumes if self._divides and uses_volumes(pod) else self
 
     @cached_property
     def for_volumes(self) -> Engine:
         """The engine of this profile for pods that use volumes, made when the first one comes. Both have one
         handle, whose framework is that of the engine whose turn it is."""
-        out = Engine(self.profile.with_volumes(), self.handle, *self.setting, self.batching)
+        out = Engine(self.profile.with_volumes(), self.handle, *self._setting, self.batching)
         out.runs_post_filter = self.runs_post_filter
         out.cycle.threads, out.cycle.parallel_from = self.cycle.threads, self.cycle.parallel_from
         self.take_turn()
@@ -174,7 +175,8 @@ class Engine:
 
     def way_of(self, pod: Pod) -> tuple[Engine, bool]:
         """What pods must share to be decided about together: the engine, and whether extenders have a say."""
-        return self.for_pod(pod), self.decides_alone(pod)
+        engine = self.for_volumes if self._divides and uses_volumes(pod) else self
+        return engine, not self.handle.extenders or self.decides_alone(pod)
 
     def passes_at_once(self, target: Target, pod: Pod) -> bool:
         """Whether no PreFilter or PreScore plugin of a profile in the core objects to pods of a target. What

@@ -22,7 +22,8 @@ def by_namespace(obj: Object) -> tuple[str]:
 
 
 class KeyLog:
-    """The keys of objects that have changed, for whoever keeps something derived from them and a cursor.
+    """The keys of objects that have changed, for whoever keeps something derived from them and a cursor: the
+    `head` that there was before the objects were read.
 
     Attributes
     ----------
@@ -30,8 +31,9 @@ class KeyLog:
         Grows with each change.
     """
 
-    def __init__(self, capacity: int = 1 << 14) -> None:
+    def __init__(self, lock: RLock, capacity: int = 1 << 14) -> None:
         self.head = 0
+        self._lock = lock
         self._keys: deque[str] = deque(maxlen=capacity)
 
     def append(self, key: str) -> None:
@@ -45,8 +47,9 @@ class KeyLog:
 
     def since(self, cursor: int) -> list[str] | None:
         """The keys of what has changed after `cursor`, the last one first; None where some are forgotten."""
-        missed = self.head - cursor
-        return list(islice(reversed(self._keys), missed)) if missed <= len(self._keys) else None
+        with self._lock:
+            missed = self.head - cursor
+            return list(islice(reversed(self._keys), missed)) if missed <= len(self._keys) else None
 
 
 class Indexer(Generic[T]):
@@ -69,7 +72,7 @@ class Indexer(Generic[T]):
         """What changes from now on; one log for all who ask."""
         with self.lock:
             if self._log is None:
-                self._log = KeyLog()
+                self._log = KeyLog(self.lock)
             return self._log
 
     def add_index(self, name: str, function: IndexFunction[T]) -> None:

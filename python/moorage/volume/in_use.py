@@ -74,8 +74,9 @@ class VolumesInUse:
 
     def _refresh_objects(self) -> None:
         """Claims, volumes, classes and the like have changed."""
+        heads = [log.head for log in self._logs]  # before: what comes meanwhile is taken over once more
         changes = [log.since(head) for log, head in zip(self._logs, self._heads, strict=True)]
-        self._heads = [log.head for log in self._logs]
+        self._heads = heads
         claims, volumes, classes, nodes, attachments = changes
         if classes or None in changes:  # classes change seldom
             self._clear()
@@ -108,11 +109,11 @@ class VolumesInUse:
         if not (old or new):
             return
         for uid, pod in old.items():
-            if new.get(uid) is not pod:
+            if not _uses_the_same(pod, new.get(uid)):
                 self._count(pod, row, -1)
                 self.attached.leave(pod, row)
         for uid, pod in new.items():
-            if old.get(uid) is not pod:
+            if not _uses_the_same(pod, old.get(uid)):
                 self._count(pod, row, 1)
                 self.attached.come(pod, row)
         if new:
@@ -133,6 +134,11 @@ class VolumesInUse:
                 else:
                     held.remove(volume)
                 _drop_if_empty(self.disks, disk, row)
+
+
+def _uses_the_same(pod: Pod, other: Pod | None) -> bool:
+    """Whether a pod, as reported before and after, uses the same volumes."""
+    return pod is other or (other is not None and pod.spec.volumes == other.spec.volumes)
 
 
 def _add(counts: dict[str, int], key: str, sign: int) -> None:

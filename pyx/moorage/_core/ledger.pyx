@@ -175,11 +175,11 @@ cdef class Ledger:
     def volume_pods_of(self, int32_t row):
         """Those of them that use volumes; of a template's replicas only these are made."""
         cdef list found = []
-        cdef Py_ssize_t at, n = self.pods_on(row)
+        cdef Py_ssize_t n = self.pods_on(row)
         cdef int32_t number = self.row(row).first if n else 0
         cdef PodRecord* pod
         cdef Replicas replicas
-        for at in range(n):
+        for _ in range(n):
             pod = self.record(number)
             if pod.origin:
                 replicas = self.templates.entry(pod.origin - 1)

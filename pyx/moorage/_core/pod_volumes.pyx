@@ -13,8 +13,8 @@ cdef tuple SOURCES = tuple([
 
 
 cpdef bint uses_volumes(object pod) except -1:
-    """Whether a pod has a volume that a plugin about volumes reads: a claim or a disk. Config maps, secrets and
-    the like are none."""
+    """Whether a pod has a volume that a plugin about volumes reads: a claim or a disk. Config maps, secrets
+    and the like are none."""
     cdef object volume, source
     for volume in VOLUMES.of(SPEC.of(pod)):
         for source in SOURCES:

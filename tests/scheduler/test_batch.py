@@ -10,17 +10,15 @@ from msgspec.structs import replace
 from tests.core.make import container, node, pinned, pod, port
 from tests.scheduler.make import scheduler_with
 
-from moorage.errors import CacheError, NotBuiltError
+from moorage.errors import CacheError
 from moorage.framework.interface import FilterPlugin, Status
 from moorage.objects import Cluster
 from moorage.objects.meta import LabelSelector
 from moorage.objects.pod import (
     Affinity,
-    PersistentVolumeClaimVolumeSource,
     Pod,
     PodStatus,
     TopologySpreadConstraint,
-    Volume,
 )
 from moorage.scheduler import Scheduler
 
@@ -121,14 +119,6 @@ def test_a_pod_comes_once(known: bool) -> None:
     with pytest.raises(CacheError, match="pod p1 is in the cache, so can't be assumed"):
         one.schedule(pods)
     assert not one.cache.state.has_pod(pod("p0"))
-
-
-def test_nothing_is_placed_where_one_pod_cannot_be_decided() -> None:
-    claim = PersistentVolumeClaimVolumeSource(claim_name="c")
-    one = scheduler(strict=True)
-    with pytest.raises(NotBuiltError, match="default/claims"):
-        one.schedule([pod("p"), pod("claims", volumes=(Volume(name="v", persistent_volume_claim=claim),))])
-    assert not one.cache.state.has_pod(pod("p"))
 
 
 class OnlyB(FilterPlugin):

@@ -9,7 +9,6 @@ from msgspec.structs import replace
 from tests.core.make import node, pinned, pod, port
 from tests.scheduler.make import searched
 
-from moorage.errors import NotBuiltError
 from moorage.framework.cycle_state import CycleState
 from moorage.framework.interface import PreFilterPlugin
 from moorage.framework.nodes_view import NodesView
@@ -223,30 +222,6 @@ WAITING = [
     ),
     StorageClass(metadata=ObjectMeta(name="late"), volume_binding_mode="WaitForFirstConsumer"),
 ]
-
-
-def test_features_that_are_not_built_are_named_once() -> None:
-    pods = [pod(f"p{at}", volumes=(CLAIM,)) for at in range(3)]
-    sentence = "not built yet and left out of the decision: VolumeBinding, persistent volume claims of"
-    one = scheduler([node("a")], [*pods, pod("plain")], WAITING)
-    result = one.run()
-    assert len(result.placements) == 4
-    assert result.warnings == [f"{sentence} 3 pods"]
-    assert scheduler([node("a")], pods[:1], WAITING).run().warnings == [f"{sentence} 1 pod"]
-    with pytest.raises(NotBuiltError, match=r"^not built yet: .* \(pod default/p0\)$"):
-        scheduler([node("a")], pods, strict=True).run()
-    with pytest.raises(NotBuiltError):
-        scheduler([node("a")], [], strict=True).examine(pods[0])
-    with pytest.raises(NotBuiltError):
-        scheduler([node("a")], [], strict=True).schedule_one(pods[0])
-
-
-def test_a_pod_that_is_tried_again_is_named_once() -> None:
-    one = scheduler([node("a", cpu=0)], [pod("p", requests={"cpu": 1}, volumes=(CLAIM,))])
-    one.run()
-    assert one.run().warnings == [
-        "not built yet and left out of the decision: VolumeBinding, persistent volume claims of 1 pod"
-    ]
 
 
 def test_empty_forms_are_not_uses() -> None:

@@ -10,17 +10,14 @@ from tests.core.make import ZONE, node
 from tests.scheduler.make import profile_with
 
 from moorage import Code, FilterPlugin, Status
-from moorage.errors import NotBuiltError
 from moorage.objects import Cluster, Pod
 from moorage.objects.meta import LabelSelector, ObjectMeta
 from moorage.objects.pod import (
     Container,
     ContainerPort,
-    PersistentVolumeClaimVolumeSource,
     PodSpec,
     ResourceRequirements,
     TopologySpreadConstraint,
-    Volume,
 )
 from moorage.scheduler import Scheduler, TemplateRun
 from moorage.scheduler.template_pods import pod_of
@@ -160,9 +157,3 @@ def test_nominated_pods_are_respected() -> None:
     run = one.schedule_by_template(template(), 30)
     assert len(run.rows) == 24
     assert "n3" not in names(one, run)
-
-
-def test_what_is_not_built_is_said() -> None:
-    claim = Volume(name="v", persistent_volume_claim=PersistentVolumeClaimVolumeSource(claim_name="c"))
-    with pytest.raises(NotBuiltError, match="persistent volume claims"):
-        scheduler(strict=True).schedule_by_template(template(volumes=(claim,)), 1)

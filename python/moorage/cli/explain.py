@@ -82,7 +82,7 @@ def explain(
     if after_run:
         scheduler.run()
     explanation = scheduler.explain(key)
-    for warning in [*cluster.warnings, *scheduler.unbuilt.warnings()]:
+    for warning in cluster.warnings:
         print("warning:", " ".join(warning.split()), file=sys.stderr)
     write(output, explanation, limit, names)
 

@@ -86,10 +86,6 @@ class Plugin:
     def close(self) -> None:
         """The framework ends."""
 
-    def unbuilt_use(self, pod: Pod) -> str:
-        """What of the pod this version cannot decide yet, in a few words; "" where nothing."""
-        return ""
-
 
 BASES: dict[type[Plugin], str] = {}
 

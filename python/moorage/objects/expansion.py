@@ -10,6 +10,7 @@ from .meta import Object, ObjectMeta, OwnerReference
 from .naming import Names, stable_uid
 from .ownership import PodIndex
 from .pod import Pod, PodSpec, PodStatus
+from .storage import PersistentVolumeClaim
 from .validate import MAX_PODS
 from .workload import PodTemplateSpec
 
@@ -37,6 +38,7 @@ class Expansion:
         self.index = PodIndex(cluster.pods + cluster.finished)
         self.names = Names()
         self.pods: list[Pod] = []
+        self.claims: list[PersistentVolumeClaim] = []
         for pod in cluster.pods:
             self.names.take("Pod", pod.namespace, pod.name)
 

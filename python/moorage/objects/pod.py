@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import field
 
-from .meta import Condition, Int32, Int64, LabelSelector, Object, Resources, Struct
+from .meta import Condition, Int32, Int64, LabelSelector, Object, ObjectMeta, Resources, Struct
 
 
 class ContainerPort(Struct, frozen=True):
@@ -132,6 +132,7 @@ class PersistentVolumeClaimSpec(Struct, frozen=True):
 
 
 class PersistentVolumeClaimTemplate(Struct, frozen=True):
+    metadata: ObjectMeta = ObjectMeta()
     spec: PersistentVolumeClaimSpec = PersistentVolumeClaimSpec()
 
 

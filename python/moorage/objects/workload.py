@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .meta import Condition, Int32, LabelSelector, Object, ObjectMeta, Struct
-from .pod import PersistentVolumeClaimSpec, PodSpec
+from .pod import PersistentVolumeClaimTemplate, PodSpec
 
 
 class PodTemplateSpec(Struct, frozen=True):
@@ -57,11 +57,6 @@ class Deployment(Object, frozen=True):
     spec: DeploymentSpec = DeploymentSpec()
 
 
-class PersistentVolumeClaimTemplateObject(Struct, frozen=True):
-    metadata: ObjectMeta = ObjectMeta()
-    spec: PersistentVolumeClaimSpec = PersistentVolumeClaimSpec()
-
-
 class StatefulSetOrdinals(Struct, frozen=True):
     start: Int32 = 0
 
@@ -70,7 +65,7 @@ class StatefulSetSpec(Struct, frozen=True):
     replicas: Int32 | None = None
     selector: LabelSelector | None = None
     template: PodTemplateSpec = PodTemplateSpec()
-    volume_claim_templates: tuple[PersistentVolumeClaimTemplateObject, ...] = ()
+    volume_claim_templates: tuple[PersistentVolumeClaimTemplate, ...] = ()
     ordinals: StatefulSetOrdinals | None = None
 
 

@@ -7,6 +7,7 @@ from dataclasses import replace as replace_fields
 
 from msgspec.structs import replace
 
+from .claims import ephemeral_claims, new_claim
 from .cluster import Cluster
 from .daemon_set import expand_daemon_set
 from .expansion import Expansion, PodMaker, controller_reference
@@ -14,7 +15,14 @@ from .job import expand_job
 from .meta import LabelSelector, Object, ObjectMeta
 from .naming import stable_uid, template_hash
 from .ownership import HASH_LABEL, is_active, refers_to
-from .pod import PersistentVolumeClaimVolumeSource, Pod, PodSpec, Volume
+from .pod import (
+    PersistentVolumeClaimTemplate,
+    PersistentVolumeClaimVolumeSource,
+    Pod,
+    PodSpec,
+    Volume,
+)
+from .storage import PersistentVolumeClaim
 from .workload import (
     DaemonSet,
     Deployment,
@@ -42,7 +50,7 @@ def expand_workloads(cluster: Cluster) -> Cluster:
       replicas that they lack in all. Otherwise one is made, named after the hash of the template, or found
       again from the pods that name it.
     - **StatefulSet:** one pod per ordinal whose name is free (a pod being deleted still holds its name),
-      with a volume per claim template.
+      with a volume per claim template, and the claims that are not listed.
     - **DaemonSet:** one pod per node that it should run on, pinned to it; see `expand_daemon_set`.
     - **Job:** up to `parallelism` pods at once, as long as completions are missing; see `expand_job`.
 
@@ -57,7 +65,8 @@ def expand_workloads(cluster: Cluster) -> Cluster:
     Returns
     -------
     Cluster
-        The same objects, with the new pods after the listed ones, and new ReplicaSets among the others.
+        The same objects, with the new pods after the listed ones, and new ReplicaSets and claims among the
+        others.
 
     Raises
     ------
@@ -90,9 +99,11 @@ def expand_workloads(cluster: Cluster) -> Cluster:
             expand_daemon_set(expansion, obj, cluster.nodes)
         elif isinstance(obj, Job):
             expand_job(expansion, obj)
-    return replace_fields(
-        cluster, pods=cluster.pods + expansion.pods, others=cluster.others + replica_sets.created
-    )
+    pods = cluster.pods + expansion.pods
+    claims = [*expansion.claims, *ephemeral_claims(pods)]
+    listed = {(obj.namespace, obj.name) for obj in cluster.others if isinstance(obj, PersistentVolumeClaim)}
+    new = [claim for claim in claims if (claim.namespace, claim.name) not in listed]
+    return replace_fields(cluster, pods=pods, others=[*cluster.others, *replica_sets.created, *new])
 
 
 def _expand_replicas(
@@ -123,14 +134,17 @@ def _expand_stateful_set(expansion: Expansion, obj: StatefulSet) -> None:
             "controller-revision-hash": revision,
         }
         maker.make(name=name, labels=labels, spec=_with_claims(obj, ordinal))
+        expansion.claims += [
+            new_claim(obj, _claim_name(template, obj, ordinal), template.metadata, template.spec)
+            for template in obj.spec.volume_claim_templates
+        ]
 
 
 def _with_claims(obj: StatefulSet, ordinal: int) -> PodSpec:
     """The template's spec with a volume per claim template, in place of volumes of the same name."""
     spec = obj.spec.template.spec
     claims = {
-        claim.metadata.name: f"{claim.metadata.name}-{obj.name}-{ordinal}"
-        for claim in obj.spec.volume_claim_templates
+        claim.metadata.name: _claim_name(claim, obj, ordinal) for claim in obj.spec.volume_claim_templates
     }
     if not claims:
         return spec
@@ -139,6 +153,10 @@ def _with_claims(obj: StatefulSet, ordinal: int) -> PodSpec:
         for name, claim in claims.items()
     )
     return replace(spec, volumes=volumes + tuple(item for item in spec.volumes if item.name not in claims))
+
+
+def _claim_name(template: PersistentVolumeClaimTemplate, obj: StatefulSet, ordinal: int) -> str:
+    return f"{template.metadata.name}-{obj.name}-{ordinal}"
 
 
 def _age(replica_set: ReplicaSet) -> tuple[int, str, str]:

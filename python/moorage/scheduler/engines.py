@@ -21,6 +21,7 @@ from moorage.store import InformerFactory, ObjectClient
 from .batching import Batching
 from .engine import Engine
 from .extender import make_extenders
+from .own_volumes import Wait
 
 PARALLELISM = 16  # kube-scheduler's default
 
@@ -33,6 +34,7 @@ def make_handle(
     configuration: KubeSchedulerConfiguration | None,
     tie_break: str,
     seed: int,
+    wait: Wait,
 ) -> FrameworkHandle:
     """What plugins are handed, with the extenders of a configuration."""
     handle = FrameworkHandle(
@@ -41,6 +43,7 @@ def make_handle(
         informers=informers,
         nominator=nominator,
         extenders=make_extenders(configuration, cache.node_info),
+        wait=wait,
     )
     preempts(handle, seed if tie_break == "random" else None)
     return handle

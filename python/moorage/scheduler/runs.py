@@ -44,6 +44,8 @@ class Run:
         since; bind those that fit."""
         scheduler, queue = self.scheduler, self.scheduler.queue
         scheduler.sync()
+        if scheduler.volumes is not None:
+            scheduler.volumes.settle()
         queue.activate([info.pod for infos in queue.pending_pods()[1:] for info in infos])
         scheduler.handle.on_eviction.append(self._evicted)
         try:
@@ -54,7 +56,6 @@ class Run:
         self.result.skipped |= {
             pod.key: scheduler.not_ours(pod) for pod in (*left, *scheduler.pods.others.values())
         }
-        self.result.warnings.extend(scheduler.unbuilt.warnings())
         return self.result
 
     def _try_all(self) -> None:

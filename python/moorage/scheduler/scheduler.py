@@ -36,12 +36,12 @@ from .event_handlers import PodHandler, watch
 from .examine import examine
 from .explain import explain
 from .explanation import Explanation
+from .own_volumes import OwnVolumes, Wait, wait_for_others
 from .preempt_pods import Preemption, preempt
 from .queueing import Attempts, make_queue, newest
 from .results import Decision, Examination, Failure, Result
 from .runs import TERMINATING, Run
 from .template_pods import TemplateRun, schedule_by_template
-from .unbuilt import UnbuiltUses
 
 TIE_BREAKS = {"first": TieBreak.FIRST, "random": TieBreak.RANDOM, "go-heap": TieBreak.GO_HEAP}
 NOTHING = Cluster()
@@ -76,14 +76,16 @@ class Scheduler:
         heap puts on top (v1.35 and v1.36, parity).
     seed : int
         For the random tie-break.
-    strict : bool
-        Raise NotBuiltError for a pod that uses a plugin that is not built yet, instead of leaving that out.
     ttl : float, optional
         When assumed pods expire, see `SchedulerCache`; never by default.
     clock : callable, optional
         Seconds: for `ttl`, for pods that wait on Permit, for the half second that a list of opportunistic
         batching is good for, and for the queue. By default time passes for the first two, a list does not
         age, and pods come to the queue when they were created (`Ages`).
+    wait : callable, optional
+        Lets so many seconds pass while the volumes of a pod are being bound. By default time passes; in a
+        store of the scheduler's own it takes none, and claims are bound and volumes made at once
+        (`OwnVolumes`).
     """
 
     def __init__(
@@ -98,9 +100,9 @@ class Scheduler:
         percentage_of_nodes_to_score: int | None = None,
         tie_break: str = "first",
         seed: int = 0,
-        strict: bool = False,
         ttl: float | None = None,
         clock: Callable[[], float] | None = None,
+        wait: Wait | None = None,
     ) -> None:
         if tie_break not in TIE_BREAKS:
             raise ValueError(f"tie_break {tie_break!r}: one of {', '.join(TIE_BREAKS)}")
@@ -110,8 +112,12 @@ class Scheduler:
         self.client = ObjectStore(newest(cluster)) if isinstance(cluster, Cluster) else cluster
         self.informers = InformerFactory(self.client)
         nominator = PodNominator(self.is_waiting)
+        self.volumes = (
+            OwnVolumes(self.client, self.sync) if isinstance(cluster, Cluster) and not wait else None
+        )
+        wait = wait_for_others(wait, self.volumes)
         self.handle = make_handle(
-            self.cache, self.client, self.informers, nominator, configuration, tie_break, seed
+            self.cache, self.client, self.informers, nominator, configuration, tie_break, seed, wait
         )
         signs = gates["OpportunisticBatching"] and not self.handle.extenders
         batching = Batching(signs, clock or (lambda: 0.0))
@@ -120,7 +126,6 @@ class Scheduler:
             engines = profile_engines(profiles or (profile or default_profile(),), self.handle, *setting)
         else:
             engines = configured_engines(configuration, all_plugins(registry), self.handle, *setting)
-        self.unbuilt = UnbuiltUses([engine.profile for engine in engines], strict)
         self.engines = {engine.profile.scheduler_name: engine for engine in engines}
         self.rotation = Rotation(list(self.engines.values()))
         self.cache.participants += (self.rotation, batching)
@@ -186,7 +191,6 @@ class Scheduler:
     def examine(self, pod: Pod) -> Examination:
         """Filter every node and score all feasible ones, without sampling and without placing the pod.
         Extenders are not asked."""
-        self.unbuilt.note(pod, self.cache.state.classes.intern(pod))
         with self.cache.lock:
             return examine(self._engine(pod), pod, self.view_order())
 
@@ -197,7 +201,6 @@ class Scheduler:
         if isinstance(pod, str):
             namespace, _, name = pod.rpartition("/")
             pod = self.client.get(Pod, name, namespace)
-        self.unbuilt.note(pod, self.cache.state.classes.intern(pod))
         return explain(self._engine_of(pod), pod, self.not_ours(pod))
 
     def schedule_one(self, pod: Pod) -> Decision:
@@ -208,7 +211,6 @@ class Scheduler:
         to the end: Reserve, Permit, PreBind, Bind, PostBind. Then the pod must be in the store, and may wait.
         """
         target, engine = self.classify(pod), self._engine(pod)
-        self.unbuilt.note(pod, target[0])
         if not engine.is_in_core_for(pod):
             decision = self.whole_cycle(engine, pod, target)
             self.sync()
@@ -299,8 +301,6 @@ class Scheduler:
     def segments(self, pods: Sequence[Pod]) -> Iterator[tuple[Engine, list[Target], list[Pod]]]:
         """Pods that follow one another and are decided about in one way, with the engine whose turn it is."""
         targets = [self.classify(pod) for pod in pods]
-        for target, pod in zip(targets, pods, strict=True):
-            self.unbuilt.note(pod, target[0])
         first = 0
         for _, segment in groupby(pods, key=lambda pod: self._engine_of(pod).way_of(pod)):
             equal = list(segment)

@@ -49,7 +49,6 @@ def schedule_by_template(
     engine, rows = scheduler._engine(template), NO_ROWS
     if n and engine.is_in_core_for(template):
         target = scheduler.classify(template)
-        scheduler.unbuilt.note(pod_of(template, first), target[0])
         state = scheduler.cache.state
 
         def assume(placed: npt.NDArray[np.int32]) -> None:

@@ -299,21 +299,20 @@ cdef class Domains:
         return out
 
     cdef Matched matching(self, tuple matcher, bint all_pods):
-        """The pods of the classes that a matcher names: a key that tells it apart, and its answer for a class."""
-        key, matches = matcher
-        cdef Matched out = self.matched.get(key)
+        """The pods of the classes that a matcher names: its key, and its answer for a class."""
+        cdef Matched out = self.matched.get(matcher[0])
         cdef int32_t pod_class
         if out is not None:
             return out
-        out = Matched(key, matches, all_pods, self._buffer(self.table.used), Buffer(Journal(), sizeof(void*)))
+        out = Matched(*matcher, all_pods, self._buffer(self.table.used), Buffer(Journal(), sizeof(void*)))
         cdef unsigned char[::1] matching = np.fromiter(
-            map(matches, range(len(self.classes.keys))), np.uint8, len(self.classes.keys)
+            map(out.matches, range(len(self.classes.keys))), np.uint8, len(self.classes.keys)
         )
         self.ledger.count(matching, all_pods, <int32_t*>out.pods.data)
         for pod_class in range(<int32_t>len(self.by_class)):
             if matching[pod_class]:
                 self.by_class[pod_class].append(out)
-        self.matched[key] = out
+        self.matched[out.key] = out
         self.moves = -1
         self.journal.on_undo(partial(self._drop_matched, out))
         return out

@@ -56,7 +56,6 @@ class Run:
             config=workload.scheduler_config,
             feature_gates=workload.feature_gates,
             tie_break=tie_break,
-            strict=True,
             clock=lambda: float(self.time.now),
         )
         self.cluster = SimulatedCluster(self.scheduler)

@@ -1,0 +1,91 @@
+"""Volumes in a store that a scheduler alone writes: nobody else binds claims and makes volumes there."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from moorage.objects.cluster import Cluster
+from moorage.objects.node import Node
+from moorage.objects.pod import Pod
+from moorage.objects.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
+from moorage.store import InformerFactory, ObjectClient
+from moorage.volume.constants import NO_PROVISIONER
+from moorage.volume.controller import ControllerParameters, PersistentVolumeController, new_controller
+from moorage.volume.in_memory_plugin import InMemoryProvisioner
+
+Wait = Callable[[float], object]
+"""Lets so many seconds pass while the volumes of a pod are being bound."""
+
+
+class OwnVolumes:
+    """The persistent volume controller of such a store: at work whenever the scheduler lets it, it binds
+    claims, and makes volumes for every class that has a provisioner, as many and as large as are asked for.
+
+    Parameters
+    ----------
+    client : ObjectClient
+        The store.
+    sync : callable
+        Has the scheduler hear of what has changed there.
+    """
+
+    def __init__(self, client: ObjectClient, sync: Callable[[], object]) -> None:
+        self._client = client
+        self._sync = sync
+        self._informers = InformerFactory(client)
+        self._provisioners: tuple[str, ...] = ()
+        self._controller: PersistentVolumeController | None = None
+        self._now = 0.0  # seconds
+
+    def wait(self, seconds: float) -> None:
+        """Let so many seconds pass; they take no time."""
+        self._now += seconds
+        self.settle()
+
+    def settle(self) -> None:
+        """Bind what can be bound. Costs nothing where there are no claims."""
+        if not self._client.list(PersistentVolumeClaim)[0]:
+            return
+        self._at_work().settle()
+        self._sync()
+
+    def _at_work(self) -> PersistentVolumeController:
+        """The controller, a new one where classes have come with other provisioners."""
+        classes: list[StorageClass] = self._client.list(StorageClass)[0]
+        names = tuple(sorted({one.provisioner for one in classes} - {"", NO_PROVISIONER}))
+        if self._controller is None or names != self._provisioners:
+            self._informers = InformerFactory(self._client)
+            informer = self._informers.informer
+            parameters = ControllerParameters(
+                kube_client=self._client,
+                volume_informer=informer(PersistentVolume),
+                claim_informer=informer(PersistentVolumeClaim),
+                class_informer=informer(StorageClass),
+                pod_informer=informer(Pod),
+                node_informer=informer(Node),
+                volume_plugins=[InMemoryProvisioner(name) for name in names],
+                enable_dynamic_provisioning=True,
+            )
+            self._provisioners = names
+            self._controller = new_controller(parameters, clock=lambda: self._now)
+        return self._controller
+
+
+class OthersVolumes:
+    """Volumes that others bind and make, while time passes."""
+
+    def __init__(self, wait: Wait) -> None:
+        self.wait = wait
+
+    def settle(self) -> None:
+        """Leave it to them."""
+
+
+def volumes_of(
+    cluster: object, client: ObjectClient, sync: Callable[[], object], wait: Wait | None
+) -> OwnVolumes | OthersVolumes:
+    """Who sees to the volumes in the store of a scheduler that was given `cluster` and `wait`."""
+    if isinstance(cluster, Cluster) and wait is None:
+        return OwnVolumes(client, sync)
+    return OthersVolumes(time.sleep if wait is None else wait)

@@ -44,8 +44,7 @@ class Run:
         since; bind those that fit."""
         scheduler, queue = self.scheduler, self.scheduler.queue
         scheduler.sync()
-        if scheduler.volumes is not None:
-            scheduler.volumes.settle()
+        scheduler.volumes.settle()
         queue.activate([info.pod for infos in queue.pending_pods()[1:] for info in infos])
         scheduler.handle.on_eviction.append(self._evicted)
         try:

@@ -36,7 +36,7 @@ from .event_handlers import PodHandler, watch
 from .examine import examine
 from .explain import explain
 from .explanation import Explanation
-from .own_volumes import OwnVolumes, Wait, wait_for_others
+from .own_volumes import Wait, volumes_of
 from .preempt_pods import Preemption, preempt
 from .queueing import Attempts, make_queue, newest
 from .results import Decision, Examination, Failure, Result
@@ -112,20 +112,16 @@ class Scheduler:
         self.client = ObjectStore(newest(cluster)) if isinstance(cluster, Cluster) else cluster
         self.informers = InformerFactory(self.client)
         nominator = PodNominator(self.is_waiting)
-        self.volumes = (
-            OwnVolumes(self.client, self.sync) if isinstance(cluster, Cluster) and not wait else None
-        )
-        wait = wait_for_others(wait, self.volumes)
-        self.handle = make_handle(
-            self.cache, self.client, self.informers, nominator, configuration, tie_break, seed, wait
-        )
+        self.volumes = volumes_of(cluster, self.client, self.sync, wait)
+        setting = configuration, tie_break, seed, self.volumes.wait
+        self.handle = make_handle(self.cache, self.client, self.informers, nominator, *setting)
         signs = gates["OpportunisticBatching"] and not self.handle.extenders
         batching = Batching(signs, clock or (lambda: 0.0))
-        setting = TIE_BREAKS[tie_break], percentage_of_nodes_to_score, seed, batching
+        its = TIE_BREAKS[tie_break], percentage_of_nodes_to_score, seed, batching
         if configuration is None:
-            engines = profile_engines(profiles or (profile or default_profile(),), self.handle, *setting)
+            engines = profile_engines(profiles or (profile or default_profile(),), self.handle, *its)
         else:
-            engines = configured_engines(configuration, all_plugins(registry), self.handle, *setting)
+            engines = configured_engines(configuration, all_plugins(registry), self.handle, *its)
         self.engines = {engine.profile.scheduler_name: engine for engine in engines}
         self.rotation = Rotation(list(self.engines.values()))
         self.cache.participants += (self.rotation, batching)

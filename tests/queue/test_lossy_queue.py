@@ -21,7 +21,9 @@ from tests.scheduler.test_store_feed import NODE_NAMES, POD_NAMES
 from tests.store.test_lossy import LossyMachine
 
 NOBODY: frozenset[str] = frozenset()
-PLUGINS = st.sampled_from([NOBODY, frozenset({"NodeResourcesFit"}), frozenset({"NodeName", "TaintToleration"})])
+PLUGINS = st.sampled_from(
+    [NOBODY, frozenset({"NodeResourcesFit"}), frozenset({"NodeName", "TaintToleration"})]
+)
 
 
 def waiting(queue: SchedulingQueue) -> dict[str, Pod]:

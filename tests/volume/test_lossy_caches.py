@@ -1,4 +1,4 @@
-"""Assumed volumes and claims behind a watch that drops, repeats and reorders events, is shown everything again,
+"""Assumed volumes and claims behind a watch that drops, repeats and reorders events, shows everything again,
 or loses its place: after a new list the caches have what the store has."""
 
 from __future__ import annotations

@@ -193,9 +193,9 @@ def test_check(case: str) -> None:
 
 def test_check_without_the_pod_or_the_node() -> None:
     kit = Kit()
-    with pytest.raises(VolumeError, match=r'^pod does not exist any more: pods "test-pod" not found$'):
+    with pytest.raises(VolumeError, match=r'^pod does not exist any more: pod "test-pod" not found$'):
         asked(kit, pod(), decided([], [])).check()
-    with pytest.raises(VolumeError, match=r'^failed to get node "gone": nodes "gone" not found$'):
+    with pytest.raises(VolumeError, match=r'^failed to get node "gone": node "gone" not found$'):
         asked(kit, pod(node="gone"), decided([], [])).check()
 
 
@@ -230,7 +230,7 @@ RUNS: dict[str, tuple[Found, Callable[[Kit], Any] | None, int, str | None]] = {
     "static-pv-succeeds-after-time": (
         STATIC, later(at(PV_1A_BOUND, 2), at(FINISHED, 2)), 5, None),
     "dynamic-pv-succeeds-after-time": (DYNAMIC, later(PV_GOT, at(GOT, 3)), 5, None),
-    "pod-deleted-after-time": (STATIC, drop_pod, 5, 'pod does not exist any more: pods "test-pod" not found'),
+    "pod-deleted-after-time": (STATIC, drop_pod, 5, 'pod does not exist any more: pod "test-pod" not found'),
     "times-out": (STATIC, None, 10, "context deadline exceeded"),
     "check-fails": (STATIC, lambda kit: kit.pvcs.delete(UNBOUND), 5, GONE_CLAIM),
     "provisioning-fails": (

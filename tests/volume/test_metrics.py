@@ -34,8 +34,17 @@ def test_names() -> None:
         "scheduler_volume_scheduling_duration_seconds",
         "scheduler_volume_scheduling_stage_error_total",
     ]
-    bounds = VOLUME_SCHEDULING_STAGE_LATENCY.buckets
-    assert (bounds[0], bounds[1], bounds[-1], len(bounds)) == (1000.0, 2000.0, 16384000.0, 15)
+    helps = [
+        VOLUME_BINDING_REQUEST_SCHEDULER_BINDER_CACHE.help,
+        VOLUME_SCHEDULING_STAGE_LATENCY.help,
+        VOLUME_SCHEDULING_STAGE_FAILED.help,
+    ]
+    assert helps == [
+        "Total number for request volume binding cache",
+        "Volume scheduling stage latency",
+        "Volume scheduling stage error count",
+    ]
+    assert VOLUME_SCHEDULING_STAGE_LATENCY.buckets == tuple(1000.0 * 2.0**step for step in range(15))
 
 
 def test_buckets() -> None:

@@ -32,6 +32,7 @@ from moorage.objects.storage import CSIPersistentVolumeSource, PersistentVolume,
 from moorage.store import AlreadyExistsError, ApiError, ObjectStore
 from moorage.volume.controller_claims import sync_claim
 from moorage.volume.in_memory_plugin import InMemoryProvisioner
+from moorage.volume.provisioning import VolumeOptions
 
 MADE = made_by()
 SUCCEEDED = (
@@ -126,7 +127,7 @@ CASES = [
         (),
         [gold(NODE1, class_name="wait")],
         then_claims=[gold(NODE1, MADE, class_name="wait")],
-        events=('Warning ProvisioningFailed Failed to get target node: nodes "node1" not found',),
+        events=('Warning ProvisioningFailed Failed to get target node: node "node1" not found',),
     ),
     Case(
         "11-6 a volume that matches",
@@ -147,7 +148,7 @@ CASES = [
         "11-14 no such class",
         (),
         [gold(class_name="none")],
-        events=('Warning ProvisioningFailed storageclasses.storage.k8s.io "none" not found',),
+        events=('Warning ProvisioningFailed storageclass.storage.k8s.io "none" not found',),
     ),
     *(
         Case(
@@ -296,6 +297,26 @@ def test_a_volume_that_was_made_meanwhile() -> None:
     sync_claim(state, state.claim_lister.get("default/c"))
     assert (world.volumes(), world.claims(), world.events()) == ([made()], [gold(MADE)], [])
     assert world.plugin.calls == []
+
+
+def test_what_the_plugin_is_told() -> None:
+    """Upstream's names of the tags, which mark the real volume in a cloud."""
+    told = []
+
+    class Listens(InMemoryProvisioner):
+        def new_provisioner(self, options: VolumeOptions) -> Any:
+            told.append(options)
+            return super().new_provisioner(options)
+
+    World(gold(), plugins=[Listens(PLUGIN)]).controller.settle()
+    (options,) = told
+    assert (options.pv_name, options.pvc.key, options.cluster_name) == ("pvc-uid", "default/c", "cluster")
+    assert options.persistent_volume_reclaim_policy == "Delete"
+    assert options.cloud_tags == {
+        "kubernetes.io/created-for/pvc/namespace": "default",
+        "kubernetes.io/created-for/pvc/name": "c",
+        "kubernetes.io/created-for/pv/name": "pvc-uid",
+    }
 
 
 # ---- until nothing happens any more ----

@@ -55,9 +55,8 @@ def _sync_unbound(state: ControllerState, claim: PersistentVolumeClaim) -> None:
     delays = is_delay_binding_mode(claim, state.class_lister)
     try:
         volume = state.volumes.best_match(claim, delays)
-    except ValueError as error:
-        why = f"error creating internal label selector for claim: {claim.key}: {error}"
-        raise VolumeError(f'Error finding PV for claim "{claim.key}": {why}') from error
+    except VolumeError as error:
+        raise VolumeError(f'Error finding PV for claim "{claim.key}": {error}') from error
     if volume is not None:
         state.writes.bind(volume, claim)
     elif delays and not is_delay_binding_provisioning(claim):

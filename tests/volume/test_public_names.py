@@ -1,0 +1,142 @@
+"""The package says everything by the names of upstream's persistentvolume, in the field's spelling."""
+
+from __future__ import annotations
+
+from inspect import Parameter, signature
+
+import pytest
+
+import moorage.volume
+from moorage.volume import (
+    AssumeCache,
+    CachingVolumeBinder,
+    ControllerParameters,
+    FakeVolumeBinder,
+    FakeVolumeBinderConfig,
+    InMemoryProvisioner,
+    PersistentVolumeController,
+    PodBindingCache,
+    PVAssumeCache,
+    PVCAssumeCache,
+    SchedulerVolumeBinder,
+    VolumeHost,
+    VolumePlugin,
+)
+
+HOST = (
+    *("delete_service_account_token_func", "get_config_map_func", "get_event_recorder", "get_exec"),
+    *("get_host_ip", "get_host_name", "get_kube_client", "get_mounter", "get_node_allocatable"),
+    *(
+        "get_node_labels",
+        "get_node_name",
+        "get_plugin_dir",
+        "get_pod_plugin_dir",
+        "get_pod_volume_device_dir",
+    ),
+    *("get_pod_volume_device_dir", "get_pod_volume_dir", "get_pods_dir", "get_secret_func"),
+    *("get_service_account_token_func", "get_subpather", "get_volume_device_plugin_dir"),
+    *("new_wrapper_mounter", "new_wrapper_unmounter"),
+)
+
+
+def test_everything_is_there() -> None:
+    names = moorage.volume.__all__
+    assert len(set(names)) == len(names)
+    for name in names:
+        assert getattr(moorage.volume, name) is not None
+
+
+@pytest.mark.parametrize(
+    ("function", "parameters"),
+    [
+        ("get_bind_volume_to_claim", ["volume", "claim"]),
+        ("is_delay_binding_mode", ["claim", "class_lister"]),
+        ("is_volume_bound_to_claim", ["volume", "claim"]),
+        ("new_assume_cache", ["informer", "description", "index_name", "index_func"]),
+        ("new_pv_assume_cache", ["informer"]),
+        ("new_pvc_assume_cache", ["informer"]),
+        ("new_pod_binding_cache", []),
+        ("new_fake_volume_binder", ["config"]),
+        ("new_controller", ["parameters"]),
+        ("register_volume_scheduling_metrics", []),
+        (
+            "new_volume_binder",
+            [
+                *("client", "node_informer", "pvc_informer", "pv_informer", "storage_class_informer"),
+                "bind_timeout",
+            ],
+        ),
+    ],
+)
+def test_functions(function: str, parameters: list[str]) -> None:
+    """What can be given by keyword only is no part of upstream's calls, and may be left out."""
+    assert function in moorage.volume.__all__
+    found = signature(getattr(moorage.volume, function)).parameters.values()
+    assert [one.name for one in found if one.kind is not Parameter.KEYWORD_ONLY] == parameters
+    assert all(one.default is not Parameter.empty for one in found if one.kind is Parameter.KEYWORD_ONLY)
+
+
+@pytest.mark.parametrize(
+    ("of", "methods"),
+    [
+        (AssumeCache, {"assume": 1, "restore": 1, "get": 1, "get_api_obj": 1, "list": 1}),
+        (PVAssumeCache, {"get_pv": 1, "get_api_pv": 1, "list_pvs": 1, "assume": 1, "restore": 1}),
+        (PVCAssumeCache, {"get_pvc": 1, "get_api_pvc": 1, "assume": 1, "restore": 1}),
+        (
+            PodBindingCache,
+            {
+                "update_bindings": 4,
+                "clear_bindings": 2,
+                "get_bindings": 2,
+                "get_provisioned_pvcs": 2,
+                "get_decisions": 1,
+                "delete_bindings": 1,
+            },
+        ),
+        *[
+            (
+                of,
+                {
+                    "find_pod_volumes": 2,
+                    "assume_pod_volumes": 2,
+                    "bind_pod_volumes": 1,
+                    "get_bindings_cache": 0,
+                },
+            )
+            for of in (SchedulerVolumeBinder, CachingVolumeBinder, FakeVolumeBinder)
+        ],
+        (PersistentVolumeController, {"run": 1}),
+    ],
+)
+def test_methods(of: type, methods: dict[str, int]) -> None:
+    """Each with so many arguments."""
+    for name, arguments in methods.items():
+        assert len(signature(getattr(of, name)).parameters) == 1 + arguments
+
+
+@pytest.mark.parametrize("method", HOST)
+def test_a_controller_is_a_host(method: str) -> None:
+    assert issubclass(PersistentVolumeController, VolumeHost)
+    assert callable(getattr(PersistentVolumeController, method))
+
+
+def test_what_a_controller_is_made_of() -> None:
+    assert set(signature(ControllerParameters).parameters) == {
+        *("kube_client", "sync_period", "volume_plugins", "cluster_name", "volume_informer"),
+        *("claim_informer", "class_informer", "pod_informer", "node_informer", "event_recorder"),
+        "enable_dynamic_provisioning",
+    }
+
+
+def test_what_a_fake_is_made_of() -> None:
+    assert set(signature(FakeVolumeBinderConfig).parameters) == {
+        *("all_bound", "find_unbound_satisfied", "find_bound_satisfied"),
+        *("find_err", "assume_err", "bind_err"),
+    }
+
+
+def test_a_plugin_in_memory_is_one() -> None:
+    assert isinstance(InMemoryProvisioner("p"), VolumePlugin)
+    assert isinstance(InMemoryProvisioner("p"), moorage.volume.ProvisionableVolumePlugin)
+    assert isinstance(InMemoryProvisioner("p"), moorage.volume.DeletableVolumePlugin)
+    assert isinstance(InMemoryProvisioner("p"), moorage.volume.RecyclableVolumePlugin)

@@ -116,14 +116,6 @@ class Lane:
     def __iter__(self) -> Iterator[QueuedPodInfo]:
         return merge(self.in_order.values(), self.late, key=_came)
 
-    def add(self, info: QueuedPodInfo) -> None:
-        came = info.timestamp, info.order
-        if came > self.last:
-            self.last = came
-            self.in_order[info.pod.metadata.uid] = info
-        else:
-            self.late.add(came, info)
-
     def remove(self, info: QueuedPodInfo) -> None:
         uid = info.pod.metadata.uid
         if self.in_order.pop(uid, None) is None:
@@ -158,12 +150,18 @@ class PriorityLanes:
         return -(info.pod.spec.priority or 0), info.timestamp, info.order
 
     def add(self, info: QueuedPodInfo) -> None:
-        priority = info.pod.spec.priority or 0
+        pod = info.pod
+        priority = pod.spec.priority or 0
         lane = self._lanes.get(priority)
         if lane is None:
             lane = self._lanes[priority] = Lane()
             insort(self._priorities, priority)
-        lane.add(info)
+        came = info.timestamp, info.order
+        if came > lane.last:
+            lane.last = came
+            lane.in_order[pod.metadata.uid] = info
+        else:
+            lane.late.add(came, info)
         self.size += 1
 
     def remove(self, info: QueuedPodInfo) -> None:

@@ -24,6 +24,7 @@ from .unschedulable_pods import UnschedulablePods
 
 logger = logging.getLogger("moorage.queue")
 
+ACTIVE = Place.ACTIVE
 NEW = (UNSCHEDULABLE_POD_ADD.label, UNSCHEDULABLE_POD_UPDATE.label)
 
 
@@ -148,7 +149,8 @@ class Places:
             return False
         if info.initial_attempt_timestamp is None:
             info.initial_attempt_timestamp = self.now()
-        self.enter(info, Place.ACTIVE)
+        info.order = next(self._numbers)
+        self.put(info, ACTIVE)
         if label in NEW and (self.nominator or info.pod.status.nominated_node_name):
             self.nominator.add_nominated_pod(info.pod)
         return True
@@ -160,8 +162,8 @@ class Places:
         if info.gating_plugin:
             plugins = sorted(plugins, key=lambda plugin: plugin.name != info.gating_plugin)
         for plugin in plugins:
-            asked = plugin.pre_enqueue
-            status = asked(pod) if plugin.in_core else ask_status(plugin, pod, asked, pod)
+            ask = plugin.pre_enqueue
+            status = ask(pod) if plugin.in_core else ask_status(plugin, pod, ask, pod)
             if status is None or status.is_success:
                 continue
             if plugin.name not in info.unschedulable_plugins:
@@ -183,7 +185,7 @@ class Places:
     def put(self, info: QueuedPodInfo, place: Place) -> None:
         self.infos[info.pod.metadata.uid] = info
         info.place = place
-        self._by_place[place].add(info)
+        (self.active if place is ACTIVE else self._by_place[place]).add(info)
 
     def leave(self, info: QueuedPodInfo) -> None:
         """A waiting pod leaves its place."""

@@ -21,6 +21,7 @@ class SchedulingGates(PreEnqueuePlugin, EnqueueExtensions):
     """kube-scheduler v1.36, scheduling_gates.go."""
 
     name = "SchedulingGates"
+    in_core = True
 
     def pre_enqueue(self, pod: Pod) -> Status | None:
         """A rejection that names the gates, or None."""

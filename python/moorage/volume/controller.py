@@ -6,6 +6,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from threading import Event, Thread
 from typing import Any, Generic, TypeVar
@@ -24,7 +25,7 @@ from moorage.store.protocol import ObjectClient
 from .claims import VolumeError
 from .controller_cache import ControllerCache, VolumeCache
 from .controller_claims import sync_claim
-from .controller_state import ControllerState, claim_key
+from .controller_state import PODS_BY_CLAIM, ControllerState, claim_key, claims_of
 from .controller_volumes import sync_volume
 from .controller_writes import Writes
 from .host import VolumeHost
@@ -113,6 +114,8 @@ class PersistentVolumeController(VolumeHost):
             parameters.pod_informer,
             parameters.node_informer,
         )
+        with suppress(ValueError):  # another controller has added it
+            parameters.pod_informer.indexer.add_index(PODS_BY_CLAIM, claims_of)
         self.node_lister: Lister[Node] = parameters.node_informer.lister
         self.node_lister_synced: Callable[[], bool] = parameters.node_informer.has_synced
         self._state = _state(parameters, recorder, plugins, Operations(clock), migrated_plugins)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from moorage.objects.ownership import FINISHED
 from moorage.objects.storage import PersistentVolume
 from moorage.store.errors import ApiError, NotFoundError
 
@@ -20,7 +19,7 @@ from .controller_events import (
     VOLUME_UNKNOWN_RECLAIM_POLICY,
     WARNING,
 )
-from .controller_state import IN_TREE, ControllerState, claim_key
+from .controller_state import IN_TREE, ControllerState, claim_key, pods_that_use
 from .operations import logger
 from .provisioning import DeletableVolumePlugin, VolumeInUseError
 
@@ -115,9 +114,10 @@ def _recycle(state: ControllerState, volume: PersistentVolume) -> Iterator[float
     current = _still_released(state, volume)
     if current is None or current.spec.claim_ref is None:
         return
-    users = _pods_that_use(state, current)
+    key = claim_key(current.spec.claim_ref)
+    users = [pod.key for pod in pods_that_use(state.pod_lister, key)]
     # A claim of that name which is there now is another one, and cannot use this volume.
-    if users and state.claims.get(claim_key(current.spec.claim_ref)) is None:
+    if users and state.claims.get(key) is None:
         message = f"Volume is used by pods: {','.join(users)}"
         state.writes.event(current, NORMAL, VOLUME_FAILED_RECYCLE, message)
         return
@@ -159,20 +159,3 @@ def _still_released(state: ControllerState, volume: PersistentVolume) -> Persist
     if claim is not None and claim.metadata.uid == reference.uid:
         return current if claim.spec.volume_name not in ("", current.name) else None
     return current
-
-
-def _pods_that_use(state: ControllerState, volume: PersistentVolume) -> list[str]:
-    """The keys of the pods that use the claim of a volume and have not ended, in order."""
-    reference = volume.spec.claim_ref
-    if reference is None:
-        return []
-    return sorted(
-        pod.key
-        for pod in state.pod_lister.by_namespace(reference.namespace).list()
-        if pod.status.phase not in FINISHED
-        and any(
-            one.persistent_volume_claim is not None
-            and one.persistent_volume_claim.claim_name == reference.name
-            for one in pod.spec.volumes
-        )
-    )

@@ -32,9 +32,7 @@ def default(
     name: str, created: str | None = "2024-01-01T00:00:00Z", mark: str = DEFAULT_CLASS, value: str = "true"
 ) -> StorageClass:
     meta = ObjectMeta(name=name, creation_timestamp=created, annotations={mark: value})
-    return StorageClass(
-        metadata=meta, provisioner="kubernetes.io/mock-volume", volume_binding_mode="Immediate"
-    )
+    return StorageClass(metadata=meta, provisioner=PLUGIN, volume_binding_mode="Immediate")
 
 
 CLAIM = pvc("c", "uid", "1Gi")

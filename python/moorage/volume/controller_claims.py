@@ -70,7 +70,9 @@ def _sync_unbound(state: ControllerState, claim: PersistentVolumeClaim) -> None:
     except VolumeError as error:
         raise VolumeError(f'Error finding PV for claim "{claim.key}": {error}') from error
     if volume is not None:
-        state.writes.bind(volume, claim)
+        with state.times.counting_failures(claim.key):
+            state.writes.bind(volume, claim)
+        state.times.end(claim.key)
     elif (default := _default_class(state, claim)) is not None:
         with_class = replace(claim, spec=replace(claim.spec, storage_class_name=default.name))
         state.writes.claim(claim, with_class)  # the informer brings it back

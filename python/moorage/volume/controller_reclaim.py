@@ -38,6 +38,7 @@ def reclaim_volume(state: ControllerState, volume: PersistentVolume) -> None:
     if policy == "Recycle":
         state.operations.run(f"recycle-{name}", lambda: _recycle(state, volume))
     elif policy == "Delete":
+        state.times.begin(volume.name, _deleter_name(state, volume), "delete")
         state.operations.run(f"delete-{name}", lambda: _delete(state, volume))
     elif policy != "Retain":
         message = "Volume has unrecognized PersistentVolumeReclaimPolicy"
@@ -52,7 +53,8 @@ def _delete(state: ControllerState, volume: PersistentVolume) -> Iterator[float]
     if current is None or current.metadata.deletion_timestamp is not None:
         return
     try:
-        deleted = delete_real_volume(state, current)
+        with state.times.counting_failures(volume.name):
+            deleted = delete_real_volume(state, current)
     except VolumeInUseError as error:
         state.writes.event(current, NORMAL, VOLUME_DELETE, str(error))
         raise
@@ -106,6 +108,15 @@ def _deleter_of(state: ControllerState, volume: PersistentVolume) -> DeletableVo
     except VolumeError as error:
         text = f'Error getting deleter volume plugin for volume "{volume.name}": {error}'
         raise VolumeError(text) from error
+
+
+def _deleter_name(state: ControllerState, volume: PersistentVolume) -> str:
+    """Who deletes a volume, for the metrics."""
+    try:
+        plugin = _deleter_of(state, volume)
+    except VolumeError:
+        return ""
+    return volume.metadata.annotations.get(PROVISIONED_BY, "") if plugin is None else plugin.name
 
 
 def _recycle(state: ControllerState, volume: PersistentVolume) -> Iterator[float]:

@@ -22,6 +22,7 @@ from moorage.store.protocol import ObjectClient
 from .claims import T
 from .constants import MIGRATED_TO
 from .controller_cache import ControllerCache, VolumeCache
+from .controller_metrics import OperationTimes
 from .controller_writes import Writes
 from .find import claim_key as used_claim
 from .operations import Operations
@@ -61,6 +62,7 @@ class ControllerState:
     claim_queue: WorkQueue
     volume_queue: WorkQueue
     operations: Operations
+    times: OperationTimes
     writes: Writes
     plugins: VolumePlugins
     migrated_plugins: Mapping[str, str]

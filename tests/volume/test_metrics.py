@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import sys
-from types import ModuleType
 from typing import Any
 
 import pytest
 from tests.volume.binder_kit import BOUND, NODE1, PV_BOUND, Kit, pod
+from tests.volume.prometheus_kit import fake_prometheus
 
 from moorage.errors import MoorageError
 from moorage.volume import (
@@ -16,7 +16,6 @@ from moorage.volume import (
     VOLUME_SCHEDULING_STAGE_FAILED,
     VOLUME_SCHEDULING_STAGE_LATENCY,
     VolumeError,
-    metrics,
     register_volume_scheduling_metrics,
 )
 from moorage.volume.metrics import OperationCounter, OperationHistogram
@@ -50,7 +49,7 @@ def test_names() -> None:
 def test_buckets() -> None:
     histogram = OperationHistogram("name", "help", (1.0, 2.0))
     for value in (0.5, 1.0, 1.5, 3.0):
-        histogram.observe("bind", value)
+        histogram.observe(value, "bind")
     assert histogram.counts("bind") == (2, 1, 1)
     assert (histogram.count("bind"), histogram.sum("bind")) == (4, 6.0)
     assert (histogram.count("assume"), histogram.counts("assume")) == (0, (0, 0, 0))
@@ -81,33 +80,9 @@ def test_seconds_are_measured() -> None:
     assert VOLUME_SCHEDULING_STAGE_LATENCY.sum("bind") == before + 1.0
 
 
-class Family:
-    def __init__(self, name: str, help: str, labels: list[str]) -> None:
-        self.name, self.help, self.labels = name, help, labels
-        self.samples: list[Any] = []
-
-    def add_metric(self, labels: list[str], *values: Any) -> None:
-        self.samples.append((labels, *values))
-
-
-class Registry:
-    def __init__(self) -> None:
-        self.collectors: list[Any] = []
-
-    def register(self, collector: Any) -> None:
-        assert collector not in self.collectors
-        self.collectors.append(collector)
-
-
 @pytest.fixture
 def prometheus(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """The little of prometheus_client that is used, as the library itself is optional."""
-    core: Any = ModuleType("prometheus_client.core")
-    core.REGISTRY, core.CounterMetricFamily, core.HistogramMetricFamily = Registry(), Family, Family
-    monkeypatch.setitem(sys.modules, "prometheus_client", ModuleType("prometheus_client"))
-    monkeypatch.setitem(sys.modules, "prometheus_client.core", core)
-    monkeypatch.setattr(metrics, "_registered", [])
-    return core
+    return fake_prometheus(monkeypatch)
 
 
 def test_registering_twice_is_once(prometheus: Any) -> None:
@@ -132,7 +107,7 @@ def test_what_is_shown(prometheus: Any) -> None:
     assert family.samples == [(["add"], 1)]
     histogram = OperationHistogram("times", "Times", (1.0, 2.0))
     for value in (0.5, 1.5, 3.0):
-        histogram.observe("bind", value)
+        histogram.observe(value, "bind")
     (family,) = histogram.collect()
     assert family.samples == [(["bind"], [["1.0", 1.0], ["2.0", 2.0], ["+Inf", 3.0]], 5.0)]
 
@@ -150,7 +125,7 @@ def test_the_library_itself() -> None:
     registry.register(VOLUME_SCHEDULING_STAGE_LATENCY)
     registry.register(VOLUME_SCHEDULING_STAGE_FAILED)
     VOLUME_SCHEDULING_STAGE_FAILED.inc("bind")
-    VOLUME_SCHEDULING_STAGE_LATENCY.observe("bind", 1.0)
+    VOLUME_SCHEDULING_STAGE_LATENCY.observe(1.0, "bind")
     text = client.generate_latest(registry).decode()
     assert 'scheduler_volume_scheduling_stage_error_total{operation="bind"}' in text
     assert 'scheduler_volume_scheduling_duration_seconds_bucket{le="1000.0",operation="bind"}' in text

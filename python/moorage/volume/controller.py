@@ -6,6 +6,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from threading import Event, Thread
 from typing import Any, Generic, TypeVar
@@ -24,7 +25,8 @@ from moorage.store.protocol import ObjectClient
 from .claims import VolumeError
 from .controller_cache import ControllerCache, VolumeCache
 from .controller_claims import sync_claim
-from .controller_state import ControllerState, claim_key
+from .controller_metrics import OperationTimes, VolumeCounts
+from .controller_state import PODS_BY_CLAIM, ControllerState, claim_key, claims_of
 from .controller_volumes import sync_volume
 from .controller_writes import Writes
 from .host import VolumeHost
@@ -87,6 +89,8 @@ class PersistentVolumeController(VolumeHost):
         What is known of the nodes.
     node_lister_synced : callable
         Whether that is complete.
+    counts : VolumeCounts
+        How many claims and volumes there are; `VolumeCounts.register` shows all metrics of the controller.
     """
 
     def __init__(
@@ -113,9 +117,13 @@ class PersistentVolumeController(VolumeHost):
             parameters.pod_informer,
             parameters.node_informer,
         )
+        with suppress(ValueError):  # another controller has added it
+            parameters.pod_informer.indexer.add_index(PODS_BY_CLAIM, claims_of)
         self.node_lister: Lister[Node] = parameters.node_informer.lister
         self.node_lister_synced: Callable[[], bool] = parameters.node_informer.has_synced
-        self._state = _state(parameters, recorder, plugins, Operations(clock), migrated_plugins)
+        times = OperationTimes(clock)
+        self._state = _state(parameters, recorder, plugins, Operations(clock), times, migrated_plugins)
+        self.counts = VolumeCounts(self._state.volumes, self._state.claims)
         parameters.volume_informer.add_event_handler(_Enqueue[PersistentVolume](self._state.volume_queue))
         parameters.claim_informer.add_event_handler(_Enqueue[PersistentVolumeClaim](self._state.claim_queue))
 
@@ -255,12 +263,14 @@ class PersistentVolumeController(VolumeHost):
     def _volume_deleted(self, key: str) -> None:
         """The claim of a volume that went will find itself lost."""
         volume = self._state.volumes.remove(key)
+        self._state.times.end(key)
         if volume is not None and volume.spec.claim_ref is not None:
             self._state.claim_queue.add(claim_key(volume.spec.claim_ref))
 
     def _claim_deleted(self, key: str) -> None:
         """The volume of a claim that went is to be released."""
         claim = self._state.claims.remove(key)
+        self._state.times.forget(key)
         if claim is not None and claim.spec.volume_name:
             self._state.volume_queue.add(claim.spec.volume_name)
 
@@ -295,6 +305,7 @@ def _state(
     recorder: EventRecorder,
     plugins: VolumePlugins,
     operations: Operations,
+    times: OperationTimes,
     migrated_plugins: Mapping[str, str],
 ) -> ControllerState:
     claims: ControllerCache[PersistentVolumeClaim] = ControllerCache("claim")
@@ -311,6 +322,7 @@ def _state(
         claim_queue=WorkQueue(),
         volume_queue=WorkQueue(),
         operations=operations,
+        times=times,
         writes=Writes(parameters.kube_client, claims, volumes, recorder),
         plugins=plugins,
         migrated_plugins=migrated_plugins,

@@ -38,6 +38,11 @@ class ControllerCache(Generic[T]):
         with self._lock:
             return self._objects.get(key)
 
+    def list(self) -> list[T]:
+        """All objects."""
+        with self._lock:
+            return list(self._objects.values())
+
     def store(self, obj: T) -> bool:
         """Keep an object; False where a newer version is there. The same version passes, so that a resync
         has every object processed again.

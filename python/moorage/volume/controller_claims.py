@@ -3,7 +3,11 @@
 
 from __future__ import annotations
 
-from moorage.objects.storage import PersistentVolume, PersistentVolumeClaim
+from datetime import datetime
+
+from msgspec.structs import replace
+
+from moorage.objects.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
 
 from .claims import (
     VolumeError,
@@ -17,7 +21,14 @@ from .claims import (
     storage_capacity,
     volume_class,
 )
-from .constants import BIND_COMPLETED, BOUND_BY_CONTROLLER, STORAGE_PROVISIONER
+from .constants import (
+    BETA_DEFAULT_CLASS,
+    BETA_STORAGE_CLASS,
+    BIND_COMPLETED,
+    BOUND_BY_CONTROLLER,
+    DEFAULT_CLASS,
+    STORAGE_PROVISIONER,
+)
 from .controller_events import (
     CLAIM_LOST,
     CLAIM_MISBOUND,
@@ -25,10 +36,11 @@ from .controller_events import (
     NORMAL,
     VOLUME_MISMATCH,
     WAIT_FOR_FIRST_CONSUMER,
+    WAIT_FOR_POD_SCHEDULED,
     WARNING,
 )
 from .controller_provision import provision_claim
-from .controller_state import ControllerState, claim_key, with_migration
+from .controller_state import ControllerState, claim_key, pods_that_use, with_migration
 
 
 def sync_claim(state: ControllerState, claim: PersistentVolumeClaim) -> None:
@@ -58,10 +70,14 @@ def _sync_unbound(state: ControllerState, claim: PersistentVolumeClaim) -> None:
     except VolumeError as error:
         raise VolumeError(f'Error finding PV for claim "{claim.key}": {error}') from error
     if volume is not None:
-        state.writes.bind(volume, claim)
+        with state.times.counting_failures(claim.key):
+            state.writes.bind(volume, claim)
+        state.times.end(claim.key)
+    elif (default := _default_class(state, claim)) is not None:
+        with_class = replace(claim, spec=replace(claim.spec, storage_class_name=default.name))
+        state.writes.claim(claim, with_class)  # the informer brings it back
     elif delays and not is_delay_binding_provisioning(claim):
-        message = "waiting for first consumer to be created before binding"
-        state.writes.event(claim, NORMAL, WAIT_FOR_FIRST_CONSUMER, message)
+        _say_whom_it_waits_for(state, claim)
         state.writes.claim_status(claim, "Pending")
     elif claim_class(claim):
         provision_claim(state, claim)
@@ -69,6 +85,41 @@ def _sync_unbound(state: ControllerState, claim: PersistentVolumeClaim) -> None:
         message = "no persistent volumes available for this claim and no storage class is set"
         state.writes.event(claim, NORMAL, FAILED_BINDING, message)
         state.writes.claim_status(claim, "Pending")
+
+
+def _default_class(state: ControllerState, claim: PersistentVolumeClaim) -> StorageClass | None:
+    """The class that a claim is to get which says nothing of its class (which "" does): of the default ones
+    the newest, the first by name of these; None where there is none."""
+    if claim.spec.storage_class_name is not None or BETA_STORAGE_CLASS in claim.metadata.annotations:
+        return None
+    marks = DEFAULT_CLASS, BETA_DEFAULT_CLASS
+    defaults = [
+        one
+        for one in state.class_lister.list()
+        if any(one.metadata.annotations.get(mark) == "true" for mark in marks)
+    ]
+    return min(defaults, key=lambda one: (-_created(one), one.name), default=None)
+
+
+def _created(obj: StorageClass) -> float:
+    """Seconds since 1970; long ago where it is not known."""
+    stamp = obj.metadata.creation_timestamp
+    return datetime.fromisoformat(stamp).timestamp() if stamp else float("-inf")
+
+
+def _say_whom_it_waits_for(state: ControllerState, claim: PersistentVolumeClaim) -> None:
+    """A claim waits for a pod, or for those that there are to be scheduled."""
+    pods = [
+        one.name
+        for one in pods_that_use(state.pod_lister, claim.key)
+        if not (one.spec.node_name or one.metadata.deletion_timestamp)
+    ]
+    if pods:
+        message = f"waiting for pod{'s' if len(pods) > 1 else ''} {','.join(pods)} to be scheduled"
+        state.writes.event(claim, NORMAL, WAIT_FOR_POD_SCHEDULED, message)
+        return
+    message = "waiting for first consumer to be created before binding"
+    state.writes.event(claim, NORMAL, WAIT_FOR_FIRST_CONSUMER, message)
 
 
 def _sync_named(state: ControllerState, claim: PersistentVolumeClaim) -> None:

@@ -53,10 +53,13 @@ def provision_claim(state: ControllerState, claim: PersistentVolumeClaim) -> Non
         return
 
     def work() -> Iterator[float]:
-        if plugin is None:
-            _ask_for(state, claim, its_class.provisioner)
-            return
-        yield from _provision(state, claim, plugin, its_class)
+        maker = state.migrated_plugins.get(its_class.provisioner, its_class.provisioner)
+        state.times.begin(claim.key, maker, "provision")
+        with state.times.counting_failures(claim.key):
+            if plugin is None:
+                _ask_for(state, claim, its_class.provisioner)
+            else:
+                yield from _provision(state, claim, plugin, its_class)
 
     state.operations.run(f"provision-{claim.key}[{claim.metadata.uid}]", work)
 

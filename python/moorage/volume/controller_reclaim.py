@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from moorage.objects.ownership import FINISHED
 from moorage.objects.storage import PersistentVolume
 from moorage.store.errors import ApiError, NotFoundError
 
@@ -20,7 +19,7 @@ from .controller_events import (
     VOLUME_UNKNOWN_RECLAIM_POLICY,
     WARNING,
 )
-from .controller_state import IN_TREE, ControllerState, claim_key
+from .controller_state import IN_TREE, ControllerState, claim_key, pods_that_use
 from .operations import logger
 from .provisioning import DeletableVolumePlugin, VolumeInUseError
 
@@ -39,6 +38,7 @@ def reclaim_volume(state: ControllerState, volume: PersistentVolume) -> None:
     if policy == "Recycle":
         state.operations.run(f"recycle-{name}", lambda: _recycle(state, volume))
     elif policy == "Delete":
+        state.times.begin(volume.name, _deleter_name(state, volume), "delete")
         state.operations.run(f"delete-{name}", lambda: _delete(state, volume))
     elif policy != "Retain":
         message = "Volume has unrecognized PersistentVolumeReclaimPolicy"
@@ -53,7 +53,8 @@ def _delete(state: ControllerState, volume: PersistentVolume) -> Iterator[float]
     if current is None or current.metadata.deletion_timestamp is not None:
         return
     try:
-        deleted = delete_real_volume(state, current)
+        with state.times.counting_failures(volume.name):
+            deleted = delete_real_volume(state, current)
     except VolumeInUseError as error:
         state.writes.event(current, NORMAL, VOLUME_DELETE, str(error))
         raise
@@ -109,15 +110,25 @@ def _deleter_of(state: ControllerState, volume: PersistentVolume) -> DeletableVo
         raise VolumeError(text) from error
 
 
+def _deleter_name(state: ControllerState, volume: PersistentVolume) -> str:
+    """Who deletes a volume, for the metrics."""
+    try:
+        plugin = _deleter_of(state, volume)
+    except VolumeError:
+        return ""
+    return volume.metadata.annotations.get(PROVISIONED_BY, "") if plugin is None else plugin.name
+
+
 def _recycle(state: ControllerState, volume: PersistentVolume) -> Iterator[float]:
     """Wipe a volume and make it available. A failure shows on the volume; the operation itself has not
     failed, so the next sync tries again without a pause."""
     current = _still_released(state, volume)
     if current is None or current.spec.claim_ref is None:
         return
-    users = _pods_that_use(state, current)
+    key = claim_key(current.spec.claim_ref)
+    users = [pod.key for pod in pods_that_use(state.pod_lister, key)]
     # A claim of that name which is there now is another one, and cannot use this volume.
-    if users and state.claims.get(claim_key(current.spec.claim_ref)) is None:
+    if users and state.claims.get(key) is None:
         message = f"Volume is used by pods: {','.join(users)}"
         state.writes.event(current, NORMAL, VOLUME_FAILED_RECYCLE, message)
         return
@@ -159,20 +170,3 @@ def _still_released(state: ControllerState, volume: PersistentVolume) -> Persist
     if claim is not None and claim.metadata.uid == reference.uid:
         return current if claim.spec.volume_name not in ("", current.name) else None
     return current
-
-
-def _pods_that_use(state: ControllerState, volume: PersistentVolume) -> list[str]:
-    """The keys of the pods that use the claim of a volume and have not ended, in order."""
-    reference = volume.spec.claim_ref
-    if reference is None:
-        return []
-    return sorted(
-        pod.key
-        for pod in state.pod_lister.by_namespace(reference.namespace).list()
-        if pod.status.phase not in FINISHED
-        and any(
-            one.persistent_volume_claim is not None
-            and one.persistent_volume_claim.claim_name == reference.name
-            for one in pod.spec.volumes
-        )
-    )

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from msgspec.structs import replace
 
 from moorage.objects.node import Node
+from moorage.objects.ownership import FINISHED
 from moorage.objects.pod import Pod
 from moorage.objects.storage import (
     ObjectReference,
@@ -21,11 +22,15 @@ from moorage.store.protocol import ObjectClient
 from .claims import T
 from .constants import MIGRATED_TO
 from .controller_cache import ControllerCache, VolumeCache
+from .controller_metrics import OperationTimes
 from .controller_writes import Writes
+from .find import claim_key as used_claim
 from .operations import Operations
 from .provisioning import VolumePlugins
 from .work_queue import WorkQueue
 
+PODS_BY_CLAIM = "pod-pvc-index"
+"""The index that a controller adds to its informer of pods."""
 IN_TREE = "kubernetes.io/"
 """How the names of the plugins begin that work inside of the controller."""
 
@@ -57,6 +62,7 @@ class ControllerState:
     claim_queue: WorkQueue
     volume_queue: WorkQueue
     operations: Operations
+    times: OperationTimes
     writes: Writes
     plugins: VolumePlugins
     migrated_plugins: Mapping[str, str]
@@ -77,6 +83,17 @@ def with_migration(obj: T, key: str, migrated: Mapping[str, str]) -> T:
     if driver is not None:
         new[MIGRATED_TO] = driver
     return obj if new == annotations else replace(obj, metadata=replace(obj.metadata, annotations=new))
+
+
+def claims_of(pod: Pod) -> Iterator[str]:
+    """The keys of the claims that a pod uses."""
+    return (key for volume in pod.spec.volumes if (key := used_claim(pod, volume)))
+
+
+def pods_that_use(lister: Lister[Pod], claim: str) -> list[Pod]:
+    """The pods that use the claim of a key and have not ended, by name."""
+    pods = [one for one in lister.by_index(PODS_BY_CLAIM, claim) if one.status.phase not in FINISHED]
+    return sorted(pods, key=lambda one: one.name)
 
 
 def claim_key(reference: ObjectReference) -> str:

@@ -1,4 +1,5 @@
-"""Metrics of volume scheduling (scheduler_volume_*): counted here, shown by prometheus_client."""
+"""Metrics of volume scheduling (scheduler_volume_*) and of the controller (volume_operation_*): counted here,
+shown by prometheus_client."""
 
 from __future__ import annotations
 
@@ -13,42 +14,48 @@ from moorage.errors import MoorageError
 
 from .constants import VOLUME_SCHEDULER_SUBSYSTEM
 
+OF_SCHEDULING = ("operation",)
+OF_CONTROLLER = ("plugin_name", "operation_name")
+
 
 class OperationCounter:
-    """A counter with the label ``operation``.
+    """A counter.
 
     Parameters
     ----------
     name, help : str
-        Upstream's, without and with the subsystem in front.
+        Upstream's; without the subsystem, which is put in front, where `labels` are `OF_SCHEDULING`.
+    labels : tuple of str
+        What is told apart.
     """
 
-    def __init__(self, name: str, help: str) -> None:
-        self.name = f"{VOLUME_SCHEDULER_SUBSYSTEM}_{name}"
+    def __init__(self, name: str, help: str, labels: tuple[str, ...] = OF_SCHEDULING) -> None:
+        self.name = _full_name(name, labels)
         self.help = help
+        self.labels = labels
         self._lock = Lock()
-        self._values: dict[str, int] = {}
+        self._values: dict[tuple[str, ...], int] = {}
 
-    def inc(self, operation: str) -> None:
+    def inc(self, *labels: str) -> None:
         """Count one."""
         with self._lock:
-            self._values[operation] = self._values.get(operation, 0) + 1
+            self._values[labels] = self._values.get(labels, 0) + 1
 
-    def value(self, operation: str) -> int:
+    def value(self, *labels: str) -> int:
         """How many there were."""
-        return self._values.get(operation, 0)
+        return self._values.get(labels, 0)
 
     def collect(self) -> Iterator[Any]:
         """As prometheus_client asks of a collector."""
-        family = _prometheus().CounterMetricFamily(self.name, self.help, labels=["operation"])
+        family = prometheus().CounterMetricFamily(self.name, self.help, labels=list(self.labels))
         with self._lock:
-            for operation, value in self._values.items():
-                family.add_metric([operation], value)
+            for labels, value in self._values.items():
+                family.add_metric(list(labels), value)
         yield family
 
 
 class OperationHistogram:
-    """A histogram with the label ``operation``; parameters as for `OperationCounter`.
+    """A histogram; parameters as for `OperationCounter`.
 
     Parameters
     ----------
@@ -56,43 +63,50 @@ class OperationHistogram:
         The upper bounds, ascending, without the infinite one.
     """
 
-    def __init__(self, name: str, help: str, buckets: tuple[float, ...]) -> None:
-        self.name = f"{VOLUME_SCHEDULER_SUBSYSTEM}_{name}"
+    def __init__(
+        self, name: str, help: str, buckets: tuple[float, ...], labels: tuple[str, ...] = OF_SCHEDULING
+    ) -> None:
+        self.name = _full_name(name, labels)
         self.help = help
         self.buckets = buckets
+        self.labels = labels
         self._lock = Lock()
-        self._counts: dict[str, list[int]] = {}
-        self._sums: dict[str, float] = {}
+        self._counts: dict[tuple[str, ...], list[int]] = {}
+        self._sums: dict[tuple[str, ...], float] = {}
 
-    def observe(self, operation: str, value: float) -> None:
+    def observe(self, value: float, *labels: str) -> None:
         """Count one value."""
         with self._lock:
-            counts = self._counts.setdefault(operation, [0] * (len(self.buckets) + 1))
+            counts = self._counts.setdefault(labels, [0] * (len(self.buckets) + 1))
             counts[bisect_left(self.buckets, value)] += 1
-            self._sums[operation] = self._sums.get(operation, 0.0) + value
+            self._sums[labels] = self._sums.get(labels, 0.0) + value
 
-    def count(self, operation: str) -> int:
+    def count(self, *labels: str) -> int:
         """How many values there were."""
-        return sum(self._counts.get(operation, ()))
+        return sum(self._counts.get(labels, ()))
 
-    def sum(self, operation: str) -> float:
+    def sum(self, *labels: str) -> float:
         """Their sum."""
-        return self._sums.get(operation, 0.0)
+        return self._sums.get(labels, 0.0)
 
-    def counts(self, operation: str) -> tuple[int, ...]:
+    def counts(self, *labels: str) -> tuple[int, ...]:
         """How many values fell into each bucket, the last being the infinite one; not cumulative."""
-        return tuple(self._counts.get(operation, [0] * (len(self.buckets) + 1)))
+        return tuple(self._counts.get(labels, [0] * (len(self.buckets) + 1)))
 
     def collect(self) -> Iterator[Any]:
         """As prometheus_client asks of a collector."""
-        family = _prometheus().HistogramMetricFamily(self.name, self.help, labels=["operation"])
-        bounds = [*(f"{bound:.1f}" for bound in self.buckets), "+Inf"]
+        family = prometheus().HistogramMetricFamily(self.name, self.help, labels=list(self.labels))
+        bounds = [*map(str, self.buckets), "+Inf"]
         with self._lock:
-            for operation, counts in self._counts.items():
+            for labels, counts in self._counts.items():
                 rising = [sum(counts[: place + 1]) for place in range(len(counts))]
                 pairs = [[bound, float(count)] for bound, count in zip(bounds, rising, strict=True)]
-                family.add_metric([operation], pairs, self._sums[operation])
+                family.add_metric(list(labels), pairs, self._sums[labels])
         yield family
+
+
+def _full_name(name: str, labels: tuple[str, ...]) -> str:
+    return f"{VOLUME_SCHEDULER_SUBSYSTEM}_{name}" if labels == OF_SCHEDULING else name
 
 
 VOLUME_BINDING_REQUEST_SCHEDULER_BINDER_CACHE = OperationCounter(
@@ -109,6 +123,18 @@ VOLUME_SCHEDULING_STAGE_FAILED = OperationCounter(
     "scheduling_stage_error_total", "Volume scheduling stage error count"
 )
 """Failures of ``predicate``, ``assume`` and ``bind``."""
+VOLUME_OPERATION_SECONDS = OperationHistogram(
+    "volume_operation_total_seconds",
+    "Storage operation end to end duration in seconds",
+    (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 15.0, 25.0, 50.0, 120.0, 300.0, 600.0),
+    OF_CONTROLLER,
+)
+"""Seconds from the first attempt to ``provision`` until the claim is bound, from that to ``delete`` until the
+volume is gone."""
+VOLUME_OPERATION_ERRORS = OperationCounter(
+    "volume_operation_total_errors", "Total volume operation errors", OF_CONTROLLER
+)
+"""Failures of ``provision`` and ``delete``."""
 
 
 @contextmanager
@@ -128,11 +154,11 @@ def measuring(operation: str, clock: Callable[[], float]) -> Iterator[None]:
     try:
         yield
     finally:
-        VOLUME_SCHEDULING_STAGE_LATENCY.observe(operation, clock() - start)
+        VOLUME_SCHEDULING_STAGE_LATENCY.observe(clock() - start, operation)
 
 
 _registering = Lock()
-_registered: list[object] = []
+_registered: list[tuple[object, str]] = []
 
 
 def register_volume_scheduling_metrics() -> None:
@@ -143,16 +169,25 @@ def register_volume_scheduling_metrics() -> None:
     MoorageError
         prometheus_client is not installed.
     """
-    registry = _prometheus().REGISTRY
+    register(
+        "scheduling",
+        VOLUME_BINDING_REQUEST_SCHEDULER_BINDER_CACHE,
+        VOLUME_SCHEDULING_STAGE_LATENCY,
+        VOLUME_SCHEDULING_STAGE_FAILED,
+    )
+
+
+def register(what: str, *collectors: object) -> None:
+    """Show collectors in prometheus_client's default registry, the first ones of `what` only."""
+    registry = prometheus().REGISTRY
     with _registering:
-        if registry not in _registered:
-            registry.register(VOLUME_BINDING_REQUEST_SCHEDULER_BINDER_CACHE)
-            registry.register(VOLUME_SCHEDULING_STAGE_LATENCY)
-            registry.register(VOLUME_SCHEDULING_STAGE_FAILED)
-            _registered.append(registry)
+        if (registry, what) not in _registered:
+            for collector in collectors:
+                registry.register(collector)
+            _registered.append((registry, what))
 
 
-def _prometheus() -> Any:
+def prometheus() -> Any:
     try:
         return import_module("prometheus_client.core")
     except ImportError as error:

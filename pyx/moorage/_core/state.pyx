@@ -90,8 +90,7 @@ cdef class ClusterState:
         self.journal.rollback(mark[0])
         self.images.epoch += 1
         self.log.repeat(mark[1])
-        # Nobody need read the undone entries again and again.
-        if self.domains.cursor == mark[1]:
+        if self.domains.cursor == mark[1]:  # nobody need read again and again what is undone
             self.domains.cursor = self.log.head
         if self.view.cursor == mark[1]:
             self.view.refresh()

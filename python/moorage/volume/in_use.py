@@ -108,11 +108,11 @@ class VolumesInUse:
         if not (old or new):
             return
         for uid, pod in old.items():
-            if new.get(uid) is not pod:
+            if not _uses_the_same(pod, new.get(uid)):
                 self._count(pod, row, -1)
                 self.attached.leave(pod, row)
         for uid, pod in new.items():
-            if old.get(uid) is not pod:
+            if not _uses_the_same(pod, old.get(uid)):
                 self._count(pod, row, 1)
                 self.attached.come(pod, row)
         if new:
@@ -133,6 +133,11 @@ class VolumesInUse:
                 else:
                     held.remove(volume)
                 _drop_if_empty(self.disks, disk, row)
+
+
+def _uses_the_same(pod: Pod, other: Pod | None) -> bool:
+    """Whether the other is a state of a pod, of the same UID, in which it uses the same volumes."""
+    return pod is other or (other is not None and pod.spec.volumes == other.spec.volumes)
 
 
 def _add(counts: dict[str, int], key: str, sign: int) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 
 from msgspec.structs import replace
 
@@ -57,8 +57,8 @@ class SimulatedCluster:
         self.scheduler.sync()
         return made
 
-    def create_many(self, objects: Sequence[Object]) -> None:
-        """Create objects that have names and are no pods.
+    def create_many(self, objects: Iterable[Object]) -> None:
+        """Create objects that have their names and defaults.
 
         Raises
         ------
@@ -66,7 +66,7 @@ class SimulatedCluster:
             If there is one of a name; then none is created.
         """
         try:
-            self.store.create_many(default_object(obj, CLASSES, self.names) for obj in objects)
+            self.store.create_many(objects)
         except ApiError as error:
             raise InputError(str(error)) from None
         self.scheduler.sync()
@@ -133,20 +133,6 @@ class SimulatedCluster:
         return default_object(named, CLASSES, self.names)
 
     # ---- pods ----------------------------------------------------------------------------------------------
-
-    def create_pods(self, run: PodRun) -> None:
-        """Create the pods of a run.
-
-        Raises
-        ------
-        InputError
-            If there is one of a name.
-        """
-        try:
-            self.store.create_many(run.pods())
-        except ApiError as error:
-            raise InputError(str(error), obj=f"Pod {run.key(0)}") from None
-        self.scheduler.sync()
 
     def delete_pod(self, run: PodRun, number: int) -> None:
         """Delete a pod. One with finalizers stays where it is, terminating."""

@@ -90,8 +90,7 @@ def create_pods(run: Run, op: CreatePods, number: int) -> None:
     if op.steady_state:
         _steady(run, op, made, namespace)
     else:
-        for one in made:
-            run.add(one)
+        run.add(*made)
         if not op.skip_wait_to_completion:
             run.until(lambda: all(map(_is_over, reversed(made))))
     if op.collect_metrics:

@@ -30,8 +30,8 @@ def bound_volumes(
     for index in range(number):
         name = f"{namespace}-vol-{index}"
         meta = replace(claimed.metadata, name=claim_name(index))
-        spec = replace(claimed.spec, volume_name=name)
-        yield replace(claimed, metadata=meta, spec=spec, status=bound_claim)
+        bound = replace(claimed.spec, volume_name=name)
+        yield replace(claimed, metadata=meta, spec=bound, status=bound_claim)
         spec = replace(its.spec, claim_ref=_reference(namespace, meta.name))
         if spec.csi is not None:
             spec = replace(spec, csi=replace(spec.csi, volume_handle=name))

@@ -18,6 +18,7 @@ from moorage.framework.in_core import VolumePlugin
 from moorage.framework.interface import FilterPlugin, PreFilterPlugin
 from moorage.framework.status import Code, Status
 from moorage.objects import Cluster
+from moorage.objects.meta import Object
 from moorage.objects.pod import (
     DiskVolumeSource,
     EphemeralVolumeSource,
@@ -181,7 +182,7 @@ def test_dry_runs_in_the_core_find_what_those_with_plugins_find(
     nominated = pod("n", requests={"cpu": 3}, priority=7, volumes=volumes)
     nominated = replace(nominated, status=replace(nominated.status, nominated_node_name="d"))
     asked = pod("asked", requests={"cpu": 2}, priority=5, volumes=volumes)
-    csi_nodes = [csi_node(name, **{"disk.csi.azure.com": limit}) for name, limit in limits]
+    csi_nodes: list[Object] = [csi_node(name, **{"disk.csi.azure.com": limit}) for name, limit in limits]
     nodes = [node(name, unschedulable=name == "x") for name in "abcdx"]
     one = Scheduler(Cluster(nodes=nodes, pods=bound, others=csi_nodes))
     one.client.create(nominated)

@@ -80,7 +80,9 @@ def test_a_failed_workload_is_exit_1_and_the_others_run(capsys: pytest.CaptureFi
     assert len(reports) == 16
     failed = {one["case"]: one["status"] for one in reports if one["status"] != "done"}
     assert failed == {
-        "SchedulingInTreePVs": "failed: volumes (persistentVolumeClaimTemplatePath) not built yet",
+        "SchedulingInTreePVs": (
+            "failed: VolumeBinding, persistent volume claims (pod namespace-1/pod-0) not built yet"
+        ),
     }
     assert err == "1 of 16 workloads failed\n"
 

@@ -21,6 +21,7 @@ def test_the_capacity_is_a_power_of_two(capacity: int) -> None:
 def test_a_new_log_is_empty() -> None:
     log = ChangeLog(Journal(), 4)
     assert (log.head, log.capacity, log.since(0)) == (0, 4, [])
+    assert log.rows_since(0) == []
 
 
 def entries(one: ClusterState, cursor: int) -> list[tuple[Kind, int]]:
@@ -47,6 +48,7 @@ def test_what_each_operation_logs() -> None:
         cursor = one.log.head
         operation()
         assert entries(one, cursor) == logged
+        assert one.log.rows_since(cursor) == list(dict.fromkeys(row for _, row in logged))
         assert one.log.head == cursor + len(logged)
 
 
@@ -67,5 +69,16 @@ def test_a_consumer_that_fell_behind_learns_it() -> None:
         one.update_pod(pod("p"), pod("p", on="a"))
     assert one.log.head == one.log.capacity + 1
     assert one.log.since(0) is None
+    assert one.log.rows_since(0) is None
+    assert one.log.rows_since(1) == [0]
     assert len(one.log.since(1)) == one.log.capacity
     assert one.log.since(one.log.head) == []
+
+
+def test_rows_are_of_rows_alone() -> None:
+    one = ClusterState()
+    one.set_node(node("a"))
+    one.namespaces.set("n", {"team": "a"})
+    assert [kind for kind, _ in entries(one, 2)] == [Kind.LOG_NAMESPACE]
+    assert one.log.rows_since(2) == []
+    assert one.log.rows_since(0) == [0]

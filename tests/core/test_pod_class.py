@@ -13,10 +13,13 @@ from moorage.objects.meta import Condition, ObjectMeta, OwnerReference
 from moorage.objects.pod import (
     Container,
     ContainerStatus,
+    ImageVolumeSource,
+    PersistentVolumeClaimVolumeSource,
     Pod,
     PodStatus,
     ResourceRequirements,
     Toleration,
+    Volume,
 )
 
 MI = 1 << 20
@@ -116,6 +119,16 @@ def test_the_namespace_is_part_of_the_shape() -> None:
 )
 def test_specs_that_come_to_the_same_share_a_shape(same: Pod) -> None:
     assert classes(pod("p", requests={"cpu": 1}), same)[1] == [0, 0]
+
+
+def test_of_volumes_only_images_are_part_of_the_shape() -> None:
+    def of(name: str, **source: Any) -> Pod:
+        return pod(name, volumes=(Volume(name="v", **source),))
+
+    claims = [{"persistent_volume_claim": PersistentVolumeClaimVolumeSource(claim_name=n)} for n in "ab"]
+    images = [{"image": ImageVolumeSource(reference=n)} for n in "abb"]
+    pods = [of(f"p{at}", **source) for at, source in enumerate((*claims, {}, *images))]
+    assert classes(pod("p"), *pods)[1] == [0, 0, 0, 0, 1, 2, 2]
 
 
 # ---- effective requests ----------------------------------------------------------------------------------

@@ -268,6 +268,15 @@ def test_a_plugin_is_asked_once_and_its_part_counts() -> None:
     assert one.sign_pod(pod("p")) != first
 
 
+def test_remembered_signatures_tell_volumes_apart() -> None:
+    one = framework()
+    disks = [pod("p", volumes=(Volume(azure_disk=DiskVolumeSource(disk_uri=name)),)) for name in "aab"]
+    first, again, other = map(one.sign_pod, disks)
+    assert first == again
+    assert None not in (first, other)
+    assert first != other
+
+
 def test_signatures_of_in_tree_plugins_are_remembered_within_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("moorage.framework.signing.LIMIT", 2)
     one, alone = framework(), framework()

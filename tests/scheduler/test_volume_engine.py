@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from msgspec.structs import fields, replace
 from tests.core.make import node, pod
+from tests.volume.make import csi_node
 
 import moorage as mo
 from moorage._core.pod_volumes import uses_volumes
@@ -17,6 +18,7 @@ from moorage.framework.in_core import VolumePlugin
 from moorage.framework.interface import FilterPlugin, PreFilterPlugin
 from moorage.framework.status import Code, Status
 from moorage.objects import Cluster
+from moorage.objects.meta import Object
 from moorage.objects.pod import (
     DiskVolumeSource,
     EphemeralVolumeSource,
@@ -24,8 +26,11 @@ from moorage.objects.pod import (
     Pod,
     Volume,
 )
+from moorage.plugins.node_volume_limits import NodeVolumeLimits
 from moorage.plugins.registry import default_profile
+from moorage.preemption import dry_run
 from moorage.preemption.default_preemption import DefaultPreemption
+from moorage.preemption.native import dry_run_in_core
 from moorage.scheduler import Scheduler
 from moorage.scheduler.examine_preemption import examine_preemption
 
@@ -159,6 +164,45 @@ def test_preemption_by_a_pod_with_volumes_asks_its_plugins() -> None:
     assert result.evicted.keys() == {"default/b1"}
     assert result.placements["default/high"] == "b"
     assert any(isinstance(plugin, DefaultPreemption) for plugin in one.profile.plugins)
+
+
+@pytest.mark.parametrize(("limits", "in_core"), [((), True), ((("b", 9),), False), ((("x", 9),), True)])
+def test_dry_runs_in_the_core_find_what_those_with_plugins_find(
+    limits: tuple[tuple[str, int], ...], in_core: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where the pod's volumes fit on every node, whoever leaves: here, where no node limits any driver."""
+    volumes = (Volume(name="d", azure_disk=DiskVolumeSource(disk_uri="disk")),)
+    bound = [
+        pod("a1", on="a", requests={"cpu": 2}, volumes=volumes),
+        pod("a2", on="a", requests={"cpu": 2}, priority=1),
+        pod("b1", on="b", requests={"cpu": 3}),
+        pod("c1", on="c", requests={"cpu": 4}, priority=9),
+        pod("d1", on="d", requests={"cpu": 4}),
+    ]
+    nominated = pod("n", requests={"cpu": 3}, priority=7, volumes=volumes)
+    nominated = replace(nominated, status=replace(nominated.status, nominated_node_name="d"))
+    asked = pod("asked", requests={"cpu": 2}, priority=5, volumes=volumes)
+    csi_nodes: list[Object] = [csi_node(name, **{"disk.csi.azure.com": limit}) for name, limit in limits]
+    nodes = [node(name, unschedulable=name == "x") for name in "abcdx"]
+    one = Scheduler(Cluster(nodes=nodes, pods=bound, others=csi_nodes))
+    one.client.create(nominated)
+    one.sync()
+    runs = []
+
+    def counted(*given: Any) -> Any:
+        runs.append(given)
+        return dry_run_in_core(*given)
+
+    monkeypatch.setattr(dry_run, "dry_run_in_core", counted)
+    found = examine_preemption(one.engines["default-scheduler"], asked).found
+    assert len(runs) == in_core
+    monkeypatch.setattr(VolumePlugin, "fits_everywhere", lambda *given: False)
+    monkeypatch.setattr(NodeVolumeLimits, "fits_everywhere", lambda *given: False)
+    assert examine_preemption(one.engines["default-scheduler"], asked).found == found
+    assert len(runs) == in_core
+    victims = {each.name: [v.name for v in each.victims.pods] for each in found.candidates}
+    assert victims == {"a": ["a1"], "b": ["b1"]}
+    assert list(found.rejected) == ["c", "d"]
 
 
 def test_nominated_pods_with_volumes_count() -> None:

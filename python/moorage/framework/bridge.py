@@ -46,6 +46,7 @@ class Bridge:
         self._scoring = False
         self._heard: dict[str, Heard] = {}
         self._alone = self._state, self._heard
+        self._crowd: tuple[int, Sequence[Pod]] | None = None  # nominated pods that plugins have not heard of
         self._crowded: dict[tuple[str, int], Status] = {}  # rejections of rows with nominated pods there
         self._externals: dict[str, PythonExternal] = {}
 
@@ -55,12 +56,17 @@ class Bridge:
         self._alone = state, self._heard
         for heard in self._heard.values():
             heard.begin()
+        self._crowd = None
         self._crowded.clear()
         self._scoring = False
 
     def judge_nominated(self, row: int, pods: Sequence[Pod] | None) -> None:
         """Nominated pods have come to a row, for as long as the search asks about it with them; None: they
-        are off again. Plugins hear of them through AddPod, on a copy of the cycle's state."""
+        are off again. Plugins hear of them through AddPod, on a copy of the cycle's state; those in tree do
+        not fail in it, and hear of them where one of them is asked about the row."""
+        if pods is None and self._crowd is not None:
+            self._crowd = None
+            return
         if pods is None:
             crowded = () if self._heard is self._alone[1] else self._heard.items()
             self._crowded |= {
@@ -70,6 +76,14 @@ class Bridge:
             }
             self._state, self._heard = self._alone
             return
+        self._crowd = row, pods
+        if self.framework.profile.has_outsiders:
+            self._hear_of_crowd()
+
+    def _hear_of_crowd(self) -> None:
+        if self._crowd is None:
+            return
+        (row, pods), self._crowd = self._crowd, None
         self._alone = self._state, self._heard
         self._state, self._heard = self._state.clone(), {}
         node_info = self.nodes(np.array([row], dtype=np.int32)).node_info(0)
@@ -143,6 +157,7 @@ class Bridge:
         """The code of each row: 0 where the pod fits."""
         if plugin.name in self._state.skip_filter_plugins or not len(rows):
             return np.zeros(len(rows), dtype=np.uint8)
+        self._hear_of_crowd()
         heard = self._heard.get(plugin.name)
         if heard is None or len(heard.numbers) < self.framework.columns.state.table.used:
             heard = self._heard[plugin.name] = Heard(plugin, self.framework.columns.state.table.used)

@@ -114,6 +114,11 @@ class VolumePlugin(Plugin):
         out.in_core = False
         return out
 
+    def fits_everywhere(self, state: CycleState, pod: Pod, nodes: NodesView) -> bool:
+        """Whether its Filter lets a pod on each of these nodes, whatever pods are there; False where it does
+        not know."""
+        return False
+
     def handle_at_work(self) -> FrameworkHandle:
         """The handle, without which nothing can be decided."""
         if self.handle is None or self.handle.informers is None:

@@ -77,6 +77,8 @@ class Framework:
                 plugin.handle = handle
         self.cycle: Cycle | None = None  # the search of the engine
         self.kernels: Kernels | None = None
+        # That of the same profile where the plugins about volumes are idle, if they are at work here.
+        self.without_volumes: Framework | None = None
         self.columns = CycleColumns(handle.cache.state)
 
         asked, self._skipping = _asked(profile.pre_filters, "pre_filter")

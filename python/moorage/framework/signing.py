@@ -47,7 +47,8 @@ class Signer:
         """The signature of a pod; None where a plugin refuses, raises, or answers what JSON cannot hold."""
         if not self.plugins or self._signed is None:
             return self._sign(pod) if self.plugins else None
-        key = spec_key(pod), pod.spec.node_name, tuple(pod.metadata.labels.items())
+        spec = pod.spec
+        key = spec_key(pod), spec.node_name, encode(spec.volumes), tuple(pod.metadata.labels.items())
         if key not in self._signed:
             if len(self._signed) >= LIMIT:
                 self._signed.clear()

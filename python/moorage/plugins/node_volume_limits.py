@@ -75,6 +75,11 @@ class NodeVolumeLimits(VolumePlugin, PreFilterPlugin, FilterPlugin, EnqueueExten
         numbers[failing] = np.arange(2, 2 + len(failing))
         return Answers(numbers, (*STATUSES, *(Status(Code.ERROR, (text,)) for text in texts)))
 
+    def fits_everywhere(self, state: CycleState, pod: Pod, nodes: NodesView) -> bool:
+        attached = self._attached()
+        unknown = isinstance(self._wanted(state, pod, attached), Status)
+        return not (unknown or attached.is_limited(nodes.rows).any())
+
     def _attached(self) -> AttachedVolumes:
         in_use = self.handle_at_work().shared(VolumesInUse.of)
         in_use.refresh()

@@ -55,6 +55,7 @@ from moorage.store.errors import ApiError, NotFoundError
 from moorage.volume.assume_cache import ObjectNotFoundError
 from moorage.volume.binder import VolumeBinder
 from moorage.volume.claims import VolumeError
+from moorage.volume.constants import MIGRATED_PLUGINS
 from moorage.volume.find import (
     NODE_CONFLICT,
     UNBOUND_IMMEDIATE,
@@ -69,7 +70,6 @@ from moorage.volume.utilization import Utilization
 
 from .node_volume_limits import is_claim_of
 
-MIGRATED_PLUGINS = "storage.alpha.kubernetes.io/migrated-plugins"
 STATE = "VolumeBinding"
 # What is said of the volumes of bound claims.
 FITS, CONFLICTS, IS_MISSING = range(3)
@@ -206,6 +206,12 @@ class VolumeBinding(
             statuses = [self.filter(state, pod, info) for info in nodes]
             return Answers(np.arange(len(statuses)), statuses)
         return Answers(self._of_bound(known.claims, nodes.rows), OF_BOUND)
+
+    def fits_everywhere(self, state: CycleState, pod: Pod, nodes: NodesView) -> bool:
+        known = _read(state)
+        if known is None or known.claims is None:
+            return True
+        return not (known.claims.unbound_delayed or self._of_bound(known.claims, nodes.rows).any())
 
     def _of_bound(self, claims: PodVolumeClaims, rows: npt.NDArray[np.int32]) -> npt.NDArray[np.uint8]:
         """The first claim that a node does not suit decides."""

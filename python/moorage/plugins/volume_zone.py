@@ -112,6 +112,10 @@ class VolumeZone(VolumePlugin, PreFilterPlugin, FilterPlugin, EnqueueExtensions,
         elsewhere = asked.elsewhere.take(nodes.rows).view(np.uint8)
         return Answers(elsewhere, STATUSES)
 
+    def fits_everywhere(self, state: CycleState, pod: Pod, nodes: NodesView) -> bool:
+        asked: PodTopologies = state.read(STATE)
+        return not asked.elsewhere.take(nodes.rows).any()
+
     def _topologies(self, pod: Pod) -> tuple[Topology, ...] | Status:
         """The zones and regions of the volumes that claims of the pod have; or what is wrong with one."""
         claims, volumes = self.lister(PersistentVolumeClaim), self.lister(PersistentVolume)

@@ -19,7 +19,7 @@ from moorage.objects.policy import PodDisruptionBudget
 
 from .eligibility import NO_VICTIM, NO_VICTIMS, priority_of
 from .importance import by_importance, split_by_budget
-from .native import dry_run_in_core, kernels_of
+from .native import dry_run_in_core, framework_of
 from .pick import Candidate
 
 
@@ -53,9 +53,9 @@ def dry_run_preemption(
         Why each of the other nodes that were tried is none; an Error where it could not be found out.
     """
     order = (*nodes[offset:], *nodes[:offset])
-    kernels = kernels_of(handle)
-    if kernels is not None:
-        return dry_run_in_core(kernels, handle, state, pod, order, budgets, wanted)
+    framework = framework_of(handle, state, pod, order)
+    if framework is not None:
+        return dry_run_in_core(framework, handle, state, pod, order, budgets, wanted)
     fine: list[Candidate] = []
     violating: list[Candidate] = []
     rejected: dict[str, Status] = {}

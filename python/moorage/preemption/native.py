@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from moorage._core.dry_runs import NO_VICTIMS as NOBODY
 from moorage.errors import MoorageError
 from moorage.framework.cycle_state import CycleState
 from moorage.framework.extender import Victims
 from moorage.framework.handle import FrameworkHandle
-from moorage.framework.in_core import NativePlugin
+from moorage.framework.in_core import NativePlugin, VolumePlugin
 from moorage.framework.interface import FILTER
-from moorage.framework.kernels import Kernels, place_of, rejection
+from moorage.framework.kernels import place_of, rejection
+from moorage.framework.runtime import Framework
 from moorage.framework.status import Code, Status
 from moorage.objects.pod import Pod
 from moorage.objects.policy import PodDisruptionBudget
@@ -20,16 +23,25 @@ from .eligibility import NO_VICTIM, NO_VICTIMS
 from .pick import Candidate
 
 
-def kernels_of(handle: FrameworkHandle) -> Kernels | None:
-    """What dry runs are made with; None where a plugin outside the core filters, or hears of each victim."""
+def framework_of(
+    handle: FrameworkHandle, state: CycleState, pod: Pod, nodes: Sequence[str]
+) -> Framework | None:
+    """Whose kernels make the dry runs on these nodes; None where a plugin outside the core filters there, or
+    hears of each victim. Plugins about volumes do not, where those of the pod fit whoever leaves."""
     framework = handle.framework
+    if framework is not None and framework.without_volumes is not None:
+        rows = np.array([_row(handle, name) for name in nodes], dtype=np.int32)
+        view, skipped = framework.nodes(rows), state.skip_filter_plugins
+        at_work = [p for p in framework.filters if isinstance(p, VolumePlugin) and p.name not in skipped]
+        if all(plugin.fits_everywhere(state, pod, view) for plugin in at_work):
+            framework = framework.without_volumes
     if framework is None or framework.kernels is None or not framework.kernels.dry_runs.suits:
         return None
-    return framework.kernels if all(p.in_core for p in framework.profile.pre_filters) else None
+    return framework if all(p.in_core for p in framework.profile.pre_filters) else None
 
 
 def dry_run_in_core(
-    kernels: Kernels,
+    framework: Framework,
     handle: FrameworkHandle,
     state: CycleState,
     pod: Pod,
@@ -38,7 +50,8 @@ def dry_run_in_core(
     wanted: int,
 ) -> tuple[list[Candidate], dict[str, Status]]:
     """What `dry_run_preemption` answers for nodes in the order in which they are to be tried."""
-    table = handle.cache.state.table
+    table, kernels = handle.cache.state.table, framework.kernels
+    assert kernels is not None
     fine: list[Candidate] = []
     violating: list[Candidate] = []
     rejected: dict[str, Status] = {}
@@ -51,7 +64,7 @@ def dry_run_in_core(
         pod_class, node_name, pinned = state.target
         out = kernels.dry_runs.dry_run(pod_class, rows, budgets, node_name, pinned, wanted)
         verdicts, violations = out.verdicts.tolist(), out.violations.tolist()
-        said = {verdict: _status(handle, state, verdict) for verdict in set(verdicts) if verdict}
+        said = {verdict: _status(framework, state, verdict) for verdict in set(verdicts) if verdict}
         for at, (name, verdict) in enumerate(zip(nodes, verdicts, strict=False)):
             victims = Victims(tuple(out.victims(at)), violations[at])
             if verdict:
@@ -70,9 +83,9 @@ def _row(handle: FrameworkHandle, name: str) -> int:
     return row
 
 
-def _status(handle: FrameworkHandle, state: CycleState, verdict: int) -> Status:
-    if verdict == NOBODY or handle.framework is None:
+def _status(framework: Framework, state: CycleState, verdict: int) -> Status:
+    if verdict == NOBODY:
         return NO_VICTIMS
-    plugin = handle.framework.profile.planned(FILTER)[place_of(verdict)]
+    plugin = framework.profile.planned(FILTER)[place_of(verdict)]
     assert isinstance(plugin, NativePlugin)
     return rejection(plugin, state, verdict)

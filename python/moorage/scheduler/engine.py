@@ -95,6 +95,7 @@ class Engine:
         handle, whose framework is that of the engine whose turn it is."""
         out = Engine(self.profile.with_volumes(), self.handle, *self._setting, self.batching)
         out.runs_post_filter = self.runs_post_filter
+        out.framework.without_volumes = self.framework
         out.cycle.threads, out.cycle.parallel_from = self.cycle.threads, self.cycle.parallel_from
         self.take_turn()
         return out
@@ -304,11 +305,13 @@ class Engine:
     ) -> tuple[Diagnosis, Callable[[], dict[str, Status]]]:
         """Why no node fits, counted, and the same by node for those who ask before a change; `tried` as
         in `Cycle.decide`."""
+        known = None
         if tried < 0 and self.profile.filters_in_core:
             statuses: tuple[Status, ...] = ()
             counts = self.cycle.rejections(*target)
         else:
-            _, verdicts, statuses = self._verdicts(target, tried)
+            known = self._verdicts(target, tried)
+            _, verdicts, statuses = known
             counts = count_verdicts(verdicts)
         diagnosis = Diagnosis(
             self.nodes_in_view(),
@@ -321,7 +324,7 @@ class Engine:
         )
 
         def by_node() -> dict[str, Status]:
-            rows, verdicts, statuses = self._verdicts(target, tried)
+            rows, verdicts, statuses = known or self._verdicts(target, tried)
             table = self.cache.state.table
             found = {} if ran.absent is None else self._rejected_by_all(ran.absent)()
             said = {

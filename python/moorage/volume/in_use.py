@@ -6,10 +6,8 @@ their logs of changes; what a transaction did to the cache is undone by the entr
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from moorage._core.change_log import Kind
 from moorage._core.state import ClusterState
 from moorage.objects.pod import DiskVolumeSource, Pod, Volume
 from moorage.store import InformerFactory
@@ -19,7 +17,6 @@ from .attached import NO_NODE, AttachedVolumes
 if TYPE_CHECKING:
     from moorage.framework.handle import FrameworkHandle
 
-ROW_KINDS = (Kind.LOG_ROW, Kind.LOG_STATIC, Kind.LOG_ORDER)
 NEVER = -1
 NOBODY: dict[str, Pod] = {}
 
@@ -87,16 +84,11 @@ class VolumesInUse:
     def _refresh_rows(self) -> None:
         """Pods have come to rows or left them."""
         state = self._state
-        entries = None if self._cursor == NEVER else state.log.since(self._cursor)
+        changed = None if self._cursor == NEVER else state.log.rows_since(self._cursor)
         self._cursor = state.log.head
         used = state.table.used
         self.attached.make_room(used)
-        rows: Iterable[int] = range(used)
-        if entries is None:
-            rows = sorted({*rows, *self.pods})
-        else:
-            rows = dict.fromkeys(row for _, kind, row in entries if kind in ROW_KINDS)
-        for row in rows:
+        for row in sorted({*range(used), *self.pods}) if changed is None else changed:
             self._renew_row(row)
 
     def _renew_row(self, row: int) -> None:

@@ -32,11 +32,12 @@ cdef class ChangeLog:
 
     cdef int repeat(self, int64_t mark) except -1:
         """Log once more what was logged since `mark`, because it has been undone."""
-        entries = self.since(mark)
-        if entries is None:
+        cdef int64_t at, mask = self.capacity - 1
+        if self.lost(mark):
             self.head += self.capacity + 1  # every consumer rebuilds
             return 0
-        for kind, id in dict.fromkeys([(kind, id) for _, kind, id in entries]):
+        for kind, id in dict.fromkeys([(self.kind[at & mask], self.id[at & mask])
+                                       for at in range(mark, self.head)]):
             self.append(kind, id)
         return 0
 
@@ -49,3 +50,14 @@ cdef class ChangeLog:
             (at + 1, Kind(self.kind[at & (self.capacity - 1)]), self.id[at & (self.capacity - 1)])
             for at in range(cursor, self.head)
         ]
+
+    def rows_since(self, int64_t cursor):
+        """The rows that entries after `cursor` are about, each once, or None when some were overwritten."""
+        cdef int64_t at, mask = self.capacity - 1
+        cdef dict rows = {}
+        if self.lost(cursor):
+            return None
+        for at in range(cursor, self.head):
+            if self.kind[at & mask] in (LOG_ROW, LOG_STATIC, LOG_ORDER):
+                rows[self.id[at & mask]] = None
+        return list(rows)

@@ -48,10 +48,12 @@ def _resized(pod):
 
 
 def spec_key(pod):
-    """Bytes that are equal only for pods of one shape."""
+    """Bytes that are equal only for pods of one shape. Of volumes a shape has only the images: pods that
+    differ in their claims share one."""
     spec = pod.spec
-    if spec.node_name:
-        spec = msgspec.structs.replace(spec, node_name="")
+    images = tuple([volume for volume in spec.volumes if volume.image is not None])
+    if spec.node_name or len(images) < len(spec.volumes):
+        spec = msgspec.structs.replace(spec, node_name="", volumes=images)
     return encode((pod.metadata.namespace, spec, _resized(pod)))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
@@ -20,6 +20,7 @@ from .pods import FAILED, GONE, PodRun
 if TYPE_CHECKING:
     from .loop import Run
 
+Way = Callable[[Engine, list[Target], list[Pod]], int]
 NO_MARKS = np.zeros(0, dtype=np.int64)
 
 
@@ -64,7 +65,13 @@ class Attempts(SchedulerRun):
             if stop > at:
                 at += self._by_template(pods[at:stop])
             else:
-                at += self._alone(engine, targets[at], pods[at])
+                at += self._alone(super().place, engine, targets[at], pods[at])
+        return at
+
+    def _each(self, engine: Engine, targets: list[Target], pods: list[Pod]) -> int:
+        at, evicted = 0, self.victims
+        while at < len(pods) and evicted == self.victims:
+            at += self._alone(super()._each, engine, targets[at], pods[at])
         return at
 
     def _equal_until(self, pods: Sequence[Pod], at: int) -> int:
@@ -98,10 +105,10 @@ class Attempts(SchedulerRun):
             self._failed(pod, done.failure)
         return placed + len(failed)
 
-    def _alone(self, engine: Engine, target: Target, pod: Pod) -> int:
+    def _alone(self, way: Way, engine: Engine, target: Target, pod: Pod) -> int:
         one, _ = self.run.known[pod.key]
         before, began = len(self.placed), self.run.timer()
-        super().place(engine, [target], [pod])
+        way(engine, [target], [pod])
         self.run.meter.scheduled(one, len(self.placed) - before, began, self.run.timer(), NO_MARKS)
         return 1
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from msgspec.structs import replace
 
 from moorage.errors import InputError
@@ -10,11 +12,13 @@ from moorage.objects.meta import Object, ObjectMeta, Resources
 from moorage.objects.naming import Names
 from moorage.objects.node import Namespace, Node, NodeStatus
 from moorage.objects.pod import Pod
+from moorage.objects.storage import CSINode, CSINodeDriver, CSINodeSpec
 from moorage.scheduler import Scheduler
 from moorage.store import ApiError, NotFoundError, ObjectStore
+from moorage.volume.constants import MIGRATED_PLUGINS
 
 from .object_templates import CLASSES, ObjectTemplate
-from .ops import CreateNodes
+from .ops import CreateNodes, NodeAllocatable
 from .pods import GONE, PodRun
 
 HOSTNAME = "kubernetes.io/hostname"
@@ -52,6 +56,20 @@ class SimulatedCluster:
         self._write(made)
         self.scheduler.sync()
         return made
+
+    def create_many(self, objects: Iterable[Object]) -> None:
+        """Create objects that have their names and defaults.
+
+        Raises
+        ------
+        InputError
+            If there is one of a name; then none is created.
+        """
+        try:
+            self.store.create_many(objects)
+        except ApiError as error:
+            raise InputError(str(error)) from None
+        self.scheduler.sync()
 
     def _write(self, obj: Object) -> None:
         try:
@@ -102,6 +120,8 @@ class SimulatedCluster:
             changed = _prepared(op, node, number)
             if changed is not None:
                 self.store.update(changed)
+            if op.node_allocatable_strategy is not None:
+                self._write(_csi_node(op.node_allocatable_strategy, node.name))
         self.scheduler.sync()
 
     def _named(self, node: Node) -> Node:
@@ -113,20 +133,6 @@ class SimulatedCluster:
         return default_object(named, CLASSES, self.names)
 
     # ---- pods ----------------------------------------------------------------------------------------------
-
-    def create_pods(self, run: PodRun) -> None:
-        """Create the pods of a run.
-
-        Raises
-        ------
-        InputError
-            If there is one of a name.
-        """
-        try:
-            self.store.create_many(run.pods())
-        except ApiError as error:
-            raise InputError(str(error), obj=f"Pod {run.key(0)}") from None
-        self.scheduler.sync()
 
     def delete_pod(self, run: PodRun, number: int) -> None:
         """Delete a pod. One with finalizers stays where it is, terminating."""
@@ -182,6 +188,16 @@ def _prepared(op: CreateNodes, node: Node, number: int) -> Node | None:
         allocatable = node.status.allocatable | amounts.node_allocatable
         return replace(node, status=replace(node.status, allocatable=allocatable))
     return None
+
+
+def _csi_node(amounts: NodeAllocatable, name: str) -> CSINode:
+    """How many volumes of each driver a node takes, and what is migrated there."""
+    drivers = tuple(
+        CSINodeDriver(name=driver, node_id=name, allocatable=allocatable)
+        for driver, allocatable in amounts.csi_node_allocatable.items()
+    )
+    meta = ObjectMeta(name=name, annotations={MIGRATED_PLUGINS: ",".join(amounts.migrated_plugins)})
+    return CSINode(metadata=meta, spec=CSINodeSpec(drivers=drivers))
 
 
 def _labelled(node: Node, key: str, value: str) -> Node:

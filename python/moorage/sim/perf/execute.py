@@ -33,6 +33,7 @@ from .ops import (
     UpdateAny,
 )
 from .pods import FAILED, GATED, GONE, NEW, PodRun, run_of, runs_of
+from .volumes import bound_volumes, with_claims
 
 CHURN_INTERVAL = 500
 """Milliseconds (scheduler_perf, operations.go)."""
@@ -77,13 +78,19 @@ def create_pods(run: Run, op: CreatePods, number: int) -> None:
     template = ObjectTemplate(text, op.template_params, op.count)
     # Decoded before anything is measured: what that leaves behind is collected.
     made = list(runs_of(template, op.count, namespace, run.names, op.signature_batch_size))
+    volumes: list[Object] = []
+    if path := op.persistent_volume_claim_template_path:
+        claim, volume = (
+            _template(run, one, {}, op.count) for one in (path, op.persistent_volume_template_path)
+        )
+        volumes, made = list(bound_volumes(claim, volume, op.count, namespace)), list(with_claims(made))
     if op.collect_metrics:
         _open(run, Window(frozenset({namespace}), {}))
+    run.cluster.create_many(volumes)
     if op.steady_state:
         _steady(run, op, made, namespace)
     else:
-        for one in made:
-            run.add(one)
+        run.add(*made)
         if not op.skip_wait_to_completion:
             run.until(lambda: all(map(_is_over, reversed(made))))
     if op.collect_metrics:

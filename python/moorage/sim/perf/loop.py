@@ -71,18 +71,19 @@ class Run:
 
     # ---- pods ----------------------------------------------------------------------------------------------
 
-    def add(self, run: PodRun) -> None:
-        """Create the pods of a run."""
-        name = run.template.spec.scheduler_name
-        if name not in self.scheduler.engines:
-            raise WorkloadFailedError(f"no profile of the name {name}")
-        self.runs.append(run)
-        self.init_pods += 0 if self.meter.measures(run) else len(run)
-        for number in range(len(run)):
-            self.known[run.key(number)] = run, number
-        if self.scheduler.engines[name].framework.run_pre_enqueue_plugins(run.template) is not None:
-            run.state[:] = GATED
-        self.cluster.create_pods(run)
+    def add(self, *runs: PodRun) -> None:
+        """Create the pods of runs."""
+        for run in runs:
+            name = run.template.spec.scheduler_name
+            if name not in self.scheduler.engines:
+                raise WorkloadFailedError(f"no profile of the name {name}")
+            self.runs.append(run)
+            self.init_pods += 0 if self.meter.measures(run) else len(run)
+            for number in range(len(run)):
+                self.known[run.key(number)] = run, number
+            if self.scheduler.engines[name].framework.run_pre_enqueue_plugins(run.template) is not None:
+                run.state[:] = GATED
+        self.cluster.create_many(pod for run in runs for pod in run.pods())
 
     def update_pod(self, pod: Pod) -> None:
         """A pod changed; it may be gated no more."""

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from moorage.framework.configuration.durations import parse_duration
+from moorage.objects.storage import VolumeNodeResources
 
 Count = Annotated[int, msgspec.Meta(ge=0)]
 Params = dict[str, Any]
@@ -58,7 +59,7 @@ class UniqueNodeLabel(msgspec.Struct, rename="camel", forbid_unknown_fields=True
 
 class NodeAllocatable(msgspec.Struct, rename="camel", forbid_unknown_fields=True, frozen=True):
     node_allocatable: dict[str, str | int | float] = {}
-    csi_node_allocatable: dict[str, Any] = {}
+    csi_node_allocatable: dict[str, VolumeNodeResources] = {}
     migrated_plugins: tuple[str, ...] = ()
 
 
@@ -70,11 +71,6 @@ class CreateNodes(Op, frozen=True):
     node_allocatable_strategy: NodeAllocatable | None = None
     label_node_prepare_strategy: LabelNodes | None = None
     unique_node_label_strategy: UniqueNodeLabel | None = None
-
-    def unbuilt(self) -> str:
-        strategy = self.node_allocatable_strategy
-        limits = strategy is not None and bool(strategy.csi_node_allocatable or strategy.migrated_plugins)
-        return "volume limits (csiNodeAllocatable)" if limits else ""
 
     def wrong(self) -> tuple[str, str]:
         strategies = (
@@ -111,13 +107,13 @@ class CreatePods(Op, frozen=True):
     signature_batch_size: Count = 0
     signature_batch_size_param: str = ""
 
-    def unbuilt(self) -> str:
-        volumes = self.persistent_volume_template_path or self.persistent_volume_claim_template_path
-        return "volumes (persistentVolumeClaimTemplatePath)" if volumes else ""
-
     def wrong(self) -> tuple[str, str]:
         if self.collect_metrics and self.skip_wait_to_completion:
             return "collectMetrics", "cannot be combined with skipWaitToCompletion"
+        if self.persistent_volume_claim_template_path and not self.persistent_volume_template_path:
+            return "persistentVolumeTemplatePath", "required beside persistentVolumeClaimTemplatePath"
+        if self.persistent_volume_claim_template_path and self.steady_state:
+            return "persistentVolumeClaimTemplatePath", "cannot be combined with steadyState"
         return _bad_duration(self.duration or "0")
 
 
@@ -126,9 +122,6 @@ class CreatePodSets(Op, frozen=True):
     create_pods_op: CreatePods
     count: Count = 0
     count_param: str = ""
-
-    def unbuilt(self) -> str:
-        return self.create_pods_op.unbuilt()
 
     def wrong(self) -> tuple[str, str]:
         field, message = self.create_pods_op.wrong()

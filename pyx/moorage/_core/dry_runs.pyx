@@ -135,9 +135,9 @@ cdef class DryRuns:
 
     cdef int _begin(self, int32_t pod_class, int32_t pinned, tuple budgets) except -1:
         """Dry runs that come next are about a pod that the search is prepared for."""
-        self.nominated_rows = [
-            (row, [self.state.classes.intern(pod) for pod in pods]) for row, pods in self.search.nominations
-        ]
+        self.nominated_rows = {
+            row: [self.state.classes.intern(pod) for pod in pods] for row, pods in self.search.nominations
+        }
         self.c.n_nominated = 0
         self.importance.follow()
         self.c.search = &self.search.search
@@ -207,14 +207,14 @@ cdef class DryRuns:
 
     cdef int _set_nominated(self, int32_t row) except -1:
         cdef Py_ssize_t at
+        cdef list classes = self.nominated_rows.get(row)
         self.c.n_nominated = 0
-        for there, classes in self.nominated_rows:
-            if there == row:
-                self.nominated.reserve(len(classes))
-                for at, pod_class in enumerate(classes):
-                    (<int32_t*>self.nominated.data)[at] = pod_class
-                self.c.nominated = <int32_t*>self.nominated.data
-                self.c.n_nominated = <int32_t>len(classes)
+        if classes is not None:
+            self.nominated.reserve(len(classes))
+            for at, pod_class in enumerate(classes):
+                (<int32_t*>self.nominated.data)[at] = pod_class
+            self.c.nominated = <int32_t*>self.nominated.data
+            self.c.n_nominated = <int32_t>len(classes)
         return 0
 
     cdef list _victims(self, int32_t row, const mr_eviction* result):

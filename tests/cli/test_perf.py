@@ -79,7 +79,7 @@ def test_a_failed_workload_is_exit_1_and_the_others_run(
     path = Path(write(tmp_path, {"opcode": "createPodGroups", "count": 1}))
     bad = json.loads(path.read_text())
     good = json.loads(Path(write(tmp_path, nodes(1), pods(1, collectMetrics=True))).read_text())
-    path.write_text(json.dumps(bad + [good[0] | {"name": "Good"}]))
+    path.write_text(json.dumps([*bad, good[0] | {"name": "Good"}]))
     assert main(["perf", str(path), "-o", "json"]) == 1
     out, err = capsys.readouterr()
     reports = json.loads(out)["workloads"]

@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from ..errors import InputError
+from . import validate_storage
 from .decode import CLUSTER_SCOPED, shorten
 from .meta import Object
 from .node import Node
@@ -17,6 +18,7 @@ from .selectors import LabelSelectorMatcher
 from .validate_pod import (
     EFFECTS,
     PREEMPTION_POLICIES,
+    check_claim_spec,
     check_enum,
     check_labels,
     check_pod_spec,
@@ -136,6 +138,9 @@ def _check_node(node: Node) -> None:
 def _check_workload(obj: Deployment | ReplicaSet | StatefulSet | DaemonSet) -> None:
     if not isinstance(obj, DaemonSet):
         check_range(obj.spec.replicas, 0, MAX_PODS, "spec.replicas")
+    if isinstance(obj, StatefulSet):
+        for i, template in enumerate(obj.spec.volume_claim_templates):
+            check_claim_spec(template.spec, f"spec.volumeClaimTemplates[{i}].spec")
     check_selector(obj.spec.selector, "spec.selector")
     _check_template(obj.spec.template)
     selector, labels = obj.spec.selector, obj.spec.template.metadata.labels
@@ -211,4 +216,5 @@ _CHECKS: dict[type[Object], Callable[[Any], None]] = {
     Job: _check_job,
     PriorityClass: _check_priority_class,
     PodDisruptionBudget: _check_budget,
+    **validate_storage.CHECKS,
 }

@@ -15,15 +15,19 @@ from .pod import (
     ContainerPort,
     NodeAffinity,
     NodeSelectorTerm,
+    PersistentVolumeClaimSpec,
     PodAffinity,
     PodAffinityTerm,
     PodSpec,
     Toleration,
     TopologySpreadConstraint,
+    Volume,
 )
 from .quantity import Quantity, parse_value
 from .selectors import field_requirement_error, requirement_error
 
+VOLUME_MODES = ("Filesystem", "Block")
+_ACCESS_MODES = ("ReadWriteOnce", "ReadOnlyMany", "ReadWriteMany", "ReadWriteOncePod")
 EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 PREEMPTION_POLICIES = ("PreemptLowerPriority", "Never")
 _OPERATORS = ("Equal", "Exists")
@@ -73,9 +77,13 @@ def check_labels(labels: dict[str, str] | None, path: str) -> None:
 
 def check_resources(resources: Resources, path: str) -> None:
     for name, raw in resources.items():
-        error = _quantity_error(raw)
-        if error is not None:
-            fail(f"{path}[{name}]", error)
+        check_quantity(raw, f"{path}[{name}]")
+
+
+def check_quantity(raw: QuantityLike, path: str) -> None:
+    error = _quantity_error(raw)
+    if error is not None:
+        fail(path, error)
 
 
 def _quantity_error(raw: QuantityLike) -> str | None:
@@ -120,6 +128,7 @@ def check_pod_spec(spec: PodSpec, path: str) -> None:
         _check_affinity(spec.affinity, f"{path}.affinity")
     _check_each(spec.tolerations, _check_toleration, f"{path}.tolerations")
     _check_each(spec.topology_spread_constraints, _check_spread, f"{path}.topologySpreadConstraints")
+    _check_each(spec.volumes, _check_volume, f"{path}.volumes")
     check_enum(spec.restart_policy, _RESTART_POLICIES, f"{path}.restartPolicy")
     check_enum(spec.preemption_policy, PREEMPTION_POLICIES, f"{path}.preemptionPolicy")
 
@@ -138,6 +147,27 @@ def _check_container(container: Container, path: str) -> None:
     if container.ports:
         _check_each(container.ports, _check_port, f"{path}.ports")
     check_enum(container.restart_policy, _RESTART_POLICIES, f"{path}.restartPolicy")
+
+
+def _check_volume(volume: Volume, path: str) -> None:
+    if volume.persistent_volume_claim is not None and not volume.persistent_volume_claim.claim_name:
+        fail(f"{path}.persistentVolumeClaim.claimName", "required")
+    template = None if volume.ephemeral is None else volume.ephemeral.volume_claim_template
+    if template is not None:
+        check_claim_spec(template.spec, f"{path}.ephemeral.volumeClaimTemplate.spec")
+
+
+def check_claim_spec(spec: PersistentVolumeClaimSpec, path: str) -> None:
+    """Check what a claim asks for."""
+    check_resources(spec.resources.requests, f"{path}.resources.requests")
+    check_access_modes(spec.access_modes, f"{path}.accessModes")
+    check_enum(spec.volume_mode, VOLUME_MODES, f"{path}.volumeMode")
+    check_selector(spec.selector, f"{path}.selector")
+
+
+def check_access_modes(modes: tuple[str, ...], path: str) -> None:
+    for i, mode in enumerate(modes):
+        check_enum(mode, _ACCESS_MODES, f"{path}[{i}]", required=True)
 
 
 def _check_port(port: ContainerPort, path: str) -> None:
@@ -185,14 +215,14 @@ def _check_node_affinity(affinity: NodeAffinity, path: str) -> None:
         terms = f"{path}.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms"
         if not affinity.required.node_selector_terms:
             fail(terms, "at least one term is required")
-        _check_each(affinity.required.node_selector_terms, _check_node_term, terms)
+        _check_each(affinity.required.node_selector_terms, check_node_term, terms)
     for i, preferred in enumerate(affinity.preferred or ()):
         at = f"{path}.preferredDuringSchedulingIgnoredDuringExecution[{i}]"
         check_range(preferred.weight, 1, 100, f"{at}.weight")
-        _check_node_term(preferred.preference, f"{at}.preference")
+        check_node_term(preferred.preference, f"{at}.preference")
 
 
-def _check_node_term(term: NodeSelectorTerm, path: str) -> None:
+def check_node_term(term: NodeSelectorTerm, path: str) -> None:
     for i, requirement in enumerate(term.match_expressions):
         error = requirement_error(requirement.key, requirement.operator, requirement.values, node=True)
         if error is not None:

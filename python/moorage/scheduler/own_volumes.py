@@ -73,10 +73,16 @@ class OwnVolumes:
 
 
 class OthersVolumes:
-    """Volumes that others bind and make, while time passes."""
+    """Volumes that others bind and make, while time passes; the scheduler hears of it after each wait."""
 
-    def __init__(self, wait: Wait) -> None:
-        self.wait = wait
+    def __init__(self, sync: Callable[[], object], wait: Wait) -> None:
+        self._sync = sync
+        self._wait = wait
+
+    def wait(self, seconds: float) -> None:
+        """Let so many seconds pass."""
+        self._wait(seconds)
+        self._sync()
 
     def settle(self) -> None:
         """Leave it to them."""
@@ -88,4 +94,4 @@ def volumes_of(
     """Who sees to the volumes in the store of a scheduler that was given `cluster` and `wait`."""
     if isinstance(cluster, Cluster) and wait is None:
         return OwnVolumes(client, sync)
-    return OthersVolumes(time.sleep if wait is None else wait)
+    return OthersVolumes(sync, time.sleep if wait is None else wait)

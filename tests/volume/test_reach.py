@@ -55,7 +55,7 @@ terms = st.builds(
 )
 volumes = st.lists(terms, max_size=3).map(lambda found: volume(*found))
 labels = st.dictionaries(st.sampled_from(KEYS[:2]), st.sampled_from(VALUES[:9]))
-STEPS = st.one_of(
+STEPS: st.SearchStrategy[tuple[str, int, dict[str, str]]] = st.one_of(
     st.tuples(st.just("set"), st.integers(0, 4), labels),
     st.tuples(st.just("remove"), st.integers(0, 4), st.just({})),
     st.tuples(st.just("thought"), st.integers(0, 4), labels),

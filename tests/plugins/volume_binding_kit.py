@@ -111,10 +111,14 @@ class Bench:
         return self.begin(asked)[1]
 
     def reasons(self, asked: Pod) -> dict[str, tuple[str, ...]]:
-        """Why nodes will not do."""
+        """Why nodes will not do, one by one and all at once."""
         state, status = self.begin(asked)
         assert status is None
         found = {name: self.plugin.filter(state, asked, self.info(name)) for name in self.names()}
+        shown = self.scheduler.engines["default-scheduler"].for_volumes.framework.all_nodes()
+        answers = self.plugin.filter_all(self.begin(asked)[0], asked, shown)
+        statuses = [answers.statuses[at] for at in answers.numbers]
+        assert dict(zip([info.name for info in shown], statuses, strict=True)) == found
         assert {status.code for status in found.values() if status} <= {UNRESOLVABLE}
         return {name: status.reasons for name, status in found.items() if status}
 

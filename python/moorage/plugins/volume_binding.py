@@ -218,7 +218,7 @@ class VolumeBinding(
                 found[found == FITS] = IS_MISSING
                 break
             if mask is not None:
-                found[(found == FITS) & ~mask.take(rows)] = CONFLICTS
+                found[~mask.take(rows)] = CONFLICTS
         return found
 
     # ---- scores --------------------------------------------------------------------------------------------

@@ -14,6 +14,8 @@ from moorage.volume.constants import NO_PROVISIONER
 from moorage.volume.controller import ControllerParameters, PersistentVolumeController, new_controller
 from moorage.volume.in_memory_plugin import InMemoryProvisioner
 
+SYNC_PERIOD = 15.0  # seconds
+
 Wait = Callable[[float], object]
 """Lets so many seconds pass while the volumes of a pod are being bound."""
 
@@ -41,10 +43,16 @@ class OwnVolumes:
     def wait(self, seconds: float) -> None:
         """Let so many seconds pass; they take no time."""
         self._now += seconds
-        self.settle()
+        self._work()
 
     def settle(self) -> None:
-        """Bind what can be bound. Costs nothing where there are no claims."""
+        """Bind what can be bound. Costs nothing where there are no claims.
+
+        Only when it looks at everything again does a controller see that a volume has come for a claim.
+        """
+        self.wait(SYNC_PERIOD)
+
+    def _work(self) -> None:
         if not self._client.list(PersistentVolumeClaim)[0]:
             return
         self._at_work().settle()
@@ -65,6 +73,7 @@ class OwnVolumes:
                 pod_informer=informer(Pod),
                 node_informer=informer(Node),
                 volume_plugins=[InMemoryProvisioner(name) for name in names],
+                sync_period=SYNC_PERIOD,
                 enable_dynamic_provisioning=True,
             )
             self._provisioners = names

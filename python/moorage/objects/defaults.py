@@ -15,6 +15,7 @@ from .naming import Names, stable_uid
 from .node import Namespace, Node
 from .pod import Container, ContainerPort, Pod, PodSpec, ResourceRequirements, Toleration
 from .quantity import Quantity
+from .storage import StorageClass
 from .workload import (
     DaemonSet,
     Deployment,
@@ -305,6 +306,15 @@ def _default_job(job: Job, classes: PriorityClasses) -> Job:
     return replace(job, spec=changed)
 
 
+def _default_storage_class(one: StorageClass, classes: PriorityClasses) -> StorageClass:
+    """Volumes are bound at once, and deleted with their claims (v1.36, SetDefaults_StorageClass)."""
+    return replace(
+        one,
+        reclaim_policy="Delete" if one.reclaim_policy is None else one.reclaim_policy,
+        volume_binding_mode="Immediate" if one.volume_binding_mode is None else one.volume_binding_mode,
+    )
+
+
 _DEFAULTS: dict[type[Object], Any] = {
     Pod: _default_pod,
     Node: _default_node,
@@ -315,4 +325,5 @@ _DEFAULTS: dict[type[Object], Any] = {
     DaemonSet: _default_workload,
     ReplicationController: _default_replication_controller,
     Job: _default_job,
+    StorageClass: _default_storage_class,
 }

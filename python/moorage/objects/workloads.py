@@ -101,8 +101,9 @@ def expand_workloads(cluster: Cluster) -> Cluster:
             expand_job(expansion, obj)
     pods = cluster.pods + expansion.pods
     claims = [*expansion.claims, *ephemeral_claims(pods)]
-    listed = {(obj.namespace, obj.name) for obj in cluster.others if isinstance(obj, PersistentVolumeClaim)}
-    new = [claim for claim in claims if (claim.namespace, claim.name) not in listed]
+    listed = {obj.key for obj in cluster.others if isinstance(obj, PersistentVolumeClaim)}
+    first = {claim.key: claim for claim in reversed(claims)}  # of two of one name, the second is refused
+    new = [claim for claim in claims if claim.key not in listed and claim is first[claim.key]]
     return replace_fields(cluster, pods=pods, others=[*cluster.others, *replica_sets.created, *new])
 
 
@@ -135,7 +136,7 @@ def _expand_stateful_set(expansion: Expansion, obj: StatefulSet) -> None:
         }
         maker.make(name=name, labels=labels, spec=_with_claims(obj, ordinal))
         expansion.claims += [
-            new_claim(obj, _claim_name(template, obj, ordinal), template.metadata, template.spec)
+            new_claim(obj, _claim_name(template, obj, ordinal), _labelled(template, obj), template.spec)
             for template in obj.spec.volume_claim_templates
         ]
 
@@ -153,6 +154,12 @@ def _with_claims(obj: StatefulSet, ordinal: int) -> PodSpec:
         for name, claim in claims.items()
     )
     return replace(spec, volumes=volumes + tuple(item for item in spec.volumes if item.name not in claims))
+
+
+def _labelled(template: PersistentVolumeClaimTemplate, obj: StatefulSet) -> ObjectMeta:
+    """A claim carries what the StatefulSet selects by."""
+    selected = obj.spec.selector.match_labels if obj.spec.selector else {}
+    return replace(template.metadata, labels=template.metadata.labels | selected)
 
 
 def _claim_name(template: PersistentVolumeClaimTemplate, obj: StatefulSet, ordinal: int) -> str:

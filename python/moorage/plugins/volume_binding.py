@@ -153,7 +153,7 @@ class VolumeBinding(
             key = claim_key(pod, volume)
             if key is not None:
                 has_claims = True
-                wrong = self._wrong_with(pod, key, volume.ephemeral is not None)
+                wrong = self._wrong_with(pod, key, volume.persistent_volume_claim is None)
                 if wrong:
                     return Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (wrong,))
         if has_claims:
@@ -224,7 +224,7 @@ class VolumeBinding(
                 found[found == FITS] = IS_MISSING
                 break
             if mask is not None:
-                found[(found == FITS) & ~mask.take(rows)] = CONFLICTS
+                found[~mask.take(rows)] = CONFLICTS
         return found
 
     # ---- scores --------------------------------------------------------------------------------------------

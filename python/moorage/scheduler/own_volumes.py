@@ -14,6 +14,8 @@ from moorage.volume.constants import NO_PROVISIONER
 from moorage.volume.controller import ControllerParameters, PersistentVolumeController, new_controller
 from moorage.volume.in_memory_plugin import InMemoryProvisioner
 
+SYNC_PERIOD = 15.0  # seconds
+
 Wait = Callable[[float], object]
 """Lets so many seconds pass while the volumes of a pod are being bound."""
 
@@ -41,10 +43,16 @@ class OwnVolumes:
     def wait(self, seconds: float) -> None:
         """Let so many seconds pass; they take no time."""
         self._now += seconds
-        self.settle()
+        self._work()
 
     def settle(self) -> None:
-        """Bind what can be bound. Costs nothing where there are no claims."""
+        """Bind what can be bound. Costs nothing where there are no claims.
+
+        Only when it looks at everything again does a controller see that a volume has come for a claim.
+        """
+        self.wait(SYNC_PERIOD)
+
+    def _work(self) -> None:
         if not self._client.list(PersistentVolumeClaim)[0]:
             return
         self._at_work().settle()
@@ -65,6 +73,7 @@ class OwnVolumes:
                 pod_informer=informer(Pod),
                 node_informer=informer(Node),
                 volume_plugins=[InMemoryProvisioner(name) for name in names],
+                sync_period=SYNC_PERIOD,
                 enable_dynamic_provisioning=True,
             )
             self._provisioners = names
@@ -73,10 +82,16 @@ class OwnVolumes:
 
 
 class OthersVolumes:
-    """Volumes that others bind and make, while time passes."""
+    """Volumes that others bind and make, while time passes; the scheduler hears of it after each wait."""
 
-    def __init__(self, wait: Wait) -> None:
-        self.wait = wait
+    def __init__(self, sync: Callable[[], object], wait: Wait) -> None:
+        self._sync = sync
+        self._wait = wait
+
+    def wait(self, seconds: float) -> None:
+        """Let so many seconds pass."""
+        self._wait(seconds)
+        self._sync()
 
     def settle(self) -> None:
         """Leave it to them."""
@@ -88,4 +103,4 @@ def volumes_of(
     """Who sees to the volumes in the store of a scheduler that was given `cluster` and `wait`."""
     if isinstance(cluster, Cluster) and wait is None:
         return OwnVolumes(client, sync)
-    return OthersVolumes(time.sleep if wait is None else wait)
+    return OthersVolumes(sync, time.sleep if wait is None else wait)

@@ -58,8 +58,11 @@ Classes = dict[str, tuple[int, int]]
 
 
 def _static(volumes: PodVolumes) -> Classes:
+    """By the class in the volumes' spec, which is not the claim's where a volume was bound beforehand."""
     bindings = volumes.static_bindings or ()
-    return _summed((claim_class(pvc), requested_storage(pvc), storage_capacity(pv)) for pv, pvc in bindings)
+    return _summed(
+        (pv.spec.storage_class_name, requested_storage(pvc), storage_capacity(pv)) for pv, pvc in bindings
+    )
 
 
 def _summed(each: Iterable[tuple[str, int, int]]) -> Classes:

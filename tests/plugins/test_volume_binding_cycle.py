@@ -1,0 +1,250 @@
+"""VolumeBinding: scores, and what it does with volumes once a node is chosen."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+from tests.core.make import node, pod
+from tests.plugins.volume_binding_kit import (
+    LATE,
+    MADE,
+    NODES,
+    WAITS,
+    Bench,
+    asking,
+    bound,
+    disk,
+    unresolvable,
+    waiting,
+)
+from tests.volume.make import storage_class
+
+from moorage.framework.cycle_state import CycleState
+from moorage.framework.status import Code, Status
+from moorage.objects.pod import Pod
+from moorage.objects.storage import (
+    ObjectReference,
+    PersistentVolume,
+    PersistentVolumeClaim,
+)
+from moorage.volume.constants import BIND_COMPLETED, SELECTED_NODE, YES
+from moorage.volume.find import (
+    BIND_CONFLICT,
+)
+
+# ---- scores ------------------------------------------------------------------------------------------------
+
+SHAPE = [{"utilization": 0, "score": 0}, {"utilization": 100, "score": 10}]
+
+
+def test_no_scores_without_the_gate() -> None:
+    bench = Bench(LATE, waiting("c"), disk("v"))
+    asked = asking("p", "c")
+    state, _ = bench.begin(asked)
+    assert bench.plugin.filter(state, asked, bench.info("a")) is None
+    status = bench.plugin.pre_score(state, asked, None)  # type: ignore[arg-type]
+    assert status is not None
+    assert status.is_skip
+    assert bench.plugin.score(state, asked, bench.info("a")) == 0
+
+
+@pytest.mark.parametrize(
+    ("asked", "expected"),
+    [
+        ([("late", "50Gi")], {"a": 25, "b": 50, "c": 0}),
+        ([("late", "50Gi"), ("late2", "100Gi")], {"a": 38, "b": 75, "c": 0}),
+    ],
+)
+def test_scores(asked: list[tuple[str, str]], expected: dict[str, int]) -> None:
+    """Upstream's table, with nodes for which nothing was found."""
+    sizes = {"z1": "200Gi", "z2": "100Gi"}
+    bench = Bench(
+        *(LATE, storage_class("late2", "kubernetes.io/no-provisioner", WAITS)),
+        *[waiting(f"c-{name}", name, size) for name, size in asked],
+        *[
+            disk(f"{name}-{zone}", size=sizes[zone], its_class=name, on=zone)
+            for name, _ in asked
+            for zone in sizes
+        ],
+        nodes=[*NODES, node("c", "z3")],
+        shape=SHAPE,
+    )
+    one = asking("p", *[f"c-{name}" for name, _ in asked])
+    state, status = bench.begin(one)
+    assert status is None
+    framework = bench.scheduler.engines["default-scheduler"].for_volumes.framework
+    nodes = framework.all_nodes()
+    rejected = {info.name for info in nodes if bench.plugin.filter(state, one, info)}
+    assert rejected == {"c"}
+    assert bench.plugin.pre_score(state, one, nodes) is None
+    scores = bench.plugin.score_all(state, one, nodes).tolist()
+    assert dict(zip([info.name for info in nodes], scores, strict=True)) == expected
+
+
+# ---- Reserve and Unreserve ---------------------------------------------------------------------------------
+
+
+def cached(bench: Bench) -> tuple[Any, ...]:
+    """What all profiles believe of volumes and claims."""
+    sources = bench.plugin.binder.sources
+    return sources.pv_cache.list_pvs("late"), sources.pvc_cache.list_value("default")
+
+
+def test_what_is_reserved_is_nobody_elses() -> None:
+    """Not of a pod of another profile either, before the volume is bound."""
+    bench = Bench(LATE, waiting("c"), waiting("d"), disk("v", on="z1"))
+    before = cached(bench)
+    state = bench.reserve(asking("p", "c"))
+    assert bench.other.binder is not bench.plugin.binder
+    assert bench.other.binder.sources is bench.plugin.binder.sources
+    asked = asking("q", "d", scheduler_name="other")
+    others, status = bench.begin(asked, bench.other)
+    assert status is None
+    assert bench.other.filter(others, asked, bench.info("a")) == unresolvable(BIND_CONFLICT)
+    for _ in range(2):
+        bench.plugin.unreserve(state, asking("p", "c"), "a")
+        assert cached(bench) == before
+    bench.reserve(asked, plugin=bench.other)
+    (volume,) = cached(bench)[0]
+    assert volume.spec.claim_ref is not None
+    assert volume.spec.claim_ref.name == "d"
+
+
+def test_the_node_is_selected_for_claims_whose_volumes_are_made() -> None:
+    bench = Bench(MADE, waiting("c", "made"))
+    before = cached(bench)
+    state = bench.reserve(asking("p", "c"))
+    (one,) = cached(bench)[1]
+    assert one.metadata.annotations == {SELECTED_NODE: "a"}
+    bench.plugin.unreserve(state, asking("p", "c"), "b")  # nothing was found there
+    assert cached(bench) != before
+    bench.plugin.unreserve(state, asking("p", "c"), "a")
+    assert cached(bench) == before
+    assert bench.store.get("PersistentVolumeClaim", "c", "default").metadata.annotations == {}
+
+
+def test_a_reserve_that_fails_leaves_everything_as_it_was() -> None:
+    bench = Bench(LATE, MADE, waiting("c"), waiting("d", "made"), disk("v"))
+    asked = asking("p", "c", "d")
+    state, _ = bench.begin(asked)
+    assert bench.plugin.filter(state, asked, bench.info("a")) is None
+    bench.store.delete("PersistentVolumeClaim", "d", "default")
+    bench.scheduler.sync()
+    before = cached(bench)
+    status = bench.plugin.reserve(state, asked, "a")
+    assert status is not None
+    text = 'could not find v1.PersistentVolumeClaim "default/d"'
+    assert (status.code, status.message()) == (Code.ERROR, text)
+    assert cached(bench) == before
+    bench.plugin.unreserve(state, asked, "a")
+    assert cached(bench) == before
+
+
+# ---- PreBind -----------------------------------------------------------------------------------------------
+
+
+def flight(bench: Bench, state: CycleState, on: str = "a") -> Status | None:
+    return bench.plugin.pre_bind_pre_flight(state, pod("p"), on)
+
+
+def test_nothing_to_bind() -> None:
+    bench = Bench(bound("c", "v"), disk("v"))
+    for filters in (True, False):  # all nodes at once, nothing is kept of them
+        asked = asking("p", "c")
+        state, _ = bench.begin(asked)
+        if filters:
+            assert bench.plugin.filter(state, asked, bench.info("a")) is None
+        assert bench.plugin.reserve(state, asked, "a") is None
+        said = flight(bench, state)
+        assert said is not None
+        assert said.is_skip
+        assert bench.plugin.pre_bind(state, asked, "a") is None
+    assert bench.waits == []
+
+
+def test_a_node_for_which_nothing_was_found() -> None:
+    bench = Bench(LATE, waiting("c"), disk("v"))
+    state = bench.reserve(asking("p", "c"))
+    assert flight(bench, state) is None
+    expected = Status(Code.ERROR, ('no pod volumes found for node "b"',))
+    assert flight(bench, state, "b") == expected
+    assert bench.plugin.pre_bind(state, asking("p", "c"), "b") == expected
+
+
+def complete(bench: Bench, after: int = 1) -> None:
+    """The controller at work, in the so manieth second."""
+    if len(bench.waits) == after:
+        one = bench.store.get(PersistentVolumeClaim, "c", "default")
+        marked = replace(one.metadata, annotations=one.metadata.annotations | {BIND_COMPLETED: YES})
+        bench.store.update(replace(one, metadata=marked, spec=replace(one.spec, volume_name="v")))
+
+
+@pytest.mark.parametrize("after", [1, 3, 5])
+def test_binding_waits_until_it_is_done(after: int) -> None:
+    bench = Bench(LATE, waiting("c"), disk("v"), wait=lambda one: complete(one, after), bindTimeoutSeconds=5)
+    asked = asking("p", "c")
+    bench.store.create(asked)
+    bench.scheduler.sync()
+    state = bench.reserve(asked)
+    assert bench.plugin.pre_bind(state, asked, "a") is None
+    assert bench.waits == [1.0] * after
+    held = bench.store.get(PersistentVolume, "v").spec.claim_ref
+    assert isinstance(held, ObjectReference)
+    assert (held.name, held.uid) == ("c", "uid-c")
+
+
+@pytest.mark.parametrize("timeout", [1, 7, None])
+def test_binding_that_takes_too_long(timeout: int | None) -> None:
+    args: Any = {} if timeout is None else {"bindTimeoutSeconds": timeout}
+    bench = Bench(LATE, waiting("c"), disk("v"), **args)
+    asked = asking("p", "c")
+    bench.store.create(asked)
+    bench.scheduler.sync()
+    for _ in range(2):  # each pod has all of it
+        bench.waits.clear()
+        state = bench.reserve(asked)
+        status = bench.plugin.pre_bind(state, asked, "a")
+        assert status is not None
+        text = "binding volumes: context deadline exceeded"
+        assert (status.code, status.message()) == (Code.ERROR, text)
+        assert len(bench.waits) == (timeout or 600)
+        bench.plugin.unreserve(state, asked, "a")
+
+
+def test_binding_ends_when_the_pod_goes() -> None:
+    bench = Bench(LATE, waiting("c"), disk("v"), wait=lambda one: one.store.delete(Pod, "p", "default"))
+    asked = asking("p", "c")
+    bench.store.create(asked)
+    bench.scheduler.sync()
+    status = bench.plugin.pre_bind(bench.reserve(asked), asked, "a")
+    assert status is not None
+    assert status.message() == 'binding volumes: pod does not exist any more: pod "p" not found'
+    assert bench.waits == [1.0]
+
+
+def test_writes_that_are_refused() -> None:
+    bench = Bench(LATE, waiting("c"), disk("v"))
+    asked = asking("p", "c")
+    bench.store.create(asked)
+    bench.scheduler.sync()
+    state = bench.reserve(asked)
+    held = bench.store.get(PersistentVolume, "v")
+    changed = bench.store.update(replace(held, metadata=replace(held.metadata, labels={"new": "er"})))
+    status = bench.plugin.pre_bind(state, asked, "a")
+    assert status is not None
+    assert status.code == Code.ERROR
+    assert "the object has been modified" in status.message()
+    assert bench.waits == []
+    bench.plugin.unreserve(state, asked, "a")
+    bench.scheduler.sync()
+    assert cached(bench)[0] == (changed,)
+
+
+def test_a_run_waits_for_somebody_else() -> None:
+    """Who is waited for need not tell the scheduler: it hears of it after each wait."""
+    bench = Bench(LATE, waiting("c"), disk("v", on="z2"), wait=lambda one: complete(one, 2))
+    bench.store.create(asking("p", "c"))
+    assert bench.scheduler.run().placements == {"default/p": "b"}
+    assert bench.waits == [1.0, 1.0]

@@ -264,8 +264,8 @@ cdef class Preemptor(DryRuns):
             left &= left - 1
             if moves != self.importance.moves:  # what was read before is not there any more
                 left, moves = bits, self.importance.moves
-        mr_outcomes_try(&self.outcomes.c, &self.c, stretches, <mr_resident*>self.importance.residents.data, word,
-                        bits)
+        mr_outcomes_try(&self.outcomes.c, &self.c, stretches,
+                        <mr_resident*>self.importance.residents.data, word, bits)
         self.dry_runs += popcount(bits)
         return 0
 

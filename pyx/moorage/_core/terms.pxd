@@ -15,7 +15,8 @@ cdef class Terms:
     cdef dict labels
     cdef list memory, held, of_hosts
     cdef tuple versions
-    cdef list predicates  # per matcher of `mr_spread_filter_without`: whether labels alone count a class, and by what key
+    # Per matcher of `mr_spread_filter_without` a key, and whether labels alone count a class.
+    cdef list predicates
     cdef dict of_hard  # counter of a hard constraint to whether it has an empty selector
     cdef readonly str spread_error, spread_score_error
 

@@ -32,7 +32,7 @@ def _no_class(pod_class):
 
 
 # Whom a matcher counts: what tells it apart, and the answer for a class.
-NOBODY = ("none",), _no_class
+cdef tuple NOBODY = (("none",), _no_class)
 
 
 cdef class Terms:

@@ -51,9 +51,11 @@ def spec_key(pod):
     """Bytes that are equal only for pods of one shape. Of volumes a shape has only the images: pods that
     differ in their claims share one."""
     spec = pod.spec
-    images = tuple([volume for volume in spec.volumes if volume.image is not None])
-    if spec.node_name or len(images) < len(spec.volumes):
+    if spec.volumes:
+        images = tuple([volume for volume in spec.volumes if volume.image is not None])
         spec = msgspec.structs.replace(spec, node_name="", volumes=images)
+    elif spec.node_name:
+        spec = msgspec.structs.replace(spec, node_name="")
     return encode((pod.metadata.namespace, spec, _resized(pod)))
 
 

@@ -103,23 +103,28 @@ class CacheMachine(StateMachine):
 
     @rule(one=pods, copies=st.integers(0, 3))
     def place(self, one: Pod, copies: int) -> None:
-        """A run that is placed is as if each pod had been assumed, and the view refreshed after each."""
+        """A run that is placed is as if the view were refreshed before each pod, and the pod assumed."""
         names = [f"{one.name}-{at}" for at in range(copies)]
         names = [name for name in names if name not in self.twin.pods]
         waiting = [replace(one, metadata=replace(one.metadata, name=n, uid=n)) for n in names]
         pod_class = self.state.classes.intern(on(one, ""))
         rows = self.cycle.place_run(pod_class, len(waiting))
-        self.twin.refresh()
         bound = [
             on(each, self.state.table.row_name(row))
             for each, row in zip(waiting, rows.tolist(), strict=False)
         ]
         self.state.assume_rows(pod_class, bound, rows)
-        for each in bound:
-            self.twin.assume_pod(each)
-            self.twin.refresh()
+        self.twin_places(bound, copies=len(waiting))
         if rows.size or not self.branch.open:
             check_columns(self.state)
+
+    def twin_places(self, bound: list[Pod], copies: int) -> None:
+        """A cycle for each of so many pods, of which the first ones found a node; the next one saw none."""
+        self.twin.refresh()
+        for at, each in enumerate(bound, start=1):
+            self.twin.assume_pod(each)
+            if at < copies:
+                self.twin.refresh()
 
     @rule(one=pods, first=st.integers(0, 6), copies=st.integers(0, 4), generated=st.booleans())
     def place_template(self, one: Pod, first: int, copies: int, generated: bool) -> None:
@@ -136,11 +141,11 @@ class CacheMachine(StateMachine):
         assert not any(each.metadata.uid in self.twin.pods for each in waiting)
         pod_class = self.state.classes.intern(template)
         rows = self.cycle.place_run(pod_class, copies)
-        self.twin.refresh()
         self.state.assume_template(pod_class, template, first, rows)
-        for each, row in zip(waiting, rows.tolist(), strict=False):
-            self.twin.assume_pod(on(each, self.state.table.row_name(row)))
-            self.twin.refresh()
+        self.twin_places(
+            [on(e, self.state.table.row_name(r)) for e, r in zip(waiting, rows.tolist(), strict=False)],
+            copies,
+        )
         if rows.size or not self.branch.open:
             check_columns(self.state)
 

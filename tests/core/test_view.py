@@ -6,13 +6,17 @@ from collections.abc import Callable
 from random import Random
 from typing import Any
 
+import numpy as np
 import pytest
 from tests.core.inside import chunk, inside
 from tests.core.make import node, pod
 from tests.core.state_check import check, check_columns
 from tests.core.state_twin import StateTwin
 
+from moorage._core.chooser import TieBreak
+from moorage._core.cycle import Cycle
 from moorage._core.state import ClusterState
+from moorage.plugins.registry import default_profile
 
 
 class Both:
@@ -163,6 +167,30 @@ def test_a_copied_row_counts_all_changes_before_the_refresh(imaged: Both) -> Non
     imaged.remove_node("c")
     imaged.refresh()
     assert (seen(imaged, "a"), seen(imaged, "b")) == ({"i": 1}, {})
+
+
+@pytest.mark.parametrize("many", [False, True])
+@pytest.mark.parametrize(("pods", "counted"), [(1, 1), (2, 2)])
+def test_the_last_placement_of_a_run_is_copied_at_the_next_cycle(
+    imaged: Both, pods: int, counted: int, many: bool
+) -> None:
+    """Images change after a run. One whose last pod fitted nowhere had a cycle after the placement."""
+    for name in "bc":
+        imaged.set_node(node(name, pods=0, images=[(["i"], 7)] if name == "b" else []))
+    imaged.set_node(node("a", pods=1, images=[(["i"], 7)]))
+    state = imaged.state
+    cycle = Cycle(state, default_profile().compile(state), TieBreak.FIRST, 100)
+    pod_class = state.classes.intern(pod("p"))
+    rows = np.full(pods, -1, np.int32)
+    if many:
+        assert cycle.place_many(np.full(pods, pod_class, np.int32), np.zeros(pods, np.int32), rows) == pods
+    else:
+        rows[:1] = cycle.place_run(pod_class, pods)
+    assert rows.tolist() == [state.table.find_row("a"), -1][:pods]
+    state.assume_rows(pod_class, [pod("p", on="a")], rows[:1])
+    imaged.set_node(node("b"))
+    state.view.refresh()
+    assert seen(imaged, "a") == {"i": counted}
 
 
 def test_a_rebuilt_list_does_not_thaw_counts(imaged: Both) -> None:

@@ -138,6 +138,7 @@ cdef class Cycle(Chooser):
         self.marks = NULL
         if placed < n and not self.failed:
             self._fail_alike(n - placed if alike else 0, next_starts + placed if next_starts else NULL)
+            self.state.view.refresh()  # a cycle in vain has seen the last placement all the same
         return np.asarray(rows[:placed])
 
     def place_many(self, const int32_t[::1] classes, const int32_t[::1] pinned, int32_t[::1] rows,
@@ -193,6 +194,8 @@ cdef class Cycle(Chooser):
                 self._fail_alike(1 + begin + self.placed - at, NULL)
                 ready[begin].failed = -1
                 return begin + self.placed
+        if rows[n - 1] < 0:
+            self.state.view.refresh()
         return at
 
     def _place_group_alone(self, const int32_t[::1] classes, const int32_t[::1] pinned, int32_t[::1] rows,

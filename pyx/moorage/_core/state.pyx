@@ -77,6 +77,8 @@ cdef class ClusterState:
     def begin(self):
         """Open a transaction; they nest. Returns the mark to hand to `commit` or `rollback`."""
         self.table.sync_columns()  # those that an undone transaction made are made for good
+        if self.journal.depth == 0:
+            self.domains.refresh()  # what is pending would be read again after each rollback
         return self.journal.begin(), self.log.head
 
     def commit(self, mark):
@@ -85,13 +87,12 @@ cdef class ClusterState:
 
     def rollback(self, mark):
         """Undo what was done since `mark`. Consumers of the change log see the undone rows change again."""
-        cdef bint nothing_pending
         self.journal.rollback(mark[0])
         self.images.epoch += 1
-        nothing_pending = self.view.cursor == mark[1]
         self.log.repeat(mark[1])
-        # The view need not read the undone entries again and again.
-        if nothing_pending:
+        if self.domains.cursor == mark[1]:  # nobody need read again and again what is undone
+            self.domains.cursor = self.log.head
+        if self.view.cursor == mark[1]:
             self.view.refresh()
         elif self.journal.depth == 0:
             self.view.skip_since(mark[1])

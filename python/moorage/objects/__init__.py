@@ -11,6 +11,7 @@ from .load import load
 from .meta import LabelSelector, Object, ObjectMeta, OwnerReference
 from .node import Namespace, Node, Taint
 from .pod import Container, Pod, PodSpec, Toleration
+from .pod_group import PodGroup, group_of
 from .policy import PodDisruptionBudget
 from .quantity import Quantity, parse_milli, parse_value
 from .selectors import LabelSelectorMatcher, NodeSelectorMatcher, parse_selector
@@ -31,6 +32,7 @@ __all__ = [
     "OwnerReference",
     "Pod",
     "PodDisruptionBudget",
+    "PodGroup",
     "PodSpec",
     "Quantity",
     "Taint",
@@ -42,6 +44,7 @@ __all__ = [
     "dump",
     "encode_object",
     "expand_workloads",
+    "group_of",
     "load",
     "parse_milli",
     "parse_selector",

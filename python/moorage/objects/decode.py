@@ -11,6 +11,7 @@ from ..errors import InputError
 from .meta import Object
 from .node import Namespace, Node
 from .pod import Pod
+from .pod_group import GODEL, PodGroup
 from .policy import PodDisruptionBudget
 from .storage import (
     CSIDriver,
@@ -52,6 +53,7 @@ _KINDS: dict[str, tuple[type[Object], frozenset[str]]] = {
     "DaemonSet": (DaemonSet, _APPS),
     "Job": (Job, frozenset({"batch"})),
     "PriorityClass": (PriorityClass, frozenset({"scheduling.k8s.io"})),
+    "PodGroup": (PodGroup, frozenset({"scheduling.k8s.io", GODEL})),
     "PodDisruptionBudget": (PodDisruptionBudget, frozenset({"policy"})),
     "PersistentVolume": (PersistentVolume, _CORE),
     "PersistentVolumeClaim": (PersistentVolumeClaim, _CORE),

@@ -14,6 +14,7 @@ from .meta import LabelSelector, Object, Resources
 from .naming import Names, stable_uid
 from .node import Namespace, Node
 from .pod import Container, ContainerPort, Pod, PodSpec, ResourceRequirements, Toleration
+from .pod_group import PodGroup
 from .quantity import Quantity
 from .storage import StorageClass
 from .workload import (
@@ -151,9 +152,7 @@ def _priority(spec: PodSpec, classes: PriorityClasses, path: str) -> dict[str, A
     if spec.priority is not None:
         return {}
     name = spec.priority_class_name
-    if name and name not in classes:
-        raise InputError(f'there is no PriorityClass "{name}"', path=f"{path}.priorityClassName")
-    found = classes[name] if name else _global_default(classes)
+    found = _priority_class(name, classes, path)
     if found is None:
         return {"priority": 0}
     changes: dict[str, Any] = {"priority": found.value}
@@ -162,6 +161,12 @@ def _priority(spec: PodSpec, classes: PriorityClasses, path: str) -> dict[str, A
     if spec.preemption_policy is None and found.preemption_policy is not None:
         changes["preemption_policy"] = found.preemption_policy
     return changes
+
+
+def _priority_class(name: str, classes: PriorityClasses, path: str) -> PriorityClass | None:
+    if name and name not in classes:
+        raise InputError(f'there is no PriorityClass "{name}"', path=f"{path}.priorityClassName")
+    return classes[name] if name else _global_default(classes)
 
 
 def _global_default(classes: PriorityClasses) -> PriorityClass | None:
@@ -260,6 +265,14 @@ def _default_namespace(namespace: Namespace, classes: PriorityClasses) -> Namesp
     return replace(namespace, metadata=replace(namespace.metadata, labels=labels))
 
 
+def _default_pod_group(group: PodGroup, classes: PriorityClasses) -> PodGroup:
+    """The priority of its class (admission plugin Priority)."""
+    if group.spec.priority is not None:
+        return group
+    found = _priority_class(group.spec.priority_class_name, classes, "spec")
+    return replace(group, spec=replace(group.spec, priority=found.value if found is not None else 0))
+
+
 def _default_template(
     template: PodTemplateSpec, classes: PriorityClasses, *, tolerate: bool
 ) -> PodTemplateSpec:
@@ -319,6 +332,7 @@ _DEFAULTS: dict[type[Object], Any] = {
     Pod: _default_pod,
     Node: _default_node,
     Namespace: _default_namespace,
+    PodGroup: _default_pod_group,
     Deployment: _default_workload,
     ReplicaSet: _default_workload,
     StatefulSet: _default_workload,

@@ -13,6 +13,7 @@ from .decode import CLUSTER_SCOPED, shorten
 from .meta import Object
 from .node import Node
 from .pod import Pod
+from .pod_group import PodGroup
 from .policy import PodDisruptionBudget, percent
 from .selectors import LabelSelectorMatcher
 from .validate_pod import (
@@ -27,6 +28,7 @@ from .validate_pod import (
     check_selector,
     fail,
 )
+from .validate_pod_group import check_pod_group
 from .workload import (
     DaemonSet,
     Deployment,
@@ -216,5 +218,6 @@ _CHECKS: dict[type[Object], Callable[[Any], None]] = {
     Job: _check_job,
     PriorityClass: _check_priority_class,
     PodDisruptionBudget: _check_budget,
+    PodGroup: check_pod_group,
     **validate_storage.CHECKS,
 }

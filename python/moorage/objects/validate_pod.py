@@ -129,6 +129,8 @@ def check_pod_spec(spec: PodSpec, path: str) -> None:
     _check_each(spec.tolerations, _check_toleration, f"{path}.tolerations")
     _check_each(spec.topology_spread_constraints, _check_spread, f"{path}.topologySpreadConstraints")
     _check_each(spec.volumes, _check_volume, f"{path}.volumes")
+    if spec.scheduling_group is not None and not spec.scheduling_group.pod_group_name:
+        fail(f"{path}.schedulingGroup.podGroupName", "required")
     check_enum(spec.restart_policy, _RESTART_POLICIES, f"{path}.restartPolicy")
     check_enum(spec.preemption_policy, PREEMPTION_POLICIES, f"{path}.preemptionPolicy")
 

@@ -1,0 +1,183 @@
+"""PodGroups: what is read and written, what is refused, what is filled in, and whose group a pod is in."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+from tests.objects.make import cluster, make, pod
+from tests.objects.refusal import refusal
+
+from moorage.objects import Pod, PodGroup, decode_object, group_of, load, write_cluster
+from moorage.store import InformerFactory, ObjectStore
+
+GANG = {"schedulingPolicy": {"gang": {"minCount": 3}}}
+GODEL = "scheduling.godel.kubewharf.io/v1alpha1"
+
+
+def group(spec: dict[str, Any], version: str = "scheduling.k8s.io/v1beta1", **rest: Any) -> PodGroup:
+    obj = make("PodGroup", "g", spec, apiVersion=version, **rest)
+    assert isinstance(obj, PodGroup)
+    return obj
+
+
+@pytest.mark.parametrize("version", ["v1alpha2", "v1alpha3", "v1beta1"])
+def test_versions(version: str) -> None:
+    constraints = {"topology": [{"key": "rack"}]}
+    spec = GANG | {"schedulingConstraints": constraints, "parentCompositePodGroupName": "c", "priority": 7}
+    found = group(spec, f"scheduling.k8s.io/{version}")
+    assert (found.min_count, found.topology_keys, found.is_godel) == (3, ("rack",), False)
+    assert found.spec.parent_composite_pod_group_name == "c"
+    assert group({"schedulingPolicy": {"basic": {}}}).min_count == 0
+    assert group({"schedulingPolicy": {"basic": {}}}).topology_keys == ()
+
+
+def test_godel() -> None:
+    found = group({"minMember": 4, "scheduleTimeoutSeconds": 60}, GODEL, status={"phase": "Scheduled"})
+    assert (found.min_count, found.is_godel, found.status.phase) == (4, True, "Scheduled")
+    assert found.spec.schedule_timeout_seconds == 60
+
+
+@pytest.mark.parametrize(
+    ("mode", "whole"),
+    [(None, False), ({"all": {}}, True), ({"single": {}}, False), ("PodGroup", True), ("Pod", False)],
+)
+def test_disruption_mode(mode: object, whole: bool) -> None:
+    assert group(GANG | {"disruptionMode": mode}).is_disrupted_whole is whole
+
+
+def test_unknown_group() -> None:
+    with pytest.raises(Exception, match="unknown kind PodGroup"):
+        group(GANG, "scheduling.volcano.sh/v1beta1")
+
+
+@pytest.mark.parametrize(
+    ("spec", "wrong"),
+    [
+        ("{}", "spec.schedulingPolicy: required"),
+        ("{schedulingPolicy: {}}", "spec.schedulingPolicy: must have exactly one of basic, gang"),
+        (
+            "{schedulingPolicy: {basic: {}, gang: {minCount: 1}}}",
+            "spec.schedulingPolicy: must have exactly one of basic, gang",
+        ),
+        (
+            "{schedulingPolicy: {gang: {minCount: 0}}}",
+            "spec.schedulingPolicy.gang.minCount: must be at least 1, not 0",
+        ),
+        ("{schedulingPolicy: {gang: {}}}", "spec.schedulingPolicy.gang.minCount: must be at least 1, not 0"),
+        (
+            "{schedulingPolicy: {basic: {}}, schedulingConstraints: {topology: [{key: a}, {key: b}]}}",
+            "spec.schedulingConstraints.topology: must have at most 1 item",
+        ),
+        (
+            "{schedulingPolicy: {basic: {}}, schedulingConstraints: {topology: [{}]}}",
+            "spec.schedulingConstraints.topology[0].key: required",
+        ),
+        (
+            "{schedulingPolicy: {basic: {}}, schedulingConstraints: {topology: [{key: -}]}}",
+            'spec.schedulingConstraints.topology[0].key[-]: "-" is not a label key',
+        ),
+        (
+            "{schedulingPolicy: {basic: {}}, disruptionMode: {}}",
+            "spec.disruptionMode: must have exactly one of single, all",
+        ),
+        (
+            "{schedulingPolicy: {basic: {}}, disruptionMode: all}",
+            'spec.disruptionMode: must be one of Pod, PodGroup, not "all"',
+        ),
+        (
+            "{schedulingPolicy: {basic: {}}, priorityClassName: none}",
+            'spec.priorityClassName: there is no PriorityClass "none"',
+        ),
+    ],
+)
+def test_refused(tmp_path: Path, spec: str, wrong: str) -> None:
+    file = tmp_path / "f.yaml"
+    head = "apiVersion: scheduling.k8s.io/v1beta1\nkind: PodGroup\nmetadata: {name: g, namespace: d}"
+    file.write_text(f"{head}\nspec: {spec}\n")
+    assert refusal(file) == f"f.yaml: PodGroup d/g: {wrong}"
+
+
+@pytest.mark.parametrize(
+    ("rest", "wrong"),
+    [
+        ("spec: {}", "spec.minMember: required"),
+        ("spec: {minMember: 0}", "spec.minMember: must be at least 1, not 0"),
+        (
+            "spec: {minMember: 1, scheduleTimeoutSeconds: -1}",
+            "spec.scheduleTimeoutSeconds: must be at least 0, not -1",
+        ),
+        (
+            "{spec: {minMember: 1}, status: {phase: Odd}}",
+            "status.phase: must be one of Pending, PreScheduling, Scheduled, Running, Finished, Failed, "
+            'Timeout, Unknown, not "Odd"',
+        ),
+    ],
+)
+def test_refused_of_godel(tmp_path: Path, rest: str, wrong: str) -> None:
+    file = tmp_path / "f.yaml"
+    body = rest.removeprefix("{").removesuffix("}}") + "}" if rest.startswith("{") else rest
+    body = body.replace("}, status", "}\nstatus")
+    file.write_text(f"apiVersion: {GODEL}\nkind: PodGroup\nmetadata: {{name: g, namespace: d}}\n{body}\n")
+    assert refusal(file) == f"f.yaml: PodGroup d/g: {wrong}"
+
+
+def test_group_without_name(tmp_path: Path) -> None:
+    file = tmp_path / "f.yaml"
+    file.write_text(
+        "kind: Pod\nmetadata: {name: p, namespace: d}\nspec: {containers: [{name: c}], schedulingGroup: {}}\n"
+    )
+    assert refusal(file) == "f.yaml: Pod d/p: spec.schedulingGroup.podGroupName: required"
+
+
+def test_priority() -> None:
+    value = make("PriorityClass", "high", value=9)
+    named = group(GANG | {"priorityClassName": "high"})
+    (found,) = [one for one in cluster(named, value).others if isinstance(one, PodGroup)]
+    assert found.spec.priority == 9
+    (found,) = [one for one in cluster(group(GANG)).others if isinstance(one, PodGroup)]
+    assert found.spec.priority == 0
+    assert (found.namespace, bool(found.metadata.uid)) == ("default", True)
+
+
+def test_written_and_read(tmp_path: Path) -> None:
+    spec = GANG | {"schedulingConstraints": {"topology": [{"key": "rack"}]}, "disruptionMode": {"all": {}}}
+    basic = replace(group({"schedulingPolicy": {"basic": {}}}), metadata=group({}).metadata)
+    made = cluster(
+        group(spec), replace(basic, metadata=replace(basic.metadata, name="b")), pod("p"),
+    )  # fmt: skip
+    for name in ("c.json", "c.yaml"):
+        write_cluster(tmp_path / name, made)
+        assert load(tmp_path / name) == made
+
+
+def test_group_of() -> None:
+    def of(spec: dict[str, Any], **metadata: Any) -> tuple[str, str] | None:
+        obj = decode_object(
+            {"kind": "Pod", "metadata": {"name": "p", "namespace": "d"} | metadata, "spec": spec}
+        )
+        assert isinstance(obj, Pod)
+        return group_of(obj)
+
+    annotations = {"godel.bytedance.com/pod-group-name": "a"}
+    assert of({}) is None
+    assert of({"schedulingGroup": {"podGroupName": "g"}}) == ("d", "g")
+    assert of({}, annotations=annotations) == ("d", "a")
+    assert of({"schedulingGroup": {"podGroupName": "g"}}, annotations=annotations) == ("d", "g")
+
+
+def test_in_the_store() -> None:
+    store = ObjectStore()
+    informers = InformerFactory(store)
+    informer = informers.informer(PodGroup)
+    made = group(GANG, metadata={"namespace": "d"})
+    store.create(made)
+    while informers.run_once():
+        pass
+    held = informer.indexer.get("d/g")
+    assert held is not None
+    assert held.spec == made.spec
+    with pytest.raises(Exception, match=r'podgroups\.scheduling\.k8s\.io "h" not found'):
+        store.get(PodGroup, "h", "d")

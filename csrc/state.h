@@ -6,6 +6,7 @@
 
 /* Row flags. */
 #define MR_PRESENT 1u       /* the node exists */
+#define MR_HELD 2u          /* the row stays without node and pods: other objects describe it */
 #define MR_UNSCHEDULABLE 4u /* spec.unschedulable */
 #define MR_WIDE 8u          /* a value is beyond 2^53: `wide` holds the exact ones */
 #define MR_SLOW 16u         /* the reciprocal form of LeastAllocated is not proven for this row */

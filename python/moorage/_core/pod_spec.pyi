@@ -45,4 +45,5 @@ class PodSpecReader:
     has_preferred: bool
     preferred: tuple[tuple[int, tuple[Requirement, ...]], ...]
     preferred_error: str | None
+    ledger: int
     def __init__(self, pod: Pod, names: PodClasses) -> None: ...

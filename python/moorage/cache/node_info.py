@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from moorage._core.node_table import NodeTable
-from moorage._core.pod_class import PodClasses
+from moorage._core.pod_class import PodClasses, Shape
 from moorage._core.table_columns import row_amounts, row_generation, row_others, row_ports
 from moorage.errors import CacheError
 from moorage.objects.node import Node, Taint
@@ -98,12 +98,12 @@ class NodeInfo(NodeInfoLists):
     def pods(self) -> list[Pod]:  # type: ignore[override]
         return self._pods(self._row)
 
-    def _resource(self, which: int) -> Resource:
-        """0 allocatable, 1 requested, 2 non-zero requested."""
-        amounts = row_amounts(self._table, self._row)
+    def _resource(self, which: int, ledger: int = 0) -> Resource:
+        """0 allocatable, 1 requested, 2 non-zero requested; of one ledger."""
+        amounts = row_amounts(self._table, self._row, ledger)
         out = Resource(amounts[2 * which], amounts[2 * which + 1])
         if which < 2:
-            for name, pair in row_others(self._table, self._row).items():
+            for name, pair in row_others(self._table, self._row, ledger).items():
                 if name == "ephemeral-storage":
                     out.ephemeral_storage = pair[which]
                 elif pair[which]:
@@ -198,19 +198,7 @@ class NodeInfoClone(NodeInfoLists):
         return frozenset((names[ip] or "", names[protocol] or "", port) for ip, protocol, port in shape.ports)
 
     def _account(self, pod: Pod, sign: int) -> None:
-        shape = self.classes.shape_of(self.classes.intern(pod))
-        for into, amounts in (
-            (self.requested, shape.requests),
-            (self.nonzero_requested, shape.nonzero_requests),
-        ):
-            into.milli_cpu += sign * amounts[0]
-            into.memory += sign * amounts[1]
-        for name, value in shape.other_requests.items():
-            if name == "ephemeral-storage":
-                self.requested.ephemeral_storage += sign * value
-            else:
-                scalars = self.requested.scalar_resources
-                scalars[name] = scalars.get(name, 0) + sign * value
+        charge(self.classes.shape_of(self.classes.intern(pod)), sign, self.requested, self.nonzero_requested)
 
     def clone(self) -> NodeInfoClone:
         """Another copy."""
@@ -218,9 +206,9 @@ class NodeInfoClone(NodeInfoLists):
             self.name,
             self.node,
             list(self.pods),
-            _copy(self.requested),
-            _copy(self.nonzero_requested),
-            _copy(self.allocatable),
+            copy_of(self.requested),
+            copy_of(self.nonzero_requested),
+            copy_of(self.allocatable),
             self.used_ports,
             dict(self.image_states),
             self.taints,
@@ -229,7 +217,21 @@ class NodeInfoClone(NodeInfoLists):
         )
 
 
-def _copy(amounts: Resource) -> Resource:
+def charge(shape: Shape, sign: int, requested: Resource, nonzero_requested: Resource) -> None:
+    """Account for a pod of a shape (sign 1), or take it back (sign -1)."""
+    for into, amounts in ((requested, shape.requests), (nonzero_requested, shape.nonzero_requests)):
+        into.milli_cpu += sign * amounts[0]
+        into.memory += sign * amounts[1]
+    for name, value in shape.other_requests.items():
+        if name == "ephemeral-storage":
+            requested.ephemeral_storage += sign * value
+        else:
+            scalars = requested.scalar_resources
+            scalars[name] = scalars.get(name, 0) + sign * value
+
+
+def copy_of(amounts: Resource) -> Resource:
+    """The same amounts again."""
     return Resource(
         amounts.milli_cpu,
         amounts.memory,

@@ -6,18 +6,18 @@ import builtins
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator, MutableMapping, Sequence
-from contextlib import contextmanager
-from typing import Protocol, Self
+from collections.abc import Callable, MutableMapping, Sequence
+from typing import Protocol
 
 from moorage._core import batches
 from moorage._core.state import ClusterState
 from moorage.objects.node import Node
 from moorage.objects.pod import Pod
 
+from .cluster_cache import ClusterCache
 from .node_info import NodeInfo
-from .node_tree import KNOWN, NodeTree
-from .snapshot import CacheDump, Snapshot, dump
+from .node_tree import KNOWN
+from .snapshot import CacheDump, dump
 
 CLEAN_ASSUMED_PERIOD = 1.0
 NEVER = float("inf")
@@ -32,34 +32,7 @@ class Selector(Protocol):
     def matches(self, labels: dict[str, str]) -> bool: ...
 
 
-class Participant(Protocol):
-    """State beside the cache that a transaction takes back and a fork copies: queue, store, rotation."""
-
-    def save(self) -> object:
-        """A transaction begins: answer what `undo` needs."""
-
-    def undo(self, saved: object) -> None:
-        """The transaction was rolled back: be as at `save`."""
-
-    def release(self, saved: object) -> None:
-        """The transaction was committed: what was saved is no longer needed."""
-
-    def clone(self) -> Self:
-        """An independent copy, for a fork."""
-
-
-class Transaction:
-    """An open transaction: what was done inside is undone at its end unless `commit` is called."""
-
-    def __init__(self) -> None:
-        self.committed = False
-
-    def commit(self) -> None:
-        """Keep what was done."""
-        self.committed = True
-
-
-class SchedulerCache:
+class SchedulerCache(ClusterCache):
     """Keeps nodes and pods up to date from events; a scheduler assumes pods in it. Thread-safe.
 
     State of a pod: Initial → Assumed → Added → gone, with Forget and Expire from Assumed; a pod can be added
@@ -83,11 +56,8 @@ class SchedulerCache:
         clock: Callable[[], float] = time.monotonic,
         pod_level_resources: bool = True,
     ) -> None:
-        self.state = ClusterState(pod_level_resources=pod_level_resources)
+        super().__init__(ClusterState(pod_level_resources=pod_level_resources), clock)
         self.ttl = ttl
-        self.clock = clock
-        self.lock = threading.RLock()
-        self.participants: list[Participant] = []
 
     # ---- pods ----------------------------------------------------------------------------------------------
 
@@ -188,6 +158,10 @@ class SchedulerCache:
                     logger.debug(BINDING, pod.namespace, pod.name)
             return self.state.expire(now)
 
+    def clean(self, now: float) -> None:
+        """`cleanup_assumed_pods`, for the background."""
+        self.cleanup_assumed_pods(now)
+
     def list(self, selector: Selector) -> list[Pod]:
         """Every pod that the selector matches, assumed ones and those of ghost nodes included."""
         return self.filtered_list(lambda pod: True, selector)
@@ -226,17 +200,7 @@ class SchedulerCache:
         state = self.state
         return NodeInfo(state.table, row, state.classes, state.pods_of, state.images.images_of)
 
-    def node_tree(self) -> NodeTree:
-        """The live tree; to be listed and iterated, not changed."""
-        return NodeTree.of_cache(self.state.tree, self.state.symbols, self.lock)
-
     # ---- copies --------------------------------------------------------------------------------------------
-
-    def update_snapshot(self, snapshot: Snapshot) -> None:
-        """Bring a snapshot up to date by copying what has changed since its last update."""
-        if snapshot.is_behind(self.state):
-            with self.lock:
-                snapshot.update(self.state)
 
     def update_node_name_to_info_map(self, infos: MutableMapping[str, NodeInfo]) -> None:
         """Bring a map of node name to NodeInfo up to date in place: copies for new or changed nodes (ghosts
@@ -250,53 +214,10 @@ class SchedulerCache:
             if name not in infos or infos[name].generation != generations[name]:
                 infos[name] = info
 
-    def snapshot(self) -> CacheDump:
+    def snapshot(self) -> CacheDump[NodeInfo]:
         """Everything at this moment: assumed pods and all nodes, ghosts included."""
         with self.lock:
             return dump(self.state)
-
-    @contextmanager
-    def transaction(self) -> Iterator[Transaction]:
-        """Whatever is done inside is undone at the end, unless the transaction is committed and nothing was
-        raised. Transactions nest; the lock is held throughout."""
-        with self.lock:
-            saved = [participant.save() for participant in self.participants]
-            mark = self.state.begin()
-            transaction = Transaction()
-            try:
-                yield transaction
-            except BaseException:
-                transaction.committed = False
-                raise
-            finally:
-                if transaction.committed:
-                    self.state.commit(mark)
-                else:
-                    self.state.rollback(mark)
-                for participant, what in zip(self.participants, saved, strict=True):
-                    (participant.release if transaction.committed else participant.undo)(what)
-
-    def fork(self) -> SchedulerCache:
-        """An independent copy; forks may be used from several threads. Participants are cloned in order."""
-        out = SchedulerCache(self.ttl, self.clock)
-        with self.lock:
-            out.state = self.state.fork()
-            out.participants = [participant.clone() for participant in self.participants]
-        return out
-
-    # ---- expiry in the background --------------------------------------------------------------------------
-
-    def run(self, period: float, stop: threading.Event) -> threading.Thread:
-        """Expire assumed pods every `period` seconds by the clock, in a thread that ends when `stop` is set
-        and does not keep the process alive."""
-
-        def clean() -> None:
-            while not stop.wait(period):
-                self.cleanup_assumed_pods(self.clock())
-
-        thread = threading.Thread(target=clean, name="moorage-cache-cleaner", daemon=True)
-        thread.start()
-        return thread
 
 
 def new_scheduler_cache(

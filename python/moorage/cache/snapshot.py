@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 from moorage._core.snapshot import RowCopies
 from moorage._core.state import ClusterState
 from moorage.errors import CacheError
 
 from .node_info import NodeInfo, has_pod_affinity, has_required_anti_affinity
+
+Info = TypeVar("Info", bound=NodeInfo)
 
 
 class Snapshot(RowCopies):
@@ -54,22 +57,22 @@ class Snapshot(RowCopies):
 
 
 @dataclass(frozen=True)
-class CacheDump:
+class CacheDump(Generic[Info]):
     """Everything the cache holds at one moment (v1.13, Cache.Snapshot).
 
     Attributes
     ----------
     assumed_pods : dict of str to bool
         True per UID of an assumed pod.
-    nodes : dict of str to NodeInfo
+    nodes : dict of str to NodeInfo (QosNodeInfo where a binder's cache was asked)
         All nodes, ghosts included; independent of the cache.
     """
 
     assumed_pods: dict[str, bool]
-    nodes: dict[str, NodeInfo]
+    nodes: dict[str, Info]
 
 
-def dump(state: ClusterState) -> CacheDump:
+def dump(state: ClusterState) -> CacheDump[NodeInfo]:
     """A dump of `state`, over a copy of it."""
     copy = state.fork()
     nodes = {

@@ -4,7 +4,7 @@ from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, u
 
 
 cdef extern from "state.h" nogil:
-    const uint32_t MR_PRESENT, MR_UNSCHEDULABLE, MR_WIDE, MR_SLOW
+    const uint32_t MR_PRESENT, MR_HELD, MR_UNSCHEDULABLE, MR_WIDE, MR_SLOW
     const int MR_FIELDS, MR_CPU, MR_MEMORY, MR_EPHEMERAL_STORAGE
     const int MR_MAX_PLUGINS, MR_MAX_RESOURCES, MR_MAX_OTHER_REQUESTS
     const int MR_VERDICT_SHIFT

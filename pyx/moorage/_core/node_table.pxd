@@ -28,6 +28,7 @@ cdef class NodeTable:
     cdef int release(self, int32_t row) except -1
     cdef int set_node(self, int32_t row, object node, dict allocatable) except -1
     cdef int clear_node(self, int32_t row) except -1
+    cdef int set_allocatable(self, int32_t which, int32_t row, dict allocatable) except -1
     cdef int add_pod(self, int32_t ledger, int32_t row, const mr_shape* shape, tuple ports,
                      int32_t sign) except -1
     cdef int changed(self, Kind kind, int32_t row) except -1
@@ -36,5 +37,14 @@ cdef class NodeTable:
     cdef list column_buffers(self)
     cdef int make_room(self, int32_t rows) except -1
     cdef NodeTable clone(self, Journal journal, ChangeLog log)
+    cdef inline int count_pod(self, int32_t charged, int32_t row, int32_t sign) except -1:
+        """Count a pod in the ledgers that it is not charged to."""
+        cdef int32_t which
+        for which in range(self.ledgers):
+            if which != charged:
+                (<Buffer>self.rows[which]).touch(row)
+                self.row(which, row).pods += sign
+        return 0
+
     cdef inline mr_row* row(self, int32_t ledger, int32_t row) noexcept:
         return &(<mr_row*>(<Buffer>self.rows[ledger]).data)[row]

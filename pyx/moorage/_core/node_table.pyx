@@ -248,26 +248,28 @@ cdef class NodeTable:
         return out
 
     def _set_capacity(self, int32_t row, dict allocatable, bint present, bint unschedulable):
+        for which in range(self.ledgers):
+            self.set_allocatable(which, row, allocatable)
+            self.row(which, row).flags &= ~(MR_PRESENT | MR_UNSCHEDULABLE)
+            self.row(which, row).flags |= MR_PRESENT if present else 0
+            self.row(which, row).flags |= MR_UNSCHEDULABLE if unschedulable else 0
+
+    cdef int set_allocatable(self, int32_t which, int32_t row, dict allocatable) except -1:
         cdef mr_ledger ledger
         cdef int64_t[6] values
-        cdef mr_row* record
-        cdef int32_t which, field
-        for which in range(self.ledgers):
-            (<Buffer>self.rows[which]).touch(row)
-            (<Buffer>self.wide[which]).touch(row)
-            self.fill_ledger(which, &ledger)
-            record = &ledger.rows[row]
-            for field in range(MR_FIELDS):
-                values[field] = mr_row_value(&ledger, row, field)
-            values[0] = allocatable.get("cpu", 0)
-            values[1] = allocatable.get("memory", 0)
-            record.flags &= ~(MR_PRESENT | MR_UNSCHEDULABLE)
-            record.flags |= (MR_PRESENT if present else 0) | (MR_UNSCHEDULABLE if unschedulable else 0)
-            record.pods_max = max(-INT32_MAX, min(INT32_MAX, allocatable.get("pods", 0)))
-            mr_row_set(&ledger, row, values)
-            for resource, column in enumerate(self.others[which]):
-                (<Buffer>column).touch(row)
-                (<int64_t*>(<Buffer>column).data)[2 * row] = allocatable.get(resource, 0)
+        cdef int32_t field
+        (<Buffer>self.rows[which]).touch(row)
+        (<Buffer>self.wide[which]).touch(row)
+        self.fill_ledger(which, &ledger)
+        for field in range(MR_FIELDS):
+            values[field] = mr_row_value(&ledger, row, field)
+        values[0] = allocatable.get("cpu", 0)
+        values[1] = allocatable.get("memory", 0)
+        ledger.rows[row].pods_max = max(-INT32_MAX, min(INT32_MAX, allocatable.get("pods", 0)))
+        mr_row_set(&ledger, row, values)
+        for resource, column in enumerate(self.others[which]):
+            (<Buffer>column).touch(row)
+            (<int64_t*>(<Buffer>column).data)[2 * row] = allocatable.get(resource, 0)
 
     # ---- pods ----------------------------------------------------------------------------------------------
 
@@ -284,6 +286,7 @@ cdef class NodeTable:
             (<Buffer>self.others[ledger][shape.others[at].resource]).touch(row)
         self.fill_ledger(ledger, &view)
         mr_row_add_pod(&view, row, shape, sign)
+        self.count_pod(ledger, row, sign)
         if ports:
             moved = self.port_sets.moved((<int32_t*>self.port_set.data)[row], ports, sign > 0)
             self.port_set.touch(row)

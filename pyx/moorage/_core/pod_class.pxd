@@ -26,6 +26,7 @@ cdef class Shape:
     cdef readonly tuple carried
     cdef readonly str terms_error
     cdef readonly int32_t priority
+    cdef readonly int32_t ledger  # of the node table: the one that its pods are charged to
     cdef readonly bint may_preempt  # its preemptionPolicy does not forbid it
 
     cdef void* keep(self, Py_ssize_t itemsize, Py_ssize_t items) except? NULL
@@ -39,6 +40,7 @@ cdef class PodClasses:
     cdef readonly list keys
     cdef readonly list terms
     cdef readonly bint pod_level_resources
+    cdef readonly object ledger_of
     cdef readonly int32_t lowest_priority
 
     cpdef int32_t intern(self, pod) except -1

@@ -67,6 +67,7 @@ cdef class Shape:
         self.terms_error = read.terms_error
         self.priority = read.priority
         self.may_preempt = read.may_preempt
+        self.ledger = read.ledger
         memset(&self.c, 0, sizeof(mr_shape))
         self._set_requests(read)
         self._set_lists(read)
@@ -173,6 +174,8 @@ cdef class PodClasses:
     ----------
     pod_level_resources : bool
         Whether spec.resources counts (the feature gate PodLevelResources).
+    ledger_of : callable, optional
+        The ledger of the node table that a pod is charged to; by default the first.
 
     Attributes
     ----------
@@ -181,8 +184,9 @@ cdef class PodClasses:
     """
 
     def __cinit__(self, Symbols symbols, Symbols resources, Symbols label_keys, Symbols images,
-                  bint pod_level_resources=True):
+                  bint pod_level_resources=True, ledger_of=None):
         self.pod_level_resources = pod_level_resources
+        self.ledger_of = ledger_of
         self.symbols = symbols
         self.resources = resources
         self.label_keys = label_keys
@@ -225,7 +229,7 @@ cdef class PodClasses:
 
     def _intern_shape(self, pod):
         # Reading a spec costs tens of microseconds; equal bytes are read once.
-        raw = spec_key(pod)
+        raw = spec_key(pod) if self.ledger_of is None else (spec_key(pod), self.ledger_of(pod))
         found = self.memo.get(raw)
         if found is not None:
             return found

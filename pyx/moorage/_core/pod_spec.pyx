@@ -128,13 +128,14 @@ class PodSpecReader:
         self.terms, self.terms_error = read_terms(pod)
         self.priority = pod.spec.priority or 0
         self.may_preempt = pod.spec.preemption_policy != "Never"
+        self.ledger = 0 if names.ledger_of is None else names.ledger_of(pod)
         self.key = (
             pod.metadata.namespace, self.requests, self.score_requests, self.nonzero_requests, self.others,
             self.tolerations, self.ports, self.images, self.image_containers, self.selector, self.required,
             self.has_required, self.has_node_affinity, self.preferred, self.has_preferred,
             self.preferred_error, self.is_pinned, self.node_names,
             tuple([tuple([term.key for term in terms]) for terms in self.terms]), self.terms_error,
-            _uncompiled(pod.spec),
+            _uncompiled(pod.spec), self.ledger,
         )
 
     def _read_requests(self, pod):

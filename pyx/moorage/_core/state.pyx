@@ -11,7 +11,7 @@ from moorage.errors import CacheCorruptedError, CacheError
 
 from moorage._core.buffers cimport Journal
 from moorage._core.change_log cimport LOG_ORDER, LOG_ROW, ChangeLog
-from moorage._core.csrc cimport MR_PRESENT
+from moorage._core.csrc cimport MR_HELD, MR_PRESENT
 from moorage._core.domains cimport Domains
 from moorage._core.fields cimport DELETION_TIMESTAMP, METADATA, NODE_NAME, SPEC, UID
 from moorage._core.images cimport ImageStates
@@ -34,7 +34,7 @@ CORRUPTED = "Schedulercache is corrupted and can badly affect scheduling decisio
 cdef class ClusterState:
     """Nodes and pods of one cluster, as the engine holds them."""
 
-    def __cinit__(self, int32_t ledgers=1, ClusterState copy_of=None, bint pod_level_resources=True):
+    def __cinit__(self, ledgers=1, ClusterState copy_of=None, bint pod_level_resources=True, ledger_of=None):
         self.journal = Journal()
         if copy_of is not None:
             self._copy(copy_of)
@@ -47,7 +47,7 @@ cdef class ClusterState:
         self.view = View(self.journal, self.table, self.tree, self.images)
         self.classes = PodClasses(
             self.symbols, self.table.resource_names, self.table.label_keys, self.images.names,
-            pod_level_resources,
+            pod_level_resources, ledger_of,
         )
         self.ledger = Ledger(self.journal)
         self.namespaces = Namespaces(self.journal, self.log)
@@ -162,7 +162,7 @@ cdef class ClusterState:
         return name in self.zones
 
     cdef int _release_if_empty(self, int32_t row) except -1:
-        if self.ledger.pods_on(row) == 0 and not self.table.row(0, row).flags & MR_PRESENT:
+        if self.ledger.pods_on(row) == 0 and not self.table.row(0, row).flags & (MR_PRESENT | MR_HELD):
             self.table.release(row)
         return 0
 
@@ -178,7 +178,7 @@ cdef class ClusterState:
     cdef int _place(self, object pod, int32_t pod_class, int32_t row, PodState state) except -1:
         cdef Shape shape = self.classes.shape(pod_class)
         cdef int32_t number = self.ledger.insert(pod, pod_class, row, state)
-        self.table.add_pod(0, row, &shape.c, shape.ports, 1)
+        self.table.add_pod(shape.ledger, row, &shape.c, shape.ports, 1)
         self.domains.pod_moved(pod_class, self.ledger.is_terminating(number), row, 1)
         return self.table.changed(LOG_ROW, row)
 
@@ -188,7 +188,7 @@ cdef class ClusterState:
         cdef Shape shape = self.classes.shape(pod_class)
         self.domains.pod_moved(pod_class, self.ledger.is_terminating(number), row, -1)
         self.ledger.remove(number)
-        self.table.add_pod(0, row, &shape.c, shape.ports, -1)
+        self.table.add_pod(shape.ledger, row, &shape.c, shape.ports, -1)
         self.table.changed(LOG_ROW, row)
         return self._release_if_empty(row)
 

@@ -1,0 +1,114 @@
+"""ClusterCache: what caches of a cluster have in common: state, lock, transactions, forks, expiry."""
+
+from __future__ import annotations
+
+import copy
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Protocol, Self
+
+from moorage._core.state import ClusterState
+
+from .node_tree import NodeTree
+from .snapshot import Snapshot
+
+
+class Participant(Protocol):
+    """State beside the cache that a transaction takes back and a fork copies: queue, store, rotation."""
+
+    def save(self) -> object:
+        """A transaction begins: answer what `undo` needs."""
+
+    def undo(self, saved: object) -> None:
+        """The transaction was rolled back: be as at `save`."""
+
+    def release(self, saved: object) -> None:
+        """The transaction was committed: what was saved is no longer needed."""
+
+    def clone(self) -> Self:
+        """An independent copy, for a fork."""
+
+
+class Transaction:
+    """An open transaction: what was done inside is undone at its end unless `commit` is called."""
+
+    def __init__(self) -> None:
+        self.committed = False
+
+    def commit(self) -> None:
+        """Keep what was done."""
+        self.committed = True
+
+
+class ClusterCache:
+    """A cluster's state and who may touch it when. Thread-safe.
+
+    Parameters
+    ----------
+    state : ClusterState
+    clock : callable
+        Seconds, for deadlines.
+    """
+
+    def __init__(self, state: ClusterState, clock: Callable[[], float]) -> None:
+        self.state = state
+        self.clock = clock
+        self.lock = threading.RLock()
+        self.participants: list[Participant] = []
+
+    def clean(self, now: float) -> None:
+        """Expire what is to expire by `now`."""
+        raise NotImplementedError
+
+    def node_tree(self) -> NodeTree:
+        """The live tree; to be listed and iterated, not changed."""
+        return NodeTree.of_cache(self.state.tree, self.state.symbols, self.lock)
+
+    def update_snapshot(self, snapshot: Snapshot) -> None:
+        """Bring a snapshot up to date by copying what has changed since its last update."""
+        if snapshot.is_behind(self.state):
+            with self.lock:
+                snapshot.update(self.state)
+
+    @contextmanager
+    def transaction(self) -> Iterator[Transaction]:
+        """Whatever is done inside is undone at the end, unless the transaction is committed and nothing was
+        raised. Transactions nest; the lock is held throughout."""
+        with self.lock:
+            saved = [participant.save() for participant in self.participants]
+            mark = self.state.begin()
+            transaction = Transaction()
+            try:
+                yield transaction
+            except BaseException:
+                transaction.committed = False
+                raise
+            finally:
+                if transaction.committed:
+                    self.state.commit(mark)
+                else:
+                    self.state.rollback(mark)
+                for participant, what in zip(self.participants, saved, strict=True):
+                    (participant.release if transaction.committed else participant.undo)(what)
+
+    def fork(self) -> Self:
+        """An independent copy; forks may be used from several threads. Participants are cloned in order."""
+        out = copy.copy(self)
+        out.lock = threading.RLock()
+        with self.lock:
+            out.state = self.state.fork()
+            out.participants = [participant.clone() for participant in self.participants]
+        return out
+
+    def run(self, period: float, stop: threading.Event) -> threading.Thread:
+        """Clean every `period` seconds by the clock, in a thread that ends when `stop` is set and does not
+        keep the process alive."""
+
+        def work() -> None:
+            while not stop.wait(period):
+                self.clean(self.clock())
+
+        thread = threading.Thread(target=work, name="moorage-cache-cleaner", daemon=True)
+        thread.start()
+        return thread

@@ -1,0 +1,206 @@
+"""ReservationStore: what deleted pods leave stays reserved, until another pod takes its place."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple, Self
+
+from moorage._core import binder_pods
+from moorage._core.state import ClusterState
+from moorage.errors import CacheError
+from moorage.objects.godel import Reservation, node_name_of
+from moorage.objects.pod import Pod
+from moorage.objects.reservation import (
+    deployment_of,
+    occupies,
+    placeholder_key,
+    placeholder_of,
+    placeholder_pod,
+    reserved_pod,
+    wants_reservation,
+)
+from moorage.objects.workload import Deployment
+
+from ..cache_handler import CacheHandler
+from .common import Store, StoreName, Undo
+
+PodOp = Callable[[Pod], None]
+
+
+class Identifier(NamedTuple):
+    """Where a reservation is: its placeholder, the key of its placeholder pod, its node."""
+
+    placeholder: str
+    pod_key: str
+    node_name: str
+
+    def __str__(self) -> str:
+        return "/".join(self)
+
+
+class ReservationInfo(NamedTuple):
+    """A placeholder pod, and the UID of the pod that has its place."""
+
+    placeholder_pod: Pod
+    matched: str = ""
+
+
+def identifier(pod: Pod) -> Identifier:
+    """Which reservation a pod is the placeholder of, or asks for."""
+    found = Identifier(placeholder_of(pod), placeholder_key(pod), node_name_of(pod))
+    for value, what in zip(found, ("placeholder", "placeholder podKey", "node name"), strict=True):
+        if not value:
+            raise CacheError(f"failed to get reservation identifier, empty {what}")
+    return found
+
+
+class ReservationStore(Store):
+    """Reservations by identifier. A placeholder that is free stands in the ledger as a pod of its own, so
+    that its node is charged; one that is matched does not.
+
+    `enter` and `leave` put such pods into the other stores and take them away.
+    """
+
+    name = StoreName.RESERVATION
+
+    def __init__(self, state: ClusterState, handler: CacheHandler, undo: Undo) -> None:
+        super().__init__(state, handler, undo)
+        self._infos: dict[Identifier, ReservationInfo] = {}
+        self._deadlines: dict[str, float] = {}  # of placeholders that no Reservation stands for yet, by UID
+        self._deployments: dict[str, bool] = {}
+        self.enter: PodOp
+        self.leave: PodOp
+
+    def clone(self, state: ClusterState, undo: Undo) -> Self:
+        out = super().clone(state, undo)
+        out._infos = self._infos.copy()
+        out._deadlines = self._deadlines.copy()
+        out._deployments = self._deployments.copy()
+        return out
+
+    def get_available_placeholder_pod(self, pod: Pod) -> Pod:
+        found = identifier(pod)
+        info = self._infos.get(found)
+        if info is None:
+            raise CacheError(f"reservation info {found} not found")
+        if info.matched:
+            raise CacheError("reservation placeholder is already matched")
+        return info.placeholder_pod
+
+    # ---- deployments that ask for it
+
+    def set_deployment(self, deployment: Deployment) -> None:
+        """A Deployment came or changed."""
+        if wants_reservation(deployment):
+            self.undo.put(self._deployments, deployment.key, True)
+        else:
+            self.delete_deployment(deployment)
+
+    def delete_deployment(self, deployment: Deployment) -> None:
+        self.undo.drop(self._deployments, deployment.key)
+
+    # ---- pods, before the other stores hear of them
+
+    def assume_pod(self, pod: Pod) -> None:
+        """A pod that asks for a placeholder gets its place; it must be there."""
+        found = self._asked_for(pod)
+        if found is None:
+            return
+        info = self._infos.get(found)
+        if info is None:
+            raise CacheError("failed to get reservationInfo when assume pod, reservation info not found")
+        if info.matched not in ("", pod.metadata.uid):
+            raise CacheError("reservation placeholder is already matched")
+        self._match(found, pod.metadata.uid)
+
+    def bind_pod(self, pod: Pod) -> None:
+        """The same for a pod that was reported as bound, which cannot be refused."""
+        found = self._asked_for(pod)
+        if found is not None and found in self._infos and not self._infos[found].matched:
+            self._match(found, pod.metadata.uid)
+
+    def give_back(self, pod: Pod) -> None:
+        """An assumed pod is no more: the placeholder whose place it had is free again."""
+        found = self._asked_for(pod)
+        if found is not None and found in self._infos and self._infos[found].matched == pod.metadata.uid:
+            self._release(found)
+
+    def delete_pod(self, pod: Pod) -> None:
+        """A confirmed pod goes: what it had stays reserved if it asks for that."""
+        if not placeholder_of(pod) or not self._should_reserve(pod):
+            return
+        fake = placeholder_pod(pod)
+        if identifier(fake) in self._infos:
+            return
+        self._reserve(fake)
+        ttl = min(self.handler.pod_assumed_ttl, self.handler.reservation_ttl)
+        self.undo.put(self._deadlines, fake.metadata.uid, self.handler.clock() + ttl)
+
+    def _should_reserve(self, pod: Pod) -> bool:
+        return bool(pod.spec.node_name) and (
+            wants_reservation(pod) or self._deployments.get(deployment_of(pod), False)
+        )
+
+    @staticmethod
+    def _asked_for(pod: Pod) -> Identifier | None:
+        found = Identifier(placeholder_of(pod), placeholder_key(pod), node_name_of(pod))
+        return found if all(found) else None
+
+    # ---- Reservations
+
+    def add_reservation(self, reservation: Reservation) -> None:
+        if not occupies(reservation):
+            return
+        fake = reserved_pod(reservation)
+        if fake.metadata.uid in self._deadlines:  # it stands already, and stays
+            self.undo.drop(self._deadlines, fake.metadata.uid)
+        else:
+            self._reserve(fake)
+
+    def update_reservation(self, old: Reservation, new: Reservation) -> None:
+        if occupies(new):
+            if occupies(old):
+                self.delete_reservation(old)
+            self._reserve(reserved_pod(new))
+        elif occupies(old):
+            owner = binder_pods.find_uid(self.state, new.status.current_owners.uid)
+            if owner is not None:
+                self._match(identifier(reserved_pod(old)), owner.metadata.uid)
+
+    def delete_reservation(self, reservation: Reservation) -> None:
+        self._drop(reserved_pod(reservation))
+
+    def clean(self, now: float) -> None:
+        """Drop the placeholders that no Reservation stands for, and whose time is over."""
+        for uid in [uid for uid, deadline in self._deadlines.items() if deadline < now]:
+            fake = binder_pods.find_uid(self.state, uid)
+            if fake is not None:
+                self._drop(fake)
+            self.undo.drop(self._deadlines, uid)
+
+    # ---- placeholders
+
+    def _reserve(self, fake: Pod) -> None:
+        """A placeholder is there and free."""
+        self.undo.put(self._infos, identifier(fake), ReservationInfo(fake))
+        if binder_pods.find(self.state, fake) is None:
+            self.enter(fake)
+
+    def _release(self, found: Identifier) -> None:
+        self._reserve(self._infos[found].placeholder_pod)
+
+    def _match(self, found: Identifier, uid: str) -> None:
+        """A placeholder gives its place to a pod."""
+        info = self._infos.get(found)
+        if info is None:
+            return
+        self.undo.put(self._infos, found, ReservationInfo(info.placeholder_pod, uid))
+        if binder_pods.find(self.state, info.placeholder_pod) is not None:
+            self.leave(info.placeholder_pod)
+
+    def _drop(self, fake: Pod) -> None:
+        """A placeholder is no more."""
+        self.undo.drop(self._infos, identifier(fake))
+        self.undo.drop(self._deadlines, fake.metadata.uid)
+        if binder_pods.find(self.state, fake) is not None:
+            self.leave(fake)

@@ -1,0 +1,124 @@
+"""UnitStatusStore: what is known of units, the pods that are scheduled together or alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+from functools import partial
+from typing import Self
+
+from moorage._core.state import ClusterState
+from moorage.objects.godel import pod_group_unit, unit_key
+from moorage.objects.pod import Pod
+from moorage.objects.pod_group import PodGroup
+
+from ..cache_handler import CacheHandler
+from .common import Store, StoreName, Undo
+
+
+class SchedulingStatus(IntEnum):
+    """How far a unit is."""
+
+    UNKNOWN = 0
+    PENDING = 1
+    SCHEDULED = 2
+    TIMEOUT = 3
+
+
+_STATUS = {
+    "Pending": SchedulingStatus.PENDING,
+    "PreScheduling": SchedulingStatus.PENDING,
+    "Scheduled": SchedulingStatus.SCHEDULED,
+    "Running": SchedulingStatus.SCHEDULED,
+    "Finished": SchedulingStatus.SCHEDULED,
+    "Failed": SchedulingStatus.SCHEDULED,
+    "Timeout": SchedulingStatus.TIMEOUT,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class UnitStatus:
+    """A unit's status, and the UIDs of its pods that are assumed or bound, sorted."""
+
+    status: SchedulingStatus = SchedulingStatus.UNKNOWN
+    running_pods: tuple[str, ...] = ()
+
+
+def _key(group: PodGroup) -> str:
+    return pod_group_unit(group.namespace, group.name)
+
+
+class UnitStatusStore(Store):
+    """Status and running pods by unit key."""
+
+    name = StoreName.UNIT_STATUS
+
+    def __init__(self, state: ClusterState, handler: CacheHandler, undo: Undo) -> None:
+        super().__init__(state, handler, undo)
+        self._status: dict[str, SchedulingStatus] = {}
+        self._running: dict[str, str | set[str]] = {}  # most units have one pod
+
+    def clone(self, state: ClusterState, undo: Undo) -> Self:
+        out = super().clone(state, undo)
+        out._status = self._status.copy()
+        out._running = {
+            key: held.copy() if isinstance(held, set) else held for key, held in self._running.items()
+        }
+        return out
+
+    # ---- status
+
+    def get_unit_scheduling_status(self, key: str) -> SchedulingStatus:
+        return self._status.get(key, SchedulingStatus.UNKNOWN)
+
+    def set_unit_scheduling_status(self, key: str, status: SchedulingStatus) -> None:
+        self.undo.put(self._status, key, SchedulingStatus(status))
+
+    def get_unit_status(self, key: str) -> UnitStatus:
+        held = self._running.get(key, ())
+        pods = (held,) if isinstance(held, str) else tuple(sorted(held))
+        return UnitStatus(self.get_unit_scheduling_status(key), pods)
+
+    def add_pod_group(self, group: PodGroup) -> None:
+        status = _STATUS.get(group.status.phase, SchedulingStatus.UNKNOWN)
+        self.set_unit_scheduling_status(_key(group), status)
+
+    def update_pod_group(self, old: PodGroup, new: PodGroup) -> None:
+        self.delete_pod_group(old)
+        self.add_pod_group(new)
+
+    def delete_pod_group(self, group: PodGroup) -> None:
+        self.undo.drop(self._status, _key(group))
+
+    # ---- running pods
+
+    def enter(self, pod: Pod) -> None:
+        """A pod was assumed or bound."""
+        key, uid = unit_key(pod), pod.metadata.uid
+        self._enter(key, uid)
+        if self.undo.depth:
+            self.undo.actions.append(partial(self._leave, key, uid))
+
+    def leave(self, pod: Pod) -> None:
+        """A pod that had entered is no more."""
+        key, uid = unit_key(pod), pod.metadata.uid
+        self._leave(key, uid)
+        if self.undo.depth:
+            self.undo.actions.append(partial(self._enter, key, uid))
+
+    def _enter(self, key: str, uid: str) -> None:
+        held = self._running.setdefault(key, uid)
+        if held is uid:
+            return
+        if isinstance(held, set):
+            held.add(uid)
+        else:
+            self._running[key] = {held, uid}
+
+    def _leave(self, key: str, uid: str) -> None:
+        held = self._running[key]
+        if isinstance(held, set):
+            held.discard(uid)
+            if held:
+                return
+        del self._running[key]

@@ -1,0 +1,94 @@
+"""Reservations of Gödel: placeholders for pods that have gone, and the pods that take their place."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from .godel import ASSUMED_NODE, QOS_LEVEL, Reservation
+from .meta import Object, ObjectMeta
+from .pod import Pod
+
+RESERVATION = "godel.bytedance.com/reservation"
+RESERVATION_INDEX = "godel.bytedance.com/reservation-index"
+PLACEHOLDER = "godel.bytedance.com/reservation-placeholder"
+PLACEHOLDER_UID = "godel.bytedance.com/placeholder-uid"
+MATCHED_PLACEHOLDER = "godel.bytedance.com/matched-reservation-placeholder"
+POD_STATE = "godel.bytedance.com/pod-state"
+SUFFIX = "-placeholder"
+"""What the name and the UID of a placeholder pod end with."""
+
+_REQUIREMENTS = (RESERVATION, "pod.tce.kubernetes.io/reservation")
+_NOT_INHERITED = (QOS_LEVEL, *(f"katalyst.kubewharf.io/{name}" for name in (
+    "memory_enhancement", "numa_binding", "numa_exclusive",
+)))  # fmt: skip
+_OVER = frozenset({"TimeOut", "Matched"})
+
+
+def wants_reservation(obj: Object) -> bool:
+    """Whether a pod, or a Deployment for its pods, asks that what is deleted stays reserved."""
+    return any(obj.metadata.annotations.get(key) == "true" for key in _REQUIREMENTS)
+
+
+def deployment_of(pod: Pod) -> str:
+    """``namespace/name`` of the Deployment whose ReplicaSet controls a pod; empty where there is none."""
+    owner = pod.metadata.controller()
+    name = owner.name.rpartition("-")[0] if owner is not None and owner.kind == "ReplicaSet" else ""
+    return name and f"{pod.namespace}/{name}"
+
+
+def placeholder_of(pod: Pod) -> str:
+    """What a pod and those that may take its place have in common: the index that it names, else its
+    StatefulSetExtension, else its Deployment; empty where there is none."""
+    index = pod.metadata.annotations.get(RESERVATION_INDEX, "")
+    if index:
+        return index
+    owner = pod.metadata.controller()
+    if owner is not None and owner.kind == "StatefulSetExtension":
+        return owner.name
+    return deployment_of(pod).rpartition("/")[2]
+
+
+def is_placeholder(pod: Pod) -> bool:
+    """Whether a pod only stands for one that has gone."""
+    return pod.metadata.annotations.get(PLACEHOLDER) == "true"
+
+
+def placeholder_key(pod: Pod) -> str:
+    """``namespace/name`` of the placeholder pod that a pod is, or whose place it takes; empty for others."""
+    return pod.key if is_placeholder(pod) else pod.metadata.annotations.get(MATCHED_PLACEHOLDER, "")
+
+
+def _as_placeholder(pod: Pod, annotations: dict[str, str]) -> Pod:
+    meta = pod.metadata
+    return replace(
+        pod,
+        metadata=replace(
+            meta,
+            name=meta.name + SUFFIX,
+            uid=meta.uid + SUFFIX,
+            annotations=annotations | {PLACEHOLDER: "true"},
+        ),
+    )
+
+
+def placeholder_pod(pod: Pod) -> Pod:
+    """The placeholder of a bound pod that is being deleted."""
+    kept = {key: value for key, value in pod.metadata.annotations.items() if key not in _NOT_INHERITED}
+    return _as_placeholder(pod, kept | {POD_STATE: "assumed", ASSUMED_NODE: pod.spec.node_name})
+
+
+def reserved_pod(reservation: Reservation) -> Pod:
+    """The placeholder that a Reservation describes."""
+    meta, spec = reservation.metadata, reservation.spec
+    pod = Pod(
+        metadata=ObjectMeta(
+            name=meta.name, namespace=meta.namespace, uid=meta.annotations.get(PLACEHOLDER_UID, "")
+        ),
+        spec=replace(spec.template.spec, node_name=spec.node_name),
+    )
+    return _as_placeholder(pod, meta.annotations)
+
+
+def occupies(reservation: Reservation) -> bool:
+    """Whether a Reservation keeps resources: it is on a node, and neither matched nor timed out."""
+    return bool(reservation.spec.node_name) and reservation.status.phase not in _OVER

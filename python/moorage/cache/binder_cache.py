@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Iterable
+from contextlib import AbstractContextManager
+from types import TracebackType
 from typing import Self
 
 from moorage._core.state import ClusterState
 from moorage.errors import CacheError
 from moorage.objects.godel import ledger_of
+from moorage.objects.node import Node
 from moorage.objects.pod import Pod
+from moorage.objects.reservation import is_placeholder
 
 from .cache_handler import CacheHandler
 from .cache_pod_info import CachePodInfo
+from .cluster_cache import ClusterCache, Transaction
 from .cluster_events import ClusterEvents
 from .qos_node_info import QosNodeInfo
 from .snapshot import CacheDump
@@ -31,6 +35,26 @@ from .stores import (
 )
 
 GATE_OFF = "the feature gate ResourceReservation is off"
+
+
+class Whole:
+    """An event that several stores may refuse: ``with whole:`` all of them take part, or none. It nests."""
+
+    def __init__(self, cache: ClusterCache) -> None:
+        self._cache = cache
+        self._open: list[tuple[AbstractContextManager[Transaction], Transaction]] = []
+
+    def __enter__(self) -> None:
+        manager = self._cache.transaction()
+        self._open.append((manager, manager.__enter__()))
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        manager, transaction = self._open.pop()
+        if error is None:
+            transaction.commit()
+        manager.__exit__(kind, error, trace)
 
 
 class BinderCache(ClusterEvents):
@@ -68,9 +92,9 @@ class BinderCache(ClusterEvents):
 
     def _wire(self) -> None:
         if self.reservations is None:  # the ledger alone can refuse an event, and hears of it first
-            self._event = self._locked
+            self._event = self.lock
         else:
-            self._event = self._whole
+            self._event = Whole(self)
             self.reservations.enter = self._enter
             self.reservations.leave = self._leave
 
@@ -90,22 +114,12 @@ class BinderCache(ClusterEvents):
         out._wire()
         return out
 
-    def _locked(self) -> AbstractContextManager[object]:
-        return self.lock
-
-    @contextmanager
-    def _whole(self) -> Iterator[None]:
-        """An event that several stores may refuse: all of them take part, or none."""
-        with self.transaction() as transaction:
-            yield
-            transaction.commit()
-
     # ---- assuming
 
     def assume_pod(self, info: CachePodInfo) -> None:
         """Put a pod on its node ahead of its binding. A pod that is known in any state is an error."""
         pod = info.pod
-        with self._event():
+        with self._event:
             if self.reservations is not None and self.pods.find(pod) is None:
                 self.reservations.assume_pod(pod)
             self.pods.assume_pod(pod)
@@ -119,7 +133,7 @@ class BinderCache(ClusterEvents):
 
     def forget_pod(self, info: CachePodInfo) -> None:
         """Take an assumed pod back; one that is not assumed is left alone."""
-        with self._event():
+        with self._event:
             held = self.pods.forget_pod(info.pod)
             if held is not None:
                 self.units.leave(held)
@@ -217,7 +231,7 @@ class BinderCache(ClusterEvents):
         one that was added before is an error."""
         if not pod.spec.node_name:
             return
-        with self._event():
+        with self._event:
             if self.reservations is not None:
                 self.reservations.bind_pod(pod)
             self._enter(pod)
@@ -231,7 +245,7 @@ class BinderCache(ClusterEvents):
     def update_pod(self, old: Pod, new: Pod) -> None:
         """A pod changed. What was known of it, assumed or added, gives way to the new one, which is added if
         it is bound. As long as it is not, an assumed pod stays."""
-        with self._event():
+        with self._event:
             if not new.spec.node_name:
                 if old.spec.node_name or not self.pods.is_assumed_pod(old):
                     self._remove(old)
@@ -246,7 +260,7 @@ class BinderCache(ClusterEvents):
 
     def delete_pod(self, pod: Pod) -> None:
         """A pod went, in whatever state the cache has it. A bound one that is not known is an error."""
-        with self._event():
+        with self._event:
             if not self._remove(pod) and pod.spec.node_name:
                 raise CacheError(self._unknown(pod))
 
@@ -279,11 +293,37 @@ class BinderCache(ClusterEvents):
             return text
         return f"[no corresponding pod {pod.name} in pods of node {pod.spec.node_name}, {text}]"
 
+    # ---- after events were lost
+
+    def relist(self, nodes: Iterable[Node], pods: Iterable[Pod]) -> None:
+        """Have the Nodes and pods that there are, and no others; all or nothing.
+
+        An assumed pod stays assumed if it is listed without a node, and goes if it is not listed.
+        Placeholders of deleted pods are nobody else's, and stay.
+        """
+        with Whole(self):
+            listed = {node.name: node for node in nodes}
+            for node in list(self.state.table.objects):
+                if node is not None and node.name not in listed:
+                    self.delete_node(node)
+            for node in listed.values():
+                self.add_node(node)
+            by_uid = {pod.metadata.uid: pod for pod in pods}
+            for held in self.state.pods():
+                if held.metadata.uid not in by_uid and not is_placeholder(held):
+                    self.delete_pod(held)
+            for pod in by_uid.values():
+                known = self.pods.find(pod)
+                if known is None:
+                    self.add_pod(pod)
+                elif known != pod or self.pods.is_assumed_pod(pod):
+                    self.update_pod(pod, pod)
+
     # ---- time
 
     def clean(self, now: float) -> None:
         """Drop the assumed pods, markers and placeholders whose deadline lies before `now`."""
-        with self._event():
+        with self._event:
             for held in self.pods.expire(now):
                 self.units.leave(held)
                 if self.reservations is not None:

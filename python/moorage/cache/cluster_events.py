@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import AbstractContextManager
 
 from moorage.objects.godel import CNR, Movement, NMNode, Reservation
@@ -21,7 +21,7 @@ class ClusterEvents(ClusterCache):
     units: UnitStatusStore
     nodes: NodeStore
     reservations: ReservationStore | None
-    _event: Callable[[], AbstractContextManager[object]]
+    _event: AbstractContextManager[object]
 
     # ---- events of nodes
 
@@ -93,17 +93,17 @@ class ClusterEvents(ClusterCache):
     def add_reservation(self, reservation: Reservation) -> None:
         """A reservation keeps resources of its node; nothing where the feature gate is off."""
         if self.reservations is not None:
-            with self._event():
+            with self._event:
                 self.reservations.add_reservation(reservation)
 
     def update_reservation(self, old: Reservation, new: Reservation) -> None:
         if self.reservations is not None:
-            with self._event():
+            with self._event:
                 self.reservations.update_reservation(old, new)
 
     def delete_reservation(self, reservation: Reservation) -> None:
         if self.reservations is not None:
-            with self._event():
+            with self._event:
                 self.reservations.delete_reservation(reservation)
 
     # ---- events that no store of a binder needs

@@ -10,11 +10,12 @@ from libc.stdint cimport int32_t
 
 from moorage._core.deadlines cimport Deadline, Deadlines
 from moorage._core.fields cimport METADATA, NODE_NAME, SPEC, UID
-from moorage._core.ledger cimport ADDED, ASSUMED, Ledger
+from moorage._core.ledger cimport ADDED, ASSUMED, INFINITY, Ledger, Totals
 from moorage._core.state cimport ClusterState
 
 cdef enum:
     SPARE_HINTS = 64
+    UNSET = -1  # the ledger's deadline of a pod that was given none
 
 
 cdef int32_t _known(ClusterState state, object pod) except -2:
@@ -49,12 +50,15 @@ def is_assumed(ClusterState state, pod):
     return number >= 0 and state.ledger.state_of(number) == ASSUMED
 
 
-def confirmed_on(ClusterState state, pod):
-    """Name of the node of an added pod; None for any other."""
+def check_victim(ClusterState state, pod, str node_name):
+    """That a pod may be marked to be deleted: it is added, and on that node."""
     cdef int32_t number = _known(state, pod)
+    cdef str uid = UID.of(METADATA.of(pod)), held
     if number < 0 or state.ledger.state_of(number) != ADDED:
-        return None
-    return state._node_of(number)
+        raise CacheError(f"pod {uid} is not found in binder cache, so cannot be marked to delete")
+    held = state._node_of(number)
+    if held != node_name:
+        raise CacheCorruptedError(f"pod {uid} was added to {held} but marked on {node_name}")
 
 
 def assume(ClusterState state, pod, str node_name, double deadline):
@@ -163,39 +167,55 @@ def expire(ClusterState state, double now):
     cdef Deadlines deadlines = state.ledger.deadlines
     if not deadlines.size() or deadlines.first().when >= now:
         return []
-    return state.safely(_expire, state, now)
+    if state.journal.depth:
+        return state.safely(_expire, state, now)
+    return _expire(state, now)
 
 
 def _expire(ClusterState state, double now):
-    cdef list numbers = state.ledger.expired(now)
-    cdef list pods = [state.ledger.object_of(number) for number in numbers]
+    cdef list numbers = state.ledger.expired(now), pods = []
+    cdef bint has_ports = False
+    cdef int32_t number
+    for number in numbers:
+        pods.append(state.ledger.object_of(number))
+        has_ports = has_ports or bool(state.classes.shape(state.ledger.class_of(number)).ports)
+    if has_ports:  # then memory can run out
+        state.safely(_take_all_away, state, numbers)
+    else:
+        _take_all_away(state, numbers)
+    return pods
+
+
+def _take_all_away(ClusterState state, list numbers):
+    cdef int32_t number
     for number in numbers:
         state._take_away(number)
-    return pods
 
 
 # ---- deadlines
 
 
 cdef int _set_deadline(ClusterState state, int32_t number, double deadline) except -1:
-    """Set a pod's deadline. Most pods leave before it, and what the heap says of them is void: it is left out
-    when there is too much of it."""
+    """Set a pod's deadline. Most pods leave before it, and what the heap says of them is void: the heap is
+    made anew when most of it must be."""
     cdef Ledger ledger = state.ledger
     ledger.set_deadline(number, deadline)
-    if state.journal.depth == 0 and ledger.deadlines.size() > SPARE_HINTS + 2 * len(ledger):
+    if state.journal.depth == 0 and ledger.deadlines.size() > SPARE_HINTS + 2 * _numbers(ledger):
         _tidy(ledger)
     return 0
 
 
+cdef inline int32_t _numbers(Ledger ledger) noexcept:
+    return (<Totals*>ledger.totals.data).used
+
+
 cdef int _tidy(Ledger ledger) except -1:
-    """Build the heap anew from what counts."""
-    cdef Deadlines deadlines = ledger.deadlines
-    cdef Deadline* heap = <Deadline*>deadlines.heap.data
-    cdef Deadline hint
-    cdef int32_t at, hints = deadlines.size()
-    (<int32_t*>deadlines.count.data)[0] = 0
-    for at in range(hints):
-        hint = heap[at]
-        if ledger.state_of(hint.number) == ASSUMED and ledger.record(hint.number).deadline == hint.when:
-            deadlines.push(hint)  # into a place that has been read
+    """Make the heap of deadlines anew; there is room."""
+    cdef int32_t number
+    cdef double when
+    (<int32_t*>ledger.deadlines.count.data)[0] = 0
+    for number in range(_numbers(ledger)):
+        when = ledger.record(number).deadline
+        if ledger.state_of(number) == ASSUMED and when != UNSET and when != INFINITY:
+            ledger.deadlines.push(Deadline(when, number))
     return 0

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, Self
+from typing import Self
 
 from moorage._core import binder_pods
 from moorage._core.state import ClusterState
-from moorage.errors import CacheCorruptedError, CacheError
+from moorage.errors import CacheError
 from moorage.objects.godel import node_name_of
 from moorage.objects.pod import Pod
 
 from ..cache_handler import CacheHandler
 from .common import Store, StoreName, Undo
 
-
-class Marker(NamedTuple):
-    """Whose a victim is (a UID), and until when (seconds on the clock)."""
-
-    preemptor: str
-    deadline: float
+Marker = tuple[str, float]
+"""The UID of the preemptor, and until when (seconds on the clock)."""
 
 
 def _uid(pod: Pod) -> str:
@@ -44,15 +40,11 @@ class DeletedMarkerStore(Store):
 
     def mark_pod_to_delete(self, pod: Pod, preemptor: Pod) -> None:
         """A confirmed pod is to be deleted for a preemptor; one that is marked gets that preemptor."""
-        uid, owner = _uid(pod), _uid(preemptor)
-        held = binder_pods.confirmed_on(self.state, pod)
-        if held is None:
-            raise CacheError(f"pod {uid} is not found in binder cache, so cannot be marked to delete")
-        if held != node_name_of(pod):
-            raise CacheCorruptedError(f"pod {uid} was added to {held} but marked on {node_name_of(pod)}")
-        self.undo.put(
-            self._markers, uid, Marker(owner, self.handler.clock() + self.handler.deleted_marker_ttl)
-        )
+        owner, node_name = _uid(preemptor), pod.spec.node_name or node_name_of(pod)
+        binder_pods.check_victim(self.state, pod, node_name)
+        handler = self.handler
+        marker = owner, handler.clock() + handler.deleted_marker_ttl
+        self.undo.put(self._markers, pod.metadata.uid, marker)
 
     def remove_delete_pod_marker(self, pod: Pod, preemptor: Pod) -> None:
         self.remove_delete_pod_marker_by_key(_uid(pod), _uid(preemptor))
@@ -61,7 +53,7 @@ class DeletedMarkerStore(Store):
         marker = self._markers.get(pod_key)
         if marker is None:
             return
-        if marker.preemptor != preemptor_key:
+        if marker[0] != preemptor_key:
             raise CacheError(f"Pod Marker isn't set by this preemptor {preemptor_key}")
         self.undo.drop(self._markers, pod_key)
 
@@ -75,5 +67,5 @@ class DeletedMarkerStore(Store):
 
     def clean(self, now: float) -> None:
         """Drop the markers whose time is over."""
-        for uid in [uid for uid, marker in self._markers.items() if marker.deadline < now]:
+        for uid in [uid for uid, (_, deadline) in self._markers.items() if deadline < now]:
             self.undo.drop(self._markers, uid)

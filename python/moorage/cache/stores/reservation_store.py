@@ -66,7 +66,7 @@ class ReservationStore(Store):
     def __init__(self, state: ClusterState, handler: CacheHandler, undo: Undo) -> None:
         super().__init__(state, handler, undo)
         self._infos: dict[Identifier, ReservationInfo] = {}
-        self._deadlines: dict[str, float] = {}  # of placeholders that no Reservation stands for yet, by UID
+        self._timers: dict[str, tuple[float, Identifier]] = {}  # of what no Reservation stands for, by UID
         self._deployments: dict[str, bool] = {}
         self.enter: PodOp
         self.leave: PodOp
@@ -74,7 +74,7 @@ class ReservationStore(Store):
     def clone(self, state: ClusterState, undo: Undo) -> Self:
         out = super().clone(state, undo)
         out._infos = self._infos.copy()
-        out._deadlines = self._deadlines.copy()
+        out._timers = self._timers.copy()
         out._deployments = self._deployments.copy()
         return out
 
@@ -123,18 +123,24 @@ class ReservationStore(Store):
         """An assumed pod is no more: the placeholder whose place it had is free again."""
         found = self._asked_for(pod)
         if found is not None and found in self._infos and self._infos[found].matched == pod.metadata.uid:
-            self._release(found)
+            fake = self._infos[found].placeholder_pod
+            self._reserve(fake)
+            if fake.metadata.uid in self._timers:
+                self._start_timer(fake)
 
     def delete_pod(self, pod: Pod) -> None:
         """A confirmed pod goes: what it had stays reserved if it asks for that."""
         if not placeholder_of(pod) or not self._should_reserve(pod):
             return
         fake = placeholder_pod(pod)
-        if identifier(fake) in self._infos:
-            return
-        self._reserve(fake)
+        if identifier(fake) not in self._infos:
+            self._reserve(fake)
+            self._start_timer(fake)
+
+    def _start_timer(self, fake: Pod) -> None:
         ttl = min(self.handler.pod_assumed_ttl, self.handler.reservation_ttl)
-        self.undo.put(self._deadlines, fake.metadata.uid, self.handler.clock() + ttl)
+        timer = self.handler.clock() + ttl, identifier(fake)
+        self.undo.put(self._timers, fake.metadata.uid, timer)
 
     def _should_reserve(self, pod: Pod) -> bool:
         return bool(pod.spec.node_name) and (
@@ -152,8 +158,8 @@ class ReservationStore(Store):
         if not occupies(reservation):
             return
         fake = reserved_pod(reservation)
-        if fake.metadata.uid in self._deadlines:  # it stands already, and stays
-            self.undo.drop(self._deadlines, fake.metadata.uid)
+        if fake.metadata.uid in self._timers:  # it stands already, and stays
+            self.undo.drop(self._timers, fake.metadata.uid)
         else:
             self._reserve(fake)
 
@@ -171,12 +177,12 @@ class ReservationStore(Store):
         self._drop(reserved_pod(reservation))
 
     def clean(self, now: float) -> None:
-        """Drop the placeholders that no Reservation stands for, and whose time is over."""
-        for uid in [uid for uid, deadline in self._deadlines.items() if deadline < now]:
-            fake = binder_pods.find_uid(self.state, uid)
-            if fake is not None:
-                self._drop(fake)
-            self.undo.drop(self._deadlines, uid)
+        """Drop the placeholders that no Reservation stands for, whose time is over and whose place nobody
+        has."""
+        for uid in [uid for uid, (deadline, _) in self._timers.items() if deadline < now]:
+            info = self._infos[self._timers[uid][1]]
+            if not info.matched or binder_pods.find_uid(self.state, info.matched) is None:
+                self._drop(info.placeholder_pod)
 
     # ---- placeholders
 
@@ -185,9 +191,6 @@ class ReservationStore(Store):
         self.undo.put(self._infos, identifier(fake), ReservationInfo(fake))
         if binder_pods.find(self.state, fake) is None:
             self.enter(fake)
-
-    def _release(self, found: Identifier) -> None:
-        self._reserve(self._infos[found].placeholder_pod)
 
     def _match(self, found: Identifier, uid: str) -> None:
         """A placeholder gives its place to a pod."""
@@ -201,6 +204,6 @@ class ReservationStore(Store):
     def _drop(self, fake: Pod) -> None:
         """A placeholder is no more."""
         self.undo.drop(self._infos, identifier(fake))
-        self.undo.drop(self._deadlines, fake.metadata.uid)
+        self.undo.drop(self._timers, fake.metadata.uid)
         if binder_pods.find(self.state, fake) is not None:
             self.leave(fake)

@@ -7,10 +7,11 @@ from enum import IntEnum
 from functools import partial
 from typing import Self
 
+from moorage._core.running_pods import RunningPods
 from moorage._core.state import ClusterState
-from moorage.objects.godel import pod_group_unit, unit_key
+from moorage.objects.godel import SINGLE_POD_UNIT, pod_group_unit, unit_key
 from moorage.objects.pod import Pod
-from moorage.objects.pod_group import PodGroup
+from moorage.objects.pod_group import GROUP_ANNOTATION, PodGroup
 
 from ..cache_handler import CacheHandler
 from .common import Store, StoreName, Undo
@@ -56,14 +57,12 @@ class UnitStatusStore(Store):
     def __init__(self, state: ClusterState, handler: CacheHandler, undo: Undo) -> None:
         super().__init__(state, handler, undo)
         self._status: dict[str, SchedulingStatus] = {}
-        self._running: dict[str, str | set[str]] = {}  # most units have one pod
+        self._running = RunningPods(unit_key, GROUP_ANNOTATION, SINGLE_POD_UNIT)
 
     def clone(self, state: ClusterState, undo: Undo) -> Self:
         out = super().clone(state, undo)
         out._status = self._status.copy()
-        out._running = {
-            key: held.copy() if isinstance(held, set) else held for key, held in self._running.items()
-        }
+        out._running = self._running.clone()
         return out
 
     # ---- status
@@ -75,9 +74,7 @@ class UnitStatusStore(Store):
         self.undo.put(self._status, key, SchedulingStatus(status))
 
     def get_unit_status(self, key: str) -> UnitStatus:
-        held = self._running.get(key, ())
-        pods = (held,) if isinstance(held, str) else tuple(sorted(held))
-        return UnitStatus(self.get_unit_scheduling_status(key), pods)
+        return UnitStatus(self.get_unit_scheduling_status(key), self._running.of(key))
 
     def add_pod_group(self, group: PodGroup) -> None:
         status = _STATUS.get(group.status.phase, SchedulingStatus.UNKNOWN)
@@ -94,31 +91,12 @@ class UnitStatusStore(Store):
 
     def enter(self, pod: Pod) -> None:
         """A pod was assumed or bound."""
-        key, uid = unit_key(pod), pod.metadata.uid
-        self._enter(key, uid)
+        key = self._running.enter(pod)
         if self.undo.depth:
-            self.undo.actions.append(partial(self._leave, key, uid))
+            self.undo.actions.append(partial(self._running.drop, key, pod.metadata.uid))
 
     def leave(self, pod: Pod) -> None:
         """A pod that had entered is no more."""
-        key, uid = unit_key(pod), pod.metadata.uid
-        self._leave(key, uid)
+        key = self._running.leave(pod)
         if self.undo.depth:
-            self.undo.actions.append(partial(self._enter, key, uid))
-
-    def _enter(self, key: str, uid: str) -> None:
-        held = self._running.setdefault(key, uid)
-        if held is uid:
-            return
-        if isinstance(held, set):
-            held.add(uid)
-        else:
-            self._running[key] = {held, uid}
-
-    def _leave(self, key: str, uid: str) -> None:
-        held = self._running[key]
-        if isinstance(held, set):
-            held.discard(uid)
-            if held:
-                return
-        del self._running[key]
+            self.undo.actions.append(partial(self._running.put, key, pod.metadata.uid))

@@ -91,12 +91,16 @@ def test_31_usage_stays_while_pods_change_places(reserved: Kit) -> None:
 def test_32_a_placeholder_comes_back_and_ends_in_its_time(reserved: Kit) -> None:
     reserved.assume(back())
     reserved.cache.finish_binding(back())
-    reserved.clean(4)
+    reserved.clean(6)
     assert is_consumed(reserved)
-    reserved.clean(10.5)
+    reserved.clean(11)
     assert not reserved.has(back())
-    assert reserved.used("n") == (0, 0)
+    assert is_reserved(reserved)
+    reserved.clean(11 + 4)
+    assert is_reserved(reserved)
+    reserved.clean(11 + 6)
     assert is_released(reserved)
+    assert reserved.used("n") == (0, 0)
 
 
 def test_an_expired_pod_gives_its_place_back(kit: Kit) -> None:
@@ -184,6 +188,8 @@ def test_binding_keeps_the_place(reserved: Kit) -> None:
     assert reserved.used("n") == (100, 1)
     reserved.cache.delete_pod(back())
     assert is_consumed(reserved)
+    reserved.clean(6)
+    assert is_released(reserved)
 
 
 def test_a_pod_that_was_bound_elsewhere_takes_the_place_too(reserved: Kit) -> None:

@@ -44,7 +44,7 @@ cdef class RowCopies:
     def _start(self, ClusterState source):
         cdef Journal journal = Journal()
         self.source = source
-        self.table = NodeTable(source.symbols, journal, ChangeLog(journal, 1))
+        self.table = NodeTable(source.symbols, journal, ChangeLog(journal, 1), source.table.ledgers)
         self.table.taint_sets = source.table.taint_sets
         self.table.port_sets = source.table.port_sets
         self.table.resource_names = source.table.resource_names

@@ -123,6 +123,12 @@ class SchedulerCache(ClusterCache):
         with self.lock:
             batches.add_pods(self.state, pods)
 
+    def add_bound_pods(self, pods: Sequence[Pod], nodes: Sequence[str]) -> None:
+        """`add_pods` for pods that others have bound, as they were before, with the names of their nodes;
+        much faster where pods share a spec."""
+        with self.lock:
+            batches.add_bound(self.state, pods, nodes)
+
     def confirm_pods(self, pods: Sequence[Pod]) -> None:
         """Pods that this cache's own scheduler has bound were reported. Like `add_pods`, but the spec of a
         pod that is only bound is not read again; one that is not assumed any more is added, unless it was

@@ -12,6 +12,7 @@ from moorage.cli.config import config as config_command
 from moorage.cli.explain import explain
 from moorage.cli.inputs import input_options, load_input, scheduler_options, scheduler_settings
 from moorage.cli.perf import perf
+from moorage.cli.several import Several, several_schedulers, simulate_pods
 from moorage.errors import InputError, MoorageError
 
 if TYPE_CHECKING:
@@ -95,6 +96,7 @@ def version() -> None:
     show_default=True,
     help="Which of the best nodes is taken; go-heap is kube-scheduler's own way.",
 )
+@several_schedulers
 @click.option("--require-all", is_flag=True, help="Exit with 1 if a pod is unschedulable.")
 @scheduler_options
 def simulate(
@@ -107,6 +109,7 @@ def simulate(
     seed: int,
     percentage: int | None,
     tie_break: str,
+    several: Several,
     require_all: bool,
     config: str | None,
     gates: str,
@@ -114,7 +117,6 @@ def simulate(
     """Schedule all pending pods, and say where they go or why they do not."""
     from moorage.cli import output as out
     from moorage.cli.progress import stages
-    from moorage.scheduler import Scheduler
     from moorage.sim.summary import summarize
 
     if summary_only and output == "name":
@@ -123,23 +125,21 @@ def simulate(
     started = time.perf_counter()
     with stages("reading", "scheduling", "summing up") as stage:
         cluster = load_input(files, synthetic, seed)
-        scheduler = Scheduler(
-            cluster,
-            percentage_of_nodes_to_score=percentage,
-            tie_break=tie_break,
-            seed=seed,
-            **scheduler_settings(config, gates),
-        )
+        settings = {"percentage_of_nodes_to_score": percentage, "tie_break": tie_break, "seed": seed}
         loaded = time.perf_counter() - started
         stage()
-        result = scheduler.run()
+        done = simulate_pods(cluster, settings | scheduler_settings(config, gates), several)
+        result = done.result
         stage()
         pods = None if summary_only else out.shown_pods(cluster, result, namespace, matcher)
-        summary = summarize(cluster, scheduler, result)
+        summary = summarize(cluster, done.scheduler, result)
     for warning in [*cluster.warnings, *result.warnings]:
         print("warning:", " ".join(warning.split()), file=sys.stderr)
-    out.write(output, pods, cluster, result, summary)
+    out.write(output, pods, cluster, result, summary, done.several)
+    loaded += done.preparing
     print(f"loaded in {loaded:.3f} s, scheduled in {result.seconds:.3f} s", file=sys.stderr)
+    if done.several is not None:
+        print(out.throughput(done.several), file=sys.stderr)
     return 1 if require_all and result.unschedulable else 0
 
 

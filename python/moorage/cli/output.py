@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import os
 import sys
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from moorage._core.resources import pod_requests
 from moorage.objects.write import dump_yaml
-from moorage.sim.summary import ZONE
+from moorage.sim.summary import ZONE, by_count
 
 if TYPE_CHECKING:
     from moorage.objects import Cluster, LabelSelectorMatcher, Pod
     from moorage.scheduler import Result
+    from moorage.sim.optimistic import Optimistic
     from moorage.sim.summary import Summary, Use
 
 RICH_ROWS = 1000
@@ -70,7 +73,14 @@ def _pod_row(pod: Pod, result: Result, victims: tuple[str, ...]) -> PodRow:
     return PodRow(pod.namespace, pod.name, "", "skipped", result.skipped.get(pod.key, ""))
 
 
-def write(form: str, pods: list[Pod] | None, cluster: Cluster, result: Result, summary: Summary) -> None:
+def write(
+    form: str,
+    pods: list[Pod] | None,
+    cluster: Cluster,
+    result: Result,
+    summary: Summary,
+    several: Optimistic | None = None,
+) -> None:
     """Print a row per pod, if any are wanted, and the summary; a reader that went away is no error.
 
     Parameters
@@ -83,11 +93,11 @@ def write(form: str, pods: list[Pod] | None, cluster: Cluster, result: Result, s
         if form == "name":
             print(*(f"pod/{row.pod}\n" for row in rows or () if row.node), sep="", end="")
         elif form in ("json", "yaml"):
-            write_value(form, _document(rows, summary))
+            write_value(form, _document(rows, summary) | _several_document(several))
         else:
             if rows is not None:
                 print_table(*(_wide(rows, pods or [], cluster) if form == "wide" else _narrow(rows)))
-            for headings, cells in _summary_tables(summary):
+            for headings, cells in chain(_summary_tables(summary), _several_tables(several)):
                 print_table(headings, cells)
 
 
@@ -192,6 +202,45 @@ def _summary_tables(summary: Summary) -> Iterable[Table]:
         percents = {use.resource: f"{use.percent:.1f}%" for use in zone.use}
         zones.append((zone.name, str(zone.nodes), *(percents.get(name, "") for name in resources)))
     yield ("ZONE", "NODES", *(name.upper() for name in resources)), zones
+
+
+def _several_document(several: Optimistic | None) -> dict[str, Any]:
+    if several is None:
+        return {}
+    each = [
+        {
+            "pods": one.pods,
+            "placements": one.placements,
+            "bound": one.bound,
+            "retries": one.retries,
+            "conflicts": by_count(one.conflicts),
+        }
+        for one in several.schedulers
+    ]
+    return {"schedulers": each, "rounds": several.rounds, "placedAlone": several.alone}
+
+
+def _several_tables(several: Optimistic | None) -> Iterator[Table]:
+    if several is None:
+        return
+    stats = several.schedulers
+    counts = [(one.pods, one.placements, one.bound, one.retries) for one in stats]
+    cells = [(str(number), *map(str, row)) for number, row in enumerate(counts)]
+    cells.append(("all", *(str(sum(column)) for column in zip(*counts, strict=True))))
+    yield ("SCHEDULER", "PODS", "PLACEMENTS", "BOUND", "RETRIES"), cells
+    conflicts = sum((one.conflicts for one in stats), Counter[str]())
+    rows = [(reason, str(count)) for reason, count in by_count(conflicts).items()]
+    rows += [("rounds", str(several.rounds)), ("placed by one alone at the end", str(several.alone))]
+    yield ("CONFLICT", "COUNT"), rows
+
+
+def throughput(several: Optimistic) -> str:
+    """How fast several schedulers were together, in one line."""
+    return (
+        f"{several.bound} pods bound at {several.pods_per_second:,.0f} pods/s: "
+        f"deciding {several.deciding:.3f} s, binding {several.binding:.3f} s, "
+        f"hearing of it {several.hearing:.3f} s"
+    )
 
 
 def unit(resource: str) -> str:

@@ -114,6 +114,13 @@ class Profile:
         plugins = self.plugins
         return replace(self, plugins=[p.at_work() if isinstance(p, VolumePlugin) else p for p in plugins])
 
+    def without(self, name: str) -> Profile:
+        """The same without one plugin."""
+        points = self.points and {
+            point: [one for one in names if one != name] for point, names in self.points.items()
+        }
+        return replace(self, plugins=[p for p in self.plugins if p.name != name], points=points)
+
     @cached_property
     def reads_volumes(self) -> bool:
         """Whether it has plugins about volumes that are idle."""

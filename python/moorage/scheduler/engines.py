@@ -15,6 +15,7 @@ from moorage.framework.handle import FrameworkHandle
 from moorage.framework.nominator import PodNominator
 from moorage.framework.profile import Profile
 from moorage.framework.registry import Registry
+from moorage.plugins.registry import all_plugins, default_profile
 from moorage.preemption.handle import preempts
 from moorage.store import InformerFactory, ObjectClient
 
@@ -78,6 +79,23 @@ class Rotation:
         out = Rotation(self.engines)
         out.holder = self.holder
         return out
+
+
+def make_engines(
+    handle: FrameworkHandle,
+    configuration: KubeSchedulerConfiguration | None,
+    profiles: Sequence[Profile],
+    registry: Registry | None,
+    tie_break: TieBreak,
+    percentage: int | None,
+    seed: int,
+    batching: Batching,
+) -> list[Engine]:
+    """The engines of a configuration, else of some profiles, else of kube-scheduler's own one."""
+    setting = handle, tie_break, percentage, seed, batching
+    if configuration is None:
+        return profile_engines(profiles or (default_profile(),), *setting)
+    return configured_engines(configuration, all_plugins(registry), *setting)
 
 
 def profile_engines(

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from itertools import chain
 from typing import TypeVar
 
-from moorage.cache import SchedulerCache
+from moorage.cache import ClusterCache, SchedulerCache
 from moorage.errors import CacheError
 from moorage.framework.events import (
     ASSIGNED_POD_ADD,
@@ -302,7 +302,7 @@ class EventHandler:
 class NamespaceHandler:
     """Namespaces: inter-pod affinity selects them by their labels."""
 
-    def __init__(self, cache: SchedulerCache) -> None:
+    def __init__(self, cache: ClusterCache) -> None:
         self.cache = cache
 
     def on_add(self, obj: Namespace, is_in_initial_list: bool) -> None:
@@ -320,7 +320,7 @@ class NamespaceHandler:
 class WorkloadHandler:
     """Services and controllers: what selects the pods that default constraints spread."""
 
-    def __init__(self, cache: SchedulerCache) -> None:
+    def __init__(self, cache: ClusterCache) -> None:
         self.cache = cache
 
     def on_add(self, obj: Object, is_in_initial_list: bool) -> None:

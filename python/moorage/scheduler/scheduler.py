@@ -23,7 +23,7 @@ from moorage.framework.registry import Registry
 from moorage.framework.runtime import Target, target_of
 from moorage.objects.cluster import Cluster
 from moorage.objects.pod import Pod
-from moorage.plugins.registry import ConfigurationSource, all_plugins, default_profile, read_configuration
+from moorage.plugins.registry import ConfigurationSource, read_configuration
 from moorage.plugins.scheduling_gates import SchedulingGates
 from moorage.store import InformerFactory, ObjectClient, ObjectStore
 
@@ -31,7 +31,7 @@ from .batch import Batches, ScheduleResult, joined, result_of
 from .batching import Batching
 from .binding_cycle import BindingCycles, Started
 from .engine import Engine
-from .engines import Rotation, configured_engines, make_handle, profile_engines
+from .engines import Rotation, make_engines, make_handle
 from .event_handlers import PodHandler, watch
 from .examine import examine
 from .explain import explain
@@ -118,10 +118,8 @@ class Scheduler:
         signs = gates["OpportunisticBatching"] and not self.handle.extenders
         batching = Batching(signs, clock or (lambda: 0.0))
         its = TIE_BREAKS[tie_break], percentage_of_nodes_to_score, seed, batching
-        if configuration is None:
-            engines = profile_engines(profiles or (profile or default_profile(),), self.handle, *its)
-        else:
-            engines = configured_engines(configuration, all_plugins(registry), self.handle, *its)
+        one_or_more = profiles or ((profile,) if profile else ())
+        engines = make_engines(self.handle, configuration, one_or_more, registry, *its)
         self.engines = {engine.profile.scheduler_name: engine for engine in engines}
         self.rotation = Rotation(list(self.engines.values()))
         self.cache.participants += (self.rotation, batching)

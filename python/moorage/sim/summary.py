@@ -86,8 +86,8 @@ def summarize(cluster: Cluster, scheduler: Scheduler, result: Result) -> Summary
         placed=len(result.placements),
         unschedulable=len(result.unschedulable),
         evicted=len(result.evicted),
-        reasons=_by_count(reasons),
-        skipped=_by_count(+skipped),
+        reasons=by_count(reasons),
+        skipped=by_count(+skipped),
         use=_use(scheduler, rows),
         zones=tuple(
             Zone(name, int(here.sum()), _use(scheduler, rows[here]))
@@ -97,7 +97,7 @@ def summarize(cluster: Cluster, scheduler: Scheduler, result: Result) -> Summary
     )
 
 
-def _by_count(counts: Mapping[str, int]) -> dict[str, int]:
+def by_count(counts: Mapping[str, int]) -> dict[str, int]:
     """The most frequent first, equally frequent ones by name."""
     return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
 

@@ -8,7 +8,7 @@ from moorage.errors import CacheError
 from moorage._core.change_log cimport LOG_ROW
 from moorage._core.fields cimport METADATA, NODE_NAME, SPEC, UID
 from moorage._core.ledger cimport AHEAD, ASSUMED, INFINITY, MARKED, Ledger, PodRecord, prefetch
-from moorage._core.pod_spec import is_only_bound
+from moorage._core.pod_spec import bound, is_only_bound
 from moorage._core.state cimport ClusterState
 from moorage._core.templates cimport Replicas, replicas_of
 
@@ -117,6 +117,15 @@ def add_pods(ClusterState state, pods):
         seen.add(pod.metadata.uid)
     _make_room(state, len(pods))
     state.safely(_add, state, pods)
+
+
+def add_bound(ClusterState state, pods, nodes):
+    """`add_pods` for pods as they were before others bound them, with the names of their nodes: of pods that
+    share a spec it is read once."""
+    reported = [bound(pod, node) for pod, node in zip(pods, nodes, strict=True)]
+    for pod, one in zip(pods, reported, strict=True):
+        state.classes.remember(one, state.classes.intern(pod))
+    add_pods(state, reported)
 
 
 def _add(ClusterState state, pods):

@@ -346,8 +346,8 @@ cdef class NodeTable:
         (<int32_t*>column.data)[row] = 0 if value is None else self.symbols.intern(value)
 
     cdef list column_buffers(self):
-        """The buffers of ledger 0 that hold one item per row, in a fixed order."""
-        return [*self.row_buffers, *self.others[0]]
+        """The buffers that hold one item per row, in a fixed order."""
+        return [*self.row_buffers, *(column for ledger in self.others for column in ledger)]
 
     cdef int make_room(self, int32_t rows) except -1:
         """Have at least `rows` rows, the new ones free."""

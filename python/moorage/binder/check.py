@@ -1,0 +1,60 @@
+"""Whether a pod fits the node that was chosen for it: the filters of a profile, asked about one node."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from moorage.framework.call import StatusError
+from moorage.framework.cycle_state import CycleState
+from moorage.framework.filtering import PreFilterRun
+from moorage.framework.status import Code, Status
+from moorage.objects.pod import Pod
+from moorage.scheduler.diagnosis import explain_verdict
+from moorage.scheduler.engine import Engine
+
+
+def check(engine: Engine, state: CycleState, pod: Pod, node: str, victims: Sequence[Pod]) -> Status | None:
+    """What the profile's PreFilter and Filter plugins say of a pod on a node without some of its pods; None
+    where it fits. Nothing changes; the state is as PreFilter leaves it."""
+    if not victims:
+        return _check(engine, state, pod, node)
+    with engine.cache.transaction():
+        for victim in victims:
+            engine.cache.state.remove_pod(victim)
+        return _check(engine, state, pod, node)
+
+
+def _check(engine: Engine, state: CycleState, pod: Pod, node: str) -> Status | None:
+    engine.nodes_in_view()
+    row = engine.row_in_view(node)
+    if row < 0:
+        return Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (f"node {node} is not found",))
+    if engine.profile.is_in_core and engine.passes_at_once(state.target, pod):
+        verdict = engine.cycle.verdict(row, *state.target)
+        return explain_verdict(engine.profile, state.shape, verdict) if verdict else None
+    engine.begin_cycle()
+    ran = engine.framework.run_pre_filter_plugins(state, pod)
+    if ran.rejection is not None:
+        return ran.rejection
+    if ran.node_names is not None and node not in ran.node_names:
+        return ran.absent
+    return _ask_all(engine, state, pod, ran, row)
+
+
+def _ask_all(engine: Engine, state: CycleState, pod: Pod, ran: PreFilterRun, row: int) -> Status | None:
+    """The filters of a profile with plugins outside the core."""
+    engine.begin_search(state, pod, ran)
+    try:
+        engine.framework.searching(True)
+        verdict = engine.cycle.verdict(row, *state.target)
+    except StatusError as failed:
+        return failed.status
+    finally:
+        engine.framework.searching(False)
+    if not verdict:
+        return None
+    rows, verdicts = np.array([row], dtype=np.int32), np.array([verdict], dtype=np.uint64)
+    statuses = engine.heard(rows, verdicts)
+    return explain_verdict(engine.profile, state.shape, int(verdicts[0]), statuses)

@@ -1,0 +1,101 @@
+"""Several schedulers on one cluster: what they come to, and that it is the same every time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from moorage.objects import Cluster
+from moorage.objects.meta import LabelSelector
+from moorage.objects.pod import TopologySpreadConstraint
+from moorage.scheduler import Scheduler
+from moorage.sim.optimistic import Optimistic, simulate_optimistically
+from moorage.sim.synthetic import synthetic
+from tests.binder.kit import asking
+from tests.core.make import ZONE, node, pod
+
+
+def check(out: Optimistic, cluster: Cluster) -> None:
+    """The sums are right, and no node has more than it can take."""
+    placed = out.result.placements
+    waiting = [one for one in cluster.pods if not one.spec.node_name]
+    assert len(placed) + len(out.result.unschedulable) + len(out.result.skipped) == len(waiting)
+    assert sum(one.pods for one in out.schedulers) == len(waiting) - len(out.result.skipped)
+    assert out.bound + out.alone - len(out.result.evicted) <= len(placed)
+    assert sum(one.placements - one.retries for one in out.schedulers) == out.bound
+    table, rows = out.scheduler.table, out.scheduler.view_rows()
+    for resource in ("cpu", "memory", "pods"):
+        assert (table.requested[resource][rows] <= table.allocatable[resource][rows]).all()
+
+
+@pytest.mark.parametrize("partition", ["none", "zone", "hash"])
+@pytest.mark.parametrize("schedulers", [1, 3])
+def test_pods_are_placed_whatever_the_conflicts(schedulers: int, partition: str) -> None:
+    cluster = synthetic(nodes=30, zones=3, pods=700)
+    out = simulate_optimistically(cluster, schedulers, partition=partition, chunk=16)
+    check(out, cluster)
+    again = simulate_optimistically(cluster, schedulers, partition=partition, chunk=16)
+    assert again.result.placements == out.result.placements
+    assert [one.conflicts for one in again.schedulers] == [one.conflicts for one in out.schedulers]
+    assert any(one.conflicts for one in out.schedulers) == (schedulers > 1)
+    assert out.result.unschedulable
+
+
+def test_one_scheduler_decides_as_a_scheduler_does() -> None:
+    cluster = synthetic(nodes=30, pods=700)
+    out = simulate_optimistically(cluster, 1, chunk=32)
+    alone = Scheduler(cluster).run()
+    assert out.result.placements == alone.placements
+    assert out.result.unschedulable.keys() == alone.unschedulable.keys()
+    assert out.alone == out.schedulers[0].retries == 0
+
+
+def test_threads_and_processes_come_to_the_same() -> None:
+    cluster = synthetic(nodes=20, pods=300)
+    threads, processes = (
+        simulate_optimistically(
+            cluster, 2, chunk=32, processes=how, settings={"seed": 3, "tie_break": "random"}
+        )
+        for how in (False, True)
+    )
+    assert threads.result.placements == processes.result.placements
+    assert [one.conflicts for one in threads.schedulers] == [one.conflicts for one in processes.schedulers]
+
+
+def spread(name: str) -> Any:
+    constraint = TopologySpreadConstraint(
+        max_skew=1,
+        topology_key=ZONE,
+        when_unsatisfiable="DoNotSchedule",
+        label_selector=LabelSelector({"app": "x"}),
+    )
+    return pod(name, labels={"app": "x"}, topology_spread_constraints=(constraint,))
+
+
+def test_a_skew_that_two_schedulers_make_together_is_a_conflict() -> None:
+    nodes = [node(f"n{at}", zone=f"z{at % 2}") for at in range(4)]
+    cluster = Cluster(nodes=nodes, pods=[spread(f"p{at}") for at in range(12)])
+    out = simulate_optimistically(cluster, 2, chunk=1)
+    check(out, cluster)
+    zones = [out.result.placements[f"default/p{at}"][1:] in "02" for at in range(12)]
+    assert sum(zones) == 6
+    reasons = {reason for one in out.schedulers for reason in one.conflicts}
+    assert reasons == {"node(s) didn't match pod topology spread constraints"}
+
+
+def test_victims_are_evicted_once() -> None:
+    nodes = [node(name) for name in "ab"]
+    low = [asking(f"low{at}", "2", on="ab"[at % 2]) for at in range(4)]
+    cluster = Cluster(nodes=nodes, pods=[*low, *(asking(f"high{at}", "2", 5) for at in range(6))])
+    out = simulate_optimistically(cluster, 2, chunk=2)
+    assert sorted(out.result.evicted) == [f"default/low{at}" for at in range(4)]
+    assert len(out.result.placements) == 4
+    assert len(out.result.unschedulable) == 2
+    check(out, cluster)
+
+
+@pytest.mark.parametrize(("schedulers", "chunk"), [(0, 1), (1, 0)])
+def test_at_least_one_of_each(schedulers: int, chunk: int) -> None:
+    with pytest.raises(ValueError, match="at least 1"):
+        simulate_optimistically(Cluster(), schedulers, chunk=chunk)

@@ -7,7 +7,7 @@ PY := .venv/bin/python
 USABLE := $(shell $(PY) -c 'import pip; print("yes")' 2> /dev/null)
 SOURCES := pyx/moorage/_core $(wildcard pyx/moorage/*.pxd pyx/moorage/_core/* csrc csrc/*)
 
-.PHONY: demo test lint bench bench-compare bench-scale sanitize leaks dist dist-test build clean check FORCE
+.PHONY: demo test lint bench bench-compare bench-scale bench-schedulers sanitize leaks dist dist-test build clean check FORCE
 
 demo: build
 	$(PY) -m moorage simulate -f examples
@@ -38,6 +38,10 @@ bench-compare: build
 # Cost per pod from 1,000 to 130,000 nodes; PICTURE=build/scale.svg draws it, which needs matplotlib.
 bench-scale: build
 	$(PY) -m bench.scale $(if $(PICTURE),--picture $(PICTURE))
+
+# Pods per second and conflicts of 1 to 8 schedulers, by partition.
+bench-schedulers: build
+	$(PY) -m bench.schedulers
 
 # AddressSanitizer must be there before Python is; a library built with it cannot be imported otherwise.
 SANITIZED := build/sanitize

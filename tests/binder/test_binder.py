@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace as update
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -106,12 +107,16 @@ def test_a_binding_that_the_store_refuses_leaves_nothing() -> None:
     assert not world.binder.cache.is_assumed_pod(held)
 
 
-def test_best_effort_pods_have_their_own_resources() -> None:
+CONFIG = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
+
+
+@pytest.mark.parametrize("settings", [{}, {"config": CONFIG}])
+def test_best_effort_pods_have_their_own_resources(settings: dict[str, Any]) -> None:
     """The node has no cpu left of what it guarantees, and 2 of what it reports for best effort."""
     best_effort = {RESOURCE_TYPE: "best-effort"}
     pods = [asking(name, cpu) for name, cpu in (("b1", "2"), ("b2", "2"), ("b3", "1"))]
     pods = [replace(one, metadata=replace(one.metadata, annotations=best_effort)) for one in pods]
-    world = World(asking("p", "4"), asking("q", "1"), *pods)
+    world = World(asking("p", "4"), asking("q", "1"), *pods, **settings)
     allocatable = {"cpu": "3", "memory": "8Gi", "pods": "10"}
     cnr = CNR(metadata=ObjectMeta(name="a"), status=CNRStatus(best_effort_resource_allocatable=allocatable))
     world.binder.cache.add_cnr(cnr)

@@ -67,6 +67,12 @@ def test_an_error_in_a_process_is_the_caller_s() -> None:
         pool.hear([News([5], NONE, NONE), News([], NONE, NONE)])  # it has not placed that
 
 
+def test_a_worker_that_cannot_be_made_ends_all() -> None:
+    wrong = [Share(one.pods, one.cluster, one.number, None, {"tie_break": "last"}) for one in shares()]
+    with pytest.raises(ValueError, match="tie_break 'last'"):
+        Processes(wrong)
+
+
 def test_a_process_that_died_is_named() -> None:
     with Processes(shares()) as pool:
         pool.processes[1].kill()

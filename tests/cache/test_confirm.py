@@ -12,6 +12,7 @@ from tests.core.inside import pod_records
 from tests.core.make import node, pod, port
 
 from moorage.cache import SchedulerCache
+from moorage.errors import CacheError
 from moorage.objects import Cluster
 from moorage.objects.meta import OwnerReference
 from moorage.objects.pod import Pod, PodStatus
@@ -138,3 +139,23 @@ def test_what_happens_to_a_bound_pod_before_the_next_sync(caplog: pytest.LogCapt
     assert used(scheduler.cache, "a") == 2000
     assert not scheduler.cache.is_assumed_pod(bound)
     assert scheduler.pods.pending == {}
+
+
+def test_pods_that_others_bound_are_added_with_their_nodes() -> None:
+    one, twin = cache(), cache()
+    pods = [pod(f"r{at}", requests={"cpu": 1}) for at in range(3)]
+    one.add_bound_pods([*pods, pod("p", requests={"cpu": 1})], ["a", "b", "b", "a"])
+    where = zip(pods, "abb", strict=True)
+    twin.add_pods([replace(pod, spec=replace(pod.spec, node_name=name)) for pod, name in where])
+    twin.add_pod(pod("p", on="a", requests={"cpu": 1}))
+    assert sorted(p.name for p in one.state.pods()) == sorted(p.name for p in twin.state.pods())
+    assert [used(one, name) for name in "ab"] == [used(twin, name) for name in "ab"] == [3000, 2000]
+    assert not one.is_assumed_pod(pod("p"))
+    assert one.get_pod(pods[1]).spec.node_name == "b"
+
+
+def test_pods_that_others_bound_are_added_once() -> None:
+    one = cache()
+    with pytest.raises(CacheError, match="pod r was already in added state"):
+        one.add_bound_pods([pod("r"), pod("r")], ["a", "b"])
+    assert not one.state.has_pod(pod("r"))

@@ -84,7 +84,11 @@ class Processes(_Closing):
             theirs.close()
             self._lines.append(ours)
             self.processes.append(process)
-        self._answers()  # all have made their copies
+        try:
+            self._answers()  # all have made their copies
+        except BaseException:
+            self.close()
+            raise
 
     def propose(self, pods: Sequence[Ints]) -> list[Proposals]:
         return self._ask("propose", pods)

@@ -209,7 +209,8 @@ static void sum_up(const mr_preemptor *p, const mr_resident *pods, int32_t words
 static inline int counts_any(const mr_preemptor *p, const mr_resident *pods, int32_t n)
 {
     uint64_t bits = 0;
-    for (int32_t j = 0; j < n; j++)
+    for (int32_t j = 0; j < n && p->words == 1; j++) bits |= p->matches[pods[j].pod_class];
+    for (int32_t j = 0; j < n && p->words > 1; j++)
         for (int32_t w = 0; w < p->words; w++) bits |= p->matches[(int64_t)pods[j].pod_class * p->words + w];
     return bits != 0;
 }

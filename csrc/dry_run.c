@@ -301,6 +301,10 @@ MR_INLINED int run_plainly(const mr_preemptor *p, int32_t row, const mr_resident
 {
     const mr_ledger *ledger = &p->search->cluster->ledger;
     const mr_load *loads = p->loads;
+    if (p->inter_pod && mr_affinity_rejects_anyway(p->search->pod.terms, row, n)) {
+        out->verdict = 1;
+        return 1;
+    }
     const tally asks = {.cpu = -(int64_t)(p->need_cpu > 0), .memory = -(int64_t)(p->need_memory > 0),
                         .slots = p->slots > 0};
     int64_t cpu = mr_row_value(ledger, row, 0) - mr_row_value(ledger, row, 2);

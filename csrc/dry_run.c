@@ -301,7 +301,7 @@ MR_INLINED int run_plainly(const mr_preemptor *p, int32_t row, const mr_resident
 {
     const mr_ledger *ledger = &p->search->cluster->ledger;
     const mr_load *loads = p->loads;
-    if (p->inter_pod && mr_affinity_rejects_anyway(p->search->pod.terms, row, n)) {
+    if (p->inter_pod && mr_affinity_rejects(p->search->pod.terms, row)) {
         out->verdict = 1;
         return 1;
     }

@@ -295,42 +295,53 @@ MR_INLINED uint64_t reprieve_plainly(const mr_load *loads, const tally *asks, co
     return victims;
 }
 
+/* Room on a row once all have left who are less important; answers the first of them. */
+MR_INLINED int32_t vacate(const mr_preemptor *p, int32_t row, const mr_resident *pods, int32_t n, tally *room)
+{
+    const mr_ledger *ledger = &p->search->cluster->ledger;
+    int64_t cpu = mr_row_value(ledger, row, 0) - mr_row_value(ledger, row, 2);
+    int64_t memory = mr_row_value(ledger, row, 1) - mr_row_value(ledger, row, 3);
+    int32_t first = n;
+    for (; first; first--) {
+        const mr_load *load = &p->loads[pods[first - 1].pod_class];
+        if (load->priority >= p->priority) break;
+        cpu += load->cpu;
+        memory += load->memory;
+    }
+    room->cpu = cpu;
+    room->memory = memory;
+    room->slots = ledger->rows[row].pods_max - ledger->rows[row].pods + n - first;
+    return first;
+}
+
 /* `mr_dry_run` of a row with few pods where cpu, memory and places for pods decide, and nobody asks why. Answers 0 where
  * that is not so. */
 MR_INLINED int run_plainly(const mr_preemptor *p, int32_t row, const mr_resident *pods, int32_t n, mr_eviction *out)
 {
-    const mr_ledger *ledger = &p->search->cluster->ledger;
     const mr_load *loads = p->loads;
+    tally left = {0};
     if (p->inter_pod && mr_affinity_rejects(p->search->pod.terms, row)) {
         out->verdict = 1;
         return 1;
     }
     const tally asks = {.cpu = -(int64_t)(p->need_cpu > 0), .memory = -(int64_t)(p->need_memory > 0),
                         .slots = p->slots > 0};
-    int64_t cpu = mr_row_value(ledger, row, 0) - mr_row_value(ledger, row, 2);
-    int64_t memory = mr_row_value(ledger, row, 1) - mr_row_value(ledger, row, 3);
-    int32_t first = n;
-    for (; first; first--) {
-        const mr_load *load = &loads[pods[first - 1].pod_class];
-        if (load->priority >= p->priority) break;
-        cpu += load->cpu;
-        memory += load->memory;
-    }
-    const int32_t slots = ledger->rows[row].pods_max - ledger->rows[row].pods + n - first;
+    const int32_t first = vacate(p, row, pods, n, &left);
     n -= first;
     pods += first;
     if (n > 64) return 0;
     out->first = first;
     out->victims = 0;
-    out->verdict = !n ? MR_NO_VICTIMS : p->need_cpu > cpu || p->need_memory > memory || p->slots > slots;
+    out->verdict = !n ? MR_NO_VICTIMS : p->need_cpu > left.cpu || p->need_memory > left.memory || p->slots > left.slots;
     if (out->verdict) return 1;
     if (p->terms) {
         scene now;
         out->verdict = (uint64_t)is_rejected_anyway(p, row, pods, n, &now);
         if (out->verdict || now.asks) return !now.asks;
     }
-    tally left = {.cpu = asks.cpu ? cpu - p->need_cpu : 0, .memory = asks.memory ? memory - p->need_memory : 0,
-                  .slots = asks.slots ? slots - p->slots : 0};
+    left.cpu = asks.cpu ? left.cpu - p->need_cpu : 0;
+    left.memory = asks.memory ? left.memory - p->need_memory : 0;
+    left.slots = asks.slots ? left.slots - p->slots : 0;
     uint64_t violating = 0, victims = 0;
     if (p->budgets) {
         p->violating[0] = 0;

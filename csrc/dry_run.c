@@ -31,7 +31,7 @@ void mr_preemptor_read(mr_preemptor *p)
 /* A row while pods leave it and come back. */
 typedef struct {
     mr_room room;
-    int32_t *gone;     /* [matcher] pods */
+    int32_t *gone;     /* [matcher] pods; NULL where none of them is counted */
     int32_t conflicts; /* a host port of the preemptor is taken */
     int32_t asks;      /* the filters that count pods are to be asked */
 } scene;
@@ -206,10 +206,11 @@ static void sum_up(const mr_preemptor *p, const mr_resident *pods, int32_t words
 }
 
 /* Whether some of the pods are counted by the preemptor's terms. */
-static int counts_any(const mr_preemptor *p, const mr_resident *pods, int32_t n)
+static inline int counts_any(const mr_preemptor *p, const mr_resident *pods, int32_t n)
 {
     uint64_t bits = 0;
-    for (int32_t j = 0; j < n; j++)
+    for (int32_t j = 0; j < n && p->words == 1; j++) bits |= p->matches[pods[j].pod_class];
+    for (int32_t j = 0; j < n && p->words > 1; j++)
         for (int32_t w = 0; w < p->words; w++) bits |= p->matches[(int64_t)pods[j].pod_class * p->words + w];
     return bits != 0;
 }
@@ -230,15 +231,14 @@ static void nominate(const mr_preemptor *p, const scene *now, scene *with)
 }
 
 /* Whether the filters that count pods reject a row whoever leaves it; else they need not be asked each time. */
-static int is_rejected_anyway(const mr_preemptor *p, int32_t row, const mr_resident *pods, int32_t n, scene *now)
+static inline int is_rejected_anyway(const mr_preemptor *p, int32_t row, const mr_resident *pods, int32_t n, scene *now)
 {
+    now->gone = NULL;
+    now->asks = p->terms && (p->n_nominated || counts_any(p, pods, n));
+    if (!now->asks) return p->terms && !terms_pass(p, now, row);
     now->gone = p->gone;
-    now->asks = p->terms;
-    if (!p->terms) return 0;
     memset(p->gone, 0, (size_t)mr_matchers(p->search->pod.terms) * sizeof *p->gone);
-    if (p->n_nominated || counts_any(p, pods, n)) return 0;
-    now->asks = 0;
-    return !terms_pass(p, now, row);
+    return 0;
 }
 
 /* Takes all the pods away. */
@@ -264,83 +264,110 @@ static uint64_t verdict_without(const mr_preemptor *p, int32_t row, const mr_res
     return verdict ? verdict : judge(p, now, row);
 }
 
-/* Room on a row, and what its victims come to so far. */
+/* Room on a row beyond what the preemptor asks for, and what its victims come to so far. */
 typedef struct {
-    int64_t cpu, memory, sum;
-    int32_t slots, victims;
+    int64_t cpu, memory, slots, sum, victims;
 } tally;
 
 /* `reprieve` for the pods of these bits where cpu, memory and places for pods are all there is to ask for; answers the
- * bits of victims. Nothing can be told beforehand, so nothing branches. */
-static inline uint64_t reprieve_plainly(const mr_preemptor *p, const mr_resident *pods, uint64_t bits, tally *t)
+ * bits of victims. What is not asked for has room for nothing that asks for nothing: `asks` has no bits there. Nothing
+ * can be told beforehand, so nothing branches. */
+MR_INLINED uint64_t reprieve_plainly(const mr_load *loads, const tally *asks, const mr_resident *pods, uint64_t bits,
+                                     tally *left)
 {
     uint64_t victims = 0;
+    tally t = *left;
     for (; bits; bits &= bits - 1) {
-        const mr_load *load = &p->loads[pods[__builtin_ctzll(bits)].pod_class];
-        const int64_t goes = (p->need_cpu > t->cpu - load->cpu) | (p->need_memory > t->memory - load->memory)
-                             | (p->slots > t->slots - 1);
-        victims |= bits & -bits & (uint64_t)-goes;
-        t->cpu -= load->cpu & (goes - 1);
-        t->memory -= load->memory & (goes - 1);
-        t->slots -= (int32_t)(1 - goes);
-        t->sum += (load->priority + (1ll << 31)) & -goes;
-        t->victims += (int32_t)goes;
+        const mr_load *load = &loads[pods[__builtin_ctzll(bits)].pod_class];
+        const int64_t cpu = load->cpu & asks->cpu, memory = load->memory & asks->memory;
+        t.cpu -= cpu;
+        t.memory -= memory;
+        t.slots -= asks->slots;
+        const int64_t goes = (t.cpu | t.memory | t.slots) >> 63; /* all bits, or none */
+        t.cpu += cpu & goes;
+        t.memory += memory & goes;
+        t.slots += asks->slots & goes;
+        t.sum += load->priority & goes;
+        t.victims -= goes;
+        victims |= bits & -bits & (uint64_t)goes;
     }
+    *left = t;
     return victims;
 }
 
-/* `mr_dry_run` of a row with few pods where cpu, memory and places for pods decide, and nobody asks why. Answers 0 where
- * that is not so. */
-static inline int run_plainly(const mr_preemptor *p, int32_t row, const mr_resident *pods, int32_t n, mr_eviction *out)
+/* Room on a row once all have left who are less important; answers the first of them. */
+MR_INLINED int32_t vacate(const mr_preemptor *p, int32_t row, const mr_resident *pods, int32_t n, tally *room)
 {
     const mr_ledger *ledger = &p->search->cluster->ledger;
-    tally t = {.cpu = mr_row_value(ledger, row, 0) - mr_row_value(ledger, row, 2),
-               .memory = mr_row_value(ledger, row, 1) - mr_row_value(ledger, row, 3),
-               .slots = ledger->rows[row].pods_max - ledger->rows[row].pods};
+    int64_t cpu = mr_row_value(ledger, row, 0) - mr_row_value(ledger, row, 2);
+    int64_t memory = mr_row_value(ledger, row, 1) - mr_row_value(ledger, row, 3);
     int32_t first = n;
     for (; first; first--) {
         const mr_load *load = &p->loads[pods[first - 1].pod_class];
         if (load->priority >= p->priority) break;
-        t.cpu += load->cpu;
-        t.memory += load->memory;
-        t.slots++;
+        cpu += load->cpu;
+        memory += load->memory;
     }
+    room->cpu = cpu;
+    room->memory = memory;
+    room->slots = ledger->rows[row].pods_max - ledger->rows[row].pods + n - first;
+    return first;
+}
+
+/* `mr_dry_run` of a row with few pods where cpu, memory and places for pods decide, and nobody asks why. Answers 0 where
+ * that is not so. */
+MR_INLINED int run_plainly(const mr_preemptor *p, int32_t row, const mr_resident *pods, int32_t n, mr_eviction *out)
+{
+    const mr_load *loads = p->loads;
+    tally left = {0};
+    if (p->inter_pod && mr_affinity_rejects(p->search->pod.terms, row)) {
+        out->verdict = 1;
+        return 1;
+    }
+    const tally asks = {.cpu = -(int64_t)(p->need_cpu > 0), .memory = -(int64_t)(p->need_memory > 0),
+                        .slots = p->slots > 0};
+    const int32_t first = vacate(p, row, pods, n, &left);
     n -= first;
     pods += first;
     if (n > 64) return 0;
     out->first = first;
     out->victims = 0;
-    out->verdict = !n ? MR_NO_VICTIMS : p->need_cpu > t.cpu || p->need_memory > t.memory || p->slots > t.slots;
+    out->verdict = !n ? MR_NO_VICTIMS : p->need_cpu > left.cpu || p->need_memory > left.memory || p->slots > left.slots;
     if (out->verdict) return 1;
     if (p->terms) {
         scene now;
         out->verdict = (uint64_t)is_rejected_anyway(p, row, pods, n, &now);
         if (out->verdict || now.asks) return !now.asks;
     }
+    left.cpu = asks.cpu ? left.cpu - p->need_cpu : 0;
+    left.memory = asks.memory ? left.memory - p->need_memory : 0;
+    left.slots = asks.slots ? left.slots - p->slots : 0;
     uint64_t violating = 0, victims = 0;
     if (p->budgets) {
         p->violating[0] = 0;
         mark_violating(p, pods, first, n);
         violating = p->violating[0];
-        victims = reprieve_plainly(p, pods, violating, &t);
+        victims = reprieve_plainly(loads, &asks, pods, violating, &left);
     }
-    victims |= reprieve_plainly(p, pods, ~0ull >> (64 - n) & ~violating, &t);
+    victims |= reprieve_plainly(loads, &asks, pods, ~0ull >> (64 - n) & ~violating, &left);
     p->victims[0] = victims;
-    out->victims = t.victims;
-    out->sum = t.sum;
+    out->victims = (int32_t)left.victims;
+    out->sum = left.sum + (left.victims << 31);
     out->violations = violating ? __builtin_popcountll(victims & violating) : 0;
     /* Whatever stands here where there are no victims is not looked at. */
     const mr_resident *most = &pods[victims ? __builtin_ctzll(victims) : 0];
-    out->highest = p->loads[most->pod_class].priority;
+    out->highest = loads[most->pod_class].priority;
     out->start = most->start;
     return 1;
 }
 
-void mr_dry_run(const mr_preemptor *p, int32_t row, const mr_resident *pods, int32_t n, mr_eviction *out)
+static int is_plain(const mr_preemptor *p)
 {
-    if (!p->n_others && !p->ports && !p->n_nominated && p->settled && !p->explains
-        && run_plainly(p, row, pods, n, out))
-        return;
+    return !p->n_others && !p->ports && !p->n_nominated && p->settled && !p->explains;
+}
+
+static void run_fully(const mr_preemptor *p, int32_t row, const mr_resident *pods, int32_t n, mr_eviction *out)
+{
     scene now, with, *also = p->n_nominated ? &with : NULL;
     int32_t first = n;
     while (first && p->loads[pods[first - 1].pod_class].priority < p->priority) first--;
@@ -359,6 +386,23 @@ void mr_dry_run(const mr_preemptor *p, int32_t row, const mr_resident *pods, int
     }
     reprieve(p, row, pods, n, 0, &now, also);
     sum_up(p, pods, words, out);
+}
+
+void mr_dry_run(const mr_preemptor *p, int32_t row, const mr_resident *pods, int32_t n, mr_eviction *out)
+{
+    if (!is_plain(p) || !run_plainly(p, row, pods, n, out)) run_fully(p, row, pods, n, out);
+}
+
+MR_DISPATCHED
+void mr_dry_runs(const mr_preemptor *p, const int32_t *order, const mr_stretch *stretches, const mr_resident *residents,
+                 uint64_t bits, mr_eviction *results)
+{
+    const int plain = is_plain(p);
+    for (; bits; bits &= bits - 1) {
+        const int32_t at = __builtin_ctzll(bits), row = order[at], n = stretches[row].count;
+        const mr_resident *pods = residents + stretches[row].first;
+        if (!plain || !run_plainly(p, row, pods, n, &results[at])) run_fully(p, row, pods, n, &results[at]);
+    }
 }
 
 /* Whether a goes before b where b stood first. */

@@ -38,6 +38,11 @@ static inline int satisfies_affinity(const mr_terms *terms, int32_t row, int32_t
     return all || (terms->self_affine && !any_pods(terms->affinity, terms->n_affinity, gone));
 }
 
+int mr_affinity_rejects(const mr_terms *terms, int32_t row)
+{
+    return !terms->affinity_off && !satisfies_affinity(terms, row, 0);
+}
+
 static inline uint64_t filter_without(const mr_terms *terms, int32_t row, const int32_t *gone)
 {
     const int32_t *anti = gone ? gone + terms->n_hard + 1 : NULL;

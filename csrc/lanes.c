@@ -347,7 +347,13 @@ void mr_status_block(const mr_search *search, const mr_local *local, int32_t fir
     if (by_columns) mr_status_columns(search, local, first, n, codes);
     for (int32_t i = 0; i < search->plan->n_filters && !search->named_ok; i++)
         asks_names |= asks_for_names(search, search->plan->filters[i]);
-    if (by_columns && !asks_names && !search->columns->n_slow && !search->pod.terms) return;
+    if (by_columns && !asks_names && !search->columns->n_slow) {
+        /* Only terms are left to be asked, by those whom nothing else rejects. */
+        uint8_t *at = search->pod.terms ? memchr(codes, 0, (size_t)n) : NULL;
+        for (; at; at = memchr(at + 1, 0, (size_t)(codes + n - at - 1)))
+            *at = status_of(search, search->order[first + (at - codes)]);
+        return;
+    }
     for (int32_t i = 0; i < n; i++)
         if (!by_columns || search->columns->slow[first + i]
             || (asks_names && codes[i] != MR_HOPELESS) || (search->pod.terms && !codes[i]))

@@ -61,7 +61,7 @@ void mr_outcomes_note(mr_outcomes *o, int32_t position, const mr_eviction *resul
 }
 
 /* The best of those positions of a word, the first of equal ones. */
-static int32_t best_of(const mr_outcomes *o, int32_t word, uint64_t bits)
+MR_INLINED int32_t best_of(const mr_outcomes *o, int32_t word, uint64_t bits)
 {
     int32_t best = MR_NOBODY;
     for (; bits; bits &= bits - 1) {
@@ -71,14 +71,14 @@ static int32_t best_of(const mr_outcomes *o, int32_t word, uint64_t bits)
     return best;
 }
 
+MR_DISPATCHED
 void mr_outcomes_try(mr_outcomes *o, const mr_preemptor *p, const mr_stretch *stretches, const mr_resident *residents,
                      int32_t word, uint64_t bits)
 {
     uint64_t helps = 0, clean = 0;
+    mr_dry_runs(p, p->search->order + word * 64, stretches, residents, bits, o->results + word * 64);
     for (uint64_t left = bits; left; left &= left - 1) {
-        const int32_t at = word * 64 + __builtin_ctzll(left), row = p->search->order[at];
-        mr_eviction *result = &o->results[at];
-        mr_dry_run(p, row, residents + stretches[row].first, stretches[row].count, result);
+        const mr_eviction *result = &o->results[word * 64 + __builtin_ctzll(left)];
         const uint64_t bit = left & -left & -(uint64_t)(!result->verdict && result->victims);
         helps |= bit;
         clean |= bit & -(uint64_t)(!result->violations);
@@ -90,7 +90,7 @@ void mr_outcomes_try(mr_outcomes *o, const mr_preemptor *p, const mr_stretch *st
 }
 
 /* The same with what is kept. */
-static int32_t best_within(mr_outcomes *o, int32_t word, uint64_t bits)
+MR_INLINED int32_t best_within(mr_outcomes *o, int32_t word, uint64_t bits)
 {
     if (o->best[word] == MR_STALE) o->best[word] = best_of(o, word, o->helps[word]);
     const int32_t best = o->best[word];
@@ -99,7 +99,7 @@ static int32_t best_within(mr_outcomes *o, int32_t word, uint64_t bits)
 }
 
 /* The bit number k, from 0, of those that are set. */
-static uint64_t nth_bit(uint64_t bits, int32_t k)
+MR_INLINED uint64_t nth_bit(uint64_t bits, int32_t k)
 {
     for (; k; k--) bits &= bits - 1;
     return bits & -bits;
@@ -124,7 +124,7 @@ void mr_walk_begin(mr_walk *walk, const mr_outcomes *o, int64_t offset, int32_t 
 }
 
 /* The last position of a word, as a bit, at which those that help are enough; 0 where they are not. */
-static uint64_t last_of(const mr_walk *walk, uint64_t helps, uint64_t clean)
+MR_INLINED uint64_t last_of(const mr_walk *walk, uint64_t helps, uint64_t clean)
 {
     const int32_t missing = walk->wanted - walk->found;
     uint64_t enough = 1, harmless = 1;
@@ -135,6 +135,7 @@ static uint64_t last_of(const mr_walk *walk, uint64_t helps, uint64_t clean)
     return enough > harmless ? enough : harmless;
 }
 
+MR_DISPATCHED
 uint64_t mr_walk_on(mr_walk *walk, mr_outcomes *o)
 {
     const int32_t words = mr_words(o->n);

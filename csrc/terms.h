@@ -48,6 +48,11 @@ uint64_t mr_inter_pod_filter(const mr_terms *terms, int32_t row);
  * came. The matchers are those of the hard constraints, one for all affinity terms, anti-affinity, terms of others. */
 uint64_t mr_spread_filter_without(const mr_terms *terms, int32_t row, const int32_t *gone);
 uint64_t mr_inter_pod_filter_without(const mr_terms *terms, int32_t row, const int32_t *gone);
+
+/* 1 where required affinity rejects a row, which it does then whoever leaves it: pods that match count in all domains of
+ * their row, so none of them is there, or a label is missing. */
+int mr_affinity_rejects(const mr_terms *terms, int32_t row);
+
 static inline int32_t mr_matchers(const mr_terms *terms)
 {
     return terms->n_hard + 1 + terms->n_anti + terms->n_existing;

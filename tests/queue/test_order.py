@@ -361,3 +361,15 @@ def test_what_was_deleted_does_not_pile_up() -> None:
     lane = queue._places.active._lanes[0]
     assert len(lane.late._heap) < 100
     assert queue.pop(0).pod.name == "last"
+
+
+def test_what_was_deleted_in_order_does_not_pile_up() -> None:
+    """In a lane that is not popped."""
+    queue = make_queue()
+    queue.add(queued("first"))
+    for number in range(2000):
+        queue.add(queued(f"p{number}"))
+        queue.delete(queued(f"p{number}"))
+    queue.add(queued("last"))
+    assert len(queue._places.active._lanes[0]._in_order) < 100
+    assert [queue.pop(0).pod.name for _ in range(2)] == ["first", "last"]

@@ -7,17 +7,19 @@ upstream's heap leaves it open.
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections import OrderedDict
+from collections import deque
 from collections.abc import Callable, Iterator
 from heapq import merge
 from typing import Any, Protocol
 
 from moorage.framework.interface import QueuedPod
 
-from .keyed_heap import KeyedHeap
+from .keyed_heap import SPARE, KeyedHeap
 from .queued_pod_info import QueuedPodInfo
 
 Less = Callable[[QueuedPod, QueuedPod], bool]
+Came = tuple[float, int, QueuedPodInfo]
+"""Timestamp, number of the entry, and the pod; no two numbers are equal."""
 
 
 def by_priority(self: object, a: QueuedPod, b: QueuedPod) -> bool:
@@ -100,34 +102,55 @@ class SortedHeap:
 class Lane:
     """The pods of one priority: those that came in order of time, and a heap for those that did not.
 
+    What was removed stays in order until it comes up, or until it outnumbers the rest.
+
     Attributes
     ----------
-    last : tuple of float and int
-        Timestamp and number of the last entry in order.
+    size : int
+        Its pods.
     """
 
-    __slots__ = ("in_order", "last", "late")
+    __slots__ = ("_gone", "_in_order", "_last", "late", "size")
 
     def __init__(self) -> None:
-        self.in_order: OrderedDict[str, QueuedPodInfo] = OrderedDict()
+        self._in_order: deque[Came] = deque()
+        self._gone: set[int] = set()  # numbers of those that were removed
+        self._last: tuple[Any, ...] = (float("-inf"),)
         self.late = KeyedHeap()
-        self.last = (float("-inf"), 0)
+        self.size = 0
 
     def __iter__(self) -> Iterator[QueuedPodInfo]:
-        return merge(self.in_order.values(), self.late, key=_came)
+        in_order = (came[2] for came in self._in_order if came[1] not in self._gone)
+        return merge(in_order, self.late, key=_came)
+
+    def add(self, info: QueuedPodInfo) -> None:
+        came = info.timestamp, info.order, info
+        if came > self._last:
+            self._last = came
+            self._in_order.append(came)
+        else:
+            self.late.add(came, info)
+        self.size += 1
 
     def remove(self, info: QueuedPodInfo) -> None:
+        self.size -= 1
         uid = info.pod.metadata.uid
-        if self.in_order.pop(uid, None) is None:
+        if uid in self.late.entries:
             self.late.remove(uid)
+            return
+        self._gone.add(info.order)
+        if 2 * len(self._gone) > len(self._in_order) + SPARE:
+            self._in_order = deque(came for came in self._in_order if came[1] not in self._gone)
+            self._gone.clear()
 
     def pop(self) -> QueuedPodInfo:
-        if self.late:
-            came, _ = self.late.peek()
-            if not self.in_order or came < _came(next(iter(self.in_order.values()))):
-                return self.late.pop()
-        _, info = self.in_order.popitem(last=False)
-        return info
+        self.size -= 1
+        in_order, gone = self._in_order, self._gone
+        while gone and in_order[0][1] in gone:
+            gone.remove(in_order.popleft()[1])
+        if self.late.entries and (not in_order or self.late.peek()[0] < in_order[0]):
+            return self.late.pop()
+        return in_order.popleft()[2]
 
 
 def _came(info: QueuedPodInfo) -> tuple[float, int]:
@@ -150,18 +173,12 @@ class PriorityLanes:
         return -(info.pod.spec.priority or 0), info.timestamp, info.order
 
     def add(self, info: QueuedPodInfo) -> None:
-        pod = info.pod
-        priority = pod.spec.priority or 0
+        priority = info.pod.spec.priority or 0
         lane = self._lanes.get(priority)
         if lane is None:
             lane = self._lanes[priority] = Lane()
             insort(self._priorities, priority)
-        came = info.timestamp, info.order
-        if came > lane.last:
-            lane.last = came
-            lane.in_order[pod.metadata.uid] = info
-        else:
-            lane.late.add(came, info)
+        lane.add(info)
         self.size += 1
 
     def remove(self, info: QueuedPodInfo) -> None:
@@ -169,7 +186,7 @@ class PriorityLanes:
         lane = self._lanes[priority]
         lane.remove(info)
         self.size -= 1
-        if not (lane.in_order or lane.late):
+        if not lane.size:
             del self._lanes[priority]
             del self._priorities[bisect_left(self._priorities, priority)]
 
@@ -178,7 +195,7 @@ class PriorityLanes:
         lane = self._lanes[priority]
         info = lane.pop()
         self.size -= 1
-        if not (lane.in_order or lane.late):
+        if not lane.size:
             del self._lanes[priority]
             self._priorities.pop()
         return info

@@ -45,9 +45,10 @@ class InFlight:
         """The events that are kept, in order."""
         return list(self._events)
 
-    def add(self, info: QueuedPodInfo, place: Place) -> None:
-        """A pod was popped, whose UID is not in flight."""
-        self._flights[info.pod.metadata.uid] = (self._dropped + len(self._events), info, place)
+    def add(self, info: QueuedPodInfo, place: Place) -> bool:
+        """A pod was popped; false where one of its UID is in flight, which goes on."""
+        flight = (self._dropped + len(self._events), info, place)
+        return self._flights.setdefault(info.pod.metadata.uid, flight) is flight
 
     def observe(self, event: ClusterEvent, old: Any, new: Any) -> None:
         """Something happened while a pod is in flight."""

@@ -98,12 +98,14 @@ class Places:
         """Whether a pod can be popped."""
         return self.active.size > 0 or (self.pop_from_backoff and len(self.backoff.rejected) > 0)
 
-    def pop(self) -> tuple[QueuedPodInfo, Place]:
-        """Take the next pod, which `has_next` says is there, and tell where it was."""
+    def pop(self) -> tuple[QueuedPodInfo, Place] | None:
+        """Take the next pod and tell where it was; None where `has_next` says that there is none."""
         if self.active.size:
-            info, place = self.active.pop(), Place.ACTIVE
-        else:
+            info, place = self.active.pop(), ACTIVE
+        elif self.has_next():
             info, place = self.backoff.rejected.pop(), Place.BACKOFF
+        else:
+            return None
         del self.infos[info.pod.metadata.uid]
         info.place = None
         return info, place

@@ -220,14 +220,17 @@ class SchedulingQueue:
             None where the time is over, or the queue is closed and has no pods.
         """
         with self._lock:
-            while self._places.has_next() or (timeout != 0 and self._wait(timeout)):
-                info, place = self._places.pop()
+            while True:
+                taken = self._places.pop()
+                if taken is None:
+                    if timeout == 0 or not self._wait(timeout):
+                        return None
+                    continue
+                info, place = taken
                 info.attempts += 1
-                if info.pod.metadata.uid not in self._in_flight:
-                    self._in_flight.add(info, place)
+                if self._in_flight.add(info, place):
                     return info
                 logger.error("pod %s is in flight already and is discarded", info.pod.key)
-            return None
 
     def _wait(self, timeout: float | None) -> bool:
         """Wait for a pod; false where none came."""

@@ -21,7 +21,8 @@ cdef struct Header:
 cdef tuple aligned_memory(Py_ssize_t nbytes):
     """A zeroed byte array and the offset of its first 64-byte boundary."""
     array = np.zeros(nbytes + ALIGNMENT, dtype=np.uint8)
-    cdef Py_ssize_t address = array.ctypes.data
+    cdef const unsigned char[::1] view = array
+    cdef Py_ssize_t address = <Py_ssize_t>&view[0]
     return array, (ALIGNMENT - address % ALIGNMENT) % ALIGNMENT
 
 

@@ -24,11 +24,14 @@ from moorage.objects.godel import (
     ReservationStatus,
     ReservationTemplate,
 )
-from moorage.objects.meta import ObjectMeta
+from moorage.objects.meta import LabelSelector, ObjectMeta
 from moorage.objects.pod import Pod
+from moorage.objects.pod_group import GROUP_ANNOTATION, PodGroup, PodGroupStatus
+from moorage.objects.policy import PodDisruptionBudget, PodDisruptionBudgetSpec
 from moorage.objects.reservation import PLACEHOLDER_UID, RESERVATION_INDEX, placeholder_of
 
 REQUESTS = {"cpu": "100m", "memory": 500}
+GANG = "PodGroupUnit/default/g"
 
 
 class Clock:
@@ -103,6 +106,20 @@ def reservation(of: Pod, phase: str = "", owner: str = "") -> Reservation:
         spec=ReservationSpec(template=ReservationTemplate(spec=of.spec), node_name=of.spec.node_name),
         status=ReservationStatus(phase=phase, current_owners=CurrentOwners(uid=owner)),
     )
+
+
+def member(name: str, on: str = "n") -> Pod:
+    """A pod of the group g."""
+    return pod(name, on, {GROUP_ANNOTATION: "g"})
+
+
+def group(phase: str, name: str = "g") -> PodGroup:
+    return PodGroup(metadata=ObjectMeta(name=name, namespace="default"), status=PodGroupStatus(phase=phase))
+
+
+def pdb(name: str, namespace: str = "default", **labels: str) -> PodDisruptionBudget:
+    spec = PodDisruptionBudgetSpec(selector=LabelSelector(match_labels=labels))
+    return PodDisruptionBudget(metadata=ObjectMeta(name=name, namespace=namespace), spec=spec)
 
 
 def refused(text: str, do: Callable[..., object], *arguments: object) -> None:

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import threading
-from typing import Any
 
 import pytest
-from msgspec.structs import replace
-from tests.cache.binder_kit import Kit, best_effort, pod, refused
-from tests.core.make import node, port
+from tests.cache.binder_kit import GANG, Kit, best_effort, member, pod, refused
+from tests.core.make import port
 
 from moorage.cache import (
     BinderCache,
     CacheHandler,
     CachePodInfo,
-    SchedulingStatus,
-    Snapshot,
     StoreName,
     UnitStatus,
     Victims,
@@ -28,36 +24,16 @@ from moorage.cache.cache_handler import (
     POD_ASSUMED_TTL,
     RESERVATION_TTL,
 )
-from moorage.errors import CacheCorruptedError, CacheError
-from moorage.objects.godel import ASSUMED_NODE, NOMINATED_NODE, Movement, node_name_of, unit_key
-from moorage.objects.meta import LabelSelector, ObjectMeta
-from moorage.objects.node import Node
-from moorage.objects.pod import Pod, PodSchedulingGroup
-from moorage.objects.pod_group import GROUP_ANNOTATION, PodGroup, PodGroupStatus
-from moorage.objects.policy import PodDisruptionBudget, PodDisruptionBudgetSpec
-from moorage.store import ObjectStore
-from moorage.store.informer import Informer
+from moorage.errors import CacheCorruptedError
+from moorage.objects.godel import ASSUMED_NODE, NOMINATED_NODE, Movement, node_name_of
+from moorage.objects.pod_group import GROUP_ANNOTATION
 
 NO_UID = "cannot get cache key for pod with empty UID"
-GANG = "PodGroupUnit/default/g"
 
 
 @pytest.fixture
 def kit() -> Kit:
     return Kit()
-
-
-def member(name: str, on: str = "n") -> Pod:
-    return pod(name, on, {GROUP_ANNOTATION: "g"})
-
-
-def group(phase: str, name: str = "g") -> PodGroup:
-    return PodGroup(metadata=ObjectMeta(name=name, namespace="default"), status=PodGroupStatus(phase=phase))
-
-
-def pdb(name: str, namespace: str = "default", **labels: str) -> PodDisruptionBudget:
-    spec = PodDisruptionBudgetSpec(selector=LabelSelector(match_labels=labels))
-    return PodDisruptionBudget(metadata=ObjectMeta(name=name, namespace=namespace), spec=spec)
 
 
 # ---- what it is made of
@@ -298,79 +274,6 @@ def test_marking_again_starts_the_time_anew(kit: Kit) -> None:
     assert not kit.cache.is_pod_marked_to_delete(one)
 
 
-# ---- units
-
-
-@pytest.mark.parametrize(
-    ("phase", "status"),
-    [
-        ("Pending", SchedulingStatus.PENDING),
-        ("PreScheduling", SchedulingStatus.PENDING),
-        ("Scheduled", SchedulingStatus.SCHEDULED),
-        ("Running", SchedulingStatus.SCHEDULED),
-        ("Finished", SchedulingStatus.SCHEDULED),
-        ("Failed", SchedulingStatus.SCHEDULED),
-        ("Timeout", SchedulingStatus.TIMEOUT),
-        ("Unknown", SchedulingStatus.UNKNOWN),
-        ("", SchedulingStatus.UNKNOWN),
-    ],
-)
-def test_the_phase_of_a_group_is_its_status(kit: Kit, phase: str, status: SchedulingStatus) -> None:
-    kit.cache.add_pod_group(group(phase))
-    assert kit.cache.get_unit_status(GANG) == UnitStatus(status)
-
-
-def test_a_changed_group_says_its_status_anew(kit: Kit) -> None:
-    kit.cache.set_unit_scheduling_status(GANG, SchedulingStatus.TIMEOUT)
-    kit.cache.update_pod_group(group("Pending"), group("Scheduled", "h"))
-    assert kit.cache.get_unit_scheduling_status(GANG) == SchedulingStatus.UNKNOWN
-    assert kit.cache.get_unit_scheduling_status("PodGroupUnit/default/h") == SchedulingStatus.SCHEDULED
-    assert [int(one) for one in SchedulingStatus] == [0, 1, 2, 3]
-
-
-def test_running_pods_are_those_assumed_and_bound(kit: Kit) -> None:
-    kit.assume(member("c"))
-    kit.cache.add_pod(member("a"))
-    kit.cache.add_pod(member("b"))
-    kit.cache.add_pod(member("d", ""))
-    assert kit.cache.get_unit_status(GANG).running_pods == ("a", "b", "c")
-    for name in ("a", "b", "c"):
-        kit.cache.delete_pod(member(name))
-    assert kit.cache.get_unit_status(GANG) == UnitStatus()
-
-
-def test_the_unit_of_a_pod(kit: Kit) -> None:
-    one = pod("a", "n")
-    kubernetes = replace(one, spec=replace(one.spec, scheduling_group=PodSchedulingGroup(pod_group_name="g")))
-    assert (unit_key(one), unit_key(member("a")), unit_key(kubernetes)) == (
-        "SinglePodUnit/default/a",
-        GANG,
-        GANG,
-    )
-    kit.assume(kubernetes)
-    assert kit.cache.get_unit_status(GANG).running_pods == ("a",)
-    assert kit.cache.get_unit_status("SinglePodUnit/default/a").running_pods == ()
-
-
-# ---- disruption budgets
-
-
-def test_budgets_and_whom_they_select(kit: Kit) -> None:
-    one = pod("a", "n", labels={"app": "x"})
-    kit.cache.add_pdb(pdb("b", app="x"))
-    kit.cache.add_pdb(pdb("a", app="x"))
-    kit.cache.add_pdb(pdb("other", "elsewhere", app="x"))
-    assert [each.name for each in kit.cache.pdbs.pdbs_of(one)] == ["a", "b"]
-    changed = replace(pdb("a", app="x"), spec=replace(pdb("a", app="x").spec, min_available=1))
-    kit.cache.update_pdb(pdb("a", app="x"), changed)
-    assert kit.cache.pdbs.pdbs_of(one)[0] is changed
-    kit.cache.update_pdb(changed, pdb("a", app="y"))
-    assert [each.name for each in kit.cache.pdbs.pdbs_of(one)] == ["b"]
-    kit.cache.delete_pdb(pdb("b"))
-    kit.cache.delete_pdb(pdb("b"))
-    assert [each.key for each in kit.cache.pdbs.pdbs] == ["default/a", "elsewhere/other"]
-
-
 # ---- events that are nothing to a binder
 
 
@@ -382,101 +285,3 @@ def test_owners_and_movements_change_nothing(kit: Kit) -> None:
     kit.cache.update_movement(None, Movement())
     kit.cache.delete_movement(Movement())
     assert (kit.cache.state.log.head, kit.cache.dump().nodes) == (0, {})
-
-
-# ---- transactions, forks, snapshots
-
-
-def everything(cache: BinderCache) -> Any:
-    return (
-        cache.get_unit_status(GANG),
-        cache.is_pod_marked_to_delete(pod("a")),
-        cache.pdbs.pdbs,
-        cache.nodes.nm_nodes,
-        cache.nodes.cnrs,
-        {name: [one.name for one in info.pods] for name, info in cache.dump().nodes.items()},
-    )
-
-
-def disturb(cache: BinderCache) -> None:
-    cache.set_unit_scheduling_status(GANG, SchedulingStatus.TIMEOUT)
-    cache.assume_pod(CachePodInfo(member("c")))
-    cache.remove_delete_pod_marker_by_key("a", "p")
-    cache.delete_pod(member("a"))
-    cache.add_pdb(pdb("new"))
-    cache.delete_pdb(pdb("old"))
-
-
-@pytest.mark.parametrize("gate", [False, True])
-def test_a_rollback_takes_every_store_back(gate: bool) -> None:
-    kit = Kit(resource_reservation=gate)
-    kit.cache.add_node(node("n"))
-    kit.cache.add_pdb(pdb("old"))
-    kit.cache.add_pod_group(group("Pending"))
-    for name in ("a", "b"):
-        kit.cache.add_pod(member(name))
-    kit.cache.mark_pod_to_delete(member("a"), pod("p"))
-    before, fork = everything(kit.cache), kit.cache.fork()
-    with kit.cache.transaction():
-        disturb(kit.cache)
-        assert everything(kit.cache) != before
-    assert everything(kit.cache) == before
-    with kit.cache.transaction() as outer:
-        with kit.cache.transaction() as inner:
-            disturb(kit.cache)
-            inner.commit()
-        outer.commit()
-    after = everything(kit.cache)
-    assert after != before
-    assert everything(fork) == before
-    disturb(fork)
-    assert everything(fork) == after
-
-
-def test_a_snapshot_shows_guaranteed_pods(kit: Kit) -> None:
-    kit.cache.add_node(node("n"))
-    snapshot = Snapshot()
-    kit.cache.update_snapshot(snapshot)
-    kit.assume(pod("a", "n"))
-    kit.assume(best_effort("b", "n"))
-    kit.cache.update_snapshot(snapshot)
-    assert snapshot.get("n").requested.milli_cpu == 100
-    assert len(snapshot.get("n").pods) == 2
-
-
-# ---- informers, and what they missed
-
-
-def test_a_relist_makes_up_for_what_was_lost(kit: Kit) -> None:
-    """Whatever informers have said, after a relist the cache has what the server has."""
-    store = ObjectStore()
-    for one in (node("n"), node("m"), pod("a", "n"), pod("b", "m"), pod("waits")):
-        store.create(one)
-    kit.cache.add_node(node("gone"))
-    kit.cache.add_pod(pod("gone", "gone"))
-    kit.cache.add_pod(pod("b", "n"))
-    kit.cache.mark_pod_to_delete(pod("gone", "gone"), pod("p"))
-    kit.assume(pod("waits", "m"))
-    kit.assume(pod("never", "m"))
-    nodes, pods = Informer(store, Node), Informer(store, Pod)
-    for informer in (nodes, pods):
-        informer.run_once()
-    kit.cache.relist(nodes.indexer.values(), pods.indexer.values())
-    assert sorted(kit.cache.dump().nodes) == ["m", "n"]
-    assert (kit.used("n"), kit.used("m")) == ((100, 1), (200, 2))
-    assert kit.cache.dump().assumed_pods == {"waits": True}
-    assert not kit.cache.is_pod_marked_to_delete(pod("gone"))
-    assert kit.cache.get_unit_status("SinglePodUnit/default/gone") == UnitStatus()
-
-
-def test_a_relist_that_cannot_be_read_changes_nothing(kit: Kit) -> None:
-    kit.cache.add_node(node("n"))
-    kit.cache.add_pod(pod("a", "n"))
-    with pytest.raises(ValueError, match="x"):
-        kit.cache.relist([node("m")], [pod("b", "m"), pod("c", "m", requests={"cpu": "x"})])
-    assert (list(kit.cache.dump().nodes), kit.used("n")) == (["n"], (100, 1))
-
-
-def test_a_store_refuses_by_its_cache(kit: Kit) -> None:
-    with pytest.raises(CacheError, match="pod a does not exist in binder cache"):
-        kit.cache.get_pod(pod("a"))

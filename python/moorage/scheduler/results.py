@@ -133,11 +133,14 @@ class Failure:
     ----------
     nominated_node : str
         The node on which others were evicted for the pod.
+    held_back : str
+        Why its group failed, where the pod itself fitted.
     """
 
     diagnosis: Diagnosis | None = None
     error: str = ""
     nominated_node: str = ""
+    held_back: str = ""
 
     @classmethod
     def of(cls, decision: Decision) -> Failure:
@@ -148,12 +151,12 @@ class Failure:
     @cached_property
     def message(self) -> str:
         """FitError text, or the error of the cycle."""
-        return self.error or (self.diagnosis.message() if self.diagnosis else "")
+        return self.error or self.held_back or (self.diagnosis.message() if self.diagnosis else "")
 
     @property
     def search_message(self) -> str:
         """The same without what PostFilter says."""
-        return self.error or (self.diagnosis.search_message() if self.diagnosis else "")
+        return self.error or self.held_back or (self.diagnosis.search_message() if self.diagnosis else "")
 
     @cached_property
     def reasons(self) -> dict[str, int]:

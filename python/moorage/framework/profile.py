@@ -11,7 +11,7 @@ from moorage._core.plan import Plan
 from moorage._core.state import ClusterState
 from moorage.errors import InputError
 
-from .in_core import NativePlugin, VolumePlugin
+from .in_core import NativePlugin, UnitPlugin, VolumePlugin
 from .interface import (
     BASES,
     BIND,
@@ -161,7 +161,12 @@ class Profile:
 
     def _active(self, point: str) -> list[Plugin]:
         """The plugins at a point but for the in-tree ones that do nothing there yet."""
-        return [plugin for plugin in self.at(point) if not plugin.in_core]
+        return [plugin for plugin in self.at(point) if not plugin.in_core or isinstance(plugin, UnitPlugin)]
+
+    @cached_property
+    def has_units(self) -> bool:
+        """Whether pods of a group have to wait for one another on Permit."""
+        return any(isinstance(plugin, UnitPlugin) for plugin in self.at(PERMIT))
 
     @cached_property
     def is_in_core(self) -> bool:

@@ -26,6 +26,7 @@ from moorage.framework.profile import Profile
 from moorage.framework.runtime import Framework, Target
 from moorage.framework.status import Status, message_of
 from moorage.objects.pod import Pod
+from moorage.objects.pod_group import group_of
 
 from .batching import Batching, KeptNodes, find_hint, leave_nodes
 from .diagnosis import Diagnosis, explain_verdict
@@ -174,10 +175,14 @@ class Engine:
         """Whether the core alone decides about a pod, and nobody has anything to do before it is bound."""
         return self.profile.is_in_core and self.is_for(pod) and self.decides_alone(pod)
 
-    def way_of(self, pod: Pod) -> tuple[Engine, bool]:
-        """What pods must share to be decided about together: the engine, and whether extenders have a say."""
-        engine = self.for_volumes if self._divides and uses_volumes(pod) else self
-        return engine, not self.handle.extenders or self.decides_alone(pod)
+    def waits_for_others(self, pod: Pod) -> bool:
+        """Whether a pod that comes alone has to wait on Permit for others of its group."""
+        return self.profile.has_units and group_of(pod) is not None
+
+    def way_of(self, pod: Pod) -> tuple[Engine, bool, bool]:
+        """What pods must share to be decided about together: the engine, whether extenders have a say, and
+        whether they have to wait for others."""
+        return self.for_pod(pod), self.decides_alone(pod), self.waits_for_others(pod)
 
     def passes_at_once(self, target: Target, pod: Pod) -> bool:
         """Whether no PreFilter or PreScore plugin of a profile in the core objects to pods of a target. What

@@ -59,6 +59,13 @@ class GroupResult:
     started: dict[int, Started] = field(default_factory=dict)
 
 
+def rejected(pods: Sequence[Pod], error: str) -> GroupResult:
+    """What becomes of pods that cannot be a group."""
+    failure = Failure(error=error)
+    rows = np.full(len(pods), -1, dtype=np.int32)
+    return GroupResult(rows, dict.fromkeys(range(len(pods)), failure), False, error)
+
+
 def place_group(
     scheduler: Scheduler,
     engine: Engine,

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from moorage.framework.interface import Code, NominatingInfo, Status
+from moorage.plugins.gang_scheduling import GangScheduling
 
 from .diagnosis import Diagnosis, Rejectors
 
@@ -166,6 +167,8 @@ class Failure:
     @cached_property
     def rejectors(self) -> Rejectors:
         """Who rejected the pod; nobody where the cycle failed with an error."""
+        if self.held_back:
+            return Rejectors(frozenset({GangScheduling.name}))
         return self.diagnosis.rejectors() if self.diagnosis and not self.error else Rejectors()
 
 

@@ -18,6 +18,7 @@ from moorage.framework.configuration import feature_gates as all_gates
 from moorage.framework.events import ASSIGNED_POD_DELETE
 from moorage.framework.interface import NominatingInfo
 from moorage.framework.nominator import PodNominator
+from moorage.framework.pod_groups import PodGroups
 from moorage.framework.profile import Profile
 from moorage.framework.registry import Registry
 from moorage.framework.runtime import Target, target_of
@@ -64,8 +65,9 @@ class Scheduler:
     config : path, bytes, mapping or KubeSchedulerConfiguration, optional
         A ``kubescheduler.config.k8s.io/v1`` configuration instead of profiles; see `load_configuration`.
     feature_gates : mapping of str to bool, optional
-        On top of the defaults of v1.36. Without a configuration only PodLevelResources and
-        OpportunisticBatching (`moorage.scheduler.batching`) have an effect.
+        On top of the defaults of v1.36. With profiles, which say themselves what runs, only PodLevelResources
+        and OpportunisticBatching (`moorage.scheduler.batching`) have an effect, and GenericWorkload or
+        GangScheduling: pods of a `PodGroup` are tried together.
     registry : Registry, optional
         Plugins that the configuration may name besides the in-tree ones; by default those that installed
         packages offer (`installed_plugins`).
@@ -119,7 +121,7 @@ class Scheduler:
         batching = Batching(signs, clock or (lambda: 0.0))
         its = TIE_BREAKS[tie_break], percentage_of_nodes_to_score, seed, batching
         if configuration is None:
-            engines = profile_engines(profiles or (profile or default_profile(),), self.handle, *its)
+            engines = profile_engines(profiles or (profile or default_profile(gates),), self.handle, *its)
         else:
             engines = configured_engines(configuration, all_plugins(registry), self.handle, *its)
         self.engines = {engine.profile.scheduler_name: engine for engine in engines}
@@ -197,7 +199,7 @@ class Scheduler:
         if isinstance(pod, str):
             namespace, _, name = pod.rpartition("/")
             pod = self.client.get(Pod, name, namespace)
-        return explain(self._engine_of(pod), pod, self.not_ours(pod))
+        return explain(self.engine_of(pod), pod, self.not_ours(pod))
 
     def schedule_one(self, pod: Pod) -> Decision:
         """One cycle: search, choose, assume the pod on the chosen node. Where it fits nowhere others may be
@@ -207,7 +209,7 @@ class Scheduler:
         to the end: Reserve, Permit, PreBind, Bind, PostBind. Then the pod must be in the store, and may wait.
         """
         target, engine = self.classify(pod), self._engine(pod)
-        if not engine.is_in_core_for(pod):
+        if not engine.is_in_core_for(pod) or engine.waits_for_others(pod):
             decision = self.whole_cycle(engine, pod, target)
             self.sync()
             return decision
@@ -222,13 +224,18 @@ class Scheduler:
             self.sync()
         return decision
 
-    def _engine_of(self, pod: Pod) -> Engine:
+    @property
+    def groups(self) -> PodGroups:
+        """What is known of pod groups."""
+        return self.handle.shared(PodGroups)
+
+    def engine_of(self, pod: Pod) -> Engine:
         """The engine of the profile that a pod asks for; of the first, where there is none."""
         return self.engines.get(pod.spec.scheduler_name) or self.rotation.engines[0]
 
     def _engine(self, pod: Pod) -> Engine:
         """The one of that profile that decides about the pod, with the rotation: all engines share it."""
-        return self.rotation.take(self._engine_of(pod).for_pod(pod))
+        return self.rotation.take(self.engine_of(pod).for_pod(pod))
 
     def whole_cycle(self, engine: Engine, pod: Pod, target: Target) -> Decision:
         """A cycle with all its plugins, for one pod."""
@@ -282,7 +289,7 @@ class Scheduler:
             seen.add(pod.metadata.uid)
         parts = []
         for engine, targets, segment in self.segments(pods):
-            if engine.is_in_core_for(segment[0]):
+            if engine.is_in_core_for(segment[0]) and not engine.waits_for_others(segment[0]):
                 parts.append(self.batches.place(engine, targets, segment, rotation))
             else:
                 decisions = map(self.whole_cycle, repeat(engine), segment, targets)
@@ -298,7 +305,7 @@ class Scheduler:
         """Pods that follow one another and are decided about in one way, with the engine whose turn it is."""
         targets = [self.classify(pod) for pod in pods]
         first = 0
-        for _, segment in groupby(pods, key=lambda pod: self._engine_of(pod).way_of(pod)):
+        for _, segment in groupby(pods, key=lambda pod: self.engine_of(pod).way_of(pod)):
             equal = list(segment)
             yield self._engine(equal[0]), targets[first : first + len(equal)], equal
             first += len(equal)
@@ -331,7 +338,7 @@ class Scheduler:
             return TERMINATING
         if pod.spec.scheduler_name and pod.spec.scheduler_name not in self.engines:
             return "other scheduler"
-        status = self._engine_of(pod).framework.run_pre_enqueue_plugins(pod)
+        status = self.engine_of(pod).framework.run_pre_enqueue_plugins(pod)
         if status is None:
             return ""
         return "gated" if status.plugin == SchedulingGates.name else f"{status.plugin}: {status.message()}"

@@ -237,13 +237,11 @@ class SchedulingQueue:
             first = self.pop(timeout)
             if first is None:
                 return []
-            popped = [first]
-            for info in self._places.units.mates(first.unit):
-                if not info.gating_plugin:
-                    self._in_flight.add(info, self._places.take(info))
-                    info.attempts += 1
-                    popped.append(info)
-            return sorted(popped, key=in_unit)
+            mates = [info for info in self._places.units.mates(first.unit) if not info.gating_plugin]
+            for info in mates:
+                self._in_flight.add(info, self._places.take(info))
+                info.attempts += 1
+            return sorted([first, *mates], key=in_unit)
 
     def _wait(self, timeout: float | None) -> bool:
         """Wait for a pod; false where none came."""

@@ -41,5 +41,6 @@ class Units:
             del self.members[info.unit]
 
     def mates(self, unit: UnitKey | None) -> list[QueuedPodInfo]:
-        """The waiting pods of a group, in no order."""
-        return [] if unit is None else list(self.members.get(unit, {}).values())
+        """The waiting pods of a group, in order of entry."""
+        members = {} if unit is None else self.members.get(unit, {})
+        return sorted(members.values(), key=lambda info: info.order)

@@ -135,7 +135,7 @@ class Failure:
     nominated_node : str
         The node on which others were evicted for the pod.
     held_back : str
-        Why its group failed, where the pod itself fitted.
+        Why its group failed, whether the pod itself fitted or not.
     """
 
     diagnosis: Diagnosis | None = None
@@ -151,13 +151,16 @@ class Failure:
 
     @cached_property
     def message(self) -> str:
-        """FitError text, or the error of the cycle."""
-        return self.error or self.held_back or (self.diagnosis.message() if self.diagnosis else "")
+        """FitError text, and why its group failed; or the error of the cycle."""
+        return self._of_group(self.diagnosis.message() if self.diagnosis else "")
 
     @property
     def search_message(self) -> str:
         """The same without what PostFilter says."""
-        return self.error or self.held_back or (self.diagnosis.search_message() if self.diagnosis else "")
+        return self._of_group(self.diagnosis.search_message() if self.diagnosis else "")
+
+    def _of_group(self, text: str) -> str:
+        return self.error or " ".join(filter(None, (text, self.held_back)))
 
     @cached_property
     def reasons(self) -> dict[str, int]:
@@ -167,9 +170,10 @@ class Failure:
     @cached_property
     def rejectors(self) -> Rejectors:
         """Who rejected the pod; nobody where the cycle failed with an error."""
+        found = self.diagnosis.rejectors() if self.diagnosis and not self.error else Rejectors()
         if self.held_back:
-            return Rejectors(frozenset({GangScheduling.name}))
-        return self.diagnosis.rejectors() if self.diagnosis and not self.error else Rejectors()
+            return found._replace(unschedulable=found.unschedulable | {GangScheduling.name})
+        return found
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from moorage.framework.runtime import Target
@@ -183,9 +184,10 @@ class Run:
         scheduler, groups = self.scheduler, self.scheduler.groups
         group = groups.get(unit)
         done = self.place_unit(group, pods, groups.scheduled(unit))
+        failures = done.failures if done.succeeded else held_back(done)
         for at, row in enumerate(done.rows.tolist()):
             if row < 0:
-                self._failed(pods[at], done.failures[at])
+                self._failed(pods[at], failures[at])
             elif at not in done.started:
                 self._placed_pods.append(self._placed(pods[at], scheduler.table.row_name(row)))
             else:
@@ -273,6 +275,15 @@ class Run:
         scheduler.sync()
         scheduler.pods.binding = set()
         self._something_happened()
+
+
+def held_back(done: GroupResult) -> dict[int, Failure]:
+    """Why each pod of a group that failed has no node: because of itself, and of its group."""
+    why = done.message.partition(";")[0]
+    known: dict[int, Failure] = {}
+    for one in done.failures.values():  # pods that failed alike share one
+        known[id(one)] = replace(one, held_back=why) if one.diagnosis and not one.held_back else one
+    return {at: known[id(one)] for at, one in done.failures.items()}
 
 
 def refuse(scheduler: Scheduler, info: QueuedPodInfo, error: ApiError) -> Failure:

@@ -38,6 +38,18 @@ class PodGroups:
         count: int = self._pods.count(INDEX, "/".join(key))
         return count
 
+    def pending(self, key: UnitKey) -> list[Pod]:
+        """The pods of a group that have no node and are not about to go: higher priority first, then older
+        (kube-scheduler v1.36, by priority and the first attempt)."""
+        pods = [
+            pod
+            for pod in self._pods.by_index(INDEX, "/".join(key))
+            if not (pod.spec.node_name or pod.metadata.deletion_timestamp or self._cluster.has_pod(pod))
+        ]
+        return sorted(
+            pods, key=lambda pod: (-(pod.spec.priority or 0), pod.metadata.creation_timestamp or "")
+        )
+
     def scheduled(self, key: UnitKey) -> list[Pod]:
         """The pods of a group that have a node, in fact or assumed."""
         return [pod for pod in self._pods.by_index(INDEX, "/".join(key)) if self._cluster.has_pod(pod)]

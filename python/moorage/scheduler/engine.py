@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, MutableMapping
 from dataclasses import replace
 from functools import cached_property
 
@@ -42,7 +42,7 @@ class Engine:
 
     Attributes
     ----------
-    failures : dict
+    failures : mapping
         Target to the failure of pods like it, with the head of the change log at that time.
     runs_post_filter : bool
         Whether PostFilter is run for pods that fit nowhere; without, nobody is evicted.
@@ -75,7 +75,7 @@ class Engine:
         if not profile.is_in_core:
             self.cycle.judging = self.bridge.judge_nominated
         self.runs_post_filter = True
-        self.failures: dict[Target, tuple[int, Failure]] = {}
+        self.failures: MutableMapping[Target, tuple[int, Failure]] = {}
         self._passing: dict[Target, bool] = {}
         self._passing_by = (-1, -1)
         self.batching = batching or Batching(False, self.cache.clock)
@@ -115,7 +115,7 @@ class Engine:
     def nodes_in_view(self) -> int:
         """The number of nodes that a cycle sees which begins now."""
         self.cache.state.view.refresh()
-        return self.cache.state.view.size
+        return self.cycle.nodes
 
     def schedule(
         self, pod: Pod, target: Target, order: Callable[[], list[str]]

@@ -64,6 +64,15 @@ class Rotation:
         engine.take_turn()
         return engine
 
+    @property
+    def start(self) -> int:
+        """Where the next search begins."""
+        return self.holder.cycle.start
+
+    @start.setter
+    def start(self, start: int) -> None:
+        self.holder.cycle.start = start
+
     def save(self) -> object:
         return self.holder, self.holder.cycle.start
 

@@ -1,11 +1,13 @@
 """Placing a pod group: its pods one after the other in one transaction, which is kept if enough of them fit.
 
 kube-scheduler v1.36, schedule_one_podgroup.go: nobody else's changes are seen meanwhile, a member that fits
-nowhere is passed over, and the group succeeds if Permit lets any of its pods go on.
+nowhere is passed over, and the group succeeds if Permit lets any of its pods go on. A group bound to a
+topology is tried in one placement after the other, and goes to the one with the best score.
 """
 
 from __future__ import annotations
 
+from collections import ChainMap
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -14,23 +16,27 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from moorage._core.pod_spec import bound
 from moorage.cache.scheduler_cache import Transaction
-from moorage.framework.cycle_state import CycleState
+from moorage.errors import MoorageError
+from moorage.framework.call import StatusError
+from moorage.framework.interface import PLACEMENT_GENERATE, Assignments, Placement
+from moorage.framework.placements import make_placements, placements_to_find, score_placements
+from moorage.framework.runtime import Target
 from moorage.objects.pod import Pod
 from moorage.objects.pod_group import PodGroup
 
-from .batch import ScheduleResult, is_alone
+from .batch import ScheduleResult
 from .binding_cycle import Started
-from .diagnosis import Diagnosis
-from .engine import Engine
+from .engine import NO_ROWS, Engine
+from .group_attempt import Attempt, Members
 from .results import Failure
 
 if TYPE_CHECKING:
     from .scheduler import Scheduler
 
-UNSCHEDULABLE = "pod group is unschedulable"
+SEVERAL_SCHEDULERS = "pods of one group ask for different schedulers"
 OTHER_FAILED = "failed to schedule other pod from a pod group: {}"
+NO_PLACEMENT = "0/{} placements are available, first placement status: {}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,30 +93,45 @@ def place_group(
     scheduled : sequence of Pod
         Members that have a node already, assumed ones included.
     """
-    with scheduler.cache.lock, _unseen(scheduler, engine, pods):
-        attempt = Attempt(scheduler, engine, group, pods, len(scheduled))
-        with _all_or_nothing(scheduler) as transaction:
+    with scheduler.cache.lock:
+        members = Members(scheduler, engine, group, pods, scheduled)
+        with _unseen(members.engines):
             try:
-                attempt.place()
-                if attempt.succeeded:
-                    transaction.commit()
-            finally:
-                attempt.unreserve()
-        return attempt.start() if attempt.succeeded else attempt.failed()
+                attempt = _place(members)
+            except StatusError as failed:
+                return rejected(pods, failed.status.message())
+            if not attempt.succeeded:
+                return _failed(attempt)
+            started = attempt.start()
+            return GroupResult(attempt.rows, attempt.failures, True, started=started)
+
+
+def _failed(attempt: Attempt) -> GroupResult:
+    """The group has failed, and what was placed has been taken back."""
+    error, pods = attempt.error, attempt.members.pods
+    message = OTHER_FAILED.format(error) if error else attempt.message
+    failure = Failure(error=message) if error else Failure(held_back=message)
+    failures = {at: attempt.failures.get(at, failure) for at in range(len(pods))}
+    if error:
+        failures = {at: one if one.error else failure for at, one in failures.items()}
+    return GroupResult(np.full(len(pods), -1, dtype=np.int32), failures, False, message)
 
 
 @contextmanager
-def _unseen(scheduler: Scheduler, engine: Engine, pods: Iterable[Pod]) -> Iterator[None]:
-    """What engines remember of failures is without PostFilter inside, and not for later pods."""
-    engines = {id(one): one for one in map(engine.for_pod, pods)}.values()
-    kept = [(one, one.runs_post_filter, one.failures) for one in engines]
-    for one in engines:
-        one.runs_post_filter, one.failures = False, {}
+def _unseen(engines: Iterable[Engine]) -> Iterator[None]:
+    """Inside, engines evict nobody, and search where they are told to; what they remember of failures then is
+    without PostFilter, and not for later pods."""
+    kept = [(one, one.runs_post_filter, one.failures, dict[Target, tuple[int, Failure]]()) for one in engines]
+    for one, _, failures, inside in kept:
+        one.runs_post_filter, one.failures = False, ChainMap(inside, failures)
     try:
         yield
     finally:
-        for one, runs_post_filter, failures in kept:
+        for one, runs_post_filter, failures, inside in kept:
             one.runs_post_filter, one.failures = runs_post_filter, failures
+            one.cycle.search_in(None)
+            if inside:
+                one.cycle.forget_failures()
 
 
 @contextmanager
@@ -126,168 +147,106 @@ def _all_or_nothing(scheduler: Scheduler) -> Iterator[Transaction]:
                 nominator.undo(saved)
 
 
-@dataclass(slots=True)
-class Reserved:
-    """A pod that plugins outside the core have been asked about."""
+def _try(members: Members, placement: Placement | None = None, keep: bool = True) -> Attempt:
+    """Place the pods, on nodes of a placement or all, and take them back unless they are enough, and to be
+    kept."""
+    if placement is not None:
+        for engine in members.engines:
+            engine.cycle.search_in(placement.rows)
+            engine.failures = {}  # those known are about other nodes
+    attempt = Attempt(members)
+    with _all_or_nothing(members.scheduler) as transaction:
+        try:
+            attempt.place()
+            if attempt.succeeded and keep:
+                transaction.commit()
+        finally:
+            attempt.unreserve()
+    if transaction.committed:
+        attempt.enter()
+    return attempt
 
-    at: int
-    engine: Engine
-    state: CycleState
-    pod: Pod
-    assumed: Pod
+
+def schedule_workload(
+    scheduler: Scheduler, group: PodGroup, pods: Sequence[Pod] | None = None
+) -> ScheduleResult:
+    """See `Scheduler.schedule_workload`."""
+    groups, unit = scheduler.groups, (group.namespace, group.name)
+    pending = groups.pending(unit) if pods is None else pods
+    scheduler.check_new(pending)
+    engines = {scheduler.engine_of(pod) for pod in pending}
+    if len(engines) > 1:
+        raise MoorageError(SEVERAL_SCHEDULERS)
+    if not engines:
+        return ScheduleResult(NO_ROWS, {})
+    placed = place_group(scheduler, engines.pop(), group, pending, groups.scheduled(unit))
+    failures = placed.failures
+    for at, started in placed.started.items():
+        outcome = scheduler.bindings.bind(started)
+        if outcome.failure is not None:
+            placed.rows[at] = -1
+            failures[at] = outcome.failure
+    scheduler.sync()
+    return ScheduleResult(placed.rows, failures)
 
 
-class Attempt:
-    """One attempt to place the pods of a group.
+# ---- topology ----------------------------------------------------------------------------------------------
 
-    Attributes
-    ----------
-    error : str
-        The error that ended it.
-    is_permitted : bool
-        Whether Permit has let a pod go on. GangScheduling does as soon as the minimum is there.
-    """
 
-    def __init__(
-        self,
-        scheduler: Scheduler,
-        engine: Engine,
-        group: PodGroup | None,
-        pods: Sequence[Pod],
-        scheduled: int,
-    ) -> None:
-        self.scheduler = scheduler
-        self.engine = engine
-        self.minimum = 0 if group is None else group.min_count
-        self.pods = pods
-        self.scheduled = scheduled
-        self.targets = [scheduler.classify(pod) for pod in pods]
-        self.result = ScheduleResult(np.full(len(pods), -1, dtype=np.int32), {})
-        self.reserved: list[Reserved] = []
-        self.error = ""
-        self.is_permitted = False
+def _place(members: Members) -> Attempt:
+    """Try all nodes, or those placements that the group is bound to."""
+    group, profile = members.group, members.engine.profile
+    if group is None or not group.topology_keys or not profile.at(PLACEMENT_GENERATE):
+        return _try(members)
+    parent = Placement("", members.scheduler.view_rows())
+    placements = make_placements(profile, group, members.scheduled, parent)
+    if len(placements) == 1:
+        return _try(members, placements[0])
+    rotation = members.scheduler.rotation
+    before = rotation.start
+    attempt = _place_in_best(members, group, placements)
+    if not attempt.succeeded:
+        rotation.start = before
+    return attempt
 
-    @property
-    def fitted(self) -> int:
-        """How many of the pods have a node now."""
-        return int(np.count_nonzero(self.result.rows >= 0))
 
-    @property
-    def succeeded(self) -> bool:
-        return self.is_permitted and not self.error
+def _place_in_best(members: Members, group: PodGroup, placements: Sequence[Placement]) -> Attempt:
+    """Try placements until enough suit the group, and go to the one of these with the best score."""
+    rotation = members.scheduler.rotation
+    nodes = sum(len(placement.rows) for placement in placements)
+    wanted = placements_to_find(members.scheduler.percentage_of_placements, len(placements), nodes)
+    first: Attempt | None = None
+    found: list[tuple[Placement, Attempt, int]] = []
+    for placement in placements:
+        start = rotation.start
+        attempt = _try(members, placement, keep=False)
+        if attempt.error:
+            return attempt
+        rotation.start = attempt.next_start  # each placement is searched from where the last search ended
+        first = first or attempt
+        if attempt.succeeded:
+            found.append((placement, attempt, start))
+            if len(found) == wanted:
+                break
+    if not found:
+        attempt = first or Attempt(members)
+        attempt.message = NO_PLACEMENT.format(len(placements), attempt.message)
+        return attempt
+    after = rotation.start
+    placement, _, rotation.start = found[_best(members, group, found)]
+    attempt = _try(members, placement)
+    rotation.start = after
+    return attempt
 
-    def _permit(self) -> None:
-        """A pod was placed that no other plugin has wait."""
-        self.is_permitted |= self.scheduled + self.fitted >= self.minimum
 
-    # ---- placing -------------------------------------------------------------------------------------------
-
-    def place(self) -> None:
-        """Put every pod on a node, as far as nodes are found."""
-        at, n = 0, len(self.pods)
-        while at < n and not self.error:
-            engine = self.scheduler.rotation.take(self.engine.for_pod(self.pods[at]))
-            end = self._equal_until(at)
-            if self._is_in_core(engine, at, end):
-                batches = self.scheduler.batches
-                done = batches._place_equal(engine, self.targets[at], self.pods[at:end], self.result, at)
-                if self.result.rows[at] >= 0:
-                    self._permit()
-            else:
-                done = at
-            if done < end:
-                self._place_one(engine, done)
-                done += 1
-            at = done
-
-    def _equal_until(self, at: int) -> int:
-        end = at + 1
-        while end < len(self.pods) and self.targets[end] == self.targets[at]:
-            end += 1
-        return end
-
-    def _is_in_core(self, engine: Engine, at: int, end: int) -> bool:
-        if self.scheduler.handle.nominator or not engine.is_in_core_for(self.pods[at]):
-            return False
-        alone = any(is_alone(engine, pod) for pod in self.pods[at:end])
-        return not alone and engine.passes_at_once(self.targets[at], self.pods[at])
-
-    def _place_one(self, engine: Engine, at: int) -> None:
-        """A cycle of one pod, up to Permit."""
-        pod, scheduler = self.pods[at], self.scheduler
-        decision, state = engine.schedule(pod, self.targets[at], scheduler.view_order)
-        if decision.node is None:
-            self.result.failures[at] = Failure.of(decision)
-            self.error = decision.error
-            return
-        assumed = bound(pod, decision.node)
-        scheduler.cache.assume_pod(assumed)
-        scheduler.handle.nominator.delete_nominated_pod_if_exists(pod)
-        self.result.rows[at] = engine.row_in_view(decision.node)
-        if engine.is_in_core_for(pod):
-            self._permit()
-        else:
-            self._reserve(Reserved(at, engine, state, pod, assumed))
-
-    def _reserve(self, one: Reserved) -> None:
-        """Ask the plugins outside the core about a pod that is assumed."""
-        framework, node = one.engine.framework, one.assumed.spec.node_name
-        status = framework.run_reserve_plugins_reserve(one.state, one.assumed, node)
-        if status is None:
-            status, _ = framework.run_permit_plugins(one.state, one.assumed, node)
-        if status is None or status.is_wait:
-            self.reserved.append(one)
-            if status is None:
-                self._permit()
-            return
-        framework.run_reserve_plugins_unreserve(one.state, one.assumed, node)
-        self.scheduler.cache.forget_pod(one.assumed)
-        self.result.rows[one.at] = -1
-        if status.is_rejected:
-            failure = Failure(Diagnosis(1, one.engine.profile, one.state.shape, chosen=status))
-        else:
-            failure = Failure(error=status.message() or str(status.code))
-        self.result.failures[one.at], self.error = failure, failure.error
-
-    def unreserve(self) -> None:
-        """What was reserved was so in thought only: a group that has succeeded reserves for good."""
-        for one in reversed(self.reserved):
-            framework, node = one.engine.framework, one.assumed.spec.node_name
-            framework.run_reserve_plugins_unreserve(one.state, one.assumed, node)
-
-    # ---- what came of it -----------------------------------------------------------------------------------
-
-    def start(self) -> GroupResult:
-        """The group has succeeded: pods that plugins outside the core have a say in begin their binding
-        cycles, with Reserve and Permit for good."""
-        started: dict[int, Started] = {}
-        for one in reversed(self.reserved):
-            self.scheduler.cache.forget_pod(one.assumed)
-        for one in self.reserved:
-            node = one.assumed.spec.node_name
-            outcome = self.scheduler.bindings.reserve(one.engine, one.state, one.pod, node)
-            if isinstance(outcome, Started):
-                started[one.at] = outcome
-            elif outcome.failure is not None:
-                self.result.rows[one.at] = -1
-                self.result.failures[one.at] = outcome.failure
-        return GroupResult(self.result.rows, self.result.failures, True, started=started)
-
-    def failed(self) -> GroupResult:
-        """The group has failed, and what was placed has been taken back."""
-        message = OTHER_FAILED.format(self.error) if self.error else self._held_back()
-        failure = Failure(error=message) if self.error else Failure(held_back=message)
-        failures = {at: self.result.failures.get(at, failure) for at in range(len(self.pods))}
-        if self.error:
-            failures = {at: one if one.error else failure for at, one in failures.items()}
-        return GroupResult(np.full(len(self.pods), -1, dtype=np.int32), failures, False, message)
-
-    def _held_back(self) -> str:
-        fitted = self.fitted
-        text = f"{UNSCHEDULABLE}: {fitted} of {len(self.pods)} pods fit"
-        if self.minimum:
-            text = f"{text}, {max(self.minimum - self.scheduled, 0)} are needed"
-        first = min(self.result.failures, default=None)
-        if first is None:
-            return text
-        return f"{text}; {self.pods[first].key}: {self.result.failures[first].message}"
+def _best(members: Members, group: PodGroup, found: Sequence[tuple[Placement, Attempt, int]]) -> int:
+    """The place of the placement with the highest score; ties as among nodes."""
+    if len(found) == 1:
+        return 0
+    each = [
+        Assignments(placement, members.pods, attempt.rows, len(members.scheduled))
+        for placement, attempt, _ in found
+    ]
+    totals = score_placements(members.engine.profile, group, each)
+    with members.scheduler.cache.transaction():  # draws no lots from the pods that are placed again
+        return members.engine.cycle.pick(totals)

@@ -20,7 +20,7 @@ from moorage.store import ApiError, ObjectStore
 from .binding_cycle import Outcome
 from .engine import Engine
 from .group_status import patch_group
-from .pod_groups import GroupResult, place_group, rejected
+from .pod_groups import SEVERAL_SCHEDULERS, GroupResult, place_group, rejected
 from .results import Eviction, Failure, Result
 
 if TYPE_CHECKING:
@@ -204,7 +204,7 @@ class Run:
         """Decide about the pods of a group, some of which may be scheduled already."""
         engines = {self.scheduler.engine_of(pod) for pod in pods}
         if len(engines) > 1:
-            return rejected(pods, "pods of one group ask for different schedulers")
+            return rejected(pods, SEVERAL_SCHEDULERS)
         began = time.perf_counter()
         done = place_group(self.scheduler, engines.pop(), group, pods, scheduled)
         self.result.seconds += time.perf_counter() - began

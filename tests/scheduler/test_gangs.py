@@ -216,6 +216,15 @@ def test_pods_that_come_alone_wait_for_one_another() -> None:
     assert not one.schedule_one(third).waiting
 
 
+@WAYS
+def test_one_that_waits_goes_on_when_the_others_come_together(python: bool) -> None:
+    one = made(python, nodes(9), gang("g", 3), members("g", 3))
+    assert one.schedule_one(store_of(one).get(Pod, "g-1", "default")).waiting
+    result = one.run()
+    assert sorted(placed(result)) == ["g-0", "g-1", "g-2"]
+    assert on_nodes(one).keys() == {"g-0", "g-1", "g-2"}
+
+
 def test_waiting_ends_after_five_minutes() -> None:
     clock = Clock()
     one = world(nodes(9), gang("g", 2), members("g", 2), clock=clock)

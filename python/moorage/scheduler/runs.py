@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from moorage.framework.runtime import Target
 from moorage.objects.pod import Pod
 from moorage.objects.pod_group import PodGroup, UnitKey
+from moorage.plugins.gang_scheduling import GangScheduling
 from moorage.queue import QueuedPodInfo
 from moorage.store import ApiError, ObjectStore
 
@@ -182,8 +183,8 @@ class Run:
     def _attempt_unit(self, unit: UnitKey, pods: Sequence[Pod]) -> None:
         """Place the pods of a group, all that it needs or none."""
         scheduler, groups = self.scheduler, self.scheduler.groups
-        group = groups.get(unit)
-        done = self.place_unit(group, pods, groups.scheduled(unit))
+        group, scheduled = groups.get(unit), groups.scheduled(unit)
+        done = self.place_unit(group, pods, scheduled)
         failures = done.failures if done.succeeded else held_back(done)
         for at, row in enumerate(done.rows.tolist()):
             if row < 0:
@@ -194,9 +195,18 @@ class Run:
                 self._went(scheduler.bindings.bind(done.started[at]))
         if group is not None:
             patch_group(scheduler.client, group, done.message)
-        if not done.succeeded and self.gives_up:
+        if done.succeeded:
+            self._allow(scheduled)
+        elif self.gives_up:
             self._in_vain.add(unit)
         self.resume(scheduler.cache.clock())
+
+    def _allow(self, pods: Sequence[Pod]) -> None:
+        """Those pods of a group go on that came alone before, and wait on Permit for the others."""
+        for pod in pods:
+            started = self.scheduler.bindings.waiting.get(pod.metadata.uid)
+            if started is not None and started.waiting is not None:
+                started.waiting.allow(GangScheduling.name)
 
     def place_unit(
         self, group: PodGroup | None, pods: Sequence[Pod], scheduled: Sequence[Pod]

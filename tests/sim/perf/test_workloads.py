@@ -104,7 +104,7 @@ apiVersion: scheduling.k8s.io/v1beta1
 kind: PodGroup
 metadata: {name: "gang-{{.Index}}"}
 spec:
-  schedulingPolicy: {gang: {minCount: {{.size}}}}
+  schedulingPolicy: {gang: {minCount: 2}}
 """
 BIG_FIRST = BIG.replace("spec:", "spec:\n  priority: 10")
 

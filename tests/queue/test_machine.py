@@ -20,7 +20,8 @@ from moorage.framework.events import (
     on,
     queue_if,
 )
-from moorage.objects.pod import Pod, PodSchedulingGate
+from moorage.objects.pod import Pod, PodSchedulingGate, PodSchedulingGroup
+from moorage.objects.pod_group import GROUP_ANNOTATION, group_of
 from moorage.plugins.scheduling_gates import SchedulingGates
 from tests.core.make import node, pod
 from tests.queue.make import Clock, make_queue, rejecting
@@ -76,11 +77,14 @@ class QueueMachine(RuleBasedStateMachine):
         start=st.sampled_from([0, 999, 1_767_225_600_123]),
         there=st.integers(0, 6),
         rejectors=st.lists(SETS, max_size=3),
+        groups=st.booleans(),
     )
-    def begin(self, gate: bool, start: int, there: int, rejectors: list[frozenset[str]]) -> None:
+    def begin(
+        self, gate: bool, start: int, there: int, rejectors: list[frozenset[str]], groups: bool
+    ) -> None:
         self.clock = Clock(start)
-        self.queue = make_queue(*plugins(), clock=self.clock, pop_from_backoff=gate)
-        self.twin = Twin(REGISTERED, gate, start, start)
+        self.queue = make_queue(*plugins(), clock=self.clock, pop_from_backoff=gate, groups_pods=groups)
+        self.twin = Twin(REGISTERED, gate, start, start, groups)
         self.ran = start
         self.known: dict[str, Pod] = {}
         self.infos: dict[str, Any] = {}
@@ -102,12 +106,15 @@ class QueueMachine(RuleBasedStateMachine):
         if name in self.known or name in self.infos:
             return
         one = self.known[name] = pod(
-            name, priority=priority, scheduling_gates=(PodSchedulingGate(name="g"),) if gated else ()
+            name,
+            priority=priority,
+            scheduling_gates=(PodSchedulingGate(name="g"),) if gated else (),
+            scheduling_group=PodSchedulingGroup("ab"[name > "p2"]) if name < "p5" else None,
         )
         self.queue.add(one)
         self.twin.add(one)
 
-    @rule(name=NAMES, change=st.sampled_from(["label", "ungate", "gate", "priority", "nothing"]))
+    @rule(name=NAMES, change=st.sampled_from(["label", "ungate", "gate", "priority", "join", "nothing"]))
     def update(self, name: str, change: str) -> None:
         if name not in self.known:
             return
@@ -118,6 +125,9 @@ class QueueMachine(RuleBasedStateMachine):
             new = replace(old, metadata=replace(old.metadata, labels=labels))
         elif change == "priority":
             new = replace(old, spec=replace(old.spec, priority=(old.spec.priority or 0) + 1))
+        elif change == "join":  # only a group that an annotation names can change
+            annotations = {} if old.metadata.annotations else {GROUP_ANNOTATION: "a"}
+            new = replace(old, metadata=replace(old.metadata, annotations=annotations))
         elif change != "nothing":
             gates = () if change == "ungate" else (PodSchedulingGate(name="g"),)
             new = replace(old, spec=replace(old.spec, scheduling_gates=gates))
@@ -148,6 +158,14 @@ class QueueMachine(RuleBasedStateMachine):
         info, entry = self.queue.pop(timeout=0), self.twin.pop()
         assert (info and info.pod) == (entry and entry.pod)
         if info is not None:
+            assert info.attempts == entry.attempts
+            self.infos[info.pod.name] = info, entry
+
+    @rule()
+    def pop_unit(self) -> None:
+        infos, entries = self.queue.pop_unit(timeout=0), self.twin.pop_unit()
+        assert [info.pod for info in infos] == [entry.pod for entry in entries]
+        for info, entry in zip(infos, entries, strict=True):
             assert info.attempts == entry.attempts
             self.infos[info.pod.name] = info, entry
 
@@ -234,6 +252,15 @@ class QueueMachine(RuleBasedStateMachine):
         flying = {info.pod.metadata.uid for info in self.queue.in_flight()}
         assert not flying & set(uids)
         assert flying | set(uids) == self.known.keys() | flying
+
+    @invariant()
+    def units_are_those_of_their_pods(self) -> None:
+        listed = [info for infos in self.queue.pending_pods() for info in infos]
+        expected: dict[Any, set[str]] = {}
+        for info in listed:
+            if self.twin.groups and (unit := group_of(info.pod)):
+                expected.setdefault(unit, set()).add(info.pod.metadata.uid)
+        assert {unit: set(found) for unit, found in self.queue._places.units.members.items()} == expected
 
     @invariant()
     def groups_are_those_of_their_pods(self) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 from moorage.framework.events import FORCE_ACTIVATE, UNSCHEDULABLE_TIMEOUT, ClusterEvent, pod_update_events
 from moorage.objects.pod import Pod
+from moorage.objects.pod_group import group_of
 from moorage.queue import SchedulingQueue
 from tests.queue.make import names
 
@@ -30,6 +31,7 @@ class Entry:
     rejectors: frozenset[str] = frozenset()
     pending: frozenset[str] = frozenset()
     gate: str = ""
+    ready: int | None = None  # milliseconds
 
     @property
     def uid(self) -> str:
@@ -48,6 +50,7 @@ class Twin:
     gate_is_on: bool
     began: int
     now: int
+    groups: bool = False
     numbers: int = 0
     entries: list[Entry] = field(default_factory=list)
     flight: list[tuple[str, Any]] = field(default_factory=list)
@@ -92,6 +95,7 @@ class Twin:
         if not (from_backoff and self.gate_is_on) and self.gated(entry):
             self.enter(entry, "gated")
             return False
+        entry.ready = self.now if entry.ready is None else entry.ready
         self.enter(entry, "active")
         return True
 
@@ -196,6 +200,27 @@ class Twin:
         self.flight.append(("pod", entry.uid))
         return entry
 
+    def pop_unit(self) -> list[Entry]:
+        """The next pod, and all of its group that are not gated, in order of entry."""
+        first = self.pop()
+        if first is None:
+            return []
+        unit = self.unit(first)
+        mates = [one for one in self.entries if unit and self.unit(one) == unit and one.place != "gated"]
+        for entry in sorted(mates, key=lambda one: one.number):
+            if entry.place == "unschedulable":
+                entry.place = "active"
+            entry.ready = self.now if entry.ready is None else entry.ready
+            self.delete(entry.uid)
+            entry.attempts += 1
+            self.flying.append(entry)
+            self.flight.append(("pod", entry.uid))
+        popped = [first, *mates]
+        return sorted(popped, key=lambda one: (-(one.pod.spec.priority or 0), one.ready, one.number))
+
+    def unit(self, entry: Entry) -> Any:
+        return group_of(entry.pod) if self.groups else None
+
     def put_back(self, entry: Entry) -> None:
         entry.attempts -= 1
         self.done(entry.uid)
@@ -208,6 +233,7 @@ class Twin:
             self.flight.pop(0)
 
     def fail(self, entry: Entry, pod: Pod, rejectors: frozenset[str], pending: frozenset[str]) -> None:
+        unit = self.unit(entry)
         entry.pod, entry.rejectors, entry.pending, entry.gate = pod, rejectors | pending, pending, ""
         if rejectors | pending:
             entry.rejections, entry.errors = entry.rejections + 1, 0
@@ -215,7 +241,7 @@ class Twin:
             entry.errors += 1
         entry.at = self.now
         seen = [self.strategy(entry, *what) for what in self.seen(entry.uid)]
-        self.requeue(entry, max(seen, default=SKIP) if rejectors | pending else BACKOFF)
+        self.requeue(entry, max(seen, default=SKIP) if rejectors | pending and not unit else BACKOFF)
         self.done(entry.uid)
 
     def seen(self, uid: str) -> list[Any]:

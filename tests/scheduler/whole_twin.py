@@ -128,6 +128,11 @@ class FollowedAttempts(Attempts):
             self.entries[entry.uid] = entry
         return one
 
+    def pop_unit(self) -> list[Pod]:
+        """Of pods without a group."""
+        one = self.pop()
+        return [] if one is None else [one]
+
     def put_back(self, pod: Pod) -> None:
         super().put_back(pod)
         self.twin.queue.put_back(self.entries.pop(pod.metadata.uid))

@@ -37,7 +37,7 @@ from moorage.objects.godel import ledger_of, unit_key
 from moorage.objects.pod import Pod
 from moorage.objects.pod_group import PodGroup, UnitKey, group_of
 from moorage.plugins.node_resources_fit import NodeResourcesFit
-from moorage.plugins.registry import ConfigurationSource, read_configuration
+from moorage.plugins.registry import ConfigurationSource, default_profile, read_configuration
 from moorage.preemption.evaluator import budgets_of
 from moorage.preemption.importance import split_by_budget
 from moorage.scheduler.batching import Batching
@@ -116,7 +116,7 @@ class Binder:
         gates = all_gates(feature_gates)
         self._has_units = gates["GenericWorkload"]
         configuration = None if config is None else read_configuration(config, gates)
-        one_or_more = profiles or ((profile,) if profile else ())
+        one_or_more = profiles or (profile or default_profile(gates),)
         setting = registry, TieBreak.FIRST, None, 0, Batching(False, clock)
         self._engines = make_engines(self._handle, configuration, one_or_more, *setting)
         self._by_name = {engine.profile.scheduler_name: engine for engine in self._engines}

@@ -17,7 +17,7 @@ from .configuration import (
 from .configuration.go_types import write
 from .configuration.types import Part
 from .handle import FrameworkHandle
-from .interface import BASES, QUEUE_SORT, SCORE, Plugin
+from .interface import BASES, PLACEMENT_SCORE, QUEUE_SORT, SCORE, Plugin
 from .profile import Profile
 from .registry import Registry
 
@@ -80,6 +80,7 @@ def _profile(plugins: ProfilePlugins, made: Mapping[str, Plugin]) -> Profile:
         scheduler_name=plugins.scheduler_name,
         percentage_of_nodes_to_score=plugins.percentage_of_nodes_to_score,
         weight_overrides=plugins.weights[SCORE],
+        placement_weights=plugins.weights[PLACEMENT_SCORE],
         points={point: [made[name].name for name in plugins.plugins[point]] for point in BASES.values()},
     )
 

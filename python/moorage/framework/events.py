@@ -119,15 +119,25 @@ deletes. An exception counts as Queue."""
 
 @dataclass(frozen=True, slots=True)
 class ClusterEventWithHint:
-    """A registration; without a hint each such event is worth an attempt."""
+    """A registration; without a hint each such event is worth an attempt.
+
+    Attributes
+    ----------
+    of_unit : bool
+        The hint is Queue for pods of the very group that the new object is, or is in, at most; and the
+        plugin's PreEnqueue answers all pods of a group alike.
+    """
 
     event: ClusterEvent
     hint: Hint | None = None
+    of_unit: bool = False
 
 
-def on(resource: str, action: ActionType, hint: Hint | None = None) -> ClusterEventWithHint:
+def on(
+    resource: str, action: ActionType, hint: Hint | None = None, *, of_unit: bool = False
+) -> ClusterEventWithHint:
     """A registration in short."""
-    return ClusterEventWithHint(ClusterEvent(resource, action), hint)
+    return ClusterEventWithHint(ClusterEvent(resource, action), hint, of_unit)
 
 
 def queue_if(worth: object) -> QueueingHint:

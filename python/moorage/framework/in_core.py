@@ -131,6 +131,13 @@ class VolumePlugin(Plugin):
         return lister
 
 
+class UnitPlugin(Plugin):
+    """A plugin about pod groups, which has nothing to say about pods without one: these stay in the core. Of
+    the pods of a group it is asked at Permit where they come one by one."""
+
+    in_core = True
+
+
 class UnbuiltPlugin(Plugin):
     """A plugin known by name, order, weight and arguments, whose decisions this version leaves out.
 

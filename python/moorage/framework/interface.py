@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from moorage.objects.pod import Pod
+from moorage.objects.pod_group import PodGroup
 
 from .answers import Answers as Answers
 from .answers import read_answers
@@ -342,4 +343,62 @@ class PostBindPlugin(Plugin):
         raise NotImplementedError
 
 
-POINTS = (*BASES.values(), PLACEMENT_GENERATE, PLACEMENT_SCORE)
+# ---- pod groups --------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Placement:
+    """Some nodes, to which all pods of a group go if one does: their rows, int32, in list order."""
+
+    name: str
+    rows: npt.NDArray[np.int32]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Assignments:
+    """Where the pods of a group would be in a placement.
+
+    Attributes
+    ----------
+    pods : sequence of Pod
+        Those that are to be placed.
+    rows : (pods,) int32 array
+        The row of each, -1 where it has none.
+    scheduled : int
+        How many pods of the group have a node already.
+    """
+
+    placement: Placement
+    pods: Sequence[Pod]
+    rows: npt.NDArray[np.int32]
+    scheduled: int
+
+    @property
+    def placed(self) -> int:
+        """How many of the pods have a row."""
+        return int(np.count_nonzero(self.rows >= 0))
+
+
+@extends(PLACEMENT_GENERATE)
+class PlacementGeneratePlugin(Plugin):
+    def generate_placements(
+        self, group: PodGroup, scheduled: Sequence[Pod], parent: Placement
+    ) -> Sequence[Placement]:
+        """The placements to try for a group, some pods of which may have a node; they share out `parent`, all
+        nodes. What it raises fails the group."""
+        raise NotImplementedError
+
+
+@extends(PLACEMENT_SCORE)
+class PlacementScorePlugin(Plugin):
+    def score_placement(self, group: PodGroup, assignments: Assignments) -> int:
+        """Any integer where `normalize_placement_scores` is extended, else 0 to 100. What is asked about is
+        not on its nodes yet."""
+        raise NotImplementedError
+
+    def normalize_placement_scores(self, scores: npt.NDArray[np.int64]) -> npt.ArrayLike:
+        """The scores of all placements that the group fits, brought to 0 to 100."""
+        return scores
+
+
+POINTS = tuple(BASES.values())

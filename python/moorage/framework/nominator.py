@@ -85,6 +85,16 @@ class PodNominator:
             found = {node: going_before(pod, pods.values()) for node, pods in self._pods.items()}
         return {node: pods for node, pods in found.items() if pods}
 
+    def save(self) -> tuple[dict[str, str], dict[str, dict[str, Pod]]]:
+        """All nominations, for `undo`."""
+        with self._lock:
+            return self._nodes.copy(), {node: pods.copy() for node, pods in self._pods.items()}
+
+    def undo(self, saved: tuple[dict[str, str], dict[str, dict[str, Pod]]]) -> None:
+        """Have the nominations of `save` again."""
+        with self._lock:
+            self._nodes, self._pods = saved
+
     def __bool__(self) -> bool:
         """True where some pod is nominated to a node."""
         return bool(self._pods)

@@ -11,12 +11,14 @@ from moorage._core.plan import Plan
 from moorage._core.state import ClusterState
 from moorage.errors import InputError
 
-from .in_core import NativePlugin, VolumePlugin
+from .in_core import NativePlugin, UnitPlugin, VolumePlugin
 from .interface import (
     BASES,
     BIND,
     FILTER,
     PERMIT,
+    PLACEMENT_GENERATE,
+    PLACEMENT_SCORE,
     POINTS,
     POST_BIND,
     POST_FILTER,
@@ -43,7 +45,8 @@ if TYPE_CHECKING:
     from .bridge import Bridge
 
 BALANCED_ALLOCATIONS = ("1.36", "1.35")
-CYCLE_POINTS = tuple(point for point in BASES.values() if point not in (PRE_ENQUEUE, QUEUE_SORT))
+BESIDE_CYCLES = (PRE_ENQUEUE, QUEUE_SORT, PLACEMENT_GENERATE, PLACEMENT_SCORE)
+CYCLE_POINTS = tuple(point for point in BASES.values() if point not in BESIDE_CYCLES)
 
 
 @dataclass(frozen=True)
@@ -57,6 +60,8 @@ class Profile:
         scheduler.
     weight_overrides : dict
         Score plugin to weight, where it is not the plugin's default.
+    placement_weights : dict
+        The same for plugins that score placements.
     percentage_of_nodes_to_score : int or None
         Overrides the scheduler's own; 0 is adaptive.
     balanced_allocation : {"1.36", "1.35"}
@@ -72,6 +77,7 @@ class Profile:
     plugins: Sequence[Plugin]
     scheduler_name: str = "default-scheduler"
     weight_overrides: dict[str, int] = field(default_factory=dict)
+    placement_weights: dict[str, int] = field(default_factory=dict)
     percentage_of_nodes_to_score: int | None = None
     balanced_allocation: str = "1.36"
     fit_unresolvable: bool = True
@@ -168,7 +174,12 @@ class Profile:
 
     def _active(self, point: str) -> list[Plugin]:
         """The plugins at a point but for the in-tree ones that do nothing there yet."""
-        return [plugin for plugin in self.at(point) if not plugin.in_core]
+        return [plugin for plugin in self.at(point) if not plugin.in_core or isinstance(plugin, UnitPlugin)]
+
+    @cached_property
+    def has_units(self) -> bool:
+        """Whether pods of a group have to wait for one another on Permit."""
+        return any(isinstance(plugin, UnitPlugin) for plugin in self.at(PERMIT))
 
     @cached_property
     def is_in_core(self) -> bool:
@@ -197,6 +208,10 @@ class Profile:
     def weight(self, plugin: Plugin) -> int:
         """A score plugin's weight; 0 counts as 1."""
         return self.weight_overrides.get(plugin.name, plugin.default_weight) or 1
+
+    def placement_weight(self, plugin: Plugin) -> int:
+        """The weight of a plugin that scores placements; 0 counts as 1."""
+        return self.placement_weights.get(plugin.name, plugin.default_weight) or 1
 
     @property
     def weights(self) -> dict[str, int]:

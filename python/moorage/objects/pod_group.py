@@ -115,6 +115,13 @@ class PodGroup(Object, frozen=True):
         return mode == "PodGroup" if isinstance(mode, str) else mode is not None and mode.all is not None
 
 
+def unit_of(obj: object) -> UnitKey | None:
+    """The group that an object is, or that a pod is in; None for anything else."""
+    if isinstance(obj, Pod):
+        return group_of(obj)
+    return (obj.namespace, obj.name) if isinstance(obj, PodGroup) else None
+
+
 def group_of(pod: Pod) -> UnitKey | None:
     """Namespace and name of the group that a pod asks to be scheduled with; None where there is none."""
     group, meta = pod.spec.scheduling_group, pod.metadata

@@ -1,9 +1,10 @@
-"""GangScheduling: known by name only; it is off by default, and concerns pods of pod groups alone."""
+"""GangScheduling: the pods of a group wait until there are enough of them, and until enough have a node."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+from moorage.framework.cycle_state import CycleState
 from moorage.framework.events import (
     POD,
     POD_GROUP,
@@ -13,35 +14,88 @@ from moorage.framework.events import (
     on,
     queue_if,
 )
-from moorage.framework.in_core import UnbuiltPlugin
-from moorage.framework.interface import PERMIT, PRE_ENQUEUE, EnqueueExtensions
+from moorage.framework.in_core import UnitPlugin
+from moorage.framework.interface import Code, EnqueueExtensions, PermitPlugin, PreEnqueuePlugin, Status
+from moorage.framework.pod_groups import PodGroups
 from moorage.objects.meta import Object
 from moorage.objects.pod import Pod
+from moorage.objects.pod_group import UnitKey, group_of
+
+TIMEOUT = 5 * 60.0
+"""Seconds that a pod waits on Permit for the others."""
 
 
-class GangScheduling(UnbuiltPlugin, EnqueueExtensions):
-    """kube-scheduler v1.36, gangscheduling/."""
+class GangScheduling(UnitPlugin, PreEnqueuePlugin, PermitPlugin, EnqueueExtensions):
+    """kube-scheduler v1.36, gangscheduling/. Pods of a group mostly come to Permit together, and then the
+    minimum is counted once (`scheduler/pod_groups.py`); here is what holds for one that comes alone."""
 
     name = "GangScheduling"
-    extension_points = (PRE_ENQUEUE, PERMIT)
     feature_gate = "GangScheduling"
+
+    def pre_enqueue(self, pod: Pod) -> Status | None:
+        """A rejection while the pod's group, or a part of the pods that it needs, is not there."""
+        key = group_of(pod)
+        if key is None:
+            return None
+        group, name = self._groups.get(key), key[1]
+        if group is None:
+            return self._waits_for(f'waiting for pod group "{name}"')
+        size = self._groups.size(key)
+        if size >= group.min_count:
+            return None
+        there = "is 1" if size == 1 else f"are {size}"
+        return self._waits_for(
+            f'waiting for {group.min_count} pods of pod group "{name}", of which there {there}'
+        )
+
+    def _waits_for(self, text: str) -> Status:
+        return Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (text,), self.name)
+
+    def permit(self, state: CycleState, pod: Pod, node_name: str) -> tuple[Status | None, float]:
+        """Wait until as many pods of the group as it needs have a node, in fact or assumed; the last of them
+        allows all others that wait."""
+        key = group_of(pod)
+        if key is None:
+            return None, 0.0
+        missing = self._missing(key)
+        if missing <= 0:
+            self._allow(key)
+            return None, 0.0
+        more = "1 more pod" if missing == 1 else f"{missing} more pods"
+        return Status(Code.WAIT, (f'waiting for {more} of pod group "{key[1]}" to be scheduled',)), TIMEOUT
+
+    def _missing(self, key: UnitKey) -> int:
+        group = self._groups.get(key)
+        return group.min_count - len(self._groups.scheduled(key)) if group is not None else 0
+
+    def _allow(self, key: UnitKey) -> None:
+        handle = self.handle
+        assert handle is not None
+        if len(handle.waiting_pods):
+            for member in self._groups.scheduled(key):
+                waiting = handle.get_waiting_pod(member.metadata.uid)
+                if waiting is not None:
+                    waiting.allow(self.name)
+
+    @property
+    def _groups(self) -> PodGroups:
+        if self.handle is None or self.handle.informers is None:
+            raise RuntimeError(f'plugin "{self.name}" is not part of a scheduler')
+        return self.handle.shared(PodGroups)
+
+    # ---- hints ---------------------------------------------------------------------------------------------
 
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:
         return [
-            on(POD, ActionType.ADD, self.after_pod_added),
-            on(POD_GROUP, ActionType.ADD, self.after_group_added),
+            on(POD, ActionType.ADD, self.after_pod_added, of_unit=True),
+            on(POD_GROUP, ActionType.ADD, self.after_group_added, of_unit=True),
         ]
 
     def after_pod_added(self, pod: Pod, old: None, new: Pod) -> QueueingHint:
         """A pod of the same group came."""
-        return queue_if(
-            new.namespace == pod.namespace and _group(pod) is not None and _group(new) == _group(pod)
-        )
+        key = group_of(pod)
+        return queue_if(key is not None and group_of(new) == key)
 
     def after_group_added(self, pod: Pod, old: None, new: Object) -> QueueingHint:
         """The pod's group came."""
-        return queue_if(new.namespace == pod.namespace and new.name == _group(pod))
-
-
-def _group(pod: Pod) -> str | None:
-    return pod.spec.scheduling_group.pod_group_name if pod.spec.scheduling_group else None
+        return queue_if((new.namespace, new.name) == group_of(pod))

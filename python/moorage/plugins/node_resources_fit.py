@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -26,9 +27,11 @@ from moorage.framework.events import (
 from moorage.framework.in_core import NativePlugin
 from moorage.framework.interface import (
     FILTER,
-    PLACEMENT_SCORE,
+    MAX_NODE_SCORE,
+    Assignments,
     EnqueueExtensions,
     FilterPlugin,
+    PlacementScorePlugin,
     PreFilterPlugin,
     PreScorePlugin,
     ScorePlugin,
@@ -36,20 +39,27 @@ from moorage.framework.interface import (
 )
 from moorage.objects.node import Node
 from moorage.objects.pod import Pod
+from moorage.objects.pod_group import PodGroup
 from moorage.objects.resource_claims import DeviceClass
 
 IMPLICIT = "deviceclass.resource.kubernetes.io/"
 
 
 class NodeResourcesFit(
-    NativePlugin, PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin, EnqueueExtensions, SignPlugin
+    NativePlugin,
+    PreFilterPlugin,
+    FilterPlugin,
+    PreScorePlugin,
+    ScorePlugin,
+    PlacementScorePlugin,
+    EnqueueExtensions,
+    SignPlugin,
 ):
     """kube-scheduler v1.36, fit.go and least_allocated.go. Reason bits: pods, cpu, memory, then the shape's
     other requests in their order (ephemeral-storage, then by name)."""
 
     name = "NodeResourcesFit"
     unread = {FILTER: 'error reading "PreFilterNodeResourcesFit"'}
-    extension_points = (PLACEMENT_SCORE,)
     default_weight = 1
     default_args = {
         "scoringStrategy": {
@@ -77,6 +87,39 @@ class NodeResourcesFit(
 
     def sign_pod(self, pod: Pod) -> Mapping[str, Any]:
         return signing.requests(self, pod)
+
+    def score_placement(self, group: PodGroup, assignments: Assignments) -> int:
+        """MostAllocated over all nodes of a placement together, with the pods that would come: little is left
+        over of placements that are nearly full (KEP-5732)."""
+        framework = None if self.handle is None else self.handle.framework
+        if framework is None:
+            raise RuntimeError(f'plugin "{self.name}" is not part of a scheduler')
+        nodes = framework.nodes(assignments.placement.rows)
+        comes = self._comes(assignments)
+        points = total = 0
+        for name, weight in weighted_resources(self.args["scoringStrategy"]["resources"]):
+            capacity = int(nodes.allocatable[name].sum())
+            if capacity == 0:
+                continue
+            is_basic = name in ("cpu", "memory")
+            used = int((nodes.nonzero if is_basic else nodes.requested)[name].sum()) + comes[name]
+            points += weight * (min(used, capacity) * MAX_NODE_SCORE // capacity)
+            total += weight
+        return points // total if total else 0
+
+    def _comes(self, assignments: Assignments) -> Counter[str]:
+        """What the pods request together that would come."""
+        shapes = Counter(
+            self.shape_of(pod)
+            for pod, row in zip(assignments.pods, assignments.rows.tolist(), strict=True)
+            if row >= 0
+        )
+        comes: Counter[str] = Counter()
+        for shape, pods in shapes.items():
+            cpu, memory = shape.nonzero_requests
+            for name, amount in {"cpu": cpu, "memory": memory, **shape.other_requests}.items():
+                comes[name] += pods * amount
+        return comes
 
     # ---- queueing hints ------------------------------------------------------------------------------------
 

@@ -1,15 +1,28 @@
-"""PodGroupPodsCount: known by name only; it is off by default, and concerns pods of pod groups alone."""
+"""PodGroupPodsCount: the more pods of a group a placement has, the better."""
 
 from __future__ import annotations
 
-from moorage.framework.in_core import UnbuiltPlugin
-from moorage.framework.interface import PLACEMENT_SCORE
+import numpy as np
+import numpy.typing as npt
+
+from moorage.errors import MoorageError
+from moorage.framework.interface import MAX_NODE_SCORE, Assignments, PlacementScorePlugin
+from moorage.objects.pod_group import PodGroup
 
 
-class PodGroupPodsCount(UnbuiltPlugin):
-    """kube-scheduler v1.36, podgrouppodscount/."""
+class PodGroupPodsCount(PlacementScorePlugin):
+    """kube-scheduler v1.36, podgrouppodscount/. Members that have a node already count, too."""
 
     name = "PodGroupPodsCount"
-    extension_points = (PLACEMENT_SCORE,)
     default_weight = 1
     feature_gate = "TopologyAwareWorkloadScheduling"
+    in_core = True
+
+    def score_placement(self, group: PodGroup, assignments: Assignments) -> int:
+        return assignments.scheduled + assignments.placed
+
+    def normalize_placement_scores(self, scores: npt.NDArray[np.int64]) -> npt.ArrayLike:
+        most = int(scores.max(initial=0))
+        if most == 0:
+            raise MoorageError("no pods from pod group are assigned to any of the candidate placements")
+        return scores * MAX_NODE_SCORE // most

@@ -67,9 +67,9 @@ def in_tree_registry() -> Registry:
     return Registry({plugin.name: plugin for plugin in IN_TREE})
 
 
-def default_profile() -> Profile:
-    """The profile of a kube-scheduler v1.36.2 without configuration."""
-    on = [plugin for plugin in IN_TREE if DEFAULT_GATES.get(plugin.feature_gate, True)]
+def default_profile(gates: Mapping[str, bool] = DEFAULT_GATES) -> Profile:
+    """The profile of a kube-scheduler v1.36.2 without configuration, with these feature gates."""
+    on = [plugin for plugin in IN_TREE if gates.get(plugin.feature_gate, True)]
     return Profile(plugins=tuple(plugin() for plugin in on))
 
 

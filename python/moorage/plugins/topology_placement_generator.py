@@ -1,14 +1,69 @@
-"""TopologyPlacementGenerator: known by name only; it is off by default, and for pod groups alone."""
+"""TopologyPlacementGenerator: a placement for each value of the label that a pod group is bound to."""
 
 from __future__ import annotations
 
-from moorage.framework.in_core import UnbuiltPlugin
-from moorage.framework.interface import PLACEMENT_GENERATE
+from collections.abc import Sequence
+
+import numpy as np
+
+from moorage._core.state import ClusterState
+from moorage._core.table_columns import label_column
+from moorage.errors import MoorageError
+from moorage.framework.interface import Placement, PlacementGeneratePlugin
+from moorage.objects.pod import Pod
+from moorage.objects.pod_group import PodGroup
+
+NO_DOMAIN = "cannot determine domain for already scheduled pods: {}"
 
 
-class TopologyPlacementGenerator(UnbuiltPlugin):
-    """kube-scheduler v1.36, topologyaware/."""
+class TopologyPlacementGenerator(PlacementGeneratePlugin):
+    """kube-scheduler v1.36, topologyaware/. Placements come in the order of their first nodes; upstream, in
+    that of a map. Where members have a node already, there is no other placement than theirs."""
 
     name = "TopologyPlacementGenerator"
-    extension_points = (PLACEMENT_GENERATE,)
     feature_gate = "TopologyAwareWorkloadScheduling"
+    in_core = True
+    _kept: tuple[tuple[int, str], list[Placement]] | None = None
+
+    def generate_placements(
+        self, group: PodGroup, scheduled: Sequence[Pod], parent: Placement
+    ) -> Sequence[Placement]:
+        if not group.topology_keys:
+            return [parent]
+        if self.handle is None:
+            raise RuntimeError(f'plugin "{self.name}" is not part of a scheduler')
+        state, key = self.handle.cache.state, group.topology_keys[0]
+        known = state.view.said, key
+        if self._kept is None or self._kept[0] != known:
+            self._kept = known, _placements(state, key, parent)
+        if not scheduled:
+            return self._kept[1]
+        domain = self._domain(state, key, scheduled)
+        return [placement for placement in self._kept[1] if placement.name == domain]
+
+    def _domain(self, state: ClusterState, key: str, scheduled: Sequence[Pod]) -> str:
+        """The one value on the nodes of some pods."""
+        found: str | None = None
+        for pod in scheduled:
+            name = state.get_pod(pod).spec.node_name
+            row = state.table.find_row(name)
+            node = None if row is None else state.table.objects[row]
+            domain = None if node is None else node.metadata.labels.get(key)
+            if domain is None:
+                raise MoorageError(NO_DOMAIN.format(f"no topology domain found for pod {pod.key}"))
+            if found not in (None, domain):
+                text = f"more than 1 domain found for pod group: {found}, {domain}"
+                raise MoorageError(NO_DOMAIN.format(text))
+            found = domain
+        return found or ""
+
+
+def _placements(state: ClusterState, key: str, parent: Placement) -> list[Placement]:
+    values = label_column(state.table, key)[parent.rows]
+    rows, values = parent.rows[values != 0], values[values != 0]
+    symbols, firsts = np.unique(values, return_index=True)
+    names = state.symbols.names
+    return [
+        Placement(names[symbol] or "", rows[values == symbol])
+        for symbol in symbols[np.argsort(firsts, kind="stable")].tolist()
+    ]

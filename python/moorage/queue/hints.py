@@ -45,11 +45,12 @@ CACHED = 1 << 12
 
 class Question(NamedTuple):
     """A hint to ask about an event; without one the answer is Queue. `is_pending`: a Queue of this plugin
-    lets the pod go at once."""
+    lets the pod go at once. `of_unit`: it is Queue for pods of one group at most."""
 
     plugin: str
     hint: Hint | None
     is_pending: bool
+    of_unit: bool
 
 
 def registrations(framework: Framework) -> dict[str, list[ClusterEventWithHint]]:
@@ -86,6 +87,7 @@ class Hints:
         self.concerns = lru_cache(CACHED)(self._concerns)
         self.questions = lru_cache(CACHED)(self._questions)
         self.may_move = lru_cache(CACHED)(self._may_move)
+        self.is_of_units = lru_cache(CACHED)(self._is_of_units)
 
     def resources(self) -> dict[str, ActionType]:
         """Every resource that somebody registered, with all actions."""
@@ -110,7 +112,7 @@ class Hints:
             return None
         rejectors = group.unschedulable_plugins | group.pending_plugins
         return tuple(
-            Question(name, one.hint, name in group.pending_plugins)
+            Question(name, one.hint, name in group.pending_plugins, one.of_unit)
             for name, events in plugins.items()
             if name in rejectors
             for one in events
@@ -124,6 +126,13 @@ class Hints:
         if event.is_wildcard or not (group.unschedulable_plugins or group.pending_plugins):
             return True
         return self._questions(group, event) != ()
+
+    def _is_of_units(self, group: Group, event: ClusterEvent) -> bool:
+        """Whether an event moves pods here only if they are in the pod group that it is about."""
+        if event.is_wildcard or not (group.unschedulable_plugins or group.pending_plugins):
+            return False
+        questions = self._questions(group, event)
+        return bool(questions) and all(question.of_unit for question in questions or ())
 
     # ---- what an event makes of a pod ----------------------------------------------------------------------
 

@@ -20,6 +20,7 @@ from moorage.objects.pod import Pod
 from .active_queue import Less, active_queue
 from .backoff_queue import BackoffQueue
 from .queued_pod_info import Place, QueuedPodInfo
+from .units import Units
 from .unschedulable_pods import UnschedulablePods
 
 logger = logging.getLogger("moorage.queue")
@@ -66,8 +67,10 @@ class Places:
         initial_backoff: float,
         max_backoff: float,
         pop_from_backoff: bool,
+        groups_pods: bool = False,
     ) -> None:
         self.infos: dict[str, QueuedPodInfo] = {}
+        self.units = Units(groups_pods)
         self.now = now
         self.nominator = nominator
         self.pop_from_backoff = pop_from_backoff
@@ -106,25 +109,37 @@ class Places:
             info, place = self.backoff.rejected.pop(), Place.BACKOFF
         else:
             return None
-        del self.infos[info.pod.metadata.uid]
-        info.place = None
+        self._gone(info)
         return info, place
 
     def pop_completed(self) -> list[QueuedPodInfo]:
         """Take the pods whose backoff is over."""
         found = self.backoff.pop_completed(self.now())
         for info in found:
-            del self.infos[info.pod.metadata.uid]
-            info.place = None
+            self._gone(info)
         return found
 
     def replace(self, info: QueuedPodInfo, pod: Pod) -> None:
         """Another state of a waiting pod, which may have another rank; it keeps its number."""
         place = info.place
         assert place is not None
+        if place is Place.UNSCHEDULABLE:  # where its rank does not matter, and it stands in order of entry
+            self.units.leave(info)
+            info.pod = pod
+            self.units.enter(info)
+            return
         self.leave(info)
         info.pod = pod
         self.put(info, place)
+
+    def take(self, info: QueuedPodInfo) -> Place:
+        """A waiting pod leaves out of turn, as if it had been ready; where it would have been then."""
+        place = info.place
+        assert place is not None
+        self.leave(info)
+        if info.initial_attempt_timestamp is None:
+            info.initial_attempt_timestamp = self.now()
+        return ACTIVE if place is Place.UNSCHEDULABLE else place
 
     def requeue(self, info: QueuedPodInfo, strategy: Strategy, label: str) -> bool:
         """Put a pod where it belongs; whether that is the active or the backoff queue."""
@@ -187,11 +202,16 @@ class Places:
     def put(self, info: QueuedPodInfo, place: Place) -> None:
         self.infos[info.pod.metadata.uid] = info
         info.place = place
+        self.units.enter(info)
         (self.active if place is ACTIVE else self._by_place[place]).add(info)
 
     def leave(self, info: QueuedPodInfo) -> None:
         """A waiting pod leaves its place."""
         assert info.place is not None
         self._by_place[info.place].remove(info)
+        self._gone(info)
+
+    def _gone(self, info: QueuedPodInfo) -> None:
+        self.units.leave(info)
         del self.infos[info.pod.metadata.uid]
         info.place = None

@@ -7,6 +7,7 @@ from enum import Enum
 import msgspec
 
 from moorage.objects.pod import Pod
+from moorage.objects.pod_group import UnitKey
 
 NO_PLUGINS: frozenset[str] = frozenset()
 MICROSECONDS = 1_000_000
@@ -27,6 +28,15 @@ class Place(Enum):
     UNSCHEDULABLE = "unschedulable"
 
     __hash__ = object.__hash__  # members are alone of their kind; Enum's own is slow
+
+
+QUEUES = {
+    Place.ACTIVE: "the active queue",
+    Place.BACKOFF: "the backoff queue",
+    Place.ERROR_BACKOFF: "the backoff queue",
+    Place.UNSCHEDULABLE: "unschedulable queue",
+}
+"""What errors call the places."""
 
 
 class QueuedPodInfo(msgspec.Struct, eq=False, gc=False):
@@ -55,6 +65,8 @@ class QueuedPodInfo(msgspec.Struct, eq=False, gc=False):
         Number of its entry into that place.
     until : int
         End of its backoff in microseconds, where that was computed; 0 where not.
+    unit : tuple of str, or None
+        Namespace and name of the group that it waits with.
     """
 
     pod: Pod
@@ -70,6 +82,7 @@ class QueuedPodInfo(msgspec.Struct, eq=False, gc=False):
     place: Place | None = None
     order: int = 0
     until: int = 0
+    unit: UnitKey | None = None
 
     @property
     def rejectors(self) -> frozenset[str]:

@@ -26,21 +26,16 @@ from moorage.framework.nominator import PodNominator
 from moorage.framework.runtime import Framework
 from moorage.objects.pod import Pod
 
+from .concerned import concerned
 from .hints import Hints
 from .in_flight import InFlight, Observed
 from .places import PendingPods, Places, Strategy
-from .queued_pod_info import MICROSECONDS, Place, QueuedPodInfo, microseconds
+from .queued_pod_info import MICROSECONDS, QUEUES, Place, QueuedPodInfo, microseconds
 from .timers import MAX_UNSCHEDULABLE, NEVER, Timers
+from .units import in_unit
 from .unschedulable_pods import group_of
 
 logger = logging.getLogger("moorage.queue")
-
-ALREADY_PRESENT = {
-    Place.ACTIVE: "the active queue",
-    Place.BACKOFF: "the backoff queue",
-    Place.ERROR_BACKOFF: "the backoff queue",
-    Place.UNSCHEDULABLE: "unschedulable queue",
-}
 
 
 class SchedulingQueue:
@@ -57,6 +52,8 @@ class SchedulingQueue:
         Seconds to wait after the first failure, and at most; it doubles each time. At most 0: no backoff.
     pop_from_backoff : bool
         An empty active queue takes pods from the backoff queue (gate SchedulerPopFromBackoffQ).
+    groups_pods : bool
+        Pods of a group are tried together (gate GenericWorkload).
     nominator : PodNominator, optional
         Told of what happens to pods here.
 
@@ -64,7 +61,7 @@ class SchedulingQueue:
     ----------
     hints : Hints
         Who asked to hear of what.
-    pops_from_backoff : bool
+    pops_from_backoff, groups_pods : bool
     """
 
     def __init__(
@@ -75,12 +72,14 @@ class SchedulingQueue:
         initial_backoff: float = 1.0,
         max_backoff: float = 10.0,
         pop_from_backoff: bool = True,
+        groups_pods: bool = False,
         nominator: PodNominator | None = None,
     ) -> None:
         by_name = {framework.profile.scheduler_name: framework for framework in frameworks}
         by_name.setdefault("", frameworks[0])
         self.hints = Hints(by_name)
         self.pops_from_backoff = pop_from_backoff
+        self.groups_pods = groups_pods
         self.nominator = PodNominator() if nominator is None else nominator
         self._clock = clock
         self._lock = RLock()
@@ -95,6 +94,7 @@ class SchedulingQueue:
             initial_backoff,
             max_backoff,
             pop_from_backoff,
+            groups_pods,
         )
         self._in_flight = InFlight()
         self._timers = Timers(self._places, clock())
@@ -161,7 +161,7 @@ class SchedulingQueue:
                 info = QueuedPodInfo(new, self._places.now())
                 moved = self._places.to_active(info, UNSCHEDULABLE_POD_UPDATE.label)
             elif info.place is Place.UNSCHEDULABLE:
-                info.pod = new
+                self._places.replace(info, new)
                 self.nominator.update_nominated_pod(old, new)
                 moved = self._reconsider(info, old, new)
             else:
@@ -232,6 +232,20 @@ class SchedulingQueue:
                     return info
                 logger.error("pod %s is in flight already and is discarded", info.pod.key)
 
+    def pop_unit(self, timeout: float | None = None) -> list[QueuedPodInfo]:
+        """Take the next pod, and with it all others of its group that nothing keeps out of the queue: by
+        priority, then by when each was first ready (kube-scheduler v1.36, podGroupInfoForPod). Empty where
+        `pop` answers None."""
+        with self._lock:
+            first = self.pop(timeout)
+            if first is None:
+                return []
+            mates = [info for info in self._places.units.mates(first.unit) if not info.gating_plugin]
+            for info in mates:
+                self._in_flight.add(info, self._places.take(info))
+                info.attempts += 1
+            return sorted([first, *mates], key=in_unit)
+
     def _wait(self, timeout: float | None) -> bool:
         """Wait for a pod; false where none came."""
         self._waiting += 1
@@ -284,7 +298,7 @@ class SchedulingQueue:
     def _come_back(self, info: QueuedPodInfo) -> None:
         known = self._places.infos.get(info.pod.metadata.uid)
         if known is not None and known.place is not None:
-            raise MoorageError(f"Pod {info.pod.key} is already present in {ALREADY_PRESENT[known.place]}")
+            raise MoorageError(f"Pod {info.pod.key} is already present in {QUEUES[known.place]}")
         if info.rejectors:
             info.unschedulable_count += 1
             info.consecutive_errors_count = 0
@@ -298,7 +312,7 @@ class SchedulingQueue:
 
     def _after_flight(self, info: QueuedPodInfo) -> Strategy:
         """What happened while the pod was in flight, and what that makes of it."""
-        if not info.rejectors:
+        if not info.rejectors or info.unit is not None:
             return Strategy.AFTER_BACKOFF
         uid = info.pod.metadata.uid
         if uid not in self._in_flight:
@@ -316,7 +330,7 @@ class SchedulingQueue:
         with self._lock:
             if not self.is_listening() or not self.hints.concerns(event):
                 return
-            infos = self._places.unschedulable.select(lambda group: self.hints.may_move(group, event))
+            infos = concerned(self._places, self.hints, event, new)
             if check is not None:
                 infos = [info for info in infos if check(info.pod)]
             self._sweep(infos, event, old, new)

@@ -134,9 +134,11 @@ class Batches:
         n, easy = len(pods), at
         while at < n:
             if at >= easy:
-                easy = self._easy_until(engine, targets, pods, at)
+                easy = self.easy_until(engine, targets, pods, at, n)
             if easy > at:
-                at = self._place_many(engine, targets[at:easy], pods[at:easy], result, at)
+                work = self.place_many, engine, targets[at:easy], pods[at:easy], result, at
+                # Where an open transaction takes memory pod by pod, it can run out half-way.
+                at = self.cache.state.safely(*work) if self.cache.state.journal.depth else work[0](*work[1:])
                 end = easy if engine.cycle.failed else min(at + 1, easy)
             else:
                 end = at + 1
@@ -150,13 +152,15 @@ class Batches:
                     return at, True
         return n, False
 
-    def _easy_until(self, engine: Engine, targets: Sequence[Target], pods: Sequence[Pod], at: int) -> int:
-        """The end of the pods from `at` on that the core may decide about in one go, of whatever class."""
+    def easy_until(
+        self, engine: Engine, targets: Sequence[Target], pods: Sequence[Pod], at: int, end: int
+    ) -> int:
+        """Up to where the core may decide in one go about the pods from `at` to `end`, of whatever class."""
         cluster = self.cache.state
-        if self.nominator or cluster.journal.depth:
+        if self.nominator:
             return at
         known: dict[Target, bool] = {}
-        while at < len(pods):
+        while at < end:
             pod, target = pods[at], targets[at]
             easy = known.get(target)
             if easy is None:
@@ -167,16 +171,17 @@ class Batches:
             at += 1
         return at
 
-    def _place_many(
+    def place_many(
         self,
         engine: Engine,
         targets: Sequence[Target],
         pods: Sequence[Pod],
         result: ScheduleResult,
         first: int,
+        enters: bool = True,
     ) -> int:
         """Place pods of any class, those of `result` from `first` on. Where it ends, a plugin failed, or that
-        pod fits nowhere and may have others evicted."""
+        pod fits nowhere and may have others evicted. Who has nobody evicted may `enter` them later."""
         classes = np.array([pod_class for pod_class, _, _ in targets], dtype=np.int32)
         pinned = np.array([pinned for _, _, pinned in targets], dtype=np.int32)
         rows = result.rows[first : first + len(pods)]
@@ -191,7 +196,8 @@ class Batches:
 
         def note(at: int) -> bool:
             nonlocal entered, is_stopped
-            self._enter(classes, pods, rows, entered, at)  # they may be whom it evicts
+            if enters:
+                self.enter(classes, pods, rows, entered, at)  # they may be whom it evicts
             entered = at
             failure = self._why(engine, targets[at], pods[at])
             if failure is None:
@@ -202,7 +208,8 @@ class Batches:
 
         while done < len(pods) and not is_stopped:
             done = engine.cycle.place_many(classes, pinned, rows, done, note, nexts)
-            self._enter(classes, pods, rows, entered, done)
+            if enters:
+                self.enter(classes, pods, rows, entered, done)
             entered = done
             if engine.cycle.failed:
                 break
@@ -213,7 +220,7 @@ class Batches:
             result.failures[first + at] = latest.get(target) or engine.failures[target][1]
         return first + done
 
-    def _enter(self, classes: Ints, pods: Sequence[Pod], rows: Ints, first: int, end: int) -> None:
+    def enter(self, classes: Ints, pods: Sequence[Pod], rows: Ints, first: int, end: int) -> None:
         """Enter the pods that were placed, class by class as they follow one another."""
         at = first
         while at < end:

@@ -249,5 +249,5 @@ class BindingCycles:
         if silent:
             return
         handle.recorder.event(pod, "Warning", "FailedScheduling", "Scheduling", failure.message)
-        reason = "SchedulerError" if failure.diagnosis is None else "Unschedulable"
+        reason = "Unschedulable" if failure.diagnosis or failure.held_back else "SchedulerError"
         patch_pod(self.client, pod, not_scheduled(reason, failure.message), nominating)

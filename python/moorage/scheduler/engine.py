@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, MutableMapping
 from dataclasses import replace
 from functools import cached_property
 
@@ -26,6 +26,7 @@ from moorage.framework.profile import Profile
 from moorage.framework.runtime import Framework, Target
 from moorage.framework.status import Status, message_of
 from moorage.objects.pod import Pod
+from moorage.objects.pod_group import group_of
 
 from .batching import Batching, KeptNodes, find_hint, leave_nodes
 from .diagnosis import Diagnosis, explain_verdict
@@ -41,7 +42,7 @@ class Engine:
 
     Attributes
     ----------
-    failures : dict
+    failures : mapping
         Target to the failure of pods like it, with the head of the change log at that time.
     runs_post_filter : bool
         Whether PostFilter is run for pods that fit nowhere; without, nobody is evicted.
@@ -74,7 +75,7 @@ class Engine:
         if not profile.is_in_core:
             self.cycle.judging = self.bridge.judge_nominated
         self.runs_post_filter = True
-        self.failures: dict[Target, tuple[int, Failure]] = {}
+        self.failures: MutableMapping[Target, tuple[int, Failure]] = {}
         self._passing: dict[Target, bool] = {}
         self._passing_by = (-1, -1)
         self.batching = batching or Batching(False, self.cache.clock)
@@ -114,7 +115,7 @@ class Engine:
     def nodes_in_view(self) -> int:
         """The number of nodes that a cycle sees which begins now."""
         self.cache.state.view.refresh()
-        return self.cache.state.view.size
+        return self.cycle.nodes
 
     def schedule(
         self, pod: Pod, target: Target, order: Callable[[], list[str]]
@@ -174,10 +175,14 @@ class Engine:
         """Whether the core alone decides about a pod, and nobody has anything to do before it is bound."""
         return self.profile.is_in_core and self.is_for(pod) and self.decides_alone(pod)
 
-    def way_of(self, pod: Pod) -> tuple[Engine, bool]:
-        """What pods must share to be decided about together: the engine, and whether extenders have a say."""
-        engine = self.for_volumes if self._divides and uses_volumes(pod) else self
-        return engine, not self.handle.extenders or self.decides_alone(pod)
+    def waits_for_others(self, pod: Pod) -> bool:
+        """Whether a pod that comes alone has to wait on Permit for others of its group."""
+        return self.profile.has_units and group_of(pod) is not None
+
+    def way_of(self, pod: Pod) -> tuple[Engine, bool, bool]:
+        """What pods must share to be decided about together: the engine, whether extenders have a say, and
+        whether they have to wait for others."""
+        return self.for_pod(pod), self.decides_alone(pod), self.waits_for_others(pod)
 
     def passes_at_once(self, target: Target, pod: Pod) -> bool:
         """Whether no PreFilter or PreScore plugin of a profile in the core objects to pods of a target. What

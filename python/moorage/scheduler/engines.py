@@ -15,7 +15,7 @@ from moorage.framework.handle import FrameworkHandle
 from moorage.framework.nominator import PodNominator
 from moorage.framework.profile import Profile
 from moorage.framework.registry import Registry
-from moorage.plugins.registry import all_plugins, default_profile
+from moorage.plugins.registry import all_plugins
 from moorage.preemption.handle import preempts
 from moorage.store import InformerFactory, ObjectClient
 
@@ -65,6 +65,15 @@ class Rotation:
         engine.take_turn()
         return engine
 
+    @property
+    def start(self) -> int:
+        """Where the next search begins."""
+        return self.holder.cycle.start
+
+    @start.setter
+    def start(self, start: int) -> None:
+        self.holder.cycle.start = start
+
     def save(self) -> object:
         return self.holder, self.holder.cycle.start
 
@@ -91,10 +100,10 @@ def make_engines(
     seed: int,
     batching: Batching,
 ) -> list[Engine]:
-    """The engines of a configuration, else of some profiles, else of kube-scheduler's own one."""
+    """The engines of a configuration, else of some profiles."""
     setting = handle, tie_break, percentage, seed, batching
     if configuration is None:
-        return profile_engines(profiles or (default_profile(),), *setting)
+        return profile_engines(profiles, *setting)
     return configured_engines(configuration, all_plugins(registry), *setting)
 
 

@@ -23,9 +23,11 @@ from moorage.framework.events import (
     NODE_DELETE,
     PERSISTENT_VOLUME,
     PERSISTENT_VOLUME_CLAIM,
+    POD_GROUP,
     RESOURCE_CLAIM,
     RESOURCE_SLICE,
     STORAGE_CLASS,
+    UNSCHEDULABLE_POD_ADD,
     VOLUME_ATTACHMENT,
     ActionType,
     ClusterEvent,
@@ -37,6 +39,7 @@ from moorage.objects.meta import Object
 from moorage.objects.node import Namespace, Node
 from moorage.objects.ownership import FINISHED
 from moorage.objects.pod import Pod
+from moorage.objects.pod_group import PodGroup
 from moorage.objects.policy import PodDisruptionBudget
 from moorage.objects.resource_claims import DeviceClass, ResourceClaim, ResourceSlice
 from moorage.objects.storage import (
@@ -65,6 +68,7 @@ EVENT_KINDS: dict[str, type[Object]] = {
     RESOURCE_CLAIM: ResourceClaim,
     RESOURCE_SLICE: ResourceSlice,
     DEVICE_CLASS: DeviceClass,
+    POD_GROUP: PodGroup,
 }
 STORAGE: tuple[type[Object], ...] = (
     PersistentVolumeClaim,
@@ -177,10 +181,13 @@ class PodHandler:
             self.queue.move_all_to_active_or_backoff_queue(ASSIGNED_POD_ADD, None, obj)
         elif not self.is_ours(obj):
             self.others[obj.key] = obj
-        elif self.ages is None:
-            self.queue.add(obj)
         else:
-            self.queue.add_info(self.ages.came(obj))
+            if self.ages is None:
+                self.queue.add(obj)
+            else:
+                self.queue.add_info(self.ages.came(obj))
+            if self.queue.groups_pods:  # only then do others hear of it (gate GangScheduling)
+                self.queue.move_all_to_active_or_backoff_queue(UNSCHEDULABLE_POD_ADD, None, obj)
 
     def on_update(self, old: Pod, new: Pod) -> None:
         finished = old.status.phase in FINISHED or new.status.phase in FINISHED

@@ -144,7 +144,7 @@ def preempt(scheduler: Scheduler, pods: Sequence[Pod], offsets: Sequence[int] = 
     if offsets and len(offsets) != len(pods):
         raise ValueError("an offset for each pod is wanted")
     begin = np.array(offsets or [0] * len(pods), dtype=np.int64)
-    asked = [(scheduler._engine_of(pod), scheduler.classify(pod)) for pod in pods]
+    asked = [(scheduler.engine_of(pod), scheduler.classify(pod)) for pod in pods]
     _check(scheduler, pods, asked)
     out, at = Preemption(scheduler, pods), 0
     try:

@@ -12,6 +12,7 @@ from moorage.framework.configuration import KubeSchedulerConfiguration
 from moorage.framework.nominator import PodNominator
 from moorage.objects.cluster import Cluster
 from moorage.objects.pod import Pod
+from moorage.objects.pod_group import UnitKey
 from moorage.queue import QueuedPodInfo, SchedulingQueue
 
 from .diagnosis import Rejectors
@@ -70,6 +71,7 @@ def make_queue(
         [engine.framework for engine in engines],
         ages if clock is None else clock,
         pop_from_backoff=gates["SchedulerPopFromBackoffQ"],
+        groups_pods=gates["GenericWorkload"] or gates["GangScheduling"],
         nominator=nominator,
         **times,
     )
@@ -126,6 +128,18 @@ class Attempts:
             return None
         self._infos[info.pod.metadata.uid] = info
         return info.pod
+
+    def pop_unit(self) -> list[Pod]:
+        """The next pod, with the others of its group; empty where there is none."""
+        infos = self.queue.pop_unit(timeout=0)
+        for info in infos:
+            self._infos[info.pod.metadata.uid] = info
+        return [info.pod for info in infos]
+
+    def unit_of(self, pod: Pod) -> UnitKey | None:
+        """The group that a popped pod is tried with."""
+        info = self._infos.get(pod.metadata.uid)
+        return None if info is None else info.unit
 
     def put_back(self, pod: Pod) -> None:
         """A pod was not tried after all."""

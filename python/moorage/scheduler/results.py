@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from moorage.framework.interface import Code, NominatingInfo, Status
+from moorage.plugins.gang_scheduling import GangScheduling
 
 from .diagnosis import Diagnosis, Rejectors
 
@@ -133,11 +134,14 @@ class Failure:
     ----------
     nominated_node : str
         The node on which others were evicted for the pod.
+    held_back : str
+        Why its group failed, whether the pod itself fitted or not.
     """
 
     diagnosis: Diagnosis | None = None
     error: str = ""
     nominated_node: str = ""
+    held_back: str = ""
 
     @classmethod
     def of(cls, decision: Decision) -> Failure:
@@ -147,13 +151,16 @@ class Failure:
 
     @cached_property
     def message(self) -> str:
-        """FitError text, or the error of the cycle."""
-        return self.error or (self.diagnosis.message() if self.diagnosis else "")
+        """FitError text, and why its group failed; or the error of the cycle."""
+        return self._of_group(self.diagnosis.message() if self.diagnosis else "")
 
     @property
     def search_message(self) -> str:
         """The same without what PostFilter says."""
-        return self.error or (self.diagnosis.search_message() if self.diagnosis else "")
+        return self._of_group(self.diagnosis.search_message() if self.diagnosis else "")
+
+    def _of_group(self, text: str) -> str:
+        return self.error or " ".join(filter(None, (text, self.held_back)))
 
     @cached_property
     def reasons(self) -> dict[str, int]:
@@ -163,7 +170,10 @@ class Failure:
     @cached_property
     def rejectors(self) -> Rejectors:
         """Who rejected the pod; nobody where the cycle failed with an error."""
-        return self.diagnosis.rejectors() if self.diagnosis and not self.error else Rejectors()
+        found = self.diagnosis.rejectors() if self.diagnosis and not self.error else Rejectors()
+        if self.held_back:
+            return found._replace(unschedulable=found.unschedulable | {GangScheduling.name})
+        return found
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,15 +7,21 @@ pod is tried, and placed pods are bound, and reported, when no pod is left that 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from moorage.framework.runtime import Target
 from moorage.objects.pod import Pod
+from moorage.objects.pod_group import PodGroup, UnitKey
+from moorage.plugins.gang_scheduling import GangScheduling
 from moorage.queue import QueuedPodInfo
 from moorage.store import ApiError, ObjectStore
 
+from .binding_cycle import Outcome
 from .engine import Engine
+from .group_status import patch_group
+from .pod_groups import SEVERAL_SCHEDULERS, GroupResult, place_group, rejected
 from .results import Eviction, Failure, Result
 
 if TYPE_CHECKING:
@@ -29,6 +35,9 @@ ALL = 1 << 62
 class Run:
     """One run of a scheduler, and what came of it."""
 
+    gives_up = True
+    """Whether a group that has failed is not tried again until something has happened."""
+
     def __init__(self, scheduler: Scheduler) -> None:
         self.scheduler = scheduler
         self.attempts = scheduler.attempts
@@ -38,6 +47,9 @@ class Run:
         self._most = ALL
         self._evicts = False
         self._has_bound = False  # pods one by one, which nobody has heard of yet
+        # Groups that have failed since anything happened that may help them, and their pods, popped again.
+        self._in_vain: set[UnitKey] = set()
+        self._aside: list[Pod] = []
 
     def all(self) -> Result:
         """Try all pods, those too that have failed before, and again those for which something has happened
@@ -51,6 +63,7 @@ class Run:
             self._try_all()
         finally:
             scheduler.handle.on_eviction.remove(self._evicted)
+            self._something_happened()
         left = [info.pod for info in queue.pending_pods().gated]
         self.result.skipped |= {
             pod.key: scheduler.not_ours(pod) for pod in (*left, *scheduler.pods.others.values())
@@ -67,18 +80,42 @@ class Run:
         return self.take() or (self.take() if self._come_again() else [])
 
     def take(self, limit: int = ALL) -> list[Pod]:
-        """Pop up to so many pods; notes those that cannot be tried."""
-        scheduler, ours, most = self.scheduler, list[Pod](), min(limit, self._most)
-        while len(ours) < most and (pod := self.attempts.pop()) is not None:
-            if pod.metadata.deletion_timestamp:
-                note = f"skip schedule deleting pod: {pod.key}"
-                scheduler.handle.recorder.event(pod, "Warning", "FailedScheduling", "Scheduling", note)
-                self.result.skipped[pod.key] = TERMINATING
-            elif not scheduler.cache.state.has_pod(pod):
-                ours.append(pod)
+        """Pop up to so many pods without a group, or all of one group; notes those that cannot be tried."""
+        ours, most = list[Pod](), min(limit, self._most)
+        while len(ours) < most and (popped := self.attempts.pop_unit()):
+            unit = self.attempts.unit_of(popped[0])
+            if unit is not None and ours:
+                self._put_back(popped)
+                break
+            popped = [pod for pod in popped if self._is_to_be_tried(pod)]
+            if unit in self._in_vain:
+                self._aside += popped
                 continue
-            self.attempts.done(pod)
+            ours += popped
+            if unit is not None and ours:
+                break
         return ours
+
+    def _is_to_be_tried(self, pod: Pod) -> bool:
+        """Whether a popped pod is one to place; else its attempt ends here."""
+        if pod.metadata.deletion_timestamp:
+            note = f"skip schedule deleting pod: {pod.key}"
+            self.scheduler.handle.recorder.event(pod, "Warning", "FailedScheduling", "Scheduling", note)
+            self.result.skipped[pod.key] = TERMINATING
+        elif not self.scheduler.cache.state.has_pod(pod):
+            return True
+        self.attempts.done(pod)
+        return False
+
+    def _put_back(self, pods: Iterable[Pod]) -> None:
+        for pod in pods:
+            self.attempts.put_back(pod)
+
+    def _something_happened(self) -> None:
+        """Groups that have failed may be tried once more."""
+        self._in_vain.clear()
+        aside, self._aside = self._aside, []
+        self._put_back(aside)
 
     def _come_again(self) -> bool:
         """Have those pods tried once more that others were evicted for, but that no hint has brought back."""
@@ -95,16 +132,20 @@ class Run:
     def attempt(self, pods: Sequence[Pod]) -> int:
         """Decide about popped pods, until others are evicted for one; the rest is put back. How many were
         tried."""
+        unit = self.attempts.unit_of(pods[0])
+        if unit is not None:
+            self._attempt_unit(unit, pods)
+            return len(pods)
         self._evicts, tried = False, 0
         for engine, targets, some in self.scheduler.segments(pods):
             of_profile = self.place if engine.is_in_core_for(some[0]) else self._each
             tried += of_profile(engine, targets, some)
             if self._evicts:
                 break
-        for pod in pods[tried:]:
-            self.attempts.put_back(pod)
+        self._put_back(pods[tried:])
         if self._evicts:
             self.scheduler.sync()
+            self._something_happened()
         self._most = FEW if self._evicts else min(self._most * FEW, ALL)
         return tried
 
@@ -139,15 +180,63 @@ class Run:
                 return tried
         return len(pods)
 
+    def _attempt_unit(self, unit: UnitKey, pods: Sequence[Pod]) -> None:
+        """Place the pods of a group, all that it needs or none."""
+        scheduler, groups = self.scheduler, self.scheduler.groups
+        group, scheduled = groups.get(unit), groups.scheduled(unit)
+        done = self.place_unit(group, pods, scheduled)
+        failures = done.failures if done.succeeded else held_back(done)
+        for at, row in enumerate(done.rows.tolist()):
+            if row < 0:
+                self._failed(pods[at], failures[at])
+            elif at not in done.started:
+                self._placed_pods.append(self._placed(pods[at], scheduler.table.row_name(row)))
+            else:
+                self._went(scheduler.bindings.bind(done.started[at]))
+        if group is not None:
+            patch_group(scheduler.client, group, done.message)
+        if done.succeeded:
+            self._allow(scheduled)
+        elif self.gives_up:
+            self._in_vain.add(unit)
+        self.resume(scheduler.cache.clock())
+
+    def _allow(self, pods: Sequence[Pod]) -> None:
+        """Those pods of a group go on that came alone before, and wait on Permit for the others."""
+        for pod in pods:
+            started = self.scheduler.bindings.waiting.get(pod.metadata.uid)
+            if started is not None and started.waiting is not None:
+                started.waiting.allow(GangScheduling.name)
+
+    def place_unit(
+        self, group: PodGroup | None, pods: Sequence[Pod], scheduled: Sequence[Pod]
+    ) -> GroupResult:
+        """Decide about the pods of a group, some of which may be scheduled already."""
+        engines = {self.scheduler.engine_of(pod) for pod in pods}
+        if len(engines) > 1:
+            return rejected(pods, SEVERAL_SCHEDULERS)
+        began = time.perf_counter()
+        done = place_group(self.scheduler, engines.pop(), group, pods, scheduled)
+        self.result.seconds += time.perf_counter() - began
+        return done
+
     def resume(self, now: float) -> None:
         """Go on with pods whose waiting on Permit has ended."""
         for outcome in self.scheduler.bindings.resume(now):
             self.result.waiting.pop(outcome.pod.key, None)
-            if outcome.failure is None:
-                self._placed(outcome.pod, outcome.node)
-                self._has_bound = True
-            else:
-                self._failed(outcome.pod, outcome.failure)
+            self._went(outcome)
+
+    def _went(self, outcome: Outcome) -> None:
+        """A pod came to the end of its binding cycle, or waits on Permit."""
+        pod = outcome.pod
+        if outcome.waiting:
+            self.result.waiting[pod.key] = outcome.node
+            self.result.unschedulable.pop(pod.key, None)
+        elif outcome.failure is None:
+            self._placed(pod, outcome.node)
+            self._has_bound = True
+        else:
+            self._failed(pod, outcome.failure)
 
     def _placed(self, pod: Pod, node: str) -> QueuedPodInfo:
         self.result.placements[pod.key] = node
@@ -195,6 +284,16 @@ class Run:
                 self.result.unschedulable[pod.key] = refuse(scheduler, info, error)
         scheduler.sync()
         scheduler.pods.binding = set()
+        self._something_happened()
+
+
+def held_back(done: GroupResult) -> dict[int, Failure]:
+    """Why each pod of a group that failed has no node: because of itself, and of its group."""
+    why = done.message.partition(";")[0]
+    known: dict[int, Failure] = {}
+    for one in done.failures.values():  # pods that failed alike share one
+        known[id(one)] = replace(one, held_back=why) if one.diagnosis and not one.held_back else one
+    return {at: known[id(one)] for at, one in done.failures.items()}
 
 
 def refuse(scheduler: Scheduler, info: QueuedPodInfo, error: ApiError) -> Failure:

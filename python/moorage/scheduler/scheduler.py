@@ -18,12 +18,14 @@ from moorage.framework.configuration import feature_gates as all_gates
 from moorage.framework.events import ASSIGNED_POD_DELETE
 from moorage.framework.interface import NominatingInfo
 from moorage.framework.nominator import PodNominator
+from moorage.framework.pod_groups import PodGroups
 from moorage.framework.profile import Profile
 from moorage.framework.registry import Registry
 from moorage.framework.runtime import Target, target_of
 from moorage.objects.cluster import Cluster
 from moorage.objects.pod import Pod
-from moorage.plugins.registry import ConfigurationSource, read_configuration
+from moorage.objects.pod_group import PodGroup
+from moorage.plugins.registry import ConfigurationSource, default_profile, read_configuration
 from moorage.plugins.scheduling_gates import SchedulingGates
 from moorage.store import InformerFactory, ObjectClient, ObjectStore
 
@@ -37,6 +39,7 @@ from .examine import examine
 from .explain import explain
 from .explanation import Explanation
 from .own_volumes import Wait, volumes_of
+from .pod_groups import schedule_workload
 from .preempt_pods import Preemption, preempt
 from .queueing import Attempts, make_queue, newest
 from .results import Decision, Examination, Failure, Result
@@ -64,13 +67,18 @@ class Scheduler:
     config : path, bytes, mapping or KubeSchedulerConfiguration, optional
         A ``kubescheduler.config.k8s.io/v1`` configuration instead of profiles; see `load_configuration`.
     feature_gates : mapping of str to bool, optional
-        On top of the defaults of v1.36. Without a configuration only PodLevelResources and
-        OpportunisticBatching (`moorage.scheduler.batching`) have an effect.
+        On top of the defaults of v1.36. With profiles, which say themselves what runs, only PodLevelResources
+        and OpportunisticBatching (`moorage.scheduler.batching`) have an effect, and GenericWorkload or
+        GangScheduling: pods of a `PodGroup` are tried together.
     registry : Registry, optional
         Plugins that the configuration may name besides the in-tree ones; by default those that installed
         packages offer (`installed_plugins`).
     percentage_of_nodes_to_score : int, optional
         0 (adaptive, the default) to 100, in place of the configuration's; a profile's own value goes first.
+    percentage_of_placements_to_score : int, optional
+        The same for the placements of a pod group that is bound to a topology: how many of those that suit it
+        are looked for. 0 is adaptive by the number of nodes, from 100 % to 10 % at 5,000 and 5 % at least
+        (KEP-5732).
     tie_break : {"first", "random", "go-heap"}
         Among nodes of equal total: the first found; a seeded random one (as up to v1.34); the one that Go's
         heap puts on top (v1.35 and v1.36, parity).
@@ -98,6 +106,7 @@ class Scheduler:
         feature_gates: Mapping[str, bool] | None = None,
         registry: Registry | None = None,
         percentage_of_nodes_to_score: int | None = None,
+        percentage_of_placements_to_score: int | None = None,
         tie_break: str = "first",
         seed: int = 0,
         ttl: float | None = None,
@@ -118,9 +127,12 @@ class Scheduler:
         signs = gates["OpportunisticBatching"] and not self.handle.extenders
         batching = Batching(signs, clock or (lambda: 0.0))
         its = TIE_BREAKS[tie_break], percentage_of_nodes_to_score, seed, batching
-        one_or_more = profiles or ((profile,) if profile else ())
+        one_or_more = profiles or (profile or default_profile(gates),)
         engines = make_engines(self.handle, configuration, one_or_more, registry, *its)
         self.engines = {engine.profile.scheduler_name: engine for engine in engines}
+        if percentage_of_placements_to_score is None and configuration is not None:
+            percentage_of_placements_to_score = configuration.percentage_of_placements_to_score
+        self.percentage_of_placements = percentage_of_placements_to_score or 0
         self.rotation = Rotation(list(self.engines.values()))
         self.cache.participants += (self.rotation, batching)
         self.profile, self.plan, self.cycle = engines[0].profile, engines[0].plan, engines[0].cycle
@@ -195,7 +207,7 @@ class Scheduler:
         if isinstance(pod, str):
             namespace, _, name = pod.rpartition("/")
             pod = self.client.get(Pod, name, namespace)
-        return explain(self._engine_of(pod), pod, self.not_ours(pod))
+        return explain(self.engine_of(pod), pod, self.not_ours(pod))
 
     def schedule_one(self, pod: Pod) -> Decision:
         """One cycle: search, choose, assume the pod on the chosen node. Where it fits nowhere others may be
@@ -205,7 +217,7 @@ class Scheduler:
         to the end: Reserve, Permit, PreBind, Bind, PostBind. Then the pod must be in the store, and may wait.
         """
         target, engine = self.classify(pod), self._engine(pod)
-        if not engine.is_in_core_for(pod):
+        if not engine.is_in_core_for(pod) or engine.waits_for_others(pod):
             decision = self.whole_cycle(engine, pod, target)
             self.sync()
             return decision
@@ -220,13 +232,18 @@ class Scheduler:
             self.sync()
         return decision
 
-    def _engine_of(self, pod: Pod) -> Engine:
+    @property
+    def groups(self) -> PodGroups:
+        """What is known of pod groups."""
+        return self.handle.shared(PodGroups)
+
+    def engine_of(self, pod: Pod) -> Engine:
         """The engine of the profile that a pod asks for; of the first, where there is none."""
         return self.engines.get(pod.spec.scheduler_name) or self.rotation.engines[0]
 
     def _engine(self, pod: Pod) -> Engine:
         """The one of that profile that decides about the pod, with the rotation: all engines share it."""
-        return self.rotation.take(self._engine_of(pod).for_pod(pod))
+        return self.rotation.take(self.engine_of(pod).for_pod(pod))
 
     def whole_cycle(self, engine: Engine, pod: Pod, target: Target) -> Decision:
         """A cycle with all its plugins, for one pod."""
@@ -273,20 +290,43 @@ class Scheduler:
         CacheError
             For a pod that is in the cache, or comes twice: then none is placed.
         """
-        seen = set()
-        for pod in pods:
-            if pod.metadata.uid in seen or self.cache.state.has_pod(pod):
-                raise CacheError(CANNOT_BE_ASSUMED.format(pod.metadata.uid))
-            seen.add(pod.metadata.uid)
+        self.check_new(pods)
         parts = []
         for engine, targets, segment in self.segments(pods):
-            if engine.is_in_core_for(segment[0]):
+            if engine.is_in_core_for(segment[0]) and not engine.waits_for_others(segment[0]):
                 parts.append(self.batches.place(engine, targets, segment, rotation))
             else:
                 decisions = map(self.whole_cycle, repeat(engine), segment, targets)
                 parts += [result_of(decision, self.table) for decision in decisions]
         self.sync()
         return joined(parts, rotation)
+
+    def check_new(self, pods: Sequence[Pod]) -> None:
+        """CacheError for a pod that is in the cache, or comes twice."""
+        seen = set()
+        for pod in pods:
+            if pod.metadata.uid in seen or self.cache.state.has_pod(pod):
+                raise CacheError(CANNOT_BE_ASSUMED.format(pod.metadata.uid))
+            seen.add(pod.metadata.uid)
+
+    def schedule_workload(self, pod_group: PodGroup, pods: Sequence[Pod] | None = None) -> ScheduleResult:
+        """Place the pods of a group at once, as a run would: as many as fit if, with those that have a node,
+        they make up the group's minimum; else none, and nothing has changed. Nobody is evicted.
+
+        Parameters
+        ----------
+        pods : sequence of Pod, optional
+            In the order to try; by default those members without a node that informers know, as a run pops
+            them.
+
+        Raises
+        ------
+        CacheError
+            For a pod that is in the cache, or comes twice.
+        MoorageError
+            Where pods ask for different schedulers.
+        """
+        return schedule_workload(self, pod_group, pods)
 
     def preempt(self, pods: Sequence[Pod], offsets: Sequence[int] = ()) -> Preemption:
         """Place pods at once, evicting whom they must; see `moorage.scheduler.preempt_pods.preempt`."""
@@ -296,7 +336,7 @@ class Scheduler:
         """Pods that follow one another and are decided about in one way, with the engine whose turn it is."""
         targets = [self.classify(pod) for pod in pods]
         first = 0
-        for _, segment in groupby(pods, key=lambda pod: self._engine_of(pod).way_of(pod)):
+        for _, segment in groupby(pods, key=lambda pod: self.engine_of(pod).way_of(pod)):
             equal = list(segment)
             yield self._engine(equal[0]), targets[first : first + len(equal)], equal
             first += len(equal)
@@ -329,7 +369,7 @@ class Scheduler:
             return TERMINATING
         if pod.spec.scheduler_name and pod.spec.scheduler_name not in self.engines:
             return "other scheduler"
-        status = self._engine_of(pod).framework.run_pre_enqueue_plugins(pod)
+        status = self.engine_of(pod).framework.run_pre_enqueue_plugins(pod)
         if status is None:
             return ""
         return "gated" if status.plugin == SchedulingGates.name else f"{status.plugin}: {status.message()}"

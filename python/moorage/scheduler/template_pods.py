@@ -69,7 +69,7 @@ def _one_by_one(scheduler: Scheduler, pods: list[Pod]) -> TemplateRun:
     rows: list[int] = []
     for pod in pods:
         if (
-            not scheduler._engine_of(pod).is_in_core_for(pod)
+            not scheduler.engine_of(pod).is_in_core_for(pod)
             and scheduler.informers.informer(Pod).indexer.get(pod.key) is None
         ):
             scheduler.client.create(pod)

@@ -113,6 +113,13 @@ class Indexer(Generic[T]):
                     self._enter(name, key, None, obj)
             return list(self._indexes[name].get(value, {}).values())
 
+    def count(self, name: str, value: str) -> int:
+        """How many objects `by_index` would return."""
+        with self.lock:
+            if name not in self._indexes:
+                return len(self.by_index(name, value))
+            return len(self._indexes[name].get(value, ()))
+
     def put(self, key: str, obj: T) -> T | None:
         """Store an object; returns what was there."""
         with self.lock:

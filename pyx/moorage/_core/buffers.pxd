@@ -4,6 +4,15 @@ from libc.stdint cimport int32_t, int64_t
 cdef class Buffer
 
 
+cdef enum:
+    HEADER = 16  # bytes that the journal adds to what it saves
+
+
+cdef struct Kept:
+    char* data
+    int32_t itemsize, buffer
+
+
 cdef class Journal:
     cdef readonly int depth
     cdef readonly int64_t moves, undone
@@ -15,6 +24,9 @@ cdef class Journal:
 
     cdef Buffer adopt(self, Buffer buffer)
     cdef int _push(self, int32_t buffer, int64_t offset, int32_t nbytes, const char* before) except -1
+    cdef void _put(self, int32_t buffer, int64_t offset, int32_t nbytes, const char* before) noexcept nogil
+    cdef int reserve(self, Py_ssize_t nbytes) except -1
+    cdef void keep(self, const Kept* one, Py_ssize_t item) noexcept nogil
     cdef int save(self, int32_t buffer, int64_t offset, int32_t nbytes, const char* before) except -1
     cdef int on_undo(self, object action) except -1
 
@@ -29,4 +41,6 @@ cdef class Buffer:
     cdef int reserve(self, Py_ssize_t items) except -1
     cdef int copy_from(self, Buffer other) except -1
     cdef int touch(self, Py_ssize_t item) except -1
+    cdef Kept kept(self) noexcept
+    cdef void keep(self, Py_ssize_t first, Py_ssize_t items=*) noexcept nogil
     cdef int touch_range(self, Py_ssize_t first, Py_ssize_t items) except -1

@@ -76,11 +76,13 @@ cdef class Journal:
         self.undone += 1
 
     cdef int _push(self, int32_t buffer, int64_t offset, int32_t nbytes, const char* before) except -1:
+        self.reserve(nbytes + sizeof(Header))
+        self._put(buffer, offset, nbytes, before)
+        return 0
+
+    cdef void _put(self, int32_t buffer, int64_t offset, int32_t nbytes, const char* before) noexcept nogil:
         cdef Py_ssize_t need = self.used + nbytes + sizeof(Header)
         cdef Header header
-        if need > self.capacity:
-            array, skip = aligned_memory(max(2 * need, 1 << 16))
-            self._move(array, skip)
         if nbytes:
             memcpy(self.data + self.used, before, nbytes)
         header.offset = offset
@@ -88,7 +90,18 @@ cdef class Journal:
         header.buffer = buffer
         memcpy(self.data + self.used + nbytes, &header, sizeof(Header))
         self.used = need
+
+    cdef int reserve(self, Py_ssize_t nbytes) except -1:
+        """Have the memory for so many more bytes, headers included."""
+        cdef Py_ssize_t need = self.used + nbytes
+        if need > self.capacity:
+            array, skip = aligned_memory(max(2 * need, 1 << 16))
+            self._move(array, skip)
         return 0
+
+    cdef void keep(self, const Kept* one, Py_ssize_t item) noexcept nogil:
+        """Save an item of a buffer. The memory is there."""
+        self._put(one.buffer, item * one.itemsize, one.itemsize, one.data + item * one.itemsize)
 
     def _move(self, array, Py_ssize_t skip):
         cdef unsigned char[::1] view = array
@@ -145,6 +158,17 @@ cdef class Buffer:
             self.journal.save(self.number, item * self.itemsize, <int32_t>self.itemsize,
                               self.data + item * self.itemsize)
         return 0
+
+    cdef Kept kept(self) noexcept:
+        """For `Journal.keep`, as long as the memory does not move."""
+        cdef Kept out
+        out.data, out.itemsize, out.buffer = self.data, <int32_t>self.itemsize, self.number
+        return out
+
+    cdef void keep(self, Py_ssize_t first, Py_ssize_t items=1) noexcept nogil:
+        """`touch_range` while a transaction is open, where the memory for it is there."""
+        self.journal._put(self.number, first * self.itemsize, <int32_t>(items * self.itemsize),
+                          self.data + first * self.itemsize)
 
     cdef int touch_range(self, Py_ssize_t first, Py_ssize_t items) except -1:
         if self.journal.depth and items:

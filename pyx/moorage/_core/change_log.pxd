@@ -18,7 +18,7 @@ cdef class ChangeLog:
     cdef int repeat(self, int64_t mark) except -1
     cdef readonly int64_t head
     cdef readonly int64_t capacity
-    cdef Buffer kinds, ids
+    cdef Buffer kinds, ids, repeated
     cdef uint8_t* kind
     cdef int32_t* id
 

@@ -19,6 +19,7 @@ cdef class ChangeLog:
         self.capacity = capacity
         self.kinds = Buffer(journal, sizeof(uint8_t), capacity)
         self.ids = Buffer(journal, sizeof(int32_t), capacity)
+        self.repeated = Buffer(Journal(), 1)
         self.kind = <uint8_t*>self.kinds.data
         self.id = <int32_t*>self.ids.data
 
@@ -32,13 +33,24 @@ cdef class ChangeLog:
 
     cdef int repeat(self, int64_t mark) except -1:
         """Log once more what was logged since `mark`, because it has been undone."""
-        cdef int64_t at, mask = self.capacity - 1
-        if self.lost(mark):
+        cdef int64_t at, head = self.head, mask = self.capacity - 1
+        cdef int32_t id, most = -1
+        if self.lost(mark) or 2 * (head - mark) > self.capacity:
             self.head += self.capacity + 1  # every consumer rebuilds
             return 0
-        for kind, id in dict.fromkeys([(self.kind[at & mask], self.id[at & mask])
-                                       for at in range(mark, self.head)]):
-            self.append(kind, id)
+        for at in range(mark, head):
+            most = max(most, self.id[at & mask])
+        self.repeated.reserve(<Py_ssize_t>most + 1)
+        for at in range(mark, head):  # each row once, the few other entries as they are
+            id = self.id[at & mask]
+            if self.kind[at & mask] != LOG_ROW:
+                self.append(<Kind>self.kind[at & mask], id)
+            elif not self.repeated.data[id]:
+                self.repeated.data[id] = True
+                self.append(LOG_ROW, id)
+        for at in range(mark, head):
+            if self.kind[at & mask] == LOG_ROW:
+                self.repeated.data[self.id[at & mask]] = False
         return 0
 
     def since(self, int64_t cursor):

@@ -30,6 +30,7 @@ cdef class Chooser(Supposing):
     cdef readonly int64_t from_candidates, from_scans
     cdef dict prepared
     cdef set batch
+    cdef Py_ssize_t undo_bytes
     cdef BareRows bare
 
     cdef int32_t _wanted(self) noexcept
@@ -46,4 +47,5 @@ cdef class Chooser(Supposing):
     cdef Prepared _ready(self, int32_t pod_class, int32_t node_name, int32_t pinned)
     cdef Buffer _ready_all(self, const int32_t[::1] classes, const int32_t[::1] pinned, int32_t first)
     cdef int _count(self, Prepared one, int32_t pod_class) except -1
+    cdef int _begin_run(self, Py_ssize_t pods) except -1
     cdef bint _needs_care(self, Shape shape) except -1

@@ -101,7 +101,7 @@ cdef class Chooser(Supposing):
     cdef int _look(self, const mr_search* search, int32_t wanted, bint scoring) noexcept nogil:
         """Search, and score what was found unless others have a say first; moves the rotation. Answers 1
         where a plugin failed."""
-        cdef int32_t nodes = self.state.view.size
+        cdef int32_t nodes = self.listed()
         cdef int failed
         self.found.feasible = self.found.evaluated = 0
         if search.n == 0:
@@ -272,7 +272,8 @@ cdef class Chooser(Supposing):
         """Verdict to number of nodes, of the searched nodes that reject a pod (see `verdicts`). Pods like the
         last one cost what has changed since then."""
         cdef Shape shape = self.state.classes.shape(pod_class)
-        cdef bint is_narrow = shape.is_pinned or shape.node_names is not None or self.node_names is not None
+        cdef bint is_narrow = shape.is_pinned or shape.node_names is not None or self.node_names is not None \
+            or self.n_placement >= 0
         cdef mr_changes changes
         out = None
         if not is_narrow and not self.nominations and not mr_has_external_filters(&self.plan.c):
@@ -314,12 +315,22 @@ cdef class Chooser(Supposing):
 
     cdef int _count(self, Prepared one, int32_t pod_class) except -1:
         """Collect what counts the pods of a class."""
-        one.count(self.state.domains.matched_by(pod_class) if self.state.domains.matched else [])
+        cdef list matched = self.state.domains.matched_by(pod_class) if self.state.domains.matched else []
+        one.count(matched)
+        if self.state.journal.depth:
+            self.undo_bytes = max(self.undo_bytes, one.watch(self.state.table, matched))
+        return 0
+
+    cdef int _begin_run(self, Py_ssize_t pods) except -1:
+        """Have the memory to take so many placements back, of the classes that were counted since the last
+        cycle began."""
+        if self.state.journal.depth:
+            self.state.journal.reserve(self.state.view.begin_run(pods) + pods * self.undo_bytes)
         return 0
 
     cdef bint _needs_care(self, Shape shape) except -1:
         """Whether a placement can move memory, or changes more than the row, or asks Python."""
-        return shape.ports or self.state.journal.depth or self.nominations or self.plan.needs_python
+        return shape.ports or self.nominations or self.plan.needs_python
 
     cdef Buffer _ready_all(self, const int32_t[::1] classes, const int32_t[::1] pinned, int32_t first):
         """What each pod from the first on is searched by; None where they cannot all be ready at once."""
@@ -342,7 +353,7 @@ cdef class Chooser(Supposing):
             if self._needs_care(shape) or self.plan.externals:
                 return None
             terms = self._terms_of(pod_class, 0)
-            if shape.is_pinned and not terms.is_empty:
+            if shape.is_pinned and (not terms.is_empty or self.n_placement >= 0):
                 return None
         self.batch, epoch = set(), self.state.domains.epoch
         for pod_class in distinct:
@@ -366,6 +377,7 @@ cdef class Chooser(Supposing):
 
     def _save(self):
         """An open transaction takes the rotation and the random state back as well."""
+        self.undo_bytes = 0
         if self.state.journal.depth:
             self.state.journal.on_undo(partial(self._restore, self.start, self.random))
 

@@ -33,6 +33,14 @@ cdef class Chunks:
         """Call before changing the items of a row in place."""
         return self.arena.touch_range((<int32_t*>self.first.data)[row], self.size(row))
 
+    cdef Py_ssize_t nbytes(self) noexcept:
+        """The bytes of all items there ever were."""
+        return (<int32_t*>self.state.data)[USED] * self.arena.itemsize
+
+    cdef void keep_items(self, Py_ssize_t row) noexcept nogil:
+        """`touch_items` while a transaction is open, where the memory for it is there."""
+        self.arena.keep((<int32_t*>self.first.data)[row], self.size(row))
+
     cdef int touch_item(self, Py_ssize_t row, Py_ssize_t at) except -1:
         """Call before changing one item of a row in place."""
         return self.arena.touch((<int32_t*>self.first.data)[row] + at)

@@ -17,6 +17,7 @@ cdef class Cycle(Chooser):
     cdef int32_t _run_on_node(self, Ready* one, int32_t pinned, int32_t* rows, int32_t* nexts,
                               int32_t n) noexcept nogil
     cdef void _tell(self, int32_t placed, int32_t* nexts) noexcept nogil
+    cdef void _keep(self, Ready* one, int32_t row) noexcept nogil
     cdef void _put(self, Ready* one, int32_t row) noexcept nogil
     cdef int32_t _place_one_by_one(self, int32_t pod_class, int32_t node_name, int32_t pinned,
                                    int32_t[::1] rows, int32_t* nexts) except -1

@@ -11,7 +11,14 @@ from posix.time cimport CLOCK_MONOTONIC, clock_gettime, timespec
 from moorage._core.buffers cimport Buffer
 from moorage._core.change_log cimport LOG_ROW
 from moorage._core.chooser cimport FAILED, Chooser
-from moorage._core.csrc cimport mr_matched, mr_matched_add, mr_row_add_pod, mr_verdict
+from moorage._core.csrc cimport (
+    mr_counter,
+    mr_domain_of,
+    mr_matched,
+    mr_matched_add,
+    mr_row_add_pod,
+    mr_verdict,
+)
 from moorage._core.pod_class cimport Shape
 from moorage._core.prepared cimport Prepared, Ready
 from moorage._core.state cimport ClusterState
@@ -51,7 +58,7 @@ cdef class Cycle(Chooser):
         at = self._decide(&self.search, self._wanted())
         if tried >= 0 and not self._looked_at(tried, start):
             self.found.evaluated += 1
-            self.start = (self.start + 1) % self.state.view.size
+            self.start = (self.start + 1) % self.listed()
         if at == FAILED:
             self._raise_failure()
         totals = None
@@ -133,6 +140,7 @@ cdef class Cycle(Chooser):
         elif n:
             self.state.domains.refresh()
             self._count(one, pod_class)
+            self._begin_run(n)
             with nogil:
                 placed = self._run(&one.c, &rows[0], next_starts, n)
         self.marks = NULL
@@ -182,6 +190,7 @@ cdef class Cycle(Chooser):
             return self._place_group_alone(classes, pinned, rows, first, on_failure, nexts)
         ready = <Ready**>(<Buffer>which).data - first
         while at < n:
+            self._begin_run(n - at)
             with nogil:
                 is_new = False
                 while at < n and not is_new:
@@ -197,6 +206,12 @@ cdef class Cycle(Chooser):
         if rows[n - 1] < 0:
             self.state.view.refresh()
         return at
+
+    def forget_failures(self):
+        """`place_many` tells anew of pods that fit nowhere."""
+        cdef Prepared one
+        for one in self.prepared.values():
+            one.c.failed = -1
 
     def _place_group_alone(self, const int32_t[::1] classes, const int32_t[::1] pinned, int32_t[::1] rows,
                            int32_t first, on_failure, nexts):
@@ -238,7 +253,8 @@ cdef class Cycle(Chooser):
         self._fail_alike(n - self.placed, nexts + self.placed if nexts else NULL)
         for at in range(self.placed, n):
             rows[at] = -1
-        one.failed = self.state.log.head
+        if one.search.columns != NULL:
+            one.failed = self.state.log.head
         return not known
 
     cdef int32_t _run(self, Ready* one, int32_t* rows, int32_t* nexts, int32_t n) noexcept nogil:
@@ -289,12 +305,24 @@ cdef class Cycle(Chooser):
     cdef void _put(self, Ready* one, int32_t row) noexcept nogil:
         """Account for a pod on a row."""
         cdef mr_matched** counted = one.counted
+        if one.n_undo:
+            self._keep(one, row)
         mr_row_add_pod(&self.cluster.ledger, row, one.shape, 1)
         (<int64_t*>self.state.table.generation.data)[row] = self.state.log.append(LOG_ROW, row)
         self.state.view.follow(row)
         while counted[0]:
             mr_matched_add(counted[0], row, 1)
             counted += 1
+
+    cdef void _keep(self, Ready* one, int32_t row) noexcept nogil:
+        """Save what a placement on a row changes."""
+        cdef const mr_counter* counter
+        cdef int32_t at
+        for at in range(one.n_undo):
+            counter = one.undo[at].counter
+            self.state.journal.keep(&one.undo[at].kept, mr_domain_of(counter, row) if counter else row)
+            if counter:
+                self.state.journal.keep(&one.undo[at].kept, 0)
 
     cdef int32_t _place_one_by_one(self, int32_t pod_class, int32_t node_name, int32_t pinned,
                                    int32_t[::1] rows, int32_t* nexts) except -1:
@@ -318,7 +346,7 @@ cdef class Cycle(Chooser):
     cdef void _fail_alike(self, int32_t pods, int32_t* nexts) noexcept nogil:
         """Move the rotation as if each of so many pods, of which the first has failed, were tried in vain;
         none takes that search back. Over the whole list these are full circles; over named nodes not."""
-        cdef int64_t start = self.start, nodes = self.state.view.size, at
+        cdef int64_t start = self.start, nodes = self.listed(), at
         if nodes == 0:
             return
         for at in range(pods if nexts else 0):

@@ -1,9 +1,23 @@
 from libc.stdint cimport int32_t, int64_t
 
-from moorage._core.buffers cimport Buffer
+from moorage._core.buffers cimport Buffer, Kept
 from moorage._core.candidates cimport Candidates
-from moorage._core.csrc cimport mr_candidates, mr_changes, mr_matched, mr_search, mr_shape, mr_tally
+from moorage._core.csrc cimport (
+    mr_candidates,
+    mr_changes,
+    mr_counter,
+    mr_matched,
+    mr_search,
+    mr_shape,
+    mr_tally,
+)
+from moorage._core.node_table cimport NodeTable
 from moorage._core.pod_class cimport Shape
+
+
+cdef struct Undo:
+    Kept kept
+    const mr_counter* counter  # whose domains the items are, item 0 their sum; NULL: items are rows
 
 
 cdef struct Ready:
@@ -11,6 +25,8 @@ cdef struct Ready:
     const mr_shape* shape
     mr_candidates* candidates  # NULL: none are kept
     mr_matched** counted       # what counts pods of the class, NULL at the end
+    Undo* undo                 # what an open transaction saves of before a placement
+    int32_t n_undo
     void* owner                # its Prepared
     int32_t wanted
     int32_t by_node            # each pod names its node
@@ -27,7 +43,8 @@ cdef class Prepared:
     cdef Shape shape
     cdef Candidates candidates
     cdef Py_ssize_t charged
-    cdef Buffer counted, order
+    cdef Buffer counted, order, undo
+    cdef Py_ssize_t undo_bytes
     cdef object held
     cdef mr_tally tally
     cdef Buffer verdicts, named
@@ -39,3 +56,5 @@ cdef class Prepared:
     cdef int keep_order(self, mr_search* search) except -1
     cdef dict rejections(self, const mr_changes* changes, object terms)
     cdef int count(self, list matched) except -1
+    cdef Py_ssize_t watch(self, NodeTable table, list matched) except -1
+    cdef int _watch(self, Buffer buffer, const mr_counter* counter=*) except -1

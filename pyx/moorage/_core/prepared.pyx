@@ -3,19 +3,21 @@
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 from libc.string cimport memcpy
 
-from moorage._core.buffers cimport Buffer, Journal
+from moorage._core.buffers cimport HEADER, Buffer, Journal
 from moorage._core.candidates cimport Candidates
 from moorage._core.csrc cimport (
     MR_KEPT,
     MR_UNMADE,
     mr_changes,
+    mr_counter,
     mr_matched,
     mr_named_lanes,
     mr_search,
     mr_tally_build,
     mr_tally_follow,
 )
-from moorage._core.domains cimport Matched
+from moorage._core.domains cimport Counter, Matched
+from moorage._core.node_table cimport NodeTable
 from moorage._core.pod_class cimport Shape
 
 # Nanoseconds, roughly, as bench/ measures them: only their ratios matter, and only for speed.
@@ -69,6 +71,7 @@ cdef class Prepared:
         self.c.failed = -1
         self.candidates = Candidates()
         self.counted = Buffer(Journal(), sizeof(void*))
+        self.undo = Buffer(Journal(), sizeof(Undo))
         self.verdicts = Buffer(Journal(), sizeof(uint64_t), 1)
         self.named = Buffer(Journal(), 1, 1)
         self.named_by = -1
@@ -119,10 +122,38 @@ cdef class Prepared:
         """Pods of the class are counted by these."""
         cdef Matched one
         cdef Py_ssize_t at = 0
+        self.c.n_undo = 0
         self.counted.reserve(len(matched) + 1)
         for one in matched:
             (<mr_matched**>self.counted.data)[at] = &one.c
             at += 1
         (<mr_matched**>self.counted.data)[at] = NULL
         self.c.counted = <mr_matched**>self.counted.data
+        return 0
+
+    cdef Py_ssize_t watch(self, NodeTable table, list matched) except -1:
+        """What a placement changes will be saved before. Answers how many bytes that takes, for one."""
+        cdef Matched one
+        cdef Counter counter
+        cdef int32_t at
+        self.c.n_undo, self.undo_bytes = 0, 0
+        self._watch(table.rows[0])
+        self._watch(table.wide[0])
+        self._watch(table.generation)
+        for at in range(self.shape.c.n_others):
+            self._watch(table.others[0][self.shape.c.others[at].resource])
+        for one in matched:
+            self._watch(one.pods)
+            for counter in one.counters:
+                self._watch(counter.pods, &counter.c)
+        return self.undo_bytes
+
+    cdef int _watch(self, Buffer buffer, const mr_counter* counter=NULL) except -1:
+        cdef Undo one
+        one.kept, one.counter = buffer.kept(), counter
+        self.undo.reserve(self.c.n_undo + 1)
+        self.c.undo = <Undo*>self.undo.data
+        self.c.undo[self.c.n_undo] = one
+        self.c.n_undo += 1
+        self.undo_bytes += (1 + (counter != NULL)) * (HEADER + buffer.itemsize)
         return 0

@@ -16,7 +16,8 @@ cdef class Search:
     cdef mr_search search
     cdef mr_found found
     cdef object held
-    cdef Buffer positions, totals, rows, scratch, lanes, seen, restricted, nominated
+    cdef Buffer positions, totals, rows, scratch, lanes, seen, restricted, nominated, placement
+    cdef int32_t n_placement
     cdef dict fixed_ok
     cdef public int32_t threads, parallel_from
     cdef Terms terms
@@ -26,6 +27,7 @@ cdef class Search:
     cdef list judged
     cdef public object node_names
 
+    cdef int32_t listed(self) noexcept nogil
     cdef int _prepare(self, int32_t pod_class, int32_t node_name, int32_t pinned) except -1
     cdef int _point(self, Shape shape) except -1
     cdef Terms _terms_of(self, int32_t pod_class, int32_t pinned)

@@ -65,6 +65,8 @@ cdef class Search:
         self.threads = 1
         self.parallel_from = PARALLEL_FROM
         self.restricted = Buffer(journal, sizeof(int32_t))
+        self.placement = Buffer(journal, sizeof(int32_t))
+        self.n_placement = -1
         self.nominated = Buffer(journal, sizeof(mr_nominated))
         self.views = Views(plan.externals, state)
         self.search.views = <void**>self.views.pointers.data
@@ -72,6 +74,23 @@ cdef class Search:
         self.nominations = []
 
     # ---- preparing -----------------------------------------------------------------------------------------
+
+    def search_in(self, const int32_t[::1] rows=None):
+        """Search as if there were no other nodes than those of some rows, which are given in list order; by
+        default all of the view again. What is counted over domains is counted over all nodes in any case."""
+        self.n_placement = -1 if rows is None else <int32_t>rows.shape[0]
+        if rows is not None and rows.shape[0]:
+            self.placement.reserve(rows.shape[0])
+            memcpy(self.placement.data, &rows[0], rows.shape[0] * sizeof(int32_t))
+
+    cdef int32_t listed(self) noexcept nogil:
+        """How many nodes there are for a search."""
+        return self.state.view.size if self.n_placement < 0 else self.n_placement
+
+    @property
+    def nodes(self):
+        """How many nodes there are for a search, as the view was last brought up to date."""
+        return self.listed()
 
     cdef int _prepare(self, int32_t pod_class, int32_t node_name, int32_t pinned) except -1:
         """Bring the view and the counters up to date and point the search at them."""
@@ -86,6 +105,10 @@ cdef class Search:
         self._point(shape)
         if self.nominations:
             self._judge_nominated(pod_class)
+        if self.n_placement >= 0:
+            self.search.columns = NULL
+            self.search.order = <int32_t*>self.placement.data
+            self.search.n = self.n_placement
         if self.node_names is not None:
             self._restrict(self.node_names, 0)
         elif shape.is_pinned:
@@ -236,6 +259,9 @@ cdef class Search:
             row = self.state.table.find(symbol)
             if row >= 0 and row < self.state.view.position.capacity and position[row]:
                 places.append(position[row] - 1)
+        if self.n_placement >= 0:
+            inside = {position[self.search.order[at]] - 1 for at in range(self.n_placement)}
+            places = [place for place in places if place in inside]
         self.restricted.reserve(len(places) + 1)
         for at, place in enumerate(sorted(places)):
             (<int32_t*>self.restricted.data)[at] = order[<int32_t>place]

@@ -36,6 +36,7 @@ cdef class View:
     cdef int _has_shown(self, int32_t row) except -1
     cdef int _copy_images(self, int32_t row) except -1
     cdef void _freeze_counts(self, int32_t row) noexcept nogil
+    cdef Py_ssize_t begin_run(self, Py_ssize_t pods) except -1
     cdef void follow(self, int32_t row) noexcept nogil
     cdef dict images_by(self, int32_t row, const int64_t* sizes)
     cdef int fill_cluster(self, mr_cluster* out, int32_t ledger) except -1

@@ -14,7 +14,7 @@ from functools import partial
 import numpy as np
 from libc.string cimport memset
 
-from moorage._core.buffers cimport Buffer, Journal
+from moorage._core.buffers cimport HEADER, Buffer, Journal
 from moorage._core.change_log cimport LOG_ORDER, LOG_STATIC, ChangeLog, Kind
 from moorage._core.chunks cimport Chunks
 from moorage._core.csrc cimport MR_PRESENT, mr_cluster, mr_columns_set, mr_port
@@ -83,7 +83,8 @@ cdef class View:
         self.seen_epoch.reserve(self.table.name.capacity)
         self.seen.reserve(self.table.name.capacity)
         if self.journal.depth:
-            self.journal.on_undo(partial(self._restore, self.cursor, self.size, order_changed))
+            is_other = order_changed or says_other
+            self.journal.on_undo(partial(self._restore, self.cursor, self.size, order_changed, is_other))
         if order_changed:
             self._reorder()
         if lost:
@@ -117,10 +118,10 @@ cdef class View:
             log.append(kind, id)
         return 0
 
-    def _restore(self, int64_t cursor, int32_t size, bint order_changed):
+    def _restore(self, int64_t cursor, int32_t size, bint order_changed, bint says_other):
         self.cursor = cursor
         self.size = size
-        self.said += 1
+        self.said += says_other
         if order_changed:
             self.scanned = -1
 
@@ -168,16 +169,26 @@ cdef class View:
                 seen[at + 1] = (<int32_t*>self.images.counts.data)[seen[at]]
             seen_epoch[row] = self.images.epoch
 
+    cdef Py_ssize_t begin_run(self, Py_ssize_t pods) except -1:
+        """So many usage changes will be followed inside a transaction. Answers how many bytes its journal
+        needs for that."""
+        self.journal.on_undo(partial(self._restore, self.cursor, self.size, False, False))
+        return pods * (HEADER + 8) + min(pods, <Py_ssize_t>self.size) * (2 * HEADER + 8) + self.seen.nbytes()
+
     cdef void follow(self, int32_t row) noexcept nogil:
-        """Take over one usage change that the caller has just logged, when nothing but the one followed
-        before was pending and no transaction is open. It stays pending: before the next cycle images may
-        change."""
+        """Take over one usage change of a run that the caller has just logged, when nothing but the one
+        followed before was pending. It stays pending: before the next cycle images may change."""
         cdef int64_t* shown = <int64_t*>self.shown.data
         cdef int32_t before
+        if self.journal.depth and (<int64_t*>self.seen_epoch.data)[row] != self.images.epoch:
+            self.seen_epoch.keep(row)
+            self.seen.keep_items(row)
         self._freeze_counts(row)
         if self.cursor < self.table.log.head - 1:
             before = self.table.log.id[self.cursor & (self.table.log.capacity - 1)]
             if before != row:
+                if self.journal.depth:
+                    self.shown.keep(before)
                 shown[before] = (<int64_t*>self.table.generation.data)[before]
             self.cursor += 1
 

@@ -99,13 +99,20 @@ def test_ties_are_broken_as_asked(tie_break: str) -> None:
     assert placements(run) == expected
 
 
+GANG = """\
+apiVersion: scheduling.k8s.io/v1beta1
+kind: PodGroup
+metadata: {name: "gang-{{.Index}}"}
+spec:
+  schedulingPolicy: {gang: {minCount: 2}}
+"""
 BIG_FIRST = BIG.replace("spec:", "spec:\n  priority: 10")
 
 
 @pytest.mark.parametrize(
     ("ops", "files", "status"),
     [
-        ([{"opcode": "createPodGroups", "count": 1}], {}, "createPodGroups not built yet"),
+        ([{"opcode": "createCompositePodGroups"}], {}, "createCompositePodGroups not built yet"),
         (
             [{"opcode": "createAny", "templatePath": "x.yaml"}],
             {"x.yaml": "kind: ResourceSlice\nmetadata: {name: a}"},
@@ -117,9 +124,9 @@ BIG_FIRST = BIG.replace("spec:", "spec:\n  priority: 10")
             "dynamic resource allocation (spec.resourceClaims) not built yet",
         ),
         (
-            [nodes(1), pods(1, podTemplatePath="x.yaml")],
-            {"x.yaml": POD.replace("spec:", "spec:\n  schedulingGroup: {podGroupName: a}")},
-            "pod groups (spec.schedulingGroup) not built yet",
+            [{"opcode": "createPodGroups", "count": 1, "namespace": "n", "templatePath": "x.yaml"}],
+            {"x.yaml": GANG.replace("spec:", "spec:\n  parentCompositePodGroupName: c")},
+            "composite pod groups (spec.parentCompositePodGroupName) not built yet",
         ),
         (
             [nodes(1), pods(1, podTemplatePath="x.yaml")],

@@ -23,6 +23,7 @@ _ON = (
     "SchedulerPopFromBackoffQ",
 )
 _OFF = (
+    "CompositePodGroup",
     "DRADeviceTaintRules",
     "DRAListTypeAttributes",
     "DRANodeAllocatableResources",

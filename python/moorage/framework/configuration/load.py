@@ -60,7 +60,7 @@ def load_configuration(
         source = read_file(file)
     if isinstance(source, bytes):
         source = _text(source, name)
-    configuration = read(source, name)
+    configuration = read(source, name, gates)
     set_defaults(configuration, in_tree, gates)
     if wrong := validate(configuration, gates):
         raise ConfigurationError("validate", wrong, source=name)

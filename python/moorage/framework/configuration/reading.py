@@ -43,7 +43,7 @@ class _Kind:
         return f"{self.kind}.{self.group}" if self.group else self.kind
 
 
-def read(source: str | Mapping[str, Any], name: str) -> KubeSchedulerConfiguration:
+def read(source: str | Mapping[str, Any], name: str, gates: Mapping[str, bool]) -> KubeSchedulerConfiguration:
     """Decode a configuration, strictly.
 
     Parameters
@@ -52,6 +52,8 @@ def read(source: str | Mapping[str, Any], name: str) -> KubeSchedulerConfigurati
         YAML or JSON text, or the JSON value.
     name : str
         What errors call it.
+    gates : mapping of str to bool
+        v1.36 does not know percentageOfPlacementsToScore, which came later: here it goes with its feature.
 
     Raises
     ------
@@ -59,12 +61,12 @@ def read(source: str | Mapping[str, Any], name: str) -> KubeSchedulerConfigurati
         Of stage load.
     """
     try:
-        return _read(source)
+        return _read(source, gates)
     except DecodeError as error:
         raise ConfigurationError("load", str(error), source=name, path=error.path) from None
 
 
-def _read(source: str | Mapping[str, Any]) -> KubeSchedulerConfiguration:
+def _read(source: str | Mapping[str, Any], gates: Mapping[str, bool]) -> KubeSchedulerConfiguration:
     value, strict = _parse(source) if isinstance(source, str) else (source, [])
     text = source if isinstance(source, str) else None
     obj, kind, more = _decode(value, text, _Kind("", "", ""))
@@ -72,6 +74,8 @@ def _read(source: str | Mapping[str, Any]) -> KubeSchedulerConfiguration:
     if not isinstance(obj, KubeSchedulerConfiguration):
         message = f"couldn't decode as KubeSchedulerConfiguration, got {kind.api_version}, Kind={kind.kind}: "
         raise DecodeError(_strict(strict) or message)
+    if obj.percentage_of_placements_to_score is not None and not gates["TopologyAwareWorkloadScheduling"]:
+        strict.append('unknown field "percentageOfPlacementsToScore"')
     for i, profile in enumerate(obj.profiles or ()):
         for j, plugin_config in enumerate(profile.plugin_config or ()):
             where = f".profiles[{i}].pluginConfig[{j}]"

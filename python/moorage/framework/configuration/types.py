@@ -155,6 +155,7 @@ class KubeSchedulerConfiguration(Typed, kw_only=True):
     enable_profiling: bool | None = None
     enable_contention_profiling: bool | None = None
     percentage_of_nodes_to_score: Int32 | None = None
+    percentage_of_placements_to_score: Int32 | None = None
     pod_initial_backoff_seconds: Int64 | None = None
     pod_max_backoff_seconds: Int64 | None = None
     profiles: list[KubeSchedulerProfile] | None = None

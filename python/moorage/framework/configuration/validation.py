@@ -44,6 +44,7 @@ def validate(configuration: KubeSchedulerConfiguration, gates: Gates) -> str:
         errors.append(invalid("parallelism", config.parallelism, detail))
     errors += _profiles(config.profiles or [], gates)
     errors += _percentage(config.percentage_of_nodes_to_score, "percentageOfNodesToScore")
+    errors += _percentage(config.percentage_of_placements_to_score, "percentageOfPlacementsToScore")
     initial, longest = config.pod_initial_backoff_seconds or 0, config.pod_max_backoff_seconds or 0
     if initial <= 0:
         errors.append(invalid("podInitialBackoffSeconds", initial, "must be greater than 0"))

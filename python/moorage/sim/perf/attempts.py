@@ -9,8 +9,10 @@ import numpy as np
 
 from moorage.framework.runtime import Target
 from moorage.objects.pod import Pod
+from moorage.objects.pod_group import PodGroup
 from moorage.queue import QueuedPodInfo
 from moorage.scheduler.engine import Engine
+from moorage.scheduler.pod_groups import GroupResult
 from moorage.scheduler.results import Failure, Result
 from moorage.scheduler.runs import Run as SchedulerRun
 
@@ -36,6 +38,8 @@ class Attempts(SchedulerRun):
     failure : Failure or None
         Why the last pod that failed was not placed.
     """
+
+    gives_up = False  # time passes here, and backoff with it
 
     def __init__(self, run: Run) -> None:
         super().__init__(run.scheduler)
@@ -111,6 +115,15 @@ class Attempts(SchedulerRun):
         way(engine, [target], [pod])
         self.run.meter.scheduled(one, len(self.placed) - before, began, self.run.timer(), NO_MARKS)
         return 1
+
+    def place_unit(
+        self, group: PodGroup | None, pods: Sequence[Pod], scheduled: Sequence[Pod]
+    ) -> GroupResult:
+        one, began = self.run.known[pods[0].key][0], self.run.timer()
+        done = super().place_unit(group, pods, scheduled)
+        placed = int(np.count_nonzero(done.rows >= 0))
+        self.run.meter.scheduled(one, placed, began, self.run.timer(), NO_MARKS)
+        return done
 
     def _placed(self, pod: Pod, node: str) -> QueuedPodInfo:
         one, number = self.run.known[pod.key]

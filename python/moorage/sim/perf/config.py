@@ -186,10 +186,14 @@ def _check(op: Op, source: str, named: str, path: str) -> None:
 
 
 def _gates(gates: dict[str, bool]) -> dict[str, bool]:
-    """What the scheduler is told; OpportunisticBatching is off unless a file says otherwise."""
-    return {"OpportunisticBatching": False} | {
-        name: value for name, value in gates.items() if name not in QUEUE_GATES
-    }
+    """What the scheduler is told; OpportunisticBatching is off unless a file says otherwise. The files about
+    pod groups are of v1.37, where GenericWorkload stands for GangScheduling as well."""
+    gangs = {"GangScheduling": True} if gates.get("GenericWorkload") else {}
+    return (
+        {"OpportunisticBatching": False}
+        | gangs
+        | {name: value for name, value in gates.items() if name not in QUEUE_GATES}
+    )
 
 
 def _check_runnable(workload: Workload) -> None:

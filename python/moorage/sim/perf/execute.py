@@ -11,18 +11,20 @@ from msgspec.structs import replace
 
 from moorage.errors import InputError
 from moorage.framework.configuration.durations import SECOND, parse_duration
+from moorage.objects.defaults import default_object
 from moorage.objects.meta import Object
 from moorage.objects.pod import Pod
 
 from .loop import Run, WorkloadFailedError
 from .measure import Window
-from .object_templates import ObjectTemplate
+from .object_templates import CLASSES, ObjectTemplate
 from .ops import (
     Barrier,
     Churn,
     CreateAny,
     CreateNamespaces,
     CreateNodes,
+    CreatePodGroups,
     CreatePods,
     CreatePodSets,
     DeletePods,
@@ -209,6 +211,15 @@ def create_any(run: Run, op: CreateAny, number: int) -> None:
         _create(run, template, index, op.namespace)
 
 
+def create_pod_groups(run: Run, op: CreatePodGroups, number: int) -> None:
+    run.cluster.namespace(op.namespace)
+    template = _template(run, op.template_path, op.template_params, op.count)
+    run.cluster.create_many(
+        default_object(template.make(index, "PodGroup", op.namespace), CLASSES, run.cluster.names)
+        for index in range(op.count)
+    )
+
+
 def update_any(run: Run, op: UpdateAny, number: int) -> None:
     template = _template(run, op.template_path, op.template_params, op.count)
     index = 0
@@ -272,6 +283,7 @@ EXECUTE: dict[type[Op], Callable[[Run, Any, int], None]] = {
     Barrier: barrier,
     Sleep: sleep,
     CreateAny: create_any,
+    CreatePodGroups: create_pod_groups,
     UpdateAny: update_any,
     StartCollectingMetrics: start_collecting,
     StopCollectingMetrics: stop_collecting,

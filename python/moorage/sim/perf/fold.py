@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any, get_args, get_origin
 
 import msgspec
@@ -23,15 +24,19 @@ def fold_case(value: Any, type_: Any) -> Any:
     candidates: list[Any] = [item for item in (type_, *options) if _is_struct(item)]
     if not candidates:
         return value
-    fields: dict[str, Any] = {
-        field.encode_name: field.type for field in msgspec.structs.fields(candidates[0])
-    }
-    folded = {name.lower(): name for name in fields}
+    fields, folded = _fields(candidates[0])
     out = {}
     for key, item in value.items():
         name = key if key in fields else folded.get(key.lower(), key)
         out[name] = fold_case(item, fields.get(str(name)))
     return out
+
+
+@cache
+def _fields(struct: Any) -> tuple[dict[str, Any], dict[str, str]]:
+    """Types by name, and names by their lower-case form."""
+    types = {field.encode_name: field.type for field in msgspec.structs.fields(struct)}
+    return types, {name.lower(): name for name in types}
 
 
 def _is_struct(type_: Any) -> bool:

@@ -81,9 +81,11 @@ class Run:
             self.init_pods += 0 if self.meter.measures(run) else len(run)
             for number in range(len(run)):
                 self.known[run.key(number)] = run, number
-            if self.scheduler.engines[name].framework.run_pre_enqueue_plugins(run.template) is not None:
-                run.state[:] = GATED
         self.cluster.create_many(pod for run in runs for pod in run.pods())
+        for run in runs:
+            framework = self.scheduler.engines[run.template.spec.scheduler_name].framework
+            if framework.run_pre_enqueue_plugins(run.template) is not None:
+                run.state[:] = GATED
 
     def update_pod(self, pod: Pod) -> None:
         """A pod changed; it may be gated no more."""

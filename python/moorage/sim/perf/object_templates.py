@@ -15,6 +15,7 @@ from moorage.objects.files import read_file
 from moorage.objects.meta import Object
 from moorage.objects.naming import Names
 from moorage.objects.pod import Pod
+from moorage.objects.pod_group import PodGroup
 from moorage.objects.validate import validate
 from moorage.objects.yaml_reader import read_yaml
 from moorage.store.kinds import struct_of
@@ -105,11 +106,10 @@ class ObjectTemplate:
 
 def _refuse_unbuilt(obj: Object) -> None:
     """What the library reads past or refuses, where a benchmark is about it."""
-    if isinstance(obj, Pod):
-        if obj.spec.resource_claims:
-            raise NotBuiltError("dynamic resource allocation (spec.resourceClaims)")
-        if obj.spec.scheduling_group is not None:
-            raise NotBuiltError("pod groups (spec.schedulingGroup)")
+    if isinstance(obj, Pod) and obj.spec.resource_claims:
+        raise NotBuiltError("dynamic resource allocation (spec.resourceClaims)")
+    if isinstance(obj, PodGroup) and obj.spec.parent_composite_pod_group_name:
+        raise NotBuiltError("composite pod groups (spec.parentCompositePodGroupName)")
 
 
 class TemplateFiles:

@@ -169,6 +169,16 @@ class CreateAny(Op, frozen=True):
     template_params: Params = {}
 
 
+class CreatePodGroups(Op, frozen=True):
+    """Also ``waitForPodGroups``, as earlier files call it."""
+
+    template_path: str
+    namespace: str
+    count: Count = 0
+    count_param: str = ""
+    template_params: Params = {}
+
+
 class UpdateAny(Op, frozen=True):
     template_path: str
     namespace: str = ""
@@ -200,6 +210,8 @@ OPS: dict[str, type[Op]] = {
     "sleep": Sleep,
     "createAny": CreateAny,
     "updateAny": UpdateAny,
+    "createPodGroups": CreatePodGroups,
+    "waitForPodGroups": CreatePodGroups,
     "startCollectingMetrics": StartCollectingMetrics,
     "stopCollectingMetrics": StopCollectingMetrics,
 }
@@ -209,13 +221,11 @@ UNBUILT_OPS = frozenset(
         "allocResourceClaims",
         "checkPodScheduled",
         "createCompositePodGroups",
-        "createPodGroups",
         "createResourceClaims",
         "createResourceDriver",
         "startCollectingProfile",
         "stopCollectingProfile",
         "updateDeviceConditions",
-        "waitForPodGroups",
     }
 )
 """Operations of upstream's that are read, and fail their workload."""

@@ -1,0 +1,55 @@
+"""PodGroups: which groups there are, and how many of their pods."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from moorage.objects.ownership import FINISHED
+from moorage.objects.pod import Pod
+from moorage.objects.pod_group import PodGroup, UnitKey, group_of
+
+if TYPE_CHECKING:
+    from .handle import FrameworkHandle
+
+INDEX = "podGroup"
+
+
+def _by_group(pod: Pod) -> tuple[str, ...]:
+    key = None if pod.status.phase in FINISHED else group_of(pod)
+    return () if key is None else ("/".join(key),)
+
+
+class PodGroups:
+    """What informers have of groups and of the pods in them; `FrameworkHandle.shared` keeps one."""
+
+    def __init__(self, handle: FrameworkHandle) -> None:
+        self._cluster = handle.cache.state
+        self._groups = handle.informers.informer(PodGroup).indexer
+        self._pods = handle.informers.informer(Pod).indexer
+        self._pods.add_index(INDEX, _by_group)
+
+    def get(self, key: UnitKey) -> PodGroup | None:
+        """The group of this namespace and name."""
+        found: PodGroup | None = self._groups.get("/".join(key))
+        return found
+
+    def size(self, key: UnitKey) -> int:
+        """How many pods there are in a group, on nodes or not, but for those that have finished."""
+        count: int = self._pods.count(INDEX, "/".join(key))
+        return count
+
+    def pending(self, key: UnitKey) -> list[Pod]:
+        """The pods of a group that have no node and are not about to go: higher priority first, then older
+        (kube-scheduler v1.36, by priority and the first attempt)."""
+        pods = [
+            pod
+            for pod in self._pods.by_index(INDEX, "/".join(key))
+            if not (pod.spec.node_name or pod.metadata.deletion_timestamp or self._cluster.has_pod(pod))
+        ]
+        return sorted(
+            pods, key=lambda pod: (-(pod.spec.priority or 0), pod.metadata.creation_timestamp or "")
+        )
+
+    def scheduled(self, key: UnitKey) -> list[Pod]:
+        """The pods of a group that have a node, in fact or assumed."""
+        return [pod for pod in self._pods.by_index(INDEX, "/".join(key)) if self._cluster.has_pod(pod)]

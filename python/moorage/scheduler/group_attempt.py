@@ -1,0 +1,245 @@
+"""One attempt to place the pods of a group, inside a transaction that somebody else opens and closes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from moorage._core.pod_spec import bound
+from moorage.framework.cycle_state import CycleState
+from moorage.framework.runtime import Target
+from moorage.objects.pod import Pod
+from moorage.objects.pod_group import PodGroup
+
+from .batch import ScheduleResult
+from .binding_cycle import Started
+from .diagnosis import Diagnosis
+from .engine import Engine
+from .results import Failure
+
+if TYPE_CHECKING:
+    from .scheduler import Scheduler
+
+UNSCHEDULABLE = "pod group is unschedulable"
+
+
+class Members:
+    """The pods of a group that are to be placed.
+
+    Attributes
+    ----------
+    runs : list of (Engine, bool, int, int)
+        Pods that follow one another and are decided about in one way: the engine, whether the core does it
+        alone, the first of them and the end.
+    """
+
+    def __init__(
+        self,
+        scheduler: Scheduler,
+        engine: Engine,
+        group: PodGroup | None,
+        pods: Sequence[Pod],
+        scheduled: Sequence[Pod],
+    ) -> None:
+        self.scheduler = scheduler
+        self.engine = engine
+        self.group = group
+        self.minimum = 0 if group is None else group.min_count
+        self.pods = pods
+        self.scheduled = scheduled
+        self.targets: list[Target] = [scheduler.classify(pod) for pod in pods]
+        self.runs: list[tuple[Engine, bool, int, int]] = []
+        first = 0
+        for its, run in groupby(pods, engine.for_pod):
+            end = first + len(list(run))
+            self._divide(its, first, end)
+            first = end
+
+    def _divide(self, engine: Engine, first: int, end: int) -> None:
+        """Where extenders may be interested in a pod, each is asked about by itself."""
+        step = 1 if engine.handle.extenders else end - first
+        for at in range(first, end, step):
+            self.runs.append((engine, engine.is_in_core_for(self.pods[at]), at, at + step))
+
+    @cached_property
+    def engines(self) -> list[Engine]:
+        """The engines that decide about them."""
+        return list(dict.fromkeys([self.engine, *(engine for engine, *_ in self.runs)]))
+
+
+@dataclass(frozen=True, slots=True)
+class Reserved:
+    """A pod that plugins outside the core have been asked about."""
+
+    at: int
+    engine: Engine
+    state: CycleState
+    pod: Pod
+    assumed: Pod
+
+
+class Attempt:
+    """One attempt.
+
+    Attributes
+    ----------
+    rows, failures
+        As those of a `GroupResult`, before the transaction is undone.
+    error : str
+        The error that ended it.
+    is_permitted : bool
+        Whether Permit has let a pod go on. GangScheduling does as soon as the minimum is there.
+    next_start : int
+        Where the next search would begin.
+    """
+
+    def __init__(self, members: Members) -> None:
+        self.members = members
+        self.scheduler = members.scheduler
+        n = len(members.pods)
+        self.result = ScheduleResult(np.full(n, -1, dtype=np.int32), {})
+        self.rows, self.failures = self.result.rows, self.result.failures
+        self.reserved: list[Reserved] = []
+        self.error = ""
+        self.is_permitted = False
+        self.next_start = self.scheduler.rotation.start
+        self._entered = 0
+        self._message = ""
+
+    @property
+    def succeeded(self) -> bool:
+        return self.is_permitted and not self.error
+
+    @property
+    def placed(self) -> int:
+        """How many of the pods have a node."""
+        return int(np.count_nonzero(self.rows >= 0))
+
+    @property
+    def message(self) -> str:
+        """What held the group back."""
+        return self._message or self._held_back()
+
+    @message.setter
+    def message(self, message: str) -> None:
+        self._message = message
+
+    def _held_back(self) -> str:
+        pods = self.members.pods
+        text = f"{UNSCHEDULABLE}: {self.placed} of {len(pods)} pods fit"
+        if self.members.minimum:
+            text += f", {max(self.members.minimum - len(self.members.scheduled), 0)} are needed"
+        first = min(self.failures, default=None)
+        return text if first is None else f"{text}; {pods[first].key}: {self.failures[first].message}"
+
+    def _permit(self) -> None:
+        """A pod was placed that no other plugin has wait."""
+        self.is_permitted |= len(self.members.scheduled) + self.placed >= self.members.minimum
+
+    # ---- placing -------------------------------------------------------------------------------------------
+
+    def place(self) -> None:
+        """Put every pod on a node, as far as nodes are found. Pods that the core alone decides about are not
+        in the ledger before `enter`."""
+        for engine, in_core, at, end in self.members.runs:
+            self.scheduler.rotation.take(engine)
+            while at < end and not self.error:
+                at = self._place_from(engine, in_core, at, end)
+        self.next_start = self.scheduler.rotation.start
+
+    def _place_from(self, engine: Engine, in_core: bool, at: int, end: int) -> int:
+        """Place one pod or more; where it ends."""
+        batches, targets, pods = self.scheduler.batches, self.members.targets, self.members.pods
+        easy = batches.easy_until(engine, targets, pods, at, end) if in_core else at
+        done = at
+        if easy > at:
+            done = batches.place_many(engine, targets[at:easy], pods[at:easy], self.result, at, False)
+            if np.any(self.rows[at:done] >= 0):
+                self._permit()
+        if done < easy or easy == at:
+            self._enter_until(done)
+            self._place_one(engine, in_core, done)
+            done += 1
+        return done
+
+    def enter(self) -> None:
+        """Enter the pods in the ledger that are not there yet."""
+        state = self.scheduler.cache.state
+        if state.journal.depth:
+            state.safely(self._enter_until, len(self.rows))
+        else:
+            self._enter_until(len(self.rows))
+
+    def _enter_until(self, end: int) -> None:
+        members, batches = self.members, self.scheduler.batches
+        if end > self._entered:
+            classes = np.array([target[0] for target in members.targets[:end]], dtype=np.int32)
+            batches.enter(classes, members.pods, self.rows, self._entered, end)
+            self._entered = end
+
+    def _place_one(self, engine: Engine, in_core: bool, at: int) -> None:
+        """A cycle of one pod, up to Permit."""
+        pod, scheduler = self.members.pods[at], self.scheduler
+        self._entered = at + 1
+        decision, state = engine.schedule(pod, self.members.targets[at], scheduler.view_order)
+        if decision.node is None:
+            self.failures[at] = Failure.of(decision)
+            self.error = decision.error
+            return
+        assumed = bound(pod, decision.node)
+        scheduler.cache.assume_pod(assumed)
+        scheduler.handle.nominator.delete_nominated_pod_if_exists(pod)
+        self.rows[at] = engine.row_in_view(decision.node)
+        if in_core:
+            self._permit()
+        else:
+            self._reserve(Reserved(at, engine, state, pod, assumed))
+
+    def _reserve(self, one: Reserved) -> None:
+        """Ask the plugins outside the core about a pod that is assumed."""
+        framework, node = one.engine.framework, one.assumed.spec.node_name
+        status = framework.run_reserve_plugins_reserve(one.state, one.assumed, node)
+        if status is None:
+            status, _ = framework.run_permit_plugins(one.state, one.assumed, node)
+        if status is None or status.is_wait:
+            self.reserved.append(one)
+            if status is None:
+                self._permit()
+            return
+        framework.run_reserve_plugins_unreserve(one.state, one.assumed, node)
+        self.scheduler.cache.forget_pod(one.assumed)
+        self.rows[one.at] = -1
+        if status.is_rejected:
+            failure = Failure(Diagnosis(1, one.engine.profile, one.state.shape, chosen=status))
+        else:
+            failure = Failure(error=status.message() or str(status.code))
+        self.failures[one.at], self.error = failure, failure.error
+
+    # ---- what comes of it ----------------------------------------------------------------------------------
+
+    def unreserve(self) -> None:
+        """What was reserved was so in thought only: a group that has succeeded reserves for good."""
+        for one in reversed(self.reserved):
+            framework, node = one.engine.framework, one.assumed.spec.node_name
+            framework.run_reserve_plugins_unreserve(one.state, one.assumed, node)
+
+    def start(self) -> dict[int, Started]:
+        """The group has succeeded: pods that plugins outside the core have a say in begin their binding
+        cycles, with Reserve and Permit for good. Position to each that has begun."""
+        started: dict[int, Started] = {}
+        for one in reversed(self.reserved):
+            self.scheduler.cache.forget_pod(one.assumed)
+        for one in self.reserved:
+            node = one.assumed.spec.node_name
+            outcome = self.scheduler.bindings.reserve(one.engine, one.state, one.pod, node)
+            if isinstance(outcome, Started):
+                started[one.at] = outcome
+            elif outcome.failure is not None:
+                self.rows[one.at] = -1
+                self.failures[one.at] = outcome.failure
+        return started

@@ -1,0 +1,109 @@
+"""Pod groups in workloads: gangs, groups without a minimum, groups that fit nowhere."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from moorage.sim.perf.execute import EXECUTE
+from moorage.sim.perf.loop import WorkloadFailedError
+from moorage.sim.perf.ops import CreatePodGroups
+from tests.sim.perf.make import NODE, nodes, placements, run_ops, workload
+
+GROUP = """\
+apiVersion: scheduling.k8s.io/v1beta1
+kind: PodGroup
+metadata: {name: "g-{{.Index}}"}
+spec:
+  schedulingPolicy: {gang: {minCount: {{.size}}}}
+"""
+BASIC = GROUP.replace("gang: {minCount: {{.size}}}", "basic: {}")
+MEMBER = """\
+kind: Pod
+metadata: {name: "member-{{.Index}}"}
+spec:
+  schedulingGroup: {podGroupName: "g-{{DivideInt .Index .size}}"}
+  containers:
+  - {name: c, resources: {requests: {cpu: "2"}}}
+"""
+FILES = {"group.yaml": GROUP, "member.yaml": MEMBER, "node.yaml": NODE}
+ON = {"featureGates": {"GenericWorkload": True}}
+
+
+def groups(count: int, size: int, opcode: str = "createPodGroups") -> dict[str, Any]:
+    params = {"size": size}
+    where = {"namespace": "n", "templatePath": "group.yaml"}
+    return {"opcode": opcode, "count": count, "templateParams": params} | where
+
+
+def members(count: int, size: int, **rest: Any) -> dict[str, Any]:
+    where = {"namespace": "n", "podTemplatePath": "member.yaml"}
+    return {"opcode": "createPods", "count": count, "templateParams": {"size": size}} | where | rest
+
+
+@pytest.mark.parametrize("opcode", ["createPodGroups", "waitForPodGroups"])
+def test_gangs(tmp_path: Path, opcode: str) -> None:
+    ops = [nodes(3), groups(2, 3, opcode), members(6, 3, collectMetrics=True)]
+    run = run_ops(tmp_path, *ops, files=FILES, case=ON)
+    assert len(placements(run)) == 6
+    assert run.meter.pods == 6
+    assert run.counts()["unschedulable"] == 0
+
+
+def test_groups_without_a_minimum(tmp_path: Path) -> None:
+    ops = [nodes(2), groups(2, 2), members(4, 2)]
+    run = run_ops(tmp_path, *ops, files=FILES | {"group.yaml": BASIC}, case=ON)
+    assert len(placements(run)) == 4
+
+
+def test_a_gang_that_does_not_fit_is_tried_until_time_is_up(tmp_path: Path) -> None:
+    ops = [nodes(1), groups(1, 3), members(3, 3)]
+    with pytest.raises(
+        WorkloadFailedError, match=r"timed out after 600 s: 3 pods fit nowhere .*3 are needed"
+    ):
+        run_ops(tmp_path, *ops, files=FILES, case=ON)
+
+
+def test_one_that_gets_room_later(tmp_path: Path) -> None:
+    later = {"opcode": "createAny", "templatePath": "node.yaml"}
+    barrier = {"opcode": "barrier", "stageRequirement": "Scheduled"}
+    first = members(3, 3, skipWaitToCompletion=True)
+    ops = [nodes(1), groups(1, 3), first, {"opcode": "sleep", "duration": "1s"}, later, barrier]
+    named = {"node.yaml": NODE.replace("generateName: node-", "name: later")}
+    run = run_ops(tmp_path, *ops, files=FILES | named, case=ON)
+    assert sorted(placements(run).values()).count("later") == 1
+
+
+def test_a_gang_that_is_not_complete_counts_as_gated(tmp_path: Path) -> None:
+    ops = [nodes(3), groups(1, 3), members(2, 3, skipWaitToCompletion=True)]
+    run = run_ops(tmp_path, *ops, files=FILES, case=ON)
+    assert not placements(run)
+    with pytest.raises(WorkloadFailedError, match="nothing is left to happen"):
+        run.until(lambda: bool(placements(run)))
+
+
+def test_gates(tmp_path: Path) -> None:
+    """The files are of v1.37, where GenericWorkload brings gangs; a file may say otherwise."""
+    assert workload(tmp_path, case=ON).feature_gates["GangScheduling"] is True
+    off = {"featureGates": {"GenericWorkload": True, "GangScheduling": False}}
+    assert workload(tmp_path, case=off).feature_gates["GangScheduling"] is False
+    assert "GangScheduling" not in workload(tmp_path).feature_gates
+    composite = {"featureGates": {"GenericWorkload": True, "CompositePodGroup": True}}
+    assert workload(tmp_path, case=composite).feature_gates["CompositePodGroup"] is True
+
+
+def test_without_the_gate_groups_are_ignored(tmp_path: Path) -> None:
+    ops = [
+        nodes(1),
+        groups(1, 3),
+        members(3, 3, skipWaitToCompletion=True),
+        {"opcode": "sleep", "duration": "1s"},
+    ]
+    run = run_ops(tmp_path, *ops, files=FILES)
+    assert len(placements(run)) == 2
+
+
+def test_it_is_an_operation() -> None:
+    assert CreatePodGroups in EXECUTE

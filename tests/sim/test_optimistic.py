@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import pytest
 
 from moorage.objects import Cluster
-from moorage.objects.meta import LabelSelector
-from moorage.objects.pod import TopologySpreadConstraint
+from moorage.objects.meta import LabelSelector, ObjectMeta
+from moorage.objects.pod import PodSchedulingGroup, TopologySpreadConstraint
+from moorage.objects.pod_group import (
+    GangSchedulingPolicy,
+    PodGroup,
+    PodGroupSchedulingPolicy,
+    PodGroupSpec,
+)
 from moorage.scheduler import Scheduler
 from moorage.sim.optimistic import Optimistic, simulate_optimistically
 from moorage.sim.synthetic import synthetic
@@ -82,6 +89,29 @@ def test_a_skew_that_two_schedulers_make_together_is_a_conflict() -> None:
     assert sum(zones) == 6
     reasons = {reason for one in out.schedulers for reason in one.conflicts}
     assert reasons == {"node(s) didn't match pod topology spread constraints"}
+
+
+def test_gangs_are_bound_whole_or_not_at_all() -> None:
+    """Five gangs of four, and room for three: schedulers that meet on a node give up the whole gang."""
+    groups = [
+        PodGroup(
+            metadata=ObjectMeta(name=f"g{at}", namespace="default"),
+            spec=PodGroupSpec(scheduling_policy=PodGroupSchedulingPolicy(gang=GangSchedulingPolicy(4))),
+        )
+        for at in range(5)
+    ]
+    pods = [
+        asking(f"p{at}-{n}", "2", scheduling_group=PodSchedulingGroup(pod_group_name=f"g{at}"))
+        for at in range(5)
+        for n in range(4)
+    ]
+    cluster = Cluster(nodes=[node(f"n{at}") for at in range(6)], pods=pods, others=list(groups))
+    out = simulate_optimistically(cluster, 3, chunk=4, settings={"feature_gates": {"GenericWorkload": True}})
+    placed = Counter(key.removeprefix("default/")[:2] for key in out.result.placements)
+    assert sorted(placed.values()) == [4, 4, 4]
+    reasons = {reason for one in out.schedulers for reason in one.conflicts}
+    assert any(reason.endswith("of its pods could be bound, 4 are wanted") for reason in reasons)
+    check(out, cluster)
 
 
 def test_victims_are_evicted_once() -> None:

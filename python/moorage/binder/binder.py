@@ -82,7 +82,7 @@ class Binder:
         `sync`.
     profile, profiles, config, feature_gates, registry
         As those of `Scheduler`: a pod is checked by the PreFilter and Filter plugins of its profile, and
-        bound by the Reserve, PreBind, Bind and PostBind plugins. Units count with the gate GenericWorkload.
+        bound by the Reserve, PreBind, Bind and PostBind plugins. Pod groups count with the gate GenericWorkload.
     cache : BinderCache, optional
         Empty; by default one with Gödel's times.
     clock : callable
@@ -114,7 +114,7 @@ class Binder:
             of_all, client, informers=self.informers, nominator=nominator, wait=wait
         )
         gates = all_gates(feature_gates)
-        self._has_units = gates["GenericWorkload"]
+        self._has_units = gates["GenericWorkload"] or gates["GangScheduling"]
         configuration = None if config is None else read_configuration(config, gates)
         one_or_more = profiles or (profile or default_profile(gates),)
         setting = registry, TieBreak.FIRST, None, 0, Batching(False, clock)

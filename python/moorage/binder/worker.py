@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property
+from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -14,10 +15,12 @@ from moorage._core.pod_spec import bound
 from moorage.framework.runtime import Target
 from moorage.objects.cluster import Cluster
 from moorage.objects.pod import Pod
+from moorage.objects.pod_group import UnitKey, group_of
 from moorage.preemption.evaluator import budgets_of
 from moorage.preemption.importance import split_by_budget
 from moorage.scheduler import Scheduler
 from moorage.scheduler.engine import Engine
+from moorage.scheduler.pod_groups import place_group
 
 from .partition import anywhere, as_seen_by
 
@@ -119,21 +122,52 @@ class Worker:
             nodes[left] = found
             left = np.flatnonzero(nodes < 0)
         for place in left.tolist():
-            self._preempt(pods, place, nodes, victims)
+            if self._unit_of(self.share.pods[int(pods[place])]) is None:  # nobody is evicted for a group
+                self._preempt(pods, place, nodes, victims)
         return Proposals(pods, nodes, victims)
 
     def _schedule(self, numbers: Ints, nodes: Ints, pods: list[Pod]) -> None:
         """Choose nodes and assume the pods there; what comes after is the binder's."""
+        rows: list[int] = []
+        for unit, some in groupby(pods, key=self._unit_of):
+            equal = list(some)
+            rows += self._rows(equal) if unit is None else self._rows_of_unit(unit, equal)
+        for place, (number, pod, row) in enumerate(zip(numbers.tolist(), pods, rows, strict=True)):
+            if row >= 0:
+                nodes[place] = self._node_of[row]
+                self._placed[number] = pod
+
+    def _rows(self, pods: list[Pod]) -> list[int]:
         scheduler, rows = self.scheduler, list[int]()
         for engine, targets, some in scheduler.segments(pods):
             if engine.is_in_core_for(some[0]):
                 rows += scheduler.batches.place(engine, targets, some, rotation=False).rows.tolist()
             else:
                 rows += [self._choose(engine, pod, target) for pod, target in zip(some, targets, strict=True)]
-        for place, (number, pod, row) in enumerate(zip(numbers.tolist(), pods, rows, strict=True)):
-            if row >= 0:
-                nodes[place] = self._node_of[row]
-                self._placed[number] = pod
+        return rows
+
+    def _unit_of(self, pod: Pod) -> UnitKey | None:
+        return group_of(pod) if self.scheduler.queue.groups_pods else None
+
+    def _rows_of_unit(self, unit: UnitKey, pods: list[Pod]) -> list[int]:
+        """All that a group needs, or none."""
+        scheduler, engines = self.scheduler, {self.scheduler.engine_of(pod) for pod in pods}
+        if len(engines) > 1:
+            return [NOWHERE] * len(pods)
+        scheduled = [pod for pod in self._members[unit] if scheduler.cache.state.has_pod(pod)]
+        group = scheduler.groups.get(unit)
+        rows: list[int] = place_group(scheduler, engines.pop(), group, pods, scheduled).rows.tolist()
+        return rows
+
+    @cached_property
+    def _members(self) -> dict[UnitKey, list[Pod]]:
+        """The pods of each group, whoever decides about them."""
+        members: dict[UnitKey, list[Pod]] = {}
+        for pod in self._known.values():
+            unit = group_of(pod)
+            if unit is not None:
+                members.setdefault(unit, []).append(pod)
+        return members
 
     def _choose(self, engine: Engine, pod: Pod, target: Target) -> int:
         """The row of one pod that plugins outside the core have a say in."""
@@ -150,7 +184,7 @@ class Worker:
         """Place a pod where others go for it, if that is possible."""
         number, scheduler = int(pods[place]), self.scheduler
         pod = self.share.pods[number] if self.share.owners is None else self._anywhere(number)
-        engine = scheduler._engine_of(pod)
+        engine = scheduler.engine_of(pod)
         may = pod.spec.preemption_policy != "Never" and engine.is_in_core_for(pod) and engine.preemptor.suits
         if not may or engine.handle.extenders:
             return

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from moorage.cache.scheduler_cache import Transaction
+from moorage.cache import Transaction
 from moorage.errors import MoorageError
 from moorage.framework.call import StatusError
 from moorage.framework.interface import PLACEMENT_GENERATE, Assignments, Placement

@@ -186,14 +186,18 @@ class Rounds:
     def _deal(self) -> None:
         """Pods, or all pods of a group, in the order of the queue to the scheduler that has the fewest."""
         units: dict[object, Unit] = {}
-        for at, pod in enumerate(self.pods):
-            units.setdefault(group_of(pod) or at, []).append(at)
+        for at in range(len(self.pods)):
+            units.setdefault(self._unit_of(at), []).append(at)
         for unit in units.values():
             counts = [one.pods for one in self.out.schedulers]
             number = counts.index(min(counts))
             self.out.schedulers[number].pods += len(unit)
             self._owner[unit] = number
             self._queues[number].append(unit)
+
+    def _unit_of(self, at: int) -> object:
+        """What the pods of one unit have in common."""
+        return (self.out.scheduler.queue.groups_pods and group_of(self.pods[at])) or at
 
     def run(self) -> None:
         """Go on until no scheduler can place another pod."""
@@ -288,7 +292,7 @@ class Rounds:
         """Rejected pods are the next ones of their scheduler, unit by unit; where nothing at all was bound it
         would ask for the same again, and waits."""
         for number, pods in enumerate(rejected):
-            units = [list(unit) for _, unit in groupby(pods, key=lambda at: group_of(self.pods[at]) or at)]
+            units = [list(unit) for _, unit in groupby(pods, key=self._unit_of)]
             if has_bound:
                 self._queues[number].extendleft(reversed(units))
             else:

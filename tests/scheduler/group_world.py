@@ -62,10 +62,14 @@ def place(scheduler: Scheduler, group: PodGroup | None, pods: list[Pod], **rest:
     return place_group(scheduler, scheduler.rotation.engines[0], group, pods, **rest)
 
 
-def made_up(world: int, nodes: int, pods: int, **settings: Any) -> tuple[Scheduler, list[Pod]]:
+def made_up(
+    world: int, nodes: int, pods: int, without_images: bool = False, **settings: Any
+) -> tuple[Scheduler, list[Pod]]:
     """A scheduler over a made-up cluster, and pods of a few classes."""
     random = Random(world)
     manifests = [make_node(random, at) for at in range(nodes)]
+    for one in manifests if without_images else ():
+        one["status"].pop("images", None)
     specs = [make_spec(random, nodes) for _ in range(4)]
     wanted = [make_pod(f"p{at}", random.choice(specs)) for at in range(pods)]
     return Scheduler(Cluster(nodes=decoded(manifests)), **settings), decoded(wanted)

@@ -193,7 +193,7 @@ def test_random_ties_follow_the_seed() -> None:
 def test_a_search_in_a_placement_is_one_over_a_cluster_without_the_other_nodes(
     seed: int, nodes: int, tie_break: str, start: int
 ) -> None:
-    whole, pods = made_up(seed, nodes, 30, tie_break=tie_break)
+    whole, pods = made_up(seed, nodes, 30, True, tie_break=tie_break)
     pods = [one for one in pods if not (one.spec.affinity or one.spec.topology_spread_constraints)]
     rows = np.ascontiguousarray(whole.view_rows()[seed % 3 :: 2])
     kept = [whole.table.objects[row] for row in rows]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -134,9 +135,11 @@ class Batches:
         n, easy = len(pods), at
         while at < n:
             if at >= easy:
-                easy = self.easy_until(engine, targets, pods, at, n)
+                easy = self._easy_until(engine, targets, pods, at)
             if easy > at:
-                work = self.place_many, engine, targets[at:easy], pods[at:easy], result, at
+                classes = np.array([pod_class for pod_class, _, _ in targets[at:easy]], dtype=np.int32)
+                pinned = np.array([pinned for _, _, pinned in targets[at:easy]], dtype=np.int32)
+                work = self.place_many, engine, classes, pinned, pods[at:easy], result, at
                 # Where an open transaction takes memory pod by pod, it can run out half-way.
                 at = self.cache.state.safely(*work) if self.cache.state.journal.depth else work[0](*work[1:])
                 end = easy if engine.cycle.failed else min(at + 1, easy)
@@ -152,20 +155,22 @@ class Batches:
                     return at, True
         return n, False
 
-    def easy_until(
-        self, engine: Engine, targets: Sequence[Target], pods: Sequence[Pod], at: int, end: int
-    ) -> int:
-        """Up to where the core may decide in one go about the pods from `at` to `end`, of whatever class."""
-        cluster = self.cache.state
+    def is_easy(self, engine: Engine, target: Target, pod: Pod) -> bool:
+        """Whether the core may decide in one go about pods of a target and others, unless one `is_alone` or
+        some are nominated."""
+        has_ports = bool(self.cache.state.classes.shape_of(target[0]).ports)
+        return not (target[1] or has_ports) and engine.passes_at_once(target, pod)
+
+    def _easy_until(self, engine: Engine, targets: Sequence[Target], pods: Sequence[Pod], at: int) -> int:
+        """The end of the pods from `at` on that the core may decide about in one go, of whatever class."""
         if self.nominator:
             return at
         known: dict[Target, bool] = {}
-        while at < end:
+        while at < len(pods):
             pod, target = pods[at], targets[at]
             easy = known.get(target)
             if easy is None:
-                has_ports = bool(cluster.classes.shape_of(target[0]).ports)
-                easy = known[target] = not (target[1] or has_ports) and engine.passes_at_once(target, pod)
+                easy = known[target] = self.is_easy(engine, target, pod)
             if not easy or is_alone(engine, pod):
                 break
             at += 1
@@ -174,7 +179,8 @@ class Batches:
     def place_many(
         self,
         engine: Engine,
-        targets: Sequence[Target],
+        classes: Ints,
+        pinned: Ints,
         pods: Sequence[Pod],
         result: ScheduleResult,
         first: int,
@@ -182,8 +188,6 @@ class Batches:
     ) -> int:
         """Place pods of any class, those of `result` from `first` on. Where it ends, a plugin failed, or that
         pod fits nowhere and may have others evicted. Who has nobody evicted may `enter` them later."""
-        classes = np.array([pod_class for pod_class, _, _ in targets], dtype=np.int32)
-        pinned = np.array([pinned for _, _, pinned in targets], dtype=np.int32)
         rows = result.rows[first : first + len(pods)]
         nexts = None if result.nexts is None else result.nexts[first : first + len(pods)]
         engine.batching.take()
@@ -199,7 +203,7 @@ class Batches:
             if enters:
                 self.enter(classes, pods, rows, entered, at)  # they may be whom it evicts
             entered = at
-            failure = self._why(engine, targets[at], pods[at])
+            failure = self._why(engine, (int(classes[at]), 0, int(pinned[at])), pods[at])
             if failure is None:
                 is_stopped = True
             else:
@@ -214,7 +218,7 @@ class Batches:
             if engine.cycle.failed:
                 break
         for at in np.flatnonzero(rows[:done] < 0).tolist():
-            target = targets[at]
+            target = int(classes[at]), 0, int(pinned[at])
             if at in why:
                 latest[target] = why[at]
             result.failures[first + at] = latest.get(target) or engine.failures[target][1]
@@ -222,14 +226,15 @@ class Batches:
 
     def enter(self, classes: Ints, pods: Sequence[Pod], rows: Ints, first: int, end: int) -> None:
         """Enter the pods that were placed, class by class as they follow one another."""
-        at = first
-        while at < end:
-            stop = at + 1
-            while stop < end and classes[stop] == classes[at]:
-                stop += 1
-            placed = [pod for pod, row in zip(pods[at:stop], rows[at:stop].tolist(), strict=True) if row >= 0]
-            self.cache.state.assume_rows(int(classes[at]), placed, rows[at:stop][rows[at:stop] >= 0])
-            at = stop
+        if first == end:
+            return
+        ends = first + 1 + np.flatnonzero(classes[first + 1 : end] != classes[first : end - 1])
+        for at, stop in pairwise((first, *ends.tolist(), end)):
+            placed, some = pods[at:stop], rows[at:stop]
+            if some.min() < 0:
+                placed = [pod for pod, row in zip(placed, some.tolist(), strict=True) if row >= 0]
+                some = some[some >= 0]
+            self.cache.state.assume_rows(int(classes[at]), placed, some)
 
     def _why(self, engine: Engine, target: Target, pod: Pod) -> Failure | None:
         """Why a pod fits nowhere, as things are; None where PostFilter must be asked about it."""

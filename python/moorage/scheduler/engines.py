@@ -123,6 +123,11 @@ def configured_engines(
     return with_threads(engines, configuration.parallelism or PARALLELISM)
 
 
+def placements_percentage(configuration: KubeSchedulerConfiguration | None) -> int:
+    """percentageOfPlacementsToScore; 0 where nothing says it."""
+    return 0 if configuration is None else configuration.percentage_of_placements_to_score or 0
+
+
 def with_threads(engines: list[Engine], parallelism: int) -> list[Engine]:
     """Have looks at very many nodes shared by so many threads, but no more than this process has cores."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

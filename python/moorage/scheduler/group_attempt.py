@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import groupby
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 
+from moorage._core.batches import look_at
 from moorage._core.pod_spec import bound
 from moorage.framework.cycle_state import CycleState
 from moorage.framework.runtime import Target
@@ -33,6 +35,8 @@ class Members:
 
     Attributes
     ----------
+    classes, pinned : (pods,) int32 array
+        See `look_at`.
     runs : list of (Engine, bool, int, int)
         Pods that follow one another and are decided about in one way: the engine, whether the core does it
         alone, the first of them and the end.
@@ -52,19 +56,34 @@ class Members:
         self.minimum = 0 if group is None else group.min_count
         self.pods = pods
         self.scheduled = scheduled
-        self.targets: list[Target] = [scheduler.classify(pod) for pod in pods]
+        self.classes, self._named, self.pinned, self._alone, volumes = look_at(scheduler.cache.state, pods)
+        if engine.signs:
+            self._alone |= [engine.sign(pod) is not None for pod in pods]
+        # Where extenders may be interested in a pod, each is asked about by itself.
+        are_others = np.ones(max(len(pods) - 1, 0), dtype=bool)
+        ends = 1 + np.flatnonzero(are_others if engine.handle.extenders else volumes[1:] != volumes[:-1])
+        self._hard: dict[int, npt.NDArray[np.bool_]] = {}
         self.runs: list[tuple[Engine, bool, int, int]] = []
-        first = 0
-        for its, run in groupby(pods, engine.for_pod):
-            end = first + len(list(run))
-            self._divide(its, first, end)
-            first = end
+        for first, end in pairwise((0, *ends.tolist(), len(pods))):
+            if end > first:
+                its = engine.for_pod(pods[first])
+                self.runs.append((its, its.is_in_core_for(pods[first]), first, end))
 
-    def _divide(self, engine: Engine, first: int, end: int) -> None:
-        """Where extenders may be interested in a pod, each is asked about by itself."""
-        step = 1 if engine.handle.extenders else end - first
-        for at in range(first, end, step):
-            self.runs.append((engine, engine.is_in_core_for(self.pods[at]), at, at + step))
+    def target(self, at: int) -> Target:
+        """The target of a pod."""
+        return int(self.classes[at]), int(self._named[at]), int(self.pinned[at])
+
+    def hard(self, engine: Engine, first: int, end: int) -> npt.NDArray[np.bool_]:
+        """Of the pods of a run, those that the core cannot decide about in one go with others."""
+        if first not in self._hard:
+            hard = self._alone[first:end] | (self._named[first:end] != 0)
+            targets = self.classes[first:end].astype(np.int64) << 32 | self.pinned[first:end]
+            kinds, places = np.unique(targets, return_index=True)
+            for kind, at in zip(kinds, (first + places).tolist(), strict=True):
+                if not self.scheduler.batches.is_easy(engine, self.target(at), self.pods[at]):
+                    hard |= targets == kind
+            self._hard[first] = hard
+        return self._hard[first]
 
     @cached_property
     def engines(self) -> list[Engine]:
@@ -146,19 +165,24 @@ class Attempt:
     def place(self) -> None:
         """Put every pod on a node, as far as nodes are found. Pods that the core alone decides about are not
         in the ledger before `enter`."""
+        nominator = self.scheduler.handle.nominator
         for engine, in_core, at, end in self.members.runs:
             self.scheduler.rotation.take(engine)
+            first, hard = at, self.members.hard(engine, at, end) if in_core else None
             while at < end and not self.error:
-                at = self._place_from(engine, in_core, at, end)
+                easy = at
+                if hard is not None and not nominator:
+                    rest = hard[at - first :]
+                    easy = at + int(np.argmax(rest)) if rest.any() else end
+                at = self._place_from(engine, in_core, at, easy)
         self.next_start = self.scheduler.rotation.start
 
-    def _place_from(self, engine: Engine, in_core: bool, at: int, end: int) -> int:
-        """Place one pod or more; where it ends."""
-        batches, targets, pods = self.scheduler.batches, self.members.targets, self.members.pods
-        easy = batches.easy_until(engine, targets, pods, at, end) if in_core else at
-        done = at
+    def _place_from(self, engine: Engine, in_core: bool, at: int, easy: int) -> int:
+        """Place the pods up to `easy` in one go, or a single one; where it ends."""
+        members, batches, done = self.members, self.scheduler.batches, at
         if easy > at:
-            done = batches.place_many(engine, targets[at:easy], pods[at:easy], self.result, at, False)
+            some = members.classes[at:easy], members.pinned[at:easy], members.pods[at:easy]
+            done = batches.place_many(engine, *some, self.result, at, False)
             if np.any(self.rows[at:done] >= 0):
                 self._permit()
         if done < easy or easy == at:
@@ -178,15 +202,14 @@ class Attempt:
     def _enter_until(self, end: int) -> None:
         members, batches = self.members, self.scheduler.batches
         if end > self._entered:
-            classes = np.array([target[0] for target in members.targets[:end]], dtype=np.int32)
-            batches.enter(classes, members.pods, self.rows, self._entered, end)
+            batches.enter(members.classes, members.pods, self.rows, self._entered, end)
             self._entered = end
 
     def _place_one(self, engine: Engine, in_core: bool, at: int) -> None:
         """A cycle of one pod, up to Permit."""
         pod, scheduler = self.members.pods[at], self.scheduler
         self._entered = at + 1
-        decision, state = engine.schedule(pod, self.members.targets[at], scheduler.view_order)
+        decision, state = engine.schedule(pod, self.members.target(at), scheduler.view_order)
         if decision.node is None:
             self.failures[at] = Failure.of(decision)
             self.error = decision.error

@@ -33,7 +33,7 @@ from .batch import Batches, ScheduleResult, joined, result_of
 from .batching import Batching
 from .binding_cycle import BindingCycles, Started
 from .engine import Engine
-from .engines import Rotation, configured_engines, make_handle, profile_engines
+from .engines import Rotation, configured_engines, make_handle, placements_percentage, profile_engines
 from .event_handlers import PodHandler, watch
 from .examine import examine
 from .explain import explain
@@ -75,10 +75,6 @@ class Scheduler:
         packages offer (`installed_plugins`).
     percentage_of_nodes_to_score : int, optional
         0 (adaptive, the default) to 100, in place of the configuration's; a profile's own value goes first.
-    percentage_of_placements_to_score : int, optional
-        The same for the placements of a pod group that is bound to a topology: how many of those that suit it
-        are looked for. 0 is adaptive by the number of nodes, from 100 % to 10 % at 5,000 and 5 % at least
-        (KEP-5732).
     tie_break : {"first", "random", "go-heap"}
         Among nodes of equal total: the first found; a seeded random one (as up to v1.34); the one that Go's
         heap puts on top (v1.35 and v1.36, parity).
@@ -94,6 +90,12 @@ class Scheduler:
         Lets so many seconds pass while the volumes of a pod are being bound. By default time passes; in a
         store of the scheduler's own it takes none, and claims are bound and volumes made at once
         (`OwnVolumes`).
+
+    Attributes
+    ----------
+    percentage_of_placements : int
+        The configuration's percentageOfPlacementsToScore: of the placements of a pod group that is bound to a
+        topology, how many that suit it are looked for; 0 is adaptive (`placements_to_find`).
     """
 
     def __init__(
@@ -106,7 +108,6 @@ class Scheduler:
         feature_gates: Mapping[str, bool] | None = None,
         registry: Registry | None = None,
         percentage_of_nodes_to_score: int | None = None,
-        percentage_of_placements_to_score: int | None = None,
         tie_break: str = "first",
         seed: int = 0,
         ttl: float | None = None,
@@ -132,9 +133,7 @@ class Scheduler:
         else:
             engines = configured_engines(configuration, all_plugins(registry), self.handle, *its)
         self.engines = {engine.profile.scheduler_name: engine for engine in engines}
-        if percentage_of_placements_to_score is None and configuration is not None:
-            percentage_of_placements_to_score = configuration.percentage_of_placements_to_score
-        self.percentage_of_placements = percentage_of_placements_to_score or 0
+        self.percentage_of_placements = placements_percentage(configuration)
         self.rotation = Rotation(list(self.engines.values()))
         self.cache.participants += (self.rotation, batching)
         self.profile, self.plan, self.cycle = engines[0].profile, engines[0].plan, engines[0].cycle

@@ -77,7 +77,7 @@ cdef class Search:
 
     def search_in(self, const int32_t[::1] rows=None):
         """Search as if there were no other nodes than those of some rows, which are given in list order; by
-        default all of the view again. What is counted over domains is counted over all nodes in any case."""
+        default all of the view again. Pods and images are counted over all nodes in any case."""
         self.n_placement = -1 if rows is None else <int32_t>rows.shape[0]
         if rows is not None and rows.shape[0]:
             self.placement.reserve(rows.shape[0])
@@ -108,7 +108,7 @@ cdef class Search:
         if self.n_placement >= 0:
             self.search.columns = NULL
             self.search.order = <int32_t*>self.placement.data
-            self.search.n = self.n_placement
+            self.search.n = self.cluster.nodes = self.n_placement
         if self.node_names is not None:
             self._restrict(self.node_names, 0)
         elif shape.is_pinned:

@@ -297,3 +297,40 @@ def test_tables_on_a_terminal(
 )
 def test_amount(resource: str, value: int, text: str) -> None:
     assert amount(resource, value) == text
+
+
+def test_groups_get_their_nodes_all_or_not_at_all(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def group(name: str, minimum: int) -> dict[str, Any]:
+        return {
+            "apiVersion": "scheduling.k8s.io/v1beta1",
+            "kind": "PodGroup",
+            "metadata": {"name": name},
+            "spec": {"schedulingPolicy": {"gang": {"minCount": minimum}}},
+        }
+
+    def members(of: str, count: int) -> list[dict[str, Any]]:
+        return [pod(f"{of}{number}", schedulingGroup={"podGroupName": of}) for number in range(count)]
+
+    items = [
+        node("a", "z1"),
+        group("g", 3),
+        *members("g", 3),
+        group("h", 2),
+        *members("h", 2),
+        *members("few", 1),
+    ]
+    file = tmp_path / "gangs.json"
+    file.write_text(json.dumps({"kind": "List", "items": items}))
+    gates = ["--feature-gates", "GenericWorkload=true,GangScheduling=true"]
+    assert main(["simulate", "-f", str(file), "-o", "json", *gates]) == 0
+    rows = {row["pod"]: row for row in json.loads(capsys.readouterr().out)["pods"]}
+    assert [rows[f"h{number}"]["status"] for number in range(2)] == ["placed", "placed"]
+    for number in range(3):
+        row = rows[f"g{number}"]
+        assert row["status"] == "unschedulable"
+        assert "0 of 3 pods fit, 3 are needed" in row["reason"]
+        assert "1 Too many pods" in row["reason"]
+    assert rows["few0"]["reason"] == 'GangScheduling: waiting for pod group "few"'
+    assert main(["simulate", "-f", str(file), "-o", "json"]) == 0
+    rows = {row["pod"]: row for row in json.loads(capsys.readouterr().out)["pods"]}
+    assert sum(row["status"] == "placed" for row in rows.values()) == 2

@@ -82,7 +82,7 @@ class Binder:
         `sync`.
     profile, profiles, config, feature_gates, registry
         As those of `Scheduler`: a pod is checked by the PreFilter and Filter plugins of its profile, and
-        bound by the Reserve, PreBind, Bind and PostBind plugins. Pod groups count with the gate GenericWorkload.
+        bound by the Reserve, PreBind, Bind and PostBind plugins. Pod groups count if a gate says so.
     cache : BinderCache, optional
         Empty; by default one with Gödel's times.
     clock : callable

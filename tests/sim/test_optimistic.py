@@ -92,25 +92,27 @@ def test_a_skew_that_two_schedulers_make_together_is_a_conflict() -> None:
 
 
 def test_gangs_are_bound_whole_or_not_at_all() -> None:
-    """Five gangs of four, and room for three: schedulers that meet on a node give up the whole gang."""
+    """Room for ten of fourteen: schedulers that meet on two nodes of four give up the whole gang."""
+    sizes = [2, 4, 4, 4]
     groups = [
         PodGroup(
             metadata=ObjectMeta(name=f"g{at}", namespace="default"),
-            spec=PodGroupSpec(scheduling_policy=PodGroupSchedulingPolicy(gang=GangSchedulingPolicy(4))),
+            spec=PodGroupSpec(scheduling_policy=PodGroupSchedulingPolicy(gang=GangSchedulingPolicy(size))),
         )
-        for at in range(5)
+        for at, size in enumerate(sizes)
     ]
     pods = [
         asking(f"p{at}-{n}", "2", scheduling_group=PodSchedulingGroup(pod_group_name=f"g{at}"))
-        for at in range(5)
-        for n in range(4)
+        for at, size in enumerate(sizes)
+        for n in range(size)
     ]
     cluster = Cluster(nodes=[node(f"n{at}") for at in range(6)], pods=pods, others=list(groups))
     out = simulate_optimistically(cluster, 3, chunk=4, settings={"feature_gates": {"GenericWorkload": True}})
     placed = Counter(key.removeprefix("default/")[:2] for key in out.result.placements)
-    assert sorted(placed.values()) == [4, 4, 4]
+    assert placed == {"p0": 2, "p1": 4, "p2": 4}
     reasons = {reason for one in out.schedulers for reason in one.conflicts}
-    assert any(reason.endswith("of its pods could be bound, 4 are wanted") for reason in reasons)
+    few = "pod group default/g2: 2 of its pods could be bound, 4 are wanted"
+    assert reasons == {"Insufficient cpu", few}
     check(out, cluster)
 
 

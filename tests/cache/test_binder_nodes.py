@@ -269,6 +269,8 @@ def test_what_pods_fit_without_others(kit: Kit) -> None:
     every = ("Insufficient cpu", "Insufficient memory", "Insufficient example.com/x")
     assert kit.cache.fits(one, "n") == every
     assert kit.cache.fits(one, "n", [pod("a", "n")]) == ()
+    more = pod("b", requests={"cpu": "2"})
+    assert kit.cache.fits(more, "n", [pod("a", "n")] * 2) == ("Insufficient cpu",), "nobody goes twice"
     kit.cache.add_pod(best_effort("c", "n"))
     assert kit.cache.fits(one, "n", [best_effort("c", "n"), pod("unheard-of")]) == every
     assert kit.cache.fits(one, "n") == every, "asking changes nothing"

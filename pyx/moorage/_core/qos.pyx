@@ -60,12 +60,14 @@ def misfits(ClusterState state, pod, str name, without=(), bint ignore_pods_limi
     pods = ledger.rows[row].pods + 1
     cpu, memory = shape.c.cpu, shape.c.memory
     cdef dict others = {}
+    cdef set seen = set()
     for at in range(shape.c.n_others):
         others[shape.c.others[at].resource] = shape.c.others[at].value
     for gone in without:
         number = state.ledger.find(UID.of(METADATA.of(gone)))
-        if number < 0 or state.ledger.row_of(number) != row:
+        if number < 0 or state.ledger.row_of(number) != row or number in seen:
             continue
+        seen.add(number)
         pods -= 1
         other = state.classes.shape(state.ledger.class_of(number))
         if other.ledger == shape.ledger:

@@ -47,7 +47,8 @@ class DeletedMarkerStore(Store):
         self.undo.put(self._markers, pod.metadata.uid, marker)
 
     def remove_delete_pod_marker(self, pod: Pod, preemptor: Pod) -> None:
-        self.remove_delete_pod_marker_by_key(_uid(pod), _uid(preemptor))
+        uid, owner = pod.metadata.uid, preemptor.metadata.uid
+        self.remove_delete_pod_marker_by_key(uid or _uid(pod), owner or _uid(preemptor))
 
     def remove_delete_pod_marker_by_key(self, pod_key: str, preemptor_key: str) -> None:
         marker = self._markers.get(pod_key)

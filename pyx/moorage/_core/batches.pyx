@@ -61,7 +61,6 @@ def look_at(ClusterState state, pods):
     return np.asarray(classes), np.asarray(named), np.asarray(pinned), *flags
 
 
-
 def assume_pods(ClusterState state, pods):
     """Assume several pods; all or none."""
     cdef int32_t[::1] classes = np.empty(len(pods), dtype=np.int32)

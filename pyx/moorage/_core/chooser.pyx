@@ -108,7 +108,7 @@ cdef class Chooser(Supposing):
             if nodes:
                 self.start %= nodes
             return 0
-        self.state.view.scan_columns()
+        self.listing.scan_columns()
         self.from_scans += 1
         if scoring:
             failed = mr_search_run(search, self.start % search.n, wanted, &self.found)
@@ -138,7 +138,7 @@ cdef class Chooser(Supposing):
     cdef int32_t _decide_by_totals(self, Ready* one) noexcept nogil:
         """The same where each row's total says all, but for the list of what was found."""
         cdef mr_decision decision
-        self.state.view.scan_columns()
+        self.listing.scan_columns()
         mr_scan_decide(&one.search, self.start % one.search.n, one.wanted, self.tie_break == GO_HEAP,
                        &decision)
         self.from_scans += 1
@@ -273,7 +273,7 @@ cdef class Chooser(Supposing):
         last one cost what has changed since then."""
         cdef Shape shape = self.state.classes.shape(pod_class)
         cdef bint is_narrow = shape.is_pinned or shape.node_names is not None or self.node_names is not None \
-            or self.n_placement >= 0
+            or self.in_placement
         cdef mr_changes changes
         out = None
         if not is_narrow and not self.nominations and not mr_has_external_filters(&self.plan.c):
@@ -299,7 +299,7 @@ cdef class Chooser(Supposing):
         self.prepared[key] = one  # the last one is the one used last
         one.held = self.held, self.terms
         one.c.search = self.search
-        if self.search.columns == NULL:
+        if self.search.columns == NULL or self.in_placement:
             one.keep_order(&one.c.search)
         else:
             one.keep_named(&one.c.search, self.state.view.said)
@@ -307,7 +307,7 @@ cdef class Chooser(Supposing):
         one.c.by_node = False
         one.c.by_totals = self.tie_break != RANDOM and self.search.n and mr_scan_suits(&self.search)
         one.c.candidates = NULL
-        if self.keeps_candidates and self.tie_break != RANDOM and self.search.n \
+        if self.keeps_candidates and not self.in_placement and self.tie_break != RANDOM and self.search.n \
                 and mr_candidates_suit(&self.search):
             one.candidates.point(&self.search, self.terms)
             one.c.candidates = &one.candidates.c
@@ -353,7 +353,7 @@ cdef class Chooser(Supposing):
             if self._needs_care(shape) or self.plan.externals:
                 return None
             terms = self._terms_of(pod_class, 0)
-            if shape.is_pinned and (not terms.is_empty or self.n_placement >= 0):
+            if shape.is_pinned and (not terms.is_empty or self.in_placement):
                 return None
         self.batch, epoch = set(), self.state.domains.epoch
         for pod_class in distinct:

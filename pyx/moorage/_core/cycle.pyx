@@ -99,7 +99,7 @@ cdef class Cycle(Chooser):
         cdef int32_t row
         memcpy(&places[0], self.found.positions, self.found.feasible * sizeof(int32_t))
         positions = np.asarray(places[:self.found.feasible])
-        if self.search.columns == NULL:  # the searched list is a part of the view's
+        if self.search.columns == NULL or self.in_placement:  # the searched list is a part of the view's
             for at, place in enumerate(positions.tolist()):
                 row = self.search.order[<int32_t>place]
                 positions[at] = (<int32_t*>self.state.view.position.data)[row] - 1
@@ -239,7 +239,8 @@ cdef class Cycle(Chooser):
     cdef bint _place_group(self, Ready* one, int32_t pinned, int32_t* rows, int32_t* nexts,
                            int32_t n) noexcept nogil:
         """Place equal pods. Answers whether one fits nowhere that is the first of its kind to find it so."""
-        cdef bint known = one.failed == self.state.log.head and one.search.columns != NULL
+        cdef bint is_whole = one.search.columns != NULL and not self.in_placement
+        cdef bint known = is_whole and one.failed == self.state.log.head
         cdef int32_t at
         if known:
             self.placed = 0
@@ -253,7 +254,7 @@ cdef class Cycle(Chooser):
         self._fail_alike(n - self.placed, nexts + self.placed if nexts else NULL)
         for at in range(self.placed, n):
             rows[at] = -1
-        if one.search.columns != NULL:
+        if is_whole:
             one.failed = self.state.log.head
         return not known
 

@@ -7,6 +7,7 @@ from moorage._core.plan cimport Plan
 from moorage._core.pod_class cimport Shape
 from moorage._core.state cimport ClusterState
 from moorage._core.terms cimport Terms
+from moorage._core.view cimport View
 
 
 cdef class Search:
@@ -16,8 +17,9 @@ cdef class Search:
     cdef mr_search search
     cdef mr_found found
     cdef object held
-    cdef Buffer positions, totals, rows, scratch, lanes, seen, restricted, nominated, placement
-    cdef int32_t n_placement
+    cdef Buffer positions, totals, rows, scratch, lanes, seen, restricted, nominated
+    cdef View listing, placement  # the nodes that are searched: those of the view, or of a placement
+    cdef bint in_placement
     cdef dict fixed_ok
     cdef public int32_t threads, parallel_from
     cdef Terms terms

@@ -33,6 +33,7 @@ from moorage._core.state cimport ClusterState
 from moorage._core.symbols cimport Symbols
 from moorage._core.terms cimport Terms
 from moorage._core.threads cimport usable_threads
+from moorage._core.view cimport View
 
 cdef enum:
     TERMS_LIMIT = 1 << 14  # classes whose constraints are kept as read
@@ -65,8 +66,7 @@ cdef class Search:
         self.threads = 1
         self.parallel_from = PARALLEL_FROM
         self.restricted = Buffer(journal, sizeof(int32_t))
-        self.placement = Buffer(journal, sizeof(int32_t))
-        self.n_placement = -1
+        self.listing = state.view
         self.nominated = Buffer(journal, sizeof(mr_nominated))
         self.views = Views(plan.externals, state)
         self.search.views = <void**>self.views.pointers.data
@@ -78,14 +78,17 @@ cdef class Search:
     def search_in(self, const int32_t[::1] rows=None):
         """Search as if there were no other nodes than those of some rows, which are given in list order; by
         default all of the view again. Pods and images are counted over all nodes in any case."""
-        self.n_placement = -1 if rows is None else <int32_t>rows.shape[0]
-        if rows is not None and rows.shape[0]:
-            self.placement.reserve(rows.shape[0])
-            memcpy(self.placement.data, &rows[0], rows.shape[0] * sizeof(int32_t))
+        cdef View view = self.state.view
+        self.listing, self.in_placement = view, rows is not None
+        if rows is not None:
+            if self.placement is None:
+                self.placement = View(Journal(), view.table, view.tree, view.images)
+            self.placement.show_only(rows)
+            self.listing = self.placement
 
     cdef int32_t listed(self) noexcept nogil:
         """How many nodes there are for a search."""
-        return self.state.view.size if self.n_placement < 0 else self.n_placement
+        return self.listing.size
 
     @property
     def nodes(self):
@@ -100,15 +103,13 @@ cdef class Search:
         self.search.pod.ignored = self.plan.ignored_of(shape)
         self.search.n_nominated = 0
         self.state.view.refresh()
+        if self.in_placement:
+            self.listing.follow_usage()
         self._set_terms(pod_class, pinned)
         self.views.learn(pod_class)
         self._point(shape)
         if self.nominations:
             self._judge_nominated(pod_class)
-        if self.n_placement >= 0:
-            self.search.columns = NULL
-            self.search.order = <int32_t*>self.placement.data
-            self.search.n = self.cluster.nodes = self.n_placement
         if self.node_names is not None:
             self._restrict(self.node_names, 0)
         elif shape.is_pinned:
@@ -136,9 +137,9 @@ cdef class Search:
         self.search.plan = &self.plan.c
         self.search.cluster = &self.cluster
         self.search.shape = &shape.c
-        self.search.columns = &self.state.view.columns
-        self.search.order = <int32_t*>self.state.view.order.data
-        self.search.n = self.state.view.size
+        self.search.columns = &self.listing.columns
+        self.search.order = <int32_t*>self.listing.order.data
+        self.search.n = self.cluster.nodes = self.listing.size
         self.search.has_images = self._has_images(shape)
         self.search.pod.terms = NULL
         if self.terms is not None:
@@ -259,8 +260,8 @@ cdef class Search:
             row = self.state.table.find(symbol)
             if row >= 0 and row < self.state.view.position.capacity and position[row]:
                 places.append(position[row] - 1)
-        if self.n_placement >= 0:
-            inside = {position[self.search.order[at]] - 1 for at in range(self.n_placement)}
+        if self.in_placement:
+            inside = {position[self.search.order[at]] - 1 for at in range(self.search.n)}
             places = [place for place in places if place in inside]
         self.restricted.reserve(len(places) + 1)
         for at, place in enumerate(sorted(places)):

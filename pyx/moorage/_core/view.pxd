@@ -30,6 +30,8 @@ cdef class View:
     cdef int _keep_order(self) except -1
     cdef int _rebuild(self) except -1
     cdef int _set_positions(self) except -1
+    cdef int show_only(self, const int32_t[::1] rows) except -1
+    cdef int follow_usage(self) except -1
     cdef int scan_columns(self) noexcept nogil
     cdef void _set_all_columns(self) noexcept nogil
     cdef int _follow_row(self, int32_t row, Kind kind) except -1

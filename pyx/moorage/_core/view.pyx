@@ -239,6 +239,23 @@ cdef class View:
             (<int32_t*>self.position.data)[order[at]] = at + 1
         return 0
 
+    cdef int show_only(self, const int32_t[::1] rows) except -1:
+        """Have a list of some rows, of which nothing is followed but their usage, in the columns."""
+        cdef int32_t at
+        self.size = <int32_t>rows.shape[0]
+        self.order.reserve(self.size)
+        for at in range(self.size):
+            (<int32_t*>self.order.data)[at] = rows[at]
+        self.position.reserve(self.table.name.capacity)
+        self.scanned = -1
+        return self._set_positions()
+
+    cdef int follow_usage(self) except -1:
+        """Bring the columns up to date; the memory of the table may have moved."""
+        self.table.fill_ledger(0, &self.ledger)
+        self.taint_set = <int32_t*>self.table.taint_set.data
+        return self.scan_columns()
+
     cdef int scan_columns(self) noexcept nogil:
         """Take over what has changed of rows since the columns were last read."""
         cdef int64_t at, head = self.table.log.head, last = self.table.log.capacity - 1

@@ -54,6 +54,12 @@ def test_a_group_that_fits_is_bound(python: bool) -> None:
     assert (condition.type, condition.status, condition.reason) == ("PodGroupScheduled", "True", "Scheduled")
 
 
+@pytest.mark.parametrize("gate", ["GenericWorkload", "GangScheduling"])
+def test_the_minimum_holds_whichever_gate_has_groups_tried_together(gate: str) -> None:
+    one = world(nodes(2), gang("g", 3), members("g", 3), feature_gates={gate: True})
+    assert not one.run().placements
+
+
 @WAYS
 def test_one_that_does_not_leaves_nothing(python: bool) -> None:
     one = made(python, nodes(2), gang("g", 3), members("g", 3), [pod("p", requests={"cpu": 1}, priority=-1)])

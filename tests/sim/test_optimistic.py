@@ -8,19 +8,14 @@ from typing import Any
 import pytest
 
 from moorage.objects import Cluster
-from moorage.objects.meta import LabelSelector, ObjectMeta
-from moorage.objects.pod import PodSchedulingGroup, TopologySpreadConstraint
-from moorage.objects.pod_group import (
-    GangSchedulingPolicy,
-    PodGroup,
-    PodGroupSchedulingPolicy,
-    PodGroupSpec,
-)
+from moorage.objects.meta import LabelSelector
+from moorage.objects.pod import TopologySpreadConstraint
 from moorage.scheduler import Scheduler
 from moorage.sim.optimistic import Optimistic, simulate_optimistically
 from moorage.sim.synthetic import synthetic
 from tests.binder.kit import asking
 from tests.core.make import ZONE, node, pod
+from tests.scheduler.gang_kit import gang, members
 
 
 def check(out: Optimistic, cluster: Cluster) -> None:
@@ -93,25 +88,15 @@ def test_a_skew_that_two_schedulers_make_together_is_a_conflict() -> None:
 
 def test_gangs_are_bound_whole_or_not_at_all() -> None:
     """Room for ten of fourteen: schedulers that meet on two nodes of four give up the whole gang."""
-    sizes = [2, 4, 4, 4]
-    groups = [
-        PodGroup(
-            metadata=ObjectMeta(name=f"g{at}", namespace="default"),
-            spec=PodGroupSpec(scheduling_policy=PodGroupSchedulingPolicy(gang=GangSchedulingPolicy(size))),
-        )
-        for at, size in enumerate(sizes)
-    ]
-    pods = [
-        asking(f"p{at}-{n}", "2", scheduling_group=PodSchedulingGroup(pod_group_name=f"g{at}"))
-        for at, size in enumerate(sizes)
-        for n in range(size)
-    ]
-    cluster = Cluster(nodes=[node(f"n{at}") for at in range(6)], pods=pods, others=list(groups))
+    sizes = {"a": 2, "b": 4, "c": 4, "d": 4}
+    groups = [gang(name, size) for name, size in sizes.items()]
+    pods = [one for name, size in sizes.items() for one in members(name, size, cpu=2)]
+    cluster = Cluster(nodes=[node(f"n{at}") for at in range(6)], pods=pods, others=[*groups])
     out = simulate_optimistically(cluster, 3, chunk=4, settings={"feature_gates": {"GenericWorkload": True}})
-    placed = Counter(key.removeprefix("default/")[:2] for key in out.result.placements)
-    assert placed == {"p0": 2, "p1": 4, "p2": 4}
+    placed = Counter(key.removeprefix("default/")[0] for key in out.result.placements)
+    assert placed == {"a": 2, "b": 4, "d": 4}
     reasons = {reason for one in out.schedulers for reason in one.conflicts}
-    few = "pod group default/g2: 2 of its pods could be bound, 4 are wanted"
+    few = "pod group default/c: 2 of its pods could be bound, 4 are wanted"
     assert reasons == {"Insufficient cpu", few}
     check(out, cluster)
 

@@ -82,6 +82,17 @@ def test_a_pod_that_prefilter_rejects() -> None:
     compared([*equal(2, affinity=pinned("nowhere")), pod("p")])
 
 
+def test_a_failure_is_told_as_things_were() -> None:
+    """What a pod failed by before still holds when the next one comes, and not any more for the last one."""
+    large = [pod(f"large{at}", requests={"cpu": 5}) for at in range(3)]
+    one = Scheduler(Cluster(nodes=[node("a", pods=1)]))
+    before = one.schedule(large[:1]).failures[0].message
+    failures = one.schedule([large[1], pod("small"), large[2]]).failures
+    assert failures[0].message == before
+    assert "Too many pods" not in before
+    assert "Too many pods" in failures[2].message
+
+
 def test_without_nodes() -> None:
     result = Scheduler(Cluster()).schedule(equal(2), rotation=True)
     assert result.rows.tolist() == [-1, -1]

@@ -194,7 +194,8 @@ class Batches:
         engine.cycle.nominate(())  # what the last single cycle was told
         if nexts is not None:
             nexts[:] = engine.cycle.start  # without nodes, it stays
-        done, why, latest = 0, dict[int, Failure](), dict[Target, Failure]()
+        done, why = 0, dict[int, Failure]()
+        latest = dict[Target, Failure]()  # of each, before a pod of this batch failed
 
         entered, is_stopped = 0, False
 
@@ -203,7 +204,10 @@ class Batches:
             if enters:
                 self.enter(classes, pods, rows, entered, at)  # they may be whom it evicts
             entered = at
-            failure = self._why(engine, (int(classes[at]), 0, int(pinned[at])), pods[at])
+            target = int(classes[at]), 0, int(pinned[at])
+            if target in engine.failures:
+                latest.setdefault(target, engine.failures[target][1])
+            failure = self._why(engine, target, pods[at])
             if failure is None:
                 is_stopped = True
             else:

@@ -36,6 +36,7 @@ cdef class PodClasses:
     cdef object lock
     cdef readonly Symbols symbols, resources, label_keys, images
     cdef dict shape_ids, class_ids, memo, term_ids, label_sets
+    cdef tuple last
     cdef readonly list shapes
     cdef readonly list keys
     cdef readonly list terms
@@ -44,6 +45,7 @@ cdef class PodClasses:
     cdef readonly int32_t lowest_priority
 
     cpdef int32_t intern(self, pod) except -1
+    cdef object _find(self, pod)
     cdef int remember(self, pod, int32_t pod_class) except -1
     cdef Shape shape(self, int32_t pod_class)
     cdef dict labels(self, int32_t pod_class)

@@ -26,6 +26,7 @@ from moorage._core.csrc cimport (
     mr_shape,
     mr_term,
 )
+from moorage._core.fields cimport METADATA, SPEC, Field
 from moorage._core.pod_spec import PodSpecReader, pinned_node, spec_key
 from moorage._core.symbols cimport Symbols
 
@@ -33,6 +34,8 @@ cdef enum:
     MEMO_LIMIT = 1 << 16
 
 cdef int64_t EXACT = <int64_t>1 << 53
+cdef Field LABELS = Field("labels"), ANNOTATIONS = Field("annotations"), NAMESPACE = Field("namespace")
+cdef Field OWNER_REFERENCES = Field("owner_references"), STATUS = Field("status")
 
 
 cdef class Shape:
@@ -165,6 +168,15 @@ cdef class Shape:
         return bool(self.c.flags & MR_SHAPE_BEST_EFFORT)
 
 
+cdef bint _are_same(tuple parts, tuple others) noexcept:
+    """Whether these are the same objects."""
+    cdef Py_ssize_t at
+    for at in range(len(parts)):
+        if parts[at] is not others[at]:
+            return False
+    return True
+
+
 cdef class PodClasses:
     """The interner of shapes and classes of one cluster and its forks.
 
@@ -195,6 +207,7 @@ cdef class PodClasses:
         self.shape_ids = {}
         self.class_ids = {}
         self.memo = {}
+        self.last = ()
         self.term_ids = {}
         self.label_sets = {}
         self.shapes = []
@@ -203,10 +216,23 @@ cdef class PodClasses:
         self.terms = []
 
     cpdef int32_t intern(self, pod) except -1:
-        """The class of a pod, by number. The pod object remembers it."""
+        """The class of a pod, by number. The pod object remembers it. Pods of one template, which mostly come
+        one after the other, share what their class depends on."""
         known = getattr(pod, "interned", None)
         if known is not None and (<tuple>known)[0] is self:
             return (<tuple>known)[1]
+        cdef tuple last = self.last
+        meta = METADATA.of(pod)
+        parts = (SPEC.of(pod), LABELS.of(meta), OWNER_REFERENCES.of(meta), ANNOTATIONS.of(meta), STATUS.of(pod))
+        if last and _are_same(parts, last[0]) and NAMESPACE.of(meta) == last[1]:
+            found = last[2]
+        else:
+            found = self._find(pod)
+            self.last = parts, NAMESPACE.of(meta), found
+        self.remember(pod, found)
+        return found
+
+    cdef object _find(self, pod):
         meta = pod.metadata
         shape = self._intern_shape(pod)
         owner = meta.controller()
@@ -219,7 +245,6 @@ cdef class PodClasses:
                     self.keys.append(key)
                     self.class_ids[key] = len(self.keys) - 1
                 found = self.class_ids[key]
-        self.remember(pod, found)
         return found
 
     cdef int remember(self, pod, int32_t pod_class) except -1:

@@ -10,12 +10,14 @@ import pytest
 from moorage.objects import Cluster
 from moorage.objects.meta import LabelSelector
 from moorage.objects.pod import TopologySpreadConstraint
+from moorage.objects.storage import PersistentVolumeClaim
 from moorage.scheduler import Scheduler
 from moorage.sim.optimistic import Optimistic, simulate_optimistically
 from moorage.sim.synthetic import synthetic
 from tests.binder.kit import asking
 from tests.core.make import ZONE, node, pod
 from tests.scheduler.gang_kit import gang, members
+from tests.volume.make import claim, storage_class, uses
 
 
 def check(out: Optimistic, cluster: Cluster) -> None:
@@ -84,6 +86,19 @@ def test_a_skew_that_two_schedulers_make_together_is_a_conflict() -> None:
     assert sum(zones) == 6
     reasons = {reason for one in out.schedulers for reason in one.conflicts}
     assert reasons == {"node(s) didn't match pod topology spread constraints"}
+
+
+def test_claims_are_bound_by_the_binder() -> None:
+    late = storage_class("late", mode="WaitForFirstConsumer")
+    claims = [claim(f"c{at}", of_class="late", modes=("ReadWriteOnce",)) for at in range(6)]
+    pods = [asking(f"p{at}", "2", volumes=(uses(claim=f"c{at}"),)) for at in range(6)]
+    cluster = Cluster(nodes=[node("a"), node("b")], pods=pods, others=[late, *claims])
+    out = simulate_optimistically(cluster, 2, chunk=2)
+    check(out, cluster)
+    assert len(out.result.placements) == out.bound == 4
+    store = out.scheduler.client
+    bound = [one for one in store.list(PersistentVolumeClaim)[0] if one.spec.volume_name]
+    assert len(bound) == 4
 
 
 def test_gangs_are_bound_whole_or_not_at_all() -> None:

@@ -43,6 +43,7 @@ from moorage.preemption.importance import split_by_budget
 from moorage.scheduler.batching import Batching
 from moorage.scheduler.engine import Engine
 from moorage.scheduler.engines import make_engines
+from moorage.scheduler.own_volumes import OthersVolumes
 from moorage.store import ApiError, InformerFactory, NotFoundError, ObjectClient, ObjectStore
 
 from .check import check
@@ -111,7 +112,11 @@ class Binder:
         # Checking asks of a cache what all caches have.
         of_all, nominator = cast(SchedulerCache, self.cache), PodNominator(lambda pod: False)
         self._handle = FrameworkHandle(
-            of_all, client, informers=self.informers, nominator=nominator, wait=wait
+            of_all,
+            client,
+            informers=self.informers,
+            nominator=nominator,
+            wait=OthersVolumes(self.sync, wait).wait,
         )
         gates = all_gates(feature_gates)
         self._has_units = gates["GenericWorkload"] or gates["GangScheduling"]

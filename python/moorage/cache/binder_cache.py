@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import Self
 
+from moorage._core.binder_store import Undo
 from moorage._core.state import ClusterState
 from moorage.errors import CacheError
 from moorage.objects.godel import ledger_of
@@ -29,7 +30,6 @@ from .stores import (
     SchedulingStatus,
     Store,
     StoreName,
-    Undo,
     UnitStatus,
     UnitStatusStore,
 )
@@ -255,7 +255,7 @@ class BinderCache(ClusterEvents):
             for held in self.pods.update_pod(old, new):
                 self.units.leave(held)
                 if held.metadata.uid != new.metadata.uid:
-                    self.markers.leave(held.metadata.uid)
+                    self.markers.leave(held)
             self.units.enter(new)
 
     def delete_pod(self, pod: Pod) -> None:
@@ -279,7 +279,7 @@ class BinderCache(ClusterEvents):
         if held is None:
             return False
         self.units.leave(held)
-        self.markers.leave(held.metadata.uid)
+        self.markers.leave(held)
         return True
 
     def _leave(self, pod: Pod) -> None:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import copy
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Protocol, Self
+
+from fastrlock.rlock import FastRLock
 
 from moorage._core.state import ClusterState
 
@@ -54,7 +56,7 @@ class ClusterCache:
     def __init__(self, state: ClusterState, clock: Callable[[], float]) -> None:
         self.state = state
         self.clock = clock
-        self.lock = threading.RLock()
+        self.lock: AbstractContextManager[object] = FastRLock()  # every operation takes it
         self.participants: list[Participant] = []
 
     def clean(self, now: float) -> None:
@@ -95,7 +97,7 @@ class ClusterCache:
     def fork(self) -> Self:
         """An independent copy; forks may be used from several threads. Participants are cloned in order."""
         out = copy.copy(self)
-        out.lock = threading.RLock()
+        out.lock = FastRLock()
         with self.lock:
             out.state = self.state.fork()
             out.participants = [participant.clone() for participant in self.participants]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager
 
 from moorage._core.buffers import Journal
 from moorage._core.node_tree import NodeTree as CoreNodeTree
@@ -39,12 +40,12 @@ class NodeTree:
         self._symbols = Symbols()
         self._zone_key = ZONE_KEYS[zone_keys]
         self._read_only = False
-        self._lock = threading.RLock()
+        self._lock: AbstractContextManager[object] = threading.RLock()
         for node in nodes:
             self.add_node(node)
 
     @classmethod
-    def of_cache(cls, core: CoreNodeTree, symbols: Symbols, lock: threading.RLock) -> NodeTree:
+    def of_cache(cls, core: CoreNodeTree, symbols: Symbols, lock: AbstractContextManager[object]) -> NodeTree:
         """A read-only face of the tree inside a cache."""
         out = cls()
         out._core, out._symbols, out._lock, out._read_only = core, symbols, lock, True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -56,6 +57,31 @@ class Snapshot(RowCopies):
         return NodeInfo(self.table, row, self.source.classes, self.pods_of, self.images_of)
 
 
+class NodeInfos(Mapping[str, Info]):
+    """Nodes by name; a NodeInfo is made when it is asked for.
+
+    Parameters
+    ----------
+    rows : dict of str to int
+        Rows of a state that does not change any more.
+    make : callable
+        The NodeInfo of a row.
+    """
+
+    def __init__(self, rows: dict[str, int], make: Callable[[int], Info]) -> None:
+        self._rows = rows
+        self._make = make
+
+    def __getitem__(self, name: str) -> Info:
+        return self._make(self._rows[name])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._rows)
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+
 @dataclass(frozen=True)
 class CacheDump(Generic[Info]):
     """Everything the cache holds at one moment (v1.13, Cache.Snapshot).
@@ -64,20 +90,20 @@ class CacheDump(Generic[Info]):
     ----------
     assumed_pods : dict of str to bool
         True per UID of an assumed pod.
-    nodes : dict of str to NodeInfo (QosNodeInfo where a binder's cache was asked)
+    nodes : mapping of str to NodeInfo (QosNodeInfo where a binder's cache was asked)
         All nodes, ghosts included; independent of the cache.
     """
 
     assumed_pods: dict[str, bool]
-    nodes: dict[str, Info]
+    nodes: Mapping[str, Info]
 
 
 def dump(state: ClusterState) -> CacheDump[NodeInfo]:
     """A dump of `state`, over a copy of it."""
     copy = state.fork()
-    nodes = {
-        name: NodeInfo(copy.table, row, copy.classes, copy.pods_of, copy.images.images_of)
-        for row, name in enumerate(copy.table.names)
-        if name is not None
-    }
-    return CacheDump(dict.fromkeys(copy.assumed_pods(), True), nodes)
+
+    def info(row: int) -> NodeInfo:
+        return NodeInfo(copy.table, row, copy.classes, copy.pods_of, copy.images.images_of)
+
+    rows = {name: row for row, name in enumerate(copy.table.names) if name is not None}
+    return CacheDump(dict.fromkeys(copy.assumed_pods(), True), NodeInfos(rows, info))

@@ -1,15 +1,15 @@
-"""SchedulingQueue: which pod is tried next, and when a pod that failed is worth another attempt.
-
-kube-scheduler v1.36, backend/queue/scheduling_queue.go.
-"""
+"""SchedulingQueue: which pod is tried next, and when one that failed is worth another attempt (kube-scheduler
+v1.36, backend/queue/scheduling_queue.go)."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from threading import Condition, RLock
+from threading import Condition
 from typing import Any
+
+from fastrlock.rlock import FastRLock
 
 from moorage.errors import MoorageError
 from moorage.framework.events import (
@@ -82,7 +82,7 @@ class SchedulingQueue:
         self.groups_pods = groups_pods
         self.nominator = PodNominator() if nominator is None else nominator
         self._clock = clock
-        self._lock = RLock()
+        self._lock = FastRLock()
         self._changed = Condition(self._lock)
         self._waiting = 0
         self._closed = False
@@ -237,9 +237,9 @@ class SchedulingQueue:
         priority, then by when each was first ready (kube-scheduler v1.36, podGroupInfoForPod). Empty where
         `pop` answers None."""
         with self._lock:
-            first = self.pop(timeout)
-            if first is None:
-                return []
+            while (first := self.pop(0)) is None:
+                if timeout == 0 or not self._wait(timeout):  # it gives up one level of the lock
+                    return []
             mates = [info for info in self._places.units.mates(first.unit) if not info.gating_plugin]
             for info in mates:
                 self._in_flight.add(info, self._places.take(info))
@@ -365,10 +365,9 @@ class SchedulingQueue:
             for info in infos:
                 info.was_flushed = True
             if infos:
-                moving = [
-                    info for info in infos if self.hints.may_move(group_of(info), UNSCHEDULABLE_TIMEOUT)
-                ]
-                self._sweep(moving, UNSCHEDULABLE_TIMEOUT, None, None)
+                event, may_move = UNSCHEDULABLE_TIMEOUT, self.hints.may_move
+                moving = [info for info in infos if may_move(group_of(info), event)]
+                self._sweep(moving, event, None, None)
 
     def next_event(self) -> float | None:
         """When a timer will next move a pod, in seconds; None where there is nothing for it to move."""

@@ -8,6 +8,7 @@ from moorage.errors import CacheCorruptedError, CacheError
 
 from libc.stdint cimport int32_t
 
+from moorage._core.binder_store cimport BinderStore, Undo
 from moorage._core.deadlines cimport Deadline, Deadlines
 from moorage._core.fields cimport METADATA, NODE_NAME, SPEC, UID
 from moorage._core.ledger cimport ADDED, ASSUMED, INFINITY, Ledger, Totals
@@ -26,7 +27,7 @@ cdef int32_t _known(ClusterState state, object pod) except -2:
     return state.ledger.find(uid)
 
 
-def find(ClusterState state, pod):
+cpdef find(ClusterState state, pod):
     """The pod with this UID as it was entered, or None."""
     cdef int32_t number = _known(state, pod)
     return None if number < 0 else state.ledger.object_of(number)
@@ -38,41 +39,127 @@ def find_uid(ClusterState state, str uid):
     return None if number < 0 else state.ledger.object_of(number)
 
 
-def node_of(ClusterState state, pod):
-    """Name of the node that a pod is charged to; None for a pod that is not known."""
-    cdef int32_t number = _known(state, pod)
-    return None if number < 0 else state._node_of(number)
+cdef class BinderPods(BinderStore):
+    """The pods of a binder's cache, by UID.
 
+    Parameters
+    ----------
+    state, handler, undo
+        Of a store.
+    node_name_of : callable
+        The node of a pod whose spec names none.
+    """
 
-def is_assumed(ClusterState state, pod):
-    """True for a pod that is assumed, however long ago."""
-    cdef int32_t number = _known(state, pod)
-    return number >= 0 and state.ledger.state_of(number) == ASSUMED
+    cdef object node_name_of
 
+    def __init__(self, ClusterState state not None, handler, Undo undo not None, node_name_of):
+        super().__init__(state, handler, undo)
+        self.node_name_of = node_name_of
 
-def check_victim(ClusterState state, pod, str node_name):
-    """That a pod may be marked to be deleted: it is added, and on that node."""
-    cdef int32_t number = _known(state, pod)
-    cdef str uid = UID.of(METADATA.of(pod)), held
-    if number < 0 or state.ledger.state_of(number) != ADDED:
-        raise CacheError(f"pod {uid} is not found in binder cache, so cannot be marked to delete")
-    held = state._node_of(number)
-    if held != node_name:
-        raise CacheCorruptedError(f"pod {uid} was added to {held} but marked on {node_name}")
+    def find(self, pod):
+        """The pod with this UID as it was entered, or None."""
+        return find(self.state, pod)
 
+    def is_assumed_pod(self, pod):
+        """True for a pod that is assumed, however long ago."""
+        cdef int32_t number = _known(self.state, pod)
+        return number >= 0 and self.state.ledger.state_of(number) == ASSUMED
 
-def assume(ClusterState state, pod, str node_name, double deadline):
-    """Put a pod on a node before it is bound; it may expire after `deadline`."""
-    cdef int32_t pod_class
-    if _known(state, pod) >= 0:
-        raise CacheError(f"pod {pod.metadata.uid} was already in binder cache")
-    pod_class = state.classes.intern(pod)
-    if state.journal.depth == 0 and node_name == NODE_NAME.of(SPEC.of(pod)):
-        state.ledger.deadlines.reserve(1)
-        state._enter(-1, pod, pod_class, ASSUMED)
-        _set_deadline(state, state.ledger.find(UID.of(METADATA.of(pod))), deadline)
-    else:
-        state.safely(_assume, state, pod, node_name, pod_class, deadline)
+    def assume_pod(self, pod):
+        """Put a pod on its node before it is bound. One that only names a node in an annotation does not
+        expire, and one that names none is charged nowhere."""
+        cdef ClusterState state = self.state
+        cdef str node_name = NODE_NAME.of(SPEC.of(pod))
+        cdef int32_t pod_class
+        cdef double deadline
+        if _known(state, pod) >= 0:
+            raise CacheError(f"pod {pod.metadata.uid} was already in binder cache")
+        pod_class = state.classes.intern(pod)
+        if not node_name:
+            state.safely(_assume, state, pod, self.node_name_of(pod), pod_class, INFINITY)
+            return
+        deadline = self.handler.clock() + self.handler.assumed_pod_expiration
+        if state.journal.depth:
+            state.safely(_assume, state, pod, node_name, pod_class, deadline)
+        else:
+            state.ledger.deadlines.reserve(1)
+            state._enter(-1, pod, pod_class, ASSUMED)
+            _set_deadline(state, state.ledger.find(UID.of(METADATA.of(pod))), deadline)
+
+    def finish_binding(self, pod):
+        """An attempt to bind ended: an assumed pod lives for the handler's TTL. Others are left alone, and
+        those that name no node: only bound pods expire."""
+        cdef ClusterState state = self.state
+        cdef int32_t number = _known(state, pod)
+        cdef double deadline
+        if number < 0 or state.ledger.state_of(number) != ASSUMED:
+            return
+        if not NODE_NAME.of(SPEC.of(state.ledger.object_of(number))):
+            return
+        deadline = self.handler.clock() + self.handler.pod_assumed_ttl
+        if state.journal.depth:
+            state.safely(_finish, state, number, deadline)
+        else:
+            _set_deadline(state, number, deadline)
+
+    def forget_pod(self, pod):
+        """Take back an assumed pod, which is returned; None where it is not assumed."""
+        cdef ClusterState state = self.state
+        cdef int32_t number = _known(state, pod)
+        if number < 0 or state.ledger.state_of(number) != ASSUMED:
+            return None
+        held = state._node_of(number)
+        node_name = NODE_NAME.of(SPEC.of(pod)) or self.node_name_of(pod)
+        if held != node_name:
+            uid = pod.metadata.uid
+            raise CacheCorruptedError(f"pod {uid} was assumed on {held} but forgotten on {node_name}")
+        return _leave(state, number)
+
+    def add_pod(self, pod):
+        """A bound pod was reported: it confirms an assumed one (moving it if its node differs), or is new.
+        Returns the pod that was assumed, or None."""
+        held = find(self.state, pod)
+        self.state.add_pod(pod)
+        return held
+
+    def update_pod(self, old, new):
+        """A pod changed to a bound one: what was known by its UID gives way to it, and is returned: a list.
+
+        Where the UID differs, the old pod went and the new one came.
+        """
+        cdef ClusterState state = self.state
+        cdef int32_t number = _known(state, old), other = number, pod_class
+        cdef list held = []
+        if number >= 0:
+            held.append(state.ledger.object_of(number))
+        if old.metadata.uid != new.metadata.uid:
+            other = _known(state, new)
+            if other >= 0 and state.ledger.state_of(other) == ADDED:
+                raise CacheError(f"pod {new.metadata.uid} was already in added state")
+            if other >= 0:
+                held.append(state.ledger.object_of(other))
+        pod_class = state.classes.intern(new)
+        if other != number:
+            state.safely(_swap, state, number, other, new, pod_class)
+        elif state.journal.depth == 0 and state._is_confirmed_by(number, new):
+            state._confirm(number, new)
+        else:
+            state._enter(number, new, pod_class, ADDED)
+        return held
+
+    def remove_pod(self, pod):
+        """A pod went, in whatever state it is; it is returned, or None where it is not known."""
+        cdef int32_t number = _known(self.state, pod)
+        return None if number < 0 else _leave(self.state, number)
+
+    def expire(self, double now):
+        """Drop the assumed pods whose deadline lies before `now`; returns them, the earliest first."""
+        cdef Deadlines deadlines = self.state.ledger.deadlines
+        if not deadlines.size() or deadlines.first().when >= now:
+            return []
+        if self.state.journal.depth:
+            return self.state.safely(_expire, self.state, now)
+        return _expire(self.state, now)
 
 
 def _assume(ClusterState state, pod, str node_name, int32_t pod_class, double deadline):
@@ -80,68 +167,8 @@ def _assume(ClusterState state, pod, str node_name, int32_t pod_class, double de
     _set_deadline(state, state.ledger.find(UID.of(METADATA.of(pod))), deadline)
 
 
-def finish(ClusterState state, pod, double deadline):
-    """An attempt to bind ended: an assumed pod may expire after `deadline`. Others are left alone, and those
-    that name no node: only bound pods expire."""
-    cdef int32_t number = _known(state, pod)
-    if number < 0 or state.ledger.state_of(number) != ASSUMED:
-        return
-    if not NODE_NAME.of(SPEC.of(state.ledger.object_of(number))):
-        return
-    if state.journal.depth:
-        state.safely(_finish, state, number, deadline)
-    else:
-        _set_deadline(state, number, deadline)
-
-
 def _finish(ClusterState state, int32_t number, double deadline):
     _set_deadline(state, number, deadline)
-
-
-def forget(ClusterState state, pod, str node_name):
-    """Take back an assumed pod, which is returned; None where it is not assumed."""
-    cdef int32_t number = _known(state, pod)
-    if number < 0 or state.ledger.state_of(number) != ASSUMED:
-        return None
-    held = state._node_of(number)
-    if held != node_name:
-        uid = pod.metadata.uid
-        raise CacheCorruptedError(f"pod {uid} was assumed on {held} but forgotten on {node_name}")
-    return _leave(state, number)
-
-
-def add(ClusterState state, pod):
-    """A bound pod was reported: it confirms an assumed one (moving it if its node differs), or is new.
-    Returns the pod that was assumed, or None."""
-    cdef int32_t number = _known(state, pod)
-    held = None if number < 0 else state.ledger.object_of(number)
-    state.add_pod(pod)
-    return held
-
-
-def update(ClusterState state, old, new):
-    """A pod changed to a bound one: what was known by its UID gives way to it, and is returned: a list.
-
-    Where the UID differs, the old pod went and the new one came.
-    """
-    cdef int32_t number = _known(state, old), other = number, pod_class
-    cdef list held = []
-    if number >= 0:
-        held.append(state.ledger.object_of(number))
-    if old.metadata.uid != new.metadata.uid:
-        other = _known(state, new)
-        if other >= 0 and state.ledger.state_of(other) == ADDED:
-            raise CacheError(f"pod {new.metadata.uid} was already in added state")
-        if other >= 0:
-            held.append(state.ledger.object_of(other))
-    pod_class = state.classes.intern(new)
-    if other != number:
-        state.safely(_swap, state, number, other, new, pod_class)
-    elif state.journal.depth == 0 and state._is_confirmed_by(number, new):
-        state._confirm(number, new)
-    else:
-        state._enter(number, new, pod_class, ADDED)
-    return held
 
 
 def _swap(ClusterState state, int32_t number, int32_t other, new, int32_t pod_class):
@@ -150,26 +177,10 @@ def _swap(ClusterState state, int32_t number, int32_t other, new, int32_t pod_cl
     state._replace(other, new, pod_class, ADDED)
 
 
-def remove(ClusterState state, pod):
-    """A pod went, in whatever state it is; it is returned, or None where it is not known."""
-    cdef int32_t number = _known(state, pod)
-    return None if number < 0 else _leave(state, number)
-
-
 cdef object _leave(ClusterState state, int32_t number):
     held = state.ledger.object_of(number)
     state._leave(number)
     return held
-
-
-def expire(ClusterState state, double now):
-    """Drop the assumed pods whose deadline lies before `now`; returns them, the earliest first."""
-    cdef Deadlines deadlines = state.ledger.deadlines
-    if not deadlines.size() or deadlines.first().when >= now:
-        return []
-    if state.journal.depth:
-        return state.safely(_expire, state, now)
-    return _expire(state, now)
 
 
 def _expire(ClusterState state, double now):

@@ -1,6 +1,10 @@
 """The pods of each unit, by UID: an index that is written whenever a pod comes or goes."""
 
+from functools import partial
+
+from moorage._core.binder_store cimport BinderStore, Undo
 from moorage._core.fields cimport METADATA, SPEC, UID, Field
+from moorage._core.state cimport ClusterState
 
 cdef Field ANNOTATIONS = Field("annotations")
 cdef Field NAME = Field("name")
@@ -8,78 +12,102 @@ cdef Field NAMESPACE = Field("namespace")
 cdef Field SCHEDULING_GROUP = Field("scheduling_group")
 
 
-cdef class RunningPods:
-    """UIDs by unit key.
+cdef class RunningPods(BinderStore):
+    """Which pods of a unit are assumed or bound.
 
     Parameters
     ----------
+    state, handler, undo
+        Of a store.
     unit_key : callable
-        The key of a pod's unit. A pod without a group is one by itself, single/namespace/name, which is known
-        here as well.
+        The key of the unit of a pod that has a group.
     group : str
         The annotation that names a pod's group.
     single : str
-        What keys of units of one pod begin with.
+        What keys of units of one pod begin with: single/namespace/name.
     """
 
-    cdef dict units  # a UID, or a set of them: most units have one pod
+    cdef dict groups  # sets of UIDs by key
+    cdef dict singles  # a pod by name, or a list where several have that name
     cdef object unit_key
     cdef str group, single
 
-    def __cinit__(self, unit_key, str group, str single):
+    def __init__(
+        self, ClusterState state not None, handler, Undo undo not None, unit_key, str group, str single
+    ):
+        super().__init__(state, handler, undo)
+        self.groups = {}
+        self.singles = {}
         self.unit_key = unit_key
         self.group = group
         self.single = single
-        self.units = {}
 
-    def clone(self):
+    def clone(self, ClusterState state, Undo undo):
         """An independent copy."""
-        cdef RunningPods out = RunningPods(self.unit_key, self.group, self.single)
-        out.units = {key: held.copy() if type(held) is set else held for key, held in self.units.items()}
+        cdef RunningPods out = super().clone(state, undo)
+        out.groups = {key: (<set>held).copy() for key, held in self.groups.items()}
+        out.singles = {key: held[:] if type(held) is list else held for key, held in self.singles.items()}
         return out
 
-    cdef str _key(self, object pod):
-        meta = METADATA.of(pod)
-        if SCHEDULING_GROUP.of(SPEC.of(pod)) is not None or self.group in <dict>ANNOTATIONS.of(meta):
-            return self.unit_key(pod)
-        return f"{self.single}/{<str>NAMESPACE.of(meta)}/{<str>NAME.of(meta)}"
-
     def enter(self, pod):
-        """A pod is there; returns the key of its unit."""
-        cdef str key = self._key(pod)
-        self.put(key, UID.of(METADATA.of(pod)))
-        return key
+        """A pod was assumed or bound."""
+        self._put(pod)
+        if self.undo.depth:
+            self.undo.on_undo(partial(self._drop, pod))
 
     def leave(self, pod):
-        """A pod that was there is no more; returns the key of its unit."""
-        cdef str key = self._key(pod)
-        self.drop(key, UID.of(METADATA.of(pod)))
-        return key
+        """A pod that had entered is no more."""
+        self._drop(pod)
+        if self.undo.depth:
+            self.undo.on_undo(partial(self._put, pod))
 
-    cpdef put(self, str key, str uid):
-        held = self.units.setdefault(key, uid)
-        if held is uid:
+    cdef bint _has_group(self, pod) except -1:
+        return (
+            SCHEDULING_GROUP.of(SPEC.of(pod)) is not None
+            or self.group in <dict>ANNOTATIONS.of(METADATA.of(pod))
+        )
+
+    cpdef _put(self, pod):
+        cdef str name
+        if self._has_group(pod):
+            self.groups.setdefault(self.unit_key(pod), set()).add(UID.of(METADATA.of(pod)))
             return
-        if type(held) is set:
-            (<set>held).add(uid)
+        name = NAME.of(METADATA.of(pod))
+        held = self.singles.setdefault(name, pod)
+        if held is pod:
+            return
+        if type(held) is list:
+            (<list>held).append(pod)
         else:
-            self.units[key] = {held, uid}
+            self.singles[name] = [held, pod]
 
-    cpdef drop(self, str key, str uid):
-        held = self.units[key]
-        if type(held) is set:
+    cpdef _drop(self, pod):
+        cdef str name, uid = UID.of(METADATA.of(pod))
+        cdef list rest
+        if self._has_group(pod):
+            key = self.unit_key(pod)
+            held = self.groups[key]
             (<set>held).discard(uid)
-            if held:
-                return
-        del self.units[key]
+            if not held:
+                del self.groups[key]
+            return
+        name = NAME.of(METADATA.of(pod))
+        held = self.singles[name]
+        if type(held) is not list:
+            del self.singles[name]
+            return
+        rest = [other for other in <list>held if UID.of(METADATA.of(other)) != uid]
+        self.singles[name] = rest if len(rest) > 1 else rest[0]
 
-    def of(self, str key):
-        """UIDs of a unit, sorted."""
-        held = self.units.get(key)
-        if held is None:
-            return ()
-        return tuple(sorted(held)) if type(held) is set else (held,)
-
-    def keys(self):
-        """Keys of the units that have pods."""
-        return sorted(self.units)
+    def running(self, str key):
+        """UIDs of a unit, sorted: a tuple."""
+        cdef str namespace, name
+        if not key.startswith(f"{self.single}/"):
+            return tuple(sorted(self.groups.get(key, ())))
+        namespace, _, name = key[len(self.single) + 1 :].partition("/")
+        held = self.singles.get(name, [])
+        return tuple(sorted([
+            UID.of(METADATA.of(pod))
+            for pod in (held if type(held) is list else [held])
+            if NAMESPACE.of(METADATA.of(pod)) == namespace
+        ]))

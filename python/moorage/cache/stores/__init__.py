@@ -2,7 +2,6 @@
 
 from .common import Store as Store
 from .common import StoreName as StoreName
-from .common import Undo as Undo
 from .deleted_marker_store import DeletedMarkerStore as DeletedMarkerStore
 from .node_store import NodeStore as NodeStore
 from .pdb_store import PdbStore as PdbStore

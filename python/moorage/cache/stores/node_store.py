@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Self
 
 from moorage._core import qos
+from moorage._core.binder_store import Undo
 from moorage._core.state import ClusterState
 from moorage.errors import CacheError
 from moorage.objects.godel import CNR, IGNORE_PODS_LIMIT, SCHEDULER_NAME, NMNode, resource_type
@@ -14,7 +15,8 @@ from moorage.objects.pod import Pod
 
 from ..cache_handler import CacheHandler
 from ..qos_node_info import QosNodeInfo
-from .common import Store, StoreName, Undo
+from ..snapshot import NodeInfos
+from .common import Store, StoreName
 
 Read = dict[str | int, int]
 """Resources as the node table takes them."""
@@ -47,14 +49,11 @@ class NodeStore(Store):
         row = self.state.table.find_row(name) if name else None
         return None if row is None else QosNodeInfo(self.state, row, self.nm_nodes, self.cnrs)
 
-    def dump(self) -> dict[str, QosNodeInfo]:
+    def dump(self) -> NodeInfos[QosNodeInfo]:
         """All nodes at this moment, by name."""
         state, nm_nodes, cnrs = self.state.fork(), self.nm_nodes.copy(), self.cnrs.copy()
-        return {
-            name: QosNodeInfo(state, row, nm_nodes, cnrs)
-            for row, name in enumerate(state.table.names)
-            if name
-        }
+        rows = {name: row for row, name in enumerate(state.table.names) if name}
+        return NodeInfos(rows, lambda row: QosNodeInfo(state, row, nm_nodes, cnrs))
 
     def in_partition(self, name: str) -> bool:
         """Whether a node says that it is this component's."""

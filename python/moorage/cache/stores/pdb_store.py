@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import NamedTuple, Self
 
+from moorage._core.binder_store import Undo
 from moorage._core.selectors import LabelSelectorMatcher
 from moorage._core.state import ClusterState
 from moorage.objects.pod import Pod
 from moorage.objects.policy import PodDisruptionBudget
 
 from ..cache_handler import CacheHandler
-from .common import Store, StoreName, Undo
+from .common import Store, StoreName
 
 
 class Budget(NamedTuple):

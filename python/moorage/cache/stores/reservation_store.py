@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import NamedTuple, Self
 
 from moorage._core import binder_pods
+from moorage._core.binder_store import Undo
 from moorage._core.state import ClusterState
 from moorage.errors import CacheError
 from moorage.objects.godel import Reservation, node_name_of
@@ -22,7 +23,7 @@ from moorage.objects.reservation import (
 from moorage.objects.workload import Deployment
 
 from ..cache_handler import CacheHandler
-from .common import Store, StoreName, Undo
+from .common import Store, StoreName
 
 PodOp = Callable[[Pod], None]
 

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import IntEnum
-from functools import partial
 from typing import Self
 
+from moorage._core.binder_store import Undo
 from moorage._core.running_pods import RunningPods
 from moorage._core.state import ClusterState
 from moorage.objects.godel import SINGLE_POD_UNIT, pod_group_unit, unit_key
-from moorage.objects.pod import Pod
 from moorage.objects.pod_group import GROUP_ANNOTATION, PodGroup
 
 from ..cache_handler import CacheHandler
-from .common import Store, StoreName, Undo
+from .common import Store, StoreName
 
 
 class SchedulingStatus(IntEnum):
@@ -49,23 +48,19 @@ def _key(group: PodGroup) -> str:
     return pod_group_unit(group.namespace, group.name)
 
 
-class UnitStatusStore(Store):
+class UnitStatusStore(RunningPods, Store):
     """Status and running pods by unit key."""
 
     name = StoreName.UNIT_STATUS
 
     def __init__(self, state: ClusterState, handler: CacheHandler, undo: Undo) -> None:
-        super().__init__(state, handler, undo)
+        super().__init__(state, handler, undo, unit_key, GROUP_ANNOTATION, SINGLE_POD_UNIT)
         self._status: dict[str, SchedulingStatus] = {}
-        self._running = RunningPods(unit_key, GROUP_ANNOTATION, SINGLE_POD_UNIT)
 
     def clone(self, state: ClusterState, undo: Undo) -> Self:
         out = super().clone(state, undo)
         out._status = self._status.copy()
-        out._running = self._running.clone()
         return out
-
-    # ---- status
 
     def get_unit_scheduling_status(self, key: str) -> SchedulingStatus:
         return self._status.get(key, SchedulingStatus.UNKNOWN)
@@ -74,7 +69,7 @@ class UnitStatusStore(Store):
         self.undo.put(self._status, key, SchedulingStatus(status))
 
     def get_unit_status(self, key: str) -> UnitStatus:
-        return UnitStatus(self.get_unit_scheduling_status(key), self._running.of(key))
+        return UnitStatus(self.get_unit_scheduling_status(key), self.running(key))
 
     def add_pod_group(self, group: PodGroup) -> None:
         status = _STATUS.get(group.status.phase, SchedulingStatus.UNKNOWN)
@@ -86,17 +81,3 @@ class UnitStatusStore(Store):
 
     def delete_pod_group(self, group: PodGroup) -> None:
         self.undo.drop(self._status, _key(group))
-
-    # ---- running pods
-
-    def enter(self, pod: Pod) -> None:
-        """A pod was assumed or bound."""
-        key = self._running.enter(pod)
-        if self.undo.depth:
-            self.undo.actions.append(partial(self._running.drop, key, pod.metadata.uid))
-
-    def leave(self, pod: Pod) -> None:
-        """A pod that had entered is no more."""
-        key = self._running.leave(pod)
-        if self.undo.depth:
-            self.undo.actions.append(partial(self._running.put, key, pod.metadata.uid))

@@ -1,0 +1,16 @@
+from moorage._core.state cimport ClusterState
+
+
+cdef class Undo:
+    cdef readonly Py_ssize_t depth
+    cdef readonly list actions
+
+    cdef int on_undo(self, action) except -1
+    cpdef put(self, dict table, key, value)
+    cpdef drop(self, dict table, key)
+
+
+cdef class BinderStore:
+    cdef readonly ClusterState state
+    cdef readonly object handler
+    cdef readonly Undo undo

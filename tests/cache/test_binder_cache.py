@@ -5,9 +5,12 @@ from __future__ import annotations
 import threading
 
 import pytest
+from msgspec.structs import replace
 from tests.cache.binder_kit import GANG, Kit, best_effort, member, pod, refused
 from tests.core.make import port
 
+from moorage._core.pod_spec import bound
+from moorage._core.state import ClusterState
 from moorage.cache import (
     BinderCache,
     CacheHandler,
@@ -26,6 +29,7 @@ from moorage.cache.cache_handler import (
 )
 from moorage.errors import CacheCorruptedError
 from moorage.objects.godel import ASSUMED_NODE, NOMINATED_NODE, Movement, node_name_of
+from moorage.objects.pod import Pod
 from moorage.objects.pod_group import GROUP_ANNOTATION
 
 NO_UID = "cannot get cache key for pod with empty UID"
@@ -285,3 +289,34 @@ def test_owners_and_movements_change_nothing(kit: Kit) -> None:
     kit.cache.update_movement(None, Movement())
     kit.cache.delete_movement(Movement())
     assert (kit.cache.state.log.head, kit.cache.dump().nodes) == (0, {})
+
+
+# ---- what is remembered of a pod's class
+
+
+@pytest.mark.parametrize("report", ["add_pod", "update_pod"])
+def test_a_report_is_charged_for_what_it_says(kit: Kit, report: str) -> None:
+    """Most reports say no more than that a pod is bound, and are not read again."""
+
+    def tell(old: Pod, new: Pod) -> None:
+        kit.cache.add_pod(new) if report == "add_pod" else kit.cache.update_pod(old, new)
+
+    for name, new in (
+        ("same", pod("same", "n")),
+        ("larger", pod("larger", "n", requests={"cpu": "300m"})),
+        ("best-effort", best_effort("best-effort", "n")),
+    ):
+        kit.assume(pod(name, "n"))
+        tell(pod(name), new)
+    assert kit.used("n") == (400, 3)
+    assert kit.info("n").best_effort_requested.milli_cpu == 100
+
+
+def test_a_bound_pod_takes_its_class_along() -> None:
+    classes = ClusterState().classes
+    one = pod("p", labels={"app": "a"})
+    known = classes.intern(one)
+    there = bound(one, "n")
+    assert (there.spec.node_name, vars(there)) == ("n", vars(one))
+    assert classes.intern(there) == known == classes.intern(replace(there))
+    assert not vars(bound(replace(one), "n"))

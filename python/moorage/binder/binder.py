@@ -68,7 +68,7 @@ class Admitted:
 
     placement: Placement
     engine: Engine
-    state: CycleState
+    state: CycleState | None  # None: no plugin keeps anything there
     assumed: Pod
     deadline: float = 0.0
 
@@ -124,6 +124,7 @@ class Binder:
         one_or_more = profiles or (profile or default_profile(gates),)
         setting = registry, TieBreak.FIRST, None, 0, Batching(False, clock)
         self._engines = make_engines(self._handle, configuration, one_or_more, *setting)
+        self._pods = self.informers.informer(Pod).indexer
         self._by_name = {engine.profile.scheduler_name: engine for engine in self._engines}
         self._best_effort: dict[str, Engine] = {}
         self._waiting: dict[str, Admitted] = {}
@@ -156,7 +157,7 @@ class Binder:
         outcomes: list[Outcome] = []
         ready: list[Admitted] = []
         with self.cache.lock:
-            for group, unit in groupby(placements, key=lambda one: self._unit_of(one.pod)):
+            for group, unit in groupby(placements, key=self._unit_of):
                 some = [self._admit(placement) for placement in unit]
                 if group is not None:
                     some = self._all_or_nothing("/".join(group), some)
@@ -165,8 +166,8 @@ class Binder:
         ended = {id(one.placement): one for one in self._proceed(ready)}
         return [ended.get(id(one.placement), one) for one in outcomes]
 
-    def _unit_of(self, pod: Pod) -> UnitKey | None:
-        return group_of(pod) if self._has_units else None
+    def _unit_of(self, placement: Placement) -> UnitKey | None:
+        return group_of(placement.pod) if self._has_units else None
 
     def resume(self) -> list[Outcome]:
         """Go on with the pods whose victims are gone, or not gone in time; what the cache assumes or marks
@@ -189,16 +190,16 @@ class Binder:
     def _admit(self, placement: Placement) -> Admitted | Outcome:
         """Check one placement; where it holds its victims are marked and its pod is assumed."""
         pod = placement.pod
-        engine = self._engine(pod)
-        state = engine.framework.new_state(pod)
-        status = (
-            self._check_pod(pod)
-            or self._check_victims(placement)
-            or check(engine, state, pod, placement.node, placement.victims)
-            or (self._check_best_effort(placement) if state.shape.ledger else None)
-        )
+        ledger = ledger_of(pod)
+        engine = self._engine(pod, ledger)
+        status = self._check_pod(pod) or (self._check_victims(placement) if placement.victims else None)
         if status is not None:
             return Outcome(placement, status)
+        said = check(engine, pod, placement.node, placement.victims)
+        if ledger and not isinstance(said, Status):
+            said = self._check_best_effort(placement) or said
+        if isinstance(said, Status):
+            return Outcome(placement, said)
         assumed = bound(pod, placement.node)
         marked: list[Pod] = []
         try:
@@ -209,12 +210,12 @@ class Binder:
         except CacheError as error:
             self._unmark(marked, pod)
             return Outcome(placement, as_status(error))
-        return Admitted(placement, engine, state, assumed, self.clock() + VICTIMS_TIMEOUT)
+        return Admitted(placement, engine, said, assumed, self.clock() + VICTIMS_TIMEOUT)
 
-    def _engine(self, pod: Pod) -> Engine:
+    def _engine(self, pod: Pod, ledger: int) -> Engine:
         """The engine that checks a pod. NodeResourcesFit knows of the guaranteed ledger alone."""
         engine = self._by_name.get(pod.spec.scheduler_name, self._engines[0])
-        if ledger_of(pod):
+        if ledger:
             name = engine.profile.scheduler_name
             if name not in self._best_effort:
                 profile = engine.profile.without(NodeResourcesFit.name)
@@ -231,7 +232,7 @@ class Binder:
 
     def _check_pod(self, pod: Pod) -> Status | None:
         """Whether the pod still waits for a node."""
-        held = self.informers.informer(Pod).indexer.get(pod.key)
+        held = self._pods.get(pod.key)
         if held is None or held.metadata.uid != pod.metadata.uid or held.metadata.deletion_timestamp:
             return Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (LEFT.format(pod.key),))
         return None
@@ -247,10 +248,9 @@ class Binder:
                 return Status(Code.UNSCHEDULABLE, (GONE.format(victim.key, placement.node),))
             if self.cache.is_pod_marked_to_delete(victim):
                 return Status(Code.UNSCHEDULABLE, (CLAIMED.format(victim.key),))
-        if placement.victims:
-            protected, _ = split_by_budget(placement.victims, budgets_of(self._handle))
-            if len(protected) > placement.violations:
-                return Status(Code.UNSCHEDULABLE, (VIOLATES.format(len(protected), placement.violations),))
+        protected, _ = split_by_budget(placement.victims, budgets_of(self._handle))
+        if len(protected) > placement.violations:
+            return Status(Code.UNSCHEDULABLE, (VIOLATES.format(len(protected), placement.violations),))
         return None
 
     def _all_or_nothing(self, group: str, unit: list[Admitted | Outcome]) -> list[Admitted | Outcome]:
@@ -305,7 +305,8 @@ class Binder:
 
     def _bind(self, one: Admitted) -> Outcome:
         """Reserve, PreBind, Bind and PostBind of one pod."""
-        framework, state, pod, node = one.engine.framework, one.state, one.assumed, one.placement.node
+        framework, pod, node = one.engine.framework, one.assumed, one.placement.node
+        state = one.state or framework.new_state(pod)
         one.engine.take_turn()
         status = framework.run_reserve_plugins_reserve(state, pod, node)
         if status is None:
@@ -324,7 +325,7 @@ class Binder:
     def _finish(self, bound_pods: Sequence[Admitted]) -> None:
         for one in bound_pods:
             self.cache.finish_binding(one.assumed)
-            if self._unit_of(one.assumed) is not None:
+            if self._unit_of(one.placement) is not None:
                 self.cache.set_unit_scheduling_status(unit_key(one.assumed), SchedulingStatus.SCHEDULED)
 
     def _take_back(self, one: Admitted, status: Status) -> Outcome:

@@ -9,38 +9,47 @@ import numpy as np
 from moorage.framework.call import StatusError
 from moorage.framework.cycle_state import CycleState
 from moorage.framework.filtering import PreFilterRun
+from moorage.framework.runtime import target_of
 from moorage.framework.status import Code, Status
 from moorage.objects.pod import Pod
 from moorage.scheduler.diagnosis import explain_verdict
 from moorage.scheduler.engine import Engine
 
 
-def check(engine: Engine, state: CycleState, pod: Pod, node: str, victims: Sequence[Pod]) -> Status | None:
-    """What the profile's PreFilter and Filter plugins say of a pod on a node without some of its pods; None
-    where it fits. Nothing changes; the state is as PreFilter leaves it."""
+def check(engine: Engine, pod: Pod, node: str, victims: Sequence[Pod]) -> Status | CycleState | None:
+    """What the profile's PreFilter and Filter plugins say of a pod on a node without some of its pods.
+
+    Returns
+    -------
+    Status, CycleState or None
+        Why it does not fit. Where it fits the state as PreFilter leaves it; None if no plugin writes one.
+        Nothing changes.
+    """
     if not victims:
-        return _check(engine, state, pod, node)
+        return _check(engine, pod, node)
     with engine.cache.transaction():
         for victim in victims:
             engine.cache.state.remove_pod(victim)
-        return _check(engine, state, pod, node)
+        return _check(engine, pod, node)
 
 
-def _check(engine: Engine, state: CycleState, pod: Pod, node: str) -> Status | None:
+def _check(engine: Engine, pod: Pod, node: str) -> Status | CycleState | None:
     engine.nodes_in_view()
     row = engine.row_in_view(node)
     if row < 0:
         return Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (f"node {node} is not found",))
-    if engine.profile.is_in_core and engine.passes_at_once(state.target, pod):
-        verdict = engine.cycle.verdict(row, *state.target)
-        return explain_verdict(engine.profile, state.shape, verdict) if verdict else None
+    framework, target = engine.framework, target_of(engine.cache, pod)
+    if engine.profile.is_in_core and engine.passes_at_once(target, pod):
+        verdict = engine.cycle.verdict(row, *target)
+        return explain_verdict(engine.profile, framework.shape_of(target), verdict) if verdict else None
+    state = framework.state_of(target)
     engine.begin_cycle()
-    ran = engine.framework.run_pre_filter_plugins(state, pod)
+    ran = framework.run_pre_filter_plugins(state, pod)
     if ran.rejection is not None:
         return ran.rejection
     if ran.node_names is not None and node not in ran.node_names:
         return ran.absent
-    return _ask_all(engine, state, pod, ran, row)
+    return _ask_all(engine, state, pod, ran, row) or state
 
 
 def _ask_all(engine: Engine, state: CycleState, pod: Pod, ran: PreFilterRun, row: int) -> Status | None:

@@ -6,6 +6,8 @@ raises changed nothing.
 
 from moorage.errors import CacheCorruptedError, CacheError
 
+from moorage._core.pod_spec import is_only_bound
+
 from libc.stdint cimport int32_t
 
 from moorage._core.binder_store cimport BinderStore, Undo
@@ -118,7 +120,9 @@ cdef class BinderPods(BinderStore):
     def add_pod(self, pod):
         """A bound pod was reported: it confirms an assumed one (moving it if its node differs), or is new.
         Returns the pod that was assumed, or None."""
-        held = find(self.state, pod)
+        cdef int32_t number = _known(self.state, pod)
+        held = None if number < 0 else self.state.ledger.object_of(number)
+        _class_of(self.state, held, pod)
         self.state.add_pod(pod)
         return held
 
@@ -138,7 +142,7 @@ cdef class BinderPods(BinderStore):
                 raise CacheError(f"pod {new.metadata.uid} was already in added state")
             if other >= 0:
                 held.append(state.ledger.object_of(other))
-        pod_class = state.classes.intern(new)
+        pod_class = _class_of(state, held[0] if held else None, new)
         if other != number:
             state.safely(_swap, state, number, other, new, pod_class)
         elif state.journal.depth == 0 and state._is_confirmed_by(number, new):
@@ -160,6 +164,13 @@ cdef class BinderPods(BinderStore):
         if self.state.journal.depth:
             return self.state.safely(_expire, self.state, now)
         return _expire(self.state, now)
+
+
+cdef int32_t _class_of(ClusterState state, object held, object pod) except -1:
+    """The class of a pod that was reported; most are only bound since they were entered, and are not read."""
+    if held is not None and not state.classes.knows(pod) and is_only_bound(held, pod):
+        state.classes.remember(pod, state.classes.intern(held))
+    return state.classes.intern(pod)
 
 
 def _assume(ClusterState state, pod, str node_name, int32_t pod_class, double deadline):

@@ -46,6 +46,7 @@ cdef class PodClasses:
 
     cpdef int32_t intern(self, pod) except -1
     cdef object _find(self, pod)
+    cdef bint knows(self, pod) except -1
     cdef int remember(self, pod, int32_t pod_class) except -1
     cdef Shape shape(self, int32_t pod_class)
     cdef dict labels(self, int32_t pod_class)

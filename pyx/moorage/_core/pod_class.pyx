@@ -215,6 +215,11 @@ cdef class PodClasses:
         self.keys = []
         self.terms = []
 
+    cdef bint knows(self, pod) except -1:
+        """Whether a pod object remembers its class."""
+        known = getattr(pod, "interned", None)
+        return known is not None and (<tuple>known)[0] is self
+
     cpdef int32_t intern(self, pod) except -1:
         """The class of a pod, by number. The pod object remembers it. Pods of one template, which mostly come
         one after the other, share what their class depends on."""

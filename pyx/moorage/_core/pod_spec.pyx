@@ -60,10 +60,15 @@ def spec_key(pod):
 
 
 def bound(pod, str node_name):
-    """A pod as bound to a node. A batch enters pods as they came; the bound object is made when asked for."""
+    """A pod as bound to a node. A batch enters pods as they came; the bound object is made when asked for.
+    Its class is the same, and what is remembered of it."""
     if pod.spec.node_name == node_name:
         return pod
-    return msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, node_name=node_name))
+    out = msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, node_name=node_name))
+    known = getattr(pod, "interned", None)
+    if known is not None:
+        msgspec.structs.force_setattr(out, "interned", known)
+    return out
 
 
 def is_only_bound(pod, reported):
@@ -71,7 +76,9 @@ def is_only_bound(pod, reported):
     meta, now = pod.metadata, reported.metadata
     return (
         msgspec.structs.replace(pod.spec, node_name=reported.spec.node_name) == reported.spec
+        and meta.namespace == now.namespace
         and meta.labels == now.labels
+        and meta.annotations == now.annotations
         and meta.owner_references == now.owner_references
         and _resized(pod) == _resized(reported)
     )

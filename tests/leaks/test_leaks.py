@@ -9,8 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.leaks.operations import OPERATIONS
+from tests.leaks import binder_operations, operations
 from tests.leaks.world import plain, scheduler
+
+OPERATIONS = operations.OPERATIONS | {make.__name__: make for make in binder_operations.OPERATIONS}
 
 BLOCKS = 300
 """What the interpreter's own caches may grow by; a leak shows once per repetition."""

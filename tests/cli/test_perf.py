@@ -17,6 +17,7 @@ FIELDS = {
     "nodes",
     "init_pods",
     "measured_pods",
+    "tie_break",
     "unschedulable",
     "engine_seconds",
     "pods_per_second",

@@ -117,7 +117,6 @@ def binder_hears_of_everything_else() -> Operation:
         cache.add_pdb(budget)
         cache.add_pod_group(unit)
         cache.get_node_info("m")
-        cache.dump()
         cache.delete_pod_group(unit)
         cache.delete_pdb(budget)
         cache.delete_cnr(other)

@@ -42,12 +42,11 @@ def _rate(context: click.Context, option: click.Parameter, value: str | None) ->
 @click.option(
     "--tie-break",
     type=click.Choice(["first", "go-heap", "random"]),
-    default="first",
-    show_default=True,
-    help="Choice among the best nodes: the first one, or as kube-scheduler's (go-heap).",
+    help="Choice among the best nodes: the first one, or as kube-scheduler's (go-heap); default: first, and "
+    "random for a workload that does not end so.",
 )
 @click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
-def perf(file: str, only: str, rate: Fraction | None, tie_break: str, output: str) -> int:
+def perf(file: str, only: str, rate: Fraction | None, tie_break: str | None, output: str) -> int:
     """Run scheduler_perf workloads in virtual time, and say how fast the engine is.
 
     Exit code 1 says that a workload failed; the others have run all the same.

@@ -13,6 +13,7 @@ from moorage.objects import Cluster, Namespace, Node, Pod
 from moorage.scheduler import Failure, Scheduler
 from moorage.scheduler.template_pods import TemplateRun, pod_of
 from moorage.sim.perf import Workload, read_cases, run_workload
+from moorage.sim.perf.report import table
 from tests.sim.perf.make import (
     BIG,
     DATA,
@@ -190,6 +191,40 @@ def test_operations_in_the_wrong_order(tmp_path: Path, ops: list[dict[str, Any]]
         run_ops(tmp_path, *ops)
     assert message in str(refused.value)
     assert str(refused.value).startswith(f"{tmp_path}/perf.yaml: Case/small: ")
+
+
+NEAR = """\
+kind: Pod
+metadata: {generateName: near-}
+spec:
+  containers: [{name: c}]
+  affinity:
+    podAffinity:
+      requiredDuringSchedulingIgnoredDuringExecution:
+      - {topologyKey: kubernetes.io/hostname, labelSelector: {matchLabels: {seek: me}}}
+"""
+SOUGHT = "kind: Pod\nmetadata: {generateName: sought-, labels: {seek: me}}\nspec: {containers: [{name: c}]}\n"
+LARGE = """\
+kind: Node
+metadata: {generateName: node-}
+status: {capacity: {pods: "15", cpu: "100000", memory: 100000Gi}}
+"""
+
+
+def test_what_rests_on_chance_is_tried_with_chance(tmp_path: Path) -> None:
+    """Of equal nodes the first gets all eight that are sought, and has no room for those that seek them."""
+    files = {"near.yaml": NEAR, "sought.yaml": SOUGHT, "node.yaml": LARGE}
+    ops = [
+        nodes(2, nodeTemplatePath="node.yaml"),
+        pods(8, podTemplatePath="sought.yaml", namespace="one"),
+        pods(8, podTemplatePath="near.yaml", namespace="one", collectMetrics=True),
+    ]
+    one = workload(tmp_path, *ops, files=files)
+    first = run_workload(one, timer=timer(), tie_break="first")
+    assert first.status.startswith("failed: timed out after 600 s: 1 pods fit nowhere")
+    report = run_workload(one, timer=timer())
+    assert (report.status, report.tie_break, report.measured_pods) == ("done", "random", 8)
+    assert table([first, report])[1][-1] == "done (ties random)"
 
 
 def test_a_bad_scheduler_configuration(tmp_path: Path) -> None:

@@ -32,6 +32,8 @@ class WorkloadReport(msgspec.Struct, frozen=True, kw_only=True):
     ----------
     status : str
         ``done``, or ``failed: `` and why.
+    tie_break : str
+        How it chose among equal nodes.
     nodes : int
         Nodes that operations created; those of churn are not counted.
     init_pods, measured_pods : int
@@ -61,6 +63,7 @@ class WorkloadReport(msgspec.Struct, frozen=True, kw_only=True):
     case: str
     workload: str
     status: str = DONE
+    tie_break: str = "first"
     nodes: int = 0
     init_pods: int = 0
     measured_pods: int = 0
@@ -150,7 +153,7 @@ def table(reports: Sequence[WorkloadReport]) -> list[Sequence[str]]:
             str(one.victims),
             str(one.unschedulable),
             f"{one.peak_rss_bytes / 2**20:.0f}Mi",
-            one.status,
+            one.status if one.tie_break == "first" else f"{one.status} (ties {one.tie_break})",
         )
         for one in reports
     ]

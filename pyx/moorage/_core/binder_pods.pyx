@@ -10,7 +10,7 @@ from moorage._core.pod_spec import is_only_bound
 
 from libc.stdint cimport int32_t
 
-from moorage._core.binder_store cimport BinderStore, Undo
+from moorage._core.binder_store cimport BinderStore, Undo, uid_of
 from moorage._core.deadlines cimport Deadline, Deadlines
 from moorage._core.fields cimport METADATA, NODE_NAME, SPEC, UID
 from moorage._core.ledger cimport ADDED, ASSUMED, INFINITY, Ledger, Totals
@@ -23,10 +23,7 @@ cdef enum:
 
 cdef int32_t _known(ClusterState state, object pod) except -2:
     """Number of a pod by its UID, or -1."""
-    cdef str uid = UID.of(METADATA.of(pod))
-    if not uid:
-        raise CacheError("cannot get cache key for pod with empty UID")
-    return state.ledger.find(uid)
+    return state.ledger.find(uid_of(pod))
 
 
 cpdef find(ClusterState state, pod):

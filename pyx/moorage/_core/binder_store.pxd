@@ -1,5 +1,7 @@
 from moorage._core.state cimport ClusterState
 
+cdef str uid_of(object pod)
+
 
 cdef class Undo:
     cdef readonly Py_ssize_t depth

@@ -2,7 +2,18 @@
 
 from functools import partial
 
+from moorage.errors import CacheError
+
+from moorage._core.fields cimport METADATA, UID
 from moorage._core.state cimport ClusterState
+
+
+cdef str uid_of(object pod):
+    """What stores know a pod by."""
+    cdef str uid = UID.of(METADATA.of(pod))
+    if not uid:
+        raise CacheError("cannot get cache key for pod with empty UID")
+    return uid
 
 
 cdef class Undo:

@@ -4,17 +4,10 @@ from moorage.errors import CacheCorruptedError, CacheError
 
 from libc.stdint cimport int32_t
 
-from moorage._core.binder_store cimport BinderStore, Undo
+from moorage._core.binder_store cimport BinderStore, Undo, uid_of
 from moorage._core.fields cimport METADATA, NODE_NAME, SPEC, UID
 from moorage._core.ledger cimport ADDED
 from moorage._core.state cimport ClusterState
-
-
-cdef str _uid(object pod):
-    cdef str uid = UID.of(METADATA.of(pod))
-    if not uid:
-        raise CacheError("cannot get cache key for pod with empty UID")
-    return uid
 
 
 cdef class DeletedMarkers(BinderStore):
@@ -44,7 +37,7 @@ cdef class DeletedMarkers(BinderStore):
 
     def mark_pod_to_delete(self, pod, preemptor):
         """A confirmed pod is to be deleted for a preemptor; one that is marked gets that preemptor."""
-        cdef str owner = _uid(preemptor), uid = _uid(pod)
+        cdef str owner = uid_of(preemptor), uid = uid_of(pod)
         cdef int32_t number = self.state.ledger.find(uid)
         if number < 0 or self.state.ledger.state_of(number) != ADDED:
             raise CacheError(f"pod {uid} is not found in binder cache, so cannot be marked to delete")
@@ -57,7 +50,7 @@ cdef class DeletedMarkers(BinderStore):
 
     def remove_delete_pod_marker(self, pod, preemptor):
         """Take a preemptor's marker back; CacheError where it is another one's."""
-        self.remove_delete_pod_marker_by_key(_uid(pod), _uid(preemptor))
+        self.remove_delete_pod_marker_by_key(uid_of(pod), uid_of(preemptor))
 
     cpdef remove_delete_pod_marker_by_key(self, str pod_key, str preemptor_key):
         """The same by the UIDs of both."""
@@ -70,7 +63,7 @@ cdef class DeletedMarkers(BinderStore):
 
     def is_pod_marked_to_delete(self, pod):
         """Whether somebody preempts a pod."""
-        return _uid(pod) in self.markers
+        return uid_of(pod) in self.markers
 
     def leave(self, pod):
         """A pod is no more."""

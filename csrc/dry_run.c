@@ -295,62 +295,86 @@ MR_INLINED uint64_t reprieve_plainly(const mr_load *loads, const tally *asks, co
     return victims;
 }
 
-/* Room on a row once all have left who are less important; answers the first of them. */
-MR_INLINED int32_t vacate(const mr_preemptor *p, int32_t row, const mr_resident *pods, int32_t n, tally *room)
+/* Room on a row as it is, beyond what the preemptor asks for. */
+MR_INLINED tally room_beyond(const mr_preemptor *p, int32_t row, const tally *asks)
 {
     const mr_ledger *ledger = &p->search->cluster->ledger;
-    int64_t cpu = mr_row_value(ledger, row, 0) - mr_row_value(ledger, row, 2);
-    int64_t memory = mr_row_value(ledger, row, 1) - mr_row_value(ledger, row, 3);
-    int32_t first = n;
-    for (; first; first--) {
-        const mr_load *load = &p->loads[pods[first - 1].pod_class];
+    const int64_t cpu = mr_row_value(ledger, row, 0) - mr_row_value(ledger, row, 2) - p->need_cpu;
+    const int64_t memory = mr_row_value(ledger, row, 1) - mr_row_value(ledger, row, 3) - p->need_memory;
+    const int64_t slots = (int64_t)ledger->rows[row].pods_max - ledger->rows[row].pods - p->slots;
+    return (tally){.cpu = cpu & asks->cpu, .memory = memory & asks->memory, .slots = asks->slots ? slots : 0};
+}
+
+MR_INLINED int is_short(const tally *left)
+{
+    return (left->cpu | left->memory | left->slots) < 0;
+}
+
+/* Takes the pods of these bits away, the least important first, until the preemptor fits; answers the bits of those who
+ * have left. */
+MR_INLINED uint64_t vacate(const mr_preemptor *p, const tally *asks, const mr_resident *pods, uint64_t bits, tally *left)
+{
+    uint64_t gone = 0;
+    while (bits && is_short(left)) {
+        const int last = 63 - __builtin_clzll(bits);
+        const mr_load *load = &p->loads[pods[last].pod_class];
         if (load->priority >= p->priority) break;
-        cpu += load->cpu;
-        memory += load->memory;
+        left->cpu += load->cpu & asks->cpu;
+        left->memory += load->memory & asks->memory;
+        left->slots += asks->slots;
+        gone |= 1ull << last;
+        bits ^= 1ull << last;
     }
-    room->cpu = cpu;
-    room->memory = memory;
-    room->slots = ledger->rows[row].pods_max - ledger->rows[row].pods + n - first;
-    return first;
+    return gone;
+}
+
+/* Of the row's pods, the first who is less important. */
+MR_INLINED int32_t first_below(const mr_preemptor *p, const mr_resident *pods, int32_t n)
+{
+    while (n && p->loads[pods[n - 1].pod_class].priority < p->priority) n--;
+    return n;
 }
 
 /* `mr_dry_run` of a row with few pods where cpu, memory and places for pods decide, and nobody asks why. Answers 0 where
- * that is not so. */
+ * that is not so. If all but the last to come back make enough room, those before them come back for sure: so only as
+ * many leave, from the last on, as it takes. */
 MR_INLINED int run_plainly(const mr_preemptor *p, int32_t row, const mr_resident *pods, int32_t n, mr_eviction *out)
 {
     const mr_load *loads = p->loads;
-    tally left = {0};
-    if (p->inter_pod && mr_affinity_rejects(p->search->pod.terms, row)) {
-        out->verdict = 1;
-        return 1;
-    }
     const tally asks = {.cpu = -(int64_t)(p->need_cpu > 0), .memory = -(int64_t)(p->need_memory > 0),
                         .slots = p->slots > 0};
-    const int32_t first = vacate(p, row, pods, n, &left);
-    n -= first;
-    pods += first;
-    if (n > 64) return 0;
-    out->first = first;
+    uint64_t violating = 0;
+    int32_t first = n > 64 ? n - 64 : 0;
+    out->verdict = 1;
     out->victims = 0;
-    out->verdict = !n ? MR_NO_VICTIMS : p->need_cpu > left.cpu || p->need_memory > left.memory || p->slots > left.slots;
-    if (out->verdict) return 1;
+    if (p->inter_pod && mr_affinity_rejects(p->search->pod.terms, row)) return 1;
+    if (p->budgets || p->terms) {
+        first = first_below(p, pods, n);
+        if (n - first > 64) return 0;
+        if (first == n) return 1;
+    }
     if (p->terms) {
         scene now;
-        out->verdict = (uint64_t)is_rejected_anyway(p, row, pods, n, &now);
-        if (out->verdict || now.asks) return !now.asks;
+        if (is_rejected_anyway(p, row, pods + first, n - first, &now)) return 1;
+        if (now.asks) return 0;
     }
-    left.cpu = asks.cpu ? left.cpu - p->need_cpu : 0;
-    left.memory = asks.memory ? left.memory - p->need_memory : 0;
-    left.slots = asks.slots ? left.slots - p->slots : 0;
-    uint64_t violating = 0, victims = 0;
+    pods += first;
+    n -= first;
     if (p->budgets) {
         p->violating[0] = 0;
         mark_violating(p, pods, first, n);
         violating = p->violating[0];
-        victims = reprieve_plainly(loads, &asks, pods, violating, &left);
     }
-    victims |= reprieve_plainly(loads, &asks, pods, ~0ull >> (64 - n) & ~violating, &left);
+    const uint64_t all = n ? ~0ull >> (64 - n) : 0;
+    tally left = room_beyond(p, row, &asks);
+    uint64_t gone = vacate(p, &asks, pods, all & ~violating, &left);
+    if (violating) gone |= vacate(p, &asks, pods, violating, &left);
+    if (is_short(&left)) return !first || gone != all || loads[pods[-1].pod_class].priority >= p->priority;
+    uint64_t victims = violating ? reprieve_plainly(loads, &asks, pods, gone & violating, &left) : 0;
+    victims |= reprieve_plainly(loads, &asks, pods, gone & ~violating, &left);
     p->victims[0] = victims;
+    out->verdict = 0;
+    out->first = first;
     out->victims = (int32_t)left.victims;
     out->sum = left.sum + (left.victims << 31);
     out->violations = violating ? __builtin_popcountll(victims & violating) : 0;
@@ -363,14 +387,13 @@ MR_INLINED int run_plainly(const mr_preemptor *p, int32_t row, const mr_resident
 
 static int is_plain(const mr_preemptor *p)
 {
-    return !p->n_others && !p->ports && !p->n_nominated && p->settled && !p->explains;
+    return !p->n_others && !p->ports && !p->n_nominated && p->settled && !p->explains && p->adds_up;
 }
 
 static void run_fully(const mr_preemptor *p, int32_t row, const mr_resident *pods, int32_t n, mr_eviction *out)
 {
     scene now, with, *also = p->n_nominated ? &with : NULL;
-    int32_t first = n;
-    while (first && p->loads[pods[first - 1].pod_class].priority < p->priority) first--;
+    const int32_t first = first_below(p, pods, n);
     out->first = first;
     out->victims = 0;
     n -= first;

@@ -47,6 +47,7 @@ typedef struct {
     int32_t n_nominated;
     int32_t words;
     int32_t settled;           /* the rows at hand pass all filters that do not depend on pods */
+    int32_t adds_up;           /* no load is below 0, or too large for sums over a row */
     int32_t explains;          /* why evicting pods does not help matters: else any verdict but 0 will do */
     /* Scratch: per matcher; and a bit for each of the pods of the row at hand. */
     int32_t *gone, *gone_with;

@@ -263,3 +263,13 @@ def test_victims_without_objects_are_made_when_asked_for() -> None:
     out = place(Preemptor(cycle), high(1, requests={"cpu": "2"}))
     assert [pod.name for pod in out.victims(0)] == ["low-0", "low-1"]
     assert [pod.spec.node_name for pod in out.victims(0)] == ["n0", "n0"]
+
+
+def test_whoever_asks_for_less_than_nothing_makes_room_by_staying() -> None:
+    state = ClusterState()
+    state.set_node(make_node("n0", cpu="3"))
+    for name, cpu, priority in (("high", "2", 3), ("lends", "-2", 2), ("low", "2", 1)):
+        state.add_pod(make_pod(name, "n0", requests={"cpu": cpu}, priority=priority))
+    cycle = Cycle(state, default_profile().compile(state), TieBreak.FIRST)
+    out = place(Preemptor(cycle), high(1, requests={"cpu": "2"}))
+    assert [pod.name for pod in out.victims(0)] == ["high"]

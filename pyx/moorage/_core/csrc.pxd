@@ -337,7 +337,7 @@ cdef extern from "preemption.h" nogil:
         const mr_budgets* budgets
         const uint64_t* matches
         const int32_t* nominated
-        int32_t n_nominated, words, settled, explains
+        int32_t n_nominated, words, settled, adds_up, explains
         int32_t* gone
         int32_t* gone_with
         uint64_t* victims

@@ -143,6 +143,7 @@ cdef class DryRuns:
         self.c.search = &self.search.search
         self.c.loads = self.importance.loads_of()
         self.c.settled, self.c.explains = False, True
+        self.c.adds_up = self.importance.adds_up
         self.budgets.take(budgets)
         self.c.budgets = NULL
         if budgets:

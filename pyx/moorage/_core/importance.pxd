@@ -17,6 +17,7 @@ cdef class Importance:
     cdef Py_ssize_t used, lost
     cdef int32_t known, moves
     cdef int64_t cursor
+    cdef bint adds_up
 
     cdef int follow(self) except -1
     cdef int _forget(self) except -1

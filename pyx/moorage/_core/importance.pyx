@@ -18,6 +18,8 @@ from moorage._core.ledger cimport Ledger, PodRecord
 from moorage._core.node_table cimport NodeTable
 from moorage._core.pod_class cimport PodClasses, Shape
 
+cdef int64_t SUMMAND = <int64_t>1 << 50  # some thousands of these can be added up
+
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MICROSECOND = timedelta(microseconds=1)
 
@@ -34,6 +36,7 @@ cdef class Importance:
         self.scratch = Buffer(journal, sizeof(mr_resident))
         self.loads = Buffer(journal, sizeof(mr_load))
         self.cursor = self.log.head
+        self.adds_up = True
 
     cdef int follow(self) except -1:
         """Take over which rows have changed, and classes that are new."""
@@ -71,6 +74,7 @@ cdef class Importance:
             load = <mr_load*>self.loads.data + pod_class
             load.cpu, load.memory, load.priority = shape.c.cpu, shape.c.memory, shape.c.priority
             load.shape = &shape.c
+            self.adds_up &= 0 <= load.cpu <= SUMMAND and 0 <= load.memory <= SUMMAND
             self.known = pod_class + 1
         return 0
 

@@ -312,20 +312,21 @@ MR_INLINED int is_short(const tally *left)
 
 /* Takes the pods of these bits away, the least important first, until the preemptor fits; answers the bits of those who
  * have left. */
-MR_INLINED uint64_t vacate(const mr_preemptor *p, const tally *asks, const mr_resident *pods, uint64_t bits, tally *left)
+MR_INLINED uint64_t vacate(const mr_preemptor *p, const tally *asks, const mr_resident *pods, uint64_t bits, tally *left,
+                           int *last)
 {
-    uint64_t gone = 0;
+    const uint64_t all = bits;
     while (bits && is_short(left)) {
-        const int last = 63 - __builtin_clzll(bits);
-        const mr_load *load = &p->loads[pods[last].pod_class];
+        const int at = 63 - __builtin_clzll(bits);
+        const mr_load *load = &p->loads[pods[at].pod_class];
         if (load->priority >= p->priority) break;
         left->cpu += load->cpu & asks->cpu;
         left->memory += load->memory & asks->memory;
         left->slots += asks->slots;
-        gone |= 1ull << last;
-        bits ^= 1ull << last;
+        bits ^= 1ull << at;
+        *last = at;
     }
-    return gone;
+    return all ^ bits;
 }
 
 /* Of the row's pods, the first who is less important. */
@@ -337,8 +338,9 @@ MR_INLINED int32_t first_below(const mr_preemptor *p, const mr_resident *pods, i
 
 /* `mr_dry_run` of a row with few pods where cpu, memory and places for pods decide, and nobody asks why. Answers 0 where
  * that is not so. If all but the last to come back make enough room, those before them come back for sure: so only as
- * many leave, from the last on, as it takes. */
-MR_INLINED int run_plainly(const mr_preemptor *p, int32_t row, const mr_resident *pods, int32_t n, mr_eviction *out)
+ * many leave, from the last on, as it takes, and who left last is a victim. `alone`: there are neither budgets nor terms. */
+MR_INLINED int run_plainly(const mr_preemptor *p, int32_t row, const mr_resident *pods, int32_t n, int alone,
+                           mr_eviction *out, uint64_t *bits)
 {
     const mr_load *loads = p->loads;
     const tally asks = {.cpu = -(int64_t)(p->need_cpu > 0), .memory = -(int64_t)(p->need_memory > 0),
@@ -347,32 +349,40 @@ MR_INLINED int run_plainly(const mr_preemptor *p, int32_t row, const mr_resident
     int32_t first = n > 64 ? n - 64 : 0;
     out->verdict = 1;
     out->victims = 0;
-    if (p->inter_pod && mr_affinity_rejects(p->search->pod.terms, row)) return 1;
-    if (p->budgets || p->terms) {
+    if (!alone && p->inter_pod && mr_affinity_rejects(p->search->pod.terms, row)) return 1;
+    if (!alone) {
         first = first_below(p, pods, n);
         if (n - first > 64) return 0;
         if (first == n) return 1;
     }
-    if (p->terms) {
+    if (!alone && p->terms) {
         scene now;
         if (is_rejected_anyway(p, row, pods + first, n - first, &now)) return 1;
         if (now.asks) return 0;
     }
     pods += first;
     n -= first;
-    if (p->budgets) {
+    if (!alone && p->budgets) {
         p->violating[0] = 0;
         mark_violating(p, pods, first, n);
         violating = p->violating[0];
     }
     const uint64_t all = n ? ~0ull >> (64 - n) : 0;
     tally left = room_beyond(p, row, &asks);
-    uint64_t gone = vacate(p, &asks, pods, all & ~violating, &left);
-    if (violating) gone |= vacate(p, &asks, pods, violating, &left);
+    int last = -1;
+    uint64_t gone = vacate(p, &asks, pods, all & ~violating, &left, &last);
+    if (violating) gone |= vacate(p, &asks, pods, violating, &left, &last);
     if (is_short(&left)) return !first || gone != all || loads[pods[-1].pod_class].priority >= p->priority;
-    uint64_t victims = violating ? reprieve_plainly(loads, &asks, pods, gone & violating, &left) : 0;
-    victims |= reprieve_plainly(loads, &asks, pods, gone & ~violating, &left);
-    p->victims[0] = victims;
+    uint64_t victims = 0;
+    if (gone) {
+        victims = 1ull << last;
+        left.victims = 1;
+        left.sum = loads[pods[last].pod_class].priority;
+        gone ^= victims;
+        if (violating) victims |= reprieve_plainly(loads, &asks, pods, gone & violating, &left);
+        victims |= reprieve_plainly(loads, &asks, pods, gone & ~violating, &left);
+    }
+    *bits = victims;
     out->verdict = 0;
     out->first = first;
     out->victims = (int32_t)left.victims;
@@ -383,6 +393,11 @@ MR_INLINED int run_plainly(const mr_preemptor *p, int32_t row, const mr_resident
     out->highest = loads[most->pod_class].priority;
     out->start = most->start;
     return 1;
+}
+
+static inline int is_alone(const mr_preemptor *p)
+{
+    return !p->budgets && !p->terms;
 }
 
 static int is_plain(const mr_preemptor *p)
@@ -413,61 +428,33 @@ static void run_fully(const mr_preemptor *p, int32_t row, const mr_resident *pod
 
 void mr_dry_run(const mr_preemptor *p, int32_t row, const mr_resident *pods, int32_t n, mr_eviction *out)
 {
-    if (!is_plain(p) || !run_plainly(p, row, pods, n, out)) run_fully(p, row, pods, n, out);
+    if (!is_plain(p) || !run_plainly(p, row, pods, n, is_alone(p), out, p->victims)) run_fully(p, row, pods, n, out);
+}
+
+/* Runs rows plainly; answers the bits of those of which there is more to ask. */
+MR_INLINED uint64_t run_each_plainly(const mr_preemptor *p, const int32_t *order, const mr_stretch *stretches,
+                                     const mr_resident *residents, uint64_t bits, int alone,
+                                     mr_eviction *restrict results)
+{
+    uint64_t others = 0, victims;
+    for (; bits; bits &= bits - 1) {
+        const int32_t at = __builtin_ctzll(bits), row = order[at];
+        const mr_stretch *stretch = &stretches[row];
+        if (!run_plainly(p, row, residents + stretch->first, stretch->count, alone, &results[at], &victims))
+            others |= bits & -bits;
+    }
+    return others;
 }
 
 MR_DISPATCHED
 void mr_dry_runs(const mr_preemptor *p, const int32_t *order, const mr_stretch *stretches, const mr_resident *residents,
-                 uint64_t bits, mr_eviction *results)
+                 uint64_t bits, mr_eviction *restrict results)
 {
-    const int plain = is_plain(p);
+    if (is_plain(p))
+        bits = is_alone(p) ? run_each_plainly(p, order, stretches, residents, bits, 1, results)
+                           : run_each_plainly(p, order, stretches, residents, bits, 0, results);
     for (; bits; bits &= bits - 1) {
-        const int32_t at = __builtin_ctzll(bits), row = order[at], n = stretches[row].count;
-        const mr_resident *pods = residents + stretches[row].first;
-        if (!plain || !run_plainly(p, row, pods, n, &results[at])) run_fully(p, row, pods, n, &results[at]);
+        const int32_t at = __builtin_ctzll(bits), row = order[at];
+        run_fully(p, row, residents + stretches[row].first, stretches[row].count, &results[at]);
     }
-}
-
-/* Whether a goes before b where b stood first. */
-static inline int goes_before(const mr_resident *a, const mr_resident *b, const mr_load *loads)
-{
-    const int32_t ours = loads[a->pod_class].priority, theirs = loads[b->pod_class].priority;
-    return ours != theirs ? ours > theirs : a->start < b->start;
-}
-
-#define FEW 16
-
-static void insert_each(mr_resident *pods, int32_t n, const mr_load *loads)
-{
-    for (int32_t i = 1; i < n; i++) {
-        const mr_resident pod = pods[i];
-        int32_t at = i;
-        for (; at && goes_before(&pod, &pods[at - 1], loads); at--) pods[at] = pods[at - 1];
-        pods[at] = pod;
-    }
-}
-
-static void merge(const mr_resident *from, int32_t middle, int32_t end, mr_resident *to, const mr_load *loads)
-{
-    int32_t a = 0, b = middle;
-    for (int32_t at = 0; at < end; at++) {
-        const int second = a == middle || (b < end && goes_before(&from[b], &from[a], loads));
-        to[at] = second ? from[b++] : from[a++];
-    }
-}
-
-void mr_sort_residents(mr_resident *pods, int32_t n, mr_resident *scratch, const mr_load *loads)
-{
-    mr_resident *from = pods, *to = scratch;
-    for (int32_t at = 0; at < n; at += FEW) insert_each(pods + at, n - at < FEW ? n - at : FEW, loads);
-    for (int32_t width = FEW; width < n; width *= 2) {
-        for (int32_t at = 0; at < n; at += 2 * width) {
-            const int32_t left = n - at;
-            merge(from + at, left < width ? left : width, left < 2 * width ? left : 2 * width, to + at, loads);
-        }
-        mr_resident *other = from;
-        from = to;
-        to = other;
-    }
-    if (from != pods) memcpy(pods, from, (size_t)n * sizeof *pods);
 }

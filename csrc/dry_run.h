@@ -79,7 +79,7 @@ void mr_dry_run(const mr_preemptor *preemptor, int32_t row, const mr_resident *p
 
 /* Tries the rows that stand in the order at these bits. Only the results stay. */
 void mr_dry_runs(const mr_preemptor *preemptor, const int32_t *order, const mr_stretch *stretches,
-                 const mr_resident *residents, uint64_t bits, mr_eviction *results);
+                 const mr_resident *residents, uint64_t bits, mr_eviction *restrict results);
 
 /* 1 where the first is to be preferred (kube-scheduler v1.36, pickOneNodeForPreemption): fewest violations, then the
  * least important first victim, the smallest sum, the fewest victims, the one that started last. */

@@ -273,3 +273,16 @@ def test_whoever_asks_for_less_than_nothing_makes_room_by_staying() -> None:
     cycle = Cycle(state, default_profile().compile(state), TieBreak.FIRST)
     out = place(Preemptor(cycle), high(1, requests={"cpu": "2"}))
     assert [pod.name for pod in out.victims(0)] == ["high"]
+
+
+@pytest.mark.parametrize(("asked", "victims"), [("1", 10), ("7", 70), ("8", 80), ("13", 0)])
+def test_rows_with_more_pods_than_a_word_has_bits(asked: str, victims: int) -> None:
+    state = ClusterState()
+    state.set_node(make_node("n0", cpu="13", pods="200"))
+    for number in range(130):
+        low = number < 80
+        state.add_pod(make_pod(f"p{number}", "n0", requests={"cpu": "100m"}, priority=1 if low else 20))
+    cycle = Cycle(state, default_profile().compile(state), TieBreak.FIRST)
+    out = place(Preemptor(cycle), high(1, requests={"cpu": asked}))
+    gone = [pod.name for at in range(len(out.rows)) for pod in out.victims(at)]
+    assert gone == [f"p{number}" for number in range(80 - victims, 80)]

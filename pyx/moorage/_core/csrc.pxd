@@ -354,11 +354,11 @@ cdef extern from "preemption.h" nogil:
         uint64_t* known
         uint64_t* helps
         uint64_t* clean
-        int32_t* best
+        int8_t* winners
         int32_t n, potentials, feasible
 
     ctypedef struct mr_walk:
-        int32_t word, best, dry_runs
+        int32_t word, best
 
     void mr_preemptor_read(mr_preemptor* preemptor)
     void mr_dry_run(const mr_preemptor* preemptor, int32_t row, const mr_resident* pods, int32_t n,
@@ -373,4 +373,4 @@ cdef extern from "preemption.h" nogil:
                          const mr_resident* residents, int32_t word, uint64_t bits)
     void mr_walk_begin(mr_walk* walk, const mr_outcomes* outcomes, int64_t offset, int32_t percentage,
                        int32_t least)
-    uint64_t mr_walk_on(mr_walk* walk, mr_outcomes* outcomes)
+    uint64_t mr_walk_on(mr_walk* walk, const mr_outcomes* outcomes)

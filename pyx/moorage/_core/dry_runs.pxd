@@ -31,3 +31,7 @@ cdef class DryRuns:
     cdef mr_resident* _read(self, int32_t row, int32_t* n) except NULL
     cdef int _set_nominated(self, int32_t row) except -1
     cdef list _victims(self, int32_t row, const mr_eviction* result)
+
+    cdef inline bint _is_victim(self, int32_t at, const mr_eviction* result) noexcept:
+        """Of the row that was tried last, the pod at this place."""
+        return self.c.victims[(at - result.first) // 64] >> ((at - result.first) % 64) & 1

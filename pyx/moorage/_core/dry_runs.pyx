@@ -222,8 +222,4 @@ cdef class DryRuns:
         """Numbers of the victims of the row that was tried last."""
         cdef int32_t n, at
         cdef mr_resident* pods = self.importance.pods_of(row, &n)
-        return [
-            pods[at].number
-            for at in range(result.first, n)
-            if self.c.victims[(at - result.first) // 64] >> ((at - result.first) % 64) & 1
-        ]
+        return [pods[at].number for at in range(result.first, n) if self._is_victim(at, result)]

@@ -36,6 +36,14 @@ typedef struct {
     int32_t asks;      /* the filters that count pods are to be asked */
 } scene;
 
+/* The matchers count a pod less (sign 1), or more. */
+static inline void count_gone(const mr_preemptor *p, const scene *s, int32_t pod_class, int32_t sign)
+{
+    for (int32_t w = 0; w < p->words; w++)
+        for (uint64_t bits = p->matches[(int64_t)pod_class * p->words + w]; bits; bits &= bits - 1)
+            s->gone[w * 64 + __builtin_ctzll(bits)] += sign;
+}
+
 /* A pod leaves (sign 1), or comes (sign -1). Ports are seen to elsewhere. */
 static inline void leave(const mr_preemptor *p, scene *s, int32_t pod_class, int32_t sign)
 {
@@ -48,10 +56,7 @@ static inline void leave(const mr_preemptor *p, scene *s, int32_t pod_class, int
         for (int32_t j = 0; j < load->shape->n_others; j++)
             if (load->shape->others[j].resource == p->search->shape->others[i].resource)
                 s->room.others[i] += sign * load->shape->others[j].value;
-    if (!s->asks) return;
-    for (int32_t w = 0; w < p->words; w++)
-        for (uint64_t bits = p->matches[(int64_t)pod_class * p->words + w]; bits; bits &= bits - 1)
-            s->gone[w * 64 + __builtin_ctzll(bits)] += sign;
+    if (s->asks) count_gone(p, s, pod_class, sign);
 }
 
 static int claims_port(const mr_preemptor *p, const mr_shape *shape)
@@ -336,29 +341,62 @@ MR_INLINED int32_t first_below(const mr_preemptor *p, const mr_resident *pods, i
     return n;
 }
 
+enum { LET_IN, REJECTED, IT_DEPENDS };
+
+/* What the filters that count pods say while less important ones leave the row and come back. Spread and anti-affinity
+ * let the preemptor in the sooner the more have left: if they do while all are there, they always do. Affinity that is
+ * met by all and by none of them is met by some, too. */
+static int said_by_terms(const mr_preemptor *p, int32_t row, const mr_resident *pods, int32_t n)
+{
+    const mr_terms *terms = p->search->pod.terms;
+    scene now;
+    now.gone = NULL;
+    const int before = terms_pass(p, &now, row);
+    if (before && mr_affinity_met(terms, row, n)) return LET_IN;
+    if (!before && p->inter_pod && mr_affinity_rejects(terms, row)) return REJECTED;
+    const int32_t first = first_below(p, pods, n);
+    if (!counts_any(p, pods + first, n - first)) return before ? LET_IN : REJECTED;
+    now.gone = p->gone;
+    memset(p->gone, 0, (size_t)mr_matchers(terms) * sizeof *p->gone);
+    for (int32_t j = first; j < n; j++) count_gone(p, &now, pods[j].pod_class, 1);
+    if (!terms_pass(p, &now, row)) return REJECTED;
+    return before ? LET_IN : IT_DEPENDS;
+}
+
+/* Of those who have left, of whom the last is a victim, lets the others come back who can; answers the bits of all
+ * victims. */
+MR_INLINED uint64_t find_victims(const mr_preemptor *p, const tally *asks, const mr_resident *pods, uint64_t gone,
+                                 uint64_t violating, int last, tally *left)
+{
+    uint64_t victims = 1ull << last;
+    if (!gone) return 0;
+    left->victims = 1;
+    left->sum = p->loads[pods[last].pod_class].priority;
+    gone ^= victims;
+    if (violating) victims |= reprieve_plainly(p->loads, asks, pods, gone & violating, left);
+    return victims | reprieve_plainly(p->loads, asks, pods, gone & ~violating, left);
+}
+
 /* `mr_dry_run` of a row with few pods where cpu, memory and places for pods decide, and nobody asks why. Answers 0 where
  * that is not so. If all but the last to come back make enough room, those before them come back for sure: so only as
  * many leave, from the last on, as it takes, and who left last is a victim. `alone`: there are neither budgets nor terms. */
 MR_INLINED int run_plainly(const mr_preemptor *p, int32_t row, const mr_resident *pods, int32_t n, int alone,
                            mr_eviction *out, uint64_t *bits)
 {
-    const mr_load *loads = p->loads;
     const tally asks = {.cpu = -(int64_t)(p->need_cpu > 0), .memory = -(int64_t)(p->need_memory > 0),
                         .slots = p->slots > 0};
     uint64_t violating = 0;
     int32_t first = n > 64 ? n - 64 : 0;
+    int last = 0;
     out->verdict = 1;
     out->victims = 0;
-    if (!alone && p->inter_pod && mr_affinity_rejects(p->search->pod.terms, row)) return 1;
-    if (!alone) {
+    if (!alone && p->terms) {
+        const int said = said_by_terms(p, row, pods, n);
+        if (said != LET_IN) return said == REJECTED;
+    }
+    if (!alone && p->budgets) {
         first = first_below(p, pods, n);
         if (n - first > 64) return 0;
-        if (first == n) return 1;
-    }
-    if (!alone && p->terms) {
-        scene now;
-        if (is_rejected_anyway(p, row, pods + first, n - first, &now)) return 1;
-        if (now.asks) return 0;
     }
     pods += first;
     n -= first;
@@ -369,20 +407,10 @@ MR_INLINED int run_plainly(const mr_preemptor *p, int32_t row, const mr_resident
     }
     const uint64_t all = n ? ~0ull >> (64 - n) : 0;
     tally left = room_beyond(p, row, &asks);
-    int last = -1;
     uint64_t gone = vacate(p, &asks, pods, all & ~violating, &left, &last);
     if (violating) gone |= vacate(p, &asks, pods, violating, &left, &last);
-    if (is_short(&left)) return !first || gone != all || loads[pods[-1].pod_class].priority >= p->priority;
-    uint64_t victims = 0;
-    if (gone) {
-        victims = 1ull << last;
-        left.victims = 1;
-        left.sum = loads[pods[last].pod_class].priority;
-        gone ^= victims;
-        if (violating) victims |= reprieve_plainly(loads, &asks, pods, gone & violating, &left);
-        victims |= reprieve_plainly(loads, &asks, pods, gone & ~violating, &left);
-    }
-    *bits = victims;
+    if (is_short(&left)) return !first || gone != all || p->loads[pods[-1].pod_class].priority >= p->priority;
+    const uint64_t victims = *bits = find_victims(p, &asks, pods, gone, violating, last, &left);
     out->verdict = 0;
     out->first = first;
     out->victims = (int32_t)left.victims;
@@ -390,7 +418,7 @@ MR_INLINED int run_plainly(const mr_preemptor *p, int32_t row, const mr_resident
     out->violations = violating ? __builtin_popcountll(victims & violating) : 0;
     /* Whatever stands here where there are no victims is not looked at. */
     const mr_resident *most = &pods[victims ? __builtin_ctzll(victims) : 0];
-    out->highest = loads[most->pod_class].priority;
+    out->highest = p->loads[most->pod_class].priority;
     out->start = most->start;
     return 1;
 }

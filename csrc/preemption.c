@@ -55,6 +55,7 @@ MR_INLINED int best_between(const mr_outcomes *o, int32_t word, uint64_t bits)
     return better_of(o, word, left, right);
 }
 
+MR_DISPATCHED
 void mr_outcomes_begin(mr_outcomes *o)
 {
     const int32_t words = mr_words(o->n);

@@ -228,7 +228,8 @@ cdef extern from "scan.h" nogil:
                          uint8_t* codes)
     void mr_columns_set(mr_columns* columns, int32_t position, const mr_ledger* ledger,
                         const int32_t* taint_set, int32_t row)
-    int mr_named_lanes(const mr_search* search, uint8_t* ok)
+    int mr_asks_for_names(const mr_search* search)
+    void mr_named_lanes(const mr_search* search, uint8_t* ok)
     int mr_is_fused(const mr_search* search)
     const int MR_CALL
     int mr_external_filter(const mr_search* search, int32_t filter, const int32_t* rows, int32_t n,

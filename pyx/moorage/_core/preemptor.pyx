@@ -35,7 +35,6 @@ from moorage._core.csrc cimport (
     mr_search,
     mr_status_block,
     mr_status_by_columns,
-    mr_stretch,
     mr_terms,
     mr_verdict,
     mr_walk,
@@ -252,19 +251,8 @@ cdef class Preemptor(DryRuns):
 
     cdef int _try_word(self, int32_t word, uint64_t bits) except -1:
         """Dry runs of positions of a word."""
-        cdef const int32_t* order = self.search.search.order + word * 64
-        cdef mr_stretch* stretches = self.importance.stretches_of()
-        cdef uint64_t left = bits
-        cdef int32_t row, n, moves = self.importance.moves
-        while left:
-            row = order[ctz(left)]
-            n = stretches[row].count
-            if not stretches[row].is_read or n != self.state.ledger.pods_on(row) or n > self.pods_limit:
-                self._read(row, &n)
-            left &= left - 1
-            if moves != self.importance.moves:  # what was read before is not there any more
-                left, moves = bits, self.importance.moves
-        mr_outcomes_try(&self.outcomes.c, &self.c, stretches,
+        self._make_room_for(self.importance.read_all(self.search.search.order + word * 64, bits))
+        mr_outcomes_try(&self.outcomes.c, &self.c, self.importance.stretches_of(),
                         <mr_resident*>self.importance.residents.data, word, bits)
         self.dry_runs += popcount(bits)
         return 0

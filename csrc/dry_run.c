@@ -351,9 +351,9 @@ static int said_by_terms(const mr_preemptor *p, int32_t row, const mr_resident *
     const mr_terms *terms = p->search->pod.terms;
     scene now;
     now.gone = NULL;
+    if (p->inter_pod && terms->n_affinity && mr_affinity_rejects(terms, row)) return REJECTED;
     const int before = terms_pass(p, &now, row);
     if (before && mr_affinity_met(terms, row, n)) return LET_IN;
-    if (!before && p->inter_pod && mr_affinity_rejects(terms, row)) return REJECTED;
     const int32_t first = first_below(p, pods, n);
     if (!counts_any(p, pods + first, n - first)) return before ? LET_IN : REJECTED;
     now.gone = p->gone;

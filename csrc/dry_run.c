@@ -173,6 +173,27 @@ static void mark_violating(const mr_preemptor *p, const mr_resident *pods, int32
     }
 }
 
+/* Whether some of the pods are counted by the preemptor's terms. */
+static inline int counts_any(const mr_preemptor *p, const mr_resident *pods, int32_t n)
+{
+    uint64_t bits = 0;
+    for (int32_t j = 0; j < n && p->words == 1; j++) bits |= p->matches[pods[j].pod_class];
+    for (int32_t j = 0; j < n && p->words > 1; j++)
+        for (int32_t w = 0; w < p->words; w++) bits |= p->matches[(int64_t)pods[j].pod_class * p->words + w];
+    return bits != 0;
+}
+
+/* Whether the preemptor still fits where it did before a pod came back: who is not counted changes nothing of what the
+ * filters say that count pods. */
+static inline int still_fits(const mr_preemptor *p, scene *s, int32_t row, const mr_resident *pod)
+{
+    const int asks = s->asks;
+    s->asks = asks && counts_any(p, pod, 1);
+    const int fit = fits(p, s, row);
+    s->asks = asks;
+    return fit;
+}
+
 /* Lets pods come back, most important first, as long as the preemptor fits; the others are victims. `which`: those that
  * violate a budget (1) or do not (0). `with` has the nominated pods on the row; NULL for none. */
 static void reprieve(const mr_preemptor *p, int32_t row, const mr_resident *pods, int32_t n, int which, scene *now,
@@ -183,7 +204,7 @@ static void reprieve(const mr_preemptor *p, int32_t row, const mr_resident *pods
         if ((int)(p->violating[j / 64] >> j % 64 & 1) != which) continue;
         leave(p, now, pod_class, -1);
         if (with) leave(p, with, pod_class, -1);
-        if (fits(p, now, row) && (!with || fits(p, with, row))
+        if (still_fits(p, now, row, &pods[j]) && (!with || still_fits(p, with, row, &pods[j]))
             && !(p->ports && claims_port(p, p->loads[pod_class].shape)))
             continue;
         leave(p, now, pod_class, 1);
@@ -208,16 +229,6 @@ static void sum_up(const mr_preemptor *p, const mr_resident *pods, int32_t words
         }
         out->violations += __builtin_popcountll(p->victims[w] & p->violating[w]);
     }
-}
-
-/* Whether some of the pods are counted by the preemptor's terms. */
-static inline int counts_any(const mr_preemptor *p, const mr_resident *pods, int32_t n)
-{
-    uint64_t bits = 0;
-    for (int32_t j = 0; j < n && p->words == 1; j++) bits |= p->matches[pods[j].pod_class];
-    for (int32_t j = 0; j < n && p->words > 1; j++)
-        for (int32_t w = 0; w < p->words; w++) bits |= p->matches[(int64_t)pods[j].pod_class * p->words + w];
-    return bits != 0;
 }
 
 /* The same row with the pods that are nominated to it, too. */
@@ -356,11 +367,11 @@ static int said_by_terms(const mr_preemptor *p, int32_t row, const mr_resident *
     if (before && mr_affinity_met(terms, row, n)) return LET_IN;
     const int32_t first = first_below(p, pods, n);
     if (!counts_any(p, pods + first, n - first)) return before ? LET_IN : REJECTED;
+    if (!before) return IT_DEPENDS;
     now.gone = p->gone;
     memset(p->gone, 0, (size_t)mr_matchers(terms) * sizeof *p->gone);
     for (int32_t j = first; j < n; j++) count_gone(p, &now, pods[j].pod_class, 1);
-    if (!terms_pass(p, &now, row)) return REJECTED;
-    return before ? LET_IN : IT_DEPENDS;
+    return terms_pass(p, &now, row) ? LET_IN : REJECTED;
 }
 
 /* Of those who have left, of whom the last is a victim, lets the others come back who can; answers the bits of all

@@ -380,3 +380,10 @@ def test_a_node_that_becomes_hopeless_helps_no_more() -> None:
     assert place(preemptor, high(1)).rows.tolist() == [0]
     state.set_node(make_node("n2", cpu="2", unschedulable=True))
     assert place(preemptor, high(1, 1)).rows.tolist() == [1]
+
+
+def test_a_search_in_vain_leaves_the_rotation_within_the_list() -> None:
+    cycle = full(2)
+    cycle.start = 3  # as after nodes have gone
+    place(Preemptor(cycle), high(1))
+    assert cycle.start == 1

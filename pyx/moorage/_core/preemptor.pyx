@@ -211,9 +211,11 @@ cdef class Preemptor(DryRuns):
         return out
 
     cdef int32_t _fitting_row(self, Py_ssize_t following) except -2:
-        """Where the pod goes without eviction, or -1. A search in vain among all nodes moves no rotation."""
-        cdef int32_t at
+        """Where the pod goes without eviction, or -1. A search in vain goes round all nodes."""
+        cdef int32_t at, n = self.search.search.n
         if not self.outcomes.c.feasible and self.search.search.columns != NULL:
+            if n:
+                self.cycle.start %= n
             return -1
         at = self.cycle._choose(&self.one.c, following)
         if at == FAILED:

@@ -36,6 +36,14 @@ typedef struct {
     int32_t asks;      /* the filters that count pods are to be asked */
 } scene;
 
+/* The matchers count a pod less (sign 1), or more. */
+static inline void count_gone(const mr_preemptor *p, const scene *s, int32_t pod_class, int32_t sign)
+{
+    for (int32_t w = 0; w < p->words; w++)
+        for (uint64_t bits = p->matches[(int64_t)pod_class * p->words + w]; bits; bits &= bits - 1)
+            s->gone[w * 64 + __builtin_ctzll(bits)] += sign;
+}
+
 /* A pod leaves (sign 1), or comes (sign -1). Ports are seen to elsewhere. */
 static inline void leave(const mr_preemptor *p, scene *s, int32_t pod_class, int32_t sign)
 {
@@ -48,10 +56,7 @@ static inline void leave(const mr_preemptor *p, scene *s, int32_t pod_class, int
         for (int32_t j = 0; j < load->shape->n_others; j++)
             if (load->shape->others[j].resource == p->search->shape->others[i].resource)
                 s->room.others[i] += sign * load->shape->others[j].value;
-    if (!s->asks) return;
-    for (int32_t w = 0; w < p->words; w++)
-        for (uint64_t bits = p->matches[(int64_t)pod_class * p->words + w]; bits; bits &= bits - 1)
-            s->gone[w * 64 + __builtin_ctzll(bits)] += sign;
+    if (s->asks) count_gone(p, s, pod_class, sign);
 }
 
 static int claims_port(const mr_preemptor *p, const mr_shape *shape)
@@ -168,6 +173,27 @@ static void mark_violating(const mr_preemptor *p, const mr_resident *pods, int32
     }
 }
 
+/* Whether some of the pods are counted by the preemptor's terms. */
+static inline int counts_any(const mr_preemptor *p, const mr_resident *pods, int32_t n)
+{
+    uint64_t bits = 0;
+    for (int32_t j = 0; j < n && p->words == 1; j++) bits |= p->matches[pods[j].pod_class];
+    for (int32_t j = 0; j < n && p->words > 1; j++)
+        for (int32_t w = 0; w < p->words; w++) bits |= p->matches[(int64_t)pods[j].pod_class * p->words + w];
+    return bits != 0;
+}
+
+/* Whether the preemptor still fits where it did before a pod came back: who is not counted changes nothing of what the
+ * filters say that count pods. */
+static inline int still_fits(const mr_preemptor *p, scene *s, int32_t row, const mr_resident *pod)
+{
+    const int asks = s->asks;
+    s->asks = asks && counts_any(p, pod, 1);
+    const int fit = fits(p, s, row);
+    s->asks = asks;
+    return fit;
+}
+
 /* Lets pods come back, most important first, as long as the preemptor fits; the others are victims. `which`: those that
  * violate a budget (1) or do not (0). `with` has the nominated pods on the row; NULL for none. */
 static void reprieve(const mr_preemptor *p, int32_t row, const mr_resident *pods, int32_t n, int which, scene *now,
@@ -178,7 +204,7 @@ static void reprieve(const mr_preemptor *p, int32_t row, const mr_resident *pods
         if ((int)(p->violating[j / 64] >> j % 64 & 1) != which) continue;
         leave(p, now, pod_class, -1);
         if (with) leave(p, with, pod_class, -1);
-        if (fits(p, now, row) && (!with || fits(p, with, row))
+        if (still_fits(p, now, row, &pods[j]) && (!with || still_fits(p, with, row, &pods[j]))
             && !(p->ports && claims_port(p, p->loads[pod_class].shape)))
             continue;
         leave(p, now, pod_class, 1);
@@ -203,16 +229,6 @@ static void sum_up(const mr_preemptor *p, const mr_resident *pods, int32_t words
         }
         out->violations += __builtin_popcountll(p->victims[w] & p->violating[w]);
     }
-}
-
-/* Whether some of the pods are counted by the preemptor's terms. */
-static inline int counts_any(const mr_preemptor *p, const mr_resident *pods, int32_t n)
-{
-    uint64_t bits = 0;
-    for (int32_t j = 0; j < n && p->words == 1; j++) bits |= p->matches[pods[j].pod_class];
-    for (int32_t j = 0; j < n && p->words > 1; j++)
-        for (int32_t w = 0; w < p->words; w++) bits |= p->matches[(int64_t)pods[j].pod_class * p->words + w];
-    return bits != 0;
 }
 
 /* The same row with the pods that are nominated to it, too. */
@@ -295,82 +311,143 @@ MR_INLINED uint64_t reprieve_plainly(const mr_load *loads, const tally *asks, co
     return victims;
 }
 
-/* Room on a row once all have left who are less important; answers the first of them. */
-MR_INLINED int32_t vacate(const mr_preemptor *p, int32_t row, const mr_resident *pods, int32_t n, tally *room)
+/* Room on a row as it is, beyond what the preemptor asks for. */
+MR_INLINED tally room_beyond(const mr_preemptor *p, int32_t row, const tally *asks)
 {
     const mr_ledger *ledger = &p->search->cluster->ledger;
-    int64_t cpu = mr_row_value(ledger, row, 0) - mr_row_value(ledger, row, 2);
-    int64_t memory = mr_row_value(ledger, row, 1) - mr_row_value(ledger, row, 3);
-    int32_t first = n;
-    for (; first; first--) {
-        const mr_load *load = &p->loads[pods[first - 1].pod_class];
+    const int64_t cpu = mr_row_value(ledger, row, 0) - mr_row_value(ledger, row, 2) - p->need_cpu;
+    const int64_t memory = mr_row_value(ledger, row, 1) - mr_row_value(ledger, row, 3) - p->need_memory;
+    const int64_t slots = (int64_t)ledger->rows[row].pods_max - ledger->rows[row].pods - p->slots;
+    return (tally){.cpu = cpu & asks->cpu, .memory = memory & asks->memory, .slots = asks->slots ? slots : 0};
+}
+
+MR_INLINED int is_short(const tally *left)
+{
+    return (left->cpu | left->memory | left->slots) < 0;
+}
+
+/* Takes the pods of these bits away, the least important first, until the preemptor fits; answers the bits of those who
+ * have left. */
+MR_INLINED uint64_t vacate(const mr_preemptor *p, const tally *asks, const mr_resident *pods, uint64_t bits, tally *left,
+                           int *last)
+{
+    const uint64_t all = bits;
+    while (bits && is_short(left)) {
+        const int at = 63 - __builtin_clzll(bits);
+        const mr_load *load = &p->loads[pods[at].pod_class];
         if (load->priority >= p->priority) break;
-        cpu += load->cpu;
-        memory += load->memory;
+        left->cpu += load->cpu & asks->cpu;
+        left->memory += load->memory & asks->memory;
+        left->slots += asks->slots;
+        bits ^= 1ull << at;
+        *last = at;
     }
-    room->cpu = cpu;
-    room->memory = memory;
-    room->slots = ledger->rows[row].pods_max - ledger->rows[row].pods + n - first;
-    return first;
+    return all ^ bits;
+}
+
+/* Of the row's pods, the first who is less important. */
+MR_INLINED int32_t first_below(const mr_preemptor *p, const mr_resident *pods, int32_t n)
+{
+    while (n && p->loads[pods[n - 1].pod_class].priority < p->priority) n--;
+    return n;
+}
+
+enum { LET_IN, REJECTED, IT_DEPENDS };
+
+/* What the filters that count pods say while less important ones leave the row and come back. Spread and anti-affinity
+ * let the preemptor in the sooner the more have left: if they do while all are there, they always do. Affinity that is
+ * met by all and by none of them is met by some, too. */
+static int said_by_terms(const mr_preemptor *p, int32_t row, const mr_resident *pods, int32_t n)
+{
+    const mr_terms *terms = p->search->pod.terms;
+    scene now;
+    now.gone = NULL;
+    if (p->inter_pod && terms->n_affinity && mr_affinity_rejects(terms, row)) return REJECTED;
+    const int before = terms_pass(p, &now, row);
+    if (before && mr_affinity_met(terms, row, n)) return LET_IN;
+    const int32_t first = first_below(p, pods, n);
+    if (!counts_any(p, pods + first, n - first)) return before ? LET_IN : REJECTED;
+    if (!before) return IT_DEPENDS;
+    now.gone = p->gone;
+    memset(p->gone, 0, (size_t)mr_matchers(terms) * sizeof *p->gone);
+    for (int32_t j = first; j < n; j++) count_gone(p, &now, pods[j].pod_class, 1);
+    return terms_pass(p, &now, row) ? LET_IN : REJECTED;
+}
+
+/* Of those who have left, of whom the last is a victim, lets the others come back who can; answers the bits of all
+ * victims. */
+MR_INLINED uint64_t find_victims(const mr_preemptor *p, const tally *asks, const mr_resident *pods, uint64_t gone,
+                                 uint64_t violating, int last, tally *left)
+{
+    uint64_t victims = 1ull << last;
+    if (!gone) return 0;
+    left->victims = 1;
+    left->sum = p->loads[pods[last].pod_class].priority;
+    gone ^= victims;
+    if (violating) victims |= reprieve_plainly(p->loads, asks, pods, gone & violating, left);
+    return victims | reprieve_plainly(p->loads, asks, pods, gone & ~violating, left);
 }
 
 /* `mr_dry_run` of a row with few pods where cpu, memory and places for pods decide, and nobody asks why. Answers 0 where
- * that is not so. */
-MR_INLINED int run_plainly(const mr_preemptor *p, int32_t row, const mr_resident *pods, int32_t n, mr_eviction *out)
+ * that is not so. If all but the last to come back make enough room, those before them come back for sure: so only as
+ * many leave, from the last on, as it takes, and who left last is a victim. `alone`: there are neither budgets nor terms. */
+MR_INLINED int run_plainly(const mr_preemptor *p, int32_t row, const mr_resident *pods, int32_t n, int alone,
+                           mr_eviction *out, uint64_t *bits)
 {
-    const mr_load *loads = p->loads;
-    tally left = {0};
-    if (p->inter_pod && mr_affinity_rejects(p->search->pod.terms, row)) {
-        out->verdict = 1;
-        return 1;
-    }
     const tally asks = {.cpu = -(int64_t)(p->need_cpu > 0), .memory = -(int64_t)(p->need_memory > 0),
                         .slots = p->slots > 0};
-    const int32_t first = vacate(p, row, pods, n, &left);
-    n -= first;
-    pods += first;
-    if (n > 64) return 0;
-    out->first = first;
+    uint64_t violating = 0;
+    int32_t first = n > 64 ? n - 64 : 0;
+    int last = 0;
+    out->verdict = 1;
     out->victims = 0;
-    out->verdict = !n ? MR_NO_VICTIMS : p->need_cpu > left.cpu || p->need_memory > left.memory || p->slots > left.slots;
-    if (out->verdict) return 1;
-    if (p->terms) {
-        scene now;
-        out->verdict = (uint64_t)is_rejected_anyway(p, row, pods, n, &now);
-        if (out->verdict || now.asks) return !now.asks;
+    if (!alone && p->terms) {
+        const int said = said_by_terms(p, row, pods, n);
+        if (said != LET_IN) return said == REJECTED;
     }
-    left.cpu = asks.cpu ? left.cpu - p->need_cpu : 0;
-    left.memory = asks.memory ? left.memory - p->need_memory : 0;
-    left.slots = asks.slots ? left.slots - p->slots : 0;
-    uint64_t violating = 0, victims = 0;
-    if (p->budgets) {
+    if (!alone && p->budgets) {
+        first = first_below(p, pods, n);
+        if (n - first > 64) return 0;
+    }
+    pods += first;
+    n -= first;
+    if (!alone && p->budgets) {
         p->violating[0] = 0;
         mark_violating(p, pods, first, n);
         violating = p->violating[0];
-        victims = reprieve_plainly(loads, &asks, pods, violating, &left);
     }
-    victims |= reprieve_plainly(loads, &asks, pods, ~0ull >> (64 - n) & ~violating, &left);
-    p->victims[0] = victims;
+    const uint64_t all = n ? ~0ull >> (64 - n) : 0;
+    tally left = room_beyond(p, row, &asks);
+    uint64_t gone = vacate(p, &asks, pods, all & ~violating, &left, &last);
+    if (violating) gone |= vacate(p, &asks, pods, violating, &left, &last);
+    if (is_short(&left)) return !first || gone != all || p->loads[pods[-1].pod_class].priority >= p->priority;
+    const uint64_t victims = *bits = find_victims(p, &asks, pods, gone, violating, last, &left);
+    out->verdict = 0;
+    out->first = first;
     out->victims = (int32_t)left.victims;
     out->sum = left.sum + (left.victims << 31);
     out->violations = violating ? __builtin_popcountll(victims & violating) : 0;
     /* Whatever stands here where there are no victims is not looked at. */
     const mr_resident *most = &pods[victims ? __builtin_ctzll(victims) : 0];
-    out->highest = loads[most->pod_class].priority;
+    out->highest = p->loads[most->pod_class].priority;
     out->start = most->start;
     return 1;
 }
 
+static inline int is_alone(const mr_preemptor *p)
+{
+    return !p->budgets && !p->terms;
+}
+
 static int is_plain(const mr_preemptor *p)
 {
-    return !p->n_others && !p->ports && !p->n_nominated && p->settled && !p->explains;
+    return !p->n_others && !p->ports && !p->n_nominated && p->settled && !p->explains && p->adds_up;
 }
 
 static void run_fully(const mr_preemptor *p, int32_t row, const mr_resident *pods, int32_t n, mr_eviction *out)
 {
     scene now, with, *also = p->n_nominated ? &with : NULL;
-    int32_t first = n;
-    while (first && p->loads[pods[first - 1].pod_class].priority < p->priority) first--;
+    const int32_t first = first_below(p, pods, n);
     out->first = first;
     out->victims = 0;
     n -= first;
@@ -390,61 +467,33 @@ static void run_fully(const mr_preemptor *p, int32_t row, const mr_resident *pod
 
 void mr_dry_run(const mr_preemptor *p, int32_t row, const mr_resident *pods, int32_t n, mr_eviction *out)
 {
-    if (!is_plain(p) || !run_plainly(p, row, pods, n, out)) run_fully(p, row, pods, n, out);
+    if (!is_plain(p) || !run_plainly(p, row, pods, n, is_alone(p), out, p->victims)) run_fully(p, row, pods, n, out);
+}
+
+/* Runs rows plainly; answers the bits of those of which there is more to ask. */
+MR_INLINED uint64_t run_each_plainly(const mr_preemptor *p, const int32_t *order, const mr_stretch *stretches,
+                                     const mr_resident *residents, uint64_t bits, int alone,
+                                     mr_eviction *restrict results)
+{
+    uint64_t others = 0, victims;
+    for (; bits; bits &= bits - 1) {
+        const int32_t at = __builtin_ctzll(bits), row = order[at];
+        const mr_stretch *stretch = &stretches[row];
+        if (!run_plainly(p, row, residents + stretch->first, stretch->count, alone, &results[at], &victims))
+            others |= bits & -bits;
+    }
+    return others;
 }
 
 MR_DISPATCHED
 void mr_dry_runs(const mr_preemptor *p, const int32_t *order, const mr_stretch *stretches, const mr_resident *residents,
-                 uint64_t bits, mr_eviction *results)
+                 uint64_t bits, mr_eviction *restrict results)
 {
-    const int plain = is_plain(p);
+    if (is_plain(p))
+        bits = is_alone(p) ? run_each_plainly(p, order, stretches, residents, bits, 1, results)
+                           : run_each_plainly(p, order, stretches, residents, bits, 0, results);
     for (; bits; bits &= bits - 1) {
-        const int32_t at = __builtin_ctzll(bits), row = order[at], n = stretches[row].count;
-        const mr_resident *pods = residents + stretches[row].first;
-        if (!plain || !run_plainly(p, row, pods, n, &results[at])) run_fully(p, row, pods, n, &results[at]);
+        const int32_t at = __builtin_ctzll(bits), row = order[at];
+        run_fully(p, row, residents + stretches[row].first, stretches[row].count, &results[at]);
     }
-}
-
-/* Whether a goes before b where b stood first. */
-static inline int goes_before(const mr_resident *a, const mr_resident *b, const mr_load *loads)
-{
-    const int32_t ours = loads[a->pod_class].priority, theirs = loads[b->pod_class].priority;
-    return ours != theirs ? ours > theirs : a->start < b->start;
-}
-
-#define FEW 16
-
-static void insert_each(mr_resident *pods, int32_t n, const mr_load *loads)
-{
-    for (int32_t i = 1; i < n; i++) {
-        const mr_resident pod = pods[i];
-        int32_t at = i;
-        for (; at && goes_before(&pod, &pods[at - 1], loads); at--) pods[at] = pods[at - 1];
-        pods[at] = pod;
-    }
-}
-
-static void merge(const mr_resident *from, int32_t middle, int32_t end, mr_resident *to, const mr_load *loads)
-{
-    int32_t a = 0, b = middle;
-    for (int32_t at = 0; at < end; at++) {
-        const int second = a == middle || (b < end && goes_before(&from[b], &from[a], loads));
-        to[at] = second ? from[b++] : from[a++];
-    }
-}
-
-void mr_sort_residents(mr_resident *pods, int32_t n, mr_resident *scratch, const mr_load *loads)
-{
-    mr_resident *from = pods, *to = scratch;
-    for (int32_t at = 0; at < n; at += FEW) insert_each(pods + at, n - at < FEW ? n - at : FEW, loads);
-    for (int32_t width = FEW; width < n; width *= 2) {
-        for (int32_t at = 0; at < n; at += 2 * width) {
-            const int32_t left = n - at;
-            merge(from + at, left < width ? left : width, left < 2 * width ? left : 2 * width, to + at, loads);
-        }
-        mr_resident *other = from;
-        from = to;
-        to = other;
-    }
-    if (from != pods) memcpy(pods, from, (size_t)n * sizeof *pods);
 }

@@ -47,6 +47,7 @@ typedef struct {
     int32_t n_nominated;
     int32_t words;
     int32_t settled;           /* the rows at hand pass all filters that do not depend on pods */
+    int32_t adds_up;           /* no load is below 0, or too large for sums over a row */
     int32_t explains;          /* why evicting pods does not help matters: else any verdict but 0 will do */
     /* Scratch: per matcher; and a bit for each of the pods of the row at hand. */
     int32_t *gone, *gone_with;
@@ -78,7 +79,7 @@ void mr_dry_run(const mr_preemptor *preemptor, int32_t row, const mr_resident *p
 
 /* Tries the rows that stand in the order at these bits. Only the results stay. */
 void mr_dry_runs(const mr_preemptor *preemptor, const int32_t *order, const mr_stretch *stretches,
-                 const mr_resident *residents, uint64_t bits, mr_eviction *results);
+                 const mr_resident *residents, uint64_t bits, mr_eviction *restrict results);
 
 /* 1 where the first is to be preferred (kube-scheduler v1.36, pickOneNodeForPreemption): fewest violations, then the
  * least important first victim, the smallest sum, the fewest victims, the one that started last. */

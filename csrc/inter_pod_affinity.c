@@ -38,6 +38,13 @@ static inline int satisfies_affinity(const mr_terms *terms, int32_t row, int32_t
     return all || (terms->self_affine && !any_pods(terms->affinity, terms->n_affinity, gone));
 }
 
+int mr_affinity_met(const mr_terms *terms, int32_t row, int32_t pods)
+{
+    for (int32_t i = 0; i < terms->n_affinity; i++)
+        if (terms->affinity[i].counter->pods[terms->affinity[i].counter->domain[row]] <= pods) return 0;
+    return 1;
+}
+
 int mr_affinity_rejects(const mr_terms *terms, int32_t row)
 {
     return !terms->affinity_off && !satisfies_affinity(terms, row, 0);

@@ -82,18 +82,22 @@ static int asks_for_names(const mr_search *search, int32_t kernel)
             && (s->selector.count || s->flags & MR_SHAPE_REQUIRED || search->plan->added));
 }
 
-int mr_named_lanes(const mr_search *search, uint8_t *ok)
+int mr_asks_for_names(const mr_search *search)
 {
-    int asks = 0;
-    for (int32_t i = 0; i < search->plan->n_filters; i++) asks |= asks_for_names(search, search->plan->filters[i]);
-    for (int32_t at = 0; at < (asks ? search->n : 0); at++) {
+    for (int32_t i = 0; i < search->plan->n_filters; i++)
+        if (asks_for_names(search, search->plan->filters[i])) return 1;
+    return 0;
+}
+
+void mr_named_lanes(const mr_search *search, uint8_t *ok)
+{
+    for (int32_t at = 0; at < search->n; at++) {
         ok[at] = 1;
         for (int32_t i = 0; i < search->plan->n_filters && ok[at]; i++)
             if (asks_for_names(search, search->plan->filters[i]))
                 ok[at] = !mr_filter(search->plan->filters[i], search->plan, search->cluster, search->shape,
                                     &search->pod, search->order[at]);
     }
-    return asks;
 }
 
 /* The filters that ask for more than the columns show, as far as the pod gives them reason to. */
@@ -343,10 +347,8 @@ MR_DISPATCHED void mr_status_columns(const mr_search *search, const mr_local *lo
 void mr_status_block(const mr_search *search, const mr_local *local, int32_t first, int32_t n, uint8_t *codes)
 {
     const int by_columns = mr_status_by_columns(search, local);
-    int asks_names = 0;
+    const int asks_names = !search->named_ok && mr_asks_for_names(search);
     if (by_columns) mr_status_columns(search, local, first, n, codes);
-    for (int32_t i = 0; i < search->plan->n_filters && !search->named_ok; i++)
-        asks_names |= asks_for_names(search, search->plan->filters[i]);
     if (by_columns && !asks_names && !search->columns->n_slow) {
         /* Only terms are left to be asked, by those whom nothing else rejects. */
         uint8_t *at = search->pod.terms ? memchr(codes, 0, (size_t)n) : NULL;

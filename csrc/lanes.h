@@ -62,8 +62,11 @@ int64_t mr_local_total(const mr_search *search, int32_t row);
 void mr_columns_set(mr_columns *columns, int32_t position, const mr_ledger *ledger, const int32_t *taint_set,
                     int32_t row);
 
-/* 1 where NodeName or NodeAffinity can reject a node. Then `ok` is filled, as mr_search.named_ok. */
-int mr_named_lanes(const mr_search *search, uint8_t *ok);
+/* 1 where NodeName or NodeAffinity can reject a node. */
+int mr_asks_for_names(const mr_search *search);
+
+/* Fills `ok` by these, as mr_search.named_ok. */
+void mr_named_lanes(const mr_search *search, uint8_t *ok);
 
 /* 1 when the fused kernel may be used: the plan's arithmetic is the one that it knows, and exact in doubles. */
 int mr_is_fused(const mr_search *search);

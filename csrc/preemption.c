@@ -8,9 +8,54 @@ void mr_outcomes_forget(mr_outcomes *o)
     memset(o->known, 0, bytes);
     memset(o->helps, 0, bytes);
     memset(o->clean, 0, bytes);
-    for (int32_t w = 0; w < mr_words(o->n); w++) o->best[w] = MR_NOBODY;
+    memset(o->winners, MR_NOBODY, (size_t)mr_words(o->n) * 64);
 }
 
+/* The winner of a node of a word's tournament, a bit or MR_NOBODY: node 64 + i is bit i, node k < 64 is played out
+ * between 2 k and 2 k + 1. Node 1 is the best of all. */
+MR_INLINED int winner(const mr_outcomes *o, int32_t word, int node)
+{
+    if (node < 64) return o->winners[word * 64 + node];
+    return o->helps[word] >> (node - 64) & 1 ? node - 64 : MR_NOBODY;
+}
+
+/* The better of two of a word, of equal ones the left one. */
+MR_INLINED int better_of(const mr_outcomes *o, int32_t word, int left, int right)
+{
+    const mr_eviction *results = o->results + word * 64;
+    if (left == MR_NOBODY || right == MR_NOBODY) return left == MR_NOBODY ? right : left;
+    return mr_is_better(&results[right], &results[left]) ? right : left;
+}
+
+MR_INLINED void play(mr_outcomes *o, int32_t word, int node)
+{
+    const int best = better_of(o, word, winner(o, word, 2 * node), winner(o, word, 2 * node + 1));
+    o->winners[word * 64 + node] = (int8_t)best;
+}
+
+/* One of a word has another result. */
+MR_INLINED void play_again(mr_outcomes *o, int32_t word, int bit)
+{
+    for (int node = (64 + bit) / 2; node; node /= 2) play(o, word, node);
+}
+
+MR_INLINED void play_all(mr_outcomes *o, int32_t word)
+{
+    for (int node = 63; node; node--) play(o, word, node);
+}
+
+/* The best of bits that stand side by side. */
+MR_INLINED int best_between(const mr_outcomes *o, int32_t word, uint64_t bits)
+{
+    int first = 64 + __builtin_ctzll(bits), end = 128 - __builtin_clzll(bits), left = MR_NOBODY, right = MR_NOBODY;
+    for (; first < end; first /= 2, end /= 2) {
+        if (first & 1) left = better_of(o, word, left, winner(o, word, first++));
+        if (end & 1) right = better_of(o, word, winner(o, word, --end), right);
+    }
+    return better_of(o, word, left, right);
+}
+
+MR_DISPATCHED
 void mr_outcomes_begin(mr_outcomes *o)
 {
     const int32_t words = mr_words(o->n);
@@ -40,35 +85,22 @@ void mr_outcomes_set_code(mr_outcomes *o, int32_t position, uint8_t code)
     o->codes[position] = code;
     o->potential[w] = code == MR_HELPABLE ? o->potential[w] | bit : o->potential[w] & ~bit;
     o->known[w] &= ~bit;
-    o->helps[w] &= ~bit;
     o->clean[w] &= ~bit;
-    if (o->best[w] == position) o->best[w] = MR_STALE;
+    o->helps[w] &= ~bit;
+    if (code != MR_HELPABLE) play_again(o, w, position % 64); /* else it will be tried before anybody looks */
 }
 
 void mr_outcomes_note(mr_outcomes *o, int32_t position, const mr_eviction *result)
 {
-    const int32_t w = position / 64, best = o->best[w];
+    const int32_t w = position / 64;
     const uint64_t bit = 1ull << position % 64;
     o->results[position] = *result;
     o->known[w] |= bit;
-    if (result->verdict || !result->victims) return;
-    o->helps[w] |= bit;
-    if (!result->violations) o->clean[w] |= bit;
-    if (best == MR_STALE) return;
-    if (best == MR_NOBODY || mr_is_better(result, &o->results[best])
-        || (position < best && !mr_is_better(&o->results[best], result)))
-        o->best[w] = position;
-}
-
-/* The best of those positions of a word, the first of equal ones. */
-MR_INLINED int32_t best_of(const mr_outcomes *o, int32_t word, uint64_t bits)
-{
-    int32_t best = MR_NOBODY;
-    for (; bits; bits &= bits - 1) {
-        const int32_t at = word * 64 + __builtin_ctzll(bits);
-        if (best == MR_NOBODY || mr_is_better(&o->results[at], &o->results[best])) best = at;
+    if (!result->verdict && result->victims) {
+        o->helps[w] |= bit;
+        if (!result->violations) o->clean[w] |= bit;
     }
-    return best;
+    play_again(o, w, position % 64);
 }
 
 MR_DISPATCHED
@@ -86,25 +118,24 @@ void mr_outcomes_try(mr_outcomes *o, const mr_preemptor *p, const mr_stretch *st
     o->known[word] |= bits;
     o->helps[word] |= helps;
     o->clean[word] |= clean;
-    if (helps && o->best[word] != MR_STALE) o->best[word] = best_of(o, word, o->helps[word]);
-}
-
-/* The same with what is kept. */
-MR_INLINED int32_t best_within(mr_outcomes *o, int32_t word, uint64_t bits)
-{
-    if (o->best[word] == MR_STALE) o->best[word] = best_of(o, word, o->helps[word]);
-    const int32_t best = o->best[word];
-    if (best != MR_NOBODY && bits >> best % 64 & 1) return best;
-    return bits ? best_of(o, word, bits) : MR_NOBODY;
+    if (bits & (bits - 1)) play_all(o, word);
+    else play_again(o, word, __builtin_ctzll(bits));
 }
 
 /* The bit number k, from 0, of those that are set. */
 MR_INLINED uint64_t nth_bit(uint64_t bits, int32_t k)
 {
-    for (; k; k--) bits &= bits - 1;
-    return bits & -bits;
+    int at = 0;
+    for (int width = 32; width; width /= 2) {
+        const int32_t here = mr_bits(bits >> at & ((1ull << width) - 1));
+        const int skip = k >= here;
+        k -= skip ? here : 0;
+        at += skip ? width : 0;
+    }
+    return 1ull << at;
 }
 
+MR_DISPATCHED
 void mr_walk_begin(mr_walk *walk, const mr_outcomes *o, int64_t offset, int32_t percentage, int32_t least)
 {
     const int32_t n = o->potentials;
@@ -119,7 +150,7 @@ void mr_walk_begin(mr_walk *walk, const mr_outcomes *o, int64_t offset, int32_t 
     walk->first = w * 64 + __builtin_ctzll(nth_bit(o->potential[w], skip));
     walk->word = w;
     walk->left = mr_words(o->n) + 1; /* the first one comes twice, in parts */
-    walk->found = walk->clean = walk->dry_runs = 0;
+    walk->found = walk->clean = 0;
     walk->best = MR_NOBODY;
 }
 
@@ -136,7 +167,7 @@ MR_INLINED uint64_t last_of(const mr_walk *walk, uint64_t helps, uint64_t clean)
 }
 
 MR_DISPATCHED
-uint64_t mr_walk_on(mr_walk *walk, mr_outcomes *o)
+uint64_t mr_walk_on(mr_walk *walk, const mr_outcomes *o)
 {
     const int32_t words = mr_words(o->n);
     for (; walk->left > 0; walk->left--, walk->word = walk->word + 1 == words ? 0 : walk->word + 1) {
@@ -147,14 +178,12 @@ uint64_t mr_walk_on(mr_walk *walk, mr_outcomes *o)
         if (unknown) return unknown;
         const uint64_t last = last_of(walk, o->helps[w] & part, o->clean[w] & part);
         if (last) part &= last | (last - 1);
-        const uint64_t helps = o->helps[w] & part;
-        const int32_t best = best_within(o, w, helps);
+        const int best = !part ? MR_NOBODY : part == ~0ull ? winner(o, w, 1) : best_between(o, w, part);
         if (best != MR_NOBODY
-            && (walk->best == MR_NOBODY || mr_is_better(&o->results[best], &o->results[walk->best])))
-            walk->best = best;
-        walk->found += mr_bits(helps);
+            && (walk->best == MR_NOBODY || mr_is_better(&o->results[w * 64 + best], &o->results[walk->best])))
+            walk->best = w * 64 + best;
+        walk->found += mr_bits(o->helps[w] & part);
         walk->clean |= (o->clean[w] & part) != 0;
-        walk->dry_runs += mr_bits(o->potential[w] & part);
         if (last) walk->left = 1;
     }
     return 0;

@@ -5,7 +5,6 @@
 #include "candidates.h"
 #include "dry_run.h"
 
-#define MR_STALE (-2) /* best of a block: to be looked for */
 #define MR_NOBODY (-1)
 
 /* Per position of a list, and in words of 64 positions. */
@@ -16,7 +15,7 @@ typedef struct {
     uint64_t *known;      /* a dry run has been made */
     uint64_t *helps;      /* and evicting pods helps */
     uint64_t *clean;      /* and violates no budget */
-    int32_t *best;        /* [word] position of the best of those that help, MR_NOBODY, or MR_STALE */
+    int8_t *winners;      /* [word][64] who is the best of those that help, as bits: a tournament (preemption.c) */
     int32_t n;            /* positions */
     int32_t potentials;   /* with MR_HELPABLE */
     int32_t feasible;     /* with code 0 */
@@ -31,7 +30,6 @@ typedef struct {
     int32_t found;    /* positions that help so far */
     int32_t clean;    /* 1 where one of them violates no budget */
     int32_t best;     /* position, or MR_NOBODY */
-    int32_t dry_runs; /* positions that were walked over and are potential */
 } mr_walk;
 
 static inline int32_t mr_words(int32_t n)
@@ -62,6 +60,6 @@ void mr_walk_begin(mr_walk *walk, const mr_outcomes *outcomes, int64_t offset, i
 
 /* Goes on. Answers the positions whose dry runs have to be noted before it can, as bits of walk->word; 0 where it has
  * ended: one of the positions that help violates no budget and they are enough, or all have been walked over. */
-uint64_t mr_walk_on(mr_walk *walk, mr_outcomes *outcomes);
+uint64_t mr_walk_on(mr_walk *walk, const mr_outcomes *outcomes);
 
 #endif

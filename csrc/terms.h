@@ -53,6 +53,9 @@ uint64_t mr_inter_pod_filter_without(const mr_terms *terms, int32_t row, const i
  * their row, so none of them is there, or a label is missing. */
 int mr_affinity_rejects(const mr_terms *terms, int32_t row);
 
+/* 1 where required affinity, if there is any, is met whichever so many pods leave the row. */
+int mr_affinity_met(const mr_terms *terms, int32_t row, int32_t pods);
+
 static inline int32_t mr_matchers(const mr_terms *terms)
 {
     return terms->n_hard + 1 + terms->n_anti + terms->n_existing;

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 from msgspec.structs import replace
@@ -21,9 +21,21 @@ from moorage._core.chooser import TieBreak
 from moorage._core.cycle import Cycle
 from moorage._core.preemptor import Evictions, Preemptor
 from moorage._core.state import ClusterState
+from moorage.objects.meta import LabelSelector, ObjectMeta
 from moorage.objects.node import Node
-from moorage.objects.pod import Pod, PodStatus
-from moorage.objects.policy import PodDisruptionBudget
+from moorage.objects.pod import (
+    Affinity,
+    Pod,
+    PodAffinity,
+    PodAffinityTerm,
+    PodStatus,
+    TopologySpreadConstraint,
+)
+from moorage.objects.policy import (
+    PodDisruptionBudget,
+    PodDisruptionBudgetSpec,
+    PodDisruptionBudgetStatus,
+)
 from moorage.plugins.registry import default_profile
 
 STARTS = (None, "2026-01-01T00:00:01Z", "2026-01-01T00:00:02Z")
@@ -190,6 +202,75 @@ PreemptorMachine.TestCase.settings = settings(max_examples=60, stateful_step_cou
 TestPreemptor = PreemptorMachine.TestCase
 
 
+# ---- terms
+
+
+AMONG_A = LabelSelector(match_labels={"app": "a"})
+OF_A = {
+    key: PodAffinity(required=(PodAffinityTerm(AMONG_A, topology_key=key),)) for key in (HOSTNAME, "zone")
+}
+LOW = st.tuples(
+    st.sampled_from("12"), st.sampled_from("aab"), st.integers(0, 3), st.sampled_from([False, False, True])
+)
+
+
+@st.composite
+def with_terms(draw: st.DrawFn) -> dict[str, Any]:
+    """What a pod asks for that counts pods: cpu and memory are all there is else."""
+    key = st.sampled_from([HOSTNAME, "zone", "zone"])
+    spreads = st.builds(
+        TopologySpreadConstraint,
+        max_skew=st.integers(1, 2),
+        topology_key=key,
+        when_unsatisfiable=st.just("DoNotSchedule"),
+        label_selector=st.just(AMONG_A),
+        min_domains=st.sampled_from([None, 3]),
+    )
+    sides = st.sampled_from([None, *OF_A.values()])
+    near, far = draw(sides), draw(st.sampled_from([None, None, *OF_A.values()]))
+    return {
+        "affinity": Affinity(None, near, far) if near or far else None,
+        "topology_spread_constraints": tuple(draw(st.lists(spreads, max_size=2))),
+        "labels": {"app": draw(st.sampled_from("ab"))},
+        "requests": {"cpu": draw(st.sampled_from("123"))},
+    }
+
+
+@given(
+    st.lists(st.lists(LOW, max_size=4), min_size=2, max_size=4),
+    with_terms(),
+    st.integers(2, 9),
+    st.booleans(),
+)
+@settings(max_examples=400)
+def test_runs_of_pods_whose_terms_count_those_who_may_leave(
+    nodes: list[list[tuple[str, str, int, bool]]], terms: dict[str, Any], priority: int, budgeted: bool
+) -> None:
+    state = ClusterState()
+    for number, there in enumerate(nodes):
+        state.set_node(make_node(f"n{number}", labels={HOSTNAME: f"n{number}", "zone": "xy"[number % 2]}))
+        for at, (cpu, app, importance, ends) in enumerate(there):
+            pod = make_pod(f"p{number}-{at}", f"n{number}", requests={"cpu": cpu}, labels={"app": app})
+            end = "2026-01-01T00:00:00Z" if ends else None
+            meta = replace(pod.metadata, deletion_timestamp=end)
+            state.add_pod(replace(pod, metadata=meta, spec=replace(pod.spec, priority=importance)))
+    limit = PodDisruptionBudget(
+        metadata=ObjectMeta(name="b", namespace="default"),
+        spec=PodDisruptionBudgetSpec(selector=AMONG_A),
+        status=PodDisruptionBudgetStatus(disruptions_allowed=1),
+    )
+    limits = [limit] * budgeted
+    cycle = Cycle(state, default_profile().compile(state), TieBreak.FIRST)
+    run = [make_pod(f"new{number}", priority=priority, **terms) for number in range(4)]
+    pod_class = state.classes.intern(run[0])
+    expected = place_each(cycle.clone(state.fork()), (pod_class, 0, 0), run, limits, [0, 1, 2, 3], 10, 100)
+    out = place(Preemptor(cycle), run, budgets=limits, offsets=np.arange(4))
+    assert [
+        (state.table.row_name(row), [pod.name for pod in out.victims(at)])
+        for at, row in enumerate(out.rows.tolist())
+    ] == expected
+
+
 # ---- single rules
 
 
@@ -263,3 +344,46 @@ def test_victims_without_objects_are_made_when_asked_for() -> None:
     out = place(Preemptor(cycle), high(1, requests={"cpu": "2"}))
     assert [pod.name for pod in out.victims(0)] == ["low-0", "low-1"]
     assert [pod.spec.node_name for pod in out.victims(0)] == ["n0", "n0"]
+
+
+def test_whoever_asks_for_less_than_nothing_makes_room_by_staying() -> None:
+    state = ClusterState()
+    state.set_node(make_node("n0", cpu="3"))
+    for name, cpu, priority in (("high", "2", 3), ("lends", "-2", 2), ("low", "2", 1)):
+        state.add_pod(make_pod(name, "n0", requests={"cpu": cpu}, priority=priority))
+    cycle = Cycle(state, default_profile().compile(state), TieBreak.FIRST)
+    out = place(Preemptor(cycle), high(1, requests={"cpu": "2"}))
+    assert [pod.name for pod in out.victims(0)] == ["high"]
+
+
+@pytest.mark.parametrize(("asked", "victims"), [("1", 10), ("7", 70), ("8", 80), ("13", 0)])
+def test_rows_with_more_pods_than_a_word_has_bits(asked: str, victims: int) -> None:
+    state = ClusterState()
+    state.set_node(make_node("n0", cpu="13", pods="200"))
+    for number in range(130):
+        low = number < 80
+        state.add_pod(make_pod(f"p{number}", "n0", requests={"cpu": "100m"}, priority=1 if low else 20))
+    cycle = Cycle(state, default_profile().compile(state), TieBreak.FIRST)
+    out = place(Preemptor(cycle), high(1, requests={"cpu": asked}))
+    gone = [pod.name for at in range(len(out.rows)) for pod in out.victims(at)]
+    assert gone == [f"p{number}" for number in range(80 - victims, 80)]
+
+
+def test_a_node_that_becomes_hopeless_helps_no_more() -> None:
+    state = ClusterState()
+    for number, priority in enumerate([0, 4, 1, 4]):
+        state.set_node(make_node(f"n{number}", cpu="2"))
+        for name, each in (("a", priority), ("b", 5)):
+            state.add_pod(make_pod(f"{name}{number}", f"n{number}", requests={"cpu": "1"}, priority=each))
+    cycle = Cycle(state, default_profile().compile(state), TieBreak.FIRST)
+    preemptor = Preemptor(cycle)
+    assert place(preemptor, high(1)).rows.tolist() == [0]
+    state.set_node(make_node("n2", cpu="2", unschedulable=True))
+    assert place(preemptor, high(1, 1)).rows.tolist() == [1]
+
+
+def test_a_search_in_vain_leaves_the_rotation_within_the_list() -> None:
+    cycle = full(2)
+    cycle.start = 3  # as after nodes have gone
+    place(Preemptor(cycle), high(1))
+    assert cycle.start == 1

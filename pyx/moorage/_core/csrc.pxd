@@ -228,7 +228,8 @@ cdef extern from "scan.h" nogil:
                          uint8_t* codes)
     void mr_columns_set(mr_columns* columns, int32_t position, const mr_ledger* ledger,
                         const int32_t* taint_set, int32_t row)
-    int mr_named_lanes(const mr_search* search, uint8_t* ok)
+    int mr_asks_for_names(const mr_search* search)
+    void mr_named_lanes(const mr_search* search, uint8_t* ok)
     int mr_is_fused(const mr_search* search)
     const int MR_CALL
     int mr_external_filter(const mr_search* search, int32_t filter, const int32_t* rows, int32_t n,
@@ -337,7 +338,7 @@ cdef extern from "preemption.h" nogil:
         const mr_budgets* budgets
         const uint64_t* matches
         const int32_t* nominated
-        int32_t n_nominated, words, settled, explains
+        int32_t n_nominated, words, settled, adds_up, explains
         int32_t* gone
         int32_t* gone_with
         uint64_t* victims
@@ -354,11 +355,11 @@ cdef extern from "preemption.h" nogil:
         uint64_t* known
         uint64_t* helps
         uint64_t* clean
-        int32_t* best
+        int8_t* winners
         int32_t n, potentials, feasible
 
     ctypedef struct mr_walk:
-        int32_t word, best, dry_runs
+        int32_t word, best
 
     void mr_preemptor_read(mr_preemptor* preemptor)
     void mr_dry_run(const mr_preemptor* preemptor, int32_t row, const mr_resident* pods, int32_t n,
@@ -373,4 +374,4 @@ cdef extern from "preemption.h" nogil:
                          const mr_resident* residents, int32_t word, uint64_t bits)
     void mr_walk_begin(mr_walk* walk, const mr_outcomes* outcomes, int64_t offset, int32_t percentage,
                        int32_t least)
-    uint64_t mr_walk_on(mr_walk* walk, mr_outcomes* outcomes)
+    uint64_t mr_walk_on(mr_walk* walk, const mr_outcomes* outcomes)

@@ -143,6 +143,7 @@ cdef class DryRuns:
         self.c.search = &self.search.search
         self.c.loads = self.importance.loads_of()
         self.c.settled, self.c.explains = False, True
+        self.c.adds_up = self.importance.adds_up
         self.budgets.take(budgets)
         self.c.budgets = NULL
         if budgets:
@@ -197,13 +198,18 @@ cdef class DryRuns:
     cdef mr_resident* _read(self, int32_t row, int32_t* n) except NULL:
         """The pods of a row and their number, with room for a bit of each."""
         cdef mr_resident* pods = self.importance.pods_of(row, n)
-        if n[0] > self.pods_limit or self.c.victims == NULL:
-            self.victims.reserve(n[0] // 64 + 1)
-            self.violating.reserve(n[0] // 64 + 1)
+        self._make_room_for(n[0])
+        return pods
+
+    cdef int _make_room_for(self, int32_t pods) except -1:
+        """Have a bit for each of so many pods of a row."""
+        if pods > self.pods_limit or self.c.victims == NULL:
+            self.victims.reserve(pods // 64 + 1)
+            self.violating.reserve(pods // 64 + 1)
             self.pods_limit = 64 * <int32_t>min(self.victims.capacity, self.violating.capacity)
             self.c.victims = <uint64_t*>self.victims.data
             self.c.violating = <uint64_t*>self.violating.data
-        return pods
+        return 0
 
     cdef int _set_nominated(self, int32_t row) except -1:
         cdef Py_ssize_t at
@@ -221,8 +227,4 @@ cdef class DryRuns:
         """Numbers of the victims of the row that was tried last."""
         cdef int32_t n, at
         cdef mr_resident* pods = self.importance.pods_of(row, &n)
-        return [
-            pods[at].number
-            for at in range(result.first, n)
-            if self.c.victims[(at - result.first) // 64] >> ((at - result.first) % 64) & 1
-        ]
+        return [pods[at].number for at in range(result.first, n) if self._is_victim(at, result)]

@@ -1,4 +1,4 @@
-from libc.stdint cimport int32_t, int64_t
+from libc.stdint cimport int32_t, int64_t, uint64_t
 
 from moorage._core.buffers cimport Buffer
 from moorage._core.change_log cimport ChangeLog
@@ -17,11 +17,13 @@ cdef class Importance:
     cdef Py_ssize_t used, lost
     cdef int32_t known, moves
     cdef int64_t cursor
+    cdef bint adds_up
 
     cdef int follow(self) except -1
     cdef int _forget(self) except -1
     cdef int _learn_classes(self) except -1
     cdef mr_resident* pods_of(self, int32_t row, int32_t* n) except NULL
+    cdef int32_t read_all(self, const int32_t* order, uint64_t bits) except -1
     cdef int _make_room(self, int32_t row, int32_t pods) except -1
     cdef int _read(self, int32_t row) except -1
     cdef int64_t _start_of(self, int32_t number) except? -1

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 
 from moorage.errors import InputError
 
-from libc.stdint cimport INT64_MIN, int32_t, int64_t
+from libc.stdint cimport INT64_MIN, int32_t, int64_t, uint64_t
 
 from moorage._core.buffers cimport Buffer, Journal
 from moorage._core.change_log cimport LOG_ORDER
@@ -17,6 +17,11 @@ from moorage._core.csrc cimport MR_NOT_STARTED, mr_load, mr_resident, mr_sort_re
 from moorage._core.ledger cimport Ledger, PodRecord
 from moorage._core.node_table cimport NodeTable
 from moorage._core.pod_class cimport PodClasses, Shape
+
+cdef int64_t SUMMAND = <int64_t>1 << 50  # some thousands of these can be added up
+
+cdef extern from *:
+    int ctz "__builtin_ctzll"(unsigned long long word) noexcept nogil
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MICROSECOND = timedelta(microseconds=1)
@@ -34,6 +39,7 @@ cdef class Importance:
         self.scratch = Buffer(journal, sizeof(mr_resident))
         self.loads = Buffer(journal, sizeof(mr_load))
         self.cursor = self.log.head
+        self.adds_up = True
 
     cdef int follow(self) except -1:
         """Take over which rows have changed, and classes that are new."""
@@ -71,6 +77,7 @@ cdef class Importance:
             load = <mr_load*>self.loads.data + pod_class
             load.cpu, load.memory, load.priority = shape.c.cpu, shape.c.memory, shape.c.priority
             load.shape = &shape.c
+            self.adds_up &= 0 <= load.cpu <= SUMMAND and 0 <= load.memory <= SUMMAND
             self.known = pod_class + 1
         return 0
 
@@ -82,6 +89,21 @@ cdef class Importance:
             self._read(row)
         n[0] = stretch.count
         return <mr_resident*>self.residents.data + stretch.first
+
+    cdef int32_t read_all(self, const int32_t* order, uint64_t bits) except -1:
+        """Have the pods of the rows read that stand in the order at these bits; answers the most on a row."""
+        cdef uint64_t left = bits
+        cdef int32_t row, most = 0, moves = self.moves
+        cdef mr_stretch* stretches = self.stretches_of()
+        while left:
+            row = order[ctz(left)]
+            left &= left - 1
+            if not stretches[row].is_read or stretches[row].count != self.ledger.pods_on(row):
+                self._read(row)
+            most = max(most, stretches[row].count)
+            if moves != self.moves:  # what was read before is not there any more
+                left, moves = bits, self.moves
+        return most
 
     cdef int _make_room(self, int32_t row, int32_t pods) except -1:
         cdef mr_stretch* stretch = self.stretches_of() + row

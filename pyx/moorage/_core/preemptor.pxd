@@ -10,7 +10,7 @@ from moorage._core.state cimport ClusterState
 
 cdef class Outcomes:
     cdef mr_outcomes c
-    cdef Buffer codes, results, bits, best
+    cdef Buffer codes, results, bits, winners
     cdef int64_t cursor, budgets
     cdef object terms
     cdef bint is_made

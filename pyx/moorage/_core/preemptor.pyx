@@ -10,7 +10,7 @@ on, until enough of them were found; the best of these is taken, of equal ones t
 
 import numpy as np
 
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
+from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint64_t
 from libc.string cimport memset
 
 from moorage._core.buffers cimport Buffer, Journal
@@ -35,7 +35,6 @@ from moorage._core.csrc cimport (
     mr_search,
     mr_status_block,
     mr_status_by_columns,
-    mr_stretch,
     mr_terms,
     mr_verdict,
     mr_walk,
@@ -67,7 +66,7 @@ cdef class Outcomes:
         self.codes = Buffer(journal, 1)
         self.results = Buffer(journal, sizeof(mr_eviction))
         self.bits = Buffer(journal, sizeof(uint64_t))
-        self.best = Buffer(journal, sizeof(int32_t))
+        self.winners = Buffer(journal, 1)
 
     cdef int make(self, int32_t n) except -1:
         """Room for so many positions."""
@@ -75,7 +74,7 @@ cdef class Outcomes:
         self.codes.reserve(64 * words)
         self.results.reserve(n)
         self.bits.reserve(4 * words)
-        self.best.reserve(words)
+        self.winners.reserve(64 * words)
         self.c.n = n
         self.c.codes = <uint8_t*>self.codes.data
         self.c.results = <mr_eviction*>self.results.data
@@ -83,7 +82,7 @@ cdef class Outcomes:
         self.c.known = self.c.potential + words
         self.c.helps = self.c.known + words
         self.c.clean = self.c.helps + words
-        self.c.best = <int32_t*>self.best.data
+        self.c.winners = <int8_t*>self.winners.data
         return 0
 
 
@@ -212,9 +211,11 @@ cdef class Preemptor(DryRuns):
         return out
 
     cdef int32_t _fitting_row(self, Py_ssize_t following) except -2:
-        """Where the pod goes without eviction, or -1. A search in vain among all nodes moves no rotation."""
-        cdef int32_t at
+        """Where the pod goes without eviction, or -1. A search in vain goes round all nodes."""
+        cdef int32_t at, n = self.search.search.n
         if not self.outcomes.c.feasible and self.search.search.columns != NULL:
+            if n:
+                self.cycle.start %= n
             return -1
         at = self.cycle._choose(&self.one.c, following)
         if at == FAILED:
@@ -252,19 +253,8 @@ cdef class Preemptor(DryRuns):
 
     cdef int _try_word(self, int32_t word, uint64_t bits) except -1:
         """Dry runs of positions of a word."""
-        cdef const int32_t* order = self.search.search.order + word * 64
-        cdef mr_stretch* stretches = self.importance.stretches_of()
-        cdef uint64_t left = bits
-        cdef int32_t row, n, moves = self.importance.moves
-        while left:
-            row = order[ctz(left)]
-            n = stretches[row].count
-            if not stretches[row].is_read or n != self.state.ledger.pods_on(row) or n > self.pods_limit:
-                self._read(row, &n)
-            left &= left - 1
-            if moves != self.importance.moves:  # what was read before is not there any more
-                left, moves = bits, self.importance.moves
-        mr_outcomes_try(&self.outcomes.c, &self.c, stretches,
+        self._make_room_for(self.importance.read_all(self.search.search.order + word * 64, bits))
+        mr_outcomes_try(&self.outcomes.c, &self.c, self.importance.stretches_of(),
                         <mr_resident*>self.importance.residents.data, word, bits)
         self.dry_runs += popcount(bits)
         return 0
@@ -272,13 +262,17 @@ cdef class Preemptor(DryRuns):
     cdef int _clear(self, int32_t row, Evictions out) except -1:
         """Take those away who have to go from a row."""
         cdef mr_eviction result
-        cdef int32_t number
+        cdef int32_t n, at
+        cdef const mr_resident* pods
         self._run(row, &result)
-        for number in self._victims(row, &result):
-            if self.c.loads[self.state.ledger.class_of(number)].shape.n_ports:
+        pods = self.importance.pods_of(row, &n)
+        for at in range(result.first, n):
+            if not self._is_victim(at, &result):
+                continue
+            if self.c.loads[pods[at].pod_class].shape.n_ports:
                 self.moves = -1  # the memory of sets of ports may move
-            out.note_victim(number)
-            self.state._take_away(number)
+            out.note_victim(pods[at].number)
+            self.state._take_away(pods[at].number)
         return 0
 
     # ---- ready ---------------------------------------------------------------------------------------------

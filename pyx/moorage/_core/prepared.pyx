@@ -8,6 +8,7 @@ from moorage._core.candidates cimport Candidates
 from moorage._core.csrc cimport (
     MR_KEPT,
     MR_UNMADE,
+    mr_asks_for_names,
     mr_changes,
     mr_counter,
     mr_matched,
@@ -105,8 +106,10 @@ cdef class Prepared:
         if self.named_by != said:
             self.named_by, self.named_state = said, NOT_YET
         elif self.named_state == NOT_YET:
-            self.named.reserve(search.n)
-            self.named_state = KEPT if mr_named_lanes(search, <uint8_t*>self.named.data) else NOBODY_ASKS
+            self.named_state = KEPT if mr_asks_for_names(search) else NOBODY_ASKS
+            if self.named_state == KEPT:
+                self.named.reserve(search.n)
+                mr_named_lanes(search, <uint8_t*>self.named.data)
         if self.named_state == KEPT:
             search.named_ok = <const uint8_t*>self.named.data
         return 0

@@ -1,0 +1,47 @@
+#include "dry_run.h"
+
+#include <string.h>
+
+/* Whether a goes before b where b stood first. */
+static inline int goes_before(const mr_resident *a, const mr_resident *b, const mr_load *loads)
+{
+    const int32_t ours = loads[a->pod_class].priority, theirs = loads[b->pod_class].priority;
+    return ours != theirs ? ours > theirs : a->start < b->start;
+}
+
+#define FEW 16
+
+static void insert_each(mr_resident *pods, int32_t n, const mr_load *loads)
+{
+    for (int32_t i = 1; i < n; i++) {
+        const mr_resident pod = pods[i];
+        int32_t at = i;
+        for (; at && goes_before(&pod, &pods[at - 1], loads); at--) pods[at] = pods[at - 1];
+        pods[at] = pod;
+    }
+}
+
+static void merge(const mr_resident *from, int32_t middle, int32_t end, mr_resident *to, const mr_load *loads)
+{
+    int32_t a = 0, b = middle;
+    for (int32_t at = 0; at < end; at++) {
+        const int second = a == middle || (b < end && goes_before(&from[b], &from[a], loads));
+        to[at] = second ? from[b++] : from[a++];
+    }
+}
+
+void mr_sort_residents(mr_resident *pods, int32_t n, mr_resident *scratch, const mr_load *loads)
+{
+    mr_resident *from = pods, *to = scratch;
+    for (int32_t at = 0; at < n; at += FEW) insert_each(pods + at, n - at < FEW ? n - at : FEW, loads);
+    for (int32_t width = FEW; width < n; width *= 2) {
+        for (int32_t at = 0; at < n; at += 2 * width) {
+            const int32_t left = n - at;
+            merge(from + at, left < width ? left : width, left < 2 * width ? left : 2 * width, to + at, loads);
+        }
+        mr_resident *other = from;
+        from = to;
+        to = other;
+    }
+    if (from != pods) memcpy(pods, from, (size_t)n * sizeof *pods);
+}

@@ -114,6 +114,8 @@ class FrameworkHandle:
         Makes what `preempt_handle` answers.
     on_eviction : list of callable
         Told each pod that is deleted for another one, its node, and that other one.
+    groups_pods : bool
+        Pods of a group belong together (gates GenericWorkload, GangScheduling).
     wait : callable
         Lets so many seconds pass, for who waits for others in PreBind.
     """
@@ -131,6 +133,7 @@ class FrameworkHandle:
     preemption_offset: Callable[[Pod, int], int] = lambda pod, nodes: 0
     make_preempt_handle: Callable[[FrameworkHandle], PreemptHandle] | None = None
     on_eviction: list[Callable[[Pod, str, Pod], object]] = field(default_factory=list)
+    groups_pods: bool = False
     wait: Callable[[float], object] = time.sleep
     _snapshot: Snapshot = field(default_factory=Snapshot)
     _shared: dict[object, Any] = field(default_factory=dict)  # by all profiles: a copy has the same

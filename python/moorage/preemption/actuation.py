@@ -82,7 +82,7 @@ def preempt_pod(
         return
     else:
         for told in handle.on_eviction:
-            told(victim, node_name, preemptor)
+            told(victim, victim.spec.node_name or node_name, preemptor)
     handle.recorder.event(victim, "Normal", "Preempted", "Preempting", note)
 
 

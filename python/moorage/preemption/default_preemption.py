@@ -24,6 +24,7 @@ from moorage.objects.pod import Pod
 
 from .eligibility import NEVER, NO_VICTIMS, num_candidates
 from .evaluator import Found, find_candidates, no_candidates, preempt
+from .units import groups_of
 
 if TYPE_CHECKING:
     from moorage._core.pod_class import Shape
@@ -98,9 +99,16 @@ class DefaultPreemption(PreEnqueuePlugin, CorePostFilter, EnqueueExtensions):
         )
 
     def could_help(self, shape: Shape, potential: int) -> bool:
-        """Whether somebody could be evicted: a pod of lower priority is in the cache."""
-        state = self._handle().cache.state
-        if not potential or not shape.may_preempt or state.classes.lowest_priority >= shape.priority:
+        """Whether somebody could be evicted: a pod of lower priority is in the cache, or there is a group of
+        lower priority that is evicted whole."""
+        if not potential or not shape.may_preempt:
+            return False
+        handle = self._handle()
+        groups, state = groups_of(handle), handle.cache.state
+        lowest = None if groups is None else groups.lowest_priority
+        if lowest is not None and lowest < shape.priority:
+            return True
+        if state.classes.lowest_priority >= shape.priority:
             return False
         return bool(pods_below(state, shape.priority).any())
 

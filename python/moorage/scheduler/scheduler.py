@@ -15,6 +15,7 @@ from moorage._core.node_table import NodeTable
 from moorage.cache import SchedulerCache
 from moorage.errors import CacheError
 from moorage.framework.configuration import feature_gates as all_gates
+from moorage.framework.configuration import groups_pods
 from moorage.framework.events import ASSIGNED_POD_DELETE
 from moorage.framework.interface import NominatingInfo
 from moorage.framework.nominator import PodNominator
@@ -34,7 +35,7 @@ from .batching import Batching
 from .binding_cycle import BindingCycles, Started
 from .engine import Engine
 from .engines import Rotation, make_engines, make_handle, placements_percentage
-from .event_handlers import PodHandler, watch
+from .event_handlers import PodGroupHandler, PodHandler, watch
 from .examine import examine
 from .explain import explain
 from .explanation import Explanation
@@ -123,7 +124,7 @@ class Scheduler:
         self.informers = InformerFactory(self.client)
         nominator = PodNominator(self.is_waiting)
         self.volumes = volumes_of(cluster, self.client, self.sync, wait)
-        setting = configuration, tie_break, seed, self.volumes.wait
+        setting = configuration, tie_break, seed, self.volumes.wait, groups_pods(gates)
         self.handle = make_handle(self.cache, self.client, self.informers, nominator, *setting)
         signs = gates["OpportunisticBatching"] and not self.handle.extenders
         batching = Batching(signs, clock or (lambda: 0.0))
@@ -141,11 +142,17 @@ class Scheduler:
         self.pods = PodHandler(self.handle, self.queue, self._is_ours, self._current, ages)
         self.attempts = Attempts(self.queue, self._current)
         watch(self.informers, self.cache, self.queue, self.pods)
+        if self.handle.groups_pods:
+            self.informers.informer(PodGroup).add_event_handler(PodGroupHandler(self._forget_failures))
         self.sync()
         if isinstance(cluster, Cluster) and isinstance(self.client, ObjectStore):
             # Only now, so that the objects arrive in their order and not in that of a list.
             self.client.create_many((*cluster.namespaces, *cluster.nodes, *cluster.others, *cluster.pods))
             self.sync()
+
+    def _forget_failures(self) -> None:
+        for engine in self.engines.values():
+            engine.failures.clear()
 
     def _current(self, pod: Pod) -> Pod | None:
         """What informers have of a pod, by namespace and name."""

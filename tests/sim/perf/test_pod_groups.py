@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from moorage.objects.node import Node
 from moorage.sim.perf.execute import EXECUTE
 from moorage.sim.perf.loop import WorkloadFailedError
 from moorage.sim.perf.ops import CreatePodGroups
@@ -107,3 +108,29 @@ def test_without_the_gate_groups_are_ignored(tmp_path: Path) -> None:
 
 def test_it_is_an_operation() -> None:
     assert CreatePodGroups in EXECUTE
+
+
+URGENT = """\
+kind: Pod
+metadata: {generateName: urgent-}
+spec:
+  priority: 10
+  containers:
+  - {name: c, resources: {requests: {cpu: "4"}}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("mode", "preemptors", "victims"), [("", 2, 4), ("{single: {}}", 2, 4), ("{all: {}}", 1, 4)]
+)
+def test_groups_are_evicted_pod_by_pod_or_whole(
+    tmp_path: Path, mode: str, preemptors: int, victims: int
+) -> None:
+    """Two groups of two, of each one pod on either node of 4 cpus: who evicts both whole frees both nodes."""
+    group = GROUP.replace("spec:", f"spec:\n  disruptionMode: {mode}") if mode else GROUP
+    urgent = {"opcode": "createPods", "count": 2, "namespace": "u", "podTemplatePath": "urgent.yaml"}
+    ops = [nodes(2), groups(2, 2), members(4, 2), urgent | {"collectMetrics": True}]
+    run = run_ops(tmp_path, *ops, files=FILES | {"group.yaml": group, "urgent.yaml": URGENT}, case=ON)
+    assert sorted(placements(run).values()) == sorted(one.name for one in run.scheduler.client.list(Node)[0])
+    assert (run.counts()["preemptors"], run.counts()["victims"]) == (preemptors, victims)
+    assert run.meter.pods == 2

@@ -90,6 +90,19 @@ def test_what_is_known_of_failures_ends_when_a_group_changes() -> None:
     assert one.schedule([second]).failures[0].nominated_node == "a"
 
 
+def test_a_batch_after_such_an_event_is_told_of_its_failures_anew() -> None:
+    one = world(nodes(4), victim("v", cpu=4, priority=99))
+    pods = [replace(preemptor(3), metadata=pod(name).metadata) for name in "pqrs"]
+    store_of(one).create_many(pods)
+    one.sync()
+    before = one.schedule(pods[:2]).failures
+    store_of(one).create(group("other", 99))
+    one.sync()
+    after = one.schedule(pods[2:]).failures
+    assert [why.message for why in after.values()] == [why.message for why in before.values()]
+    assert len(after) == 2
+
+
 def test_the_output_shows_every_victim() -> None:
     one = full(preemptor(3))
     seen = one.explain("default/p").preemption

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -30,7 +31,7 @@ class PodGroups:
         self._pods.add_index(INDEX, _by_group)
         self._changes = self._groups.follow()
         self._whole: dict[UnitKey, int] = {}
-        self._lowest: int | None = None
+        self._lowest = self._lowest_of_whole = math.inf
         self._read = -1
 
     def get(self, key: UnitKey) -> PodGroup | None:
@@ -41,17 +42,29 @@ class PodGroups:
     @property
     def whole(self) -> Mapping[UnitKey, int]:
         """The groups that are only evicted whole, with their priorities."""
-        if self._read != self._changes.head:
-            self._read = self._changes.head
-            whole = [one for one in self._groups.values() if one.is_disrupted_whole]
-            self._whole = {(one.namespace, one.name): one.spec.priority or 0 for one in whole}
-            self._lowest = min(self._whole.values(), default=None)
+        self._refresh()
         return self._whole
 
     @property
-    def lowest_priority(self) -> int | None:
-        """The lowest priority of such a group; None where there is none."""
-        return self._lowest if self.whole else None
+    def lowest_priority(self) -> float:
+        """The lowest priority of any group; infinity where there is none."""
+        self._refresh()
+        return self._lowest
+
+    @property
+    def lowest_priority_of_whole(self) -> float:
+        """The lowest priority of those that are only evicted whole."""
+        self._refresh()
+        return self._lowest_of_whole
+
+    def _refresh(self) -> None:
+        if self._read == self._changes.head:
+            return
+        self._read = self._changes.head
+        groups = [(one, one.spec.priority or 0) for one in self._groups.values()]
+        self._whole = {(one.namespace, one.name): value for one, value in groups if one.is_disrupted_whole}
+        self._lowest = min((value for _, value in groups), default=math.inf)
+        self._lowest_of_whole = min(self._whole.values(), default=math.inf)
 
     def size(self, key: UnitKey) -> int:
         """How many pods there are in a group, on nodes or not, but for those that have finished."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from moorage._core.batches import pods_below
 from moorage.errors import MoorageError
 from moorage.framework.cycle_state import CycleState
 from moorage.framework.events import (
@@ -24,7 +23,7 @@ from moorage.objects.pod import Pod
 
 from .eligibility import NEVER, NO_VICTIMS, num_candidates
 from .evaluator import Found, find_candidates, no_candidates, preempt
-from .units import groups_of
+from .units import groups_of, has_pods_below
 
 if TYPE_CHECKING:
     from moorage._core.pod_class import Shape
@@ -104,13 +103,10 @@ class DefaultPreemption(PreEnqueuePlugin, CorePostFilter, EnqueueExtensions):
         if not potential or not shape.may_preempt:
             return False
         handle = self._handle()
-        groups, state = groups_of(handle), handle.cache.state
-        lowest = None if groups is None else groups.lowest_priority
-        if lowest is not None and lowest < shape.priority:
+        groups = groups_of(handle)
+        if groups is not None and groups.lowest_priority_of_whole < shape.priority:
             return True
-        if state.classes.lowest_priority >= shape.priority:
-            return False
-        return bool(pods_below(state, shape.priority).any())
+        return has_pods_below(handle.cache.state, shape.priority)
 
     def unhelpful(self, shape: Shape, nodes: int, potential: int) -> tuple[str, bool]:
         if not shape.may_preempt:

@@ -32,7 +32,7 @@ class Unit:
     priority : int
         The pod's own, or the group's.
     is_group : bool
-        Whether these are all pods of a group that have a node.
+        Whether these are all pods of a group that have a node; or one for which a group counts.
     """
 
     pods: tuple[Pod, ...]

@@ -28,6 +28,7 @@ from moorage.objects.pod import Pod
 from moorage.objects.pod_group import PodGroup
 from moorage.plugins.registry import ConfigurationSource, default_profile, read_configuration
 from moorage.plugins.scheduling_gates import SchedulingGates
+from moorage.preemption.default_preemption import DefaultPreemption
 from moorage.store import InformerFactory, ObjectClient, ObjectStore
 
 from .batch import Batches, ScheduleResult, joined, result_of
@@ -70,7 +71,8 @@ class Scheduler:
     feature_gates : mapping of str to bool, optional
         On top of the defaults of v1.36. With profiles, which say themselves what runs, only PodLevelResources
         and OpportunisticBatching (`moorage.scheduler.batching`) have an effect, and GenericWorkload or
-        GangScheduling: pods of a `PodGroup` are tried together.
+        GangScheduling: pods of a `PodGroup` are tried together. With WorkloadAwarePreemption besides, pods
+        are evicted for a group that fits nowhere.
     registry : Registry, optional
         Plugins that the configuration may name besides the in-tree ones; by default those that installed
         packages offer (`installed_plugins`).
@@ -133,6 +135,7 @@ class Scheduler:
         engines = make_engines(self.handle, configuration, one_or_more, registry, *its)
         self.engines = {engine.profile.scheduler_name: engine for engine in engines}
         self.percentage_of_placements = placements_percentage(configuration)
+        self._evicts_for_groups = gates["WorkloadAwarePreemption"] and self.handle.groups_pods
         self.rotation = Rotation(list(self.engines.values()))
         self.cache.participants += (self.rotation, batching)
         self.profile, self.plan, self.cycle = engines[0].profile, engines[0].plan, engines[0].cycle
@@ -142,8 +145,7 @@ class Scheduler:
         self.pods = PodHandler(self.handle, self.queue, self._is_ours, self._current, ages)
         self.attempts = Attempts(self.queue, self._current)
         watch(self.informers, self.cache, self.queue, self.pods)
-        if self.handle.groups_pods:
-            self.informers.informer(PodGroup).add_event_handler(PodGroupHandler(self._forget_failures))
+        self.informers.informer(PodGroup).add_event_handler(PodGroupHandler(self._forget_failures))
         self.sync()
         if isinstance(cluster, Cluster) and isinstance(self.client, ObjectStore):
             # Only now, so that the objects arrive in their order and not in that of a list.
@@ -153,6 +155,7 @@ class Scheduler:
     def _forget_failures(self) -> None:
         for engine in self.engines.values():
             engine.failures.clear()
+            engine.cycle.forget_failures()
 
     def _current(self, pod: Pod) -> Pod | None:
         """What informers have of a pod, by namespace and name."""
@@ -242,6 +245,11 @@ class Scheduler:
     def groups(self) -> PodGroups:
         """What is known of pod groups."""
         return self.handle.shared(PodGroups)
+
+    def preempts_for_groups(self, engine: Engine) -> bool:
+        """Whether pods are evicted for groups of a profile (gate WorkloadAwarePreemption)."""
+        plugins = engine.profile.post_filters
+        return self._evicts_for_groups and any(isinstance(one, DefaultPreemption) for one in plugins)
 
     def engine_of(self, pod: Pod) -> Engine:
         """The engine of the profile that a pod asks for; of the first, where there is none."""

@@ -86,8 +86,10 @@ def test_a_gang_that_is_not_complete_counts_as_gated(tmp_path: Path) -> None:
 
 
 def test_gates(tmp_path: Path) -> None:
-    """The files are of v1.37, where GenericWorkload brings gangs; a file may say otherwise."""
+    """The files are of v1.37, where GenericWorkload brings gangs and preemption for them; a file may say
+    otherwise."""
     assert workload(tmp_path, case=ON).feature_gates["GangScheduling"] is True
+    assert workload(tmp_path, case=ON).feature_gates["WorkloadAwarePreemption"] is True
     off = {"featureGates": {"GenericWorkload": True, "GangScheduling": False}}
     assert workload(tmp_path, case=off).feature_gates["GangScheduling"] is False
     assert "GangScheduling" not in workload(tmp_path).feature_gates
@@ -134,3 +136,12 @@ def test_groups_are_evicted_pod_by_pod_or_whole(
     assert sorted(placements(run).values()) == sorted(one.name for one in run.scheduler.client.list(Node)[0])
     assert (run.counts()["preemptors"], run.counts()["victims"]) == (preemptors, victims)
     assert run.meter.pods == 2
+
+
+def test_pods_are_evicted_for_a_gang(tmp_path: Path) -> None:
+    gang = GROUP.replace("spec:", "spec:\n  priority: 10")
+    low_pods = {"opcode": "createPods", "count": 2, "namespace": "low", "podTemplatePath": "urgent.yaml"}
+    ops = [nodes(2), low_pods, groups(1, 2), members(2, 2, collectMetrics=True)]
+    files = FILES | {"group.yaml": gang, "urgent.yaml": URGENT.replace("priority: 10", "priority: 5")}
+    run = run_ops(tmp_path, *ops, files=files, case=ON)
+    assert (run.meter.pods, run.counts()["victims"]) == (2, 2), "without them, each pod has a node of its own"

@@ -82,13 +82,15 @@ class Kernels:
                 come.append(pod)
         return list(gone.values()), come
 
-    def _by_row(self, pods: Iterable[Pod]) -> list[tuple[int, list[Pod]]]:
-        """Pods of the cache by the row they are on."""
+    def _by_row(self, pods: Iterable[Pod]) -> Iterator[tuple[int, list[Pod]]]:
+        """Pods of the cache by the row they are on; looked at when somebody asks."""
         found: dict[str, list[Pod]] = {}
         for pod in pods:
             found.setdefault(pod.spec.node_name, []).append(pod)
-        rows = ((self.cache.state.table.find_row(name), there) for name, there in found.items())
-        return [(row, there) for row, there in rows if row is not None]
+        for name, there in found.items():
+            row = self.cache.state.table.find_row(name)
+            if row is not None:
+                yield row, there
 
     @contextmanager
     def _as_told(self, info: AnyNodeInfo, pod_class: int) -> Iterator[int]:

@@ -149,6 +149,8 @@ class _Attempt:
     ) -> None:
         self.handle, self.framework = handle, _framework(handle)
         self.state, self.pod, self.node_info = state, pod, node_info
+        plugins = (p for p in self.framework.profile.pre_filters if p.name not in state.skip_filter_plugins)
+        self.is_heard = any(plugin.pre_filter_extensions() is not None for plugin in plugins)
 
     def change(self, unit: Unit, adds: bool) -> Status | None:
         """Let the pods of a unit come or go; an Error where a plugin cannot follow."""
@@ -159,15 +161,16 @@ class _Attempt:
 
     def _change(self, other: Pod, adds: bool) -> Status | None:
         """One pod, on this node or on another one, whose NodeInfo stays: nobody is asked about it."""
-        info: NodeInfo | NodeInfoClone | None = self.node_info
-        if other.spec.node_name == self.node_info.name:
+        is_here = other.spec.node_name == self.node_info.name
+        if is_here:
             (self.node_info.add_pod if adds else self.node_info.remove_pod)(other)
+        elif adds:
+            del self.state.away[other.metadata.uid]
         else:
-            info = self.handle.cache.node_info(other.spec.node_name)
-            if adds:
-                del self.state.away[other.metadata.uid]
-            else:
-                self.state.away[other.metadata.uid] = other
+            self.state.away[other.metadata.uid] = other
+        if not self.is_heard:
+            return None
+        info = self.node_info if is_here else self.handle.cache.node_info(other.spec.node_name)
         assert info is not None  # the cache has the pod
         run = self.framework
         tell = run.run_pre_filter_extension_add_pod if adds else run.run_pre_filter_extension_remove_pod

@@ -115,6 +115,15 @@ def test_the_output_shows_every_victim() -> None:
     assert (row.status, row.victims) == ("placed", ("default/m0", "default/m1"))
 
 
+def test_what_is_known_of_groups_is_not_of_the_copy_that_an_explanation_looks_at() -> None:
+    one = full(preemptor(3), feature_gates={"GenericWorkload": True})
+    assert one.explain("default/p").preemption is not None
+    one.cache.assume_pod(member("m2", "b"))
+    store_of(one).create(replace(member("m2"), spec=replace(member("m2").spec, node_name="")))
+    one.sync()
+    assert {each.name for each in one.groups.scheduled(("default", "g"))} == {"m0", "m1", "m2"}
+
+
 def test_pods_cannot_be_placed_at_once_beside_such_groups() -> None:
     one, asked = full(), preemptor(3)
     text = "^pod default/p: there are pod groups that are only evicted whole, so it cannot be placed at once$"

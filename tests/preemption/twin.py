@@ -64,10 +64,12 @@ class Twin:
                 if self.apart is not None and matches(self.apart, one):
                     self.near[self.zone(node)] += 1
 
-    def change(self, one: Pod, sign: int) -> None:
-        """A pod comes (1) or goes (-1)."""
-        zone = self.zone(self.name)
-        if sign > 0:
+    def change(self, one: Pod, sign: int, node: str = "") -> None:
+        """A pod comes (1) to the node in question, or to another one, or goes (-1)."""
+        zone = self.zone(node or self.name)
+        if node not in ("", self.name):
+            pass  # nobody asks about that one
+        elif sign > 0:
             self.here.append(one)
             self.used_ports |= ports(one)
         else:

@@ -54,6 +54,15 @@ def test_victims_are_offered_and_answered_by_uid() -> None:
     assert server.requests[0].message == expected
 
 
+def test_victims_on_other_nodes_come_back_too() -> None:
+    """Of a group that is evicted whole; others of that node do not."""
+    offered = {"a": Victims((pod("v", "a"), pod("x", "b")))}
+    answer = {"a": {"Pods": [{"UID": "x"}, {"UID": "v"}]}}
+    with ExtenderServer(preempt={"NodeNameToMetaVictims": answer}) as server:
+        left = extender(server.url, cluster().node_info).process_preemption(P, offered)
+    assert [(v.metadata.uid, v.spec.node_name) for v in left["a"].pods] == [("x", "b"), ("v", "a")]
+
+
 @pytest.mark.parametrize(
     ("answer", "text"),
     [

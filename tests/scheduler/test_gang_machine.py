@@ -153,8 +153,8 @@ class GangMachine(RuleBasedStateMachine):
         """Groups that are there have no place: pods of one group are equal, so counting says so."""
         free = self.free()
         left = [one for one in self.store.list(Pod)[0] if not self.is_away(one)]
-        if waiting:
-            return  # pods that wait on Permit hold what nobody else can have
+        if waiting or self.scheduler.handle.nominator:
+            return  # pods that wait on Permit, or for victims, hold what not everybody else can have
         for name, cpu in CPU.items():
             key = ("default", name) if name else None
             mine = [one for one in left if group_of(one) == key]

@@ -21,6 +21,7 @@ from moorage.preemption.importance import split_by_budget
 from moorage.scheduler import Scheduler
 from moorage.scheduler.engine import Engine
 from moorage.scheduler.pod_groups import place_group
+from moorage.scheduler.preempt_pods import why_not_at_once
 
 from .partition import anywhere, as_seen_by
 
@@ -185,8 +186,7 @@ class Worker:
         number, scheduler = int(pods[place]), self.scheduler
         pod = self.share.pods[number] if self.share.owners is None else self._anywhere(number)
         engine = scheduler.engine_of(pod)
-        may = pod.spec.preemption_policy != "Never" and engine.is_in_core_for(pod) and engine.preemptor.suits
-        if not may or engine.handle.extenders:
+        if pod.spec.preemption_policy == "Never" or why_not_at_once(engine, pod):
             return
         with scheduler.preempt([pod]) as tried:
             row, gone = int(tried.rows[0]), tried.victims(0)

@@ -9,6 +9,7 @@ from moorage.errors import MoorageError
 if TYPE_CHECKING:
     from moorage._core.pod_class import Shape
     from moorage._core.terms import Terms
+    from moorage.objects.pod import Pod
 
 
 class NotFoundError(MoorageError):
@@ -35,10 +36,14 @@ class CycleState:
         Plugins whose PreBind may run beside others.
     skip_all_post_filter_plugins : bool
         A plugin may set this before PostFilter.
+    away : dict of str to Pod
+        By UID, pods that native plugins are to take for gone from other nodes than the one they are asked
+        about; plugins outside the core hear of it by their PreFilter extensions.
     """
 
     __slots__ = (
         "_data",
+        "away",
         "parallel_pre_bind_plugins",
         "shape",
         "skip_all_post_filter_plugins",
@@ -60,6 +65,7 @@ class CycleState:
         self.skip_pre_bind_plugins: set[str] = set()
         self.parallel_pre_bind_plugins: set[str] = set()
         self.skip_all_post_filter_plugins = False
+        self.away: dict[str, Pod] = {}
 
     def read(self, key: str) -> Any:
         """What was written under `key`; the one error `NOT_FOUND` where nothing was."""
@@ -86,4 +92,5 @@ class CycleState:
         for name in self.__slots__[1:]:
             if hasattr(self, name):
                 setattr(out, name, getattr(self, name))
+        out.away = self.away.copy()
         return out

@@ -12,6 +12,7 @@ from moorage.cache import SchedulerCache, Snapshot
 from moorage.errors import MoorageError
 from moorage.objects.meta import Object
 from moorage.objects.pod import Pod
+from moorage.objects.pod_group import PodGroup
 
 from .extender import Extender
 from .nominator import PodNominator
@@ -113,7 +114,9 @@ class FrameworkHandle:
     make_preempt_handle : callable, optional
         Makes what `preempt_handle` answers.
     on_eviction : list of callable
-        Told each pod that is deleted for another one, its node, and that other one.
+        Told each pod that is deleted for another one, or for a group, its node, and that other one.
+    groups_pods : bool
+        Pods of a group belong together (gates GenericWorkload, GangScheduling).
     wait : callable
         Lets so many seconds pass, for who waits for others in PreBind.
     """
@@ -130,7 +133,8 @@ class FrameworkHandle:
     framework: Framework | None = None
     preemption_offset: Callable[[Pod, int], int] = lambda pod, nodes: 0
     make_preempt_handle: Callable[[FrameworkHandle], PreemptHandle] | None = None
-    on_eviction: list[Callable[[Pod, str, Pod], object]] = field(default_factory=list)
+    on_eviction: list[Callable[[Pod, str, Pod | PodGroup], object]] = field(default_factory=list)
+    groups_pods: bool = False
     wait: Callable[[float], object] = time.sleep
     _snapshot: Snapshot = field(default_factory=Snapshot)
     _shared: dict[object, Any] = field(default_factory=dict)  # by all profiles: a copy has the same

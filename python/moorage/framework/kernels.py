@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -56,7 +56,8 @@ class Kernels:
         classes = self.cache.state.classes
         has_ports = any(classes.shape_of(classes.intern(pod)).ports for pod in (*gone, *come))
         ports = info.used_ports if has_ports else None
-        return self.cycle.verdict_supposing(row, gone, come, asked, ports, *state.target)
+        away = self._by_row(state.away.values())
+        return self.cycle.verdict_supposing(row, gone, come, asked, ports, *state.target, away)
 
     def score(self, plugin: NativePlugin, state: CycleState, info: AnyNodeInfo) -> int:
         """The raw score of one node, as if it were the only feasible one."""
@@ -80,6 +81,16 @@ class Kernels:
             if gone.pop(pod.metadata.uid, None) is None:
                 come.append(pod)
         return list(gone.values()), come
+
+    def _by_row(self, pods: Iterable[Pod]) -> Iterator[tuple[int, list[Pod]]]:
+        """Pods of the cache by the row they are on; looked at when somebody asks."""
+        found: dict[str, list[Pod]] = {}
+        for pod in pods:
+            found.setdefault(pod.spec.node_name, []).append(pod)
+        for name, there in found.items():
+            row = self.cache.state.table.find_row(name)
+            if row is not None:
+                yield row, there
 
     @contextmanager
     def _as_told(self, info: AnyNodeInfo, pod_class: int) -> Iterator[int]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from moorage.objects.ownership import FINISHED
@@ -27,11 +29,42 @@ class PodGroups:
         self._groups = handle.informers.informer(PodGroup).indexer
         self._pods = handle.informers.informer(Pod).indexer
         self._pods.add_index(INDEX, _by_group)
+        self._changes = self._groups.follow()
+        self._whole: dict[UnitKey, int] = {}
+        self._lowest = self._lowest_of_whole = math.inf
+        self._read = -1
 
     def get(self, key: UnitKey) -> PodGroup | None:
         """The group of this namespace and name."""
         found: PodGroup | None = self._groups.get("/".join(key))
         return found
+
+    @property
+    def whole(self) -> Mapping[UnitKey, int]:
+        """The groups that are only evicted whole, with their priorities."""
+        self._refresh()
+        return self._whole
+
+    @property
+    def lowest_priority(self) -> float:
+        """The lowest priority of any group; infinity where there is none."""
+        self._refresh()
+        return self._lowest
+
+    @property
+    def lowest_priority_of_whole(self) -> float:
+        """The lowest priority of those that are only evicted whole."""
+        self._refresh()
+        return self._lowest_of_whole
+
+    def _refresh(self) -> None:
+        if self._read == self._changes.head:
+            return
+        self._read = self._changes.head
+        groups = [(one, one.spec.priority or 0) for one in self._groups.values()]
+        self._whole = {(one.namespace, one.name): value for one, value in groups if one.is_disrupted_whole}
+        self._lowest = min((value for _, value in groups), default=math.inf)
+        self._lowest_of_whole = min(self._whole.values(), default=math.inf)
 
     def size(self, key: UnitKey) -> int:
         """How many pods there are in a group, on nodes or not, but for those that have finished."""
@@ -43,13 +76,18 @@ class PodGroups:
         (kube-scheduler v1.36, by priority and the first attempt)."""
         pods = [
             pod
-            for pod in self._pods.by_index(INDEX, "/".join(key))
+            for pod in self.members(key)
             if not (pod.spec.node_name or pod.metadata.deletion_timestamp or self._cluster.has_pod(pod))
         ]
         return sorted(
             pods, key=lambda pod: (-(pod.spec.priority or 0), pod.metadata.creation_timestamp or "")
         )
 
+    def members(self, key: UnitKey) -> list[Pod]:
+        """The pods of a group, on nodes or not, but for those that have finished."""
+        found: list[Pod] = self._pods.by_index(INDEX, "/".join(key))
+        return found
+
     def scheduled(self, key: UnitKey) -> list[Pod]:
         """The pods of a group that have a node, in fact or assumed."""
-        return [pod for pod in self._pods.by_index(INDEX, "/".join(key)) if self._cluster.has_pod(pod)]
+        return [pod for pod in self.members(key) if self._cluster.has_pod(pod)]

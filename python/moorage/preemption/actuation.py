@@ -17,6 +17,7 @@ from moorage.framework.interface import NominatingInfo
 from moorage.framework.status import Status, as_status
 from moorage.objects.meta import Condition, with_condition
 from moorage.objects.pod import Pod
+from moorage.objects.pod_group import PodGroup
 from moorage.store import ApiError, NotFoundError, patch_pod_status
 
 from .eligibility import BY_SCHEDULER, DISRUPTION_TARGET, priority_of
@@ -67,22 +68,22 @@ def clear_nominated_node_name(handle: FrameworkHandle, pod: Pod) -> None:
 
 
 def preempt_pod(
-    handle: FrameworkHandle, node_name: str, preemptor: Pod, victim: Pod, plugin_name: str
+    handle: FrameworkHandle, node_name: str, preemptor: Pod | PodGroup, victim: Pod, plugin_name: str
 ) -> None:
-    """Let one victim go.
+    """Let one victim go, for a pod or a group.
 
     One that waits on Permit is failed, and one in PreBind is cancelled: it stays, and is tried again soon.
     All others get the condition DisruptionTarget and are deleted. A pod that only the cache knows, since the
     scheduler was asked about it without a store, is taken out of the cache.
     """
-    note = f"Preempted by pod {preemptor.metadata.uid} on node {node_name}"
+    note = f"Preempted by {preemptor.kind.lower()} {preemptor.metadata.uid} on node {node_name}"
     if _fail_in_memory(handle, victim, plugin_name):
         note += " (in kube-scheduler memory)."
     elif not _delete(handle, preemptor, victim):
         return
     else:
         for told in handle.on_eviction:
-            told(victim, node_name, preemptor)
+            told(victim, victim.spec.node_name or node_name, preemptor)
     handle.recorder.event(victim, "Normal", "Preempted", "Preempting", note)
 
 
@@ -94,7 +95,7 @@ def _fail_in_memory(handle: FrameworkHandle, victim: Pod, plugin_name: str) -> b
     return binding is not None and binding.cancel_pod(f"preempted by {plugin_name}")
 
 
-def _delete(handle: FrameworkHandle, preemptor: Pod, victim: Pod) -> bool:
+def _delete(handle: FrameworkHandle, preemptor: Pod | PodGroup, victim: Pod) -> bool:
     """Delete a pod; false where somebody else was faster."""
     try:
         current = handle.client.get(Pod, victim.name, victim.namespace)
@@ -112,11 +113,11 @@ def _delete(handle: FrameworkHandle, preemptor: Pod, victim: Pod) -> bool:
     return True
 
 
-def disruption_target(handle: FrameworkHandle, preemptor: Pod) -> Condition:
+def disruption_target(handle: FrameworkHandle, preemptor: Pod | PodGroup) -> Condition:
     """The condition of a victim."""
     profile = "" if handle.framework is None else handle.framework.profile.scheduler_name
-    name = preemptor.spec.scheduler_name or profile
-    message = f"{name}: preempting to accommodate a higher priority pod"
+    name = (preemptor.spec.scheduler_name if isinstance(preemptor, Pod) else "") or profile
+    message = f"{name}: preempting to accommodate a higher priority {preemptor.kind.lower()}"
     return Condition(type=DISRUPTION_TARGET, status="True", reason=BY_SCHEDULER, message=message)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from moorage._core.batches import pods_below
 from moorage.errors import MoorageError
 from moorage.framework.cycle_state import CycleState
 from moorage.framework.events import (
@@ -24,6 +23,7 @@ from moorage.objects.pod import Pod
 
 from .eligibility import NEVER, NO_VICTIMS, num_candidates
 from .evaluator import Found, find_candidates, no_candidates, preempt
+from .units import groups_of, has_pods_below
 
 if TYPE_CHECKING:
     from moorage._core.pod_class import Shape
@@ -98,11 +98,15 @@ class DefaultPreemption(PreEnqueuePlugin, CorePostFilter, EnqueueExtensions):
         )
 
     def could_help(self, shape: Shape, potential: int) -> bool:
-        """Whether somebody could be evicted: a pod of lower priority is in the cache."""
-        state = self._handle().cache.state
-        if not potential or not shape.may_preempt or state.classes.lowest_priority >= shape.priority:
+        """Whether somebody could be evicted: a pod of lower priority is in the cache, or there is a group of
+        lower priority that is evicted whole."""
+        if not potential or not shape.may_preempt:
             return False
-        return bool(pods_below(state, shape.priority).any())
+        handle = self._handle()
+        groups = groups_of(handle)
+        if groups is not None and groups.lowest_priority_of_whole < shape.priority:
+            return True
+        return has_pods_below(handle.cache.state, shape.priority)
 
     def unhelpful(self, shape: Shape, nodes: int, potential: int) -> tuple[str, bool]:
         if not shape.may_preempt:

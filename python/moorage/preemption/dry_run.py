@@ -1,13 +1,14 @@
 """The second step of preemption: on which nodes the pod would fit without pods of lower priority, and which.
 
-kube-scheduler v1.36, preemption/preemption.go DryRunPreemption, defaultpreemption SelectVictimsOnNode.
+kube-scheduler v1.36, preemption/preemption.go DryRunPreemption, defaultpreemption SelectVictimsOnNode; of
+v1.37, that groups may have to be evicted whole.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from moorage.cache import NodeInfoClone
+from moorage.cache import NodeInfo, NodeInfoClone
 from moorage.errors import MoorageError
 from moorage.framework.cycle_state import CycleState
 from moorage.framework.extender import Victims
@@ -18,9 +19,10 @@ from moorage.objects.pod import Pod
 from moorage.objects.policy import PodDisruptionBudget
 
 from .eligibility import NO_VICTIM, NO_VICTIMS, priority_of
-from .importance import by_importance, split_by_budget
+from .importance import Unit, units_by_importance, violations
 from .native import dry_run_in_core, framework_of
 from .pick import Candidate
+from .units import Units
 
 
 def dry_run_preemption(
@@ -53,8 +55,9 @@ def dry_run_preemption(
         Why each of the other nodes that were tried is none; an Error where it could not be found out.
     """
     order = (*nodes[offset:], *nodes[:offset])
+    units = Units(handle)
     framework = framework_of(handle, state, pod, order)
-    if framework is not None:
+    if framework is not None and not units:
         return dry_run_in_core(framework, handle, state, pod, order, budgets, wanted)
     fine: list[Candidate] = []
     violating: list[Candidate] = []
@@ -63,21 +66,37 @@ def dry_run_preemption(
         info = handle.cache.node_info(name)
         if info is None:
             raise MoorageError(f"node {name} is not in the cache")
-        if all(priority_of(other) >= priority_of(pod) for other in info.pods):
-            rejected[name] = NO_VICTIMS
-            continue
-        victims, violations, status = select_victims_on_node(
-            handle, state.clone(), pod, info.clone(), budgets
-        )
-        if status is None and not victims:
-            status = as_status(MoorageError(NO_VICTIM.format(name)))
-        if status is not None:
-            rejected[name] = status
-            continue
-        (violating if violations else fine).append(Candidate(name, Victims(tuple(victims), violations)))
+        if framework is not None and not units.concern(info.pods):
+            found, failed = dry_run_in_core(framework, handle, state, pod, [name], budgets, 1)
+        else:
+            found, failed = _dry_run(handle, state, pod, info, budgets, units)
+        rejected |= failed
+        for candidate in found:
+            (violating if candidate.victims.num_pdb_violations else fine).append(candidate)
         if fine and len(fine) + len(violating) >= wanted:
             break
     return fine + violating, rejected
+
+
+def _dry_run(
+    handle: FrameworkHandle,
+    state: CycleState,
+    pod: Pod,
+    info: NodeInfo,
+    budgets: Sequence[PodDisruptionBudget],
+    units: Units,
+) -> tuple[list[Candidate], dict[str, Status]]:
+    """What `dry_run_preemption` answers for one node, by the filters of the framework."""
+    if all(units.priority_of(other) >= priority_of(pod) for other in info.pods):
+        return [], {info.name: NO_VICTIMS}
+    victims, protected, status = select_victims_on_node(
+        handle, state.clone(), pod, info.clone(), budgets, units
+    )
+    if status is None and not victims:
+        status = as_status(MoorageError(NO_VICTIM.format(info.name)))
+    if status is not None:
+        return [], {info.name: status}
+    return [Candidate(info.name, Victims(tuple(victims), protected))], {}
 
 
 def select_victims_on_node(
@@ -86,54 +105,76 @@ def select_victims_on_node(
     pod: Pod,
     node_info: NodeInfoClone,
     budgets: Sequence[PodDisruptionBudget],
+    units: Units | None = None,
 ) -> tuple[list[Pod], int, Status | None]:
-    """The pods that would have to leave one node, how many of them violate a PodDisruptionBudget, and why it
-    would not help.
+    """The pods that would have to leave for a pod to fit one node, how many of them violate a
+    PodDisruptionBudget, and why it would not help.
 
-    All pods of lower priority are taken away; if the pod fits then, they come back one after the other, those
-    first that a budget protects, the more important ones before the others, unless the pod would not fit with
-    them. Both `state` and `node_info` are changed: they are to be copies.
+    All units of lower priority are taken away that have a pod there, with their pods on other nodes; if the
+    pod fits then, they come back one after the other, those first that a budget protects, the more important
+    ones before the others, unless the pod would not fit with them. Both `state` and `node_info` are changed:
+    they are to be copies.
     """
-    attempt = _Attempt(_framework(handle), state, pod, node_info)
+    attempt = _Attempt(handle, state, pod, node_info)
     priority = priority_of(pod)
-    potential = [other for other in node_info.pods if priority_of(other) < priority]
-    for other in potential:
-        if status := attempt.change(other, adds=False):
+    there = (units or Units(handle)).of(node_info.pods)
+    potential = [unit for unit in there if unit.priority < priority]
+    for unit in potential:
+        if status := attempt.change(unit, adds=False):
             return [], 0, status
     if not potential:
         return [], 0, NO_VICTIMS
     if status := attempt.rejection():
         return [], 0, status
-    ordered = by_importance(potential)
-    protected, others = split_by_budget(ordered, budgets)
-    victims: set[str] = set()
-    violations = 0
-    for at, other in enumerate((*protected, *others)):
-        if status := attempt.change(other, adds=True):
+    ordered = units_by_importance(potential)
+    costs = violations(ordered, budgets)
+    gone: set[int] = set()
+    for at in sorted(range(len(ordered)), key=lambda at: not costs[at]):
+        if status := attempt.change(ordered[at], adds=True):
             return [], 0, status
         if attempt.rejection() is None:
             continue
-        if status := attempt.change(other, adds=False):
+        if status := attempt.change(ordered[at], adds=False):
             return [], 0, status
-        victims.add(other.metadata.uid)
-        violations += at < len(protected)
-    return [other for other in ordered if other.metadata.uid in victims], violations, None
+        gone.add(at)
+    victims = [other for at in sorted(gone) for other in ordered[at].pods]
+    return victims, sum(costs[at] for at in gone), None
 
 
 class _Attempt:
     """A pod on one node as it would be."""
 
-    def __init__(self, framework: Framework, state: CycleState, pod: Pod, node_info: NodeInfoClone) -> None:
-        self.framework, self.state, self.pod, self.node_info = framework, state, pod, node_info
+    def __init__(
+        self, handle: FrameworkHandle, state: CycleState, pod: Pod, node_info: NodeInfoClone
+    ) -> None:
+        self.handle, self.framework = handle, _framework(handle)
+        self.state, self.pod, self.node_info = state, pod, node_info
+        plugins = (p for p in self.framework.profile.pre_filters if p.name not in state.skip_filter_plugins)
+        self.is_heard = any(plugin.pre_filter_extensions() is not None for plugin in plugins)
 
-    def change(self, other: Pod, adds: bool) -> Status | None:
-        """Let a pod come or go; an Error where a plugin cannot follow."""
-        framework, about = self.framework, (self.state, self.pod, other, self.node_info)
-        if adds:
-            self.node_info.add_pod(other)
-            return framework.run_pre_filter_extension_add_pod(*about)
-        self.node_info.remove_pod(other)
-        return framework.run_pre_filter_extension_remove_pod(*about)
+    def change(self, unit: Unit, adds: bool) -> Status | None:
+        """Let the pods of a unit come or go; an Error where a plugin cannot follow."""
+        for other in unit.pods:
+            if status := self._change(other, adds):
+                return status
+        return None
+
+    def _change(self, other: Pod, adds: bool) -> Status | None:
+        """One pod, on this node or on another one, whose NodeInfo stays: nobody is asked about it."""
+        is_here = other.spec.node_name == self.node_info.name
+        if is_here:
+            (self.node_info.add_pod if adds else self.node_info.remove_pod)(other)
+        elif adds:
+            del self.state.away[other.metadata.uid]
+        else:
+            self.state.away[other.metadata.uid] = other
+        if not self.is_heard:
+            return None
+        info = self.node_info if is_here else self.handle.cache.node_info(other.spec.node_name)
+        assert info is not None  # the cache has the pod
+        run = self.framework
+        tell = run.run_pre_filter_extension_add_pod if adds else run.run_pre_filter_extension_remove_pod
+        return tell(self.state, self.pod, other, info)
 
     def rejection(self) -> Status | None:
         """Why the pod does not fit, with the pods that are nominated there and without."""

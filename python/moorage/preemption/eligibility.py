@@ -5,7 +5,7 @@ kube-scheduler v1.36, defaultpreemption/default_preemption.go and framework/pree
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from moorage.framework.nodes_view import AnyNodeInfo
 from moorage.framework.status import Code, Status, code_of
@@ -28,7 +28,10 @@ def priority_of(pod: Pod) -> int:
 
 
 def pod_eligible_to_preempt_others(
-    pod: Pod, nominated_node: AnyNodeInfo | None, nominated_status: Status | None
+    pod: Pod,
+    nominated_node: AnyNodeInfo | None,
+    nominated_status: Status | None,
+    priority_as_victim: Callable[[Pod], int] = priority_of,
 ) -> tuple[bool, str]:
     """Whether a pod may preempt others, and why not.
 
@@ -39,13 +42,15 @@ def pod_eligible_to_preempt_others(
         are leaving it, the pod waits for them.
     nominated_status : Status or None
         What was said of that node in this cycle: one that is lost for good is not waited for.
+    priority_as_victim : callable
+        The priority by which a pod on a node is evicted.
     """
     if pod.spec.preemption_policy == "Never":
         return False, NEVER
     if nominated_node is None or code_of(nominated_status) == Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
         return True, ""
     priority = priority_of(pod)
-    if any(priority_of(other) < priority and is_leaving(other) for other in nominated_node.pods):
+    if any(priority_as_victim(other) < priority and is_leaving(other) for other in nominated_node.pods):
         return False, TERMINATING
     return True, ""
 

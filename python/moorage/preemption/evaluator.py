@@ -25,6 +25,7 @@ from .actuation import prepare_candidate
 from .dry_run import dry_run_preemption
 from .eligibility import pod_eligible_to_preempt_others, potential_nodes
 from .pick import Candidate, pick_one_node
+from .units import Units
 
 logger = logging.getLogger("moorage.preemption")
 
@@ -94,7 +95,8 @@ def find_candidates(
     """
     name = pod.status.nominated_node_name
     nominated = handle.cache.node_info(name) if name else None
-    eligible, message = pod_eligible_to_preempt_others(pod, nominated, statuses.get(name) or ABSENT)
+    said = statuses.get(name) or ABSENT
+    eligible, message = pod_eligible_to_preempt_others(pod, nominated, said, Units(handle).priority_of)
     if not eligible:
         return Found(message)
     nodes = potential_nodes(statuses)

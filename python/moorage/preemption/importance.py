@@ -1,11 +1,13 @@
 """Which of two pods is more important, and which of them a PodDisruptionBudget protects.
 
-kube-scheduler v1.36, util/utils.go MoreImportantPod, defaultpreemption filterPodsWithPDBViolation.
+kube-scheduler v1.36, util/utils.go MoreImportantPod, defaultpreemption filterPodsWithPDBViolation; for pods
+that are only evicted together v1.37, framework/preemption/util.go.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
 
@@ -17,6 +19,25 @@ from moorage.objects.selectors import LabelSelectorMatcher
 from .eligibility import priority_of
 
 YOUNGEST = float("inf")
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """Pods that are only evicted together.
+
+    Attributes
+    ----------
+    pods : tuple of Pod
+        The most important first; at least one, each with its node name.
+    priority : int
+        The pod's own, or the group's.
+    is_group : bool
+        Whether these are all pods of a group that have a node; or one for which a group counts.
+    """
+
+    pods: tuple[Pod, ...]
+    priority: int
+    is_group: bool = False
 
 
 def start_time(pod: Pod) -> float:
@@ -44,10 +65,35 @@ def by_importance(pods: Iterable[Pod]) -> list[Pod]:
     return sorted(pods, key=lambda pod: (-priority_of(pod), start_time(pod)))
 
 
+def units_by_importance(units: Iterable[Unit]) -> list[Unit]:
+    """The most important unit first: by priority; groups before pods; groups by the number of their pods; by
+    how long the oldest pod has run. Equal ones as they stand."""
+    return sorted(
+        units,
+        key=lambda unit: (
+            -unit.priority,
+            not unit.is_group,
+            -len(unit.pods),
+            min(start_time(pod) for pod in unit.pods),
+        ),
+    )
+
+
 def split_by_budget(
     pods: Iterable[Pod], budgets: Sequence[PodDisruptionBudget]
 ) -> tuple[list[Pod], list[Pod]]:
-    """Those of some pods whose going a PodDisruptionBudget does not allow, and the others.
+    """Those of some pods whose going a PodDisruptionBudget does not allow, and the others; see
+    `violations`."""
+    each = [Unit((pod,), 0) for pod in pods]
+    violating: list[Pod] = []
+    others: list[Pod] = []
+    for unit, violates in zip(each, violations(each, budgets), strict=True):
+        (violating if violates else others).append(unit.pods[0])
+    return violating, others
+
+
+def violations(units: Iterable[Unit], budgets: Sequence[PodDisruptionBudget]) -> list[int]:
+    """Of each unit, how many pods there are whose going a PodDisruptionBudget does not allow.
 
     Each pod, in the given order, uses up one of the disruptions that every budget allows which selects it,
     unless the budget knows already that the pod goes. Budgets with an empty or malformed selector, and pods
@@ -55,10 +101,9 @@ def split_by_budget(
     """
     allowed = [budget.status.disruptions_allowed for budget in budgets]
     matchers = [_matcher(budget) for budget in budgets]
-    violating: list[Pod] = []
-    others: list[Pod] = []
-    for pod in pods:
-        violates = False
+
+    def violates(pod: Pod) -> bool:
+        exceeds = False
         for at, (budget, matcher) in enumerate(zip(budgets, matchers, strict=True)):
             labels = pod.metadata.labels
             if matcher is None or not labels or budget.namespace != pod.namespace:
@@ -66,9 +111,10 @@ def split_by_budget(
             if not matcher.matches(labels) or pod.name in budget.status.disrupted_pods:
                 continue
             allowed[at] -= 1
-            violates |= allowed[at] < 0
-        (violating if violates else others).append(pod)
-    return violating, others
+            exceeds |= allowed[at] < 0
+        return exceeds
+
+    return [sum(map(violates, unit.pods)) for unit in units]
 
 
 def _matcher(budget: PodDisruptionBudget) -> LabelSelectorMatcher | None:

@@ -36,6 +36,7 @@ def make_handle(
     tie_break: str,
     seed: int,
     wait: Wait,
+    groups_pods: bool,
 ) -> FrameworkHandle:
     """What plugins are handed, with the extenders of a configuration."""
     handle = FrameworkHandle(
@@ -44,6 +45,7 @@ def make_handle(
         informers=informers,
         nominator=nominator,
         extenders=make_extenders(configuration, cache.node_info),
+        groups_pods=groups_pods,
         wait=wait,
     )
     preempts(handle, seed if tie_break == "random" else None)

@@ -342,6 +342,23 @@ class WorkloadHandler:
             self.cache.state.workloads.remove(last_state(obj))
 
 
+class PodGroupHandler:
+    """Other pods may be evicted, or together with others, when a group comes, changes or goes: what is known
+    of pods that fit nowhere is to be forgotten."""
+
+    def __init__(self, forget: Callable[[], None]) -> None:
+        self.forget = forget
+
+    def on_add(self, obj: PodGroup, is_in_initial_list: bool) -> None:
+        self.forget()
+
+    def on_update(self, old: PodGroup, new: PodGroup) -> None:
+        self.forget()
+
+    def on_delete(self, obj: PodGroup | DeletedFinalStateUnknown[PodGroup]) -> None:
+        self.forget()
+
+
 def watch(
     informers: InformerFactory, cache: SchedulerCache, queue: SchedulingQueue, pods: PodHandler
 ) -> None:

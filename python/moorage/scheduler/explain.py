@@ -17,6 +17,7 @@ from moorage.framework.call import StatusError
 from moorage.framework.filtering import PreFilterRun
 from moorage.framework.in_core import NativePlugin
 from moorage.framework.interface import FILTER, FilterPlugin
+from moorage.framework.pod_groups import PodGroups
 from moorage.framework.status import Code, Status
 from moorage.objects.pod import Pod, PodStatus
 from moorage.preemption.default_preemption import DefaultPreemption
@@ -48,6 +49,8 @@ def _twin(engine: Engine) -> Engine:
     """The engine over a copy of its cluster: what is tried out there leaves no trace, neither nodes and pods
     nor the counters that the terms of a changed pod ask for."""
     cache = SchedulerCache()
+    if engine.handle.groups_pods:
+        engine.handle.shared(PodGroups)  # else the first to ask for it would be the copy
     with engine.cache.lock:
         cache.state = engine.cache.state.fork()
     handle = replace(engine.handle, cache=cache, framework=None, _snapshot=Snapshot())

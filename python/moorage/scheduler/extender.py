@@ -143,13 +143,15 @@ class HTTPExtender:
             self.config.preempt_verb, args, wire.PREEMPTION_RESULT
         )
         left = result.node_name_to_meta_victims or {}
-        return {node: self._victims(node, left[node]) for node in sorted(left)}
+        nobody = Victims(())
+        return {node: self._victims(node, left[node], victims.get(node, nobody)) for node in sorted(left)}
 
-    def _victims(self, node: str, meta: wire.MetaVictims) -> Victims:
+    def _victims(self, node: str, meta: wire.MetaVictims, offered: Victims) -> Victims:
         info = self.node_info(node)
         if info is None or info.node is None:
             raise ExtenderError(f'nodeinfo not found for node name "{node}"')
-        there = {pod.metadata.uid: pod for pod in info.pods} if meta.pods else {}
+        # Of a group that is evicted whole, pods on other nodes were offered as well.
+        there = {pod.metadata.uid: pod for pod in (*info.pods, *offered.pods)} if meta.pods else {}
         for one in meta.pods or ():
             if one.uid not in there:
                 claim = f"claims to preempt pod (UID: &{{{one.uid}}}) on node: {node}"

@@ -95,7 +95,7 @@ def place_group(
     """
     with scheduler.cache.lock:
         members = Members(scheduler, engine, group, pods, scheduled)
-        with _unseen(members.engines):
+        with unseen(members.engines):
             try:
                 attempt = _place(members)
             except StatusError as failed:
@@ -118,7 +118,7 @@ def _failed(attempt: Attempt) -> GroupResult:
 
 
 @contextmanager
-def _unseen(engines: Iterable[Engine]) -> Iterator[None]:
+def unseen(engines: Iterable[Engine]) -> Iterator[None]:
     """Inside, engines evict nobody, and search where they are told to; what they remember of failures then is
     without PostFilter, and not for later pods."""
     kept = [(one, one.runs_post_filter, one.failures, dict[Target, tuple[int, Failure]]()) for one in engines]
@@ -147,7 +147,7 @@ def _all_or_nothing(scheduler: Scheduler) -> Iterator[Transaction]:
                 nominator.undo(saved)
 
 
-def _try(members: Members, placement: Placement | None = None, keep: bool = True) -> Attempt:
+def try_members(members: Members, placement: Placement | None = None, keep: bool = True) -> Attempt:
     """Place the pods, on nodes of a placement or all, and take them back unless they are enough, and to be
     kept."""
     if placement is not None:
@@ -197,11 +197,11 @@ def _place(members: Members) -> Attempt:
     """Try all nodes, or those placements that the group is bound to."""
     group, profile = members.group, members.engine.profile
     if group is None or not group.topology_keys or not profile.at(PLACEMENT_GENERATE):
-        return _try(members)
+        return try_members(members)
     parent = Placement("", members.scheduler.view_rows())
     placements = make_placements(profile, group, members.scheduled, parent)
     if len(placements) == 1:
-        return _try(members, placements[0])
+        return try_members(members, placements[0])
     rotation = members.scheduler.rotation
     before = rotation.start
     attempt = _place_in_best(members, group, placements)
@@ -219,7 +219,7 @@ def _place_in_best(members: Members, group: PodGroup, placements: Sequence[Place
     found: list[tuple[Placement, Attempt, int]] = []
     for placement in placements:
         start = rotation.start
-        attempt = _try(members, placement, keep=False)
+        attempt = try_members(members, placement, keep=False)
         if attempt.error:
             return attempt
         rotation.start = attempt.next_start  # each placement is searched from where the last search ended
@@ -234,7 +234,7 @@ def _place_in_best(members: Members, group: PodGroup, placements: Sequence[Place
         return attempt
     after = rotation.start
     placement, _, rotation.start = found[_best(members, group, found)]
-    attempt = _try(members, placement)
+    attempt = try_members(members, placement)
     rotation.start = after
     return attempt
 

@@ -16,6 +16,7 @@ from moorage.framework.runtime import Target
 from moorage.objects.pod import Pod
 from moorage.preemption.default_preemption import DefaultPreemption
 from moorage.preemption.evaluator import budgets_of
+from moorage.preemption.units import Units
 from moorage.store import NotFoundError
 
 from .engine import Engine
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 CANNOT_BE_ASSUMED = "pod {} is in the cache, so can't be assumed"
 NOT_IN_CORE = "pod {}: a plugin or an extender outside the core has a say, so it cannot be placed at once"
+WHOLE = "pod {}: there are pod groups that are only evicted whole, so it cannot be placed at once"
 ENDED = "what was placed has been kept or taken back already"
 Offsets = npt.NDArray[np.int64]
 
@@ -139,7 +141,8 @@ def preempt(scheduler: Scheduler, pods: Sequence[Pod], offsets: Sequence[int] = 
     CacheError
         For a pod that is in the cache, or comes twice.
     MoorageError
-        Where not all plugins of a pod's profile are in the core, or there are extenders.
+        Where not all plugins of a pod's profile are in the core, there are extenders, or pod groups that are
+        only evicted whole.
     """
     if offsets and len(offsets) != len(pods):
         raise ValueError("an offset for each pod is wanted")
@@ -165,9 +168,16 @@ def _check(scheduler: Scheduler, pods: Sequence[Pod], asked: Sequence[tuple[Engi
         if pod.metadata.uid in seen or scheduler.cache.state.has_pod(pod):
             raise CacheError(CANNOT_BE_ASSUMED.format(pod.metadata.uid))
         seen.add(pod.metadata.uid)
-        in_core = engine.is_in_core_for(pod) and engine.preemptor.suits
-        if not in_core or engine.handle.extenders:
-            raise MoorageError(NOT_IN_CORE.format(pod.key))
+        if why := why_not_at_once(engine, pod):
+            raise MoorageError(why)
+
+
+def why_not_at_once(engine: Engine, pod: Pod) -> str:
+    """Why a pod cannot be placed at once; "" where it can."""
+    in_core = engine.is_in_core_for(pod) and engine.preemptor.suits
+    if not in_core or engine.handle.extenders:
+        return NOT_IN_CORE.format(pod.key)
+    return WHOLE.format(pod.key) if Units(engine.handle) else ""
 
 
 def _going_before(engine: Engine, run: Sequence[Pod]) -> list[tuple[int, list[Pod]]]:

@@ -8,7 +8,7 @@ from datetime import datetime
 from functools import lru_cache
 
 from moorage.errors import MoorageError
-from moorage.framework.configuration import KubeSchedulerConfiguration
+from moorage.framework.configuration import KubeSchedulerConfiguration, groups_pods
 from moorage.framework.nominator import PodNominator
 from moorage.objects.cluster import Cluster
 from moorage.objects.pod import Pod
@@ -71,7 +71,7 @@ def make_queue(
         [engine.framework for engine in engines],
         ages if clock is None else clock,
         pop_from_backoff=gates["SchedulerPopFromBackoffQ"],
-        groups_pods=gates["GenericWorkload"] or gates["GangScheduling"],
+        groups_pods=groups_pods(gates),
         nominator=nominator,
         **times,
     )

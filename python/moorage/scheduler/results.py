@@ -178,7 +178,7 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class Eviction:
-    """A pod that had to leave its node for another one: both are ``namespace/name``."""
+    """A pod that had to leave its node for another one, or for a group: both are ``namespace/name``."""
 
     node: str
     by: str

@@ -20,6 +20,7 @@ from moorage.store import ApiError, ObjectStore
 
 from .binding_cycle import Outcome
 from .engine import Engine
+from .group_preemption import preempt_for_group
 from .group_status import patch_group
 from .pod_groups import SEVERAL_SCHEDULERS, GroupResult, place_group, rejected
 from .results import Eviction, Failure, Result
@@ -133,10 +134,11 @@ class Run:
         """Decide about popped pods, until others are evicted for one; the rest is put back. How many were
         tried."""
         unit = self.attempts.unit_of(pods[0])
+        self._evicts = False
         if unit is not None:
             self._attempt_unit(unit, pods)
             return len(pods)
-        self._evicts, tried = False, 0
+        tried = 0
         for engine, targets, some in self.scheduler.segments(pods):
             of_profile = self.place if engine.is_in_core_for(some[0]) else self._each
             tried += of_profile(engine, targets, some)
@@ -197,6 +199,9 @@ class Run:
             patch_group(scheduler.client, group, done.message)
         if done.succeeded:
             self._allow(scheduled)
+        elif self._evicts:
+            scheduler.sync()
+            self._something_happened()
         elif self.gives_up:
             self._in_vain.add(unit)
         self.resume(scheduler.cache.clock())
@@ -215,8 +220,10 @@ class Run:
         engines = {self.scheduler.engine_of(pod) for pod in pods}
         if len(engines) > 1:
             return rejected(pods, SEVERAL_SCHEDULERS)
-        began = time.perf_counter()
-        done = place_group(self.scheduler, engines.pop(), group, pods, scheduled)
+        engine, scheduler, began = engines.pop(), self.scheduler, time.perf_counter()
+        done = place_group(scheduler, engine, group, pods, scheduled)
+        if not done.succeeded and group is not None and scheduler.preempts_for_groups(engine):
+            done = preempt_for_group(scheduler, engine, group, pods, scheduled, done)
         self.result.seconds += time.perf_counter() - began
         return done
 
@@ -248,7 +255,7 @@ class Run:
         self.attempts.failed(pod, failure)
         self.scheduler.announce_freed()
 
-    def _evicted(self, victim: Pod, node: str, preemptor: Pod) -> None:
+    def _evicted(self, victim: Pod, node: str, preemptor: Pod | PodGroup) -> None:
         self._evicts = True
         self.result.placements.pop(victim.key, None)
         self.result.evicted[victim.key] = Eviction(node, preemptor.key)

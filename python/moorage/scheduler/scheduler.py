@@ -15,6 +15,7 @@ from moorage._core.node_table import NodeTable
 from moorage.cache import SchedulerCache
 from moorage.errors import CacheError
 from moorage.framework.configuration import feature_gates as all_gates
+from moorage.framework.configuration import groups_pods
 from moorage.framework.events import ASSIGNED_POD_DELETE
 from moorage.framework.interface import NominatingInfo
 from moorage.framework.nominator import PodNominator
@@ -27,6 +28,7 @@ from moorage.objects.pod import Pod
 from moorage.objects.pod_group import PodGroup
 from moorage.plugins.registry import ConfigurationSource, default_profile, read_configuration
 from moorage.plugins.scheduling_gates import SchedulingGates
+from moorage.preemption.default_preemption import DefaultPreemption
 from moorage.store import InformerFactory, ObjectClient, ObjectStore
 
 from .batch import Batches, ScheduleResult, joined, result_of
@@ -34,7 +36,7 @@ from .batching import Batching
 from .binding_cycle import BindingCycles, Started
 from .engine import Engine
 from .engines import Rotation, make_engines, make_handle, placements_percentage
-from .event_handlers import PodHandler, watch
+from .event_handlers import PodGroupHandler, PodHandler, watch
 from .examine import examine
 from .explain import explain
 from .explanation import Explanation
@@ -69,7 +71,8 @@ class Scheduler:
     feature_gates : mapping of str to bool, optional
         On top of the defaults of v1.36. With profiles, which say themselves what runs, only PodLevelResources
         and OpportunisticBatching (`moorage.scheduler.batching`) have an effect, and GenericWorkload or
-        GangScheduling: pods of a `PodGroup` are tried together.
+        GangScheduling: pods of a `PodGroup` are tried together. With WorkloadAwarePreemption besides, pods
+        are evicted for a group that fits nowhere.
     registry : Registry, optional
         Plugins that the configuration may name besides the in-tree ones; by default those that installed
         packages offer (`installed_plugins`).
@@ -123,7 +126,7 @@ class Scheduler:
         self.informers = InformerFactory(self.client)
         nominator = PodNominator(self.is_waiting)
         self.volumes = volumes_of(cluster, self.client, self.sync, wait)
-        setting = configuration, tie_break, seed, self.volumes.wait
+        setting = configuration, tie_break, seed, self.volumes.wait, groups_pods(gates)
         self.handle = make_handle(self.cache, self.client, self.informers, nominator, *setting)
         signs = gates["OpportunisticBatching"] and not self.handle.extenders
         batching = Batching(signs, clock or (lambda: 0.0))
@@ -132,6 +135,7 @@ class Scheduler:
         engines = make_engines(self.handle, configuration, one_or_more, registry, *its)
         self.engines = {engine.profile.scheduler_name: engine for engine in engines}
         self.percentage_of_placements = placements_percentage(configuration)
+        self._evicts_for_groups = gates["WorkloadAwarePreemption"] and self.handle.groups_pods
         self.rotation = Rotation(list(self.engines.values()))
         self.cache.participants += (self.rotation, batching)
         self.profile, self.plan, self.cycle = engines[0].profile, engines[0].plan, engines[0].cycle
@@ -141,11 +145,17 @@ class Scheduler:
         self.pods = PodHandler(self.handle, self.queue, self._is_ours, self._current, ages)
         self.attempts = Attempts(self.queue, self._current)
         watch(self.informers, self.cache, self.queue, self.pods)
+        self.informers.informer(PodGroup).add_event_handler(PodGroupHandler(self._forget_failures))
         self.sync()
         if isinstance(cluster, Cluster) and isinstance(self.client, ObjectStore):
             # Only now, so that the objects arrive in their order and not in that of a list.
             self.client.create_many((*cluster.namespaces, *cluster.nodes, *cluster.others, *cluster.pods))
             self.sync()
+
+    def _forget_failures(self) -> None:
+        for engine in self.engines.values():
+            engine.failures.clear()
+            engine.cycle.forget_failures()
 
     def _current(self, pod: Pod) -> Pod | None:
         """What informers have of a pod, by namespace and name."""
@@ -235,6 +245,11 @@ class Scheduler:
     def groups(self) -> PodGroups:
         """What is known of pod groups."""
         return self.handle.shared(PodGroups)
+
+    def preempts_for_groups(self, engine: Engine) -> bool:
+        """Whether pods are evicted for groups of a profile (gate WorkloadAwarePreemption)."""
+        plugins = engine.profile.post_filters
+        return self._evicts_for_groups and any(isinstance(one, DefaultPreemption) for one in plugins)
 
     def engine_of(self, pod: Pod) -> Engine:
         """The engine of the profile that a pod asks for; of the first, where there is none."""

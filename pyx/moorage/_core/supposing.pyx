@@ -33,7 +33,7 @@ cdef class Supposing(Search):
     """
 
     def verdict_supposing(self, int32_t row, list gone, list come, uint64_t asked, object ports,
-                          int32_t pod_class, int32_t node_name=0, int32_t pinned=0):
+                          int32_t pod_class, int32_t node_name=0, int32_t pinned=0, away=()):
         """The verdict of a node without some of its pods and with others; nothing of that stays.
 
         What PreFilter computed follows each pod's labels alone, as upstream: spread constraints with an empty
@@ -47,34 +47,41 @@ cdef class Supposing(Search):
             The filters to ask, as bits by their place in the plan.
         ports : frozenset of (ip, protocol, port), optional
             The host ports in use then, where they are not what follows from the pods (see `PortSets`).
+        away : sequence of (int, list of Pod)
+            Other rows, and pods that are gone from them.
         """
         cdef uint64_t verdict
         self._prepare(pod_class, node_name, pinned)
-        if not gone and not come:
+        changes = [(row, gone, come)] if gone or come else []
+        if self.terms is not None or self.plan.externals:  # nobody else looks at other rows
+            changes += [(other, pods, []) for other, pods in away]
+        if not changes:
             failed = self._ask(row, asked, &verdict)
         else:
-            failed = self._judge(pod_class, row, gone, come, ports, asked, None, &verdict)
+            failed = self._judge(pod_class, row, changes, ports, asked, None, &verdict)
         if failed:
             self._raise_failure()
         return verdict
 
-    cdef bint _judge(self, int32_t pod_class, int32_t row, list gone, list come, object ports, uint64_t asked,
+    cdef bint _judge(self, int32_t pod_class, int32_t row, list changes, object ports, uint64_t asked,
                      object judging, uint64_t* verdict) except -1:
-        """The verdict of a row with a change; true where a plugin fails."""
+        """The verdict of a row with some changes: (row, gone, come) each; true where a plugin fails."""
         cdef bint failed, told = False
-        self._count_unlisted(gone, come, row, 1)
+        self._count_unlisted(changes, 1)
         mark = self.state.begin()
         try:
-            for pod in gone:
-                self.state._take_away(self.state._known(pod))
-            for pod in come:
-                self.state.put(pod, row)
+            for other, gone, come in changes:
+                for pod in gone:
+                    self.state._take_away(self.state._known(pod))
+                for pod in come:
+                    self.state.put(pod, other)
             if ports is not None:
                 self.state.table.set_ports(row, ports)
             if judging is not None:
-                judging(row, come)
-            self.tell(pod_class, gone, row, False)
-            self.tell(pod_class, come, row, True)
+                judging(row, changes[0][2])
+            for other, gone, come in changes:
+                self.tell(pod_class, gone, other, False)
+                self.tell(pod_class, come, other, True)
             told = True
             self._repoint()
             failed = self._ask(row, asked, verdict)
@@ -82,18 +89,20 @@ cdef class Supposing(Search):
             if judging is not None:
                 judging(row, None)
             self.state.rollback(mark)
-            self._count_unlisted(gone, come, row, -1)
+            self._count_unlisted(changes, -1)
             self.state.view.refresh()
             if told:
-                self.tell(pod_class, reversed(come), row, False)
-                self.tell(pod_class, reversed(gone), row, True)
+                for other, gone, come in reversed(changes):
+                    self.tell(pod_class, reversed(come), other, False)
+                    self.tell(pod_class, reversed(gone), other, True)
         self._repoint()
         return failed
 
-    cdef int _count_unlisted(self, list gone, list come, int32_t row, int32_t sign) except -1:
+    cdef int _count_unlisted(self, list changes, int32_t sign) except -1:
         if self.terms is not None:
-            self.terms.count_unlisted(gone, row, -sign)
-            self.terms.count_unlisted(come, row, sign)
+            for row, gone, come in changes:
+                self.terms.count_unlisted(gone, row, -sign)
+                self.terms.count_unlisted(come, row, sign)
         return 0
 
     cdef bint _ask(self, int32_t row, uint64_t asked, uint64_t* verdict) noexcept:
@@ -178,7 +187,7 @@ cdef class Supposing(Search):
             out[at].position = row
             if self._is_plain(pods):
                 self._judge_plain(row, pods, &out[at].verdict)
-            elif self._judge(pod_class, row, [], pods, None, ALL, self.judging, &out[at].verdict):
+            elif self._judge(pod_class, row, [(row, [], pods)], None, ALL, self.judging, &out[at].verdict):
                 self._raise_failure()
         if self.terms is not None:
             self.terms.c.affinity_off = False

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from moorage.objects.node import Node
 from moorage.sim.perf.execute import EXECUTE
 from moorage.sim.perf.loop import WorkloadFailedError
 from moorage.sim.perf.ops import CreatePodGroups
@@ -85,8 +86,10 @@ def test_a_gang_that_is_not_complete_counts_as_gated(tmp_path: Path) -> None:
 
 
 def test_gates(tmp_path: Path) -> None:
-    """The files are of v1.37, where GenericWorkload brings gangs; a file may say otherwise."""
+    """The files are of v1.37, where GenericWorkload brings gangs and preemption for them; a file may say
+    otherwise."""
     assert workload(tmp_path, case=ON).feature_gates["GangScheduling"] is True
+    assert workload(tmp_path, case=ON).feature_gates["WorkloadAwarePreemption"] is True
     off = {"featureGates": {"GenericWorkload": True, "GangScheduling": False}}
     assert workload(tmp_path, case=off).feature_gates["GangScheduling"] is False
     assert "GangScheduling" not in workload(tmp_path).feature_gates
@@ -107,3 +110,38 @@ def test_without_the_gate_groups_are_ignored(tmp_path: Path) -> None:
 
 def test_it_is_an_operation() -> None:
     assert CreatePodGroups in EXECUTE
+
+
+URGENT = """\
+kind: Pod
+metadata: {generateName: urgent-}
+spec:
+  priority: 10
+  containers:
+  - {name: c, resources: {requests: {cpu: "4"}}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("mode", "preemptors", "victims"), [("", 2, 4), ("{single: {}}", 2, 4), ("{all: {}}", 1, 4)]
+)
+def test_groups_are_evicted_pod_by_pod_or_whole(
+    tmp_path: Path, mode: str, preemptors: int, victims: int
+) -> None:
+    """Two groups of two, of each one pod on either node of 4 cpus: who evicts both whole frees both nodes."""
+    group = GROUP.replace("spec:", f"spec:\n  disruptionMode: {mode}") if mode else GROUP
+    urgent = {"opcode": "createPods", "count": 2, "namespace": "u", "podTemplatePath": "urgent.yaml"}
+    ops = [nodes(2), groups(2, 2), members(4, 2), urgent | {"collectMetrics": True}]
+    run = run_ops(tmp_path, *ops, files=FILES | {"group.yaml": group, "urgent.yaml": URGENT}, case=ON)
+    assert sorted(placements(run).values()) == sorted(one.name for one in run.scheduler.client.list(Node)[0])
+    assert (run.counts()["preemptors"], run.counts()["victims"]) == (preemptors, victims)
+    assert run.meter.pods == 2
+
+
+def test_pods_are_evicted_for_a_gang(tmp_path: Path) -> None:
+    gang = GROUP.replace("spec:", "spec:\n  priority: 10")
+    low_pods = {"opcode": "createPods", "count": 2, "namespace": "low", "podTemplatePath": "urgent.yaml"}
+    ops = [nodes(2), low_pods, groups(1, 2), members(2, 2, collectMetrics=True)]
+    files = FILES | {"group.yaml": gang, "urgent.yaml": URGENT.replace("priority: 10", "priority: 5")}
+    run = run_ops(tmp_path, *ops, files=files, case=ON)
+    assert (run.meter.pods, run.counts()["victims"]) == (2, 2), "without them, each pod has a node of its own"

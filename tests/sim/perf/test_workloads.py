@@ -130,11 +130,6 @@ BIG_FIRST = BIG.replace("spec:", "spec:\n  priority: 10")
             "composite pod groups (spec.parentCompositePodGroupName) not built yet",
         ),
         (
-            [{"opcode": "createPodGroups", "count": 1, "namespace": "n", "templatePath": "x.yaml"}],
-            {"x.yaml": GANG.replace("spec:", "spec:\n  disruptionMode: {all: {}}")},
-            "evicting a pod group as a whole (spec.disruptionMode.all) not built yet",
-        ),
-        (
             [nodes(1), pods(1, podTemplatePath="x.yaml")],
             {"x.yaml": POD + "  volumes: [{name: v, persistentVolumeClaim: {claimName: c}}]\n"},
             'persistentvolumeclaim "c" not found',

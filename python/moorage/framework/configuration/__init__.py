@@ -7,7 +7,7 @@ gives all of it as one JSON value. Errors carry upstream's texts and the stage i
 
 from .effective import effective
 from .errors import ConfigurationError
-from .feature_gates import DEFAULT_GATES, feature_gates
+from .feature_gates import DEFAULT_GATES, feature_gates, groups_pods
 from .load import load_configuration
 from .profiles import (
     POINTS,
@@ -35,5 +35,6 @@ __all__ = [
     "effective",
     "enabled_plugins",
     "feature_gates",
+    "groups_pods",
     "load_configuration",
 ]

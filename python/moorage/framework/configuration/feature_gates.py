@@ -71,3 +71,8 @@ def feature_gates(changes: Mapping[str, bool] | None = None) -> dict[str, bool]:
             raise ValueError(f"cannot set feature gate {name} to false, feature is locked to true")
         gates[name] = value
     return gates
+
+
+def groups_pods(gates: Mapping[str, bool]) -> bool:
+    """Whether pods of a `PodGroup` belong together; else groups are ignored."""
+    return gates["GenericWorkload"] or gates["GangScheduling"]

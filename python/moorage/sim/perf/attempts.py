@@ -138,7 +138,7 @@ class Attempts(SchedulerRun):
         self.preemptors += bool(failure.nominated_node)
         super()._failed(pod, failure)
 
-    def _evicted(self, victim: Pod, node: str, preemptor: Pod) -> None:
+    def _evicted(self, victim: Pod, node: str, preemptor: Pod | PodGroup) -> None:
         super()._evicted(victim, node, preemptor)
         self.victims += 1
         one, number = self.run.known[victim.key]

@@ -185,10 +185,13 @@ def _check(op: Op, source: str, named: str, path: str) -> None:
         raise InputError(message, source=source, obj=named, path=f"{path}.{field}")
 
 
+OF_GROUPS = ("GangScheduling", "WorkloadAwarePreemption")
+
+
 def _gates(gates: dict[str, bool]) -> dict[str, bool]:
     """What the scheduler is told; OpportunisticBatching is off unless a file says otherwise. The files about
-    pod groups are of v1.37, where GenericWorkload stands for GangScheduling as well."""
-    gangs = {"GangScheduling": True} if gates.get("GenericWorkload") else {}
+    pod groups are of v1.37, where GenericWorkload stands for all that concerns them."""
+    gangs = dict.fromkeys(OF_GROUPS, True) if gates.get("GenericWorkload") else {}
     return (
         {"OpportunisticBatching": False}
         | gangs

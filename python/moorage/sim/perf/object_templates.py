@@ -110,8 +110,6 @@ def _refuse_unbuilt(obj: Object) -> None:
         raise NotBuiltError("dynamic resource allocation (spec.resourceClaims)")
     if isinstance(obj, PodGroup) and obj.spec.parent_composite_pod_group_name:
         raise NotBuiltError("composite pod groups (spec.parentCompositePodGroupName)")
-    if isinstance(obj, PodGroup) and obj.is_disrupted_whole:
-        raise NotBuiltError("evicting a pod group as a whole (spec.disruptionMode.all)")
 
 
 class TemplateFiles:

@@ -123,7 +123,7 @@ class Worker:
             nodes[left] = found
             left = np.flatnonzero(nodes < 0)
         for place in left.tolist():
-            if self._unit_of(self.share.pods[int(pods[place])]) is None:  # nobody is evicted for a group
+            if self._unit_of(self.share.pods[int(pods[place])]) is None:  # no worker evicts pods for a group
                 self._preempt(pods, place, nodes, victims)
         return Proposals(pods, nodes, victims)
 

@@ -80,7 +80,7 @@ def place_group(
     scheduled: Sequence[Pod] = (),
 ) -> GroupResult:
     """Place the pods of a group, in this order: all that fit, if with those that have a node they make up the
-    group's minimum; else none. Nobody is evicted for a group.
+    group's minimum; else none. Nobody is evicted here.
 
     Parameters
     ----------

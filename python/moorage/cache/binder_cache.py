@@ -324,12 +324,12 @@ class BinderCache(ClusterEvents):
     def clean(self, now: float) -> None:
         """Drop the assumed pods, markers and placeholders whose deadline lies before `now`."""
         with self._event:
-            for held in self.pods.expire(now):
-                self.units.leave(held)
-                if self.reservations is not None:
-                    self.reservations.give_back(held)
+            expired = self.pods.expire(now)
+            self.units.leave_all(expired)
             self.markers.clean(now)
             if self.reservations is not None:
+                for held in expired:
+                    self.reservations.give_back(held)
                 self.reservations.clean(now)
 
 

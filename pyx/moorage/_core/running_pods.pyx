@@ -55,11 +55,16 @@ cdef class RunningPods(BinderStore):
         if self.undo.depth:
             self.undo.on_undo(partial(self._drop, pod))
 
-    def leave(self, pod):
+    cpdef leave(self, pod):
         """A pod that had entered is no more."""
         self._drop(pod)
         if self.undo.depth:
             self.undo.on_undo(partial(self._put, pod))
+
+    def leave_all(self, list pods):
+        """The same for several."""
+        for pod in pods:
+            self.leave(pod)
 
     cdef bint _has_group(self, pod) except -1:
         return (
@@ -92,9 +97,8 @@ cdef class RunningPods(BinderStore):
                 del self.groups[key]
             return
         name = NAME.of(METADATA.of(pod))
-        held = self.singles[name]
+        held = self.singles.pop(name)
         if type(held) is not list:
-            del self.singles[name]
             return
         rest = [other for other in <list>held if UID.of(METADATA.of(other)) != uid]
         self.singles[name] = rest if len(rest) > 1 else rest[0]

@@ -22,40 +22,43 @@ cdef class Deadlines:
         return self.heap.reserve(self.size() + items)
 
     cdef int push(self, Deadline item) except -1:
-        cdef int32_t at = self.size(), parent
-        cdef Deadline* heap
+        cdef int32_t at = self.size()
         self.reserve(1)
-        heap = <Deadline*>self.heap.data
         self.count.touch(0)
         (<int32_t*>self.count.data)[0] = at + 1
-        while at > 0:
-            parent = (at - 1) // 2
-            if not is_earlier(item, heap[parent]):
-                break
-            self.heap.touch(at)
-            heap[at] = heap[parent]
-            at = parent
-        self.heap.touch(at)
-        heap[at] = item
-        return 0
+        return self._rise(at, item)
 
     cdef int pop(self) except -1:
         """Take the earliest away; there must be one."""
         cdef Deadline* heap = <Deadline*>self.heap.data
+        cdef bint kept = self.heap.journal.depth != 0
         cdef int32_t at = 0, child = 1, n = self.size() - 1
         self.count.touch(0)
         (<int32_t*>self.count.data)[0] = n
-        while child < n:
-            if child + 1 < n and is_earlier(heap[child + 1], heap[child]):
-                child += 1
-            if not is_earlier(heap[child], heap[n]):
-                break
-            self.heap.touch(at)
+        while child < n:  # to the bottom: what takes the last place belongs there, or near
+            child += child + 1 < n and is_earlier(heap[child + 1], heap[child])
+            if kept:
+                self.heap.touch(at)
             heap[at] = heap[child]
             at = child
             child = 2 * at + 1
+        return self._rise(at, heap[n])
+
+    cdef int _rise(self, int32_t at, Deadline item) except -1:
+        """Put an item where it belongs, from a free place up."""
+        cdef Deadline* heap = <Deadline*>self.heap.data
+        cdef bint kept = self.heap.journal.depth != 0
+        cdef int32_t parent
+        while at > 0:
+            parent = (at - 1) // 2
+            if not is_earlier(item, heap[parent]):
+                break
+            if kept:
+                self.heap.touch(at)
+            heap[at] = heap[parent]
+            at = parent
         self.heap.touch(at)
-        heap[at] = heap[n]
+        heap[at] = item
         return 0
 
 

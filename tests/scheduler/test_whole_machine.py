@@ -291,6 +291,7 @@ class WholeMachine(RuleBasedStateMachine):
         there = [one for one in queued if one.metadata.uid not in self.twin.assumed]
         self.scheduler.sync()
         there = [one for one in there if self.twin.pods.get(one.key) is one]
+        there = [one for one in there if one.metadata.deletion_timestamp is None]  # nobody could bind those
         if there:
             one = there[pick % len(there)]
             decision = self.decide(one)

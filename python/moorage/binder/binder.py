@@ -27,6 +27,7 @@ from moorage.cache import (
 )
 from moorage.errors import CacheError
 from moorage.framework.configuration import feature_gates as all_gates
+from moorage.framework.configuration import groups_pods
 from moorage.framework.cycle_state import CycleState
 from moorage.framework.handle import FrameworkHandle
 from moorage.framework.nominator import PodNominator
@@ -119,7 +120,7 @@ class Binder:
             wait=OthersVolumes(self.sync, wait).wait,
         )
         gates = all_gates(feature_gates)
-        self._has_units = gates["GenericWorkload"] or gates["GangScheduling"]
+        self._has_units = groups_pods(gates)
         configuration = None if config is None else read_configuration(config, gates)
         one_or_more = profiles or (profile or default_profile(gates),)
         setting = registry, TieBreak.FIRST, None, 0, Batching(False, clock)

@@ -43,7 +43,7 @@ def _rate(context: click.Context, option: click.Parameter, value: str | None) ->
     "--tie-break",
     type=click.Choice(["first", "go-heap", "random"]),
     help="Choice among the best nodes: the first one, or as kube-scheduler's (go-heap); default: first, and "
-    "random for a workload that does not end so.",
+    "random for a workload that leaves pods without a node so.",
 )
 @click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
 def perf(file: str, only: str, rate: Fraction | None, tie_break: str | None, output: str) -> int:

@@ -371,11 +371,8 @@ def watch(
         if resource in EVENT_KINDS:
             handler = EventHandler(queue, resource, actions)
             informers.informer(EVENT_KINDS[resource]).add_event_handler(handler)
-    asked: tuple[type[Object], ...] = (
-        *STORAGE,
-        PodDisruptionBudget,
-        PodGroup,
-    )  # plugins ask for what there are
+    # Plugins ask for what there are.
+    asked: tuple[type[Object], ...] = *STORAGE, PodDisruptionBudget, PodGroup
     for of_object in asked:
         informers.informer(of_object)
     informers.informer(Pod).add_event_handler(pods)

@@ -33,7 +33,7 @@ def run_workload(
     timer : callable
         Nanoseconds, for what is measured.
     tie_break : str, optional
-        As in `Scheduler`. By default "first", and "random" for a workload that does not come to its end so:
+        As in `Scheduler`. By default "first", and "random" for a workload that leaves pods without a node so:
         upstream's own choice among equal nodes is left to chance, and some workloads rest on that.
 
     Returns
@@ -53,7 +53,7 @@ def run_workload(
     if tie_break is not None:
         return _run(workload, rate, timer, tie_break)
     report = _run(workload, rate, timer, "first")
-    if not report.failed:
+    if not (report.failed and report.unschedulable):
         return report
     by_chance = _run(workload, rate, timer, "random")
     return report if by_chance.failed else by_chance

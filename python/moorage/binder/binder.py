@@ -42,12 +42,12 @@ from moorage.plugins.registry import ConfigurationSource, default_profile, read_
 from moorage.preemption.evaluator import budgets_of
 from moorage.preemption.importance import split_by_budget
 from moorage.scheduler.batching import Batching
+from moorage.scheduler.check import check
 from moorage.scheduler.engine import Engine
 from moorage.scheduler.engines import make_engines
 from moorage.scheduler.own_volumes import OthersVolumes
 from moorage.store import ApiError, InformerFactory, NotFoundError, ObjectClient, ObjectStore
 
-from .check import check
 from .client import BindingClient
 from .events import watch
 from .placement import Outcome, Placement

@@ -18,6 +18,7 @@ import numpy as np
 from moorage._core.pod_spec import bound
 from moorage.framework.call import StatusError
 from moorage.framework.interface import NominatingInfo
+from moorage.framework.status import Status
 from moorage.objects.pod import Pod
 from moorage.objects.pod_group import PodGroup
 from moorage.preemption.actuation import preempt_pod
@@ -28,6 +29,7 @@ from moorage.preemption.importance import Unit, units_by_importance, violations
 from moorage.preemption.units import Units, has_pods_below
 from moorage.store import ApiError
 
+from .check import check
 from .engine import Engine
 from .group_attempt import Members
 from .pod_groups import GroupResult, try_members, unseen
@@ -183,24 +185,8 @@ class _Search:
                 for at in range(first, end):
                     if at not in self.nodes:
                         continue
-                    if not self._fits(engine, at):
+                    pod, node = self.members.pods[at], self.nodes[at]
+                    if isinstance(check(engine, pod, node, ()), Status):
                         return False
-                    self.cache.assume_pod(bound(self.members.pods[at], self.nodes[at]))
+                    self.cache.assume_pod(bound(pod, node))
         return True
-
-    def _fits(self, engine: Engine, at: int) -> bool:
-        pod, target, row = self.members.pods[at], self.members.target(at), engine.row_in_view(self.nodes[at])
-        engine.begin_cycle()
-        engine.nodes_in_view()
-        state, framework = engine.framework.state_of(target), engine.framework
-        ran = framework.run_pre_filter_plugins(state, pod)
-        if ran.rejection is not None or (ran.node_names is not None and self.nodes[at] not in ran.node_names):
-            return False
-        engine.begin_search(state, pod, ran)
-        framework.searching(True)
-        try:
-            return not engine.cycle.verdict(row, *target)
-        except StatusError:
-            return False
-        finally:
-            framework.searching(False)

@@ -12,8 +12,9 @@ from moorage.framework.filtering import PreFilterRun
 from moorage.framework.runtime import target_of
 from moorage.framework.status import Code, Status
 from moorage.objects.pod import Pod
-from moorage.scheduler.diagnosis import explain_verdict
-from moorage.scheduler.engine import Engine
+
+from .diagnosis import explain_verdict
+from .engine import Engine
 
 
 def check(engine: Engine, pod: Pod, node: str, victims: Sequence[Pod]) -> Status | CycleState | None:

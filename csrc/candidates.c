@@ -14,12 +14,14 @@ static int is_few(const mr_counter *counter)
     return counter->domains <= MR_FEW_DOMAINS;
 }
 
+#define TOO_LONG (MR_KEY + 1) /* as the size of a key: what it would have to tell apart has no room in it */
+
 static void tell_by_domain(mr_bucket_key *key, const mr_counter *counter)
 {
     for (int32_t i = 0; i < key->n_domains; i++)
         if (key->domains[i] == counter->domain) return;
-    if (key->n_domains < MR_KEY) key->domains[key->n_domains] = counter->domain;
-    key->n_domains++;
+    if (key->n_domains < MR_KEY) key->domains[key->n_domains++] = counter->domain;
+    else key->size = TOO_LONG;
 }
 
 /* Whether any of the terms counts domains that are single rows. */
@@ -48,7 +50,7 @@ static void read_key(mr_bucket_key *key, const mr_search *search, const mr_terms
         for (int32_t i = 0; i < t->n_soft; i++)
             if (t->soft[i].row_pods) key->n_counts++;
             else if (is_few(t->soft[i].counter)) tell_by_domain(key, t->soft[i].counter);
-            else key->size = MR_KEY; /* its weight would depend on which domains there are among many */
+            else key->size = TOO_LONG; /* its weight would depend on which domains there are among many */
         key->flags = tell_by_terms(key, t->affinity, t->n_affinity) | tell_by_terms(key, t->anti, t->n_anti)
             | tell_by_terms(key, t->existing, t->n_existing);
         key->sum = tell_by_terms(key, t->preferred, t->n_preferred);
@@ -262,7 +264,7 @@ static int fill(mr_candidates *c, const int32_t *lanes, uint8_t *seen)
     const int32_t stride = c->stride;
     c->n = c->search.n;
     c->used = 0;
-    if (c->key.size > MR_KEY || !are_alone(c, seen)) return MR_UNSUITED;
+    if (c->key.size >= TOO_LONG || !are_alone(c, seen)) return MR_UNSUITED;
     for (int32_t at = 0; at < c->n; at++) {
         if (!lanes[at]) continue;
         if (lanes[at] < 0 || lanes[at] > MR_CANDIDATE_LIMIT) return MR_UNSUITED;

@@ -26,7 +26,7 @@ typedef struct {
     int32_t flags;            /* 1: of such domains, whether affinity terms are met, and anti-affinity terms */
     int32_t sum;              /* 1: of such domains, the sum over preferred terms (two numbers) */
     int32_t alone;            /* 1: other counters are read of domains that must be single rows */
-    int32_t size;             /* numbers in all */
+    int32_t size;             /* numbers in all; more than MR_KEY where there is no room for all */
     const int32_t *domains[MR_KEY]; /* [row] */
 } mr_bucket_key;
 

@@ -38,7 +38,8 @@ class Kept:
     Parameters
     ----------
     terms : dict of str to list of str
-        Per kind of term the labels: "zone" has three values, "rack" has two nodes each, "host" one.
+        Per kind of term the labels: "zone" has three values, "rack" has two nodes each, "host" one;
+        "zone7" is another label like "zone".
     lacking : float
         Share of the nodes that lack a label.
     plain : bool
@@ -63,7 +64,8 @@ class Kept:
         self.search = make_search(self.world, self.rows, self.shape, plan)
         self.search.threads = 1
         self.lacking, self.counters = lacking, list[Any]()
-        self.topologies = {label: self._topology(label) for label in ("zone", "rack", "host")}
+        used = dict.fromkeys(("zone", "rack", "host", *(one for some in terms.values() for one in some)))
+        self.topologies = {label: self._topology(label) for label in used}
         if terms:
             self._make_terms(terms)
         self.lanes = self.world.new(f"int32_t[{n + 1}]")
@@ -75,7 +77,8 @@ class Kept:
 
     def _topology(self, label: str) -> tuple[Any, int]:
         """Domain of each row, and one more than the last domain."""
-        values = {"zone": 3, "rack": max(70, self.n // 2), "host": max(self.n, 70)}[label]
+        kind = label.rstrip("0123456789")
+        values = {"zone": 3, "rack": max(70, self.n // 2), "host": max(self.n, 70)}[kind]
         domains = [2 + (at if label == "host" else at % values) for at in range(self.n)]
         domains = [0 if self.random.random() < self.lacking else domain for domain in domains]
         return self.world.array("int32_t", domains), values + 2

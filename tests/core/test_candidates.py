@@ -16,6 +16,8 @@ from tests.core.test_scan import make_search
 
 from moorage._core._kernels import ffi, lib
 from moorage.objects import Cluster
+from moorage.objects.meta import LabelSelector
+from moorage.objects.pod import Affinity, Pod, PodAffinity, PodAffinityTerm, WeightedPodAffinityTerm
 from moorage.scheduler import Scheduler
 
 CHECKED = settings(deadline=None, max_examples=60)
@@ -196,3 +198,49 @@ def run(tie_break: str, pods: int, percentage: int = 100, keeps: bool = True) ->
 def test_when_candidates_are_kept(expected: int, setting: dict[str, Any]) -> None:
     cycle = run(**setting).cycle
     assert (cycle.from_candidates, cycle.from_scans) == (expected, setting["pods"] - expected)
+
+
+# ---- many topology keys
+
+
+@pytest.mark.parametrize(
+    ("keys", "state"), [(lib.MR_KEY, lib.MR_KEPT), (lib.MR_KEY + 1, lib.MR_UNSUITED), (500, lib.MR_UNSUITED)]
+)
+def test_what_tells_buckets_apart_is_bounded(keys: int, state: int) -> None:
+    zones = [f"zone{key}" for key in range(keys)]
+    kept = Kept(Random(1), 100, {"preferred": zones}, 0.0, plain=True, scores={"MR_INTER_POD_AFFINITY": 1})
+    assert kept.candidates.key.n_domains == lib.MR_KEY
+    assert kept.candidates.state == state
+
+
+def avoiding(at: int, keys: int, which: int) -> Pod:
+    """A pod whose term rests on one key, and which all such pods' terms select."""
+    term = PodAffinityTerm(
+        topology_key=f"k{which % keys}", label_selector=LabelSelector(match_labels={"app": "a"})
+    )
+    weighted = (WeightedPodAffinityTerm(weight=1 + which % 7, pod_affinity_term=term),)
+    affinity = Affinity(pod_anti_affinity=PodAffinity(preferred=weighted))
+    return pod(f"p{at}", requests={"cpu": "10m"}, labels={"app": "a"}, affinity=affinity)
+
+
+@pytest.mark.parametrize("keys", [lib.MR_KEY, lib.MR_KEY + 1, 64, 500])
+def test_other_pods_terms_rest_on_many_keys(keys: int) -> None:
+    """Nobody's own terms are many; those of the pods that are there count as well."""
+    outcomes = []
+    for keeps in (True, False):
+        labels = [{f"k{key}": f"v{(at + key) % (2 + key % 5)}" for key in range(keys)} for at in range(30)]
+        scheduler = Scheduler(
+            Cluster(nodes=[node(f"n{at}", pods=200, labels=labels[at]) for at in range(30)]),
+            percentage_of_nodes_to_score=100,
+        )
+        scheduler.cycle.keeps_candidates = keeps
+        scheduler.schedule([avoiding(at, keys, at) for at in range(keys)])
+        after = scheduler.schedule([avoiding(keys + at, keys, at // 100) for at in range(200)])
+        outcomes.append(after.rows.tolist())
+    assert outcomes[0] == outcomes[1]
+    assert len(set(outcomes[0])) > 1
+
+
+def test_many_values_on_several_nodes_do_not_suit_where_nothing_else_tells_nodes_apart() -> None:
+    kept = Kept(Random(1), 300, {"soft": ["rack"]}, 0.0, plain=True, scores={"MR_POD_TOPOLOGY_SPREAD": 2})
+    assert kept.candidates.state == lib.MR_UNSUITED

@@ -179,6 +179,28 @@ def test_a_thread_cleans_until_it_is_told_to_stop(stop: threading.Event) -> None
     assert set(one.snapshot().assumed_pods) == {"q", "unfinished"}
 
 
+def test_a_cleaning_that_fails_is_reported_and_the_next_one_cleans(
+    stop: threading.Event, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    clock, failures = Clock(), [KeyError("broken"), KeyError("broken")]
+
+    def clean(self: SchedulerCache, now: float) -> None:
+        if failures:
+            raise failures.pop()
+        self.cleanup_assumed_pods(now)
+
+    monkeypatch.setattr(SchedulerCache, "clean", clean)
+    one = new_scheduler_cache(10.0, period=0.0, stop=stop, clock=clock)
+    one.assume_pod(pod("p", on="a"))
+    one.finish_binding(pod("p"), 0.0)
+    clock.now = 10.5
+    clock.wait(5)
+    assert one.snapshot().assumed_pods == {}
+    said = [record for record in caplog.records if record.levelname == "ERROR"]
+    assert [record.message for record in said] == ["cleaning the cache failed"] * 2
+    assert all(record.exc_info is not None and record.exc_info[0] is KeyError for record in said)
+
+
 def test_a_cache_cleans_every_second(stop: threading.Event, monkeypatch: pytest.MonkeyPatch) -> None:
     periods: list[float | None] = []
     waited = threading.Event()

@@ -233,6 +233,37 @@ def test_placeholders_run_in_no_unit_of_their_pod(reserved: Kit) -> None:
     assert reserved.cache.get_unit_status("SinglePodUnit/default/a").running_pods == ()
 
 
+def earlier() -> Pod:
+    """The pod that had the name of the deleted one before."""
+    return replace(gone(), metadata=replace(gone().metadata, uid="earlier"))
+
+
+def test_the_late_end_of_an_earlier_reservation_leaves_the_placeholder_to_its_time(reserved: Kit) -> None:
+    reserved.cache.delete_reservation(reservation(earlier()))
+    assert is_reserved(reserved)
+    reserved.assume(pod("other", "n"))
+    reserved.cache.finish_binding(pod("other", "n"))
+    reserved.clean(6)
+    assert is_released(reserved)
+    reserved.clean(11)
+    assert reserved.cache.state.pods() == []
+
+
+def test_an_earlier_reservation_matches_nothing_of_a_later_pod(reserved: Kit) -> None:
+    reserved.cache.add_pod(pod("b", "n"))
+    matched = reservation(earlier(), "Matched", owner="b")
+    reserved.cache.update_reservation(reservation(earlier()), matched)
+    assert is_reserved(reserved)
+
+
+def test_one_placeholder_stands_for_pods_that_follow_one_another(reserved: Kit) -> None:
+    reserved.cache.add_reservation(reservation(earlier()))
+    assert reserved.used("n") == (100, 1)
+    assert reserved.cache.get_available_placeholder_pod(back()).metadata.uid == "earlier-placeholder"
+    reserved.cache.delete_reservation(reservation(earlier()))
+    assert reserved.cache.state.pods() == []
+
+
 def test_a_fork_has_reservations_of_its_own(reserved: Kit) -> None:
     fork = reserved.cache.fork()
     reserved.clean(6)

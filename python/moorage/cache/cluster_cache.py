@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import logging
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -14,6 +15,8 @@ from moorage._core.state import ClusterState
 
 from .node_tree import NodeTree
 from .snapshot import Snapshot
+
+logger = logging.getLogger("moorage.cache")
 
 
 class Participant(Protocol):
@@ -105,11 +108,14 @@ class ClusterCache:
 
     def run(self, period: float, stop: threading.Event) -> threading.Thread:
         """Clean every `period` seconds by the clock, in a thread that ends when `stop` is set and does not
-        keep the process alive."""
+        keep the process alive. A cleaning that fails is reported in the log, and the next one tries again."""
 
         def work() -> None:
             while not stop.wait(period):
-                self.clean(self.clock())
+                try:
+                    self.clean(self.clock())
+                except Exception:
+                    logger.exception("cleaning the cache failed")
 
         thread = threading.Thread(target=work, name="moorage-cache-cleaner", daemon=True)
         thread.start()

@@ -26,6 +26,7 @@ from ..cache_handler import CacheHandler
 from .common import Store, StoreName
 
 PodOp = Callable[[Pod], None]
+NEVER = float("inf")
 
 
 class Identifier(NamedTuple):
@@ -40,10 +41,12 @@ class Identifier(NamedTuple):
 
 
 class ReservationInfo(NamedTuple):
-    """A placeholder pod, and the UID of the pod that has its place."""
+    """A placeholder pod, the UID of the pod that has its place, and until when it lasts where no Reservation
+    stands for it."""
 
     placeholder_pod: Pod
     matched: str = ""
+    deadline: float = NEVER
 
 
 def identifier(pod: Pod) -> Identifier:
@@ -57,7 +60,8 @@ def identifier(pod: Pod) -> Identifier:
 
 class ReservationStore(Store):
     """Reservations by identifier. A placeholder that is free stands in the ledger as a pod of its own, so
-    that its node is charged; one that is matched does not.
+    that its node is charged; one that is matched does not. Pods of one name that follow one another have the
+    same identifier and other UIDs: an event about one of them does not concern another one's placeholder.
 
     `enter` and `leave` put such pods into the other stores and take them away.
     """
@@ -67,7 +71,6 @@ class ReservationStore(Store):
     def __init__(self, state: ClusterState, handler: CacheHandler, undo: Undo) -> None:
         super().__init__(state, handler, undo)
         self._infos: dict[Identifier, ReservationInfo] = {}
-        self._timers: dict[str, tuple[float, Identifier]] = {}  # of what no Reservation stands for, by UID
         self._deployments: dict[str, bool] = {}
         self.enter: PodOp
         self.leave: PodOp
@@ -75,7 +78,6 @@ class ReservationStore(Store):
     def clone(self, state: ClusterState, undo: Undo) -> Self:
         out = super().clone(state, undo)
         out._infos = self._infos.copy()
-        out._timers = self._timers.copy()
         out._deployments = self._deployments.copy()
         return out
 
@@ -124,10 +126,8 @@ class ReservationStore(Store):
         """An assumed pod is no more: the placeholder whose place it had is free again."""
         found = self._asked_for(pod)
         if found is not None and found in self._infos and self._infos[found].matched == pod.metadata.uid:
-            fake = self._infos[found].placeholder_pod
-            self._reserve(fake)
-            if fake.metadata.uid in self._timers:
-                self._start_timer(fake)
+            info = self._infos[found]
+            self._reserve(info.placeholder_pod, NEVER if info.deadline == NEVER else self._deadline())
 
     def delete_pod(self, pod: Pod) -> None:
         """A confirmed pod goes: what it had stays reserved if it asks for that."""
@@ -135,13 +135,10 @@ class ReservationStore(Store):
             return
         fake = placeholder_pod(pod)
         if identifier(fake) not in self._infos:
-            self._reserve(fake)
-            self._start_timer(fake)
+            self._reserve(fake, self._deadline())
 
-    def _start_timer(self, fake: Pod) -> None:
-        ttl = min(self.handler.pod_assumed_ttl, self.handler.reservation_ttl)
-        timer = self.handler.clock() + ttl, identifier(fake)
-        self.undo.put(self._timers, fake.metadata.uid, timer)
+    def _deadline(self) -> float:
+        return self.handler.clock() + min(self.handler.pod_assumed_ttl, self.handler.reservation_ttl)
 
     def _should_reserve(self, pod: Pod) -> bool:
         return bool(pod.spec.node_name) and (
@@ -159,8 +156,9 @@ class ReservationStore(Store):
         if not occupies(reservation):
             return
         fake = reserved_pod(reservation)
-        if fake.metadata.uid in self._timers:  # it stands already, and stays
-            self.undo.drop(self._timers, fake.metadata.uid)
+        info = self._info_of(fake)
+        if info is not None and info.deadline != NEVER:  # it stands already, and stays
+            self.undo.put(self._infos, identifier(fake), info._replace(deadline=NEVER))
         else:
             self._reserve(fake)
 
@@ -170,26 +168,41 @@ class ReservationStore(Store):
                 self.delete_reservation(old)
             self._reserve(reserved_pod(new))
         elif occupies(old):
+            fake = reserved_pod(old)
             owner = binder_pods.find_uid(self.state, new.status.current_owners.uid)
-            if owner is not None:
-                self._match(identifier(reserved_pod(old)), owner.metadata.uid)
+            if owner is not None and self._info_of(fake) is not None:
+                self._match(identifier(fake), owner.metadata.uid)
 
     def delete_reservation(self, reservation: Reservation) -> None:
-        self._drop(reserved_pod(reservation))
+        fake = reserved_pod(reservation)
+        if self._info_of(fake) is not None:
+            self._drop(identifier(fake))
 
     def clean(self, now: float) -> None:
         """Drop the placeholders that no Reservation stands for, whose time is over and whose place nobody
         has."""
-        for uid in [uid for uid, (deadline, _) in self._timers.items() if deadline < now]:
-            info = self._infos[self._timers[uid][1]]
-            if not info.matched or binder_pods.find_uid(self.state, info.matched) is None:
-                self._drop(info.placeholder_pod)
+        for found in [found for found, info in self._infos.items() if info.deadline < now]:
+            matched = self._infos[found].matched
+            if not matched or binder_pods.find_uid(self.state, matched) is None:
+                self._drop(found)
 
     # ---- placeholders
 
-    def _reserve(self, fake: Pod) -> None:
-        """A placeholder is there and free."""
-        self.undo.put(self._infos, identifier(fake), ReservationInfo(fake))
+    def _info_of(self, fake: Pod) -> ReservationInfo | None:
+        """What is known of this very placeholder; None also where there is another pod's in its place."""
+        info = self._infos.get(identifier(fake))
+        return info if info is not None and info.placeholder_pod.metadata.uid == fake.metadata.uid else None
+
+    def _reserve(self, fake: Pod, deadline: float = NEVER) -> None:
+        """A placeholder is there and free, in place of another pod's with its identifier and of itself with
+        another one."""
+        found = identifier(fake)
+        held = binder_pods.find(self.state, fake)
+        if held is not None and identifier(held) != found:
+            self._drop(identifier(held))
+        if self._info_of(fake) is None:
+            self._drop(found)
+        self.undo.put(self._infos, found, ReservationInfo(fake, deadline=deadline))
         if binder_pods.find(self.state, fake) is None:
             self.enter(fake)
 
@@ -198,13 +211,17 @@ class ReservationStore(Store):
         info = self._infos.get(found)
         if info is None:
             return
-        self.undo.put(self._infos, found, ReservationInfo(info.placeholder_pod, uid))
-        if binder_pods.find(self.state, info.placeholder_pod) is not None:
-            self.leave(info.placeholder_pod)
+        self.undo.put(self._infos, found, info._replace(matched=uid))
+        self._leave(found, info.placeholder_pod)
 
-    def _drop(self, fake: Pod) -> None:
+    def _drop(self, found: Identifier) -> None:
         """A placeholder is no more."""
-        self.undo.drop(self._infos, identifier(fake))
-        self.undo.drop(self._timers, fake.metadata.uid)
-        if binder_pods.find(self.state, fake) is not None:
+        info = self._infos.get(found)
+        if info is not None:
+            self.undo.drop(self._infos, found)
+            self._leave(found, info.placeholder_pod)
+
+    def _leave(self, found: Identifier, fake: Pod) -> None:
+        held = binder_pods.find(self.state, fake)
+        if held is not None and identifier(held) == found:
             self.leave(fake)

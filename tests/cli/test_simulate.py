@@ -164,6 +164,14 @@ def test_synthetic(capsys: pytest.CaptureFixture[str]) -> None:
     ]
 
 
+def test_parity_is_the_default(capsys: pytest.CaptureFixture[str]) -> None:
+    printed = []
+    for option in ([], ["--tie-break", "go-heap"], ["--tie-break", "first"]):
+        assert simulate("--synthetic", "nodes=9,pods=40,zones=3", "-o", "json", *option) == 0
+        printed.append(capsys.readouterr().out)
+    assert printed[0] == printed[1] != printed[2]
+
+
 @pytest.mark.parametrize("tie_break", ["first", "random", "go-heap"])
 def test_settings_reach_the_scheduler(tie_break: str, monkeypatch: pytest.MonkeyPatch) -> None:
     import moorage.scheduler

@@ -245,7 +245,9 @@ def test_nodes_that_are_sent_back_are_scored_as_if_they_were_empty(by_name: bool
             of(server.url, filterVerb="broken", nodeCacheCapable=False, ignorable=True),
             of(server.url, prioritizeVerb="other", nodeCacheCapable=False),
         ]
-        one = scheduler(decides, *others, nodes=nodes, pods=[pod("t", on="a", requests={"cpu": 2})])
+        one = scheduler(
+            decides, *others, nodes=nodes, pods=[pod("t", on="a", requests={"cpu": 2})], tie_break="first"
+        )
         decision = decide(one, pod("p", requests={"cpu": 1}))
         again = decide(one, pod("q", requests={"cpu": 1})).totals
     assert decision.node == node

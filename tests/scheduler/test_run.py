@@ -160,6 +160,18 @@ def test_runs_of_equal_pods_come_to_what_single_cycles_come_to() -> None:
         assert batch.unschedulable
 
 
+def test_ties_are_broken_as_kube_scheduler_breaks_them_unless_told_otherwise() -> None:
+    """Four equal nodes: when two are taken, the last of the other two has come up in Go's heap."""
+    nodes = [node(name) for name in "abcd"]
+    pods = [pod(f"p{at}", requests={"cpu": "1"}) for at in range(3)]
+    by_default, by_heap, first = (
+        list(scheduler(nodes, pods, **setting).run().placements.values())
+        for setting in ({}, {"tie_break": "go-heap"}, {"tie_break": "first"})
+    )
+    assert by_default == by_heap == ["a", "b", "d"]
+    assert first == ["a", "b", "c"]
+
+
 # ---- failures --------------------------------------------------------------------------------------------
 
 

@@ -91,10 +91,10 @@ def version() -> None:
 )
 @click.option(
     "--tie-break",
-    type=click.Choice(["first", "random", "go-heap"]),
-    default="first",
+    type=click.Choice(["go-heap", "first", "random"]),
+    default="go-heap",
     show_default=True,
-    help="Which of the best nodes is taken; go-heap is kube-scheduler's own way.",
+    help="Choice among nodes of equal score; go-heap is kube-scheduler's.",
 )
 @several_schedulers
 @click.option("--require-all", is_flag=True, help="Exit with 1 if a pod is unschedulable.")

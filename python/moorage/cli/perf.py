@@ -41,9 +41,9 @@ def _rate(context: click.Context, option: click.Parameter, value: str | None) ->
 )
 @click.option(
     "--tie-break",
-    type=click.Choice(["first", "go-heap", "random"]),
-    help="Choice among the best nodes: the first one, or as kube-scheduler's (go-heap); default: first, and "
-    "random for a workload that leaves pods without a node so.",
+    type=click.Choice(["go-heap", "first", "random"]),
+    help="Choice among nodes of equal score; default: go-heap, which is kube-scheduler's, and random for a "
+    "workload that leaves pods without a node that way.",
 )
 @click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
 def perf(file: str, only: str, rate: Fraction | None, tie_break: str | None, output: str) -> int:

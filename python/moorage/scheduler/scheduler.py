@@ -78,9 +78,9 @@ class Scheduler:
         packages offer (`installed_plugins`).
     percentage_of_nodes_to_score : int, optional
         0 (adaptive, the default) to 100, in place of the configuration's; a profile's own value goes first.
-    tie_break : {"first", "random", "go-heap"}
-        Among nodes of equal total: the first found; a seeded random one (as up to v1.34); the one that Go's
-        heap puts on top (v1.35 and v1.36, parity).
+    tie_break : {"go-heap", "first", "random"}
+        Among nodes of equal total: the one that Go's heap puts on top, as kube-scheduler v1.35 and v1.36
+        choose (parity, the default); the first found; a seeded random one, as up to v1.34.
     seed : int
         For the random tie-break.
     ttl : float, optional
@@ -111,7 +111,7 @@ class Scheduler:
         feature_gates: Mapping[str, bool] | None = None,
         registry: Registry | None = None,
         percentage_of_nodes_to_score: int | None = None,
-        tie_break: str = "first",
+        tie_break: str = "go-heap",
         seed: int = 0,
         ttl: float | None = None,
         clock: Callable[[], float] | None = None,

@@ -15,6 +15,8 @@ from .config import Workload
 from .measure import Meter, peak_rss_bytes, percentile
 
 DONE = "done"
+DEFAULT_TIE_BREAK = "go-heap"
+"""The choice among equal nodes of a workload that names none."""
 
 
 class NanosecondsPerPod(msgspec.Struct, frozen=True):
@@ -63,7 +65,7 @@ class WorkloadReport(msgspec.Struct, frozen=True, kw_only=True):
     case: str
     workload: str
     status: str = DONE
-    tie_break: str = "first"
+    tie_break: str = DEFAULT_TIE_BREAK
     nodes: int = 0
     init_pods: int = 0
     measured_pods: int = 0
@@ -153,7 +155,7 @@ def table(reports: Sequence[WorkloadReport]) -> list[Sequence[str]]:
             str(one.victims),
             str(one.unschedulable),
             f"{one.peak_rss_bytes / 2**20:.0f}Mi",
-            one.status if one.tie_break == "first" else f"{one.status} (ties {one.tie_break})",
+            one.status if one.tie_break == DEFAULT_TIE_BREAK else f"{one.status} (ties {one.tie_break})",
         )
         for one in reports
     ]

@@ -12,7 +12,7 @@ from .config import Workload
 from .execute import execute
 from .loop import Run, WorkloadFailedError
 from .measure import Meter, Timer
-from .report import DONE, WorkloadReport, make_report
+from .report import DEFAULT_TIE_BREAK, DONE, WorkloadReport, make_report
 
 DEFAULT_RATE = 500
 
@@ -33,8 +33,8 @@ def run_workload(
     timer : callable
         Nanoseconds, for what is measured.
     tie_break : str, optional
-        As in `Scheduler`. By default "first", and "random" for a workload that leaves pods without a node so:
-        upstream's own choice among equal nodes is left to chance, and some workloads rest on that.
+        As in `Scheduler`. By default "go-heap", and "random" for a workload that leaves pods without a node
+        that way: until v1.34 kube-scheduler chose at random, and some workloads rely on it.
 
     Returns
     -------
@@ -52,7 +52,7 @@ def run_workload(
     rate = rate or Fraction(str(workload.threshold or DEFAULT_RATE))
     if tie_break is not None:
         return _run(workload, rate, timer, tie_break)
-    report = _run(workload, rate, timer, "first")
+    report = _run(workload, rate, timer, DEFAULT_TIE_BREAK)
     if not (report.failed and report.unschedulable):
         return report
     by_chance = _run(workload, rate, timer, "random")

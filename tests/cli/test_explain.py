@@ -32,6 +32,8 @@ ITEMS = [
 
 FITS = """\
 default/fits: fits 1 of 2 nodes
+situation: in its turn; other pending pods: 0 placed before it, 5 not placed
+simulate places it on a
 
 RANK  NODE  TOTAL  TaintToleration x3  NodeResourcesFit x1  NodeResourcesBalancedAllocation x1
 1     a     434    100 (raw 0)         62                   72
@@ -43,6 +45,7 @@ NODES  SUCH AS  REJECTED BY                                        LACK
 
 BIG_WORDS = """\
 default/big: fits 0 of 2 nodes
+situation: alone; other pending pods: 5 ignored
 0/2 nodes are available: 1 Insufficient cpu, 1 node(s) had untolerated taint(s).
 
 NODES  SUCH AS  REJECTED BY LACK
@@ -75,13 +78,13 @@ def test_a_pod_that_fits(dump: str, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_a_pod_that_fits_nowhere(dump: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert explain("big", "-f", dump) == 0
+    assert explain("big", "--alone", "-f", dump) == 0
     out, _ = capsys.readouterr()
     assert out.split() == BIG_WORDS.split()
 
 
 def test_conflicts(dump: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert explain("torn", "-f", dump) == 0
+    assert explain("torn", "--alone", "-f", dump) == 0
     out, _ = capsys.readouterr()
     assert "no single change places it\n" in out
     assert "CONFLICT 1\nrequest     cpu\n" in out
@@ -161,6 +164,73 @@ def test_nodes_limits_the_ranking(capsys: pytest.CaptureFixture[str]) -> None:
         assert explain("worker-000000", *sizes, "--nodes", limit) == 0
         shown.append(json.loads(capsys.readouterr().out)["ranking"])
     assert [len(ranking) for ranking in shown] == [2, 30]
+
+
+@pytest.mark.parametrize("name", ["default/fits", "default/twin", "other/twin", "big", "torn"])
+def test_the_situation_is_that_of_simulate(name: str, dump: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["simulate", "-f", dump, "-o", "json"]) == 0
+    said = {f"{one['namespace']}/{one['pod']}": one for one in json.loads(capsys.readouterr().out)["pods"]}
+    assert explain(name, "-f", dump, "-o", "json") == 0
+    made = json.loads(capsys.readouterr().out)
+    placed = said[made["pod"]]["node"]
+    assert made["fits"] == bool(placed)
+    assert made["message"] == said[made["pod"]]["reason"]
+    at = {"default/fits": 0}.get(made["pod"], 1)
+    assert made["situation"].pop("message").startswith(made["message"])
+    assert made["situation"] == {"kind": "in-turn", "placed": at, "pending": 5 - at, "node": placed}
+
+
+def test_a_pod_that_simulate_does_not_try_is_explained_alone(
+    dump: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name, others in (("gated", 5), ("old", 6)):
+        assert explain(name, "-f", dump, "-o", "json") == 0
+        expected = {"kind": "alone", "placed": 0, "pending": others, "node": "", "message": ""}
+        assert json.loads(capsys.readouterr().out)["situation"] == expected
+
+
+def test_one_situation_only(dump: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """The last option counts, as always."""
+    assert explain("big", "-f", dump, "--alone", "--after-run") == 0
+    assert (
+        "\nsituation: after simulate; other pending pods: 1 placed, 4 not placed\n" in capsys.readouterr().out
+    )
+
+
+def test_volumes_are_bound_before_a_pod_is_explained(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A claim of a class that binds at once, and a local volume whose status the dump leaves out."""
+    at_once = {"metadata": {"name": "fast"}, "provisioner": "x.example.com", "volumeBindingMode": "Immediate"}
+    late = {
+        "metadata": {"name": "local"},
+        "provisioner": "kubernetes.io/no-provisioner",
+        "volumeBindingMode": "WaitForFirstConsumer",
+    }
+    classes = [one | {"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass"} for one in (at_once, late)]
+    modes = {"accessModes": ["ReadWriteOnce"]}
+    on_b = {"matchExpressions": [{"key": "kubernetes.io/hostname", "operator": "In", "values": ["b"]}]}
+    disk = modes | {
+        "capacity": {"storage": "10Gi"},
+        "storageClassName": "local",
+        "local": {"path": "/d"},
+        "nodeAffinity": {"required": {"nodeSelectorTerms": [on_b]}},
+    }
+    items: list[Any] = [node("a", "z1"), node("b", "z2"), *classes]
+    items.append({"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": "v"}, "spec": disk})
+    for name, its_class in (("p", "fast"), ("q", "local")):
+        spec = modes | {"storageClassName": its_class, "resources": {"requests": {"storage": "5Gi"}}}
+        claim = {"metadata": {"name": name, "namespace": "default"}, "spec": spec}
+        items.append(claim | {"apiVersion": "v1", "kind": "PersistentVolumeClaim"})
+        items.append(pod(name, volumes=[{"name": "d", "persistentVolumeClaim": {"claimName": name}}]))
+    for each in items[:2]:
+        each["metadata"]["labels"]["kubernetes.io/hostname"] = each["metadata"]["name"]
+    path = tmp_path / "dump.json"
+    path.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
+    for options in ([], ["--alone"], ["--after-run"]):
+        for name, feasible in (("p", 2), ("q", 1)):
+            assert explain(name, "-f", str(path), "-o", "json", *options) == 0
+            assert json.loads(capsys.readouterr().out)["nodes"]["feasible"] == feasible
 
 
 def test_after_run(dump: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -46,9 +46,16 @@ def _count(context: click.Context, option: click.Parameter, value: str) -> int |
 )
 @click.option("--node", "names", multiple=True, metavar="NAME", help="Show this node in detail; repeatable.")
 @click.option(
+    "--alone",
+    "situation",
+    flag_value="alone",
+    help="Ignore all other pending pods; by default those are placed that simulate places before POD.",
+)
+@click.option(
     "--after-run",
-    is_flag=True,
-    help="Schedule all pending pods first, as simulate does; else they wait.",
+    "situation",
+    flag_value="after-run",
+    help="When simulate has ended: those are placed, too, that come after POD.",
 )
 @scheduler_options
 def explain(
@@ -60,28 +67,32 @@ def explain(
     output: str,
     limit: int | None,
     names: tuple[str, ...],
-    after_run: bool,
+    situation: str | None,
     config: str | None,
     gates: str,
 ) -> None:
     """Explain where POD (a name, NAMESPACE/NAME or pod/NAME) would go, or why it fits nowhere: what every
     filter says of every node, the scores, and the smallest changes that would place it.
 
-    A pod that is on a node is explained as if it were not.
+    A pending pod is explained as simulate finds the cluster when it decides about it: volumes are bound, and
+    the pods that come before it in the queue are on their nodes. A pod that is on a node is explained as if
+    it were not.
     """
     from moorage.cli.explain_output import write
+    from moorage.plugins.registry import read_configuration
     from moorage.scheduler import Scheduler
+    from moorage.scheduler.situations import SITUATIONS
 
     cluster = load_input(files, synthetic, seed)
     key = find_pod(cluster, pod, namespace)
-    scheduler = Scheduler(cluster, **scheduler_settings(config, gates))
+    settings = scheduler_settings(config, gates)
+    if config is not None:  # once: it may be standard input
+        settings["config"] = read_configuration(config, settings["feature_gates"])
     known = {node.name for node in cluster.nodes}
     for name in names:
         if name not in known:
             raise InputError("there is no such node", source="--node", obj=name)
-    if after_run:
-        scheduler.run()
-    explanation = scheduler.explain(key)
+    explanation = SITUATIONS[situation or "in-turn"](lambda: Scheduler(cluster, **settings), key)
     for warning in cluster.warnings:
         print("warning:", " ".join(warning.split()), file=sys.stderr)
     write(output, explanation, limit, names)

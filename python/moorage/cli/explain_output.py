@@ -9,6 +9,7 @@ from moorage.preemption.eligibility import priority_of
 from moorage.preemption.pick import CRITERION_TEXTS, highest_priority
 from moorage.scheduler.changes import LOWER
 from moorage.scheduler.explain_document import EXAMPLES, document
+from moorage.scheduler.explanation import AFTER_RUN, ALONE, IN_TURN, NOW
 from moorage.scheduler.needs import need_text
 
 from .output import print_table, reader_may_leave, write_value
@@ -20,6 +21,12 @@ if TYPE_CHECKING:
     from moorage.scheduler.examine_preemption import PreemptionExamination
     from moorage.scheduler.explanation import Explanation, NodeGroup, ScoredNode
 
+SITUATION_TEXTS = {
+    NOW: "",
+    IN_TURN: "in its turn; other pending pods: {placed} placed before it, {pending} not placed",
+    ALONE: "alone; other pending pods: {pending} ignored",
+    AFTER_RUN: "after simulate; other pending pods: {placed} placed, {pending} not placed",
+}
 NEEDS = 3
 """Needs shown per group of nodes."""
 
@@ -71,12 +78,25 @@ def _head(explanation: Explanation) -> Iterable[str]:
         yield f"explained as if it were not on {explanation.bound_to}"
     if explanation.skipped:
         yield f"not scheduled: {explanation.skipped}"
+    yield from _of_situation(explanation)
     if explanation.message:
         yield explanation.message
     if explanation.message and not explanation.examination.error and not explanation.changes:
         yield "no single change places it"
     if explanation.blocked:
         yield f"not even without its constraints: {explanation.blocked}"
+
+
+def _of_situation(explanation: Explanation) -> Iterable[str]:
+    """Which other pods count, where there are any; what a run makes of the pod, where that is not clear."""
+    seen = explanation.situation
+    text = SITUATION_TEXTS[seen.kind].format(placed=seen.placed, pending=seen.pending)
+    if text and seen.placed + seen.pending:
+        yield f"situation: {text}"
+    if seen.node and seen.kind == IN_TURN:
+        yield f"simulate places it on {seen.node}"
+    elif seen.message and explanation.feasible:
+        yield f"simulate leaves it without a node: {seen.message}"
 
 
 def _of_preemption(seen: PreemptionExamination) -> Iterable[str]:

@@ -5,6 +5,11 @@
 ``pod``, ``boundTo``, ``skipped``
     ``namespace/name``; the node that the pod was taken off for the explanation; why a run would leave the pod
     alone. Empty where there is nothing to say, as everywhere.
+``situation``
+    ``kind``: ``in-turn`` (as a run finds the cluster when it decides about the pod: what it places before is
+    on nodes), ``alone`` (other pending pods are ignored), ``after-run`` (a run has ended) or ``now`` (as
+    `Scheduler.explain` finds its cache). ``placed`` and ``pending``: how many other pending pods a run has
+    placed by then, and how many it has not. ``node``, ``message``: what became of the pod in the run.
 ``fits``, ``message``
     Whether some node is feasible; the FitError text, or the error of the cycle.
 ``nodes``
@@ -44,6 +49,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import asdict
 from typing import Any
 
 import msgspec
@@ -84,6 +90,7 @@ def document(explanation: Explanation, limit: int | None = 10, nodes: Iterable[s
         "pod": explanation.pod.key,
         "boundTo": explanation.bound_to,
         "skipped": explanation.skipped,
+        "situation": asdict(explanation.situation),
         "fits": bool(explanation.feasible),
         "message": explanation.message,
         "nodes": {"total": len(explanation.order), "feasible": len(explanation.feasible)},

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from .constraints import Constraint
     from .examine_preemption import PreemptionExamination
 
+NOW, IN_TURN, ALONE, AFTER_RUN = "now", "in-turn", "alone", "after-run"
+
 # The kind of need that a plugin's rejection speaks of.
 KIND_OF_NEED = {
     "NodeUnschedulable": "toleration",
@@ -112,6 +114,28 @@ class NodeTableFacts:
     at: Callable[[int], NodeFacts]
 
 
+@dataclass(frozen=True, slots=True)
+class Situation:
+    """What of the other pending pods is on nodes where a pod is explained.
+
+    Attributes
+    ----------
+    kind : str
+        ``now``: as the cache is; ``in-turn``: as a run finds the cluster when it decides about the pod;
+        ``alone``: as if no other pod were pending; ``after-run``: when a run has ended.
+    placed, pending : int
+        How many other pending pods a run has placed by then, and how many it has not; 0 for ``now``.
+    node, message : str
+        What became of the pod in the run: its node, or why it has none. Both are empty without a run.
+    """
+
+    kind: str = NOW
+    placed: int = 0
+    pending: int = 0
+    node: str = ""
+    message: str = ""
+
+
 @dataclass(frozen=True)
 class Explanation:
     """Why a pod goes where it goes, or nowhere.
@@ -141,6 +165,8 @@ class Explanation:
         Where not even a pod without its constraints fits: the FitError text of such a pod.
     preemption : PreemptionExamination or None
         Whom a pod that fits nowhere would evict, and why there; None where the profile does not preempt.
+    situation : Situation
+        Which other pods are on their nodes.
     """
 
     pod: Pod
@@ -155,6 +181,7 @@ class Explanation:
     conflicts: list[list[Constraint]] = field(default_factory=list)
     blocked: str = ""
     preemption: PreemptionExamination | None = None
+    situation: Situation = Situation()
 
     @property
     def order(self) -> list[str]:

@@ -212,7 +212,10 @@ class Scheduler:
     def explain(self, pod: Pod | str) -> Explanation:
         """Explain where a pod (or the one of this ``namespace/name``) would go now, or why nowhere and what
         would change that. A pod on a node is explained as if it were not; nothing that is tried stays.
+        Other pending pods are ignored; `explain_in_turn` has those placed that come before it in a run.
+        As in a run, what can be bound of the volumes in a store of the scheduler's own is bound first.
         Extenders are not asked."""
+        self.volumes.settle()
         if isinstance(pod, str):
             namespace, _, name = pod.rpartition("/")
             pod = self.client.get(Pod, name, namespace)

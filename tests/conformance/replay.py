@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from moorage._core.pod_volumes import uses_volumes
 from moorage.scheduler import Scheduler
 
+from .extenders import totals_of_plugins
 from .modes import Mode
 from .preempt_mode import preempt
 from .queue_mode import replay_queue
@@ -135,6 +136,7 @@ class Recorder:
             asked = [replace(pod, status=replace(pod.status, nominated_node_name="")) for pod in pods]
         else:
             asked = pods
+        self.world.announce(asked)
         table, nodes = self.world.scheduler.table, []
         for part in from_the_top(asked, self.world.scheduler) if self.mode == "full" else [asked]:
             result = self.world.scheduler.schedule(part, rotation=self.mode != "full")
@@ -142,8 +144,7 @@ class Recorder:
         for pod, node in zip(pods, nodes, strict=True):
             # A cycle has seen what was reported before the last pod: to its node alone is news what follows.
             self.world.scheduler.view_order()
-            if node is not None:
-                self.world.place(pod, node)
+            self.world.settle(pod, node)
         for at, node in enumerate(nodes):
             step = {"op": "schedule"} | given(chosen=node)
             if result.starts is not None and result.nexts is not None:
@@ -192,21 +193,20 @@ class Recorder:
 
     def sampled(self, pod: Any) -> Json:
         """One pod in mode sampled: the real search, from where the last one ended."""
-        d = self.world.scheduler.schedule_one(pod)
+        self.world.announce([pod])
+        with totals_of_plugins() as of_plugins:
+            d = self.world.scheduler.schedule_one(pod)
         order = list(d.order())
-        result = self.order(order) | {
-            "start": int(d.start),
-            "next": int(d.next),
-            "evaluated": int(d.evaluated),
-        }
+        result = self.order(order) | {"start": int(d.start), "next": int(d.next)}
+        self.world.settle(pod, d.node)
         if d.error:
-            return result | {"error": d.error}
+            return result | given(error=d.error, evaluated=int(d.evaluated) or None)
         feasible, totals = integers(d.feasible), None if d.totals is None else integers(d.totals)
-        result |= given(
+        if of_plugins:
+            (totals,) = map(integers, of_plugins)
+        result |= {"evaluated": int(d.evaluated)} | given(
             chosen=d.node, fitError=d.fit_error, feasibleCount=len(feasible) or None, hinted=d.hinted or None
         )
-        if d.node is not None:
-            self.world.place(pod, d.node)
         if not feasible:
             return result
         if self.digest:

@@ -10,6 +10,7 @@ from moorage.errors import MoorageError
 
 from .compare import OPTIONAL, differences, mentioned, without
 from .configurations import check
+from .extenders import served
 from .modes import Mode
 from .replay import ONE_BY_ONE, replay
 from .vectors import MalformedError, decode, files, lines
@@ -22,6 +23,11 @@ SHOWN = 5  # differences shown per scenario
 
 def failures(line: bytes, how: Mode = ONE_BY_ONE, replayed: Replay = replay) -> list[str]:
     """What is wrong with one line, or nothing: the differences of the first part that differs."""
+    with served(line) as text:
+        return _failures(text, how, replayed)
+
+
+def _failures(line: bytes, how: Mode, replayed: Replay) -> list[str]:
     name = "?"
     try:
         vector = decode(line)

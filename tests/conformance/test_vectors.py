@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tests.conformance import configurations
+from tests.conformance.extenders import served
 from tests.conformance.modes import Mode, every_mode
 from tests.conformance.replay import replay
 from tests.conformance.runner import failures
@@ -34,6 +35,7 @@ CHANGED = (
     ("volumes", 8),
     ("preempt_constraints", 6),
     ("queue", 40),
+    ("extenders", 22),
 )
 
 
@@ -134,8 +136,9 @@ def refill(holder: Any, copy: Any) -> None:
 
 @pytest.mark.parametrize(("family", "steps"), CHANGED)
 def test_every_change_of_a_result_is_noticed(family: str, steps: int) -> None:
-    vector = short_vector(family, steps)
-    produced = list(replay(vector["scenario"]))
+    with served(json.dumps(short_vector(family, steps)).encode()) as text:
+        vector = json.loads(text)
+        produced = list(replay(vector["scenario"]))
 
     def wrong() -> list[str]:
         # The scenario is left out of the line: it is replayed once, above.

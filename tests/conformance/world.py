@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from msgspec.structs import replace
@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from moorage.objects import decode_object
 from moorage.objects.meta import ObjectMeta
 from moorage.objects.node import Namespace, Node
+from moorage.objects.pod import Pod
 from moorage.plugins.volume_binding import sources_of
 from moorage.scheduler import Scheduler
 from moorage.scheduler.engine import Engine
@@ -103,9 +104,30 @@ class World:
         check_keys(step)
         return decode_object(step["pod"])
 
+    def announce(self, pods: Sequence[Any]) -> None:
+        """Create pods that are going to be scheduled, where extenders may have a say in them: those go up to
+        the binding, for which a pod must be in the store. No other pod hears of their nominations."""
+        for pod in pods if self.scheduler.handle.extenders else ():
+            self._create(replace(pod, status=replace(pod.status, nominated_node_name="")))
+
+    def settle(self, pod: Any, node: str | None) -> None:
+        """Report a pod as bound to the node that was chosen, or take back what was announced of it."""
+        if node is not None:
+            self.place(pod, node)
+        elif self.scheduler.handle.extenders:
+            self.remove_pod(pod.key)
+
     def place(self, pod: Any, node: str) -> None:
-        """Report a pod as bound to a node, whether the scheduler has assumed it there or not."""
-        self._create(replace(pod, spec=replace(pod.spec, node_name=node)))
+        """Report a pod as bound to a node, whether the scheduler has assumed it there, has bound it or
+        neither."""
+        placed = replace(pod, spec=replace(pod.spec, node_name=node))
+        if pod.key not in self.pods:
+            self._create(placed)
+            return
+        self.pods[pod.key] = placed
+        if not self.store.get(Pod, pod.name, pod.namespace).spec.node_name:
+            self.store.bind(pod, node)
+        self.scheduler.sync()
 
     def reserve_volumes(self, pod: Any, node: str) -> Json:
         """Have the volumes of a pod reserved and written, and those matched bound at once. What was decided,

@@ -54,6 +54,7 @@ class Request:
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True  # the body does not wait until the head is acknowledged
     server: _Server
 
     def setup(self) -> None:

@@ -52,7 +52,7 @@ def test_a_nominated_node_that_extenders_reject(first: Any, counted: int) -> Non
         one = scheduler(of(server.url, "filter"), nodes=[*ABC, node("d", cpu=1)])
         decision = decide(one, nominated("p", "b", requests={"cpu": 2}))
     assert [request.message["NodeNames"] for request in server.requests] == [["b"], ["a", "b", "c"]]
-    assert (decision.node, decision.evaluated, decision.next) == ("c", 4 + counted, counted % 4)
+    assert (decision.node, decision.evaluated, decision.next) == ("c", 2 + counted, counted % 4)
 
 
 def test_a_nominated_node_that_filters_reject() -> None:
@@ -60,7 +60,13 @@ def test_a_nominated_node_that_filters_reject() -> None:
         one = scheduler(of(server.url, "filter"), nodes=[*ABC, node("d", cpu=1)])
         decision = decide(one, nominated("p", "d", requests={"cpu": 2}))
     assert [request.message["NodeNames"] for request in server.requests] == [["a", "b", "c"]]
-    assert (decision.node, decision.evaluated, decision.next) == ("c", 4, 0)
+    assert (decision.node, decision.evaluated, decision.next) == ("c", 2, 0)
+
+
+def test_what_is_said_of_others_with_the_nominated_node_counts() -> None:
+    with ExtenderServer(filter={"NodeNames": ["b"], "FailedNodes": {"a": "no", "gone": "no"}}) as server:
+        decision = decide(scheduler(of(server.url, "filter")), nominated("p", "b"))
+    assert (decision.node, decision.evaluated, decision.next) == ("b", 3, 0)
 
 
 def test_why_a_nominated_pod_fits_nowhere() -> None:

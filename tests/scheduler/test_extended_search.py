@@ -44,12 +44,13 @@ def test_a_filter_decides_where_a_pod_goes() -> None:
 
 
 def test_what_the_decision_tells() -> None:
+    """Node b, about which the extender says nothing, is not counted."""
     with ExtenderServer(filter=only("c", "a"), prioritize=scores(a=9)) as server:
         one = scheduler(of(server.url, "filter", "prioritize", weight=2), pods=[pod("t", on="b")])
         decision = decide(one, pod("p", requests={"cpu": 1}))
         plain = scheduler(config=configured()).examine(pod("p", requests={"cpu": 1}))
     totals = dict(zip(plain.feasible, plain.total.tolist(), strict=True))
-    assert (decision.node, decision.start, decision.next, decision.evaluated) == ("a", 0, 0, 3)
+    assert (decision.node, decision.start, decision.next, decision.evaluated) == ("a", 0, 0, 2)
     assert decision.feasible.tolist() == [2, 0]  # in the extender's order
     assert decision.totals is not None
     assert decision.totals.tolist() == [totals["c"], totals["a"] + 9 * 2 * 10]

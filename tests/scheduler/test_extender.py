@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
 import json
 import socket
@@ -353,6 +354,20 @@ def test_proxies_of_the_environment_are_not_used(monkeypatch: pytest.MonkeyPatch
         monkeypatch.setenv(name, "http://127.0.0.1:1")
     with ExtenderServer(bind={}) as server:
         extender(server.url).bind(P, "a")
+
+
+def test_a_connection_is_closed_with_its_extender() -> None:
+    """In whichever order the parts of a cycle are found to be garbage."""
+    with ExtenderServer(bind={}) as server:
+        one = extender(server.url)
+        one.bind(P, "a")
+        connection = one.transport.connection
+        assert connection is not None
+        cycle: list[Any] = [one]
+        cycle.append(cycle)
+        del one, cycle
+        gc.collect()
+        assert connection.sock.fileno() == -1
 
 
 def test_refused_bindings() -> None:

@@ -108,11 +108,12 @@ class ExtendedSearch:
             engine.framework.searching(True)
             tried, fits = engine.try_first(self.state, self.pod, "")
             if fits and self._pass_on(tried):
-                return engine.on_tried_node(tried, self.decision.order)
+                found = engine.on_tried_node(tried, self.decision.order)
+                return replace(found, evaluated=1 + len(self.said))
             self._find(-1 if fits else tried)
         except (StatusError, ExtenderError) as failed:
             text = failed.status.message() if isinstance(failed, StatusError) else str(failed)
-            self.decision = replace(self.decision, next=engine.cycle.start, error=text)
+            self.decision = replace(self.decision, next=engine.cycle.start, evaluated=0, error=text)
         finally:
             engine.framework.searching(False)
         return self.decision
@@ -168,11 +169,12 @@ class ExtendedSearch:
             rejected.add(tried)
             more += 1
         cycle.start = (cycle.start + more) % view.size
-        evaluated = len(looked_at) + more
-        self.decision = replace(self.decision, next=cycle.start, evaluated=evaluated)
+        self.decision = replace(self.decision, next=cycle.start)
         nodes = self._nodes(found.tolist())
         place = {node.name: position for node, position in zip(nodes, positions.tolist(), strict=True)}
         left = self._pass_extenders(nodes)
+        with_status = len(rejected) + sum(engine.row_in_view(name) not in rejected for name in self.said)
+        self.decision = replace(self.decision, evaluated=len(left) + with_status)
         if left:
             self._choose(left, np.array([place[node.name] for node in left], dtype=np.int32))
         else:
@@ -189,12 +191,15 @@ class ExtendedSearch:
         if failed:
             self.decision = replace(self.decision, error=failed)
             return
-        rows = engine.cache.state.view.rows()[positions]
-        totals = engine.cycle.score(rows, *self.state.target, self.empty)
+        totals = self.score(engine.cache.state.view.rows()[positions])
         extra = weighted_scores(self.extenders, self.pod, nodes)
         totals += np.array([extra.get(node.name, 0) for node in nodes], dtype=np.int64)
         at = engine.cycle.pick(totals, np.array([node.name in extra for node in nodes]))
         self.decision = replace(self.decision, node=nodes[at].name, totals=totals)
+
+    def score(self, rows: Rows) -> npt.NDArray[np.int64]:
+        """What plugins give to these rows."""
+        return self.engine.cycle.score(rows, *self.state.target, self.empty)
 
     def _diagnose(self, rejected: set[int], extender_rejected: bool) -> None:
         """Why no node is left: rows that filters rejected, and what extenders say. Nodes without a status are

@@ -15,6 +15,7 @@ import ssl
 import tempfile
 import threading
 import time
+import weakref
 from collections.abc import Callable
 from typing import Any
 from urllib.parse import SplitResult, quote, unquote, urlsplit
@@ -54,6 +55,9 @@ class Connection:
     def recv_into(self, buffer: Any) -> int:
         self._wait_no_longer()
         return self.sock.recv_into(buffer)
+
+    def close(self) -> None:
+        self.sock.close()
 
     def makefile(self, mode: str) -> io.BufferedReader:
         return io.BufferedReader(_Received(self))
@@ -102,6 +106,7 @@ class Transport:
         self, prefix: str, tls: ssl.SSLContext, server_name: str, timeout: float, max_response: int
     ) -> None:
         self.connection: Connection | None = None
+        self._closing: weakref.finalize[..., Transport] | None = None
         self.prefix = prefix.rstrip("/")
         self.tls = tls
         self.server_name = server_name
@@ -126,11 +131,9 @@ class Transport:
 
     def close(self) -> None:
         """Close the connection; the next request opens another one."""
-        if self.connection is not None:
-            self.connection.sock.close()
-            self.connection = None
-
-    __del__ = close
+        if self._closing is not None:
+            self._closing()
+        self.connection = self._closing = None
 
     def _post(self, url: str, body: bytes) -> tuple[int, bytes]:
         try:
@@ -175,6 +178,7 @@ class Transport:
             why = os.strerror(error.errno or 0).lower()
             raise ExtenderError(_failed(url, f"dial tcp {host}:{port}: connect: {why}")) from error
         self.connection = Connection(sock)
+        self._closing = weakref.finalize(self, self.connection.close)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         if scheme == "https":
             sock.settimeout(left_until(deadline))

@@ -83,7 +83,8 @@ class Decision:
     start, next : int
         Positions at which this search and the next one begin.
     evaluated : int
-        Nodes looked at that count: feasible and rejected.
+        Nodes looked at that count: feasible and rejected. A node that an extender leaves out without a reason
+        is neither. 0 where extenders were asked and the search failed with an error.
     feasible : (n,) int32 array
         Positions of the feasible nodes in the order found.
     totals : (n,) int64 array or None

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tests.core.make import node
+from tests.core.make import node, pod
 
-from moorage.cache import ImageStateSummary, NodeInfo, SchedulerCache, Snapshot
+from moorage.cache import BinderCache, CacheHandler, ImageStateSummary, NodeInfo, SchedulerCache, Snapshot
 
 Images = list[tuple[Sequence[str], int]]
 
@@ -37,8 +37,8 @@ def test_an_image_that_is_known_gains_a_node_and_keeps_its_size() -> None:
 
 
 def test_every_name_of_an_image_counts() -> None:
-    one = holding(a=[(["i:1", "i@sha256:0"], 5)], b=[(["i:1"], 5)])
-    assert states(one, "a") == {"i:1": (5, 2), "i@sha256:0": (5, 1)}
+    one = holding(a=[(["i:1"], 5)], b=[(["i:1", "i@sha256:0"], 5)])
+    assert states(one, "b") == {"i:1": (5, 2), "i@sha256:0": (5, 1)}
 
 
 def test_a_name_that_a_node_repeats_counts_once() -> None:
@@ -48,40 +48,61 @@ def test_a_name_that_a_node_repeats_counts_once() -> None:
 def test_a_node_that_is_added_again_gives_up_its_old_images_first() -> None:
     one = holding(a=[(["i"], 5), (["j"], 6)], b=[(["i"], 5)])
     one.add_node(node("a", images=[(["j"], 7)]))
+    one.add_node(node("b", images=[(["i"], 5)]))
     assert (states(one, "a"), states(one, "b")) == ({"j": (7, 1)}, {"i": (5, 1)})
 
 
 def test_an_update_replaces_the_images_of_a_node() -> None:
     one = holding(a=[(["i"], 5)], b=[(["i"], 5)])
     one.update_node(node("a", images=[(["i"], 5)]), node("a", images=[(["j"], 6)]))
+    one.update_node(node("b"), node("b", images=[(["i"], 5)]))
     assert (states(one, "a"), states(one, "b")) == ({"j": (6, 1)}, {"i": (5, 1)})
 
 
 def test_an_image_goes_with_its_last_node() -> None:
     one = holding(a=[(["i"], 5)], b=[(["i"], 9)])
     one.remove_node(node("a"))
-    assert states(one, "b") == {"i": (5, 1)}
+    one.update_node(node("b"), node("b", images=[(["i"], 9)]))
+    assert states(one, "b") == {"i": (9, 1)}
     one.remove_node(node("b"))
     one.add_node(node("c", images=[(["i"], 9)]))
     assert states(one, "c") == {"i": (9, 1)}
 
 
-def test_what_a_copy_shows_of_images_is_frozen_until_its_node_changes() -> None:
-    one = holding(a=[(["i"], 5)])
-    snapshot, infos = Snapshot(), dict[str, NodeInfo]()
-    one.update_snapshot(snapshot)
+def test_what_a_node_shows_of_its_images_is_summed_up_when_it_is_set() -> None:
+    one = holding(a=[(["i"], 5)], b=[(["i"], 5)])
+    first, both = {"i": ImageStateSummary(5, 1)}, {"i": ImageStateSummary(5, 2)}
+    infos = dict[str, NodeInfo]()
     one.update_node_name_to_info_map(infos)
-    dump = one.snapshot()
+    one.add_pod(pod("p", on="a"))
+    one.remove_node(node("b"))
+    one.update_node_name_to_info_map(infos)
+    assert states(one, "a") == {"i": (5, 1)}
+    assert one.snapshot().nodes["a"].image_states == infos["a"].image_states == first
+    one.add_node(node("b", images=[(["i"], 5)]))
+    one.add_node(node("a", images=[(["i"], 5)]))
+    one.remove_node(node("b"))
+    one.update_node_name_to_info_map(infos)
+    assert states(one, "a") == {"i": (5, 2)}
+    assert one.snapshot().nodes["a"].image_states == infos["a"].image_states == both
+
+
+def test_a_binder_sees_the_summary_of_the_time_when_a_node_was_set() -> None:
+    one = BinderCache(CacheHandler())
+    for name in "ab":
+        one.add_node(node(name, images=[(["i"], 5)]))
+    found = {name: info.image_states["i"].num_nodes for name, info in one.dump().nodes.items()}
+    assert found == {"a": 1, "b": 2}
+
+
+def test_what_a_snapshot_shows_of_images_is_frozen_until_its_node_changes() -> None:
+    one = holding(a=[(["i"], 5)])
+    snapshot = Snapshot()
+    one.update_snapshot(snapshot)
     one.add_node(node("b", images=[(["i"], 5)]))
     one.update_snapshot(snapshot)
-    one.update_node_name_to_info_map(infos)
-    first = {"i": ImageStateSummary(5, 1)}
-    assert snapshot.get("a").image_states == infos["a"].image_states == first
-    assert dump.nodes["a"].image_states == first
-    both = {"i": ImageStateSummary(5, 2)}
-    assert snapshot.get("b").image_states == infos["b"].image_states == both
-    assert one.snapshot().nodes["a"].image_states == both
-    one.update_node(node("a"), node("a", images=[(["i"], 5)], cpu="9"))
+    assert snapshot.get("a").image_states == {"i": ImageStateSummary(5, 1)}
+    assert snapshot.get("b").image_states == {"i": ImageStateSummary(5, 2)}
+    one.add_pod(pod("p", on="a"))
     one.update_snapshot(snapshot)
-    one.update_node_name_to_info_map(infos)
-    assert snapshot.get("a").image_states == infos["a"].image_states == both
+    assert snapshot.get("a").image_states == {"i": ImageStateSummary(5, 2)}

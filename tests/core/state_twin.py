@@ -35,6 +35,7 @@ class NodeInfo:
     pods: list[str] = field(default_factory=list)
     ports: set[Port] = field(default_factory=set)
     images: dict[str, ImageState] = field(default_factory=dict)
+    summary: dict[str, int] = field(default_factory=dict)  # nodes per image when the node was set (v1.13)
     generation: int = 0
 
 
@@ -142,6 +143,7 @@ class StateTwin:
                 state = self.image_states.setdefault(name, ImageState(image.size_bytes, set()))
                 state.nodes.add(node.name)
                 info.images.setdefault(name, state)
+        info.summary = {name: len(state.nodes) for name, state in info.images.items()}
         info.node = node
         self._touch(info)
 
@@ -150,7 +152,7 @@ class StateTwin:
         assert info.node is not None
         self._drop_images(info)
         self._leave(zone_key(info.node.metadata.labels), name)
-        info.node = None
+        info.node, info.summary = None, {}
         self._touch(info)
         self._drop_if_empty(name)
 

@@ -350,6 +350,20 @@ def test_the_search_stops_when_enough_nodes_are_feasible() -> None:
     assert len(asked) < 1000
 
 
+def test_image_counts_of_a_node_are_those_of_when_it_last_changed_for_scheduling() -> None:
+    told: dict[str, int] = {}
+
+    def look(self: Any, state: Any, p: Pod, info: Any) -> int:
+        told[info.name] = info.image_states["i"].num_nodes
+        return 0
+
+    plugin = make(mo.ScorePlugin, "Look", score=look)
+    images = [(["i"], 5)]
+    one = scheduler_with(plugin, pods=[pod("p")], nodes=[node("a", images=images), node("b", images=images)])
+    one.run()
+    assert told == {"a": 2, "b": 2}
+
+
 def test_plugins_and_kernels_decide_as_kernels_alone() -> None:
     """Plugins that say yes to everything change nothing, whatever the tie-break and the sample."""
     nodes = [node(f"n{at}", cpu=1 + at % 5, memory=f"{1 + at % 4}Gi") for at in range(150)]

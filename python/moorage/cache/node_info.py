@@ -29,7 +29,8 @@ class Resource:
 
 @dataclass(frozen=True, slots=True)
 class ImageStateSummary:
-    """An image on a node: its size in bytes, and how many nodes have it."""
+    """An image on a node: its size in bytes, and how many nodes had it when the node was set (v1.13); in a
+    `Snapshot` and for plugins, when the node was last copied for scheduling (v1.36)."""
 
     size: int
     num_nodes: int

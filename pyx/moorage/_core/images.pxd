@@ -8,7 +8,8 @@ from moorage._core.symbols cimport Symbols
 cdef class ImageStates:
     cdef readonly Symbols names
     cdef Buffer counts, sizes
-    cdef Chunks held
+    # image ids by row, and beside each how many nodes had it when the row was set
+    cdef Chunks held, then
     cdef Journal journal
     cdef int64_t epoch  # grows with every change of a count; an undo is one
 
@@ -22,4 +23,5 @@ cdef class ImageStates:
     cdef int sync(self) except -1
     cpdef int32_t image(self, str name) except -1
     cdef int set_row(self, int32_t row, object reported) except -1
+    cdef int _reserve(self, int32_t row) except -1
     cdef int _count(self, int32_t image, int32_t change) except -1

@@ -1,7 +1,8 @@
 """Which images the nodes hold: per image the number of nodes and the size that the first of them reported.
 
 kube-scheduler v1.36, cache.go addNodeImageStates: the size stays that of the first reporter for as long as
-any node has the image.
+any node has the image. How many nodes have an image is summed up for a node when it is set (v1.13), and for
+scheduling when its row is copied (v1.36, `View`).
 """
 
 from moorage._core.buffers cimport Buffer, Journal
@@ -18,6 +19,7 @@ cdef class ImageStates:
         self.counts = Buffer(journal, sizeof(int32_t), 64)
         self.sizes = Buffer(journal, sizeof(int64_t), 64)
         self.held = Chunks(journal)
+        self.then = Chunks(journal)
 
     cdef ImageStates clone(self, Journal journal):
         """An independent copy; ids are shared."""
@@ -27,6 +29,7 @@ cdef class ImageStates:
         out.sizes.copy_from(self.sizes)
         out.epoch = self.epoch
         out.held = self.held.clone(journal)
+        out.then = self.then.clone(journal)
         return out
 
     cdef int sync(self) except -1:
@@ -54,10 +57,11 @@ cdef class ImageStates:
         for entry in reported:
             for name in entry.names:
                 names.setdefault(name, entry.size_bytes)
-        self.held.reserve(row + 1)
+        self._reserve(row)
         for at in range(self.held.size(row)):
             self._count(self.held.items(row)[at], -1)
         self.held.assign(row, NULL, 0)
+        self.then.assign(row, NULL, 0)
         for name, size in names.items():
             image = self.image(name)
             if self.nodes(image) == 0:
@@ -65,7 +69,12 @@ cdef class ImageStates:
                 (<int64_t*>self.sizes.data)[image] = size
             self._count(image, 1)
             self.held.append(row, image)
+            self.then.append(row, self.nodes(image))
         return 0
+
+    cdef int _reserve(self, int32_t row) except -1:
+        self.held.reserve(row + 1)
+        return self.then.reserve(row + 1)
 
     def state(self, str name):
         """(nodes, size in bytes) of an image, or None where no node has it."""
@@ -76,14 +85,14 @@ cdef class ImageStates:
         return self.nodes(image), self.size_of(image)
 
     def images_of(self, int32_t row):
-        """Image name to (bytes, nodes that have it now) of what a row reports."""
+        """Image name to (bytes, nodes that had it when the row was set) of what a row reports."""
         cdef int32_t at
         cdef int32_t* held
         out = {}
-        self.held.reserve(row + 1)
+        self._reserve(row)
         held = self.held.items(row)
         for at in range(self.held.size(row)):
-            out[self.names.names[held[at]]] = self.size_of(held[at]), self.nodes(held[at])
+            out[self.names.names[held[at]]] = self.size_of(held[at]), self.then.items(row)[at]
         return out
 
 

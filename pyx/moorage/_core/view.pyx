@@ -344,6 +344,10 @@ cdef class View:
     def _buffers(self):
         return [self.order, self.names, self.position, self.shown, self.seen_epoch]
 
+    def images_of(self, int32_t row):
+        """Image name to (bytes, nodes that had it when the row last changed)."""
+        return self.images_by(row, <int64_t*>self.images.sizes.data)
+
     cdef dict images_by(self, int32_t row, const int64_t* sizes):
         """Image name to (bytes by `sizes`, nodes that had it when the row last changed)."""
         cdef int32_t at

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from tests.cache.threads import running
 from tests.core.make import node, pod, port
 from tests.framework.make import ERROR, UNRESOLVABLE, UNSCHEDULABLE, WAIT, make, said, status
 from tests.preemption.world import full, handle, nominated, preemptor, victim
@@ -141,6 +142,39 @@ def test_else_the_new_status_decides(old: str, new: str, left: str) -> None:
     its.add_nominated_pod(pod("p"), "a")
     its.update_nominated_pod(nominated(pod("p"), old), nominated(pod("p"), new))
     assert {node: names(its, node) for node in "ab"} == {node: ["p"] * (node == left) for node in "ab"}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda its: its.add_nominated_pod(pod("p"), "b"),
+        lambda its: its.update_nominated_pod(pod("p"), nominated(pod("p"), "b")),
+    ],
+)
+@pytest.mark.parametrize("step", ["delete_nominated_pod_if_exists", "put"])
+def test_one_nomination_takes_the_place_of_another_under_one_lock(
+    change: Any, step: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between its steps nobody can nominate the pod too, which would leave a nomination that none deletes."""
+    one = full()
+    nominator, free = handle(one).nominator, []
+    its, made = of(one), getattr(nominator, step)
+    its.add_nominated_pod(pod("p"), "a")
+
+    def try_lock() -> None:
+        free.append(nominator.lock.acquire(blocking=False))
+        if free[-1]:
+            nominator.lock.release()
+
+    def told(*arguments: Any) -> None:
+        with running(try_lock):
+            pass
+        made(*arguments)
+
+    monkeypatch.setattr(nominator, step, told)
+    change(its)
+    assert set(free) == {False}
+    assert (names(its, "a"), names(its, "b")) == ([], ["p"])
 
 
 def test_an_update_of_a_pod_that_is_not_nominated() -> None:

@@ -48,11 +48,12 @@ class PreemptHandle:
     def add_nominated_pod(self, pod: Pod, node_name: str) -> None:
         """Nominate a pod to a node; "" takes the one that its own status names, and where that names none,
         an earlier nomination ends all the same. Nobody asks whether the pod is there or bound."""
-        nominator = self.handle.nominator
-        nominator.delete_nominated_pod_if_exists(pod)
         node = node_name or pod.status.nominated_node_name
-        if node:
-            nominator.put(pod, node)
+        nominator = self.handle.nominator
+        with nominator.lock:
+            nominator.delete_nominated_pod_if_exists(pod)
+            if node:
+                nominator.put(pod, node)
 
     def delete_nominated_pod_if_exists(self, pod: Pod) -> None:
         """End a nomination, if there is one."""
@@ -61,11 +62,12 @@ class PreemptHandle:
     def update_nominated_pod(self, old: Pod, new: Pod) -> None:
         """A pod changed. A nomination that neither status tells of stays; else the new status decides. The
         pod moves to the end of its node's list."""
-        node = ""
-        if not old.status.nominated_node_name and not new.status.nominated_node_name:
-            node = self.handle.nominator.nominated_node(old) or ""
-        self.delete_nominated_pod_if_exists(old)
-        self.add_nominated_pod(new, node)
+        with self.handle.nominator.lock:
+            node = ""
+            if not old.status.nominated_node_name and not new.status.nominated_node_name:
+                node = self.handle.nominator.nominated_node(old) or ""
+            self.delete_nominated_pod_if_exists(old)
+            self.add_nominated_pod(new, node)
 
     def nominated_pods_for_node(self, node_name: str) -> list[Pod]:
         """The pods nominated to a node, in the order in which they were."""

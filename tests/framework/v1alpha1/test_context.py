@@ -86,6 +86,32 @@ def test_a_writer_excludes_everybody(kind: str) -> None:
     assert other.acquires()
 
 
+def test_no_reader_joins_while_a_writer_waits() -> None:
+    pc = NewPluginContext()
+    pc.RLock()
+    writer = Acquiring(pc, pc.Lock)
+    reader = Acquiring(pc, pc.RLock)
+    assert (writer.acquired(), reader.acquired()) == (False, False)
+    pc.RUnlock()
+    assert writer.acquires()
+    assert not reader.acquired()
+    pc.Unlock()
+    assert reader.acquires()
+
+
+def test_readers_that_came_while_a_writer_held_the_lock_go_before_the_next_writer() -> None:
+    pc = NewPluginContext()
+    pc.Lock()
+    writer = Acquiring(pc, pc.Lock)
+    readers = [Acquiring(pc, pc.RLock) for _ in range(2)]
+    pc.Unlock()
+    assert [reader.acquires() for reader in readers] == [True, True]
+    pc.RUnlock()
+    assert not writer.acquired()
+    pc.RUnlock()
+    assert writer.acquires()
+
+
 def test_the_lock_is_not_reentrant_and_another_thread_may_release_it() -> None:
     pc = NewPluginContext()
 

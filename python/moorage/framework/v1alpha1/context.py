@@ -16,19 +16,23 @@ ContextData = Any
 class RWMutex:
     """A lock that either several readers hold or one writer; not re-entrant, and not tied to threads.
 
-    Readers do not stand back for a writer that waits.
+    Turns are those of Go's sync.RWMutex, so nobody starves: while a writer waits no reader joins those it
+    waits for, and the readers that have come meanwhile go before the next writer.
     """
 
     def __init__(self) -> None:
         self._changed = Condition()
-        self._readers = 0
-        self._writing = False
+        self._readers = 0  # that hold the lock
+        self._writing = False  # a writer holds the lock, or waits for the readers to leave
+        self._turn = 0  # of writers that have left
+        self._next_readers = 0  # that wait for this writer to leave
 
     def Lock(self) -> None:
         """Acquire the write lock."""
         with self._changed:
-            self._changed.wait_for(lambda: not self._writing and self._readers == 0)
+            self._changed.wait_for(lambda: not self._writing)
             self._writing = True
+            self._changed.wait_for(lambda: self._readers == 0)
 
     def Unlock(self) -> None:
         """Release the write lock; RuntimeError where nobody holds it."""
@@ -36,13 +40,20 @@ class RWMutex:
             if not self._writing:
                 raise RuntimeError("sync: Unlock of unlocked RWMutex")
             self._writing = False
+            self._turn += 1
+            self._readers += self._next_readers
+            self._next_readers = 0
             self._changed.notify_all()
 
     def RLock(self) -> None:
         """Acquire the read lock."""
         with self._changed:
-            self._changed.wait_for(lambda: not self._writing)
-            self._readers += 1
+            if not self._writing:
+                self._readers += 1
+                return
+            turn = self._turn
+            self._next_readers += 1  # whoever unlocks makes it a reader
+            self._changed.wait_for(lambda: self._turn != turn)
 
     def RUnlock(self) -> None:
         """Release the read lock; RuntimeError where nobody holds it."""

@@ -21,6 +21,7 @@ from tests.house.source import ROOT
 from tests.scheduler.make import scheduler_with, searched
 
 import moorage as mo
+from moorage.errors import InputError
 from moorage.framework.interface import Plugin
 from moorage.framework.native import load_native_plugin
 from moorage.objects.pod import Pod, PodStatus
@@ -70,13 +71,13 @@ def test_the_reason_of_a_plugin_that_gives_none(load: Load) -> None:
 
 def test_scores_are_normalized_and_weighted(load: Load) -> None:
     nodes = [node("a", **{GPU: "3"}), node("b", **{GPU: "9"})]
-    plugin = load(SCORE="by_gpus", NORMALIZE="doubles", WEIGHT=7)
-    found = scheduler_with(plugin, nodes=nodes).examine(pod("p"))
+    one = scheduler_with(load(SCORE="by_gpus", NORMALIZE="doubles", WEIGHT=7), nodes=nodes)
+    found = one.examine(pod("p"))
     without = scheduler_with(nodes=nodes).examine(pod("p"))
     assert found.raw["Probe"].tolist() == [3, 9]
     assert found.normalized["Probe"].tolist() == [6, 18]
     assert (found.total - without.total).tolist() == [42, 126]
-    assert scheduler_with(plugin, nodes=nodes).schedule_one(pod("p")).node == "b"
+    assert one.schedule_one(pod("p")).node == "b"
 
 
 def test_a_plugin_is_asked_about_one_node(load: Load) -> None:
@@ -139,9 +140,8 @@ def test_a_run_that_fails_half_way_is_the_same_as_one_by_one(load: Load) -> None
     """The fourth pod finds the scores beyond their range: three GPUs are taken on one node."""
     nodes = [node(name, **{GPU: "9"}) for name in "abc"]
     pods = [pod(f"p{number}", requests={GPU: "1"}) for number in range(6)]
-    library = load(SCORE="by_taken")
-    one = scheduler_with(library, nodes=nodes, pods=pods)
-    other = scheduler_with(library, nodes=nodes)
+    one = scheduler_with(load(SCORE="by_taken"), nodes=nodes, pods=pods)
+    other = scheduler_with(load(SCORE="by_taken"), nodes=nodes)
     result, decisions = one.run(), [other.schedule_one(each) for each in pods]
     text = INVALID.format(120) + " (node a)"
     assert result.placements == {"default/p0": "a", "default/p1": "a", "default/p2": "a"}
@@ -151,6 +151,14 @@ def test_a_run_that_fails_half_way_is_the_same_as_one_by_one(load: Load) -> None
     assert one.cycle.start == other.cycle.start
     one.cache.remove_pod(one.cache.get_pod(pods[0]))
     assert set(one.run().placements.values()) == {"a"}
+
+
+def test_one_belongs_to_one_scheduler(load: Load) -> None:
+    plugin = load(FILTER="by_pool")
+    one = scheduler_with(plugin)
+    with pytest.raises(InputError, match=r'^plugin "Probe" keeps state and belongs to another scheduler'):
+        scheduler_with(plugin)
+    assert one.profile.plugins[-1] is plugin
 
 
 # ---- runs --------------------------------------------------------------------------------------------------

@@ -56,8 +56,8 @@ class Profile:
     Attributes
     ----------
     plugins : sequence of Plugin
-        In order; a plugin takes part at the extension points that it extends. A plugin belongs to one
-        scheduler.
+        In order; a plugin takes part at the extension points that it extends. A plugin that keeps state
+        belongs to one scheduler; of others a second scheduler takes copies.
     weight_overrides : dict
         Score plugin to weight, where it is not the plugin's default.
     placement_weights : dict

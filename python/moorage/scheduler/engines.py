@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from copy import copy
 from dataclasses import replace
-from typing import cast
+from typing import Any, cast
 
 from moorage._core.chooser import TieBreak
 from moorage.cache import SchedulerCache
+from moorage.errors import InputError
 from moorage.framework.build import check_profiles, make_profiles
 from moorage.framework.configuration import KubeSchedulerConfiguration
 from moorage.framework.handle import FrameworkHandle
+from moorage.framework.interface import Plugin
+from moorage.framework.native import LoadedPlugin
 from moorage.framework.nominator import PodNominator
 from moorage.framework.profile import Profile
 from moorage.framework.registry import Registry
-from moorage.plugins.registry import all_plugins
+from moorage.plugins.registry import IN_TREE, all_plugins
 from moorage.preemption.handle import preempts
 from moorage.store import InformerFactory, ObjectClient
 
@@ -25,6 +30,7 @@ from .extender import make_extenders
 from .own_volumes import Wait
 
 PARALLELISM = 16  # kube-scheduler's default
+OWN_ATTRIBUTES = vars(Plugin()).keys()  # of a plugin that keeps no state
 
 
 def make_handle(
@@ -119,7 +125,8 @@ def profile_engines(
 ) -> list[Engine]:
     """An engine for each profile, with a handle of its own."""
     checked = check_profiles(profiles)
-    engines = [Engine(one, replace(handle), tie_break, percentage or 0, seed, batching) for one in checked]
+    handles = [replace(handle) for _ in checked]
+    engines = _engines(checked, handles, tie_break, percentage or 0, seed, batching)
     return with_threads(engines, PARALLELISM)
 
 
@@ -136,11 +143,61 @@ def configured_engines(
     handles = [replace(handle) for _ in configuration.profiles or ()]
     if percentage is None:
         percentage = configuration.percentage_of_nodes_to_score
-    engines = [
-        Engine(one, its, tie_break, percentage or 0, seed, batching)
-        for one, its in zip(make_profiles(configuration, registry, handles), handles, strict=True)
-    ]
+    profiles = make_profiles(configuration, registry, handles)
+    engines = _engines(profiles, handles, tie_break, percentage or 0, seed, batching)
     return with_threads(engines, configuration.parallelism or PARALLELISM)
+
+
+def _engines(profiles: Sequence[Profile], handles: Sequence[FrameworkHandle], *setting: Any) -> list[Engine]:
+    owned: list[Profile] = []
+    engines = []
+    with disowned_on_error(owned):
+        for profile, its in zip(profiles, handles, strict=True):
+            owned.append(owned_profile(profile, its))
+            engines.append(Engine(owned[-1], its, *setting))
+    return engines
+
+
+@contextmanager
+def disowned_on_error(profiles: Sequence[Profile]) -> Iterator[None]:
+    """Where making a scheduler fails, the plugins of its profiles can be given to another one."""
+    try:
+        yield
+    except BaseException:
+        for profile in profiles:
+            for plugin in profile.plugins:
+                plugin.handle = None
+        raise
+
+
+def owned_profile(profile: Profile, handle: FrameworkHandle) -> Profile:
+    """A profile whose plugins belong to the scheduler of `handle`, so that a profile can be used again: of
+    another scheduler's plugins it has copies.
+
+    Raises
+    ------
+    InputError
+        A plugin that keeps state belongs to another scheduler.
+    """
+    plugins = tuple(_owned_plugin(plugin, handle) for plugin in profile.plugins)
+    return profile if plugins == tuple(profile.plugins) else replace(profile, plugins=plugins)
+
+
+def _owned_plugin(plugin: Plugin, handle: FrameworkHandle) -> Plugin:
+    if plugin.handle is None or plugin.handle is handle:
+        return plugin
+    if type(plugin) in IN_TREE:
+        return type(plugin)(plugin.args)
+    if plugin.handle.cache is handle.cache:
+        return plugin
+    if isinstance(plugin, LoadedPlugin) or not vars(plugin).keys() <= OWN_ATTRIBUTES:
+        raise InputError(
+            f'plugin "{plugin.name}" keeps state and belongs to another scheduler already: '
+            f"make an instance for each scheduler"
+        )
+    anew = copy(plugin)
+    anew.handle = None
+    return anew
 
 
 def placements_percentage(configuration: KubeSchedulerConfiguration | None) -> int:

@@ -35,7 +35,7 @@ from .batch import Batches, ScheduleResult, joined, result_of
 from .batching import Batching
 from .binding_cycle import BindingCycles, Started
 from .engine import Engine
-from .engines import Rotation, make_engines, make_handle, placements_percentage
+from .engines import Rotation, disowned_on_error, make_engines, make_handle, placements_percentage
 from .event_handlers import PodGroupHandler, PodHandler, watch
 from .examine import examine
 from .explain import explain
@@ -133,24 +133,25 @@ class Scheduler:
         its = TIE_BREAKS[tie_break], percentage_of_nodes_to_score, seed, batching
         one_or_more = profiles or (profile or default_profile(gates),)
         engines = make_engines(self.handle, configuration, one_or_more, registry, *its)
-        self.engines = {engine.profile.scheduler_name: engine for engine in engines}
-        self.percentage_of_placements = placements_percentage(configuration)
-        self._evicts_for_groups = gates["WorkloadAwarePreemption"] and self.handle.groups_pods
-        self.rotation = Rotation(list(self.engines.values()))
-        self.cache.participants += (self.rotation, batching)
-        self.profile, self.plan, self.cycle = engines[0].profile, engines[0].plan, engines[0].cycle
-        self.bindings = BindingCycles(self.client, self.cache.clock)
-        self.batches = Batches(self.cache, nominator, self.bindings, self.view_order, self.sync)
-        self.queue, ages = make_queue(engines, configuration, gates, clock, nominator)
-        self.pods = PodHandler(self.handle, self.queue, self._is_ours, self._current, ages)
-        self.attempts = Attempts(self.queue, self._current)
-        watch(self.informers, self.cache, self.queue, self.pods)
-        self.informers.informer(PodGroup).add_event_handler(PodGroupHandler(self._forget_failures))
-        self.sync()
-        if isinstance(cluster, Cluster) and isinstance(self.client, ObjectStore):
-            # Only now, so that the objects arrive in their order and not in that of a list.
-            self.client.create_many((*cluster.namespaces, *cluster.nodes, *cluster.others, *cluster.pods))
+        with disowned_on_error([engine.profile for engine in engines]):
+            self.engines = {engine.profile.scheduler_name: engine for engine in engines}
+            self.percentage_of_placements = placements_percentage(configuration)
+            self._evicts_for_groups = gates["WorkloadAwarePreemption"] and self.handle.groups_pods
+            self.rotation = Rotation(list(self.engines.values()))
+            self.cache.participants += (self.rotation, batching)
+            self.profile, self.plan, self.cycle = engines[0].profile, engines[0].plan, engines[0].cycle
+            self.bindings = BindingCycles(self.client, self.cache.clock)
+            self.batches = Batches(self.cache, nominator, self.bindings, self.view_order, self.sync)
+            self.queue, ages = make_queue(engines, configuration, gates, clock, nominator)
+            self.pods = PodHandler(self.handle, self.queue, self._is_ours, self._current, ages)
+            self.attempts = Attempts(self.queue, self._current)
+            watch(self.informers, self.cache, self.queue, self.pods)
+            self.informers.informer(PodGroup).add_event_handler(PodGroupHandler(self._forget_failures))
             self.sync()
+            if isinstance(cluster, Cluster) and isinstance(self.client, ObjectStore):
+                # Only now, so that the objects arrive in their order and not in that of a list.
+                self.client.create_many((*cluster.namespaces, *cluster.nodes, *cluster.others, *cluster.pods))
+                self.sync()
 
     def _forget_failures(self) -> None:
         for engine in self.engines.values():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import ExitStack
 
 from moorage.objects.pod import Pod
 
@@ -44,8 +45,9 @@ def run_reserve(
 
 def run_unreserve(plugins: Sequence[ReservePlugin], state: CycleState, pod: Pod, node_name: str) -> None:
     """Unreserve of every Reserve plugin, in reverse order, whether it was reached or not."""
-    for plugin in reversed(plugins):
-        ask_status(plugin, pod, plugin.unreserve, state, pod, node_name)  # what it raises is logged
+    with ExitStack() as stack:  # all of them are asked, even where one ends the run
+        for plugin in plugins:
+            stack.callback(ask_status, plugin, pod, plugin.unreserve, state, pod, node_name)
 
 
 def run_permit(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from typing import Any
 
@@ -10,9 +9,8 @@ from moorage.errors import MoorageError, PluginError
 from moorage.objects.pod import Pod
 
 from .interface import Plugin
+from .plugin_errors import PluginErrors
 from .status import Code, Status
-
-logger = logging.getLogger("moorage.framework")
 
 
 class StatusError(MoorageError):
@@ -24,7 +22,8 @@ class StatusError(MoorageError):
 
 
 def ask(plugin: Plugin, pod: Pod, function: Callable[..., Any], *arguments: Any) -> Any:
-    """What a plugin answers; where it raises, StatusError ``plugin "X" raised ValueError: …``."""
+    """What a plugin answers; where it raises, StatusError ``plugin "X" raised ValueError: …``, or the
+    exception itself where the scheduler is to fail fast."""
     try:
         return function(*arguments)
     except Exception as error:  # a plugin may raise anything, and never ends the process
@@ -32,11 +31,17 @@ def ask(plugin: Plugin, pod: Pod, function: Callable[..., Any], *arguments: Any)
 
 
 def _raised(plugin: Plugin, pod: Pod, error: Exception) -> Status:
-    text = f'plugin "{plugin.name}" raised {type(error).__name__}: {error}'
-    logger.error("pod %s: %s", pod.key, text, exc_info=error)
-    raised = PluginError(text)
+    raised = PluginError(note_exception(plugin, f"pod {pod.key}", error))
     raised.__cause__ = error
     return Status(Code.ERROR, err=raised)
+
+
+def note_exception(plugin: Plugin, about: str, error: Exception) -> str:
+    """Count what a plugin raised about something (``pod default/p``), and answer the text of it."""
+    text = f'plugin "{plugin.name}" raised {type(error).__name__}: {error}'
+    errors = PluginErrors() if plugin.handle is None else plugin.handle.plugin_errors
+    errors.note(plugin.name, about, text, error)
+    return text
 
 
 def ask_status(plugin: Plugin, pod: Pod, function: Callable[..., Any], *arguments: Any) -> Status | None:

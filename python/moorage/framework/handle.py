@@ -16,6 +16,7 @@ from moorage.objects.pod_group import PodGroup
 
 from .extender import Extender
 from .nominator import PodNominator
+from .plugin_errors import PluginErrors
 from .pods_in_pre_bind import PodInPreBind, PodsInPreBind
 from .waiting_pods import WaitingPod, WaitingPods
 
@@ -105,6 +106,8 @@ class FrameworkHandle:
         ``informers.informer(Node).lister``: what is known of the objects.
     nominator : PodNominator
     recorder : EventRecorder
+    plugin_errors : PluginErrors
+        What plugins have raised.
     extenders : sequence
         In configured order.
     framework : Framework
@@ -126,6 +129,7 @@ class FrameworkHandle:
     informers: Any = None
     nominator: PodNominator = field(default_factory=PodNominator)
     recorder: EventRecorder = field(default_factory=EventRecorder)
+    plugin_errors: PluginErrors = field(default_factory=PluginErrors)
     extenders: Sequence[Extender] = ()
     parallelizer: Parallelizer = field(default_factory=Parallelizer)
     waiting_pods: WaitingPods = field(default_factory=WaitingPods)

@@ -15,7 +15,7 @@ from moorage.errors import PluginError
 from moorage.objects.pod import Pod
 from moorage.objects.pod_group import PodGroup
 
-from .call import StatusError
+from .call import StatusError, note_exception
 from .interface import (
     MAX_NODE_SCORE,
     PLACEMENT_GENERATE,
@@ -42,7 +42,7 @@ def make_placements(
     try:
         return plugins[0].generate_placements(group, scheduled, parent)
     except Exception as error:  # a plugin may raise anything
-        raise _failure(plugins[0], error) from error
+        raise _failure(plugins[0], group, error) from error
 
 
 def score_placements(
@@ -55,7 +55,7 @@ def score_placements(
             raw = [plugin.score_placement(group, one) for one in found]
             scores = np.asarray(plugin.normalize_placement_scores(np.array(raw, dtype=np.int64)))
         except Exception as error:  # a plugin may raise anything
-            raise _failure(plugin, error) from error
+            raise _failure(plugin, group, error) from error
         wrong = scores[(scores < 0) | (scores > MAX_NODE_SCORE)]
         if len(wrong):
             text = invalid_score(plugin.name, int(wrong[0]))
@@ -64,7 +64,8 @@ def score_placements(
     return totals
 
 
-def _failure(plugin: Plugin, error: Exception) -> StatusError:
+def _failure(plugin: Plugin, group: PodGroup, error: Exception) -> StatusError:
+    note_exception(plugin, f"pod group {group.key}", error)
     return StatusError(error_status(f'plugin "{plugin.name}" failed with', Status(Code.ERROR, err=error)))
 
 

@@ -3,7 +3,6 @@ buildQueueingHintMap)."""
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -33,8 +32,6 @@ from .in_flight import Observed
 from .places import Strategy
 from .queued_pod_info import QueuedPodInfo
 from .unschedulable_pods import Group, group_of
-
-logger = logging.getLogger("moorage.queue")
 
 EXTENDER = "Extender"
 """Stands for all extenders among those that reject."""
@@ -79,6 +76,7 @@ class Hints:
     """The registrations of all profiles, and what follows from them for an event."""
 
     def __init__(self, frameworks: Mapping[str, Framework]) -> None:
+        self._errors = next(iter(frameworks.values())).handle.plugin_errors
         self.by_profile = {name: registrations(framework) for name, framework in frameworks.items()}
         self.by_plugin: dict[str, list[ClusterEvent]] = {}
         for plugins in self.by_profile.values():
@@ -150,7 +148,7 @@ class Hints:
         for question in questions:
             if found is Strategy.AFTER_BACKOFF and not question.is_pending:
                 continue
-            if not _is_queue(question, info.pod, old, new):
+            if not self._is_queue(question, info.pod, old, new):
                 continue
             if question.is_pending:
                 return Strategy.IMMEDIATELY
@@ -172,14 +170,13 @@ class Hints:
                     break
         return found
 
-
-def _is_queue(question: Question, pod: Pod, old: Any, new: Any) -> bool:
-    """Whether a hint's answer is Queue, as an exception is."""
-    if question.hint is None:
-        return True
-    try:
-        return question.hint(pod, old, new) is not QUEUE_SKIP
-    except Exception as error:  # a plugin may raise anything, and never ends the process
-        text = f"queueing hint of {question.plugin}: {type(error).__name__}: {error}"
-        logger.error("pod %s: %s", pod.key, text, exc_info=error)
-        return True
+    def _is_queue(self, question: Question, pod: Pod, old: Any, new: Any) -> bool:
+        """Whether a hint's answer is Queue, as an exception is."""
+        if question.hint is None:
+            return True
+        try:
+            return question.hint(pod, old, new) is not QUEUE_SKIP
+        except Exception as error:  # a plugin may raise anything, and never ends the process
+            text = f"queueing hint of {question.plugin}: {type(error).__name__}: {error}"
+            self._errors.note(question.plugin, f"pod {pod.key}", text, error)
+            return True

@@ -65,6 +65,7 @@ class Run:
         finally:
             scheduler.handle.on_eviction.remove(self._evicted)
             self._something_happened()
+            scheduler.handle.plugin_errors.summarize()
         left = [info.pod for info in queue.pending_pods().gated]
         self.result.skipped |= {
             pod.key: scheduler.not_ours(pod) for pod in (*left, *scheduler.pods.others.values())

@@ -93,6 +93,10 @@ class Scheduler:
         Lets so many seconds pass while the volumes of a pod are being bound. By default time passes; in a
         store of the scheduler's own it takes none, and claims are bound and volumes made at once
         (`OwnVolumes`).
+    fail_fast : bool
+        An exception in a plugin ends the run and is raised, for finding its cause. By default it fails the
+        pod that the plugin was asked about, is logged once per plugin and type with its traceback, and is
+        counted (`plugin_errors`).
 
     Attributes
     ----------
@@ -116,6 +120,7 @@ class Scheduler:
         ttl: float | None = None,
         clock: Callable[[], float] | None = None,
         wait: Wait | None = None,
+        fail_fast: bool = False,
     ) -> None:
         if tie_break not in TIE_BREAKS:
             raise ValueError(f"tie_break {tie_break!r}: one of {', '.join(TIE_BREAKS)}")
@@ -128,6 +133,7 @@ class Scheduler:
         self.volumes = volumes_of(cluster, self.client, self.sync, wait)
         setting = configuration, tie_break, seed, self.volumes.wait, groups_pods(gates)
         self.handle = make_handle(self.cache, self.client, self.informers, nominator, *setting)
+        self.handle.plugin_errors.fail_fast = fail_fast
         signs = gates["OpportunisticBatching"] and not self.handle.extenders
         batching = Batching(signs, clock or (lambda: 0.0))
         its = TIE_BREAKS[tie_break], percentage_of_nodes_to_score, seed, batching
@@ -184,6 +190,11 @@ class Scheduler:
         freed = self.bindings.freed
         while freed:
             self.queue.move_all_to_active_or_backoff_queue(ASSIGNED_POD_DELETE, freed.pop(0), None)
+
+    @property
+    def plugin_errors(self) -> Mapping[tuple[str, str], int]:
+        """How often plugins have raised, by the name of the plugin and of the exception's type."""
+        return dict(self.handle.plugin_errors.counts)
 
     @property
     def table(self) -> NodeTable:
@@ -317,6 +328,7 @@ class Scheduler:
                 decisions = map(self.whole_cycle, repeat(engine), segment, targets)
                 parts += [result_of(decision, self.table) for decision in decisions]
         self.sync()
+        self.handle.plugin_errors.summarize()
         return joined(parts, rotation)
 
     def check_new(self, pods: Sequence[Pod]) -> None:

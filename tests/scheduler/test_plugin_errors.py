@@ -1,0 +1,126 @@
+"""Exceptions in plugins: reported once per plugin and kind, then counted; or raised by a scheduler that fails
+fast."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from tests.core.make import node, pod
+from tests.framework.make import make
+from tests.scheduler.make import scheduler_with
+
+import moorage as mo
+from moorage.framework.events import ActionType, ClusterEvent, ClusterEventWithHint
+from moorage.framework.interface import Plugin
+from moorage.objects.pod import Pod
+from moorage.plugins.registry import default_profile
+
+ERROR = ValueError("no such shelf")
+POINTS: list[Callable[[], Plugin]] = [
+    lambda: make(mo.PreFilterPlugin, "Bad", pre_filter=ERROR),
+    lambda: make(mo.FilterPlugin, "Bad", filter=ERROR),
+    lambda: make(mo.FilterPlugin, "Bad", filter_all=ERROR),
+    lambda: make(mo.PreScorePlugin, "Bad", pre_score=ERROR),
+    lambda: make(mo.ScorePlugin, "Bad", score=ERROR),
+    lambda: make(mo.ReservePlugin, "Bad", reserve=ERROR),
+    lambda: make(mo.PermitPlugin, "Bad", permit=ERROR),
+    lambda: make(mo.PreBindPlugin, "Bad", pre_bind=ERROR),
+    lambda: make(mo.PostBindPlugin, "Bad", post_bind=ERROR),
+]
+
+
+def pods(n: int = 12) -> list[Pod]:
+    return [pod(f"p{at}") for at in range(n)]
+
+
+def logged(caplog: pytest.LogCaptureFixture) -> list[tuple[str, bool]]:
+    """Messages of errors, and whether each came with a traceback."""
+    return [(r.getMessage(), bool(r.exc_info)) for r in caplog.records if r.levelno >= logging.ERROR]
+
+
+def test_an_exception_is_reported_once_and_counted(caplog: pytest.LogCaptureFixture) -> None:
+    one = scheduler_with(make(mo.ReservePlugin, "Bad", reserve=ERROR, unreserve=KeyError("x")), pods=pods())
+    assert len(one.run().unschedulable) == 12
+    assert logged(caplog) == [
+        ('pod default/p0: plugin "Bad" raised ValueError: no such shelf', True),
+        ("pod default/p0: plugin \"Bad\" raised KeyError: 'x'", True),
+        ('plugin "Bad" raised ValueError 11 more times', False),
+        ('plugin "Bad" raised KeyError 11 more times', False),
+    ]
+    assert one.plugin_errors == {("Bad", "ValueError"): 12, ("Bad", "KeyError"): 12}
+
+
+def test_the_next_run_says_how_many_more_there_were(caplog: pytest.LogCaptureFixture) -> None:
+    one = scheduler_with(make(mo.ReservePlugin, "Bad", reserve=ERROR), pods=pods(1))
+    one.run()
+    one.run()
+    one.schedule([pod("x"), pod("y")])
+    assert logged(caplog) == [
+        ('pod default/p0: plugin "Bad" raised ValueError: no such shelf', True),
+        ('plugin "Bad" raised ValueError 1 more times', False),
+        ('plugin "Bad" raised ValueError 2 more times', False),
+    ]
+
+
+def test_profiles_count_together(caplog: pytest.LogCaptureFixture) -> None:
+    plugins = [make(mo.ReservePlugin, "Bad", reserve=ERROR) for _ in range(2)]
+    profiles = [
+        mo.Profile((*default_profile().plugins, plugin), scheduler_name=name)
+        for plugin, name in zip(plugins, ("default-scheduler", "two"), strict=True)
+    ]
+    cluster = mo.Cluster(nodes=[node("a")], pods=[pod("p"), pod("q", scheduler_name="two")])
+    one = mo.Scheduler(cluster, profiles=profiles)
+    one.run()
+    assert one.plugin_errors == {("Bad", "ValueError"): 2}
+    assert [has_traceback for _, has_traceback in logged(caplog)] == [True, False]
+
+
+def test_a_hint_that_raises_is_reported_once(caplog: pytest.LogCaptureFixture) -> None:
+    class Bad(mo.FilterPlugin, mo.EnqueueExtensions):
+        name = "Bad"
+
+        def filter(self, state: Any, pod: Pod, node_info: Any) -> Any:
+            return mo.Status(mo.Code.UNSCHEDULABLE, ("no",))
+
+        def events_to_register(self) -> Any:
+            def hint(pod: Pod, old: Any, new: Any) -> Any:
+                raise ERROR
+
+            event = ClusterEvent("Node", ActionType.ADD)
+            return [ClusterEventWithHint(event, hint)]
+
+    one = scheduler_with(Bad(), pods=pods(5))
+    one.run()
+    one.client.create(node("d"))
+    one.sync()
+    assert one.plugin_errors == {("Bad", "ValueError"): 5}
+    assert logged(caplog) == [("pod default/p0: queueing hint of Bad: ValueError: no such shelf", True)]
+
+
+@pytest.mark.parametrize("make_plugin", POINTS)
+def test_failing_fast_raises(make_plugin: Callable[[], Plugin]) -> None:
+    one = scheduler_with(make_plugin(), pods=pods(), fail_fast=True)
+    with pytest.raises(ValueError, match=r"^no such shelf$"):
+        one.run()
+
+
+def test_failing_fast_is_not_the_default() -> None:
+    one = scheduler_with(make(mo.FilterPlugin, "Bad", filter=ERROR), pods=pods(2))
+    assert {failure.error for failure in one.run().unschedulable.values()} == {
+        'running "Bad" filter plugin: plugin "Bad" raised ValueError: no such shelf'
+    }
+
+
+def test_all_plugins_are_unreserved_where_one_fails_fast() -> None:
+    seen = []
+    first = make(mo.ReservePlugin, "First", unreserve=lambda self, *rest: seen.append("First"))
+    bad = make(
+        mo.ReservePlugin, "Bad", reserve=lambda *rest: mo.Status(mo.Code.UNSCHEDULABLE), unreserve=ERROR
+    )
+    one = scheduler_with(first, bad, pods=pods(1), fail_fast=True)
+    with pytest.raises(ValueError, match=r"^no such shelf$"):
+        one.run()
+    assert seen == ["First"]

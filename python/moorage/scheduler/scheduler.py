@@ -151,13 +151,17 @@ class Scheduler:
             self.queue, ages = make_queue(engines, configuration, gates, clock, nominator)
             self.pods = PodHandler(self.handle, self.queue, self._is_ours, self._current, ages)
             self.attempts = Attempts(self.queue, self._current)
-            watch(self.informers, self.cache, self.queue, self.pods)
-            self.informers.informer(PodGroup).add_event_handler(PodGroupHandler(self._forget_failures))
+            self._follow(cluster)
+
+    def _follow(self, cluster: Cluster | ObjectClient) -> None:
+        """Have informers report to the cache and the queue, and write a cluster to the scheduler's own store."""
+        watch(self.informers, self.cache, self.queue, self.pods)
+        self.informers.informer(PodGroup).add_event_handler(PodGroupHandler(self._forget_failures))
+        self.sync()
+        if isinstance(cluster, Cluster) and isinstance(self.client, ObjectStore):
+            # Only now, so that the objects arrive in their order and not in that of a list.
+            self.client.create_many((*cluster.namespaces, *cluster.nodes, *cluster.others, *cluster.pods))
             self.sync()
-            if isinstance(cluster, Cluster) and isinstance(self.client, ObjectStore):
-                # Only now, so that the objects arrive in their order and not in that of a list.
-                self.client.create_many((*cluster.namespaces, *cluster.nodes, *cluster.others, *cluster.pods))
-                self.sync()
 
     def _forget_failures(self) -> None:
         for engine in self.engines.values():

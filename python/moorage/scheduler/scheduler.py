@@ -154,7 +154,7 @@ class Scheduler:
             self._follow(cluster)
 
     def _follow(self, cluster: Cluster | ObjectClient) -> None:
-        """Have informers report to the cache and the queue, and write a cluster to the scheduler's own store."""
+        """Have informers report to the cache and the queue; write a cluster to the scheduler's own store."""
         watch(self.informers, self.cache, self.queue, self.pods)
         self.informers.informer(PodGroup).add_event_handler(PodGroupHandler(self._forget_failures))
         self.sync()

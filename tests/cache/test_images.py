@@ -6,7 +6,14 @@ from collections.abc import Sequence
 
 from tests.core.make import node, pod
 
-from moorage.cache import BinderCache, CacheHandler, ImageStateSummary, NodeInfo, SchedulerCache, Snapshot
+from moorage.cache import (
+    BinderCache,
+    CacheHandler,
+    ImageStateSummary,
+    NodeInfoClone,
+    SchedulerCache,
+    Snapshot,
+)
 
 Images = list[tuple[Sequence[str], int]]
 
@@ -72,7 +79,7 @@ def test_an_image_goes_with_its_last_node() -> None:
 def test_what_a_node_shows_of_its_images_is_summed_up_when_it_is_set() -> None:
     one = holding(a=[(["i"], 5)], b=[(["i"], 5)])
     first, both = {"i": ImageStateSummary(5, 1)}, {"i": ImageStateSummary(5, 2)}
-    infos = dict[str, NodeInfo]()
+    infos = dict[str, NodeInfoClone]()
     one.update_node_name_to_info_map(infos)
     one.add_pod(pod("p", on="a"))
     one.remove_node(node("b"))

@@ -23,7 +23,7 @@ from tests.core.world import told
 from moorage._core import batches
 from moorage._core.chooser import TieBreak
 from moorage._core.cycle import Cycle
-from moorage.cache import NodeInfo, SchedulerCache, Snapshot, Transaction
+from moorage.cache import NodeInfo, NodeInfoClone, SchedulerCache, Snapshot, Transaction
 from moorage.errors import CacheError
 from moorage.objects.node import Node
 from moorage.objects.pod import Pod
@@ -40,7 +40,7 @@ class Branch:
         self.open: list[tuple[AbstractContextManager[Transaction], Transaction, StateTwin]] = []
         self.snapshots = [(Snapshot(), SnapshotTwin()) for _ in range(2)]
         self.shown: list[Any] = [{}, {}]
-        self.infos: dict[str, NodeInfo] = {}
+        self.infos: dict[str, NodeInfoClone] = {}
 
 
 def template_of(one: Pod, generated: bool) -> Pod:

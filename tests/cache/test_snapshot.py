@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import gc
+from typing import Any
+
 import pytest
 from tests.cache.world import cache, disturb, everything, said
 from tests.core.make import node, pod
 
-from moorage.cache import CacheDump, NodeInfo, SchedulerCache, Snapshot
+from moorage._core.state import ClusterState
+from moorage.cache import CacheDump, NodeInfo, NodeInfoClone, SchedulerCache, Snapshot
 from moorage.errors import CacheError
 from moorage.objects.pod import Affinity, Pod, PodAffinity, PodAffinityTerm
 
@@ -161,14 +165,14 @@ def test_a_dump_of_nothing() -> None:
 
 
 def test_a_map_is_filled_with_every_node() -> None:
-    one, infos = cache(), dict[str, NodeInfo]()
+    one, infos = cache(), dict[str, NodeInfoClone]()
     one.update_node_name_to_info_map(infos)
     assert said(infos) == said(one.snapshot().nodes)
     assert infos.keys() == {"a", "b", "c", "ghost", "later"}
 
 
 def test_only_what_has_changed_is_replaced_in_a_map() -> None:
-    one, infos = cache(), dict[str, NodeInfo]()
+    one, infos = cache(), dict[str, NodeInfoClone]()
     one.update_node_name_to_info_map(infos)
     before = infos.copy()
     one.update_node_name_to_info_map(infos)
@@ -183,7 +187,7 @@ def test_only_what_has_changed_is_replaced_in_a_map() -> None:
 
 
 def test_a_map_stands_still_between_updates() -> None:
-    one, infos = cache(), dict[str, NodeInfo]()
+    one, infos = cache(), dict[str, NodeInfoClone]()
     one.update_node_name_to_info_map(infos)
     before = said(infos)
     disturb(one)
@@ -193,7 +197,7 @@ def test_a_map_stands_still_between_updates() -> None:
 
 
 def test_an_entry_of_another_generation_is_replaced_even_if_it_is_newer() -> None:
-    one, infos = cache(), dict[str, NodeInfo]()
+    one, infos = cache(), dict[str, NodeInfoClone]()
     with one.transaction():
         one.add_pod(pod("s", on="c"))
         one.update_node_name_to_info_map(infos)
@@ -203,7 +207,7 @@ def test_an_entry_of_another_generation_is_replaced_even_if_it_is_newer() -> Non
 
 
 def test_a_node_that_went_and_came_back_is_replaced() -> None:
-    one, infos = cache(), dict[str, NodeInfo]()
+    one, infos = cache(), dict[str, NodeInfoClone]()
     one.update_node_name_to_info_map(infos)
     one.remove_node(node("c"))
     one.add_node(node("c", cpu="9"))
@@ -211,13 +215,113 @@ def test_a_node_that_went_and_came_back_is_replaced() -> None:
     assert infos["c"].allocatable.milli_cpu == 9000
 
 
-def test_names_that_a_cache_never_had_are_deleted() -> None:
-    one, infos = cache(), dict[str, NodeInfo]()
-    other = SchedulerCache()
-    other.add_node(node("x"))
-    other.update_node_name_to_info_map(infos)
+def test_a_map_of_another_cache_is_filled_anew() -> None:
+    one, infos = cache(), dict[str, NodeInfoClone]()
+    for name, cpu in (("x", "4"), ("a", "9")):
+        other = SchedulerCache()
+        other.add_node(node(name, cpu=cpu))
+        other.update_node_name_to_info_map(infos)
+    assert infos.keys() == {"a"}
+    only = SchedulerCache()
+    only.add_node(node("a"))
+    only.update_node_name_to_info_map(infos)  # of the same generation
+    assert said(infos) == said(only.snapshot().nodes)
     one.update_node_name_to_info_map(infos)
-    assert "x" not in infos
+    assert said(infos) == said(one.snapshot().nodes)
+
+
+class Watched(dict[str, NodeInfoClone]):
+    """A map that says which entries were asked for."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    def get(self, name: str, default: Any = None) -> Any:
+        self.asked.append(name)
+        return super().get(name, default)
+
+
+def states() -> int:
+    """The copies of clusters that are alive."""
+    gc.collect()
+    return sum(isinstance(held, ClusterState) for held in gc.get_objects())
+
+
+def test_only_what_has_changed_is_looked_at_and_copied() -> None:
+    one, infos = cache(), Watched()
+    one.update_node_name_to_info_map(infos)
+    before = states()
+    for number in range(20):
+        infos.asked.clear()
+        one.update_node_name_to_info_map(infos)
+        assert infos.asked == []
+        one.add_pod(pod(f"s{number}", on="ab"[number % 2]))
+        one.update_node_name_to_info_map(infos)
+        assert infos.asked == ["ab"[number % 2]]
+    assert states() == before
+    assert said(infos) == said(one.snapshot().nodes)
+
+
+def test_two_maps_are_kept_by_one_cache_and_a_copy_of_one_of_them_too() -> None:
+    one = cache()
+    first, second = dict[str, NodeInfoClone](), dict[str, NodeInfoClone]()
+    one.update_node_name_to_info_map(first)
+    one.update_node_name_to_info_map(second)
+    copied = first.copy()
+    disturb(one)
+    for infos in (first, copied, second, first):
+        one.update_node_name_to_info_map(infos)
+        assert said(infos) == said(one.snapshot().nodes)
+    assert copied["a"] is not first["a"]
+    assert copied["a"] == first["a"]
+
+
+def test_entries_that_somebody_took_away_or_put_in_are_mended() -> None:
+    one, infos = cache(), dict[str, NodeInfoClone]()
+    one.update_node_name_to_info_map(infos)
+    del infos["a"]
+    one.update_node_name_to_info_map(infos)
+    assert said(infos) == said(one.snapshot().nodes)
+    infos["foreign"] = infos["a"]
+    infos["b"] = cache().snapshot().nodes["b"].clone()
+    one.update_node_name_to_info_map(infos)
+    assert said(infos) == said(one.snapshot().nodes)
+
+
+def test_a_map_follows_rows_that_change_their_nodes() -> None:
+    one, infos = SchedulerCache(), dict[str, NodeInfoClone]()
+    for name in "abc":
+        one.add_node(node(name))
+    one.update_node_name_to_info_map(infos)
+    kept = infos["c"]
+    one.remove_node(node("a"))
+    one.remove_node(node("b"))
+    one.add_node(node("a", cpu="7"))
+    one.add_node(node("d"))
+    one.update_node_name_to_info_map(infos)
+    assert said(infos) == said(one.snapshot().nodes)
+    assert infos["c"] is kept
+    with one.transaction():
+        one.add_node(node("e"))
+        one.remove_node(node("d"))
+        one.update_node_name_to_info_map(infos)
+        assert infos.keys() == {"a", "c", "e"}
+    one.update_node_name_to_info_map(infos)
+    assert said(infos) == said(one.snapshot().nodes)
+    assert infos["c"] is kept
+
+
+def test_a_map_that_fell_behind_is_compared_as_a_whole() -> None:
+    one, infos = cache(), dict[str, NodeInfoClone]()
+    one.update_node_name_to_info_map(infos)
+    kept = infos["a"]
+    for _ in range(one.state.log.capacity // 2 + 1):
+        one.add_pod(pod("s", on="c"))
+        one.remove_pod(pod("s", on="c"))
+    one.remove_pod(pod("g", on="ghost"))
+    one.update_node_name_to_info_map(infos)
+    assert said(infos) == said(one.snapshot().nodes)
+    assert infos["a"] is kept
 
 
 def test_pods_of_a_copy_name_their_node() -> None:

@@ -7,7 +7,7 @@ import threading
 from tests.cache.threads import LIMIT, running
 from tests.core.make import node, pod
 
-from moorage.cache import NodeInfo, SchedulerCache, Snapshot
+from moorage.cache import NodeInfoClone, SchedulerCache, Snapshot
 from moorage.objects.selectors import parse_selector
 
 EVERY = parse_selector("")
@@ -34,7 +34,7 @@ def test_two_threads_assume_and_forget_while_others_read() -> None:
                     one.forget_pod(which)
 
     def read() -> None:
-        snapshot, infos = Snapshot(), dict[str, NodeInfo]()
+        snapshot, infos = Snapshot(), dict[str, NodeInfoClone]()
         while not working.is_set():
             one.update_snapshot(snapshot)
             one.update_node_name_to_info_map(infos)

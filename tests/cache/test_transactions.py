@@ -9,7 +9,7 @@ from tests.cache.world import cache, disturb, said
 from tests.core.inside import dump
 from tests.core.make import node, pod
 
-from moorage.cache import NodeInfo, SchedulerCache, Snapshot
+from moorage.cache import NodeInfoClone, SchedulerCache, Snapshot
 
 
 def cpu(one: SchedulerCache) -> dict[str, int]:
@@ -249,7 +249,7 @@ def test_a_fork_made_in_a_transaction_keeps_what_its_origin_undoes() -> None:
         fork = one.fork()
     assert set(fork.snapshot().nodes) == {"a", "c", "d"}
     assert set(one.snapshot().nodes) == {"a", "b", "c", "ghost", "later"}
-    infos: dict[str, NodeInfo] = {}
+    infos: dict[str, NodeInfoClone] = {}
     fork.update_node_name_to_info_map(infos)
     assert infos["d"].requested.milli_cpu == 1000
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from tests.core.make import node, pod, port
@@ -34,7 +35,7 @@ def disturb(one: SchedulerCache) -> None:
     one.assume_pod(pod("r", on="d", requests={"cpu": 1}))
 
 
-def said(infos: dict[str, NodeInfo]) -> dict[str, tuple[int, dict[str, Any]]]:
+def said(infos: Mapping[str, NodeInfo | NodeInfoClone]) -> dict[str, tuple[int, dict[str, Any]]]:
     return {name: (info.generation, everything(info)) for name, info in infos.items()}
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from moorage._core.node_table import NodeTable
 from moorage._core.pod_class import PodClasses, Shape
@@ -11,6 +12,9 @@ from moorage._core.table_columns import row_amounts, row_generation, row_others,
 from moorage.errors import CacheError
 from moorage.objects.node import Node, Taint
 from moorage.objects.pod import Pod
+
+if TYPE_CHECKING:
+    from .info_map import Follower
 
 Images = dict[str, tuple[int, int]]
 Ports = frozenset[tuple[str, str, int]]
@@ -174,6 +178,8 @@ class NodeInfoClone(NodeInfoLists):
     taints: tuple[Taint, ...]
     generation: int
     classes: PodClasses = field(repr=False)
+    follower: Follower | None = field(default=None, repr=False, compare=False, kw_only=True)
+    """Who keeps the map that this is an entry of."""
 
     def add_pod(self, pod: Pod) -> None:
         """Account for one more pod."""

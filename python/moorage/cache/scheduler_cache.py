@@ -6,7 +6,7 @@ import builtins
 import logging
 import threading
 import time
-from collections.abc import Callable, MutableMapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from moorage._core import batches
@@ -15,7 +15,8 @@ from moorage.objects.node import Node
 from moorage.objects.pod import Pod
 
 from .cluster_cache import ClusterCache
-from .node_info import NodeInfo
+from .info_map import Follower, NodeInfoMap
+from .node_info import NodeInfo, NodeInfoClone
 from .node_tree import KNOWN
 from .snapshot import CacheDump, dump
 
@@ -208,17 +209,20 @@ class SchedulerCache(ClusterCache):
 
     # ---- copies --------------------------------------------------------------------------------------------
 
-    def update_node_name_to_info_map(self, infos: MutableMapping[str, NodeInfo]) -> None:
+    def update_node_name_to_info_map(self, infos: NodeInfoMap) -> None:
         """Bring a map of node name to NodeInfo up to date in place: copies for new or changed nodes (ghosts
-        included), names that are gone deleted, the other entries untouched."""
+        included), names that are gone deleted, the other entries untouched.
+
+        Only what has changed since this map's last update is looked at, so nobody else should write it; of a
+        map that is new here, was copied or has another length, every entry is.
+        """
         with self.lock:
-            fresh = dump(self.state).nodes
-            generations = {name: info.generation for name, info in fresh.items()}
-        for name in [name for name in infos if name not in fresh]:
-            del infos[name]
-        for name, info in fresh.items():
-            if name not in infos or infos[name].generation != generations[name]:
-                infos[name] = info
+            Follower.of(infos, self.state, self._clone).update()
+
+    def _clone(self, name: str) -> NodeInfoClone:
+        info = self.node_info(name)
+        assert info is not None
+        return info.clone()
 
     def snapshot(self) -> CacheDump[NodeInfo]:
         """Everything at this moment: assumed pods and all nodes, ghosts included."""

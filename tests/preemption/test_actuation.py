@@ -24,7 +24,8 @@ NOTE = "Preempted by pod p on node a"
 
 
 def prepare(one: Scheduler, *victims: Pod) -> Any:
-    return prepare_candidate(handle(one), Candidate("a", Victims(victims)), preemptor(), "DefaultPreemption")
+    its = handle(one).preempt_handle()
+    return prepare_candidate(its, Candidate("a", Victims(victims)), preemptor(), "DefaultPreemption")
 
 
 def stored(one: Scheduler) -> list[str]:

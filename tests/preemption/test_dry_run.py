@@ -313,7 +313,7 @@ def test_the_twin_selects_the_same(made: tuple[Twin, list[Any]]) -> None:
         info = one.cache.node_info(name)
         assert info is not None
         got, violations, failed = select_victims_on_node(
-            engine.handle, state.clone(), twin.asked, info.clone(), budgets
+            engine.handle.preempt_handle(), state.clone(), twin.asked, info.clone(), budgets
         )
         names = None if failed is not None else ([each.name for each in got], violations)
         assert names == twin.select(name, budgets)

@@ -279,8 +279,9 @@ def test_the_text_without_asking_is_that_of_asking() -> None:
         assert decision.diagnosis is not None
         assert decision.diagnosis.unhelpful
         handle, state, statuses = cycle(one, asked)
-        assert handle.framework is not None
-        result, status = handle.framework.run_post_filter_plugins(state, asked, statuses)
+        framework = handle.handle.framework
+        assert framework is not None
+        result, status = framework.run_post_filter_plugins(state, asked, statuses)
         assert status is not None
         assert decision.diagnosis.post_filter_message() == status.message()
         assert decision.nominating == result

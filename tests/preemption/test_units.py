@@ -358,7 +358,7 @@ def test_the_twin_selects_the_same(made: tuple[UnitTwin, list[Any], list[PodGrou
         info = one.cache.node_info(name)
         assert info is not None
         got, cost, failed = select_victims_on_node(
-            engine.handle, state.clone(), twin.asked, info.clone(), budgets
+            engine.handle.preempt_handle(), state.clone(), twin.asked, info.clone(), budgets
         )
         seen = None if failed is not None else ([each.name for each in got], cost)
         assert seen == twin.select(name, budgets)

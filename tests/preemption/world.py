@@ -9,6 +9,7 @@ from tests.core.make import node, pod
 
 from moorage.framework.cycle_state import CycleState
 from moorage.framework.handle import FrameworkHandle
+from moorage.framework.preempt_handle import PreemptHandle
 from moorage.framework.status import Status
 from moorage.objects import Cluster
 from moorage.objects.meta import Condition, LabelSelector, ObjectMeta
@@ -68,13 +69,13 @@ def full(*pods: Pod, nodes: Any = None, others: Any = (), **settings: Any) -> Sc
     return Scheduler(Cluster(nodes=nodes, pods=list(pods), others=list(others)), **settings)
 
 
-def cycle(one: Scheduler, asked: Pod) -> tuple[FrameworkHandle, CycleState, dict[str, Status]]:
+def cycle(one: Scheduler, asked: Pod) -> tuple[PreemptHandle, CycleState, dict[str, Status]]:
     """The cycle of a pod up to PostFilter: handle, state and what was said of each node."""
     engine = one.engines["default-scheduler"]
     state = engine.framework.new_state(asked)
     ran = engine.framework.run_pre_filter_plugins(state, asked)
     engine.begin_search(state, asked, ran)
-    return engine.handle, state, engine.diagnose(state.target, state.shape, ran)[1]()
+    return engine.handle.preempt_handle(), state, engine.diagnose(state.target, state.shape, ran)[1]()
 
 
 def find(one: Scheduler, asked: Pod, **how: Any) -> Found:

@@ -39,7 +39,7 @@ from moorage.objects.pod import Pod
 from moorage.objects.pod_group import PodGroup, UnitKey, group_of
 from moorage.plugins.node_resources_fit import NodeResourcesFit
 from moorage.plugins.registry import ConfigurationSource, default_profile, read_configuration
-from moorage.preemption.evaluator import budgets_of
+from moorage.preemption.handle import budgets_of
 from moorage.preemption.importance import split_by_budget
 from moorage.scheduler.batching import Batching
 from moorage.scheduler.check import check

@@ -16,7 +16,7 @@ from moorage.framework.runtime import Target
 from moorage.objects.cluster import Cluster
 from moorage.objects.pod import Pod
 from moorage.objects.pod_group import UnitKey, group_of
-from moorage.preemption.evaluator import budgets_of
+from moorage.preemption.handle import budgets_of
 from moorage.preemption.importance import split_by_budget
 from moorage.scheduler import Scheduler
 from moorage.scheduler.engine import Engine

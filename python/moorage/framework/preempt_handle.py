@@ -1,6 +1,7 @@
-"""PreemptHandle: what preemption is handed in kube-scheduler v1.19 and v1.20 (framework/interface.go).
+"""PreemptHandle: what preemption is handed (kube-scheduler v1.19 and v1.20, framework/interface.go).
 
-Only the interfaces are here; `moorage.preemption.handle` has them over today's runtime.
+Only the interfaces are here; `moorage.preemption.handle` has them over today's runtime. DefaultPreemption
+works with nothing else, and so can a plugin in its place.
 """
 
 from __future__ import annotations
@@ -11,12 +12,16 @@ from typing import TYPE_CHECKING, Protocol
 
 from moorage.objects.node import Node
 from moorage.objects.pod import Pod
+from moorage.objects.policy import PodDisruptionBudget
 
 from .extender import Extender
 from .status import Code, Status
 
 if TYPE_CHECKING:
+    from moorage.cache import NodeInfo, NodeInfoClone
+
     from .cycle_state import CycleState
+    from .handle import FrameworkHandle
     from .nodes_view import AnyNodeInfo
 
 
@@ -93,7 +98,25 @@ class PluginsRunner(Protocol):
 
 
 class PreemptHandle(PodNominator, PluginsRunner, Protocol):
-    """Both, and the extenders."""
+    """Both, and the extenders. What v1.20 had in functions beside it is here too: filters with nominated pods
+    (PodPassesFiltersOnNode), and the lister of PodDisruptionBudgets.
+
+    Attributes
+    ----------
+    handle : FrameworkHandle
+        Whose it is: the cache, the client, events and waiting pods are there.
+    """
+
+    handle: FrameworkHandle
 
     def extenders(self) -> Sequence[Extender]:
         """In configured order."""
+
+    def pod_disruption_budgets(self) -> Sequence[PodDisruptionBudget]:
+        """Those that are known."""
+
+    def run_filter_plugins_with_nominated_pods(
+        self, state: CycleState, pod: Pod, node_info: NodeInfo | NodeInfoClone
+    ) -> Status | None:
+        """Why a pod does not fit a node: with the pods of at least its priority that are nominated there,
+        then without."""

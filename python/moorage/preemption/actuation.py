@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from moorage.framework.handle import FrameworkHandle
 from moorage.framework.interface import NominatingInfo
+from moorage.framework.preempt_handle import PreemptHandle
 from moorage.framework.status import Status, as_status
 from moorage.objects.meta import Condition, with_condition
 from moorage.objects.pod import Pod
@@ -27,7 +28,7 @@ logger = logging.getLogger("moorage.preemption")
 
 
 def prepare_candidate(
-    handle: FrameworkHandle, candidate: Candidate, pod: Pod, plugin_name: str
+    handle: PreemptHandle, candidate: Candidate, pod: Pod, plugin_name: str
 ) -> Status | None:
     """Clear the nominations of pods of lower priority to the node, then let the victims go, in their order.
 
@@ -36,23 +37,23 @@ def prepare_candidate(
     """
     for nominated in lower_priority_nominated_pods(handle, pod, candidate.name):
         try:
-            clear_nominated_node_name(handle, nominated)
+            clear_nominated_node_name(handle.handle, nominated)
         except ApiError as error:
             logger.error("Cannot clear 'NominatedNodeName' field: %s", error)  # not worth failing for
     for victim in candidate.victims.pods:
         if victim.metadata.deletion_timestamp is not None:
             continue
         try:
-            preempt_pod(handle, candidate.name, pod, victim, plugin_name)
+            preempt_pod(handle.handle, candidate.name, pod, victim, plugin_name)
         except ApiError as error:
             logger.error("Tried to preempt pod %s for %s: %s", victim.key, pod.key, error)
             return as_status(error)
     return None
 
 
-def lower_priority_nominated_pods(handle: FrameworkHandle, pod: Pod, node_name: str) -> list[Pod]:
+def lower_priority_nominated_pods(handle: PreemptHandle, pod: Pod, node_name: str) -> list[Pod]:
     """The pods of lower priority that are nominated to a node."""
-    nominated = handle.nominator.nominated_pods_for_node(node_name)
+    nominated = handle.nominated_pods_for_node(node_name)
     return [other for other in nominated if priority_of(other) < priority_of(pod)]
 
 

@@ -18,6 +18,7 @@ from moorage.framework.events import (
 from moorage.framework.handle import FrameworkHandle
 from moorage.framework.in_core import CorePostFilter
 from moorage.framework.interface import EnqueueExtensions, PostFilterResult, PreEnqueuePlugin
+from moorage.framework.preempt_handle import PreemptHandle
 from moorage.framework.status import Code, Status
 from moorage.objects.pod import Pod
 
@@ -81,7 +82,7 @@ class DefaultPreemption(PreEnqueuePlugin, CorePostFilter, EnqueueExtensions):
         state: CycleState,
         pod: Pod,
         statuses: Mapping[str, Status],
-        handle: FrameworkHandle | None = None,
+        handle: PreemptHandle | None = None,
     ) -> Found:
         """Look for nodes to make room on, from an offset on until there are enough; nothing is changed. With
         a `handle`, among the nodes of its cache and by the filters of its framework."""
@@ -93,7 +94,7 @@ class DefaultPreemption(PreEnqueuePlugin, CorePostFilter, EnqueueExtensions):
             state,
             pod,
             statuses,
-            lambda nodes: handle.preemption_offset(pod, nodes),
+            lambda nodes: handle.handle.preemption_offset(pod, nodes),
             lambda nodes: num_candidates(nodes, percentage, absolute),
         )
 
@@ -102,7 +103,7 @@ class DefaultPreemption(PreEnqueuePlugin, CorePostFilter, EnqueueExtensions):
         lower priority that is evicted whole."""
         if not potential or not shape.may_preempt:
             return False
-        handle = self._handle()
+        handle = self._handle().handle
         groups = groups_of(handle)
         if groups is not None and groups.lowest_priority_of_whole < shape.priority:
             return True
@@ -114,7 +115,8 @@ class DefaultPreemption(PreEnqueuePlugin, CorePostFilter, EnqueueExtensions):
         reasons = dict.fromkeys(NO_VICTIMS.reasons, potential) if potential else {}
         return PREFIX + no_candidates(nodes, reasons, nodes - potential), True
 
-    def _handle(self) -> FrameworkHandle:
+    def _handle(self) -> PreemptHandle:
+        """All that it works with."""
         if self.handle is None:
             raise MoorageError(f'plugin "{self.name}" is not part of a scheduler')
-        return self.handle
+        return self.handle.preempt_handle()

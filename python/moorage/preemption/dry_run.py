@@ -12,8 +12,7 @@ from moorage.cache import NodeInfo, NodeInfoClone
 from moorage.errors import MoorageError
 from moorage.framework.cycle_state import CycleState
 from moorage.framework.extender import Victims
-from moorage.framework.handle import FrameworkHandle
-from moorage.framework.runtime import Framework
+from moorage.framework.preempt_handle import PreemptHandle
 from moorage.framework.status import Status, as_status
 from moorage.objects.pod import Pod
 from moorage.objects.policy import PodDisruptionBudget
@@ -26,7 +25,7 @@ from .units import Units
 
 
 def dry_run_preemption(
-    handle: FrameworkHandle,
+    handle: PreemptHandle,
     state: CycleState,
     pod: Pod,
     nodes: Sequence[str],
@@ -55,19 +54,19 @@ def dry_run_preemption(
         Why each of the other nodes that were tried is none; an Error where it could not be found out.
     """
     order = (*nodes[offset:], *nodes[:offset])
-    units = Units(handle)
-    framework = framework_of(handle, state, pod, order)
+    units = Units(handle.handle)
+    framework = framework_of(handle.handle, state, pod, order)
     if framework is not None and not units:
-        return dry_run_in_core(framework, handle, state, pod, order, budgets, wanted)
+        return dry_run_in_core(framework, handle.handle, state, pod, order, budgets, wanted)
     fine: list[Candidate] = []
     violating: list[Candidate] = []
     rejected: dict[str, Status] = {}
     for name in order:
-        info = handle.cache.node_info(name)
+        info = handle.handle.cache.node_info(name)
         if info is None:
             raise MoorageError(f"node {name} is not in the cache")
         if framework is not None and not units.concern(info.pods):
-            found, failed = dry_run_in_core(framework, handle, state, pod, [name], budgets, 1)
+            found, failed = dry_run_in_core(framework, handle.handle, state, pod, [name], budgets, 1)
         else:
             found, failed = _dry_run(handle, state, pod, info, budgets, units)
         rejected |= failed
@@ -79,7 +78,7 @@ def dry_run_preemption(
 
 
 def _dry_run(
-    handle: FrameworkHandle,
+    handle: PreemptHandle,
     state: CycleState,
     pod: Pod,
     info: NodeInfo,
@@ -100,7 +99,7 @@ def _dry_run(
 
 
 def select_victims_on_node(
-    handle: FrameworkHandle,
+    handle: PreemptHandle,
     state: CycleState,
     pod: Pod,
     node_info: NodeInfoClone,
@@ -117,7 +116,7 @@ def select_victims_on_node(
     """
     attempt = _Attempt(handle, state, pod, node_info)
     priority = priority_of(pod)
-    there = (units or Units(handle)).of(node_info.pods)
+    there = (units or Units(handle.handle)).of(node_info.pods)
     potential = [unit for unit in there if unit.priority < priority]
     for unit in potential:
         if status := attempt.change(unit, adds=False):
@@ -144,13 +143,13 @@ def select_victims_on_node(
 class _Attempt:
     """A pod on one node as it would be."""
 
-    def __init__(
-        self, handle: FrameworkHandle, state: CycleState, pod: Pod, node_info: NodeInfoClone
-    ) -> None:
-        self.handle, self.framework = handle, _framework(handle)
+    def __init__(self, handle: PreemptHandle, state: CycleState, pod: Pod, node_info: NodeInfoClone) -> None:
+        self.handle = handle
         self.state, self.pod, self.node_info = state, pod, node_info
-        plugins = (p for p in self.framework.profile.pre_filters if p.name not in state.skip_filter_plugins)
-        self.is_heard = any(plugin.pre_filter_extensions() is not None for plugin in plugins)
+        framework = handle.handle.framework
+        plugins = () if framework is None else framework.profile.pre_filters
+        heard = (p for p in plugins if p.name not in state.skip_filter_plugins)
+        self.is_heard = any(plugin.pre_filter_extensions() is not None for plugin in heard)
 
     def change(self, unit: Unit, adds: bool) -> Status | None:
         """Let the pods of a unit come or go; an Error where a plugin cannot follow."""
@@ -170,18 +169,12 @@ class _Attempt:
             self.state.away[other.metadata.uid] = other
         if not self.is_heard:
             return None
-        info = self.node_info if is_here else self.handle.cache.node_info(other.spec.node_name)
+        info = self.node_info if is_here else self.handle.handle.cache.node_info(other.spec.node_name)
         assert info is not None  # the cache has the pod
-        run = self.framework
+        run = self.handle
         tell = run.run_pre_filter_extension_add_pod if adds else run.run_pre_filter_extension_remove_pod
         return tell(self.state, self.pod, other, info)
 
     def rejection(self) -> Status | None:
         """Why the pod does not fit, with the pods that are nominated there and without."""
-        return self.framework.run_filter_plugins_with_nominated_pods(self.state, self.pod, self.node_info)
-
-
-def _framework(handle: FrameworkHandle) -> Framework:
-    if handle.framework is None:
-        raise MoorageError("the framework of this handle is not complete")
-    return handle.framework
+        return self.handle.run_filter_plugins_with_nominated_pods(self.state, self.pod, self.node_info)

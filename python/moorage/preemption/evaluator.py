@@ -15,11 +15,10 @@ from moorage.errors import ExtenderError, MoorageError
 from moorage.framework.cycle_state import CycleState
 from moorage.framework.extender import Extender
 from moorage.framework.fit_error import fit_error
-from moorage.framework.handle import FrameworkHandle
 from moorage.framework.interface import NominatingInfo
+from moorage.framework.preempt_handle import PreemptHandle
 from moorage.framework.status import Code, Status, as_status
 from moorage.objects.pod import Pod
-from moorage.objects.policy import PodDisruptionBudget
 
 from .actuation import prepare_candidate
 from .dry_run import dry_run_preemption
@@ -75,7 +74,7 @@ def no_candidates(nodes: int, reasons: Mapping[str, int], hopeless: int) -> str:
 
 
 def find_candidates(
-    handle: FrameworkHandle,
+    handle: PreemptHandle,
     state: CycleState,
     pod: Pod,
     statuses: Mapping[str, Status],
@@ -94,29 +93,28 @@ def find_candidates(
         See `dry_run_preemption`; from the number of potential nodes.
     """
     name = pod.status.nominated_node_name
-    nominated = handle.cache.node_info(name) if name else None
+    nominated = handle.handle.cache.node_info(name) if name else None
     said = statuses.get(name) or ABSENT
-    eligible, message = pod_eligible_to_preempt_others(pod, nominated, said, Units(handle).priority_of)
+    eligible, message = pod_eligible_to_preempt_others(pod, nominated, said, Units(handle.handle).priority_of)
     if not eligible:
         return Found(message)
     nodes = potential_nodes(statuses)
     if not nodes:
         return Found()
     found = dry_run_preemption(
-        handle, state, pod, nodes, budgets_of(handle), offset(len(nodes)), wanted(len(nodes))
+        handle,
+        state,
+        pod,
+        nodes,
+        handle.pod_disruption_budgets(),
+        offset(len(nodes)),
+        wanted(len(nodes)),
     )
     return Found("", nodes, *found)
 
 
 ABSENT = Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE)
 """What is said of a node that the search did not come to."""
-
-
-def budgets_of(handle: FrameworkHandle) -> Sequence[PodDisruptionBudget]:
-    """The PodDisruptionBudgets that are known."""
-    if handle.informers is None:
-        return ()
-    return tuple(handle.informers.informer(PodDisruptionBudget).lister.list())
 
 
 def call_extenders(
@@ -151,7 +149,7 @@ def call_extenders(
 
 
 def preempt(
-    handle: FrameworkHandle, pod: Pod, found: Found, nodes: int, plugin_name: str
+    handle: PreemptHandle, pod: Pod, found: Found, nodes: int, plugin_name: str
 ) -> tuple[NominatingInfo | None, Status | None]:
     """Make room for a pod that fits nowhere, where that was `found` to be possible: the node that it is
     nominated to then, and Success (None); or what becomes of its nomination, and why there is no room among
@@ -162,7 +160,7 @@ def preempt(
         if found.error:
             return None, as_status(MoorageError(found.error))
         return NominatingInfo(), Status(Code.UNSCHEDULABLE, (found.text(nodes),))
-    candidates, failed = call_extenders(handle.extenders, pod, found.candidates)
+    candidates, failed = call_extenders(handle.extenders(), pod, found.candidates)
     if failed is not None:
         return None, failed
     choice = pick_one_node(candidates)

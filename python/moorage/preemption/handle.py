@@ -1,8 +1,9 @@
 """PreemptHandle of kube-scheduler v1.19 and v1.20 over today's runtime.
 
-It is what a preemption plugin worked with: the nominator, the plugins of the profile, to be run about a pod
-on a node as it might be, and the extenders. Nominator and plugins are the scheduler's own; only the answers
-have the form that they had then (framework/interface.go and framework/runtime/framework.go of v1.20).
+It is what a preemption plugin works with, DefaultPreemption as any other: the nominator, the plugins of the
+profile, to be run about a pod on a node as it might be, and the extenders. Nominator and plugins are the
+scheduler's own; only the answers have the form that they had then (framework/interface.go and
+framework/runtime/framework.go of v1.20).
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from hashlib import blake2b
 
 import numpy as np
 
+from moorage.cache import NodeInfo, NodeInfoClone
 from moorage.errors import MoorageError
 from moorage.framework.call import ask_status
 from moorage.framework.cycle_state import CycleState
@@ -24,6 +26,7 @@ from moorage.framework.runtime import Framework
 from moorage.framework.status import Status, error_status
 from moorage.objects.node import Node
 from moorage.objects.pod import Pod
+from moorage.objects.policy import PodDisruptionBudget
 
 
 class PreemptHandle:
@@ -42,6 +45,10 @@ class PreemptHandle:
     def extenders(self) -> Sequence[Extender]:
         """In configured order."""
         return self.handle.extenders
+
+    def pod_disruption_budgets(self) -> Sequence[PodDisruptionBudget]:
+        """Those that are known."""
+        return budgets_of(self.handle)
 
     # ---- PodNominator --------------------------------------------------------------------------------------
 
@@ -118,6 +125,13 @@ class PreemptHandle:
                 break
         return rejections
 
+    def run_filter_plugins_with_nominated_pods(
+        self, state: CycleState, pod: Pod, node_info: NodeInfo | NodeInfoClone
+    ) -> Status | None:
+        """Why a pod does not fit a node: with the pods of at least its priority that are nominated there,
+        then without."""
+        return self.framework.run_filter_plugins_with_nominated_pods(state, pod, node_info)
+
     def run_pre_filter_extension_add_pod(
         self, state: CycleState, pod_to_schedule: Pod, pod_to_add: Pod, node_info: AnyNodeInfo
     ) -> Status | None:
@@ -139,6 +153,13 @@ class PreemptHandle:
         if unknown:
             raise MoorageError(f"node {unknown[0]} is not in the cache")
         return self.framework.nodes(np.array(rows, dtype=np.int32))
+
+
+def budgets_of(handle: FrameworkHandle) -> Sequence[PodDisruptionBudget]:
+    """The PodDisruptionBudgets that are known."""
+    if handle.informers is None:
+        return ()
+    return tuple(handle.informers.informer(PodDisruptionBudget).lister.list())
 
 
 def preempts(handle: FrameworkHandle, seed: int | None) -> None:

@@ -63,9 +63,9 @@ def examine_preemption(engine: Engine, pod: Pod, everywhere: bool = True) -> Pre
         return PreemptionExamination()
     plugin = next((p for p in engine.profile.post_filters if isinstance(p, DefaultPreemption)), None)
     if everywhere or plugin is None:
-        found = find_candidates(engine.handle, state, pod, statuses)
+        found = find_candidates(engine.handle.preempt_handle(), state, pod, statuses)
     else:
-        found = plugin.find_candidates(state, pod, statuses, engine.handle)
+        found = plugin.find_candidates(state, pod, statuses, engine.handle.preempt_handle())
     return PreemptionExamination(found, pick_one_node(found.candidates))
 
 

@@ -24,7 +24,7 @@ from moorage.objects.pod_group import PodGroup
 from moorage.preemption.actuation import preempt_pod
 from moorage.preemption.default_preemption import DefaultPreemption
 from moorage.preemption.eligibility import NEVER, TERMINATING, is_leaving
-from moorage.preemption.evaluator import budgets_of
+from moorage.preemption.handle import budgets_of
 from moorage.preemption.importance import Unit, units_by_importance, violations
 from moorage.preemption.units import Units, has_pods_below
 from moorage.store import ApiError

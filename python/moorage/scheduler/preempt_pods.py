@@ -15,7 +15,7 @@ from moorage.errors import CacheError, MoorageError
 from moorage.framework.runtime import Target
 from moorage.objects.pod import Pod
 from moorage.preemption.default_preemption import DefaultPreemption
-from moorage.preemption.evaluator import budgets_of
+from moorage.preemption.handle import budgets_of
 from moorage.preemption.units import Units
 from moorage.store import NotFoundError
 

@@ -1,0 +1,251 @@
+"""Preemption through PreemptHandle alone: DefaultPreemption's, and that of a plugin in its place."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from msgspec.structs import replace
+from tests.core.make import node, pod
+from tests.framework.make import make, status
+from tests.preemption.test_dry_run import clusters
+from tests.preemption.twin import Twin
+from tests.preemption.world import budget, full, handle, nominated, preemptor, victim
+
+import moorage as mo
+from moorage.framework.cycle_state import CycleState
+from moorage.framework.extender import Victims
+from moorage.framework.interface import NominatingInfo
+from moorage.framework.preempt_handle import PreemptHandle
+from moorage.framework.status import Code, Status
+from moorage.objects.pod import Pod
+from moorage.plugins.registry import default_profile
+from moorage.preemption import handle as built
+from moorage.preemption.importance import split_by_budget
+from moorage.preemption.pick import Candidate, pick_one_node
+from moorage.scheduler import Profile, Scheduler
+
+NODES = [node("a"), node("b")]
+
+
+# ---- DefaultPreemption -------------------------------------------------------------------------------------
+
+
+def through(change: dict[str, Any], *pods: Pod, **settings: Any) -> Scheduler:
+    """A scheduler whose PreemptHandle answers some questions otherwise, after a pod has come that fits
+    nowhere without others; it evicts the one on node b, if nothing changes that."""
+    there = (victim("v", cpu=4, priority=5), victim("w", on="b", cpu=4, priority=1, labels={"app": "x"}))
+    one = full(*there, *pods, nodes=NODES, **settings)
+    handle(one).make_preempt_handle = type("Other", (built.PreemptHandle,), change)
+    one.schedule_one(preemptor())
+    return one
+
+
+def left(one: Scheduler) -> set[str]:
+    return {each.name for each in one.client.list(Pod)[0]}
+
+
+def test_it_evicts_whom_it_must() -> None:
+    assert left(through({})) == {"v"}
+
+
+def test_its_budgets_are_those_of_the_preempt_handle() -> None:
+    assert left(through({"pod_disruption_budgets": lambda self: [budget(0, {"app": "x"})]})) == {"w"}
+
+
+@dataclass
+class Preferring:
+    """An extender that leaves one candidate."""
+
+    name: str
+    supports_preemption: bool = True
+
+    def is_interested(self, pod: Pod) -> bool:
+        return True
+
+    def process_preemption(self, pod: Pod, victims: Mapping[str, Victims]) -> Mapping[str, Victims]:
+        return {self.name: victims[self.name]}
+
+
+def test_its_extenders_are_those_of_the_preempt_handle() -> None:
+    assert left(through({"extenders": lambda self: [Preferring("a")]})) == {"w"}
+
+
+def test_nominations_that_it_ends_are_those_of_the_preempt_handle() -> None:
+    told = nominated(pod("n", requests={"cpu": 99}), "a")
+    one = through({"nominated_pods_for_node": lambda self, name: [told] if name == "b" else []}, told)
+    assert one.client.get(Pod, "n", "default").status.nominated_node_name == ""
+
+
+def outside(**change: Any) -> Scheduler:
+    """The same where a plugin outside the core filters, so that the framework makes the dry runs."""
+    profile = Profile((*default_profile().plugins, make(mo.FilterPlugin, "Outside", filter=None)))
+    return through(change, profile=profile)
+
+
+def test_its_filters_are_run_by_the_preempt_handle() -> None:
+    def reject(self: Any, state: CycleState, asked: Pod, node_info: Any) -> Status | None:
+        return status(Code.UNSCHEDULABLE, "no") if node_info.name == "b" or node_info.pods else None
+
+    assert left(outside()) == {"v"}
+    assert left(outside(run_filter_plugins_with_nominated_pods=reject)) == {"w"}
+
+
+@pytest.mark.parametrize("change", ["add", "remove"])
+def test_extensions_of_pre_filter_are_told_by_the_preempt_handle(change: str) -> None:
+    def fail(self: Any, state: CycleState, asked: Pod, other: Pod, node_info: Any) -> Status | None:
+        return status(Code.ERROR, "no") if node_info.name == "b" else None
+
+    class Extensions:
+        def add_pod(self, *told: Any) -> None: ...
+
+        def remove_pod(self, *told: Any) -> None: ...
+
+    plugin = make(mo.PreFilterPlugin, "Own", pre_filter=None, pre_filter_extensions=Extensions())
+    profile = Profile((*default_profile().plugins, plugin))
+    assert left(through({f"run_pre_filter_extension_{change}_pod": fail}, profile=profile)) == {"w"}
+
+
+class Counted:
+    def __init__(self, pods: int) -> None:
+        self.pods = pods
+
+    def clone(self) -> Counted:
+        return Counted(self.pods)
+
+
+class Alone(mo.PreFilterPlugin, mo.FilterPlugin):
+    """Lets pods in where there is none with the label app. PreFilter counts them, the extensions follow."""
+
+    name = "Alone"
+
+    def pre_filter(self, state: CycleState, pod: Pod, nodes: Any) -> Status | None:
+        if "app" in pod.metadata.labels:
+            return status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, "has the label itself")
+        assert self.handle is not None
+        there = [one for info in self.handle.snapshot().node_info_list for one in info.pods]
+        state.write(self.name, Counted(sum("app" in one.metadata.labels for one in there)))
+        return None
+
+    def pre_filter_extensions(self) -> Alone:
+        return self
+
+    def add_pod(self, state: CycleState, pod: Pod, other: Pod, node_info: Any) -> None:
+        state.read(self.name).pods += "app" in other.metadata.labels
+
+    def remove_pod(self, state: CycleState, pod: Pod, other: Pod, node_info: Any) -> None:
+        state.read(self.name).pods -= "app" in other.metadata.labels
+
+    def filter(self, state: CycleState, pod: Pod, node_info: Any) -> Status | None:
+        return status(Code.UNSCHEDULABLE, "not alone") if state.read(self.name).pods else None
+
+
+def test_pre_filter_says_which_pods_are_in_the_way_and_its_extensions_that_they_are_gone() -> None:
+    there = [victim("free"), victim("x", labels={"app": "x"}), victim("also free")]
+    profile = Profile((*default_profile().plugins, Alone()))
+    one = full(*there, pod("p", requests={"cpu": 1}, priority=1), profile=profile)
+    assert one.run().placements == {"default/p": "a"}
+    assert left(one) == {"free", "also free", "p"}
+
+
+def test_what_pre_filter_rejects_fits_nowhere_and_evicts_nobody() -> None:
+    profile = Profile((*default_profile().plugins, Alone()))
+    one = full(victim("x", labels={"app": "x"}), pod("p", priority=1, labels={"app": "y"}), profile=profile)
+    assert "available: has the label itself." in one.run().unschedulable["default/p"].message
+    assert left(one) == {"x", "p"}
+
+
+# ---- a plugin of one's own ---------------------------------------------------------------------------------
+
+
+def priority(one: Pod) -> int:
+    return one.spec.priority or 0
+
+
+def passes_filters(ph: PreemptHandle, state: CycleState, asked: Pod, info: Any) -> bool:
+    """PodPassesFiltersOnNode of v1.20: with the nominated pods that go before, then without."""
+    others = [one for one in ph.nominated_pods_for_node(info.name) if priority(one) >= priority(asked)]
+    others = [one for one in others if one.metadata.uid != asked.metadata.uid]
+    if others:
+        with_them, there = state.clone(), info.clone()
+        for one in others:
+            there.add_pod(one)
+            assert ph.run_pre_filter_extension_add_pod(with_them, asked, one, there) is None
+        if ph.run_filter_plugins(with_them, asked, there):
+            return False
+    return not ph.run_filter_plugins(state, asked, info)
+
+
+def select_victims(ph: PreemptHandle, state: CycleState, asked: Pod, info: Any) -> Victims | None:
+    """selectVictimsOnNode of v1.20: all pods of lower priority leave, and come back while the pod fits."""
+
+    def change(other: Pod, adds: bool) -> None:
+        tell = ph.run_pre_filter_extension_add_pod if adds else ph.run_pre_filter_extension_remove_pod
+        (info.add_pod if adds else info.remove_pod)(other)
+        assert tell(state, asked, other, info) is None
+
+    lower = [one for one in info.pods if priority(one) < priority(asked)]
+    for one in lower:
+        change(one, adds=False)
+    if not lower or not passes_filters(ph, state, asked, info):
+        return None
+    lower.sort(key=lambda one: (-priority(one), one.status.start_time or "9"))
+    protected, free = split_by_budget(lower, ph.pod_disruption_budgets())
+    gone = []
+    for one in (*protected, *free):
+        change(one, adds=True)
+        if not passes_filters(ph, state, asked, info):
+            change(one, adds=False)
+            gone.append(one)
+    gone.sort(key=lower.index)
+    return Victims(tuple(gone), sum(one in protected for one in gone))
+
+
+class OwnPreemption(mo.PostFilterPlugin):
+    """Preemption of v1.20 with what its handle offers."""
+
+    name = "OwnPreemption"
+
+    def post_filter(
+        self, state: CycleState, pod: Pod, statuses: Mapping[str, Status]
+    ) -> tuple[NominatingInfo | None, Status | None]:
+        assert self.handle is not None
+        ph = self.handle.preempt_handle()
+        found: list[Candidate] = []
+        for name in (name for name, said in statuses.items() if said.code == Code.UNSCHEDULABLE):
+            info = self.handle.cache.node_info(name)
+            assert info is not None
+            victims = select_victims(ph, state.clone(), pod, info.clone())
+            if victims is not None and victims.pods:
+                found.append(Candidate(name, victims))
+        choice = pick_one_node(found)
+        if choice is None:
+            return None, Status(Code.UNSCHEDULABLE)
+        for one in choice.candidate.victims.pods:
+            if one.metadata.deletion_timestamp is None:
+                self.handle.client.delete(Pod, one.name, one.namespace)
+        return NominatingInfo(choice.candidate.name), None
+
+
+def outcome(twin: Twin, budgets: Sequence[Any], profile: Profile) -> tuple[Any, set[str]]:
+    """Where a pod is nominated to or placed, and who is left."""
+    there = [one for pods in twin.pods.values() for one in pods]
+    waiting = [
+        replace(one, status=replace(one.status, nominated_node_name=name))
+        for name, pods in twin.nominated.items()
+        for one in pods
+    ]
+    one = full(*there, *waiting, twin.asked, nodes=twin.nodes, others=budgets, profile=profile)
+    decision = one.schedule_one(one.pods.pending["default/p"])
+    nominating = decision.nominating
+    return (decision.node, (nominating and nominating.nominated_node_name) or ""), left(one)
+
+
+@settings(deadline=None, max_examples=150)
+@given(clusters())
+def test_a_plugin_in_its_place_evicts_the_same(made: tuple[Twin, list[Any]]) -> None:
+    others = [one for one in default_profile().plugins if one.name != "DefaultPreemption"]
+    assert outcome(*made, Profile((*others, OwnPreemption()))) == outcome(*made, default_profile())

@@ -222,6 +222,19 @@ def test_a_pod_needs_a_uid(kit: Kit, number: int) -> None:
     assert kit.cache.dump().nodes == {}
 
 
+@pytest.mark.parametrize("finished", [False, True])
+def test_a_pod_whose_time_is_over_is_not_assumed_any_more(kit: Kit, finished: bool) -> None:
+    kit.assume(pod("a", "n"))
+    if finished:
+        kit.cache.finish_binding(pod("a", "n"))
+    kit.clock.now = 300.0 if finished else 900.0
+    assert kit.is_assumed(pod("a"))
+    kit.clock.now += 0.001
+    assert not kit.is_assumed(pod("a"))
+    kit.cache.add_pod(pod("a", "n"))  # it is confirmed after all
+    assert (kit.is_assumed(pod("a")), kit.used("n")) == (False, (100, 1))
+
+
 # ---- pods as they are reported
 
 

@@ -9,9 +9,9 @@ from tests.cache.binder_kit import Kit, cnr, pod, refused
 from tests.core.make import node
 
 from moorage.cache import SchedulingStatus, StoreName
-from moorage.errors import CacheError
 from moorage.objects.godel import ASSUMED_NODE
 from moorage.objects.meta import ObjectMeta
+from moorage.objects.pod import Pod
 from moorage.objects.pod_group import GROUP_ANNOTATION, PodGroup, PodGroupStatus
 
 NO_UID = "cannot get cache key for pod with empty UID"
@@ -284,10 +284,34 @@ def test_29_every_change_of_a_node_raises_its_generation(kit: Kit) -> None:
     assert seen == sorted(set(seen))
 
 
-def test_a_pod_is_known_by_its_uid_alone(kit: Kit) -> None:
+def called(name: str, uid: str, namespace: str = "default", on: str = "") -> Pod:
+    one = pod(name, on)
+    return replace(one, metadata=replace(one.metadata, uid=uid, namespace=namespace))
+
+
+@pytest.mark.parametrize("assumed", [False, True])
+@pytest.mark.parametrize("uid", ["a", "other", ""])
+def test_a_pod_is_found_by_its_namespace_and_name(kit: Kit, uid: str, assumed: bool) -> None:
+    kit.cache.add_pod(pod("b", "n"))
+    (kit.assume if assumed else kit.cache.add_pod)(pod("a", "n"))
+    kit.cache.add_pod(called("a", "c", "elsewhere", "n"))
+    found = kit.cache.get_pod(called("a", uid))
+    assert (found.metadata.uid, found.namespace, found.spec.node_name) == ("a", "default", "n")
+    assert kit.cache.get_pod(called("a", uid, "elsewhere")).metadata.uid == "c"
+
+
+@pytest.mark.parametrize("name", [("a", "elsewhere"), ("b", "default")])
+def test_a_pod_of_another_name_or_namespace_is_not_found(kit: Kit, name: tuple[str, str]) -> None:
     kit.cache.add_pod(pod("a", "n"))
-    renamed = replace(pod("a").metadata, name="b", namespace="c")
-    found = kit.cache.get_pod(replace(pod("a"), metadata=renamed))
-    assert (found.name, found.spec.node_name) == ("a", "n")
-    with pytest.raises(CacheError, match="pod b does not exist in binder cache"):
-        kit.cache.get_pod(pod("b"))
+    one = called(name[0], "a", name[1])
+    refused("pod a does not exist in binder cache", kit.cache.get_pod, one)
+    kit.cache.delete_pod(pod("a", "n"))
+    refused("pod a does not exist in binder cache", kit.cache.get_pod, pod("a"))
+
+
+def test_of_pods_of_one_name_the_one_with_the_uid_is_found(kit: Kit) -> None:
+    for uid in ("first", "second", "third"):
+        kit.cache.add_pod(called("a", uid, on="n"))
+    for uid in ("first", "second", "third"):
+        assert kit.cache.get_pod(called("a", uid)).metadata.uid == uid
+    assert kit.cache.get_pod(called("a", "unknown")).metadata.uid == "first"

@@ -205,7 +205,11 @@ class BinderMachine(RuleBasedStateMachine):
         for uid in UIDS:
             entry = twin.pods.get(uid)
             assert self.cache.pods.find(pod(uid)) == (entry and entry.pod)
-            assert self.cache.is_assumed_pod(pod(uid)) == (entry is not None and entry.deadline is not None)
+            assert self.cache.pods.find_named(pod(uid)) == (entry and entry.pod)
+            deadline = None if entry is None else entry.deadline
+            assert self.cache.is_assumed_pod(pod(uid)) == (
+                deadline is not None and deadline >= self.clock.now
+            )
             assert self.cache.is_pod_marked_to_delete(pod(uid)) == (uid in twin.markers)
         assert set(twin.markers) <= set(twin.pods)
 

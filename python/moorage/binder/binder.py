@@ -241,11 +241,10 @@ class Binder:
     def _check_victims(self, placement: Placement) -> Status | None:
         """Whether the victims are there, nobody else's, and no better protected than they were."""
         for victim in placement.victims:
-            try:
-                held = self.cache.get_pod(victim)
-            except CacheError:
-                held = None
-            if held is None or held.spec.node_name != placement.node or self.cache.is_assumed_pod(victim):
+            with self.cache.lock:
+                held = self.cache.pods.find(victim)
+                is_assumed = self.cache.pods.is_assumed_pod(victim)
+            if held is None or held.spec.node_name != placement.node or is_assumed:
                 return Status(Code.UNSCHEDULABLE, (GONE.format(victim.key, placement.node),))
             if self.cache.is_pod_marked_to_delete(victim):
                 return Status(Code.UNSCHEDULABLE, (CLAIMED.format(victim.key),))

@@ -141,14 +141,16 @@ class BinderCache(ClusterEvents):
                     self.reservations.give_back(held)
 
     def is_assumed_pod(self, pod: Pod) -> bool:
-        """True from assume until it is confirmed, forgotten, or expired by `clean`."""
+        """True from assume until it is confirmed, forgotten, or its time is over, whether or not `clean` has
+        come by."""
         with self.lock:
-            return self.pods.is_assumed_pod(pod)
+            return self.pods.is_assumed_pod(pod) and not self.pods.has_expired(pod, self.clock())
 
     # ---- reading
 
     def get_pod(self, pod: Pod) -> Pod:
-        """The pod as the cache has it, by UID."""
+        """The pod with the same namespace and name as the cache has it; of several that follow one another
+        under one name, the one with the same UID."""
         with self.lock:
             return self.pods.get_pod(pod)
 

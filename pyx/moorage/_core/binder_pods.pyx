@@ -13,7 +13,7 @@ from libc.stdint cimport int32_t
 from moorage._core.binder_store cimport BinderStore, Undo, uid_of
 from moorage._core.deadlines cimport Deadline, Deadlines
 from moorage._core.fields cimport METADATA, NODE_NAME, SPEC, UID
-from moorage._core.ledger cimport ADDED, ASSUMED, INFINITY, Ledger, Totals
+from moorage._core.ledger cimport ADDED, ASSUMED, FREE, INFINITY, Ledger, Totals
 from moorage._core.state cimport ClusterState
 
 cdef enum:
@@ -59,10 +59,30 @@ cdef class BinderPods(BinderStore):
         """The pod with this UID as it was entered, or None."""
         return find(self.state, pod)
 
+    def find_named(self, pod):
+        """The pod with this namespace and name as it was entered, or None. Of pods that follow one another
+        under one name, the one with this UID is found, or the one with the lowest number. Without it, all
+        pods are looked at."""
+        cdef Ledger ledger = self.state.ledger
+        cdef str namespace = pod.metadata.namespace, name = pod.metadata.name
+        cdef int32_t number = ledger.find(pod.metadata.uid)
+        if number >= 0 and _is_named(ledger.object_of(number), namespace, name):
+            return ledger.object_of(number)
+        for number in range(_numbers(ledger)):
+            if ledger.state_of(number) != FREE and _is_named(ledger.object_of(number), namespace, name):
+                return ledger.object_of(number)
+        return None
+
     def is_assumed_pod(self, pod):
         """True for a pod that is assumed, however long ago."""
         cdef int32_t number = _known(self.state, pod)
         return number >= 0 and self.state.ledger.state_of(number) == ASSUMED
+
+    def has_expired(self, pod, double now):
+        """True for an assumed pod whose deadline lies before `now`; it is there until `expire` is called."""
+        cdef int32_t number = _known(self.state, pod)
+        cdef double deadline = UNSET if number < 0 else self.state.ledger.record(number).deadline
+        return deadline != UNSET and deadline < now
 
     def assume_pod(self, pod):
         """Put a pod on its node before it is bound. One that only names a node in an annotation does not
@@ -161,6 +181,11 @@ cdef class BinderPods(BinderStore):
         if self.state.journal.depth:
             return self.state.safely(_expire, self.state, now)
         return _expire(self.state, now)
+
+
+cdef bint _is_named(object held, str namespace, str name) except -1:
+    meta = METADATA.of(held)
+    return meta.name == name and meta.namespace == namespace
 
 
 cdef int32_t _class_of(ClusterState state, object held, object pod) except -1:

@@ -22,7 +22,8 @@ class PodStore(BinderPods, Store):
         super().__init__(state, handler, undo, node_name_of)
 
     def get_pod(self, pod: Pod) -> Pod:
-        held = self.find(pod)
+        held = self.find_named(pod)
         if held is None:
+            self.find(pod)  # an empty UID has a text of its own
             raise CacheError(f"pod {pod.metadata.uid} does not exist in binder cache")
         return held

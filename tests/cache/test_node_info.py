@@ -1,4 +1,4 @@
-"""NodeInfo: a view of one row; and its clone, which pods can be added to and removed from."""
+"""NodeInfo: a view of one node; and its clone, which pods can be added to and removed from."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 from tests.cache.world import everything
 from tests.core.make import container, node, pod, port
 
-from moorage.cache import NodeInfo, Resource, SchedulerCache
+from moorage.cache import BinderCache, CacheHandler, NodeInfo, Resource, SchedulerCache, Snapshot
 from moorage.errors import CacheError
 from moorage.objects.pod import Affinity, Pod, PodAffinity, PodAffinityTerm
 
@@ -183,3 +183,88 @@ def test_a_pod_is_removed_by_its_uid_or_not_at_all() -> None:
         clone.remove_pod(on("x"))
     assert refusal.value.args == ("no corresponding pod x in pods of node n",)
     assert everything(clone) == everything(info)
+
+
+# ---- after the node is gone
+
+
+def read_all(info: NodeInfo) -> dict[str, Any]:
+    """The answer or the error of every attribute and of `clone`."""
+    out = dict[str, Any]()
+    for name, value in vars(type(info)).items() | vars(NodeInfo).items():
+        if isinstance(value, property):
+            try:
+                out[name] = getattr(info, name)
+            except CacheError as error:
+                out[name] = str(error)
+    with pytest.raises(CacheError, match="nodeinfo not found"):
+        info.clone()
+    return out
+
+
+def reused(one: SchedulerCache | BinderCache) -> None:
+    """The row of node a becomes that of node b."""
+    state = one.state
+    row = state.find_row("a")
+    (one.remove_node if isinstance(one, SchedulerCache) else one.delete_node)(node("a"))
+    one.add_node(node("b"))
+    one.add_pod(pod("q", on="b", requests={"cpu": 1}))
+    assert (state.find_row("a"), state.find_row("b")) == (None, row)
+
+
+GONE = 'nodeinfo not found for node name "a"'
+
+
+@pytest.mark.parametrize("kind", ["cache", "binder", "snapshot"])
+def test_what_is_held_of_a_node_that_is_gone_is_no_other_node(kind: str) -> None:
+    one: SchedulerCache | BinderCache = SchedulerCache()
+    if kind == "binder":
+        one = BinderCache(CacheHandler())
+    one.add_node(node("a"))
+    snapshot = Snapshot()
+    one.update_snapshot(snapshot)
+    if kind == "snapshot":
+        info: NodeInfo | None = snapshot.get("a")
+    elif isinstance(one, BinderCache):
+        info = one.get_node_info("a")
+    else:
+        info = one.node_info("a")
+    assert info is not None
+    assert info.node == node("a")
+    reused(one)
+    one.update_snapshot(snapshot)
+    assert (info.name, repr(info)) == ("a", "<NodeInfo a>")
+    said = read_all(info)
+    assert (said.pop("node"), said.pop("taints")) == (None, ())
+    if kind == "binder":
+        assert (said.pop("is_live"), said.pop("nm_node"), said.pop("cnr")) == (False, None, None)
+        assert said.pop("guaranteed_capacity") == Resource()
+    assert set(said.values()) == {GONE}
+
+
+def test_what_is_held_of_a_dump_stays_as_it_was() -> None:
+    one = SchedulerCache()
+    one.add_node(node("a"))
+    info = one.snapshot().nodes["a"]
+    reused(one)
+    assert (info.node, info.pods) == (node("a"), [])
+
+
+def test_a_node_that_comes_back_is_shown_again() -> None:
+    one, info = view()
+    one.remove_node(node("n"))
+    one.add_node(node("m"))  # takes the row
+    one.add_node(node("n", cpu="9"))
+    assert info.allocatable.milli_cpu == 9000
+
+
+def test_a_node_of_a_transaction_that_was_undone_is_gone() -> None:
+    one = SchedulerCache()
+    with one.transaction():
+        one.add_node(node("n"))
+        info = one.node_info("n")
+        assert info is not None
+    one.add_node(node("m"))
+    assert info.node is None
+    with pytest.raises(CacheError):
+        _ = info.pods

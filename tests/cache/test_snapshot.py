@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import gc
+from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 from tests.cache.world import cache, disturb, everything, said
 from tests.core.make import node, pod
 
+from moorage._core import buffers
 from moorage._core.state import ClusterState
 from moorage.cache import CacheDump, NodeInfo, NodeInfoClone, SchedulerCache, Snapshot
 from moorage.errors import CacheError
@@ -42,6 +46,54 @@ def test_a_snapshot_follows_rows_whose_memory_has_moved() -> None:
     assert (info.requested.milli_cpu, info.requested.ephemeral_storage) == (1000, 0)
     assert info.requested.scalar_resources == {"example.com/gpu": 2}
     assert info.allocatable.scalar_resources == {"example.com/gpu": 3}
+
+
+class Interrupted(BaseException):
+    """As KeyboardInterrupt, from wherever Python is called."""
+
+
+@pytest.mark.parametrize("error", [MemoryError, Interrupted])
+@pytest.mark.parametrize("updated", [False, True])
+def test_an_update_that_fails_leaves_an_empty_snapshot_and_the_next_one_is_whole(
+    monkeypatch: pytest.MonkeyPatch, error: type[BaseException], updated: bool
+) -> None:
+    """Each allocation of an update fails in turn, until none does."""
+    for allowed in range(1000):
+        one, snapshot = cache(), Snapshot()
+        if updated:
+            one.update_snapshot(snapshot)
+        for number in range(40):
+            one.add_node(node(f"n{number}", images=[([f"i{number}-{at}"], 5) for at in range(4)]))
+        left = iter(range(allowed))
+
+        def zeros(*arguments: Any, left: Iterator[int] = left, **options: Any) -> Any:
+            if next(left, None) is None:
+                raise error
+            return np.zeros(*arguments, **options)
+
+        monkeypatch.setattr(buffers, "np", SimpleNamespace(zeros=zeros, uint8=np.uint8))
+        try:
+            one.update_snapshot(snapshot)
+        except error:
+            monkeypatch.setattr(buffers, "np", np)
+            assert (snapshot.num_nodes, snapshot.node_info_list) == (0, [])
+            with pytest.raises(CacheError, match="nodeinfo not found"):
+                snapshot.get("a")
+            one.update_snapshot(snapshot)
+        else:
+            break
+        finally:
+            monkeypatch.setattr(buffers, "np", np)
+        fresh = snapshot_of(one)
+        assert said(listed(snapshot)) == said(listed(fresh))
+        assert snapshot.num_nodes == 43
+    assert allowed > 5
+
+
+def test_rows_of_a_snapshot_that_never_was_updated() -> None:
+    for method in (Snapshot().pods_of, Snapshot().images_of):
+        with pytest.raises(IndexError, match="no row 0"):
+            method(0)
 
 
 def listed(snapshot: Snapshot) -> dict[str, NodeInfo]:

@@ -3,12 +3,32 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
 
+import numpy as np
+import pytest
 from tests.cache.threads import LIMIT, running
+from tests.core.child import outcome_of
 from tests.core.make import node, pod
 
-from moorage.cache import NodeInfoClone, SchedulerCache, Snapshot
+from moorage._core import table_columns
+from moorage._core.node_table import NodeTable
+from moorage._core.table_columns import label_column
+from moorage.cache import (
+    BinderCache,
+    CacheHandler,
+    CachePodInfo,
+    NodeInfo,
+    NodeInfoClone,
+    SchedulerCache,
+    Snapshot,
+)
+from moorage.objects.pod import Pod
 from moorage.objects.selectors import parse_selector
+
+Operation = Callable[[Pod], object]
 
 EVERY = parse_selector("")
 
@@ -125,3 +145,115 @@ def test_forks_in_several_threads() -> None:
         assert nodes.keys() == {"a", *(f"{name}{number}" for number in range(100))}
         assert all(nodes[f"{name}{number}"].requested.milli_cpu == 1000 * number for number in range(100))
     assert one.snapshot().nodes.keys() == {"a"}
+
+
+# ---- readers that hold no lock
+
+
+def binder_parts() -> tuple[Operation, Operation, Callable[[], NodeInfo | None]]:
+    one = BinderCache(CacheHandler())
+    one.add_node(node("n", pods="1000"))
+    return (
+        lambda held: one.assume_pod(CachePodInfo(held)),
+        lambda held: one.forget_pod(CachePodInfo(held)),
+        lambda: one.get_node_info("n"),
+    )
+
+
+def cache_parts() -> tuple[Operation, Operation, Callable[[], NodeInfo | None]]:
+    one = SchedulerCache()
+    one.add_node(node("n", pods="1000"))
+    return one.assume_pod, one.forget_pod, lambda: one.node_info("n")
+
+
+@pytest.mark.parametrize("parts", [cache_parts, binder_parts])
+def test_a_clone_and_each_attribute_are_of_one_moment(
+    parts: Callable[[], tuple[Operation, Operation, Callable[[], NodeInfo | None]]],
+) -> None:
+    put, take, get = parts()
+    amounts = {"cpu": "100m", "example.com/gpu": 1}
+    for number in range(80):
+        put(pod(f"p{number}", on="n", requests=amounts))
+    reading = threading.Event()
+
+    def write() -> None:
+        number = 0
+        while not reading.is_set():
+            number = (number + 1) % 50
+            put(pod(f"more{number}", on="n", requests=amounts))
+            take(pod(f"more{number}", on="n", requests=amounts))
+
+    with running(write):
+        for _ in range(1500):
+            info = get()
+            assert info is not None
+            clone = info.clone()
+            assert clone.requested.milli_cpu == 100 * len(clone.pods)
+            requested = info.requested
+            assert requested.milli_cpu == 100 * requested.scalar_resources["example.com/gpu"]
+        reading.set()
+
+
+COLUMNS: list[Callable[[NodeTable], Any]] = [
+    lambda table: table.requested["cpu"],
+    lambda table: table.allocatable["example.com/gpu"],
+    lambda table: table.nonzero["memory"],
+    lambda table: label_column(table, "new"),
+    lambda table: label_column(table, "old"),
+    lambda table: table.raw()[1]["example.com/gpu"],
+    lambda table: table.generations(),
+    lambda table: table.names,
+]
+
+
+@pytest.mark.parametrize("read", COLUMNS)
+def test_a_column_is_read_beside_a_thread_that_adds_rows(read: Callable[[NodeTable], Any]) -> None:
+    """In a process of its own: what writes past the end of an array is found out later, or never."""
+
+    def work() -> None:
+        one = SchedulerCache()
+        one.state.classes.intern(pod("asks", node_selector={"old": "x"}))
+        adding = threading.Event()
+        lengths = set[int]()
+
+        def look() -> None:
+            while not adding.is_set():
+                lengths.add(len(read(one.state.table)))
+
+        labels = {"old": "x", "new": "y"}
+        one.add_node(node("n", labels=labels, **{"example.com/gpu": 1}))
+        with running(look, look):
+            for number in range(1500):
+                one.add_node(node(f"n{number}", labels=labels))
+            adding.set()
+        assert lengths
+
+    assert outcome_of(work) == 0
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda table: table.allocatable["cpu"].tolist(),
+        lambda table: label_column(table, "old").tolist(),
+        lambda table: label_column(table, "new").tolist(),
+    ],
+)
+def test_a_column_that_grows_while_it_is_made_is_as_long_as_it_was(
+    monkeypatch: pytest.MonkeyPatch, read: Callable[[NodeTable], list[int]]
+) -> None:
+    one = SchedulerCache()
+    one.state.classes.intern(pod("asks", node_selector={"old": "x"}))
+    one.add_node(node("a"))
+
+    def zeros(*arguments: Any, **options: Any) -> Any:
+        """Another thread gets its turn."""
+        out = np.zeros(*arguments, **options)
+        for number in range(1000):
+            one.add_node(node(f"n{number}"))
+        return out
+
+    monkeypatch.setattr(table_columns, "np", SimpleNamespace(zeros=zeros, int64=np.int64, int32=np.int32))
+    assert len(read(one.state.table)) == 1
+    monkeypatch.undo()
+    assert len(read(one.state.table)) == 1001

@@ -137,7 +137,7 @@ def memory(state: ClusterState, buffers: int) -> dict[int, bytes]:
     dropped = {id(buffer) for buffer in skipped}
     out = {}
     for number, buffer in enumerate(inside(state.journal)["buffers"][:buffers]):
-        data = bytes(buffer.array("u1", buffer.capacity * buffer.itemsize)).rstrip(b"\0")
+        data = bytes(buffer.array("u1", buffer.capacity)).rstrip(b"\0")
         if id(buffer) not in dropped and data:
             out[number] = data
     return out

@@ -1,9 +1,16 @@
+from contextlib import AbstractContextManager
+
 from moorage._core.node_table import NodeTable
+from moorage._core.pod_class import PodClasses
 from moorage._core.state import ClusterState
 from moorage._core.view import View
 from moorage.objects.pod import Pod
 
 class RowCopies:
+    @property
+    def lock(self) -> AbstractContextManager[object]: ...
+    @property
+    def classes(self) -> PodClasses: ...
     @property
     def source(self) -> ClusterState: ...
     @property

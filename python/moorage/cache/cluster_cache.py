@@ -9,8 +9,6 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Protocol, Self
 
-from fastrlock.rlock import FastRLock
-
 from moorage._core.state import ClusterState
 
 from .node_tree import NodeTree
@@ -59,7 +57,7 @@ class ClusterCache:
     def __init__(self, state: ClusterState, clock: Callable[[], float]) -> None:
         self.state = state
         self.clock = clock
-        self.lock: AbstractContextManager[object] = FastRLock()  # every operation takes it
+        self.lock = state.lock  # every operation takes it
         self.participants: list[Participant] = []
 
     def clean(self, now: float) -> None:
@@ -100,9 +98,9 @@ class ClusterCache:
     def fork(self) -> Self:
         """An independent copy; forks may be used from several threads. Participants are cloned in order."""
         out = copy.copy(self)
-        out.lock = FastRLock()
         with self.lock:
             out.state = self.state.fork()
+            out.lock = out.state.lock
             out.participants = [participant.clone() for participant in self.participants]
         return out
 

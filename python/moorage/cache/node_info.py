@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from moorage._core.node_table import NodeTable
 from moorage._core.pod_class import PodClasses, Shape
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 
 Images = dict[str, tuple[int, int]]
 Ports = frozenset[tuple[str, str, int]]
+
+NOT_FOUND = 'nodeinfo not found for node name "{}"'
 
 
 @dataclass
@@ -56,12 +59,36 @@ class NodeInfoLists:
         return [pod for pod in self.pods if has_required_anti_affinity(pod)]
 
 
+class NodeSource(Protocol):
+    """What a NodeInfo shows a node of: a cache's state, or a snapshot."""
+
+    @property
+    def lock(self) -> AbstractContextManager[object]: ...
+    @property
+    def table(self) -> NodeTable: ...
+    @property
+    def classes(self) -> PodClasses: ...
+    def find_row(self, name: str) -> int | None: ...
+    def pods_of(self, row: int) -> list[Pod]: ...
+    def images_of(self, row: int) -> Images: ...
+
+
 class NodeInfo(NodeInfoLists):
-    """A read-only view of one row: nothing is copied until an attribute is read.
+    """A read-only view of the node of one name: nothing is copied until an attribute is read.
+
+    What an attribute says is of one moment, whoever writes meanwhile; two attributes may be of two, those of
+    a `clone` never. Once the node is gone, and its last pod with it, `name` and `node` (None) can be read,
+    and all else is a CacheError; a node of the same name that comes later is shown again.
+
+    Parameters
+    ----------
+    source : NodeSource
+    name : str
+    images : callable, optional
+        The images of a row, where not the source's `images_of`.
 
     Attributes
     ----------
-    name : str
     node : Node or None
         None for a ghost: a node that is gone, or that its pods came before.
     pods : list of Pod
@@ -74,45 +101,43 @@ class NodeInfo(NodeInfoLists):
         Grows with every change of the node or of its pods.
     """
 
-    def __init__(
-        self,
-        table: NodeTable,
-        row: int,
-        classes: PodClasses,
-        pods: Callable[[int], list[Pod]],
-        images: Callable[[int], Images],
-    ) -> None:
-        self._table = table
-        self._row = row
-        self._classes = classes
-        self._pods = pods
-        self._images = images
+    def __init__(self, source: NodeSource, name: str, images: Callable[[int], Images] | None = None) -> None:
+        self.name = name
+        self._source = source
+        self._images = images or source.images_of
 
     def __repr__(self) -> str:
-        return f"<NodeInfo {self.name}: {len(self.pods)} pods>"
+        return f"<NodeInfo {self.name}>"
 
-    @property
-    def name(self) -> str:
-        return self._table.row_name(self._row)
+    def _row(self) -> int:
+        row = self._source.find_row(self.name)
+        if row is None:
+            raise CacheError(NOT_FOUND.format(self.name))
+        return row
 
     @property
     def node(self) -> Node | None:
-        return self._table.objects[self._row]
+        with self._source.lock:
+            row = self._source.find_row(self.name)
+            return None if row is None else self._source.table.objects[row]
 
     @property
     def pods(self) -> list[Pod]:  # type: ignore[override]
-        return self._pods(self._row)
+        with self._source.lock:
+            return self._source.pods_of(self._row())
 
     def _resource(self, which: int, ledger: int = 0) -> Resource:
         """0 allocatable, 1 requested, 2 non-zero requested; of one ledger."""
-        amounts = row_amounts(self._table, self._row, ledger)
+        with self._source.lock:
+            table, row = self._source.table, self._row()
+            amounts = row_amounts(table, row, ledger)
+            others = row_others(table, row, ledger) if which < 2 else {}
         out = Resource(amounts[2 * which], amounts[2 * which + 1])
-        if which < 2:
-            for name, pair in row_others(self._table, self._row, ledger).items():
-                if name == "ephemeral-storage":
-                    out.ephemeral_storage = pair[which]
-                elif pair[which]:
-                    out.scalar_resources[name] = pair[which]
+        for name, pair in others.items():
+            if name == "ephemeral-storage":
+                out.ephemeral_storage = pair[which]
+            elif pair[which]:
+                out.scalar_resources[name] = pair[which]
         if which == 0:
             out.allowed_pod_number = amounts[7]
         return out
@@ -131,11 +156,14 @@ class NodeInfo(NodeInfoLists):
 
     @property
     def used_ports(self) -> Ports:
-        return row_ports(self._table, self._row)
+        with self._source.lock:
+            return row_ports(self._source.table, self._row())
 
     @property
     def image_states(self) -> dict[str, ImageStateSummary]:
-        return {name: ImageStateSummary(*state) for name, state in self._images(self._row).items()}
+        with self._source.lock:
+            images = self._images(self._row())
+        return {name: ImageStateSummary(*state) for name, state in images.items()}
 
     @property
     def taints(self) -> tuple[Taint, ...]:
@@ -144,23 +172,25 @@ class NodeInfo(NodeInfoLists):
 
     @property
     def generation(self) -> int:
-        return row_generation(self._table, self._row)
+        with self._source.lock:
+            return row_generation(self._source.table, self._row())
 
     def clone(self) -> NodeInfoClone:
         """A copy that pods can be added to and removed from, at the same generation."""
-        return NodeInfoClone(
-            self.name,
-            self.node,
-            self.pods,
-            self.requested,
-            self.nonzero_requested,
-            self.allocatable,
-            self.used_ports,
-            self.image_states,
-            self.taints,
-            self.generation,
-            self._classes,
-        )
+        with self._source.lock:
+            return NodeInfoClone(
+                self.name,
+                self.node,
+                self.pods,
+                self.requested,
+                self.nonzero_requested,
+                self.allocatable,
+                self.used_ports,
+                self.image_states,
+                self.taints,
+                self.generation,
+                self._source.classes,
+            )
 
 
 @dataclass

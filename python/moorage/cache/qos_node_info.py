@@ -47,7 +47,7 @@ class QosNodeInfoClone(NodeInfoClone):
 
 
 class QosNodeInfo(NodeInfo):
-    """A read-only view of one row. `requested`, `nonzero_requested` and `allocatable` are those of guaranteed
+    """A read-only view of the node of one name. `requested`, `nonzero_requested` and `allocatable` are those of guaranteed
     pods.
 
     Attributes
@@ -58,9 +58,9 @@ class QosNodeInfo(NodeInfo):
     """
 
     def __init__(
-        self, state: ClusterState, row: int, nm_nodes: Mapping[str, NMNode], cnrs: Mapping[str, CNR]
+        self, state: ClusterState, name: str, nm_nodes: Mapping[str, NMNode], cnrs: Mapping[str, CNR]
     ) -> None:
-        super().__init__(state.table, row, state.classes, state.pods_of, state.images.images_of)
+        super().__init__(state, name)
         self._nm_nodes = nm_nodes
         self._cnrs = cnrs
 
@@ -91,8 +91,9 @@ class QosNodeInfo(NodeInfo):
     def guaranteed_reserved(self) -> Resource:
         """What placeholders request; `requested` has it in it."""
         out = Resource()
+        classes = self._source.classes
         for pod in filter(is_placeholder, self.pods):
-            shape = self._classes.shape_of(self._classes.intern(pod))
+            shape = classes.shape_of(classes.intern(pod))
             if shape.ledger == GUARANTEED:
                 charge(shape, 1, out, Resource())
         return out
@@ -111,14 +112,15 @@ class QosNodeInfo(NodeInfo):
 
     def clone(self) -> QosNodeInfoClone:
         """A copy that pods can be added to and removed from, at the same generation."""
-        return QosNodeInfoClone(
-            **vars(super().clone()),
-            nm_node=self.nm_node,
-            cnr=self.cnr,
-            best_effort_requested=self.best_effort_requested,
-            best_effort_nonzero_requested=self.best_effort_nonzero_requested,
-            best_effort_allocatable=self.best_effort_allocatable,
-        )
+        with self._source.lock:
+            return QosNodeInfoClone(
+                **vars(super().clone()),
+                nm_node=self.nm_node,
+                cnr=self.cnr,
+                best_effort_requested=self.best_effort_requested,
+                best_effort_nonzero_requested=self.best_effort_nonzero_requested,
+                best_effort_allocatable=self.best_effort_allocatable,
+            )
 
 
 def _parsed(resources: Resources) -> Resource:

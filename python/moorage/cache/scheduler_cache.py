@@ -201,11 +201,7 @@ class SchedulerCache(ClusterCache):
 
     def node_info(self, name: str) -> NodeInfo | None:
         """A live view of one node (ghosts included), or None."""
-        row = self.state.table.find_row(name)
-        if row is None:
-            return None
-        state = self.state
-        return NodeInfo(state.table, row, state.classes, state.pods_of, state.images.images_of)
+        return None if self.state.find_row(name) is None else NodeInfo(self.state, name)
 
     # ---- copies --------------------------------------------------------------------------------------------
 

@@ -10,7 +10,7 @@ from moorage._core.snapshot import RowCopies
 from moorage._core.state import ClusterState
 from moorage.errors import CacheError
 
-from .node_info import NodeInfo, has_pod_affinity, has_required_anti_affinity
+from .node_info import NOT_FOUND, NodeInfo, has_pod_affinity, has_required_anti_affinity
 
 Info = TypeVar("Info", bound=NodeInfo)
 
@@ -19,7 +19,7 @@ class Snapshot(RowCopies):
     """Live nodes in list order, as of the last `SchedulerCache.update_snapshot`; independent of the cache.
 
     Rules of kube-scheduler v1.36, snapshot.go and cache.go UpdateSnapshot. A snapshot follows one cache;
-    NodeInfos are made when they are asked for, and are valid until the next update.
+    NodeInfos are made when they are asked for; after the next update they show their nodes as they are then.
     """
 
     @property
@@ -34,7 +34,7 @@ class Snapshot(RowCopies):
     @property
     def node_info_list(self) -> list[NodeInfo]:
         """One NodeInfo per node, in list order."""
-        return [self._info(row) for row in self.row_list()]
+        return [NodeInfo(self, name) for name in self.names()]
 
     @property
     def have_pods_with_affinity_list(self) -> list[NodeInfo]:
@@ -48,38 +48,36 @@ class Snapshot(RowCopies):
 
     def get(self, name: str) -> NodeInfo:
         """The NodeInfo of a node; CacheError where it is not in the snapshot."""
-        row = self.find_row(name)
-        if row is None:
-            raise CacheError(f'nodeinfo not found for node name "{name}"')
-        return self._info(row)
-
-    def _info(self, row: int) -> NodeInfo:
-        return NodeInfo(self.table, row, self.source.classes, self.pods_of, self.images_of)
+        if self.find_row(name) is None:
+            raise CacheError(NOT_FOUND.format(name))
+        return NodeInfo(self, name)
 
 
 class NodeInfos(Mapping[str, Info]):
-    """Nodes by name; a NodeInfo is made when it is asked for.
+    """Nodes by name, ghosts included; a NodeInfo is made when it is asked for.
 
     Parameters
     ----------
-    rows : dict of str to int
-        Rows of a state that does not change any more.
+    state : ClusterState
+        One that does not change any more.
     make : callable
-        The NodeInfo of a row.
+        The NodeInfo of a name.
     """
 
-    def __init__(self, rows: dict[str, int], make: Callable[[int], Info]) -> None:
-        self._rows = rows
+    def __init__(self, state: ClusterState, make: Callable[[str], Info]) -> None:
+        self._names = dict.fromkeys(name for name in state.table.names if name is not None)
         self._make = make
 
     def __getitem__(self, name: str) -> Info:
-        return self._make(self._rows[name])
+        if name not in self._names:
+            raise KeyError(name)
+        return self._make(name)
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._rows)
+        return iter(self._names)
 
     def __len__(self) -> int:
-        return len(self._rows)
+        return len(self._names)
 
 
 @dataclass(frozen=True)
@@ -101,9 +99,5 @@ class CacheDump(Generic[Info]):
 def dump(state: ClusterState) -> CacheDump[NodeInfo]:
     """A dump of `state`, over a copy of it."""
     copy = state.fork()
-
-    def info(row: int) -> NodeInfo:
-        return NodeInfo(copy.table, row, copy.classes, copy.pods_of, copy.images.images_of)
-
-    rows = {name: row for row, name in enumerate(copy.table.names) if name is not None}
-    return CacheDump(dict.fromkeys(copy.assumed_pods(), True), NodeInfos(rows, info))
+    infos = NodeInfos(copy, lambda name: NodeInfo(copy, name))
+    return CacheDump(dict.fromkeys(copy.assumed_pods(), True), infos)

@@ -136,8 +136,7 @@ class TableNodes(NodesView):
 
     def node_info(self, at: int) -> AnyNodeInfo:
         state = self._columns.state
-        row = int(self.rows[at])
-        return NodeInfo(state.table, row, state.classes, state.pods_of, state.view.images_of)
+        return NodeInfo(state, state.table.row_name(int(self.rows[at])), state.view.images_of)
 
     def _column(self, kind: Kind, resource: str) -> Column:
         return self._columns.column(kind, resource).take(self.rows)

@@ -178,7 +178,10 @@ cdef class Buffer:
 
     def array(self, dtype, Py_ssize_t items):
         """The first `items` items as a read-only numpy array that shares this memory."""
-        cdef Py_ssize_t skip = <Py_ssize_t>(self.data) - <Py_ssize_t>self.memory.ctypes.data
-        out = self.memory[skip:skip + items * self.itemsize].view(dtype)
+        memory, address, have = self.memory, <Py_ssize_t>self.data, self.capacity  # which may move meanwhile
+        if not 0 <= items <= have:
+            raise ValueError(f"{items} items of a buffer of {have}")
+        skip = address - <Py_ssize_t>memory.ctypes.data
+        out = memory[skip:skip + items * self.itemsize].view(dtype)
         out.flags.writeable = False
         return out

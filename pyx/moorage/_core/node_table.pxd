@@ -22,6 +22,9 @@ cdef class NodeTable:
     cdef readonly int32_t used
 
     cdef int fill_ledger(self, int32_t ledger, mr_ledger* out) except -1
+    cdef int check_row(self, int32_t row) except -1
+    cdef int check_ledger(self, int32_t ledger) except -1
+    cdef int32_t other_columns(self) noexcept
     cdef int _reserve(self, Py_ssize_t rows) except -1
     cdef int32_t find(self, int32_t name) noexcept nogil
     cdef int32_t row_for(self, int32_t name) except -1

@@ -136,13 +136,25 @@ cdef class NodeTable:
             return -1
         return (<int32_t*>self.row_of.data)[name] - 1
 
-    def find_row(self, str name):
+    cdef int check_row(self, int32_t row) except -1:
+        """IndexError for what is no row. Results hold -1 for pods without a node."""
+        if not 0 <= row < self.used:
+            raise IndexError(f"there is no row {row} among {self.used}")
+        return 0
+
+    cdef int check_ledger(self, int32_t ledger) except -1:
+        if not 0 <= ledger < self.ledgers:
+            raise IndexError(f"there is no ledger {ledger} among {self.ledgers}")
+        return 0
+
+    def find_row(self, str name not None):
         """Row of a node name, or None."""
         cdef int32_t row = self.find(self.symbols.find(name))
         return None if row < 0 else row
 
     def row_name(self, int32_t row):
-        """The node name of a row."""
+        """The node name of a row; None for a free one. IndexError for what is no row, as -1."""
+        self.check_row(row)
         return self.symbols.names[(<int32_t*>self.name.data)[row]]
 
     def name_symbols(self, rows):
@@ -151,6 +163,7 @@ cdef class NodeTable:
 
     def is_present(self, int32_t row):
         """True for a node that exists; False for a ghost, which only has pods."""
+        self.check_row(row)
         return bool(self.row(0, row).flags & MR_PRESENT)
 
     # ---- rows ----------------------------------------------------------------------------------------------
@@ -345,6 +358,10 @@ cdef class NodeTable:
         column.touch(row)
         (<int32_t*>column.data)[row] = 0 if value is None else self.symbols.intern(value)
 
+    cdef int32_t other_columns(self) noexcept:
+        """Resources other than cpu and memory that have a column; forks may have named more."""
+        return <int32_t>len(<list>self.others[0])
+
     cdef list column_buffers(self):
         """The buffers that hold one item per row, in a fixed order."""
         return [*self.row_buffers, *(column for ledger in self.others for column in ledger)]
@@ -387,13 +404,13 @@ cdef class NodeTable:
 
     def raw(self, int32_t ledger=0):
         """Zero-copy, read-only and stale after a growth: the records of a ledger, and per other resource its
-        (allocatable, requested) pairs."""
-        self.sync_columns()
-        others = {
-            resource: (<Buffer>column).array(np.int64, self.used).reshape(self.used, 2)
-            for resource, column in zip(self.resources, self.others[ledger], strict=True)
-        }
-        return (<Buffer>self.rows[ledger]).array(ROW, self.used), others
+        (allocatable, requested) pairs; zeros for a resource that has no column yet."""
+        cdef int32_t rows = self.used
+        self.check_ledger(ledger)
+        others = {resource: np.zeros((rows, 2), dtype=np.int64) for resource in self.resources}
+        for resource, column in zip(others, list(self.others[ledger]), strict=False):
+            others[resource] = (<Buffer>column).array(np.int64, rows).reshape(rows, 2)
+        return (<Buffer>self.rows[ledger]).array(ROW, rows), others
 
     def generations(self):
         """Per row the sequence number of its last log entry (zero-copy int64)."""

@@ -12,6 +12,7 @@ cdef struct Pair:
 
 
 cdef class RowCopies:
+    cdef readonly object lock
     cdef readonly ClusterState source
     cdef readonly NodeTable table
     cdef readonly View view
@@ -24,3 +25,4 @@ cdef class RowCopies:
 
     cdef int _prepare(self) except -1
     cdef int _copy(self, int32_t row) except -1
+    cdef int _check_row(self, int32_t row) except -1

@@ -1,5 +1,6 @@
 """Copies of rows, brought up to date by copying what the change log names: what snapshots stand on."""
 
+from fastrlock.rlock import FastRLock
 from libc.string cimport memcpy
 
 from moorage._core.buffers cimport Buffer, Journal
@@ -16,17 +17,35 @@ cdef class RowCopies:
     until they change.
     """
 
-    def is_behind(self, ClusterState source):
+    def __cinit__(self):
+        self.lock = FastRLock()
+
+    @property
+    def classes(self):
+        """Shapes and classes of pods, which the source shares."""
+        return None if self.source is None else self.source.classes
+
+    def is_behind(self, ClusterState source not None):
         """True unless nothing has changed in `source` since the last update."""
         return self.source is not source or self.cursor != source.log.head
 
-    def update(self, ClusterState source):
-        """Copy what has changed since the last update, or everything from a source that is new here."""
+    def update(self, ClusterState source not None):
+        """Copy what has changed since the last update, or everything from a source that is new here. A copy
+        whose update fails is empty until the next one."""
+        with self.lock:
+            try:
+                if self.source is not source:
+                    self._start(source)
+                self._follow()
+            except BaseException:
+                self.source = None
+                raise
+
+    def _follow(self):
+        cdef ClusterState source = self.source
         cdef ChangeLog log = source.log
         cdef int64_t at, head = log.head
         cdef int32_t row
-        if self.source is not source:
-            self._start(source)
         self._prepare()
         self.view.refresh()
         if self.epoch != source.images.epoch:
@@ -43,7 +62,6 @@ cdef class RowCopies:
 
     def _start(self, ClusterState source):
         cdef Journal journal = Journal()
-        self.source = source
         self.table = NodeTable(source.symbols, journal, ChangeLog(journal, 1), source.table.ledgers)
         self.table.taint_sets = source.table.taint_sets
         self.table.port_sets = source.table.port_sets
@@ -56,6 +74,7 @@ cdef class RowCopies:
         self.cursor = -source.log.capacity - 1  # every row is new
         self.rows = 0
         self.moves = -1
+        self.source = source
 
     cdef int _prepare(self) except -1:
         """Pair this copy's columns with the source's, unless none of those has moved or come since."""
@@ -109,15 +128,22 @@ cdef class RowCopies:
         """Rows in list order."""
         return self.view.rows().tolist() if self.source is not None else []
 
-    def find_row(self, str name):
+    def find_row(self, str name not None):
         """Row of a node that is in the list, or None."""
         return self.view.find_row(name) if self.source is not None else None
 
     def pods_of(self, int32_t row):
         """Pods of a row as of the last update, each with its node name."""
+        self._check_row(row)
         name = self.table.row_name(row)
         return [bound(pod, name) for pod in self.source.ledger.read(self.pods[row], row)]
 
     def images_of(self, int32_t row):
         """Image name to (bytes, nodes that had it when the row was copied)."""
+        self._check_row(row)
         return self.view.images_by(row, <int64_t*>self.sizes.data)
+
+    cdef int _check_row(self, int32_t row) except -1:
+        if self.source is None:
+            raise IndexError(f"there is no row {row}: nothing has been copied")
+        return self.table.check_row(row)

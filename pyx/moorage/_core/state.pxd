@@ -15,6 +15,7 @@ from moorage._core.workloads cimport Workloads
 
 
 cdef class ClusterState:
+    cdef readonly object lock
     cdef readonly Symbols symbols
     cdef readonly Journal journal
     cdef readonly ChangeLog log

@@ -7,6 +7,7 @@ Texts are those of v1.13, internal/cache/cache.go; what scheduling sees is v1.36
 import logging
 from functools import partial
 
+from fastrlock.rlock import FastRLock
 from moorage.errors import CacheCorruptedError, CacheError
 
 from moorage._core.buffers cimport Journal
@@ -32,9 +33,16 @@ CORRUPTED = "Schedulercache is corrupted and can badly affect scheduling decisio
 
 
 cdef class ClusterState:
-    """Nodes and pods of one cluster, as the engine holds them."""
+    """Nodes and pods of one cluster, as the engine holds them.
+
+    Attributes
+    ----------
+    lock : re-entrant lock
+        Whoever changes the cluster holds it, and whoever reads more of it than one value at once.
+    """
 
     def __cinit__(self, ledgers=1, ClusterState copy_of=None, bint pod_level_resources=True, ledger_of=None):
+        self.lock = FastRLock()
         self.journal = Journal()
         if copy_of is not None:
             self._copy(copy_of)
@@ -388,8 +396,18 @@ cdef class ClusterState:
 
     def pods_of(self, int32_t row):
         """The pods of a row, in the row's order."""
+        self.table.check_row(row)
         name = self.table.row_name(row)
         return [bound(pod, name) for pod in self.ledger.pods_of(row)]
+
+    def find_row(self, str name not None):
+        """Row of a node, ghosts included, or None."""
+        return self.table.find_row(name)
+
+    def images_of(self, int32_t row):
+        """Image name to (bytes, nodes that have it) of a row's node."""
+        self.table.check_row(row)
+        return self.images.images_of(row)
 
     def assumed_pods(self):
         """UIDs of the assumed pods, sorted."""

@@ -359,9 +359,13 @@ cdef class View:
             out[self.images.names.names[seen[at]]] = sizes[seen[at]], seen[at + 1]
         return out
 
-    def find_row(self, str name):
+    def find_row(self, str name not None):
         """Row of a node that is in the list, or None."""
-        cdef int32_t symbol = self.table.symbols.find(name), at
+        cdef int32_t symbol = self.table.symbols.find(name), at, row = self.table.find(symbol)
+        if 0 <= row < self.position.capacity:  # of a node that has not gone since
+            at = (<int32_t*>self.position.data)[row] - 1
+            if at >= 0 and (<int32_t*>self.names.data)[at] == symbol:
+                return row
         for at in range(self.size):
             if (<int32_t*>self.names.data)[at] == symbol:
                 return (<int32_t*>self.order.data)[at]

@@ -46,14 +46,13 @@ class NodeStore(Store):
 
     def get(self, name: str) -> QosNodeInfo | None:
         """A view of a node, also of one that is left over; None for one that is not known."""
-        row = self.state.table.find_row(name) if name else None
-        return None if row is None else QosNodeInfo(self.state, row, self.nm_nodes, self.cnrs)
+        known = bool(name) and self.state.find_row(name) is not None
+        return QosNodeInfo(self.state, name, self.nm_nodes, self.cnrs) if known else None
 
     def dump(self) -> NodeInfos[QosNodeInfo]:
         """All nodes at this moment, by name."""
         state, nm_nodes, cnrs = self.state.fork(), self.nm_nodes.copy(), self.cnrs.copy()
-        rows = {name: row for row, name in enumerate(state.table.names) if name}
-        return NodeInfos(rows, lambda row: QosNodeInfo(state, row, nm_nodes, cnrs))
+        return NodeInfos(state, lambda name: QosNodeInfo(state, name, nm_nodes, cnrs))
 
     def in_partition(self, name: str) -> bool:
         """Whether a node says that it is this component's."""

@@ -47,8 +47,8 @@ class QosNodeInfoClone(NodeInfoClone):
 
 
 class QosNodeInfo(NodeInfo):
-    """A read-only view of the node of one name. `requested`, `nonzero_requested` and `allocatable` are those of guaranteed
-    pods.
+    """A read-only view of the node of one name. `requested`, `nonzero_requested` and `allocatable` are those
+    of guaranteed pods.
 
     Attributes
     ----------

@@ -1,8 +1,8 @@
 """Reading the node table from Python: columns by resource name, and single rows.
 
 Nothing here changes the table, and each function takes an address of its memory only after the last call that
-may let another thread go on: so they may be called beside a thread that writes the table. What one call answers
-is then of one moment, but for rows that a run is placing pods on just now.
+may let another thread go on: so they may be called beside a thread that writes the table. What one call
+answers is then of one moment, but for rows that a run is placing pods on just now.
 """
 
 from collections.abc import Mapping

@@ -113,7 +113,7 @@ def test_pods_without_claims_are_passed_over() -> None:
         flight = bench.plugin.pre_bind_pre_flight(state, asked, "a")
         assert flight is not None
         assert flight.is_skip
-        assert bench.plugin.pre_bind(state, asked, "a") is None
+        assert bench.pre_bind(state, asked, "a") is None
         bench.plugin.unreserve(state, asked, "a")
     assert bench.waits == []
 
@@ -123,7 +123,7 @@ def test_pods_of_which_pre_filter_was_not_asked() -> None:
     assert bench.plugin.filter(state, asked, bench.info("a")) is None
     assert bench.plugin.score(state, asked, bench.info("a")) == 0
     assert bench.plugin.reserve(state, asked, "a") is None
-    assert bench.plugin.pre_bind(state, asked, "a") is None
+    assert bench.pre_bind(state, asked, "a") is None
     bench.plugin.unreserve(state, asked, "a")
 
 

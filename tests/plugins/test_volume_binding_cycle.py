@@ -160,7 +160,7 @@ def test_nothing_to_bind() -> None:
         said = flight(bench, state)
         assert said is not None
         assert said.is_skip
-        assert bench.plugin.pre_bind(state, asked, "a") is None
+        assert bench.pre_bind(state, asked, "a") is None
     assert bench.waits == []
 
 
@@ -170,7 +170,7 @@ def test_a_node_for_which_nothing_was_found() -> None:
     assert flight(bench, state) is None
     expected = Status(Code.ERROR, ('no pod volumes found for node "b"',))
     assert flight(bench, state, "b") == expected
-    assert bench.plugin.pre_bind(state, asking("p", "c"), "b") == expected
+    assert bench.pre_bind(state, asking("p", "c"), "b") == expected
 
 
 def complete(bench: Bench, after: int = 1) -> None:
@@ -188,7 +188,7 @@ def test_binding_waits_until_it_is_done(after: int) -> None:
     bench.store.create(asked)
     bench.scheduler.sync()
     state = bench.reserve(asked)
-    assert bench.plugin.pre_bind(state, asked, "a") is None
+    assert bench.pre_bind(state, asked, "a") is None
     assert bench.waits == [1.0] * after
     held = bench.store.get(PersistentVolume, "v").spec.claim_ref
     assert isinstance(held, ObjectReference)
@@ -205,7 +205,7 @@ def test_binding_that_takes_too_long(timeout: int | None) -> None:
     for _ in range(2):  # each pod has all of it
         bench.waits.clear()
         state = bench.reserve(asked)
-        status = bench.plugin.pre_bind(state, asked, "a")
+        status = bench.pre_bind(state, asked, "a")
         assert status is not None
         text = "binding volumes: context deadline exceeded"
         assert (status.code, status.message()) == (Code.ERROR, text)
@@ -218,7 +218,7 @@ def test_binding_ends_when_the_pod_goes() -> None:
     asked = asking("p", "c")
     bench.store.create(asked)
     bench.scheduler.sync()
-    status = bench.plugin.pre_bind(bench.reserve(asked), asked, "a")
+    status = bench.pre_bind(bench.reserve(asked), asked, "a")
     assert status is not None
     assert status.message() == 'binding volumes: pod does not exist any more: pod "p" not found'
     assert bench.waits == [1.0]
@@ -232,7 +232,7 @@ def test_writes_that_are_refused() -> None:
     state = bench.reserve(asked)
     held = bench.store.get(PersistentVolume, "v")
     changed = bench.store.update(replace(held, metadata=replace(held.metadata, labels={"new": "er"})))
-    status = bench.plugin.pre_bind(state, asked, "a")
+    status = bench.pre_bind(state, asked, "a")
     assert status is not None
     assert status.code == Code.ERROR
     assert "the object has been modified" in status.message()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from typing import Any
 
 from msgspec.structs import replace
@@ -12,6 +13,7 @@ from tests.volume.test_reach import term, wants
 from moorage.framework.cycle_state import CycleState
 from moorage.framework.interface import FILTER
 from moorage.framework.status import Code, Status
+from moorage.framework.steps import take_all
 from moorage.objects.meta import Object, ObjectMeta, OwnerReference
 from moorage.objects.node import Node
 from moorage.objects.pod import NodeSelector, NodeSelectorTerm, Pod, ResourceRequirements
@@ -124,6 +126,12 @@ class Bench:
 
     def names(self) -> list[str]:
         return [self.scheduler.table.row_name(row) for row in self.scheduler.view_rows().tolist()]
+
+    def pre_bind(self, state: CycleState, asked: Pod, on: str = "a") -> Status | None:
+        """All steps of PreBind."""
+        said = self.plugin.pre_bind(state, asked, on)
+        handle = self.scheduler.engines["default-scheduler"].handle
+        return take_all(said, handle.wait) if isinstance(said, Generator) else said
 
     def reserve(self, asked: Pod, on: str = "a", plugin: VolumeBinding | None = None) -> CycleState:
         """As far as Reserve on a node."""

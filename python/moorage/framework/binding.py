@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from contextlib import ExitStack
 
 from moorage.objects.pod import Pod
@@ -18,7 +18,9 @@ from .interface import (
     PreBindPreFlightResult,
     ReservePlugin,
 )
+from .pods_in_pre_bind import PodInPreBind
 from .status import SKIP, Code, Status, error_status
+from .steps import Ended, StatusSteps, Steps, take_step
 from .waiting_pods import MAX_TIMEOUT
 
 WAITING = "one or more plugins asked to wait and no plugin rejected pod"
@@ -147,28 +149,88 @@ def pre_bind_groups(plugins: Sequence[PreBindPlugin], state: CycleState) -> list
     return [group for group in groups if group]
 
 
-def run_pre_bind(
+def pre_bind_steps(
     plugins: Sequence[PreBindPlugin],
     state: CycleState,
     pod: Pod,
     node_name: str,
     parallelizer: Parallelizer,
-) -> Status | None:
-    """PreBind group by group, until one fails; in a group, what has not begun by then does not begin."""
+    in_pre_bind: PodInPreBind | None = None,
+) -> StatusSteps:
+    """PreBind group by group, until one fails; in a group, what has not begun by then does not begin, and
+    what waits is closed. A pod that is cancelled waits no longer."""
     for group in pre_bind_groups(plugins, state):
         failures: list[Status] = []
+        waiting: dict[int, StatusSteps] = {}
 
-        def work(piece: int, group: list[PreBindPlugin] = group, failures: list[Status] = failures) -> None:
+        def work(
+            piece: int,
+            group: list[PreBindPlugin] = group,
+            failures: list[Status] = failures,
+            waiting: dict[int, StatusSteps] = waiting,
+        ) -> None:
             plugin = group[piece]
-            if not failures:
-                status = ask_status(plugin, pod, plugin.pre_bind, state, pod, node_name)
-                if status is not None and not status.is_success:
-                    failures.append(passed_on("running PreBind plugin", plugin.name, status, False))
+            if failures:
+                return
+            try:
+                answer = ask(plugin, pod, plugin.pre_bind, state, pod, node_name)
+            except StatusError as error:
+                answer = error.status
+            if isinstance(answer, Generator):
+                waiting[piece] = answer
+            else:
+                _note(failures, plugin, to_status(plugin, answer))
 
         parallelizer.until(len(group), work)
+        yield from _wait(group, pod, waiting, failures, in_pre_bind)
         if failures:
             return failures[0]
     return None
+
+
+def _note(failures: list[Status], plugin: PreBindPlugin, status: Status | None) -> None:
+    if status is not None and not status.is_success:
+        failures.append(passed_on("running PreBind plugin", plugin.name, status, names_error=False))
+
+
+def _wait(
+    group: Sequence[PreBindPlugin],
+    pod: Pod,
+    waiting: dict[int, StatusSteps],
+    failures: list[Status],
+    in_pre_bind: PodInPreBind | None,
+) -> Steps[None]:
+    """Take the steps of the plugins of a group that wait, each when its time has come, until one fails."""
+    passed, due = 0.0, dict.fromkeys(sorted(waiting), 0.0)
+    while due and not failures:
+        coming = min(due.values())
+        if coming > passed:
+            yield coming - passed
+            passed = coming
+        for piece in [piece for piece, at in due.items() if at <= passed and not failures]:
+            plugin = group[piece]
+            if in_pre_bind is not None and in_pre_bind.cause:
+                _note(failures, plugin, Status(Code.ERROR, (in_pre_bind.cause,)))
+            elif isinstance(step := _step(plugin, pod, waiting[piece]), Ended):
+                del due[piece], waiting[piece]
+                _note(failures, plugin, step.result)
+            else:
+                due[piece] = passed + step
+    for steps in waiting.values():
+        steps.close()
+
+
+def _step(plugin: PreBindPlugin, pod: Pod, steps: StatusSteps) -> float | Ended[Status | None]:
+    """One step of a plugin; whatever it raises or wrongly yields ends it with an Error."""
+    try:
+        step = ask(plugin, pod, take_step, steps)
+    except StatusError as error:
+        return Ended(error.status)
+    if isinstance(step, Ended):
+        return Ended(to_status(plugin, step.result))
+    if isinstance(step, int | float) and step >= 0:
+        return step
+    return Ended(wrong_answer(plugin, step, "seconds to wait"))
 
 
 def run_bind(plugins: Sequence[BindPlugin], state: CycleState, pod: Pod, node_name: str) -> Status | None:

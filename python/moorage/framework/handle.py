@@ -120,8 +120,8 @@ class FrameworkHandle:
         Told each pod that is deleted for another one, or for a group, its node, and that other one.
     groups_pods : bool
         Pods of a group belong together (gates GenericWorkload, GangScheduling).
-    wait : callable
-        Lets so many seconds pass, for who waits for others in PreBind.
+    clock, wait : callable
+        Seconds, and what lets so many of them pass, for who waits for others in PreBind.
     """
 
     cache: SchedulerCache
@@ -139,6 +139,7 @@ class FrameworkHandle:
     make_preempt_handle: Callable[[FrameworkHandle], PreemptHandle] | None = None
     on_eviction: list[Callable[[Pod, str, Pod | PodGroup], object]] = field(default_factory=list)
     groups_pods: bool = False
+    clock: Callable[[], float] = time.monotonic
     wait: Callable[[float], object] = time.sleep
     _snapshot: Snapshot = field(default_factory=Snapshot)
     _shared: dict[object, Any] = field(default_factory=dict)  # by all profiles: a copy has the same

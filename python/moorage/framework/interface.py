@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from .events import ClusterEventWithHint
     from .handle import FrameworkHandle
     from .nodes_view import AnyNodeInfo
+    from .steps import StatusSteps
 
 PRE_ENQUEUE = "preEnqueue"
 QUEUE_SORT = "queueSort"
@@ -326,8 +327,13 @@ class PreBindPlugin(Plugin):
         """Success where `pre_bind` has something to do, Skip where not."""
         return None
 
-    def pre_bind(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
-        """What must be done before the pod is bound."""
+    def pre_bind(self, state: CycleState, pod: Pod, node_name: str) -> Status | StatusSteps | None:
+        """What must be done before the pod is bound.
+
+        Whoever has to wait for others may be a generator: it yields the seconds until it wants to go on, and
+        returns its status. Other pods are decided about meanwhile, without a thread for each that waits. A
+        generator that is closed while it waits is needed no longer.
+        """
         raise NotImplementedError
 
 

@@ -38,11 +38,13 @@ from .interface import (
 )
 from .kernels import Kernels
 from .nodes_view import AnyNodeInfo, CycleColumns, NodesView, TableNodes
+from .pods_in_pre_bind import PodInPreBind
 from .profile import Profile
 from .remembered import Remembered
 from .scoring import NodePluginScores
 from .signing import Signer
 from .status import Status
+from .steps import StatusSteps, take_all
 from .waiting_pods import WaitingPod
 
 Target = tuple[int, int, int]
@@ -284,8 +286,15 @@ class Framework:
         return binding.run_pre_bind_pre_flight(self.profile.pre_binds, state, pod, node_name)
 
     def run_pre_bind_plugins(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
-        """See `binding.run_pre_bind`."""
-        return binding.run_pre_bind(self.profile.pre_binds, state, pod, node_name, self.handle.parallelizer)
+        """All of `pre_bind_steps`; time passes by the handle's `wait`."""
+        return take_all(self.pre_bind_steps(state, pod, node_name), self.handle.wait)
+
+    def pre_bind_steps(
+        self, state: CycleState, pod: Pod, node_name: str, in_pre_bind: PodInPreBind | None = None
+    ) -> StatusSteps:
+        """See `binding.pre_bind_steps`."""
+        plugins, parallelizer = self.profile.pre_binds, self.handle.parallelizer
+        return binding.pre_bind_steps(plugins, state, pod, node_name, parallelizer, in_pre_bind)
 
     def run_bind_plugins(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
         """See `binding.run_bind`."""

@@ -41,6 +41,7 @@ from moorage.framework.interface import (
 )
 from moorage.framework.nodes_view import AnyNodeInfo, NodesView
 from moorage.framework.status import SKIP, Code, Status, as_status
+from moorage.framework.steps import StatusSteps
 from moorage.objects.pod import Pod
 from moorage.objects.quantity import parse_value
 from moorage.objects.storage import (
@@ -115,7 +116,7 @@ class VolumeBinding(
 ):
     """kube-scheduler v1.36, volumebinding/.
 
-    While the volumes of a pod are being bound, the handle's `wait` is called for each second.
+    The volumes of a pod are bound in steps, one each second by the handle's clock.
     """
 
     name = "VolumeBinding"
@@ -125,24 +126,20 @@ class VolumeBinding(
         super().__init__(args, handle)
         shape = self.args.get("shape")  # there with the gate StorageCapacityScoring alone
         self._utilization = Utilization(shape) if shape else None
-        self._waited = 0.0  # seconds
         self._made: VolumeBinder | None = None
 
     @property
     def binder(self) -> VolumeBinder:
         """Over what all profiles assume of volumes."""
         if self._made is None:
+            handle = self.handle_at_work()
             self._made = VolumeBinder(
-                self.handle_at_work().shared(sources_of),
+                handle.shared(sources_of),
                 bind_timeout=float(self.args["bindTimeoutSeconds"]),
-                clock=lambda: self._waited,
-                sleep=self._wait,
+                clock=handle.clock,
+                sleep=handle.wait,
             )
         return self._made
-
-    def _wait(self, seconds: float) -> None:
-        self.handle_at_work().wait(seconds)
-        self._waited += seconds
 
     # ---- decisions -----------------------------------------------------------------------------------------
 
@@ -267,14 +264,17 @@ class VolumeBinding(
             return SKIP
         return None if node_name in known.volumes else _nothing_found(node_name)
 
-    def pre_bind(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
+    def pre_bind(self, state: CycleState, pod: Pod, node_name: str) -> Status | StatusSteps | None:
         known = _read(state)
         if known is None or known.all_bound:
             return None
         if node_name not in known.volumes:
             return _nothing_found(node_name)
+        return self._bind(pod, known.volumes[node_name], node_name)
+
+    def _bind(self, pod: Pod, volumes: PodVolumes, node_name: str) -> StatusSteps:
         try:
-            self.binder.bind_pod_volumes(pod, known.volumes[node_name], node_name)
+            yield from self.binder.binding(pod, volumes, node_name)
         except (VolumeError, ApiError) as error:
             return as_status(error)
         return None

@@ -1,7 +1,9 @@
 """From a chosen node to a bound pod: assume, Reserve, Permit, and the binding cycle.
 
-kube-scheduler v1.36, schedule_one.go. Upstream binds in a thread of its own; here the binding cycle runs at
-once, or, for a pod that waits on Permit, when the scheduler next comes by.
+kube-scheduler v1.36, schedule_one.go. Upstream runs each binding cycle in a thread of its own. Here it runs
+at once up to where it has to wait, for Permit or in PreBind, and stays with the scheduler until that has
+ended: the next pod is decided about meanwhile. Where plugins or an API server take real time, PreBind and
+Bind are given to a pool of threads; all else happens in the thread of the scheduler.
 """
 
 from __future__ import annotations
@@ -9,6 +11,7 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Callable
+from concurrent import futures
 from dataclasses import dataclass
 
 from moorage._core.pod_spec import bound
@@ -17,18 +20,43 @@ from moorage.framework.binding import permitted
 from moorage.framework.cycle_state import CycleState
 from moorage.framework.interface import NominatingInfo
 from moorage.framework.nominator import PodNominator
+from moorage.framework.pods_in_pre_bind import PodInPreBind
 from moorage.framework.status import Code, Status, as_status
+from moorage.framework.steps import Ended, StatusSteps, take_step
 from moorage.framework.waiting_pods import NEVER, WaitingPod
+from moorage.objects.cluster import Cluster
 from moorage.objects.pod import Pod
 from moorage.store import ApiError, ObjectClient, ObjectStore
 
 from .diagnosis import Diagnosis
 from .engine import Engine
 from .extended_search import bind_by_extender
+from .own_volumes import OthersVolumes, OwnVolumes
 from .pod_status import not_scheduled, patch_pod
 from .results import Decision, Failure
 
 logger = logging.getLogger("moorage.scheduler")
+
+
+THREADS = 8
+"""Binding cycles at work at a time over an API server."""
+
+
+def threads_for(cluster: Cluster | ObjectClient, asked: int | None, time: object) -> int:
+    """How many threads binding cycles have, see `Scheduler`; `time` is what it was given to tell the time or
+    let it pass, if anything.
+
+    Raises
+    ------
+    ValueError
+        Threads are asked for where time does not pass by itself, or fewer than none.
+    """
+    takes_real_time = not (isinstance(cluster, Cluster) or time)
+    if asked is None:
+        return THREADS if takes_real_time and not isinstance(cluster, ObjectStore) else 0
+    if asked < 0 or (asked and not takes_real_time):
+        raise ValueError(f"binding_threads {asked}: 0 or more; 0 with a Cluster, a clock or wait")
+    return asked
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,29 +86,82 @@ class Started:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of a pod: bound on `node`, waiting for it, or failed."""
+    """What became of a pod: bound on `node`, waiting on Permit for it, being bound to it, or failed."""
 
     pod: Pod
     node: str = ""
     waiting: bool = False
+    binding: bool = False
     failure: Failure | None = None
 
 
+@dataclass(slots=True)
+class Running:
+    """A binding cycle after Permit.
+
+    Attributes
+    ----------
+    steps : generator
+        PreBind and Bind.
+    in_pre_bind : PodInPreBind or None
+        Where PreBind has something to do.
+    due : float
+        When it goes on, where no thread is at work on it.
+    at_work : Future or None
+        The step that a thread is at work on.
+    """
+
+    started: Started
+    steps: StatusSteps
+    in_pre_bind: PodInPreBind | None
+    due: float = 0.0
+    at_work: futures.Future[float | Ended[Status | None]] | None = None
+
+    def can_go_on(self, now: float) -> bool:
+        """Whether its next step may be taken or has been: its time has come, or it is cancelled."""
+        if self.at_work is not None:
+            return self.at_work.done()
+        return self.due <= now or bool(self.in_pre_bind is not None and self.in_pre_bind.cause)
+
+
 class BindingCycles:
-    """Carries pods from a chosen node to their binding, and keeps those that wait on Permit.
+    """Carries pods from a chosen node to their binding, and keeps those that wait on Permit or in PreBind.
+
+    Parameters
+    ----------
+    client : ObjectClient
+        Where pods are bound.
+    clock : callable
+        Seconds, for pods that wait on Permit.
+    time : OwnVolumes or OthersVolumes
+        The time that passes while pods are being bound.
+    threads : int
+        How many steps of binding cycles are taken at a time beside the scheduling cycles; 0 for none.
 
     Attributes
     ----------
     waiting : dict of str to Started
+        Pods that wait on Permit by UID.
+    running : dict of str to Running
+        Pods that are being bound by UID, in the order in which they began.
     freed : list of Pod
         Pods, with their nodes, that were forgotten in a binding cycle and that nobody has heard of yet.
     """
 
-    def __init__(self, client: ObjectClient, clock: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        client: ObjectClient,
+        clock: Callable[[], float],
+        time: OwnVolumes | OthersVolumes,
+        threads: int = 0,
+    ) -> None:
         self.client = client
         self.clock = clock
+        self.time = time
         self.waiting: dict[str, Started] = {}
+        self.running: dict[str, Running] = {}
         self.freed: list[Pod] = []
+        self._pool = futures.ThreadPoolExecutor(threads, "binding") if threads else None
         self._decided: deque[str] = deque()  # UIDs of pods that wait no longer
         self._expiry = NEVER  # no timer fires before
 
@@ -127,7 +208,8 @@ class BindingCycles:
         return Outcome(started.pod, node, waiting=True)
 
     def resume(self, now: float) -> list[Outcome]:
-        """Let the timers fire that are due, and go on with every pod whose waiting has ended."""
+        """Let the timers of Permit fire that are due, and go on with every pod that need not wait any longer;
+        those that still do are not listed."""
         if now >= self._expiry:
             there = [started.waiting for started in self.waiting.values() if started.waiting is not None]
             for waiting in sorted(there, key=WaitingPod.deadline):
@@ -138,25 +220,111 @@ class BindingCycles:
             started = self.waiting.pop(self._decided.popleft(), None)
             if started is not None:
                 outcomes.append(self._go_on(started))
+        return outcomes + self._resume_running()
+
+    def _resume_running(self) -> list[Outcome]:
+        """Go on with those whose time has come, in its order."""
+        if not self.running:
+            return []
+        now = self.time.now()
+        ready = [running for running in self.running.values() if running.can_go_on(now)]
+        outcomes = []
+        for running in sorted(ready, key=lambda running: running.due):
+            at_work, running.at_work = running.at_work, None
+            outcome = self._take_step(running) if at_work is None else self._went(running, at_work.result)
+            if not outcome.binding:
+                outcomes.append(outcome)
         return outcomes
+
+    def is_running(self, pod: Pod) -> bool:
+        """Whether a pod is being bound."""
+        return pod.metadata.uid in self.running
+
+    def let_time_pass(self) -> bool:
+        """Let time pass until a binding cycle can go on. False where none waits for time alone, or where it
+        is not for the scheduler to let it pass."""
+        at_work = [running.at_work for running in self.running.values() if running.at_work is not None]
+        due = min((one.due for one in self.running.values() if one.at_work is None), default=NEVER)
+        seconds = due - self.time.now()
+        if at_work:
+            futures.wait(at_work, None if due == NEVER else max(seconds, 0.0), futures.FIRST_COMPLETED)
+            self.time.reach(self.time.now())
+        elif due == NEVER or not self.time.can_wait:
+            return False
+        else:
+            if seconds > 0:
+                self.time.wait(seconds)
+            self.time.reach(due)
+        return True
 
     def _go_on(self, started: Started) -> Outcome:
         """WaitOnPermit has an answer: PreBind, Bind, PostBind."""
-        framework, state = started.engine.framework, started.state
-        assumed, node = started.assumed, started.node
-        status: Status | None = None
+        framework, uid = started.engine.framework, started.pod.metadata.uid
         if started.waiting is not None and started.waiting.signal is not None:
-            framework.handle.waiting_pods.remove(assumed.metadata.uid)
+            framework.handle.waiting_pods.remove(uid)
             status = permitted(started.waiting.signal)
-        if status is None:
-            status = self._pre_bind(started)
-        if status is None:
-            status = self._bind(started)
+            if status is not None:
+                return self._give_up(started, status)
+        skipped, in_pre_bind = started.state.skip_pre_bind_plugins, None
+        if any(plugin.name not in skipped for plugin in framework.profile.pre_binds):
+            in_pre_bind = framework.handle.pods_in_pre_bind.add(uid)
+        return self._take_step(Running(started, self._steps(started, in_pre_bind), in_pre_bind))
+
+    def _take_step(self, running: Running) -> Outcome:
+        """Take the next step, or have a thread take it."""
+        if self._pool is None:
+            running.started.engine.take_turn()
+            return self._went(running, lambda: take_step(running.steps))
+        running.at_work = self._pool.submit(take_step, running.steps)
+        return self._is_binding(running)
+
+    def _went(self, running: Running, get_step: Callable[[], float | Ended[Status | None]]) -> Outcome:
+        """A step is taken, or was by a thread; where it raises, the pod is taken back."""
+        started = running.started
+        try:
+            step = get_step()
+            while self.time.is_instant and not isinstance(step, Ended):
+                self.time.wait(step)
+                step = take_step(running.steps)
+        except BaseException as error:
+            self.running.pop(started.pod.metadata.uid, None)
+            self._give_up(started, Status(Code.ERROR, (f"binding was interrupted by {error!r}",)))
+            raise
+        if isinstance(step, Ended):
+            self.running.pop(started.pod.metadata.uid, None)
+            return self._end(started, step.result)
+        running.due = self.time.now() + step
+        return self._is_binding(running)
+
+    def _is_binding(self, running: Running) -> Outcome:
+        started = running.started
+        self.running[started.pod.metadata.uid] = running
+        return Outcome(started.pod, started.node, binding=True)
+
+    def _steps(self, started: Started, in_pre_bind: PodInPreBind | None) -> StatusSteps:
+        """PreBind, during which the pod can be cancelled, and Bind."""
+        framework = started.engine.framework
+        if in_pre_bind is not None:
+            try:
+                status = yield from framework.pre_bind_steps(
+                    started.state, started.assumed, started.node, in_pre_bind
+                )
+            finally:
+                framework.handle.pods_in_pre_bind.remove(started.pod.metadata.uid)
+            if status is None and not in_pre_bind.mark_prebound():
+                status = Status(Code.ERROR, (in_pre_bind.cause,))
+            if status is not None:
+                return status
+        return self._bind(started)
+
+    def _end(self, started: Started, status: Status | None) -> Outcome:
+        """Bind has an answer, or PreBind has failed."""
         if status is not None and not status.is_success:
             return self._give_up(started, status)
+        framework, assumed, node = started.engine.framework, started.assumed, started.node
         note = f"Successfully assigned {assumed.namespace}/{assumed.name} to {node}"
         framework.handle.recorder.event(assumed, "Normal", "Scheduled", "Binding", note)
-        framework.run_post_bind_plugins(state, assumed, node)
+        framework.run_post_bind_plugins(started.state, assumed, node)
         started.engine.cache.finish_binding(assumed)
         return Outcome(started.pod, node)
 
@@ -176,19 +344,6 @@ class BindingCycles:
         except (ExtenderError, ApiError) as error:
             return as_status(error)
         return None
-
-    def _pre_bind(self, started: Started) -> Status | None:
-        """PreBind, during which the pod can be cancelled."""
-        framework, state, uid = started.engine.framework, started.state, started.pod.metadata.uid
-        plugins = framework.profile.pre_binds
-        if all(plugin.name in state.skip_pre_bind_plugins for plugin in plugins):
-            return None
-        in_pre_bind = framework.handle.pods_in_pre_bind.add(uid)
-        status = framework.run_pre_bind_plugins(state, started.assumed, started.node)
-        framework.handle.pods_in_pre_bind.remove(uid)
-        if status is None and not in_pre_bind.mark_prebound():
-            return Status(Code.ERROR, (in_pre_bind.cause,))
-        return status
 
     # ---- failures ------------------------------------------------------------------------------------------
 

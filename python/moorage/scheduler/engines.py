@@ -27,7 +27,7 @@ from moorage.store import InformerFactory, ObjectClient
 from .batching import Batching
 from .engine import Engine
 from .extender import make_extenders
-from .own_volumes import Wait
+from .own_volumes import OthersVolumes, OwnVolumes
 
 PARALLELISM = 16  # kube-scheduler's default
 OWN_ATTRIBUTES = vars(Plugin()).keys()  # of a plugin that keeps no state
@@ -41,7 +41,7 @@ def make_handle(
     configuration: KubeSchedulerConfiguration | None,
     tie_break: str,
     seed: int,
-    wait: Wait,
+    time: OwnVolumes | OthersVolumes,
     groups_pods: bool,
 ) -> FrameworkHandle:
     """What plugins are handed, with the extenders of a configuration."""
@@ -52,7 +52,8 @@ def make_handle(
         nominator=nominator,
         extenders=make_extenders(configuration, cache.node_info),
         groups_pods=groups_pods,
-        wait=wait,
+        clock=time.now,
+        wait=time.wait,
     )
     preempts(handle, seed if tie_break == "random" else None)
     return handle

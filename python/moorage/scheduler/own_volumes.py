@@ -40,9 +40,19 @@ class OwnVolumes:
         self._controller: PersistentVolumeController | None = None
         self._now = 0.0  # seconds
 
+    is_instant, can_wait = True, True
+
+    def now(self) -> float:
+        """Seconds that have passed."""
+        return self._now
+
     def wait(self, seconds: float) -> None:
         """Let so many seconds pass; they take no time."""
-        self._now += seconds
+        self.reach(self._now + seconds)
+
+    def reach(self, when: float) -> None:
+        """It is so late now, at least."""
+        self._now = max(self._now, when)
         self._work()
 
     def settle(self) -> None:
@@ -82,15 +92,50 @@ class OwnVolumes:
 
 
 class OthersVolumes:
-    """Volumes that others bind and make, while time passes; the scheduler hears of it after each wait."""
+    """Volumes that others bind and make, while time passes; the scheduler hears of it after each wait.
 
-    def __init__(self, sync: Callable[[], object], wait: Wait) -> None:
+    Parameters
+    ----------
+    sync : callable
+        Has the scheduler hear of what has changed in the store.
+    wait : callable, optional
+        Lets so many seconds pass. Without it, time passes where `clock` is; the scheduler cannot wait.
+    clock : callable, optional
+        Seconds; without it, only waiting lets time pass.
+
+    Attributes
+    ----------
+    is_instant : bool
+        Whether waiting takes no time, so that there is nothing to do meanwhile.
+    can_wait : bool
+        Whether the scheduler may let time pass.
+    """
+
+    is_instant = False
+
+    def __init__(
+        self, sync: Callable[[], object], wait: Wait | None, clock: Callable[[], float] | None = None
+    ) -> None:
         self._sync = sync
         self._wait = wait
+        self._clock = clock
+        self._reached = 0.0 if clock is None else clock()
+        self.can_wait = wait is not None
+
+    def now(self) -> float:
+        """Seconds, no fewer than were waited for."""
+        return self._reached if self._clock is None else max(self._reached, self._clock())
 
     def wait(self, seconds: float) -> None:
         """Let so many seconds pass."""
-        self._wait(seconds)
+        when = self.now() + seconds
+        if self._wait is not None:
+            self._wait(seconds)
+        self.reach(when)
+
+    def reach(self, when: float) -> None:
+        """It is so late now, at least: hear of what has changed."""
+        self._reached = max(self._reached, when)
         self._sync()
 
     def settle(self) -> None:
@@ -98,9 +143,15 @@ class OthersVolumes:
 
 
 def volumes_of(
-    cluster: object, client: ObjectClient, sync: Callable[[], object], wait: Wait | None
+    cluster: object,
+    client: ObjectClient,
+    sync: Callable[[], object],
+    wait: Wait | None,
+    clock: Callable[[], float] | None = None,
 ) -> OwnVolumes | OthersVolumes:
-    """Who sees to the volumes in the store of a scheduler that was given `cluster` and `wait`."""
-    if isinstance(cluster, Cluster) and wait is None:
+    """Who sees to the volumes in the store of a scheduler that was given `cluster`, `wait` and `clock`."""
+    if wait is None and isinstance(cluster, Cluster):
         return OwnVolumes(client, sync)
-    return OthersVolumes(sync, time.sleep if wait is None else wait)
+    if wait is None and clock is None:
+        return OthersVolumes(sync, time.sleep, time.monotonic)
+    return OthersVolumes(sync, wait, clock)

@@ -186,6 +186,11 @@ def schedule_workload(
         if outcome.failure is not None:
             placed.rows[at] = -1
             failures[at] = outcome.failure
+    later = scheduler.finish_binding([started.pod for started in placed.started.values()])
+    for at, started in placed.started.items():
+        if started.pod.key in later:
+            placed.rows[at] = -1
+            failures[at] = later[started.pod.key]
     scheduler.sync()
     return ScheduleResult(placed.rows, failures)
 

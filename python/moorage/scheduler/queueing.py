@@ -114,7 +114,7 @@ def give_back(
 
 
 class Attempts:
-    """The pods that were popped, until their attempt ends; those that wait on Permit, too."""
+    """The pods that were popped, until their attempt ends; also while they wait or are bound."""
 
     def __init__(self, queue: SchedulingQueue, current: Callable[[Pod], Pod | None]) -> None:
         self.queue = queue

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -97,8 +97,8 @@ class Decision:
         Set where the cycle failed with an error.
     nominating : NominatingInfo or None
         What PostFilter does to the pod's nomination.
-    waiting : bool
-        The pod is assumed on `node` and waits on Permit.
+    waiting, binding : bool
+        The pod is assumed on `node` and waits on Permit, or is being bound to it.
     hinted : bool
         `node` is what the list of an earlier, equal pod proposed (`Batching`).
     """
@@ -114,6 +114,7 @@ class Decision:
     error: str = ""
     nominating: NominatingInfo | None = None
     waiting: bool = False
+    binding: bool = False
     hinted: bool = False
 
     @property
@@ -125,6 +126,13 @@ class Decision:
     def fit_error(self) -> str:
         """FitError text, or "" where the pod was placed."""
         return self.diagnosis.message() if self.diagnosis is not None and not self.error else ""
+
+
+def after_binding(decision: Decision, failure: Failure | None, is_binding: bool) -> Decision:
+    """A decision with what became of the pod since: whether it failed, or is being bound still."""
+    if failure is None:
+        return replace(decision, binding=is_binding)
+    return replace(decision, node=None, diagnosis=failure.diagnosis, error=failure.error, binding=False)
 
 
 @dataclass(frozen=True)
@@ -196,6 +204,8 @@ class Result:
     unschedulable : dict of str to Failure
     waiting : dict of str to str
         Pods that wait on Permit, and the node that each is assumed on; `Scheduler.advance` goes on with them.
+    binding : dict of str to str
+        Pods that are being bound, and their nodes, where it is not for the scheduler to let time pass.
     evicted : dict of str to Eviction
         Pods that were preempted, in the order in which they went; nobody makes them anew.
     skipped : dict of str to str
@@ -209,6 +219,7 @@ class Result:
     placements: dict[str, str] = field(default_factory=dict)
     unschedulable: dict[str, Failure] = field(default_factory=dict)
     waiting: dict[str, str] = field(default_factory=dict)
+    binding: dict[str, str] = field(default_factory=dict)
     evicted: dict[str, Eviction] = field(default_factory=dict)
     skipped: dict[str, str] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)

@@ -77,9 +77,20 @@ class Run:
             self.attempt(pods)
 
     def _next(self) -> list[Pod]:
-        """The pods to try when none is left: those that bound pods make room for, or that come again."""
-        self.bind()
-        return self.take() or (self.take() if self._come_again() else [])
+        """The pods to try when none is left: those that bound pods make room for, or that come again; else
+        time passes for those that are being bound."""
+        while True:
+            self.bind()
+            pods = self.take() or (self.take() if self._come_again() else [])
+            if pods or not self.let_time_pass():
+                return pods
+
+    def let_time_pass(self) -> bool:
+        """Let time pass until a pod that is being bound can go on, and go on; False where there is none."""
+        if not self.scheduler.bindings.let_time_pass():
+            return False
+        self.resume(self.scheduler.cache.clock())
+        return True
 
     def take(self, limit: int = ALL) -> list[Pod]:
         """Pop up to so many pods without a group, or all of one group; notes those that cannot be tried."""
@@ -172,12 +183,8 @@ class Run:
             self.result.seconds += time.perf_counter() - began
             if decision.node is None:
                 self._failed(pod, Failure.of(decision))
-            elif decision.waiting:
-                self.result.waiting[pod.key] = decision.node
-                self.result.unschedulable.pop(pod.key, None)
             else:
-                self._placed(pod, decision.node)
-                self._has_bound = True
+                self._went(Outcome(pod, decision.node, decision.waiting, decision.binding))
             self.resume(self.scheduler.cache.clock())
             if self._evicts:
                 return tried
@@ -231,15 +238,16 @@ class Run:
     def resume(self, now: float) -> None:
         """Go on with pods whose waiting on Permit has ended."""
         for outcome in self.scheduler.bindings.resume(now):
-            self.result.waiting.pop(outcome.pod.key, None)
             self._went(outcome)
 
     def _went(self, outcome: Outcome) -> None:
-        """A pod came to the end of its binding cycle, or waits on Permit."""
-        pod = outcome.pod
-        if outcome.waiting:
-            self.result.waiting[pod.key] = outcome.node
-            self.result.unschedulable.pop(pod.key, None)
+        """A pod came to the end of its binding cycle, waits on Permit, or is being bound."""
+        pod, result = outcome.pod, self.result
+        result.waiting.pop(pod.key, None)
+        result.binding.pop(pod.key, None)
+        if outcome.waiting or outcome.binding:
+            (result.waiting if outcome.waiting else result.binding)[pod.key] = outcome.node
+            result.unschedulable.pop(pod.key, None)
         elif outcome.failure is None:
             self._placed(pod, outcome.node)
             self._has_bound = True

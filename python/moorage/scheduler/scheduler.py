@@ -33,7 +33,7 @@ from moorage.store import InformerFactory, ObjectClient, ObjectStore
 
 from .batch import Batches, ScheduleResult, joined, result_of
 from .batching import Batching
-from .binding_cycle import BindingCycles, Started
+from .binding_cycle import BindingCycles, Started, threads_for
 from .engine import Engine
 from .engines import Rotation, disowned_on_error, make_engines, make_handle, placements_percentage
 from .event_handlers import PodGroupHandler, PodHandler, watch
@@ -44,7 +44,7 @@ from .own_volumes import Wait, volumes_of
 from .pod_groups import schedule_workload
 from .preempt_pods import Preemption, preempt
 from .queueing import Attempts, make_queue, newest
-from .results import Decision, Examination, Failure, Result
+from .results import Decision, Examination, Failure, Result, after_binding
 from .runs import TERMINATING, Run
 from .template_pods import TemplateRun, schedule_by_template
 
@@ -90,9 +90,14 @@ class Scheduler:
         batching is good for, and for the queue. By default time passes for the first two, a list does not
         age, and pods come to the queue when they were created (`Ages`).
     wait : callable, optional
-        Lets so many seconds pass while the volumes of a pod are being bound. By default time passes; in a
-        store of the scheduler's own it takes none, and claims are bound and volumes made at once
-        (`OwnVolumes`).
+        Lets so many seconds pass while pods are being bound and no other one is left to decide about. By
+        default time passes. With a clock and no `wait`, nobody waits: such pods are in `Result.binding`, and
+        `advance` goes on with them. In a store of the scheduler's own, waiting takes no time, and claims are
+        bound and volumes made at once (`OwnVolumes`).
+    binding_threads : int, optional
+        How many pods' PreBind and Bind are at work at a time in threads, beside the decisions about others.
+        For plugins and API servers that take real time: not with a Cluster, a clock or `wait`. By default
+        none over an `ObjectStore`, else 8. A plugin that only waits needs no thread (`PreBindPlugin`).
     fail_fast : bool
         An exception in a plugin ends the run and is raised, for finding its cause. By default it fails the
         pod that the plugin was asked about, is logged once per plugin and type with its traceback, and is
@@ -120,6 +125,7 @@ class Scheduler:
         ttl: float | None = None,
         clock: Callable[[], float] | None = None,
         wait: Wait | None = None,
+        binding_threads: int | None = None,
         fail_fast: bool = False,
     ) -> None:
         if tie_break not in TIE_BREAKS:
@@ -130,15 +136,15 @@ class Scheduler:
         self.client = ObjectStore(newest(cluster)) if isinstance(cluster, Cluster) else cluster
         self.informers = InformerFactory(self.client)
         nominator = PodNominator(self.is_waiting)
-        self.volumes = volumes_of(cluster, self.client, self.sync, wait)
-        setting = configuration, tie_break, seed, self.volumes.wait, groups_pods(gates)
+        self.volumes = volumes_of(cluster, self.client, self.sync, wait, clock)
+        setting = configuration, tie_break, seed, self.volumes, groups_pods(gates)
         self.handle = make_handle(self.cache, self.client, self.informers, nominator, *setting)
         self.handle.plugin_errors.fail_fast = fail_fast
         signs = gates["OpportunisticBatching"] and not self.handle.extenders
         batching = Batching(signs, clock or (lambda: 0.0))
-        its = TIE_BREAKS[tie_break], percentage_of_nodes_to_score, seed, batching
+        its = registry, TIE_BREAKS[tie_break], percentage_of_nodes_to_score, seed, batching
         one_or_more = profiles or (profile or default_profile(gates),)
-        engines = make_engines(self.handle, configuration, one_or_more, registry, *its)
+        engines = make_engines(self.handle, configuration, one_or_more, *its)
         with disowned_on_error([engine.profile for engine in engines]):
             self.engines = {engine.profile.scheduler_name: engine for engine in engines}
             self.percentage_of_placements = placements_percentage(configuration)
@@ -146,7 +152,8 @@ class Scheduler:
             self.rotation = Rotation(list(self.engines.values()))
             self.cache.participants += (self.rotation, batching)
             self.profile, self.plan, self.cycle = engines[0].profile, engines[0].plan, engines[0].cycle
-            self.bindings = BindingCycles(self.client, self.cache.clock)
+            threads = threads_for(cluster, binding_threads, clock or wait)
+            self.bindings = BindingCycles(self.client, self.cache.clock, self.volumes, threads)
             self.batches = Batches(self.cache, nominator, self.bindings, self.view_order, self.sync)
             self.queue, ages = make_queue(engines, configuration, gates, clock, nominator)
             self.pods = PodHandler(self.handle, self.queue, self._is_ours, self._current, ages)
@@ -247,6 +254,9 @@ class Scheduler:
         target, engine = self.classify(pod), self._engine(pod)
         if not engine.is_in_core_for(pod) or engine.waits_for_others(pod):
             decision = self.whole_cycle(engine, pod, target)
+            if decision.binding:
+                failures = self.finish_binding([pod])
+                decision = after_binding(decision, failures.get(pod.key), self.bindings.is_running(pod))
             self.sync()
             return decision
         with self.cache.lock:
@@ -293,10 +303,16 @@ class Scheduler:
                 self.sync()
             return decision
         outcome = self.bindings.bind(started) if isinstance(started, Started) else started
-        if outcome.failure is not None:
-            failure = outcome.failure
-            return update(decision, node=None, diagnosis=failure.diagnosis, error=failure.error)
+        decision = after_binding(decision, outcome.failure, outcome.binding)
         return update(decision, waiting=outcome.waiting)
+
+    def finish_binding(self, pods: Sequence[Pod]) -> dict[str, Failure]:
+        """Let time pass until these pods are being bound no longer, as far as it is for the scheduler to let
+        it pass; those that failed, by ``namespace/name``."""
+        run = Run(self)
+        while any(map(self.bindings.is_running, pods)) and run.let_time_pass():
+            pass
+        return run.result.unschedulable
 
     def classify(self, pod: Pod) -> Target:
         """A pod's class, and the symbols of the node it names and of the one it is pinned to (0: none)."""
@@ -331,9 +347,14 @@ class Scheduler:
             else:
                 decisions = map(self.whole_cycle, repeat(engine), segment, targets)
                 parts += [result_of(decision, self.table) for decision in decisions]
+        result = joined(parts, rotation)
+        failures = self.finish_binding(pods) if self.bindings.running else {}
+        for at, pod in enumerate(pods):
+            if pod.key in failures and result.rows[at] >= 0:
+                result.rows[at], result.failures[at] = -1, failures[pod.key]
         self.sync()
         self.handle.plugin_errors.summarize()
-        return joined(parts, rotation)
+        return result
 
     def check_new(self, pods: Sequence[Pod]) -> None:
         """CacheError for a pod that is in the cache, or comes twice."""
@@ -390,10 +411,15 @@ class Scheduler:
 
     def advance(self, now: float | None = None) -> Result:
         """Go on with the pods whose waiting on Permit has ended, by a plugin or by a timer that is due at
-        `now` (seconds; default: the clock). The result tells what became of them, and who waits still."""
+        `now` (seconds; default: the clock), and with those that are being bound and wait no longer. The
+        result tells what became of them, who waits still, and who is being bound still."""
         run = Run(self)
+        if self.bindings.running:
+            self.volumes.reach(self.cache.clock() if now is None else now)
         run.resume(self.cache.clock() if now is None else now)
         run.result.waiting = {one.pod.key: one.node for one in self.bindings.waiting.values()}
+        running = [one.started for one in self.bindings.running.values()]
+        run.result.binding = {one.pod.key: one.node for one in running}
         self.sync()
         return run.result
 

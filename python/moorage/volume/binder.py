@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
+from moorage.framework.steps import Steps, take_all
 from moorage.objects.node import Node
 from moorage.objects.pod import Pod
 from moorage.store import InformerFactory, ObjectClient
@@ -57,7 +58,7 @@ class VolumeBinder:
         *,
         bind_timeout: float = DEFAULT_BIND_TIMEOUT,
         clock: Callable[[], float] = time.monotonic,
-        sleep: Callable[[float], None] = time.sleep,
+        sleep: Callable[[float], object] = time.sleep,
     ) -> None:
         self.sources = sources
         self._bind_timeout = bind_timeout
@@ -72,7 +73,7 @@ class VolumeBinder:
         *,
         bind_timeout: float = DEFAULT_BIND_TIMEOUT,
         clock: Callable[[], float] = time.monotonic,
-        sleep: Callable[[float], None] = time.sleep,
+        sleep: Callable[[float], object] = time.sleep,
         translate: Translate = as_it_is,
     ) -> VolumeBinder:
         """Make a binder over the informers of a factory, with caches of its own."""
@@ -171,9 +172,15 @@ class VolumeBinder:
             except VolumeError as error:
                 raise VolumeError(f"binding volumes: {error}") from error
 
-    def bind_pod_volumes(self, pod: Pod, pod_volumes: PodVolumes, node_name: str | None = None) -> None:
-        """`begin`, then `check` each `POLL_INTERVAL` until all is bound; parameters and errors as there."""
+    def binding(self, pod: Pod, pod_volumes: PodVolumes, node_name: str | None = None) -> Steps[None]:
+        """`begin`, then `check` after each `POLL_INTERVAL` until all is bound, in steps; parameters and
+        errors as there."""
         running = self.begin(pod, pod_volumes, node_name)
-        self._sleep(POLL_INTERVAL)
-        while not self.check(running):
-            self._sleep(POLL_INTERVAL)
+        done = False
+        while not done:
+            yield POLL_INTERVAL
+            done = self.check(running)
+
+    def bind_pod_volumes(self, pod: Pod, pod_volumes: PodVolumes, node_name: str | None = None) -> None:
+        """All of `binding`, with `sleep` between the steps."""
+        take_all(self.binding(pod, pod_volumes, node_name), self._sleep)

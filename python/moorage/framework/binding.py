@@ -38,17 +38,22 @@ def run_reserve(
     plugins: Sequence[ReservePlugin], state: CycleState, pod: Pod, node_name: str
 ) -> Status | None:
     """Reserve in profile order, until one fails."""
+    state.reserved = False
     for plugin in plugins:
         status = ask_status(plugin, pod, plugin.reserve, state, pod, node_name)
         if status is not None and not status.is_success:
             return passed_on("running Reserve plugin", plugin.name, status, names_error=False)
+    state.reserved = True
     return None
 
 
 def run_unreserve(plugins: Sequence[ReservePlugin], state: CycleState, pod: Pod, node_name: str) -> None:
-    """Unreserve of every Reserve plugin, in reverse order, whether it was reached or not."""
+    """Unreserve of every Reserve plugin, in reverse order, whether it was reached or not; those that
+    unreserve in order come last."""
+    in_order = [plugin for plugin in plugins if getattr(plugin, "unreserves_in_order", False)]
+    others = [plugin for plugin in plugins if plugin not in in_order]
     with ExitStack() as stack:  # all of them are asked, even where one ends the run
-        for plugin in plugins:
+        for plugin in (*reversed(in_order), *others):  # the last one first
             stack.callback(ask_status, plugin, pod, plugin.unreserve, state, pod, node_name)
 
 

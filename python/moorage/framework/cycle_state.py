@@ -36,6 +36,8 @@ class CycleState:
         Plugins whose PreBind may run beside others.
     skip_all_post_filter_plugins : bool
         A plugin may set this before PostFilter.
+    reserved : bool
+        Reserve has run, and no plugin failed there.
     away : dict of str to Pod
         By UID, pods that native plugins are to take for gone from other nodes than the one they are asked
         about; plugins outside the core hear of it by their PreFilter extensions.
@@ -45,6 +47,7 @@ class CycleState:
         "_data",
         "away",
         "parallel_pre_bind_plugins",
+        "reserved",
         "shape",
         "skip_all_post_filter_plugins",
         "skip_filter_plugins",
@@ -65,6 +68,7 @@ class CycleState:
         self.skip_pre_bind_plugins: set[str] = set()
         self.parallel_pre_bind_plugins: set[str] = set()
         self.skip_all_post_filter_plugins = False
+        self.reserved = False
         self.away: dict[str, Pod] = {}
 
     def read(self, key: str) -> Any:

@@ -295,6 +295,15 @@ class ScorePlugin(Plugin):
 
 @extends(RESERVE)
 class ReservePlugin(Plugin):
+    """
+    Attributes
+    ----------
+    unreserves_in_order : bool
+        `unreserve` is called in the order of `reserve` among plugins that set this, after all others.
+    """
+
+    unreserves_in_order: ClassVar[bool] = False
+
     def reserve(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
         """The pod is assumed on the node."""
         return None

@@ -49,14 +49,17 @@ class WaitingPod:
         with self._changed:
             return list(self._pending)
 
-    def allow(self, plugin: str) -> None:
-        """`plugin` waits no longer; with the last one the pod is allowed."""
+    def allow(self, *plugins: str) -> bool:
+        """These plugins wait no longer; with the last one the pod is allowed. False where none of them
+        waited, or the pod was decided before."""
         with self._changed:
-            self._deadlines.pop(plugin, None)
-            if plugin in self._pending:
-                self._pending.remove(plugin)
+            waited = self._signal is None and not set(plugins).isdisjoint(self._pending)
+            for plugin in plugins:
+                self._deadlines.pop(plugin, None)
+            self._pending = [plugin for plugin in self._pending if plugin not in plugins]
             if not self._pending:
                 self._decide(Status(Code.SUCCESS))
+            return waited
 
     def reject(self, plugin: str, message: str) -> bool:
         """Reject the pod; False where it was decided before."""

@@ -2,32 +2,29 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pytest
 from tests.core.make import pod
-from tests.framework.v1alpha1.world import Log, plugin
+from tests.framework.v1alpha1.world import Log, plugin, wait
 
-from moorage.errors import MoorageError
 from moorage.framework import interface as today
-from moorage.framework.v1alpha1 import Code, Error, NewStatus, Success, Unschedulable, Wait, adapt
+from moorage.framework.cycle_state import CycleState as State
+from moorage.framework.v1alpha1 import (
+    Code,
+    Error,
+    FrameworkError,
+    NewStatus,
+    Success,
+    Unschedulable,
+    Wait,
+    adapt,
+    adapt_factory,
+)
 
 POD = pod("p")
 POINTS = ("reserve", "unreserve", "permit", "pre_bind")
-
-
-class State(dict[str, Any]):
-    """As much of a CycleState as an adapted plugin uses."""
-
-    write = dict.__setitem__
-
-    def read(self, key: str) -> Any:
-        if key not in self:
-            raise MoorageError("not found")
-        return self[key]
-
-    def clone(self) -> State:
-        return State({key: value.clone() for key, value in self.items()})
 
 
 def adapted(**answers: Any) -> Any:
@@ -72,9 +69,25 @@ def test_codes_are_todays(code: Code, now: today.Code, number: int) -> None:
     status = NewStatus(code, "why")
     one = adapted(Reserve=status, Permit=(status, 1.5), Prebind=status)
     expected = today.Status(now, ("why",))
-    assert one.reserve(State(), POD, "a") == one.pre_bind(State(), POD, "a") == expected
-    assert one.permit(State(), POD, "a") == (expected, 1.5)
-    assert int(one.reserve(State(), POD, "a").code) == number
+    assert one.pre_bind(State(), POD, "a") == expected
+    assert one.permit(State(), POD, "a") == (expected, 1.5 if code == Wait else 0.0)
+    assert int(one.pre_bind(State(), POD, "a").code) == number
+    failed = today.Status(today.Code.ERROR, ("why",))
+    assert one.reserve(State(), POD, "a") == (expected if code == Success else failed)
+
+
+@pytest.mark.parametrize(
+    ("answer", "seconds"),
+    [(wait(3), 3), (wait(3600), 900), (wait(math.nan), 900), ((None, 3), 0), ((None, None), 0)],
+)
+def test_how_long_counts_for_who_waits_and_15_minutes_are_most(answer: Any, seconds: float) -> None:
+    assert adapted(Permit=answer).permit(State(), POD, "a")[1] == seconds
+
+
+@pytest.mark.parametrize("point", ["reserve", "pre_bind"])
+def test_what_is_no_status_is_left_for_todays_framework_to_refuse(point: str) -> None:
+    assert getattr(adapted(Reserve="no", Prebind="no"), point)(State(), POD, "a") == "no"
+    assert adapted(Permit=("no", 1.0)).permit(State(), POD, "a") == ("no", 0.0)
 
 
 def test_a_status_without_a_message_has_no_reasons() -> None:
@@ -84,7 +97,7 @@ def test_a_status_without_a_message_has_no_reasons() -> None:
 def test_none_stays_none() -> None:
     one = adapted(Reserve=None, Permit=(None, 2.0), Prebind=None)
     assert one.reserve(State(), POD, "a") is one.pre_bind(State(), POD, "a") is None
-    assert one.permit(State(), POD, "a") == (None, 2.0)
+    assert one.permit(State(), POD, "a") == (None, 0.0)
 
 
 def test_pre_bind_always_runs_and_alone() -> None:
@@ -96,15 +109,19 @@ def test_its_plugin_is_called_with_pod_and_node() -> None:
     log: Log = []
     answers = {"Reserve": None, "Unreserve": None, "Permit": (None, 0.0), "Prebind": None}
     one: Any = adapt(plugin("x", log, **answers))
+    state = State()
+    state.reserved = True
     for point in POINTS:
-        getattr(one, point)(State(), POD, "a")
+        getattr(one, point)(state, POD, "a")
     assert log == [("x", point, "p", "a") for point in ("Reserve", "Unreserve", "Permit", "Prebind")]
 
 
 def test_reserve_and_unreserve_do_nothing_that_the_plugin_does_not_have() -> None:
     log: Log = []
     reserving: Any = adapt(plugin("r", log, Reserve=NewStatus(Error, "no")))
-    reserving.unreserve(State(), POD, "a")
+    state = State()
+    state.reserved = True
+    reserving.unreserve(state, POD, "a")
     clearing: Any = adapt(plugin("u", log, Unreserve=None))
     assert clearing.reserve(State(), POD, "a") is None
     assert log == []
@@ -118,9 +135,17 @@ def test_the_plugins_of_a_cycle_share_one_context_and_cycles_do_not() -> None:
 
     first, second = adapted(Reserve=note, Unreserve=note), adapted(Prebind=note)
     cycle, other = State(), State()
+    cycle.reserved = True
     first.reserve(cycle, POD, "a")
     second.pre_bind(cycle, POD, "a")
     first.unreserve(cycle.clone(), POD, "a")
     first.reserve(other, POD, "a")
     assert contexts[0] is contexts[1] is contexts[2]
     assert contexts[3] is not contexts[0]
+
+
+def test_what_has_no_name_is_no_plugin() -> None:
+    with pytest.raises(FrameworkError, match=r"^7 has no Name$"):
+        adapt(7)  # type: ignore[arg-type]
+    with pytest.raises(FrameworkError, match=r"^7 has no Name$"):
+        adapt_factory(lambda configuration, handle: 7)()  # type: ignore[arg-type, return-value]

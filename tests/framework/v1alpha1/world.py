@@ -1,4 +1,4 @@
-"""Plugins of few words, clocks that nobody waits for, and a scheduler's cycle around the framework."""
+"""Plugins of few words, and clocks that nobody waits for."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from typing import Any
 
 from tests.cache.threads import LIMIT
 
-from moorage.cache import SchedulerCache
 from moorage.framework.v1alpha1 import (
     Framework,
     NewFramework,
@@ -152,21 +151,3 @@ class Acquiring:
 
     def acquires(self) -> bool:
         return self.done.wait(LIMIT)
-
-
-def schedule(run: Framework, cache: SchedulerCache, pod: Pod, node_name: str) -> Status | None:
-    """One pod's way to a node as the scheduler of that time went it; None if the pod was bound."""
-    pc = NewPluginContext()
-    run.NodeInfoSnapshot().Update(cache)
-    reserved = run.RunReservePlugins(pc, pod, node_name)
-    if not Status.IsSuccess(reserved):
-        return reserved
-    cache.assume_pod(pod)
-    for point in (run.RunPermitPlugins, run.RunPrebindPlugins):
-        status = point(pc, pod, node_name)
-        if not Status.IsSuccess(status):
-            cache.forget_pod(pod)
-            run.RunUnreservePlugins(pc, pod, node_name)
-            return status
-    cache.add_pod(pod)
-    return None

@@ -16,10 +16,11 @@ from .interface import (
     PrebindPlugin,
     ReservePlugin,
     UnreservePlugin,
+    WaitingPod,
 )
 from .registry import Registry
 from .status import Error, FrameworkError, Status, Success, Unschedulable, Wait
-from .waiting_pods import Clock, MonotonicClock, WaitingPod, WaitingPods
+from .waiting_pods import Clock, MonotonicClock, PodInPermit, WaitingPods
 
 MAX_TIMEOUT = 15 * 60.0
 
@@ -106,7 +107,7 @@ class Framework(FrameworkHandle):
         return self._wait(pod, timeout) if code == Wait else None
 
     def _wait(self, pod: Pod, timeout: float) -> Status | None:
-        waiting = WaitingPod(pod, timeout, self._clock)
+        waiting = PodInPermit(pod, timeout, self._clock)
         self._waiting.add(waiting)
         try:
             return waiting.wait()

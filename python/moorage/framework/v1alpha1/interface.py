@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 from moorage.cache import NodeInfo, SchedulerCache, Snapshot
+from moorage.errors import CacheError
 from moorage.objects.pod import Pod
 
 from .context import PluginContext
 from .status import Status
-from .waiting_pods import WaitingPod
 
 
 @runtime_checkable
@@ -54,31 +55,60 @@ class PermitPlugin(Plugin, Protocol):
     def Permit(self, pc: PluginContext, p: Pod, node_name: str, /) -> tuple[Status | None, float]: ...
 
 
+class NodeInfoMap(Mapping[str, NodeInfo]):
+    """The NodeInfos of a snapshot by node name, as it is now."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._snapshot = snapshot
+
+    def __getitem__(self, name: str) -> NodeInfo:
+        try:
+            return self._snapshot.get(name)
+        except CacheError:
+            raise KeyError(name) from None
+
+    def __iter__(self) -> Iterator[str]:
+        return (info.name for info in self._snapshot.node_info_list)
+
+    def __len__(self) -> int:
+        return self._snapshot.num_nodes
+
+
 class NodeInfoSnapshot:
     """NodeInfos as of the beginning of a scheduling cycle.
 
     Attributes
     ----------
-    NodeInfoMap : dict of str to NodeInfo
+    NodeInfoMap : mapping of str to NodeInfo
         By node name; a node that is gone while its pods remain is left out.
-    Generation : int
-        Sequence number of the last change that the snapshot contains.
     """
 
-    def __init__(self) -> None:
-        self.NodeInfoMap: dict[str, NodeInfo] = {}
-        self.Generation = 0
-        self._snapshot = Snapshot()
+    def __init__(self, snapshot: Snapshot | None = None) -> None:
+        self._snapshot = Snapshot() if snapshot is None else snapshot
+        self.NodeInfoMap = NodeInfoMap(self._snapshot)
+
+    @property
+    def Generation(self) -> int:
+        """Sequence number of the last change that the snapshot contains."""
+        return self._snapshot.generation
 
     def Update(self, cache: SchedulerCache) -> None:
         """Bring the snapshot up to date in place, always from the same cache. Who runs scheduling cycles
         calls this as each begins."""
         cache.update_snapshot(self._snapshot)
-        fresh = {info.name: info for info in self._snapshot.node_info_list}
-        for name in self.NodeInfoMap.keys() - fresh.keys():
-            del self.NodeInfoMap[name]
-        self.NodeInfoMap.update(fresh)
-        self.Generation = self._snapshot.generation
+
+
+class WaitingPod(Protocol):
+    """A pod that waits in the permit phase. One signal at most is delivered, until it is decided."""
+
+    def GetPod(self) -> Pod:
+        """The pod itself."""
+
+    def Allow(self) -> bool:
+        """Let the pod be scheduled, however many plugins asked to wait; True if the signal was delivered."""
+
+    def Reject(self, msg: str) -> bool:
+        """Declare the pod unschedulable; True if the signal was delivered."""
 
 
 class FrameworkHandle(Protocol):
@@ -95,5 +125,13 @@ class FrameworkHandle(Protocol):
         """The waiting pod with this UID, or None."""
 
 
-PluginFactory = Callable[[object, FrameworkHandle], Plugin]
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """The arguments of a plugin as they were written (apimachinery, runtime.Unknown)."""
+
+    Raw: bytes
+    ContentType: str
+
+
+PluginFactory = Callable[[Unknown | None, FrameworkHandle], Plugin]
 """Builds a plugin from its configuration and the framework's handle; an error is raised."""

@@ -34,8 +34,8 @@ class MonotonicClock:
         condition.wait(max(0.0, until - time.monotonic()))
 
 
-class WaitingPod:
-    """A pod that waits in the permit phase.
+class PodInPermit:
+    """A `WaitingPod` of a framework that runs by itself.
 
     One signal at most is delivered, from the moment the pod is among the waiting ones until it is decided or
     its time is over. (Upstream also lost signals that came before its goroutine had begun to listen.)
@@ -86,10 +86,10 @@ class WaitingPods:
     """The waiting pods by UID; of two with one UID the later is found."""
 
     def __init__(self) -> None:
-        self._pods: dict[str, WaitingPod] = {}
+        self._pods: dict[str, PodInPermit] = {}
         self._lock = RWMutex()
 
-    def add(self, waiting: WaitingPod) -> None:
+    def add(self, waiting: PodInPermit) -> None:
         """A pod begins to wait."""
         self._lock.Lock()
         try:
@@ -105,7 +105,7 @@ class WaitingPods:
         finally:
             self._lock.Unlock()
 
-    def get(self, uid: str) -> WaitingPod | None:
+    def get(self, uid: str) -> PodInPermit | None:
         """The waiting pod with this UID, or None."""
         self._lock.RLock()
         try:
@@ -113,7 +113,7 @@ class WaitingPods:
         finally:
             self._lock.RUnlock()
 
-    def iterate(self, callback: Callable[[WaitingPod], object]) -> None:
+    def iterate(self, callback: Callable[[PodInPermit], object]) -> None:
         """Call back for each, under the read lock."""
         self._lock.RLock()
         try:

@@ -53,12 +53,14 @@ class NodeTree:
 
     @property
     def num_nodes(self) -> int:
-        return self._core.num_nodes
+        with self._lock:
+            return self._core.num_nodes
 
     @property
     def zones(self) -> list[str]:
         """Zone keys in first-seen order."""
-        return list(self._core.zones)
+        with self._lock:
+            return list(self._core.zones)
 
     def add_node(self, node: Node) -> None:
         """Add a node to its zone; one that is there already stays where it is, with a warning."""

@@ -1,0 +1,185 @@
+"""Each operation of the caches holds the cache's lock while it touches what the lock guards."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec.structs import replace
+from tests.cache.binder_kit import cnr, group, nm_node, pdb, pod, reservation
+from tests.core.make import node
+from tests.locks import check_locked, guard, is_held
+
+from moorage._core.state import ClusterState
+from moorage.cache import (
+    BinderCache,
+    CacheHandler,
+    CachePodInfo,
+    NodeTree,
+    SchedulerCache,
+    SchedulingStatus,
+    Snapshot,
+)
+from moorage.objects.reservation import MATCHED_PLACEHOLDER, RESERVATION, RESERVATION_INDEX
+from moorage.objects.selectors import parse_selector
+
+WANTS = {RESERVATION: "true", RESERVATION_INDEX: "i"}
+TAKES = {RESERVATION_INDEX: "i", MATCHED_PLACEHOLDER: "default/a-placeholder"}
+
+
+def test_a_node_tree() -> None:
+    tree = NodeTree([node("a", zone="z1"), node("b", zone="z2")])
+    calls = {
+        "add_node": lambda: tree.add_node(node("c", zone="z1")),
+        "update_node": lambda: tree.update_node(node("c", zone="z1"), node("c", zone="z2")),
+        "remove_node": lambda: tree.remove_node(node("c", zone="z2")),
+        "list": tree.list,
+        "next": tree.next,
+        "reset_exhausted": tree.reset_exhausted,
+        "zones": lambda: tree.zones,
+        "num_nodes": lambda: tree.num_nodes,
+    }
+    check_locked(tree, tree._lock, ["_core"], calls, exempt=["of_cache"])
+
+
+def test_a_scheduler_cache() -> None:
+    one = SchedulerCache(ttl=1.0)
+    every, p, q = parse_selector(""), pod("p", "a"), pod("q", "a")
+    replicas = pod("t")
+
+    def transaction() -> None:
+        with one.transaction():
+            one.add_node(node("z"))
+
+    calls = {
+        "add_node": lambda: one.add_node(node("a")),
+        "update_node": lambda: one.update_node(node("a"), node("a", cpu="9")),
+        "assume_pod": lambda: one.assume_pod(p),
+        "assume_pods": lambda: one.assume_pods([q]),
+        "is_assumed_pod": lambda: one.is_assumed_pod(p),
+        "get_pod": lambda: one.get_pod(p),
+        "finish_binding": lambda: one.finish_binding(p),
+        "finish_bindings": lambda: one.finish_bindings([q]),
+        "forget_pod": lambda: one.forget_pod(p),
+        "forget_pods": lambda: one.forget_pods([q]),
+        "add_pod": lambda: one.add_pod(p),
+        "add_pods": lambda: one.add_pods([q]),
+        "update_pod": lambda: one.update_pod(p, p),
+        "remove_pod": lambda: one.remove_pod(p),
+        "add_bound_pods": lambda: one.add_bound_pods([pod("r")], ["a"]),
+        "confirm_pods": lambda: one.confirm_pods([pod("s", "a")]),
+        "finish_template": lambda: one.finish_template(replicas, 0, 0),
+        "forget_template": lambda: one.forget_template(replicas, 0, 0),
+        "confirm_template": lambda: one.confirm_template(replicas, 0, 0),
+        "cleanup_assumed_pods": lambda: one.cleanup_assumed_pods(0.0),
+        "clean": lambda: one.clean(0.0),
+        "list": lambda: one.list(every),
+        "filtered_list": lambda: one.filtered_list(lambda _: True, every),
+        "snapshot": one.snapshot,
+        "update_node_name_to_info_map": lambda: one.update_node_name_to_info_map({}),
+        "transaction": transaction,
+        "fork": one.fork,
+        "remove_node": lambda: one.remove_node(node("a")),
+    }
+    exempt = {"run", "node_info", "node_tree", "update_snapshot"}
+    check_locked(one, one.lock, ["state"], calls, exempt)
+
+
+def test_an_update_of_a_snapshot() -> None:
+    one, locked = SchedulerCache(), []
+
+    class Looks(Snapshot):
+        def update(self, source: ClusterState) -> None:
+            locked.append(is_held(one.lock))
+            super().update(source)
+
+    one.add_node(node("a"))
+    one.update_snapshot(Looks())
+    assert locked == [True]
+
+
+UNIT = "SinglePodUnit/default/p"
+
+
+@pytest.mark.parametrize("gate", [False, True])
+def test_a_binder_cache(gate: bool) -> None:
+    one = BinderCache(CacheHandler(resource_reservation=gate))
+    p, q = pod("p", "n"), pod("q", "n")
+
+    def transaction() -> None:
+        with one.transaction():
+            one.add_node(node("z"))
+
+    calls = {
+        "add_node": lambda: one.add_node(node("n")),
+        "update_node": lambda: one.update_node(node("n"), node("n", cpu="9")),
+        "add_nm_node": lambda: one.add_nm_node(nm_node("n", {}, {})),
+        "update_nm_node": lambda: one.update_nm_node(None, nm_node("n", {}, {})),
+        "delete_nm_node": lambda: one.delete_nm_node(nm_node("n", {}, {})),
+        "add_cnr": lambda: one.add_cnr(cnr("n", cpu="1")),
+        "update_cnr": lambda: one.update_cnr(None, cnr("n", cpu="2")),
+        "delete_cnr": lambda: one.delete_cnr(cnr("n")),
+        "assume_pod": lambda: one.assume_pod(CachePodInfo(p)),
+        "is_assumed_pod": lambda: one.is_assumed_pod(p),
+        "get_pod": lambda: one.get_pod(p),
+        "finish_binding": lambda: one.finish_binding(p),
+        "forget_pod": lambda: one.forget_pod(CachePodInfo(p)),
+        "add_pod": lambda: one.add_pod(q),
+        "update_pod": lambda: one.update_pod(q, q),
+        "get_node_info": lambda: one.get_node_info("n"),
+        "fits": lambda: one.fits(p, "n"),
+        "dump": one.dump,
+        "set_unit_scheduling_status": lambda: one.set_unit_scheduling_status(UNIT, SchedulingStatus.PENDING),
+        "get_unit_scheduling_status": lambda: one.get_unit_scheduling_status(UNIT),
+        "get_unit_status": lambda: one.get_unit_status(UNIT),
+        "mark_pod_to_delete": lambda: one.mark_pod_to_delete(q, p),
+        "is_pod_marked_to_delete": lambda: one.is_pod_marked_to_delete(q),
+        "remove_delete_pod_marker": lambda: one.remove_delete_pod_marker(q, p),
+        "remove_delete_pod_marker_by_key": lambda: one.remove_delete_pod_marker_by_key("q", "p"),
+        "add_pod_group": lambda: one.add_pod_group(group("Pending")),
+        "update_pod_group": lambda: one.update_pod_group(group("Pending"), group("Running")),
+        "delete_pod_group": lambda: one.delete_pod_group(group("Running")),
+        "add_pdb": lambda: one.add_pdb(pdb("b", app="x")),
+        "update_pdb": lambda: one.update_pdb(None, pdb("b", app="y")),
+        "delete_pdb": lambda: one.delete_pdb(pdb("b")),
+        "clean": lambda: one.clean(0.0),
+        "transaction": transaction,
+        "fork": one.fork,
+        "delete_pod": lambda: one.delete_pod(q),
+        "relist": lambda: one.relist([node("n")], [q]),
+        "delete_node": lambda: one.delete_node(node("n")),
+    }
+    nothing = {f"{verb}_{what}" for verb in ("add", "update", "delete") for what in ("owner", "movement")}
+    of_reservations = {f"{verb}_reservation" for verb in ("add", "update", "delete")}
+    fixed = {"run", "stores", "find_store", "node_tree", "update_snapshot", "get_available_placeholder_pod"}
+    stores = ["pods", "units", "markers", "nodes", "pdbs"]
+    check_locked(one, one.lock, stores, calls, nothing | of_reservations | fixed)
+
+
+def test_the_reservations_of_a_binder_cache() -> None:
+    one = BinderCache(CacheHandler(resource_reservation=True))
+    assert one.reservations is not None
+    gone, back = pod("a", "n", WANTS), pod("b", "n", TAKES)
+    unbound = replace(back, spec=replace(back.spec, node_name=""))
+    one.add_node(node("n"))
+    one.add_pod(gone)
+    touched = guard(one.reservations, one.lock, "_infos")
+    for call in (
+        lambda: one.delete_pod(gone),
+        lambda: one.get_available_placeholder_pod(back),
+        lambda: one.assume_pod(CachePodInfo(back)),
+        lambda: one.forget_pod(CachePodInfo(back)),
+        lambda: one.update_pod(unbound, back),
+        lambda: one.add_reservation(reservation(gone)),
+        lambda: one.update_reservation(reservation(gone), reservation(gone)),
+        lambda: one.delete_reservation(reservation(gone)),
+        lambda: one.clean(1e9),
+        one.fork,
+    ):
+        touched.clear()
+        call()
+        assert touched
+        assert not is_held(one.lock)
+
+
+def test_the_tree_of_a_cache_has_the_lock_of_the_cache() -> None:
+    one = SchedulerCache()
+    assert one.node_tree()._lock is one.lock

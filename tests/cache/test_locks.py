@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 from msgspec.structs import replace
 from tests.cache.binder_kit import cnr, group, nm_node, pdb, pod, reservation
@@ -18,6 +20,7 @@ from moorage.cache import (
     SchedulingStatus,
     Snapshot,
 )
+from moorage.objects.pod import Pod
 from moorage.objects.reservation import MATCHED_PLACEHOLDER, RESERVATION, RESERVATION_INDEX
 from moorage.objects.selectors import parse_selector
 
@@ -99,6 +102,25 @@ def test_an_update_of_a_snapshot() -> None:
 UNIT = "SinglePodUnit/default/p"
 
 
+def of_what_belongs_to_pods(one: BinderCache, q: Pod, p: Pod) -> dict[str, Callable[[], object]]:
+    """Calls about units, markers and budgets."""
+    return {
+        "set_unit_scheduling_status": lambda: one.set_unit_scheduling_status(UNIT, SchedulingStatus.PENDING),
+        "get_unit_scheduling_status": lambda: one.get_unit_scheduling_status(UNIT),
+        "get_unit_status": lambda: one.get_unit_status(UNIT),
+        "mark_pod_to_delete": lambda: one.mark_pod_to_delete(q, p),
+        "is_pod_marked_to_delete": lambda: one.is_pod_marked_to_delete(q),
+        "remove_delete_pod_marker": lambda: one.remove_delete_pod_marker(q, p),
+        "remove_delete_pod_marker_by_key": lambda: one.remove_delete_pod_marker_by_key("q", "p"),
+        "add_pod_group": lambda: one.add_pod_group(group("Pending")),
+        "update_pod_group": lambda: one.update_pod_group(group("Pending"), group("Running")),
+        "delete_pod_group": lambda: one.delete_pod_group(group("Running")),
+        "add_pdb": lambda: one.add_pdb(pdb("b", app="x")),
+        "update_pdb": lambda: one.update_pdb(None, pdb("b", app="y")),
+        "delete_pdb": lambda: one.delete_pdb(pdb("b")),
+    }
+
+
 @pytest.mark.parametrize("gate", [False, True])
 def test_a_binder_cache(gate: bool) -> None:
     one = BinderCache(CacheHandler(resource_reservation=gate))
@@ -127,19 +149,7 @@ def test_a_binder_cache(gate: bool) -> None:
         "get_node_info": lambda: one.get_node_info("n"),
         "fits": lambda: one.fits(p, "n"),
         "dump": one.dump,
-        "set_unit_scheduling_status": lambda: one.set_unit_scheduling_status(UNIT, SchedulingStatus.PENDING),
-        "get_unit_scheduling_status": lambda: one.get_unit_scheduling_status(UNIT),
-        "get_unit_status": lambda: one.get_unit_status(UNIT),
-        "mark_pod_to_delete": lambda: one.mark_pod_to_delete(q, p),
-        "is_pod_marked_to_delete": lambda: one.is_pod_marked_to_delete(q),
-        "remove_delete_pod_marker": lambda: one.remove_delete_pod_marker(q, p),
-        "remove_delete_pod_marker_by_key": lambda: one.remove_delete_pod_marker_by_key("q", "p"),
-        "add_pod_group": lambda: one.add_pod_group(group("Pending")),
-        "update_pod_group": lambda: one.update_pod_group(group("Pending"), group("Running")),
-        "delete_pod_group": lambda: one.delete_pod_group(group("Running")),
-        "add_pdb": lambda: one.add_pdb(pdb("b", app="x")),
-        "update_pdb": lambda: one.update_pdb(None, pdb("b", app="y")),
-        "delete_pdb": lambda: one.delete_pdb(pdb("b")),
+        **of_what_belongs_to_pods(one, q, p),
         "clean": lambda: one.clean(0.0),
         "transaction": transaction,
         "fork": one.fork,

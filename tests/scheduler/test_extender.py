@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from tests.core.make import container, node, pod
+from tests.locks import guard, is_held
 from tests.scheduler.extender_server import Answer, ExtenderServer, HangUp, Silence
 
 from moorage.errors import ExtenderError
@@ -382,3 +383,13 @@ def test_ignorable_extenders_come_last() -> None:
     one = configured(*({"urlPrefix": f"http://{n}", "ignorable": n in "ac"} for n in "abcd"))
     assert [each.name for each in make_extenders(one, nothing)] == [f"http://{n}" for n in "bdac"]
     assert make_extenders(None, nothing) == []
+
+
+def test_one_request_at_a_time_has_the_connection() -> None:
+    with ExtenderServer() as server:
+        transport = extender(server.url).transport
+        touched = guard(transport, transport.lock, "connection")
+        server.replies["filter"] = {}
+        transport.post("filter", b"{}")
+        assert touched == {"connection"}
+        assert not is_held(transport.lock)

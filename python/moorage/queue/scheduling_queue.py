@@ -137,7 +137,8 @@ class SchedulingQueue:
 
     def add(self, pod: Pod) -> None:
         """A pod without a node came."""
-        self.add_info(QueuedPodInfo(pod, self._places.now()))
+        with self._lock:  # while timers run, it is another time
+            self.add_info(QueuedPodInfo(pod, self._places.now()))
 
     def add_info(self, info: QueuedPodInfo) -> None:
         """The same, with the entry that it is to have. It takes the place of one of the same UID."""

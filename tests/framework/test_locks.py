@@ -1,0 +1,61 @@
+"""Nominations, waiting pods and pods in PreBind hold their locks while they touch what these guard."""
+
+from __future__ import annotations
+
+from moorage.framework.interface import NominatingInfo
+from moorage.framework.nominator import PodNominator
+from moorage.framework.pods_in_pre_bind import PodInPreBind
+from moorage.framework.waiting_pods import WaitingPod, WaitingPods
+from tests.core.make import pod
+from tests.locks import check_locked
+
+
+def test_nominations() -> None:
+    one, p, q = PodNominator(), pod("p"), pod("q")
+    saved = one.save()
+    calls = {
+        "add_nominated_pod": lambda: one.add_nominated_pod(p, NominatingInfo("n")),
+        "put": lambda: one.put(q, "n"),
+        "update_nominated_pod": lambda: one.update_nominated_pod(p, p),
+        "nominated_pods_for_node": lambda: one.nominated_pods_for_node("n"),
+        "nominated_node": lambda: one.nominated_node(p),
+        "nominated_before": lambda: one.nominated_before(p),
+        "delete_nominated_pod_if_exists": lambda: one.delete_nominated_pod_if_exists(p),
+        "save": one.save,
+        "undo": lambda: one.undo(saved),
+    }
+    check_locked(one, one.lock, ["_pods", "_nodes"], calls)
+
+
+def test_a_waiting_pod() -> None:
+    one = WaitingPod(pod("p"), {"a": 1.0, "b": 2.0}, 0.0)
+    calls = {
+        "get_pending_plugins": one.get_pending_plugins,
+        "deadline": one.deadline,
+        "expire": lambda: one.expire(0.5),
+        "when_decided": lambda: one.when_decided(lambda: None),
+        "allow": lambda: one.allow("a"),
+        "reject": lambda: one.reject("b", "no"),
+        "preempt": lambda: one.preempt("b", "no"),
+        "wait": one.wait,
+    }
+    guarded = ["_signal", "_deadlines", "_pending", "_listeners"]
+    check_locked(one, one._changed, guarded, calls, exempt=["signal"])
+
+
+def test_the_waiting_pods() -> None:
+    one, waiting = WaitingPods(), WaitingPod(pod("p"), {"a": 1.0}, 0.0)
+    calls = {
+        "add": lambda: one.add(waiting),
+        "get": lambda: one.get("p"),
+        "iterate": lambda: one.iterate(lambda _: None),
+        "expire": lambda: one.expire(0.0),
+        "remove": lambda: one.remove("p"),
+    }
+    check_locked(one, one._lock, ["_pods"], calls)
+
+
+def test_a_pod_in_pre_bind() -> None:
+    one = PodInPreBind()
+    calls = {"cancel_pod": lambda: one.cancel_pod("no"), "mark_prebound": one.mark_prebound}
+    check_locked(one, one._lock, ["_finished", "_cause"], calls, exempt=["cause"])

@@ -1,0 +1,50 @@
+"""The queue holds its lock while it touches what that guards."""
+
+from __future__ import annotations
+
+from moorage.framework.events import NODE_ADD
+from moorage.queue import QueuedPodInfo
+from tests.core.make import pod
+from tests.locks import check_locked
+from tests.queue.make import make_queue, reject
+
+
+def test_a_queue() -> None:
+    one = make_queue()
+    p, popped = pod("p"), list[QueuedPodInfo]()
+
+    def pop() -> None:
+        popped.append(one.pop(0))
+
+    def put_back() -> None:
+        one.put_back(popped.pop())
+
+    def fail() -> None:
+        pop()
+        reject(one, popped.pop(), "Some")
+
+    calls = {
+        "add": lambda: one.add(p),
+        "add_info": lambda: one.add_info(QueuedPodInfo(pod("q"), 0.0)),
+        "pending_pods": one.pending_pods,
+        "pop": pop,
+        "in_flight": one.in_flight,
+        "in_flight_events": one.in_flight_events,
+        "put_back": put_back,
+        "add_unschedulable_if_not_present": fail,
+        "update": lambda: one.update(p, p),
+        "activate": lambda: one.activate([p]),
+        "move_all_to_active_or_backoff_queue": lambda: one.move_all_to_active_or_backoff_queue(
+            NODE_ADD, None, None
+        ),
+        "flush_backoff_completed": one.flush_backoff_completed,
+        "flush_unschedulable_left_over": one.flush_unschedulable_left_over,
+        "next_event": one.next_event,
+        "run_periodic": lambda: one.run_periodic(1.0),
+        "pop_unit": lambda: one.pop_unit(0),
+        "done": lambda: one.done("p"),
+        "delete": lambda: one.delete(p),
+        "close": one.close,
+    }
+    exempt = ["get", "backoff_until", "is_listening"]  # one look-up each
+    check_locked(one, one._lock, ["_places", "_in_flight", "_timers"], calls, exempt)

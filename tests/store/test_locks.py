@@ -1,0 +1,86 @@
+"""Stores, watches, informers and their copies hold their locks while they touch what these guard."""
+
+from __future__ import annotations
+
+from tests.core.make import pod
+from tests.locks import check_locked, guard
+from tests.store.handlers import Recorder
+
+from moorage.objects.pod import Pod
+from moorage.store import Informer, ObjectStore
+from moorage.store.indexer import Indexer
+
+
+def test_a_store() -> None:
+    one = ObjectStore()
+    mark = one.save()
+    p = pod("p")
+    calls = {
+        "create": lambda: one.create(p),
+        "create_many": lambda: one.create_many([pod("q"), pod("r")]),
+        "get": lambda: one.get(Pod, "p", "default"),
+        "list": lambda: one.list(Pod),
+        "watch": lambda: one.watch(Pod),
+        "update": lambda: one.update(p),
+        "patch": lambda: one.patch(Pod, "p", "default", {"metadata": {"labels": {"a": "b"}}}),
+        "bind": lambda: one.bind(one.get(Pod, "p", "default"), "n"),
+        "bind_many": lambda: one.bind_many([one.get(Pod, "q", "default")], ["n"]),
+        "delete": lambda: one.delete(Pod, "r", "default"),
+        "clone": one.clone,
+        "save": one.save,
+        "release": lambda: one.release(one.save()),
+        "undo": lambda: one.undo(mark),
+    }
+    check_locked(one, one._changed, ["_tables"], calls)
+
+
+def test_a_watch() -> None:
+    store = ObjectStore()
+    store.create_many([pod("p"), pod("q")])
+    one = store.watch(Pod)
+    calls = {"next": one.next, "wait": one.wait, "poll": one.poll, "close": one.close}
+    guarded = ["_position", "_version", "_pending", "_initial", "_closed"]
+    check_locked(one, store._changed, guarded, calls, exempt=["rewind"])
+
+
+def test_an_informer() -> None:
+    store = ObjectStore()
+    one = Informer(store, Pod)
+    registration = one.add_event_handler(Recorder())
+    calls = {
+        "run_once": one.run_once,
+        "add_event_handler": lambda: one.add_event_handler(Recorder()),
+        "remove_event_handler": lambda: one.remove_event_handler(registration),
+    }
+    check_locked(one, one._lock, ["_registrations"], calls, exempt=["has_synced", "run"])
+
+
+def test_the_copy_of_an_informer() -> None:
+    one: Indexer[Pod] = Indexer({})
+    p = pod("p")
+    calls = {
+        "put": lambda: one.put(p.key, p),
+        "follow": one.follow,
+        "add_index": lambda: one.add_index("name", lambda obj: (obj.metadata.name,)),
+        "get": lambda: one.get(p.key),
+        "items": one.items,
+        "values": one.values,
+        "count": lambda: one.count("name", "p"),
+        "by_index": lambda: one.by_index("name", "p"),
+        "remove": lambda: one.remove(p.key),
+        "replace": lambda: one.replace({}),
+    }
+    check_locked(one, one.lock, ["_objects", "_indexes", "_functions", "_log"], calls)
+
+
+def test_the_log_of_an_informers_copy() -> None:
+    one: Indexer[Pod] = Indexer({})
+    log = one.follow()
+    touched = guard(log, one.lock, "_keys", "head")
+    one.put("p", pod("p"))
+    one.remove("p")
+    one.replace({})
+    assert touched == {"_keys", "head"}
+    touched.clear()
+    log.since(0)
+    assert touched

@@ -1,0 +1,117 @@
+"""The caches, queues and counters of volumes hold their locks while they touch what these guard."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from tests.core.make import pod
+from tests.locks import check_locked, guard, is_held
+from tests.volume.binder_kit import PV_1A, UNBOUND, at
+from tests.volume.prometheus_kit import fake_prometheus
+
+from moorage.volume import metrics, new_assume_cache, new_pod_binding_cache
+from moorage.volume.controller_cache import ControllerCache, VolumeCache
+from moorage.volume.operations import Operations
+from moorage.volume.work_queue import WorkQueue
+
+
+@pytest.mark.parametrize("values", [("a",), ("a", "b")])
+def test_an_assume_cache(values: tuple[str, ...]) -> None:
+    cache = new_assume_cache(None, "v1.PersistentVolume", "index", lambda obj: values)
+    old, new = at(PV_1A, 5), at(PV_1A, 6)
+    calls = {
+        "add": lambda: cache.add(old),
+        "update": lambda: cache.update(old, new),
+        "assume": lambda: cache.assume(at(PV_1A, 7)),
+        "restore": lambda: cache.restore(old.key),
+        "get": lambda: cache.get(old.key),
+        "get_api_obj": lambda: cache.get_api_obj(old.key),
+        "list": lambda: cache.list(old),
+        "list_value": lambda: cache.list_value("a"),
+        "version_of": lambda: cache.version_of("a"),
+        "delete": lambda: cache.delete(old),
+    }
+    check_locked(cache, cache._lock, ["_records", "_buckets", "_dropped", "version"], calls)
+
+
+def test_decisions_by_pod() -> None:
+    one, p = new_pod_binding_cache(), pod("p")
+    calls = {
+        "update_bindings": lambda: one.update_bindings(p, "n", [], []),
+        "get_bindings": lambda: one.get_bindings(p, "n"),
+        "get_provisioned_pvcs": lambda: one.get_provisioned_pvcs(p, "n"),
+        "get_decisions": lambda: one.get_decisions(p),
+        "clear_bindings": lambda: one.clear_bindings(p, "n"),
+        "delete_bindings": lambda: one.delete_bindings(p),
+    }
+    check_locked(one, one._lock, ["_pods"], calls)
+
+
+def test_the_caches_of_the_controller() -> None:
+    claims = ControllerCache("claim")
+    calls = {
+        "store": lambda: claims.store(at(UNBOUND, 1)),
+        "get": lambda: claims.get(UNBOUND.key),
+        "list": claims.list,
+        "remove": lambda: claims.remove(UNBOUND.key),
+    }
+    check_locked(claims, claims._lock, ["_objects"], calls)
+    volumes = VolumeCache()
+    calls = {
+        "store": lambda: volumes.store(at(PV_1A, 1)),
+        "get": lambda: volumes.get(PV_1A.key),
+        "list": volumes.list,
+        "best_match": lambda: volumes.best_match(UNBOUND, False),
+        "remove": lambda: volumes.remove(PV_1A.key),
+    }
+    check_locked(volumes, volumes._lock, ["_objects", "_by_modes"], calls)
+
+
+def test_operations() -> None:
+    one = Operations(lambda: 0.0)
+
+    def work() -> Iterator[float]:
+        yield 1.0
+
+    def ends() -> None:
+        assert one.run("b", lambda: ())
+
+    calls = {"run": ends}
+    exempt = ["is_running", "next_due", "run_due", "use_threads"]  # one look-up each, or without threads
+    check_locked(one, one._lock, ["_pauses"], calls, exempt)
+    touched = guard(one, one._lock, "_running")
+    assert one.run("a", work)
+    assert touched
+
+
+def test_a_work_queue() -> None:
+    one = WorkQueue()
+    calls = {
+        "add": lambda: one.add("a"),
+        "take": one.take,
+        "wait": lambda: (one.add("b"), one.wait()),
+        "shut_down": one.shut_down,
+    }
+    check_locked(one, one._changed, ["_keys", "_closed"], calls)
+
+
+def test_counters(monkeypatch: pytest.MonkeyPatch) -> None:
+    fake_prometheus(monkeypatch)
+    counter = metrics.OperationCounter("c", "help")
+    calls = {"inc": lambda: counter.inc("a"), "collect": lambda: list(counter.collect())}
+    check_locked(counter, counter._lock, ["_values"], calls, exempt=["value"])
+    histogram = metrics.OperationHistogram("h", "help", (1.0, 2.0))
+    calls = {"observe": lambda: histogram.observe(1.5, "a"), "collect": lambda: list(histogram.collect())}
+    exempt = ["count", "counts", "sum"]
+    check_locked(histogram, histogram._lock, ["_counts", "_sums"], calls, exempt)
+
+
+def test_registering(monkeypatch: pytest.MonkeyPatch) -> None:
+    core = fake_prometheus(monkeypatch)
+    locked = []
+    core.REGISTRY.register = lambda collector: locked.append(is_held(metrics._registering))
+    metrics.register_volume_scheduling_metrics()
+    assert locked == [True] * 3
+    metrics.register_volume_scheduling_metrics()
+    assert len(locked) == 3

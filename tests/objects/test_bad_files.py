@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import gzip
 import json
+import os
+import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +14,7 @@ import pytest
 from tests.objects.refusal import refusal
 
 from moorage.errors import InputError
-from moorage.objects import load
+from moorage.objects import files, load
 
 POD = "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec: {containers: [{name: c}]}\n"
 YAML = {
@@ -167,3 +171,60 @@ def test_numbers_beyond_64_bits_in_unread_fields_are_ignored(digits: int, tmp_pa
     pod: dict[str, Any] = {"kind": "Pod", "metadata": {"name": "p"}, "spec": {"containers": [{"name": "c"}]}}
     file.write_text(json.dumps(pod)[:-1] + f', "x": {"9" * digits}}}')
     assert len(load(file).pods) == 1
+
+
+def test_names_that_are_no_files(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"^-f: the name of a file is empty$"):
+        load("")
+    assert refusal(tmp_path / ("a" * 300)).endswith("a: cannot be read: File name too long")
+    assert refusal(tmp_path / ("a/" * 2500)).endswith("a: cannot be read: File name too long")
+    assert refusal(tmp_path / "a\0b").endswith("b: cannot be read: embedded null byte")
+
+
+def test_a_device_is_no_file() -> None:
+    with pytest.raises(InputError, match=r"^/dev/zero: neither a file nor a directory$"):
+        load("/dev/zero")
+
+
+def test_a_named_pipe_that_nobody_writes_to_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    assert refusal(tmp_path / "pipe") == "pipe: empty: there is no object in this file"
+
+
+def test_a_pipe_is_read_to_its_end(tmp_path: Path) -> None:
+    """A shell's ``<(command)`` is such a file; the writer may be slower than the reader."""
+    ends, more = os.pipe(), threading.Event()
+
+    def write() -> None:
+        with open(ends[1], "wb") as pipe:
+            assert more.wait(60)
+            pipe.write(POD.encode())
+            pipe.flush()
+            pipe.write(b"---\n" + POD.replace("name: p", "name: q").encode())
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    more.set()
+    assert [pod.name for pod in load(f"/dev/fd/{ends[0]}").pods] == ["p", "q"]
+    writer.join()
+    os.close(ends[0])
+
+
+def test_what_has_no_end_is_read_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files, "MAX_STREAMED", 1000)
+    with open("/dev/zero") as zeros:
+        monkeypatch.setattr(sys, "stdin", zeros)
+        with pytest.raises(InputError, match=r"^stdin: more than 1000 bytes$"):
+            load("-")
+
+
+def test_a_small_file_that_unpacks_to_too_much(tmp_path: Path) -> None:
+    """It is refused before all of it is unpacked."""
+    (tmp_path / "bomb.yaml.gz").write_bytes(gzip.compress(bytes(40 << 20)))
+    assert refusal(tmp_path / "bomb.yaml.gz") == f"bomb.yaml.gz: unpacks to more than {16 << 20} bytes"
+
+
+def test_equal_objects_may_be_compressed_well(tmp_path: Path) -> None:
+    pods = "".join(f"---\n{POD.replace('name: p', f'name: p{at:05}')}" for at in range(20_000))
+    packed = gzip.compress(pods.encode())
+    assert len(packed) * files.MAX_RATIO > 5 * len(pods)

@@ -60,3 +60,16 @@ def test_nothing_is_a_cluster_too() -> None:
 def test_impossible_sizes(sizes: dict[str, int], message: str) -> None:
     with pytest.raises(InputError, match=f"^{message}$"):
         synthetic(**sizes)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "text"),
+    [
+        ({"nodes": 1_000_001}, "synthetic: nodes: must be at most 1000000, not 1000001"),
+        ({"zones": 1_000_001}, "synthetic: zones: must be at most 1000000, not 1000001"),
+        ({"pods": 10_000_001}, "synthetic: pods: must be at most 10000000, not 10000001"),
+    ],
+)
+def test_more_than_there_is_memory_for(sizes: dict[str, int], text: str) -> None:
+    with pytest.raises(InputError, match=f"^{text}$"):
+        synthetic(**sizes)

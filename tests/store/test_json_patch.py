@@ -119,3 +119,18 @@ def test_json_patch_leads_from_any_value_to_any_other(old: Any, new: Any) -> Non
     assert json_patch(old, diff(old, new)) == new
     assert json_patch(new, [{"op": "test", "path": "", "value": new}]) == new
     assert old == before
+
+
+def test_copies_that_double_are_refused() -> None:
+    value = {"a": "x" * 1000}
+    double = [{"op": "copy", "from": "", "path": f"/b{at}"} for at in range(30)]
+    with pytest.raises(InputError, match=r"Unable to complete the copy, .* exceeding the limit 3145728$"):
+        json_patch(value, double)
+    assert json_patch(value, double[:1]) == value | {"b0": value}
+
+
+def test_too_many_operations() -> None:
+    test = {"op": "test", "path": "/a", "value": 1}
+    assert json_patch({"a": 1}, [test] * 10_000) == {"a": 1}
+    with pytest.raises(InputError, match=r"maximum operations in a JSON patch is 10000, got 10001$"):
+        json_patch({"a": 1}, [test] * 10_001)

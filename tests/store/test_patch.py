@@ -14,7 +14,15 @@ from moorage.objects.node import Node, Taint
 from moorage.objects.pod import Container, ContainerPort, Pod, PodSpec, PodStatus
 from moorage.objects.policy import PodDisruptionBudget
 from moorage.objects.workload import Service
-from moorage.store import BadRequestError, ConflictError, InvalidObjectError, NotFoundError, ObjectStore
+from moorage.store import (
+    BadRequestError,
+    ConflictError,
+    InvalidObjectError,
+    NotFoundError,
+    ObjectStore,
+    merge_patch,
+)
+from moorage.store.json_patch import json_text
 
 READY = Condition(type="Ready", status="True", last_transition_time="then")
 
@@ -241,3 +249,84 @@ def test_a_value_of_the_patch_is_not_shared() -> None:
     labels["a"] = "y"
     assert new.metadata.labels == {"a": "x"}
     assert decode_object({"kind": "Pod"}).metadata.labels == {}
+
+
+# ---- patches without bounds --------------------------------------------------------------------------------
+
+
+def nested(levels: int) -> Any:
+    value: Any = "x"
+    for _ in range(levels):
+        value = {"a": value}
+    return value
+
+
+@pytest.mark.parametrize("type_", ["merge", "strategic", "json"])
+def test_patches_that_are_nested_too_deeply_or_for_ever(type_: Any) -> None:
+    store, old = stored()
+    loop: dict[str, Any] = {}
+    loop["a"] = loop
+    for value in (nested(100_000), loop):
+        what = [{"op": "add", "path": "/metadata/labels/a", "value": value}] if type_ == "json" else value
+        with refused(BadRequestError, "error decoding patch: nested more than 200 levels deep"):
+            patch(store, what, type=type_)
+    assert store.get(Pod, "a", "default") is old
+
+
+def test_a_patch_that_is_small_in_memory_alone() -> None:
+    store, _ = stored()
+    shared: Any = ["x"]
+    for _ in range(30):
+        shared = [shared] * 10
+    with refused(BadRequestError, "Request entity too large: limit is 3145728"):
+        patch(store, {"spec": {"x": shared}})
+    with refused(BadRequestError, "Request entity too large: limit is 3145728"):
+        patch(store, {"spec": {"x": "y" * (3 << 20)}})
+
+
+def test_patches_that_are_no_json() -> None:
+    store, old = stored()
+    with pytest.raises(BadRequestError, match=r"^error decoding patch: .* surrogates not allowed$"):
+        patch(store, {"metadata": {"labels": {"a": "\ud800"}}})
+    with pytest.raises(BadRequestError, match=r"^error decoding patch: Encoding objects of type object"):
+        patch(store, {"metadata": {"labels": {"a": object()}}})
+    assert store.get(Pod, "a", "default") is old
+
+
+def test_strategic_merge_of_long_lists_takes_one_look_at_each_item(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Counted by the keys that are made into text."""
+    texts = 0
+
+    def counted(value: Any) -> bytes:
+        nonlocal texts
+        texts += 1
+        return json_text(value)
+
+    monkeypatch.setattr(merge_patch, "json_text", counted)
+    old = [{"name": f"v{at}", "x": 1} for at in range(2000)]
+    new = [{"name": f"v{at}", "y": 2} for at in range(1000, 3000)]
+    merged = merge_patch.strategic_merge({"volumes": old}, {"volumes": new})["volumes"]
+    assert merged == [
+        {"name": f"v{at}"} | ({"x": 1} if at < 2000 else {}) | ({"y": 2} if at >= 1000 else {})
+        for at in range(3000)
+    ]
+    finalizers = [f"a.b/{at}" for at in range(2000)]
+    assert merge_patch.strategic_merge({"finalizers": finalizers}, {"finalizers": finalizers}) == {
+        "finalizers": finalizers
+    }
+    assert texts <= 2 * (len(old) + len(new) + len(finalizers))
+
+
+def test_items_that_share_a_merge_key() -> None:
+    """Ports of two protocols: the first is meant, and when it is deleted the second."""
+    ports = [{"containerPort": 53, "protocol": "UDP"}, {"containerPort": 53, "protocol": "TCP"}]
+    gone = {"$patch": "delete", "containerPort": 53}
+
+    def merged(*items: Any) -> Any:
+        return merge_patch.strategic_merge({"ports": ports}, {"ports": list(items)})["ports"]
+
+    assert merged({"containerPort": 53, "name": "x"}) == [ports[0] | {"name": "x"}, ports[1]]
+    assert merged(gone) == ports[1:]
+    assert merged(gone, {"containerPort": 53, "name": "x"}) == [ports[1] | {"name": "x"}]
+    assert merged(gone, gone, gone) == []
+    assert merged(gone, gone, {"containerPort": 53}) == [{"containerPort": 53}]

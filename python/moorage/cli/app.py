@@ -12,6 +12,7 @@ from moorage.cli.config import config as config_command
 from moorage.cli.explain import explain
 from moorage.cli.inputs import input_options, load_input, scheduler_options, scheduler_settings
 from moorage.cli.perf import perf
+from moorage.cli.printable import say
 from moorage.cli.several import Several, several_schedulers, simulate_pods
 from moorage.errors import InputError, MoorageError
 
@@ -29,11 +30,18 @@ def run(arguments: list[str] | None) -> int:
         return _fail(error.format_message())
     except MoorageError as error:
         return _fail(str(error))
+    except MemoryError:
+        return _fail("out of memory")
+    except OSError as error:  # of stdout: what is read has errors of its own
+        from moorage.cli.output import discard_output
+
+        discard_output()
+        return _fail(f"cannot write: {error.strerror}")
     return int(code or 0)
 
 
 def _fail(message: str) -> int:
-    print("error:", " ".join(message.split()), file=sys.stderr)
+    say("error", message)
     return 2
 
 
@@ -134,7 +142,7 @@ def simulate(
         pods = None if summary_only else out.shown_pods(cluster, result, namespace, matcher)
         summary = summarize(cluster, done.scheduler, result)
     for warning in [*cluster.warnings, *result.warnings]:
-        print("warning:", " ".join(warning.split()), file=sys.stderr)
+        say("warning", warning)
     out.write(output, pods, cluster, result, summary, done.several)
     loaded += done.preparing
     print(f"loaded in {loaded:.3f} s, scheduled in {result.seconds:.3f} s", file=sys.stderr)

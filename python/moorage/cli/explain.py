@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-import sys
 from typing import TYPE_CHECKING
 
 import click
 
 from moorage.cli.inputs import input_options, load_input, scheduler_options, scheduler_settings
+from moorage.cli.printable import say
 from moorage.errors import InputError
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ def explain(
             raise InputError("there is no such node", source="--node", obj=name)
     explanation = SITUATIONS[situation or "in-turn"](lambda: Scheduler(cluster, **settings), key)
     for warning in cluster.warnings:
-        print("warning:", " ".join(warning.split()), file=sys.stderr)
+        say("warning", warning)
     write(output, explanation, limit, names)
 
 

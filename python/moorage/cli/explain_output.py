@@ -13,6 +13,7 @@ from moorage.scheduler.explanation import AFTER_RUN, ALONE, IN_TURN, NOW
 from moorage.scheduler.needs import need_text
 
 from .output import print_table, reader_may_leave, write_value
+from .printable import printable
 
 if TYPE_CHECKING:
     from moorage.framework.status import Status
@@ -47,7 +48,7 @@ def write(form: str, explanation: Explanation, limit: int | None, nodes: Sequenc
             write_value(form, document(explanation, limit, nodes))
             return
         for line in _head(explanation):
-            print(line)
+            print(printable(line))
         print()
         if explanation.feasible:
             print_table(*_ranking(explanation, explanation.ranking(limit)))
@@ -56,7 +57,7 @@ def write(form: str, explanation: Explanation, limit: int | None, nodes: Sequenc
             print_table(("NODES", "SUCH AS" if limit is not None else "NAMES", "REJECTED BY", "LACK"), rows)
         if explanation.preemption is not None:
             for line in _of_preemption(explanation.preemption):
-                print(line)
+                print(printable(line))
             cells = [_candidate(one) for one in explanation.preemption.listed(limit)]
             if cells:
                 print_table(("CANDIDATE", "VICTIMS", "PDB VIOLATIONS", "HIGHEST PRIORITY"), cells)

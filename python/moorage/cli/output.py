@@ -17,6 +17,8 @@ from moorage._core.resources import pod_requests
 from moorage.objects.write import dump_yaml
 from moorage.sim.summary import ZONE, by_count
 
+from .printable import printable
+
 if TYPE_CHECKING:
     from moorage.objects import Cluster, LabelSelectorMatcher, Pod
     from moorage.scheduler import Result
@@ -116,7 +118,12 @@ def reader_may_leave() -> Iterator[None]:
         yield
         sys.stdout.flush()
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        discard_output()
+
+
+def discard_output() -> None:
+    """Let what is still in the buffer of stdout go nowhere, since it cannot be written."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _document(rows: list[PodRow] | None, summary: Summary) -> dict[str, Any]:
@@ -264,6 +271,7 @@ def amount(resource: str, value: int) -> str:
 
 def print_table(headings: Sequence[str], cells: Sequence[Sequence[str]]) -> None:
     """Print a table: with lines on a terminal, else in columns."""
+    headings, cells = [*map(printable, headings)], [[*map(printable, row)] for row in cells]
     if sys.stdout.isatty() and len(cells) <= RICH_ROWS:
         _rich_table(headings, cells)
         return

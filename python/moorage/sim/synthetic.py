@@ -25,6 +25,8 @@ TEMPLATES = {
     "train": ("8", "32Gi", 3),
 }
 
+MOST_NODES, MOST_PODS = 1_000_000, 10_000_000
+"""What is beyond these is taken for a slip of the keyboard: there is no memory for it."""
 START = datetime(2026, 1, 1, tzinfo=UTC)
 
 
@@ -41,10 +43,20 @@ def synthetic(nodes: int = 5000, zones: int = 3, pods: int = 0, seed: int = 0) -
         Number of pending pods, created one second apart.
     seed : int
         Which cluster of this size; equal arguments give equal clusters.
+
+    Raises
+    ------
+    InputError
+        For a number that is too small, more than a million nodes or zones, more than ten million pods.
     """
-    for name, value, least in (("nodes", nodes, 0), ("zones", zones, 1), ("pods", pods, 0)):
-        if value < least:
-            raise InputError(f"must be at least {least}, not {value}", obj="synthetic", path=name)
+    for name, value, least, most in (
+        ("nodes", nodes, 0, MOST_NODES),
+        ("zones", zones, 1, MOST_NODES),
+        ("pods", pods, 0, MOST_PODS),
+    ):
+        if not least <= value <= most:
+            bound = f"at least {least}" if value < least else f"at most {most}"
+            raise InputError(f"must be {bound}, not {value}", obj="synthetic", path=name)
     random = Random(seed)
     return Cluster(nodes=_nodes(random, nodes, zones), pods=_pods(random, pods))
 

@@ -15,6 +15,10 @@ from moorage.errors import InputError
 Json: TypeAlias = Any
 
 _INDEX = re.compile("0|[1-9][0-9]{0,8}")
+MAX_OPERATIONS = 10_000
+"""Operations of one patch (maxJSONPatchOperations of the API server)."""
+MAX_COPIED = 3 << 20
+"""Bytes of JSON that the copies of one patch may add (AccumulatedCopySizeLimit of the API server)."""
 
 
 def json_patch(value: Json, patch: list[dict[str, Any]]) -> Json:
@@ -25,8 +29,19 @@ def json_patch(value: Json, patch: list[dict[str, Any]]) -> Json:
     InputError
         An operation is malformed, or does not fit the value; names it.
     """
+    if len(patch) > MAX_OPERATIONS:
+        most = f"The allowed maximum operations in a JSON patch is {MAX_OPERATIONS}, got {len(patch)}"
+        raise InputError(most)
+    copied = 0
     for i, operation in enumerate(patch):
         try:
+            if operation.get("op") == "copy":
+                copied += len(json_text(_find(value, _tokens(operation.get("from")))))
+                if copied > MAX_COPIED:
+                    raise LookupError(
+                        f"Unable to complete the copy, the accumulated size increase of copy is {copied}, "
+                        f"exceeding the limit {MAX_COPIED}"
+                    )
             value = _apply(value, operation)
         except LookupError as error:
             op, path = operation.get("op"), operation.get("path")
@@ -51,7 +66,7 @@ def _apply(value: Json, operation: dict[str, Any]) -> Json:
     new = operation["value"]
     if op != "test":
         return _change(value, path, op, new)
-    if _text(_find(value, path)) != _text(new):
+    if json_text(_find(value, path)) != json_text(new):
         raise LookupError("the value is another one")
     return value
 
@@ -63,8 +78,8 @@ def _tokens(pointer: str | None) -> list[str]:
     return [token.replace("~1", "/").replace("~0", "~") for token in pointer.split("/")[1:]]
 
 
-def _text(value: Json) -> bytes:
-    """Equal values have equal texts; in Python true equals 1."""
+def json_text(value: Json) -> bytes:
+    """The JSON text of a value. Equal values have equal texts; in Python true equals 1."""
     return msgspec.json.encode(value, order="sorted")
 
 

@@ -6,6 +6,8 @@ from typing import Any, TypeAlias
 
 from moorage.errors import InputError
 
+from .json_patch import json_text
+
 Json: TypeAlias = Any
 
 _KEYS = {
@@ -22,6 +24,7 @@ _KEYS = {
 _SETS = frozenset({"finalizers"})
 """The lists of strings that are merged."""
 _REMOVE = "$deleteFromPrimitiveList/"
+_GONE = object()
 
 
 def merge_patch(value: Json, patch: Json) -> Json:
@@ -58,7 +61,7 @@ def strategic_merge(value: Json, patch: Json, path: str = "") -> Json:
             merged.pop(key, None)
         elif name in _SETS and isinstance(item, list):
             held = _items(merged.get(name))
-            merged[name] = _union(held, item) if name == key else [one for one in held if one not in item]
+            merged[name] = _union(held, item) if name == key else _without(held, item)
         elif key.startswith("$"):
             raise InputError("unknown directive", path=at)
         elif key in _KEYS and isinstance(item, list):
@@ -73,19 +76,31 @@ def _items(value: Json) -> list[Json]:
 
 
 def _union(held: list[Json], new: list[Json]) -> list[Json]:
-    return held + [one for one in new if one not in held]
+    known = {json_text(one) for one in held}
+    return held + [one for one in new if json_text(one) not in known]
+
+
+def _without(held: list[Json], gone: list[Json]) -> list[Json]:
+    texts = {json_text(one) for one in gone}
+    return [one for one in held if json_text(one) not in texts]
 
 
 def _merge_items(held: list[Json], patch: list[Json], key: str, path: str) -> list[Json]:
     """The items of `held`, each merged with that of `patch` that has the same key, then the new ones."""
-    merged = list(held)
+    merged: list[Json] = list(held)
+    places: dict[bytes, list[int]] = {}  # of each key; the first item counts where several have it
+    for at, one in enumerate(held):
+        places.setdefault(json_text(one.get(key)), []).append(at)
     for i, item in enumerate(patch):
         if not isinstance(item, dict) or item.get(key) is None:
             raise InputError(f"map does not contain declared merge key: {key}", path=f"{path}[{i}]")
-        place = next((at for at, one in enumerate(merged) if one.get(key) == item[key]), len(merged))
-        there = merged[place : place + 1]
+        found = places.setdefault(json_text(item[key]), [])
         if item.get("$patch") == "delete":
-            merged[place : place + 1] = []
+            if found:
+                merged[found.pop(0)] = _GONE
+        elif found:
+            merged[found[0]] = strategic_merge(merged[found[0]], item, f"{path}[{i}]")
         else:
-            merged[place : place + 1] = [strategic_merge(there[0] if there else {}, item, f"{path}[{i}]")]
-    return merged
+            found.append(len(merged))
+            merged.append(strategic_merge({}, item, f"{path}[{i}]"))
+    return [one for one in merged if one is not _GONE]

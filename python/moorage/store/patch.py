@@ -13,12 +13,16 @@ from moorage.objects.meta import Object
 from moorage.objects.write import plain
 
 from .errors import BadRequestError, NotFoundError, invalid
-from .json_patch import json_patch
+from .json_patch import json_patch, json_text
 from .merge_patch import merge_patch, strategic_merge
 from .protocol import Patch, PatchType
 
 T = TypeVar("T", bound=Object)
 
+MAX_DEPTH = 200
+"""Levels of lists and maps in a patch."""
+MAX_BYTES = 3 << 20
+"""Bytes of a patch as JSON (MaxRequestBodyBytes of the API server)."""
 _KEPT = ("apiVersion", "status")
 """What a patch of the object itself leaves alone."""
 
@@ -39,6 +43,7 @@ def apply_patch(current: T, patch: Patch, type_: PatchType, subresource: str) ->
     if not isinstance(patch, list if type_ == "json" else dict):
         form = "list of operations" if type_ == "json" else "map"
         raise BadRequestError(f"error decoding patch: a {type_} patch is a {form}")
+    _check_json(patch)
     # A merge patch changes only what it names, so nothing else is looked at.
     named = [name for name in parts if isinstance(patch, list) or name in patch]
     value = {name: plain(getattr(current, parts[name])) for name in dict.fromkeys((*named, "metadata"))}
@@ -54,6 +59,27 @@ def apply_patch(current: T, patch: Patch, type_: PatchType, subresource: str) ->
         return replace(current, metadata=held, status=patched.status)  # type: ignore[attr-defined]
     changed = {parts[name]: getattr(patched, parts[name]) for name in named if name not in _KEPT}
     return replace(current, **{name: new for name, new in changed.items() if new != getattr(current, name)})
+
+
+def _check_json(patch: Any) -> None:
+    """Refuse what is no JSON value, what is nested without end, and what is larger than a request may be."""
+    pending, nodes = [(patch, 1)], 0
+    while pending:
+        value, depth = pending.pop()
+        if not isinstance(value, dict | list | tuple):
+            continue
+        nodes += len(value)
+        if depth > MAX_DEPTH:
+            raise BadRequestError(f"error decoding patch: nested more than {MAX_DEPTH} levels deep")
+        if nodes > MAX_BYTES // 2:  # an item and a comma
+            break
+        pending += [(item, depth + 1) for item in (value.values() if isinstance(value, dict) else value)]
+    try:
+        too_large = bool(pending) or len(json_text(patch)) > MAX_BYTES
+    except (TypeError, ValueError) as error:  # a lone surrogate is a UnicodeEncodeError
+        raise BadRequestError(f"error decoding patch: {error}") from None
+    if too_large:
+        raise BadRequestError(f"Request entity too large: limit is {MAX_BYTES}")
 
 
 def _apply(value: dict[str, Any], patch: Any, type_: PatchType) -> Any:

@@ -174,3 +174,16 @@ def test_errors_when_reading(text: str, message: str) -> None:
 def test_the_names_that_a_template_reads() -> None:
     text = "{{.a}}{{if .b}}{{AddInt .c (Int .d)}}{{end}}{{$x := .e}}{{$x.f}}{{range $.g}}{{end}}"
     assert parse(text, "t.yaml").fields == set("abcdeg")
+
+
+@pytest.mark.parametrize(
+    "text", ['{{ "', "{{ `", '{{ "a" "', "{{ /* ", '{{ x "' * 1000, "{{ /*" * 1000, "{{ " + '"' * 40_001]
+)
+def test_actions_without_an_end(text: str) -> None:
+    """Each is looked at once: to try all pairs of quotes takes longer than anybody waits."""
+    with pytest.raises(InputError, match=r"^t\.yaml:2: "):
+        parse("a\n" + text, "t.yaml")
+
+
+def test_braces_and_marks_in_strings_end_nothing() -> None:
+    assert render('{{ "}}" }}|{{ `-}}"` }}|{{- /* }} " */ -}} |{{"a\\"}}b"}}') == '}}|-}}"||a"}}b'

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -21,6 +22,8 @@ def _refuse(name: str) -> Any:
     raise ValueError(f"invalid character {name[0]!r} looking for beginning of value")
 
 
+# Both halves of a surrogate pair, one half alone, or another escape.
+_ESCAPE = re.compile(r"\\u[dD][89abAB]\w\w\\u[dD][c-fC-F]\w\w|\\u[dD][89a-fA-F]\w\w|\\.")
 _DECODER = json.JSONDecoder(object_pairs_hook=JsonObject, parse_float=JsonNumber, parse_constant=_refuse)
 
 
@@ -36,6 +39,8 @@ def parse_first(text: str) -> Any:
 
 
 def _parsed(decode: Callable[..., Any], text: str, at_end: str, *arguments: int) -> Any:
+    # Half a surrogate pair is no character: encoding/json puts U+FFFD in its place.
+    text = _ESCAPE.sub(lambda found: r"\ufffd" if len(found[0]) == 6 else found[0], text)
     try:
         return decode(text, *arguments)
     except (ValueError, RecursionError) as error:

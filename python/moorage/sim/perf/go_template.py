@@ -16,9 +16,11 @@ from moorage.errors import InputError
 
 from .go_functions import FUNCTIONS, TemplateError, call, show
 
+# Possessive: what each alternative begins with belongs to it alone, so nothing is tried twice.
 _ACTION = re.compile(
-    r"\{\{(?P<left>-(?=\s))?(?P<body>(?:\"(?:\\.|[^\"\\])*\"|`[^`]*`|/\*.*?\*/|(?!\}\}).)*?)"
-    r"(?P<right>(?<=\s)-)?\}\}",
+    r"\{\{(?P<left>-(?=\s))?"
+    r"(?P<body>(?:\"(?:\\.|[^\"\\])*+\"|`[^`]*+`|(?>/\*.*?\*/)|(?!/\*|(?:(?<=\s)-)?\}\})[^\"`])*+)"
+    r"(?P<right>-)?\}\}",
     re.DOTALL,
 )
 _TOKEN = re.compile(
@@ -91,17 +93,19 @@ def parse(text: str, source: str) -> GoTemplate:
 
 def _pieces(text: str) -> Iterator[tuple[str, str, int]]:
     """Text before an action, the action ("" at the end), and its line."""
-    start, trim = 0, False
-    for match in _ACTION.finditer(text):
-        before = text[start : match.start()]
+    start, line, trim = 0, 1, False
+    while (at := text.find("{{", start)) >= 0:
+        before = text[start:at]
+        line += before.count("\n")
+        match = _ACTION.match(text, at)
+        if match is None:  # it has no end; what follows is not looked at
+            yield "", "{{", line
+            return
         before = before.lstrip() if trim else before
-        line = text.count("\n", 0, match.start()) + 1
         yield before.rstrip() if match["left"] else before, match["body"].strip(), line
+        line += match[0].count("\n")
         start, trim = match.end(), bool(match["right"])
-    rest = text[start:]
-    if "{{" in rest:
-        yield "", "{{", text.count("\n", 0, start + rest.index("{{")) + 1
-    yield rest.lstrip() if trim else rest, "", 0
+    yield text[start:].lstrip() if trim else text[start:], "", 0
 
 
 class _Parser:

@@ -9,7 +9,9 @@ import msgspec
 from moorage.framework.configuration.durations import parse_duration
 from moorage.objects.storage import VolumeNodeResources
 
-Count = Annotated[int, msgspec.Meta(ge=0)]
+MOST = 10_000_000
+"""The most objects that an operation makes: more than there is memory for is a mistake in the file."""
+Count = Annotated[int, msgspec.Meta(ge=0, le=MOST)]
 Params = dict[str, Any]
 
 
@@ -124,6 +126,8 @@ class CreatePodSets(Op, frozen=True):
     count_param: str = ""
 
     def wrong(self) -> tuple[str, str]:
+        if self.count * self.create_pods_op.count > MOST:
+            return "count", f"more than {MOST} pods in all"
         field, message = self.create_pods_op.wrong()
         return (f"createPodsOp.{field}", message) if field else ("", "")
 

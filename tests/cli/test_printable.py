@@ -1,0 +1,83 @@
+"""What comes from files does not reach the terminal as a control character, whatever it says."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from moorage.cli import main
+from moorage.cli.printable import printable
+
+RED = "\x1b[31mred"
+
+
+def pod(**spec: object) -> str:
+    return json.dumps(
+        {"kind": "Pod", "metadata": {"name": "p"}, "spec": {"containers": [{"name": "c"}]} | spec}
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("plain ü 漢 ✓", "plain ü 漢 ✓"),
+        (RED, r"\x1b[31mred"),
+        ("a\r\n\x7f\x9bb", r"a\r\n\x7f\x9bb"),
+        ("\u202eabc\u2066", r"\u202eabc\u2066"),
+        ("\ud800", r"\ud800"),
+    ],
+)
+def test_printable(text: str, expected: str) -> None:
+    assert printable(text) == expected
+
+
+def test_names_of_files(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["simulate", "-f", f"/nowhere/{RED}"]) == 2
+    assert capsys.readouterr().err == "error: /nowhere/\\x1b[31mred: no such file\n"
+
+
+def test_tables_and_explanations(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    node = {"kind": "Node", "metadata": {"name": "n"}, "status": {"allocatable": {"pods": "9", "cpu": "9"}}}
+    claim = {"name": "v", "persistentVolumeClaim": {"claimName": RED}}
+    (tmp_path / "f.json").write_text(json.dumps(node) + pod(volumes=[claim]))
+    assert main(["simulate", "-f", str(tmp_path / "f.json")]) == 0
+    assert main(["explain", "p", "-f", str(tmp_path / "f.json")]) == 0
+    printed = capsys.readouterr()
+    assert "\x1b" not in printed.out + printed.err
+    assert r'"\x1b[31mred" not found' in printed.out
+
+
+def test_halves_of_surrogate_pairs_are_replaced_as_in_go(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "c.json"
+    head = '{"apiVersion":"kubescheduler.config.k8s.io/v1","kind":"KubeSchedulerConfiguration",'
+    file.write_text(head + r'"profiles":[{"schedulerName":"a\ud800b\\ud800\ud83d\ude00"}]}')
+    assert main(["config", "--effective", "-o", "json", str(file)]) == 0
+    shown = json.loads(capsys.readouterr().out)["profiles"][0]["schedulerName"]
+    assert shown == "a\ufffdb\\ud800\U0001f600"
+
+
+@pytest.mark.parametrize("command", ["simulate --synthetic nodes=2,pods=2", "version"])
+def test_a_full_disk_is_one_line(command: str) -> None:
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "moorage", *command.split()],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            check=False,
+        )
+    assert (done.returncode, done.stderr) == (2, b"error: cannot write: No space left on device\n")
+
+
+def test_no_memory_is_one_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    def load(*files: str) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr("moorage.objects.load", load)
+    assert main(["simulate", "-f", "x"]) == 2
+    assert capsys.readouterr().err == "error: out of memory\n"

@@ -68,6 +68,17 @@ def test_reserve_stops_at_the_first_failure() -> None:
     assert log == ["reserve A", "reserve B"]
 
 
+def test_a_state_says_whether_its_pod_was_reserved() -> None:
+    answers = iter([None, status(ERROR, "no")])
+    plugin = make(ReservePlugin, "A", reserve=lambda self, state, pod, node: next(answers))
+    one, state = framework(plugin), CycleState()
+    assert not state.reserved
+    assert one.run_reserve_plugins_reserve(state, POD, "a") is None
+    assert state.reserved
+    assert one.run_reserve_plugins_reserve(state, POD, "a") is not None
+    assert not state.reserved
+
+
 def test_unreserve_is_for_every_plugin_in_reverse() -> None:
     log: list[str] = []
     one = framework(*(reserving(log, name) for name in "ABC"))  # B raises; the others are asked too

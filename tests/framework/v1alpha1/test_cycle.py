@@ -244,11 +244,12 @@ def test_a_pod_that_is_rejected_while_it_waits_is_unschedulable() -> None:
     assert failure.diagnosis.chosen.plugin == "x"
 
 
-def test_no_signal_is_delivered_when_the_time_is_over() -> None:
+@pytest.mark.parametrize("signal", [lambda found: found.Allow(), lambda found: found.Reject("late")])
+def test_no_signal_is_delivered_when_the_time_is_over(signal: Callable[[WaitingPod], bool]) -> None:
     one, made, clock = waiting()
     found = get(made)
     clock.now += 10
-    assert (found.Allow(), found.Reject("late")) == (False, False)
+    assert (signal(found), found.Allow(), found.Reject("late")) == (False, False, False)
     assert "rejected due to timeout after waiting 10s" in one.advance().unschedulable[KEY].message
 
 

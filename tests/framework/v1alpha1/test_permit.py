@@ -324,6 +324,8 @@ def test_an_iteration_holds_a_read_lock() -> None:
         for write in (lambda: waiting_pods.remove("other"), lambda: waiting_pods.add(waiting)):
             writers.append(Acquiring(waiting_pods._lock, write))
         assert [writer.acquired() for writer in writers] == [False, False]
+        asked = [Acquiring(waiting_pods._lock, lambda: run.GetWaitingPod("p")).acquires(), found(run)]
+        assert asked == [True, waiting]
 
     run.IterateOverWaitingPods(look)
     assert [writer.acquires() for writer in writers] == [True, True]

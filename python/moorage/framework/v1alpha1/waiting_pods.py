@@ -106,12 +106,9 @@ class WaitingPods:
             self._lock.Unlock()
 
     def get(self, uid: str) -> PodInPermit | None:
-        """The waiting pod with this UID, or None."""
-        self._lock.RLock()
-        try:
-            return self._pods.get(uid)
-        finally:
-            self._lock.RUnlock()
+        """The waiting pod with this UID, or None. One look needs no lock, so it may be taken in an iteration
+        while another pod wants to leave."""
+        return self._pods.get(uid)
 
     def iterate(self, callback: Callable[[PodInPermit], object]) -> None:
         """Call back for each, under the read lock."""

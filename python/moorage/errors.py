@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 
 class MoorageError(Exception):
     """Base class of moorage's own exceptions."""
@@ -24,7 +26,19 @@ class PluginError(MoorageError):
 
 
 class ExtenderError(MoorageError):
-    """An extender failed: it was not reached, or did not answer as it should, or said that it failed."""
+    """An extender failed: it was not reached, or did not answer as it should, or said that it failed. What
+    control characters there are in its words are escaped."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(printable(message))
+
+
+def printable(text: str) -> str:
+    r"""A text from outside with its control characters escaped, such as ``\n`` and ``\x1b``."""
+    return _CONTROL.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+
+
+_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f]")
 
 
 class InputError(MoorageError):

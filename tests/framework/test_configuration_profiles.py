@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +16,7 @@ from moorage.framework.configuration import (
     load_configuration,
 )
 from moorage.plugins.registry import IN_TREE
+from tests.house.source import ROOT
 
 Json = dict[str, Any]
 HEADER = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
@@ -234,9 +236,12 @@ def test_extenders() -> None:
     ):
         build_extenders(config)
     del tls["insecure"]
+    with pytest.raises(ConfigurationError, match="unable to load root certificates: unable to parse bytes"):
+        build_extenders(load_configuration(HEADER | {"extenders": [{"tlsConfig": tls}]}, IN_TREE))
+    tls["caData"] = base64.b64encode((ROOT / "tests/data/extender.pem").read_bytes()).decode()
     config = load_configuration(HEADER | {"extenders": [{"tlsConfig": tls, "enableHTTPS": True}]}, IN_TREE)
     assert effective(config, REGISTRY)["extenders"] == [
-        {"urlPrefix": "", "enableHTTPS": True, "tlsConfig": {"caData": "YWI="}, "httpTimeout": "5s"}
+        {"urlPrefix": "", "enableHTTPS": True, "tlsConfig": tls, "httpTimeout": "5s"}
     ]
 
 

@@ -21,7 +21,8 @@ from moorage.framework.extender import Extender
 from moorage.objects.pod import ResourceRequirements
 from moorage.plugins.registry import read_configuration
 from moorage.scheduler import extender_transport
-from moorage.scheduler.extender import HTTPExtender, make_extenders
+from moorage.scheduler import extender_wire as wire
+from moorage.scheduler.extender import MAX_RESPONSE_PER_NODE, HTTPExtender, make_extenders
 
 HEAD = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
 NODES = [node("a", labels={"disk": "ssd"}), node("b")]
@@ -215,6 +216,12 @@ def test_nodes_that_do_not_pass() -> None:
         assert extender(server.url).filter(P, NODES) == ([], {"a": "full"}, {"b": "wrong"})
 
 
+def test_reasons_can_be_shown() -> None:
+    result = {"FailedNodes": {"a": "\x1b[31mfull\n"}, "FailedAndUnresolvableNodes": {"b": "\x7f"}}
+    with ExtenderServer(filter=result) as server:
+        assert extender(server.url).filter(P, NODES)[1:] == ({"a": r"\x1b[31mfull\n"}, {"b": r"\x7f"})
+
+
 def test_the_first_value_of_an_answer_counts() -> None:
     with ExtenderServer(bind=Answer(b' \n{"error": ""} <!-- -->')) as server:
         extender(server.url).bind(P, "a")
@@ -231,7 +238,11 @@ def test_scores_of_a_node_that_is_named_twice_are_added() -> None:
 # ---- faults
 
 
-LIMIT = 1 << 17
+def chunked(size: bytes) -> Answer:
+    """An answer whose one chunk claims a size."""
+    return Answer(size + b"\r\n{}\r\n0\r\n\r\n", headers=(("Transfer-Encoding", "chunked"),))
+
+
 FAULTS: list[tuple[Any, str]] = [
     ({"Error": "out of order"}, "out of order"),
     (Answer(b"{}", 500), "failed filter with extender at URL {url}/filter, code 500"),
@@ -247,9 +258,10 @@ FAULTS: list[tuple[Any, str]] = [
     (Answer(b'{"Error": "x'), "unexpected EOF"),
     (Answer(b'{"Error": ""}', cut=2), "unexpected EOF"),
     (Answer(b'{"Error": ""}', cut=2, chunked=True), "unexpected EOF"),
+    (Answer(b"[" * 60_000), "exceeded max depth"),
     (
         Answer(b"[" * 100_000),
-        "exceeded max depth",
+        "json: cannot unmarshal into v1.ExtenderFilterResult: Expected `object | null`, got `array`",
     ),
     ([], "json: cannot unmarshal array into Go value of type v1.ExtenderFilterResult"),
     (
@@ -264,11 +276,11 @@ FAULTS: list[tuple[Any, str]] = [
         {"NodeNames": ["a", "z"]},
         'extender "{url}" claims a filtered node "z" which is not found in the input node list',
     ),
-    (Answer(b"{" + b" " * LIMIT + b"}"), "the answer of {url}/filter has more than 131072 bytes"),
-    (
-        Answer(b"{" + b" " * LIMIT + b"}", chunked=True),
-        "the answer of {url}/filter has more than 131072 bytes",
-    ),
+    (Answer(b'{"Error": "a\\nb\\u001b[31m\\u0000\\u009b"}'), r"a\nb\x1b[31m\x00\x9b"),
+    (Answer(b'{"Error": "\\ud800x"}'), "\ufffdx"),
+    (Answer(b'{"Error": "\xff"}'), "\ufffd"),
+    (chunked(b"-5"), "invalid byte in chunk length"),
+    (chunked(b"zz"), "unexpected EOF"),
     (HangUp(), 'Post "{url}/filter": EOF'),
     (
         Answer(headers=(("X", "y" * 70_000),)),
@@ -281,15 +293,52 @@ FAULTS: list[tuple[Any, str]] = [
 @pytest.mark.parametrize(("reply", "text"), FAULTS)
 def test_faults(reply: Any, text: str) -> None:
     with ExtenderServer(filter=reply, bind={}) as server:
-        one = extender(server.url, nodeCacheCapable=True, limit=LIMIT)
+        one = extender(server.url, nodeCacheCapable=True)
         assert failure(one.filter, P, NODES) == text.replace("{url}", server.url)
         one.bind(P, "a")  # the next request is a fresh start
     assert server.verbs == ["filter", "bind"]
 
 
-def test_an_answer_as_large_as_may_be() -> None:
-    with ExtenderServer(bind=Answer(b"{" + b" " * 1022 + b"}")) as server:
-        extender(server.url, limit=1024).bind(P, "a")
+@pytest.mark.parametrize("chunked", [False, True])
+@pytest.mark.parametrize(("verb", "nodes"), [("bind", 0), ("filter", 2)])
+def test_an_answer_as_large_as_may_be(verb: str, nodes: int, chunked: bool) -> None:
+    """So much, more for each node that was sent, and twice as much as was sent."""
+    with ExtenderServer(**{verb: {}}) as server:
+        one = extender(server.url, limit=1000)
+
+        def ask() -> None:
+            one.filter(P, NODES) if verb == "filter" else one.bind(P, "a")
+
+        ask()
+        most = 1000 + nodes * 1024 + 2 * int(server.requests[0].headers["Content-Length"])
+        server.replies[verb] = Answer(b"{" + b" " * (most - 2) + b"}", chunked=chunked)
+        ask()
+        server.replies[verb] = Answer(b"{" + b" " * (most - 1) + b"}", chunked=chunked)
+        assert failure(ask) == f"the answer of {server.url}/{verb} has more than {most} bytes"
+
+
+def test_names_of_very_many_nodes_are_few_enough() -> None:
+    """Names as long as they may be, and what is said of each, are within the limit."""
+    name = "n" * 253
+    said = len(f'"{name}":"{"r" * 500}",')
+    assert said < MAX_RESPONSE_PER_NODE + 2 * len(f'"{name}",')
+
+
+def test_long_answers_are_read_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without an object for each value that is of no use: what Go's decoder does value by value is for short
+    ones. Names of the outermost fields may be spelt as they like, unknown ones are passed over."""
+    monkeypatch.setattr(wire, "_as_go_reads", None)
+    padding = b" " * wire.WORDS_UP_TO
+    for text in (b'{"Error": "x"}', b'{"ERROR": "x"}', b'{"error": "x", "Other": [{"a": 1}, null]}'):
+        assert wire.decode(text + padding, wire.FILTER_RESULT).error == "x"
+    for text in (b'[{"Host": "a", "Score": 2}, {}]', b'[{"host": "a", "score": 2, "b": 1}, {}]'):
+        found = wire.decode(text + padding, wire.HOST_PRIORITIES)
+        assert [(one.host, one.score) for one in found] == [("a", 2), ("", 0)]
+    assert wire.decode(b"null" + padding, wire.HOST_PRIORITIES) is None
+    assert wire.decode(b"null" + padding, wire.BINDING_RESULT).error == ""
+    for text in (b'{"error": 1}', b"[{}]", b'{"error": "\xff"}', b'{"error": "\\ud800"}', b"{} x", b"{"):
+        with pytest.raises(ExtenderError, match=r"^json: cannot unmarshal into v1\.ExtenderFilterResult: "):
+            wire.decode(text + padding, wire.FILTER_RESULT)
 
 
 @pytest.mark.parametrize(

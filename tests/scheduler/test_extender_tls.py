@@ -11,11 +11,20 @@ from tests.core.make import pod
 from tests.scheduler.extender_server import CERTIFICATE, KEY, ExtenderServer
 from tests.scheduler.test_extender import configured, failure, nothing
 
-from moorage.framework.configuration import ConfigurationError
+from moorage.framework.configuration import ConfigurationError, build_extenders, effective
 from moorage.scheduler.extender import HTTPExtender, make_extenders
 
 P = pod("p")
 UNTRUSTED = "tls: failed to verify certificate: self-signed certificate"
+
+
+ANY = "find any PEM data in"
+
+
+def blocks(*kinds: str) -> str:
+    """PEM blocks of these types, in base64."""
+    text = "".join(f"-----BEGIN {kind}-----\nYWJj\n-----END {kind}-----\n" for kind in kinds)
+    return base64.b64encode(text.encode()).decode()
 
 
 def data(path: Path) -> str:
@@ -66,6 +75,25 @@ def test_not_trusted(tls: dict[str, Any], why: str) -> None:
     assert server.requests == []
 
 
+@pytest.mark.parametrize("name", [".x", "a" * 70 + ".x", "a\0b", "\udce4"])
+def test_server_names_that_are_none(name: str) -> None:
+    with ExtenderServer(tls=True, bind={}) as server:
+        one = secured(server.url, insecure=True, serverName="x")
+        one.transport.server_name = name
+        shown = name.replace("\0", "\\x00")
+        assert failure(one.bind, P, "a") == f'Post "{server.url}/bind": tls: not a server name: "{shown}"'
+        one.transport.server_name = "x"
+        one.bind(P, "a")
+
+
+def test_broken_data_are_seen_before_anything_is_asked() -> None:
+    fields = {"urlPrefix": "https://x", "tlsConfig": {"certData": "YWI=", "keyData": "YWI="}}
+    for build in (lambda one: build_extenders(one), lambda one: effective(one, {})):
+        with pytest.raises(ConfigurationError) as caught:
+            build(configured(fields))
+        assert caught.value.message == f"couldn't build extenders: tls: failed to {ANY} certificate input"
+
+
 def test_a_server_that_speaks_no_tls() -> None:
     with ExtenderServer(bind={}) as server:
         url = server.url.replace("http:", "https:")
@@ -97,7 +125,30 @@ def test_a_certificate_of_its_own(tls: dict[str, str]) -> None:
             {"caFile": __file__},
             "unable to load root certificates: unable to parse bytes as PEM block",
         ),
-        ({"certData": data(KEY), "keyData": data(KEY)}, "tls: not a certificate and its key"),
+        ({"keyFile": "/no/such.pem"}, "open /no/such.pem: no such file or directory"),
+        ({"certFile": "/no/such\0.pem"}, "open /no/such\\x00.pem: embedded null byte"),
+        ({"caData": data(KEY)}, "unable to load root certificates: no valid certificate authority data seen"),
+        ({"certData": "YWI=", "keyData": data(KEY)}, f"tls: failed to {ANY} certificate input"),
+        ({"certData": data(CERTIFICATE), "keyFile": __file__}, f"tls: failed to {ANY} key input"),
+        (
+            {"certData": data(KEY), "keyData": data(KEY)},
+            "tls: failed to find certificate PEM data in certificate input, but did find a private key; PEM "
+            "inputs may have been switched",
+        ),
+        (
+            {"certData": blocks("X", "Y"), "keyData": data(KEY)},
+            'tls: failed to find "CERTIFICATE" PEM block in certificate input after skipping PEM blocks of '
+            "the following types: [X Y]",
+        ),
+        (
+            {"certData": data(CERTIFICATE), "keyData": data(CERTIFICATE)},
+            "tls: found a certificate rather than a key in the PEM for the private key",
+        ),
+        (
+            {"certData": data(CERTIFICATE), "keyData": blocks("X", "X")},
+            'tls: failed to find PEM block with type ending in "PRIVATE KEY" in key input after skipping PEM '
+            "blocks of the following types: [X X]",
+        ),
         (
             {"insecure": True, "caFile": str(CERTIFICATE)},
             "specifying a root certificates file with the insecure flag is not allowed",

@@ -9,20 +9,22 @@ from typing import Any
 from msgspec import Raw
 
 from moorage.cache import NodeInfo
-from moorage.errors import ExtenderError
-from moorage.framework.configuration import ConfigurationError, KubeSchedulerConfiguration, build_extenders
+from moorage.errors import ExtenderError, printable
 from moorage.framework.configuration import Extender as ExtenderConfig
-from moorage.framework.configuration.go_types import GoType
-from moorage.framework.configuration.types import ExtenderTLSConfig
+from moorage.framework.configuration import KubeSchedulerConfiguration, build_extenders
+from moorage.framework.configuration.extender_tls import tls_context
 from moorage.framework.extender import Victims
 from moorage.objects import encode_object
 from moorage.objects.node import Node
 from moorage.objects.pod import Container, Pod
 
 from . import extender_wire as wire
-from .extender_transport import Transport, tls_context
+from .extender_transport import Transport
 
-MAX_RESPONSE = 256 << 20  # bytes; 100,000 nodes of the usual size
+# Bytes of an answer at most: these, so many for each node that was sent, and twice what was sent, for an
+# extender that sends nodes back. With names of usual length that is 140 MB for 130,000 nodes.
+MAX_RESPONSE = 1 << 20
+MAX_RESPONSE_PER_NODE = 1 << 10
 NANOSECONDS = 1_000_000_000
 
 
@@ -36,7 +38,7 @@ class HTTPExtender:
     node_info : callable
         The node of a name with its pods, or None: what UIDs of victims are looked up in.
     max_response : int
-        Bytes of an answer at most.
+        Bytes of an answer at most, besides what is granted for what was sent.
 
     Raises
     ------
@@ -61,10 +63,10 @@ class HTTPExtender:
         self.is_binder = bool(config.bind_verb)
         self.supports_preemption = bool(config.preempt_verb)
         self.managed = {resource.name for resource in config.managed_resources or ()}
-        tls = config.tls_config or ExtenderTLSConfig()
-        context = tls_context(tls, config.enable_https)
+        server_name = config.tls_config.server_name if config.tls_config else ""
         timeout = config.http_timeout / NANOSECONDS
-        self.transport = Transport(config.url_prefix, context, tls.server_name, timeout, max_response)
+        self.transport = Transport(config.url_prefix, tls_context(config), server_name, timeout)
+        self.max_response = max_response
         self._encoded: dict[str, tuple[Node, Raw]] = {}
 
     def is_interested(self, pod: Pod) -> bool:
@@ -82,7 +84,7 @@ class HTTPExtender:
         if not self.is_filter:
             return names, {}, {}
         result: wire.ExtenderFilterResult = self._ask(
-            self.config.filter_verb, self._args(pod, nodes), wire.FILTER_RESULT
+            self.config.filter_verb, self._args(pod, nodes), wire.FILTER_RESULT, len(nodes)
         )
         if result.error:
             raise ExtenderError(result.error)
@@ -96,14 +98,14 @@ class HTTPExtender:
             if name not in known:
                 claim = f'claims a filtered node "{name}" which is not found in the input node list'
                 raise ExtenderError(f'extender "{self.name}" {claim}')
-        return passed, result.failed_nodes or {}, result.failed_and_unresolvable_nodes or {}
+        return passed, _reasons(result.failed_nodes), _reasons(result.failed_and_unresolvable_nodes)
 
     def prioritize(self, pod: Pod, nodes: Sequence[Node]) -> dict[str, int]:
         """See `Extender.prioritize`; scores of a node that is named twice are added."""
         if not self.is_prioritizer:
             return dict.fromkeys((node.name for node in nodes), 0)
         found: list[wire.HostPriority] | None = self._ask(
-            self.config.prioritize_verb, self._args(pod, nodes), wire.HOST_PRIORITIES
+            self.config.prioritize_verb, self._args(pod, nodes), wire.HOST_PRIORITIES, len(nodes)
         )
         scores: dict[str, int] = {}
         for one in found or ():
@@ -171,8 +173,16 @@ class HTTPExtender:
             self._encoded[node.name] = node, text
         return text
 
-    def _ask(self, verb: str, args: dict[str, Any], answer: GoType) -> Any:
-        return wire.decode(self.transport.post(verb, wire.encode(args)), answer)
+    def _ask(self, verb: str, args: dict[str, Any], answer: wire.Answer, nodes: int = 0) -> Any:
+        """The answer to a message about so many nodes."""
+        message = wire.encode(args)
+        limit = self.max_response + nodes * MAX_RESPONSE_PER_NODE + 2 * len(message)
+        return wire.decode(self.transport.post(verb, message, limit), answer)
+
+
+def _reasons(by_node: dict[str, str] | None) -> dict[str, str]:
+    """Reasons that can be shown."""
+    return {node: printable(reason) for node, reason in (by_node or {}).items()}
 
 
 def _raw(obj: Node | Pod) -> Raw:
@@ -191,7 +201,4 @@ def make_extenders(
         Of stage new, for certificates that cannot be read.
     """
     found = [] if configuration is None else build_extenders(configuration)
-    try:
-        return [HTTPExtender(one, node_info) for one in sorted(found, key=attrgetter("ignorable"))]
-    except ExtenderError as error:
-        raise ConfigurationError("new", f"couldn't build extenders: {error}") from error
+    return [HTTPExtender(one, node_info) for one in sorted(found, key=attrgetter("ignorable"))]

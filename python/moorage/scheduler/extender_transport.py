@@ -12,16 +12,13 @@ import os
 import select
 import socket
 import ssl
-import tempfile
 import threading
 import time
 import weakref
-from collections.abc import Callable
 from typing import Any
 from urllib.parse import SplitResult, quote, unquote, urlsplit
 
 from moorage.errors import ExtenderError
-from moorage.framework.configuration.types import ExtenderTLSConfig
 
 PORTS = {"http": 80, "https": 443}
 AWAITING = "context deadline exceeded (Client.Timeout exceeded while awaiting headers)"
@@ -98,28 +95,24 @@ class Transport:
     timeout : float
         Seconds for a whole request, from connecting to the last byte of the answer. Only looking the name up
         is not ended by it.
-    max_response : int
-        Bytes of an answer at most.
     """
 
-    def __init__(
-        self, prefix: str, tls: ssl.SSLContext, server_name: str, timeout: float, max_response: int
-    ) -> None:
+    def __init__(self, prefix: str, tls: ssl.SSLContext, server_name: str, timeout: float) -> None:
         self.connection: Connection | None = None
         self._closing: weakref.finalize[..., Transport] | None = None
         self.prefix = prefix.rstrip("/")
         self.tls = tls
         self.server_name = server_name
         self.timeout = timeout
-        self.max_response = max_response
         self.lock = threading.Lock()
 
-    def post(self, verb: str, body: bytes) -> bytes:
-        """The body of the answer; ExtenderError for any status but 200, and where there is no answer."""
+    def post(self, verb: str, body: bytes, limit: int) -> bytes:
+        """The body of the answer, of `limit` bytes at most; ExtenderError for any status but 200, and where
+        there is no answer."""
         url = f"{self.prefix}/{verb}"
         with self.lock:
             try:
-                status, answer = self._post(url, body)
+                status, answer = self._post(url, body, limit)
             except BaseException as error:
                 self.close()
                 if isinstance(error, OSError | http.client.HTTPException):
@@ -135,7 +128,7 @@ class Transport:
             self._closing()
         self.connection = self._closing = None
 
-    def _post(self, url: str, body: bytes) -> tuple[int, bytes]:
+    def _post(self, url: str, body: bytes, limit: int) -> tuple[int, bytes]:
         try:
             parts = urlsplit(url)
             host, port = (parts.hostname or "").encode("ascii").decode(), parts.port
@@ -151,14 +144,9 @@ class Transport:
         connection.sendall(_head(parts, len(body)) + body)
         response = http.client.HTTPResponse(connection, method="POST")  # type: ignore[arg-type]
         response.begin()
-        try:
-            answer = response.read(self.max_response + 1) if response.status == http.HTTPStatus.OK else b""
-        except TimeoutError:
-            raise ExtenderError(READING) from None
-        except http.client.IncompleteRead:
-            raise ExtenderError("unexpected EOF") from None
-        if len(answer) > self.max_response:
-            raise ExtenderError(f"the answer of {url} has more than {self.max_response} bytes")
+        answer = _read(response, limit + 1) if response.status == http.HTTPStatus.OK else b""
+        if len(answer) > limit:
+            raise ExtenderError(f"the answer of {url} has more than {limit} bytes")
         if response.will_close or not response.isclosed():
             self.close()
         return response.status, answer
@@ -168,6 +156,8 @@ class Transport:
             return self.connection
         self.close()
         host, port = address
+        if scheme == "https" and not _can_be_asked_for(self.server_name or host):
+            raise ExtenderError(_failed(url, f'tls: not a server name: "{self.server_name or host}"'))
         try:
             sock = socket.create_connection(address, left_until(deadline))
         except socket.gaierror:
@@ -184,6 +174,27 @@ class Transport:
             sock.settimeout(left_until(deadline))
             self.connection.sock = self.tls.wrap_socket(sock, server_hostname=self.server_name or host)
         return self.connection
+
+
+def _can_be_asked_for(name: str) -> bool:
+    """Whether OpenSSL takes a server's name; Go leaves out one that it cannot send."""
+    try:
+        name.encode("idna")
+    except UnicodeError:
+        return False
+    return "\0" not in name and not name.startswith(".")
+
+
+def _read(response: http.client.HTTPResponse, limit: int) -> bytes:
+    """So many bytes of a body at most."""
+    try:
+        return response.read(limit)
+    except TimeoutError:
+        raise ExtenderError(READING) from None
+    except http.client.IncompleteRead:
+        raise ExtenderError("unexpected EOF") from None
+    except ValueError:  # a chunk of less than nothing
+        raise ExtenderError("invalid byte in chunk length") from None
 
 
 def _head(parts: SplitResult, length: int) -> bytes:
@@ -223,52 +234,3 @@ def _go_text(error: BaseException) -> str:
         case OSError():
             return os.strerror(error.errno).lower() if error.errno else str(error)
     return f"net/http: HTTP/1.x transport connection broken: {error}"
-
-
-# ---- TLS ---------------------------------------------------------------------------------------------------
-
-
-def tls_context(config: ExtenderTLSConfig, enable_https: bool) -> ssl.SSLContext:
-    """How an extender's certificate is checked, and which one it is shown.
-
-    With `enable_https` and without a certificate authority nothing is checked, as upstream.
-
-    Raises
-    ------
-    ExtenderError
-        For files that cannot be read, or hold no certificates or key.
-    """
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    authority = config.ca_data or _read(config.ca_file)
-    if config.insecure or (enable_https and not authority):
-        context.check_hostname = False
-        context.verify_mode = ssl.CERT_NONE
-    elif authority:
-        text = "unable to load root certificates: unable to parse bytes as PEM block"
-        _load(text, lambda: context.load_verify_locations(cadata=authority.decode("ascii")))
-    else:
-        context.load_default_certs()
-    certificate, key = config.cert_data or _read(config.cert_file), config.key_data or _read(config.key_file)
-    if certificate and key:
-        with tempfile.NamedTemporaryFile() as file:  # only its owner may read it
-            file.write(certificate + b"\n" + key)
-            file.flush()
-            _load("tls: not a certificate and its key", lambda: context.load_cert_chain(file.name))
-    return context
-
-
-def _load(text: str, load: Callable[[], None]) -> None:
-    try:
-        load()
-    except (ssl.SSLError, ValueError) as error:
-        raise ExtenderError(text) from error
-
-
-def _read(path: str) -> bytes:
-    if not path:
-        return b""
-    try:
-        with open(path, "rb") as file:
-            return file.read()
-    except OSError as error:
-        raise ExtenderError(f"open {path}: {os.strerror(error.errno or 0).lower()}") from error

@@ -22,6 +22,7 @@ from .types import Part
 P = TypeVar("P", bound=Part)
 
 MAX_STRICT_ERRORS = 100
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class DecodeError(Exception):
@@ -62,6 +63,11 @@ def members(value: Mapping[str, Any]) -> Iterable[tuple[str, Any]]:
     if isinstance(value, JsonObject):
         return value.members
     return sorted(((str(key), item) for key, item in value.items()), key=itemgetter(0))
+
+
+def without_surrogates(text: str) -> str:
+    """A text of JSON as Go reads it: half of a surrogate pair, as in ``"\\ud800"``, is U+FFFD."""
+    return text if text.isascii() else _SURROGATE.sub("\ufffd", text)
 
 
 def kind_of(value: Any) -> str:
@@ -130,7 +136,9 @@ class _Decoder:
                 return self.number(value, type_)
             case "bytes" if isinstance(value, str):
                 return self.bytes(value)
-            case "string" | "bool" if kind_of(value) == type_.kind:
+            case "string" if isinstance(value, str):
+                return without_surrogates(value)
+            case "bool" if isinstance(value, bool):
                 return value
         self.mismatch(kind_of(value), type_.name)
         return self.null(type_)
@@ -178,7 +186,7 @@ class _Decoder:
         for key, item in members(value):
             if key in result:
                 self.complain("duplicate field", key)
-            result[key] = self.value(item, type_)
+            result[without_surrogates(key)] = self.value(item, type_)
         return result
 
     def number(self, value: float, type_: GoType) -> float:

@@ -19,10 +19,10 @@ def effective(configuration: KubeSchedulerConfiguration, registry: Registry) -> 
     Raises
     ------
     ConfigurationError
-        As `build_profiles`.
+        As `build_extenders` and `build_profiles`.
     """
-    profiles = build_profiles(configuration, registry)
     extenders = [write(extender) for extender in build_extenders(configuration)]
+    profiles = build_profiles(configuration, registry)
     return {
         "parallelism": configuration.parallelism,
         "percentageOfNodesToScore": configuration.percentage_of_nodes_to_score,

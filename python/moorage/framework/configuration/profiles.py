@@ -8,9 +8,12 @@ from typing import Any, Protocol
 
 import msgspec
 
+from moorage.errors import ExtenderError
+
 from .args import NodeResourcesFitArgs
 from .durations import SECOND
 from .errors import ConfigurationError
+from .extender_tls import tls_context
 from .field_errors import aggregate, quote
 from .go_types import go_fields
 from .types import Extender, KubeSchedulerConfiguration, KubeSchedulerProfile, Plugin, Plugins, PluginSet
@@ -90,14 +93,15 @@ def build_extenders(configuration: KubeSchedulerConfiguration) -> list[Extender]
     Raises
     ------
     ConfigurationError
-        Of stage new, for a certificate authority beside ``insecure``.
+        Of stage new, for certificates and keys that cannot be read, or a certificate authority beside
+        ``insecure``.
     """
     extenders = []
     for extender in configuration.extenders or ():
-        tls = extender.tls_config
-        if tls is not None and tls.insecure and (tls.ca_file or tls.ca_data):
-            detail = "specifying a root certificates file with the insecure flag is not allowed"
-            raise ConfigurationError("new", f"couldn't build extenders: {detail}")
+        try:
+            tls_context(extender)
+        except ExtenderError as error:
+            raise ConfigurationError("new", f"couldn't build extenders: {error}") from error
         timeout = extender.http_timeout or _DEFAULT_EXTENDER_TIMEOUT
         extenders.append(msgspec.structs.replace(extender, http_timeout=timeout))
     return extenders

@@ -1,12 +1,17 @@
-"""``python -m tests.api DOCUMENT``"""
+"""``python -m tests.api DOCUMENT`` checks a document. ``python -m tests.api 002:33 --run`` runs the tests
+that the entry of line 33 of document 002 names."""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
 
-from .check import run
+from .check import run, run_tests
 
-if len(sys.argv) != 2:
-    sys.exit("usage: python -m tests.api DOCUMENT")
-sys.exit(run(Path(sys.argv[1])))
+match sys.argv[1:]:
+    case [line, "--run"]:
+        sys.exit(run_tests(line))
+    case [document] if not document.startswith("-"):
+        sys.exit(run(Path(document)))
+    case _:
+        sys.exit("usage: python -m tests.api DOCUMENT | python -m tests.api 002:33 --run")

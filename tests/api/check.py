@@ -1,9 +1,12 @@
-"""Checks a document and its entries against each other and against the tests that there are."""
+"""Checks a document and its entries against each other and against the tests that there are; runs the tests
+that an entry names."""
 
 from __future__ import annotations
 
 import ast
 import hashlib
+import subprocess
+import sys
 import tomllib
 from collections.abc import Iterator
 from functools import cache
@@ -90,3 +93,26 @@ def run(document: Path, entries_in: Path = Path(__file__).parent, root: Path = R
     tests = {test for entry in entries.values() for test in entry.get("tests", ())}
     print(f"{len(entries)} lines, {len(tests)} tests")
     return 0
+
+
+def named_by(line: str, entries_in: Path = Path(__file__).parent) -> list[str] | str:
+    """The tests that an entry names, given as document and line, "002:33"; or why there are none."""
+    document, _, number = line.partition(":")
+    table = entries_in / f"{document}.toml"
+    if not table.is_file():
+        return f"{table}: no such file"
+    entry = tomllib.loads(table.read_text(encoding="utf-8")).get(number)
+    if entry is None:
+        return f"line {number} of {document}: no entry"
+    found: list[str] = entry.get("tests", [])
+    return found or f"line {number} of {document}: {entry['reason']}"
+
+
+def run_tests(line: str, entries_in: Path = Path(__file__).parent, root: Path = ROOT) -> int:
+    """Run the tests that an entry names, and return pytest's exit code."""
+    tests = named_by(line, entries_in)
+    if isinstance(tests, str):
+        print(tests)
+        return 1
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:benchmark", "-n", "0", *tests]
+    return subprocess.run(command, cwd=root, check=False).returncode

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.api.check import REASONS, ROOT, exists, problems, run, sha1
+from tests.api.check import REASONS, ROOT, exists, named_by, problems, run, run_tests, sha1
 
 DOCUMENT = "A tree\n\nhas nodes\u2028and zones\n}"
 TESTS = """
@@ -131,11 +131,41 @@ def test_the_command(tmp_path: Path) -> None:
         done = subprocess.run(line, cwd=ROOT, capture_output=True, text=True, check=False)
         return done.returncode, done.stdout, done.stderr
 
-    assert command() == (1, "", "usage: python -m tests.api DOCUMENT\n")
+    usage = "usage: python -m tests.api DOCUMENT | python -m tests.api 002:33 --run\n"
+    assert command() == command("--run") == (1, "", usage)
     (tmp_path / "002_other.txt").write_text("another document")
     code, out, error = command(str(tmp_path / "002_other.txt"))
     assert (code, error) == (1, "")
     assert "line 2: an entry, but no such line\n" in out
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("007:1", [NODES]),
+        ("007:3", [NODES, ZONES]),
+        ("007:4", "line 4 of 007: layout"),
+        ("007:2", "line 2 of 007: no entry"),
+        ("007", "line  of 007: no entry"),
+    ],
+)
+def test_the_tests_of_a_line(root: Path, line: str, expected: list[str] | str) -> None:
+    write(root, entries())
+    assert named_by(line, root) == expected
+    assert named_by("008:1", root) == f"{root / '008.toml'}: no such file"
+
+
+@pytest.mark.parametrize(("body", "code"), [("pass", 0), ("assert False", 1)])
+def test_the_tests_of_a_line_are_run(
+    root: Path, capfd: pytest.CaptureFixture[str], body: str, code: int
+) -> None:
+    write(root, entries())
+    other = "class TestTree:\n    def test_zones(self): assert False\n"
+    (root / "tests/test_tree.py").write_text(f"def test_nodes(): {body}\n{other}")
+    assert run_tests("007:1", root, root) == code
+    assert ("1 failed" if code else "1 passed") in capfd.readouterr().out
+    assert run_tests("007:4", root, root) == 1
+    assert capfd.readouterr().out == "line 4 of 007: layout\n"
 
 
 @pytest.mark.parametrize("table", sorted(Path(__file__).parent.glob("*.toml")), ids=lambda path: path.stem)

@@ -6,8 +6,9 @@ from moorage.framework.interface import NominatingInfo
 from moorage.framework.nominator import PodNominator
 from moorage.framework.pods_in_pre_bind import PodInPreBind
 from moorage.framework.waiting_pods import WaitingPod, WaitingPods
+from moorage.objects.pod import Pod
 from tests.core.make import pod
-from tests.locks import check_locked
+from tests.locks import check_locked, is_held
 
 
 def test_nominations() -> None:
@@ -25,6 +26,18 @@ def test_nominations() -> None:
         "undo": lambda: one.undo(saved),
     }
     check_locked(one, one.lock, ["_pods", "_nodes"], calls)
+
+
+def test_an_earlier_nomination_ends_and_the_new_one_begins_in_one_step() -> None:
+    held: list[bool] = []
+
+    def is_current(pod: Pod) -> bool:
+        held.append(is_held(one.lock))
+        return True
+
+    one = PodNominator(is_current)
+    one.add_nominated_pod(pod("p"), NominatingInfo("n"))
+    assert held == [True]
 
 
 def test_a_waiting_pod() -> None:

@@ -24,6 +24,7 @@ from moorage.objects.pod import Pod
 from moorage.objects.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
 from moorage.store import InformerFactory, ObjectStore
 from moorage.volume import VolumeBinder, VolumeError, new_volume_binder
+from moorage.volume.claims import is_fully_bound
 from moorage.volume.constants import SELECTED_NODE
 
 Step = Callable[[], None]
@@ -98,6 +99,32 @@ def test_of_v1_14() -> None:
     assert world.now == 1.0
     assert binder.find_pod_volumes(its, NODE1) == (True, True)
     assert binder.get_bindings_cache().get_decisions(its) == {}
+
+
+def test_the_calls_of_v1_14_one_after_the_other() -> None:
+    """Find, assume and bind with one and the same pod, which has no node: the binder knows for which node its
+    volumes are assumed."""
+    world = World()
+    world.steps.append(world.finish)
+    informers = [
+        world.informers.informer(kind)
+        for kind in (Node, PersistentVolumeClaim, PersistentVolume, StorageClass)
+    ]
+    binder = new_volume_binder(world.store, *informers, 10.0, clock=lambda: world.now, sleep=world.sleep)  # type: ignore[arg-type]
+    world.informers.run_once()
+    its = pod(UNBOUND, PROVISIONED, node="")
+    assert binder.find_pod_volumes(its, NODE2) != (True, True)
+    assert binder.find_pod_volumes(its, NODE1) == (True, True)
+    assert not binder.assume_pod_volumes(its, "node1")
+    assert binder.get_bindings_cache().assumed_node(its) == "node1"
+    binder.bind_pod_volumes(its)
+    assert world.now == 1.0
+    assert is_fully_bound(world.claim(UNBOUND))
+    assert world.claim(PROVISIONED).metadata.annotations[SELECTED_NODE] == "node1"
+    binder.get_bindings_cache().delete_bindings(its)
+    assert binder.get_bindings_cache().assumed_node(its) == ""
+    with pytest.raises(VolumeError, match="failed to get cached bindings"):
+        binder.bind_pod_volumes(its)
 
 
 def test_a_provisioner_that_gives_up() -> None:

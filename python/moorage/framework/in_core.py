@@ -110,7 +110,7 @@ class VolumePlugin(Plugin):
 
     def at_work(self) -> Self:
         """One like it that decides."""
-        out = type(self)(self.args)
+        out = self.another()
         out.in_core = False
         return out
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -86,6 +86,10 @@ class Plugin:
             *[point for base, point in BASES.items() if issubclass(cls, base) or point in named],
             *[point for point in named if point not in BASES.values()],
         )
+
+    def another(self) -> Self:
+        """One like it, made of the same arguments, that belongs to no scheduler yet."""
+        return type(self)(self.args)
 
     def close(self) -> None:
         """The framework ends."""

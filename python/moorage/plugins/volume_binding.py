@@ -53,6 +53,7 @@ from moorage.objects.storage import (
 )
 from moorage.store import ObjectClient
 from moorage.store.errors import ApiError, NotFoundError
+from moorage.volume.adapted_binder import AdaptedVolumeBinder, BinderOfHandle, MakeBinder
 from moorage.volume.assume_cache import ObjectNotFoundError
 from moorage.volume.binder import VolumeBinder
 from moorage.volume.claims import VolumeError
@@ -117,22 +118,44 @@ class VolumeBinding(
     """kube-scheduler v1.36, volumebinding/.
 
     The volumes of a pod are bound in steps, one each second by the handle's clock.
+
+    Parameters
+    ----------
+    args, handle
+        As for all plugins.
+    make_binder : callable, optional
+        Makes a volume binder of v1.14 (`SchedulerVolumeBinder`) over the client and the informers of a
+        handle, which finds, assumes and binds volumes then; bindTimeoutSeconds is not for it. What it keeps
+        of a pod is dropped when that is deleted or can no longer be scheduled.
     """
 
     name = "VolumeBinding"
     default_args = {"bindTimeoutSeconds": 600}
 
-    def __init__(self, args: Mapping[str, Any] | None = None, handle: FrameworkHandle | None = None) -> None:
+    def __init__(
+        self,
+        args: Mapping[str, Any] | None = None,
+        handle: FrameworkHandle | None = None,
+        make_binder: MakeBinder | None = None,
+    ) -> None:
         super().__init__(args, handle)
+        self._make_binder = make_binder
         shape = self.args.get("shape")  # there with the gate StorageCapacityScoring alone
         self._utilization = Utilization(shape) if shape else None
-        self._made: VolumeBinder | None = None
+        self._made: VolumeBinder | AdaptedVolumeBinder | None = None
+
+    def another(self) -> Self:
+        return type(self)(self.args, make_binder=self._make_binder)
 
     @property
-    def binder(self) -> VolumeBinder:
+    def binder(self) -> VolumeBinder | AdaptedVolumeBinder:
         """Over what all profiles assume of volumes."""
         if self._made is None:
             handle = self.handle_at_work()
+            if self._make_binder is not None:
+                binder = handle.shared(BinderOfHandle(self._make_binder))
+                self._made = AdaptedVolumeBinder(binder, handle.shared(sources_of))
+                return self._made
             self._made = VolumeBinder(
                 handle.shared(sources_of),
                 bind_timeout=float(self.args["bindTimeoutSeconds"]),
@@ -199,7 +222,7 @@ class VolumeBinding(
         known = _read(state)
         if known is None or known.claims is None:
             return Answers(np.zeros(len(nodes), dtype=np.uint8), (None,))
-        if known.claims.unbound_delayed:
+        if known.claims.unbound_delayed or self._make_binder is not None:
             statuses = [self.filter(state, pod, info) for info in nodes]
             return Answers(np.arange(len(statuses)), statuses)
         return Answers(self._of_bound(known.claims, nodes.rows), OF_BOUND)
@@ -208,6 +231,8 @@ class VolumeBinding(
         known = _read(state)
         if known is None or known.claims is None:
             return True
+        if self._make_binder is not None:
+            return False
         return not (known.claims.unbound_delayed or self._of_bound(known.claims, nodes.rows).any())
 
     def _of_bound(self, claims: PodVolumeClaims, rows: npt.NDArray[np.int32]) -> npt.NDArray[np.uint8]:

@@ -188,7 +188,7 @@ def _owned_plugin(plugin: Plugin, handle: FrameworkHandle) -> Plugin:
     if plugin.handle is None or plugin.handle is handle:
         return plugin
     if type(plugin) in IN_TREE:
-        return type(plugin)(plugin.args)
+        return plugin.another()
     if plugin.handle.cache is handle.cache:
         return plugin
     if isinstance(plugin, LoadedPlugin) or not vars(plugin).keys() <= OWN_ATTRIBUTES:

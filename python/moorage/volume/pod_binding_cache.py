@@ -38,6 +38,7 @@ class PodBindingCache:
 
     def __init__(self) -> None:
         self._pods: dict[str, dict[str, NodeDecision]] = {}
+        self._assumed: dict[str, str] = {}
         self._lock = RLock()
 
     def update_bindings(
@@ -58,6 +59,8 @@ class PodBindingCache:
         """Drop what is decided for a pod and a node. The pod stays known."""
         with self._lock:
             self._pods.get(pod.key, {}).pop(node, None)
+            if self._assumed.get(pod.key) == node:
+                del self._assumed[pod.key]
 
     def get_bindings(self, pod: Pod, node: str) -> list[BindingInfo] | None:
         """What is to be bound. None where nothing is known; an empty list where nothing is to be done."""
@@ -78,8 +81,19 @@ class PodBindingCache:
     def delete_bindings(self, pod: Pod) -> None:
         """Drop all that is decided for a pod, and the pod."""
         with self._lock:
+            self._assumed.pop(pod.key, None)
             if self._pods.pop(pod.key, None) is not None:
                 VOLUME_BINDING_REQUEST_SCHEDULER_BINDER_CACHE.inc("delete")
+
+    def assume_node(self, pod: Pod, node: str) -> None:
+        """Note the node for which a pod's volumes are assumed."""
+        with self._lock:
+            self._assumed[pod.key] = node
+
+    def assumed_node(self, pod: Pod) -> str:
+        """The node for which a pod's volumes were assumed last; "" where that decision has been dropped."""
+        with self._lock:
+            return self._assumed.get(pod.key, "")
 
     def _decision(self, pod: Pod, node: str) -> NodeDecision | None:
         with self._lock:

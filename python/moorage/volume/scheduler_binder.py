@@ -9,13 +9,22 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Protocol
 
+from moorage.framework.steps import Steps, take_all
 from moorage.objects.node import Node
 from moorage.objects.pod import Pod
 from moorage.objects.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
 from moorage.store import Informer, ObjectClient
 
 from .assume_cache import ObjectNotFoundError, new_pv_assume_cache, new_pvc_assume_cache
-from .bind import POLL_INTERVAL, ProvisioningFailedError, RunningBinding, are_bound, assume_volumes, write
+from .bind import (
+    POLL_INTERVAL,
+    ProvisioningFailedError,
+    RunningBinding,
+    are_bound,
+    assume_volumes,
+    revert,
+    write,
+)
 from .claims import VolumeError
 from .constants import SELECTED_NODE
 from .find import (
@@ -43,16 +52,23 @@ class SchedulerVolumeBinder(Protocol):
         """Assume what was found for a pod and a node; true if there is nothing to do, as every claim is fully
         bound. Called serially.
 
-        Pods are never changed in place: the caller makes the pod with ``spec.node_name`` set that
-        `bind_pod_volumes` is to get.
+        The binder notes the node for `bind_pod_volumes`. Upstream sets ``spec.nodeName`` of the pod that it
+        is given; pods are values here, which stores and informers share, so none is changed in place.
         """
 
     def bind_pod_volumes(self, assumed_pod: Pod) -> None:
-        """Write what is assumed for a pod on the node in its spec, and wait until it is so. May be called in
-        parallel, once for each pod."""
+        """Write what is assumed for a pod on the node in its spec, or where it has none on the node for which
+        it was assumed, and wait until it is so. May be called in parallel, once for each pod."""
 
     def get_bindings_cache(self) -> PodBindingCache | None:
         """Where decisions are kept, if they are. May be called at any time."""
+
+
+def kept_volumes(cache: PodBindingCache, pod: Pod, node_name: str) -> PodVolumes:
+    """What a cache of decisions has for a pod and a node."""
+    claims = cache.get_provisioned_pvcs(pod, node_name)
+    provisions = None if claims is None else [DynamicProvision(claim) for claim in claims]
+    return PodVolumes(cache.get_bindings(pod, node_name), provisions)
 
 
 class CachingVolumeBinder:
@@ -77,7 +93,7 @@ class CachingVolumeBinder:
         bindings: PodBindingCache,
         bind_timeout: float,
         clock: Callable[[], float],
-        sleep: Callable[[float], None],
+        sleep: Callable[[float], object],
     ) -> None:
         self._sources = replace(sources, require_pod=self._require_decisions)
         self._bindings = bindings
@@ -125,10 +141,16 @@ class CachingVolumeBinder:
             volumes = self._kept(assumed_pod, node_name)
             assume_volumes(self._sources, node_name, volumes)
             self._update(assumed_pod, node_name, volumes)
+            self._bindings.assume_node(assumed_pod, node_name)
             return False
 
-    def bind_pod_volumes(self, assumed_pod: Pod) -> None:
-        """As `SchedulerVolumeBinder`.
+    def revert_assumed_pod_volumes(self, pod_volumes: PodVolumes) -> None:
+        """Take back what was assumed of these volumes and claims; again is once. Not one of v1.14's calls:
+        there, what was assumed for a pod that failed later stayed so."""
+        revert(self._sources, pod_volumes.static_bindings or (), pod_volumes.dynamic_provisions or ())
+
+    def binding(self, assumed_pod: Pod) -> Steps[None]:
+        """`bind_pod_volumes` in steps.
 
         Raises
         ------
@@ -138,7 +160,7 @@ class CachingVolumeBinder:
             The client's, as for `VolumeBinder.begin`.
         """
         with self._stage("bind"):
-            node_name = assumed_pod.spec.node_name
+            node_name = assumed_pod.spec.node_name or self._bindings.assumed_node(assumed_pod)
             volumes = self._kept(assumed_pod, node_name)
             claims = self._bindings.get_provisioned_pvcs(assumed_pod, node_name)
             try:
@@ -151,8 +173,12 @@ class CachingVolumeBinder:
             )
             done = False
             while not done:
-                self._sleep(POLL_INTERVAL)
+                yield POLL_INTERVAL
                 done = _check(running)
+
+    def bind_pod_volumes(self, assumed_pod: Pod) -> None:
+        """As `SchedulerVolumeBinder`; errors as for `binding`."""
+        take_all(self.binding(assumed_pod), self._sleep)
 
     def get_bindings_cache(self) -> PodBindingCache:
         """Where decisions are kept."""
@@ -175,9 +201,7 @@ class CachingVolumeBinder:
         self._bindings.update_bindings(pod, node_name, volumes.static_bindings, claims)
 
     def _kept(self, pod: Pod, node_name: str) -> PodVolumes:
-        claims = self._bindings.get_provisioned_pvcs(pod, node_name)
-        provisions = None if claims is None else [DynamicProvision(claim) for claim in claims]
-        return PodVolumes(self._bindings.get_bindings(pod, node_name), provisions)
+        return kept_volumes(self._bindings, pod, node_name)
 
     def _require_decisions(self, pod: Pod) -> None:
         if self._bindings.get_decisions(pod) is None:
@@ -203,7 +227,7 @@ def new_volume_binder(
     bind_timeout: float,
     *,
     clock: Callable[[], float] = time.monotonic,
-    sleep: Callable[[float], None] = time.sleep,
+    sleep: Callable[[float], object] = time.sleep,
 ) -> CachingVolumeBinder:
     """Make a volume binder as schedulers of v1.14 call it.
 

@@ -71,6 +71,21 @@ def test_a_pod_passes_reserve_permit_and_prebind_and_is_bound() -> None:
     assert (node_of(one), one.cache.is_assumed_pod(pod("p"))) == ("a", False)
 
 
+def test_reserve_sees_the_pod_in_the_cache_and_it_is_bound_after_prebind() -> None:
+    seen: list[Any] = []
+
+    def look(pc: PluginContext, p: Pod, node_name: str) -> None:
+        seen.append((one.cache.is_assumed_pod(p), p.spec.node_name, node_of(one)))
+
+    def permit(pc: PluginContext, p: Pod, node_name: str) -> tuple[None, float]:
+        look(pc, p, node_name)
+        return None, 0.0
+
+    one = scheduler(plugin("x", Reserve=look, Permit=permit, Prebind=look))
+    one.run()
+    assert (seen, node_of(one)) == ([(True, "a", "")] * 3, "a")
+
+
 def test_plugins_of_one_point_run_in_order_beside_todays() -> None:
     log: Log = []
 
@@ -301,26 +316,33 @@ def test_the_snapshot_is_of_the_beginning_of_the_cycle_until_reserve_is_done() -
 
 
 def test_each_cycle_has_a_context_of_its_own_from_reserve_to_unreserve() -> None:
-    seen: list[object] = []
+    seen: list[list[str]] = []
 
     def write(pc: PluginContext, p: Pod, node_name: str) -> None:
         with pytest.raises(FrameworkError, match=r"^not found$"):
             pc.Read("who")
-        pc.Write("who", p.name)
+        pc.Write("who", [p.name])
 
-    def tell(what: str) -> Callable[..., Any]:
-        return lambda pc, p, node_name: seen.append((what, pc.Read("who")))
+    def alter(pc: PluginContext, p: Pod, node_name: str) -> tuple[None, float]:
+        pc.Write("who", [*pc.Read("who"), "permitted"])
+        return None, 0.0
+
+    def delete(pc: PluginContext, p: Pod, node_name: str) -> None:
+        seen.append(pc.Read("who"))
+        pc.Delete("who")
 
     one = scheduler(
         plugin("x", Reserve=write),
-        plugin("y", Permit=lambda pc, p, node_name: (tell("Permit")(pc, p, node_name), 0.0)),
+        plugin("y", Permit=alter),
         plugin("bad", Prebind=NewStatus(Error, "no")),
-        plugin("z", Unreserve=tell("Unreserve")),
+        plugin("z", Unreserve=delete),
+        plugin("last", Unreserve=write),
         pods=("p", "q"),
+        fail_fast=True,
     )
     for name in ("p", "q"):
         one.schedule_one(one.pods.pending[f"default/{name}"])
-    assert seen == [(what, name) for name in ("p", "q") for what in ("Permit", "Unreserve")]
+    assert seen == [["p", "permitted"], ["q", "permitted"]]
 
 
 class Quota:

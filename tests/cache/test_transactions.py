@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
+import sys
+from collections.abc import Iterator
+from contextlib import _GeneratorContextManager, suppress
+from typing import Any
 
 import pytest
 from tests.cache.world import cache, disturb, said
@@ -10,6 +13,7 @@ from tests.core.inside import dump
 from tests.core.make import node, pod
 
 from moorage.cache import NodeInfoClone, SchedulerCache, Snapshot
+from moorage.cache.cluster_cache import ClusterCache, Transaction
 
 
 def cpu(one: SchedulerCache) -> dict[str, int]:
@@ -17,6 +21,58 @@ def cpu(one: SchedulerCache) -> dict[str, int]:
 
 
 # ---- transactions ----------------------------------------------------------------------------------------
+
+
+class Saved:
+    """A participant that knows how many transactions are open."""
+
+    def __init__(self) -> None:
+        self.open = 0
+
+    def save(self) -> object:
+        self.open += 1
+        return self.open - 1
+
+    def undo(self, saved: object) -> None:
+        assert isinstance(saved, int)
+        self.open = saved
+
+    release = undo
+
+
+def test_a_transaction_that_is_interrupted_at_its_entry_is_not_open() -> None:
+    """At each line of its own and of the functions that it calls, but for those of participants."""
+    body = ClusterCache.transaction.__wrapped__  # type: ignore[attr-defined]
+    enter = _GeneratorContextManager.__enter__
+    traced = {one.__code__ for one in (enter, body, Transaction.__init__)}
+    interrupted = 0
+    for allowed in range(100):
+        one, saved, entered = cache(), Saved(), False
+        one.participants.append(saved)  # type: ignore[arg-type]
+        before, left = dump(one.state), iter(range(allowed))
+
+        def trace(frame: Any, event: str, argument: Any, left: Iterator[int] = left) -> Any:
+            is_yield = event == "return" and frame.f_code is body.__code__  # nothing is interrupted there
+            if frame.f_code in traced and not is_yield and next(left, None) is None:
+                sys.settrace(None)
+                raise KeyboardInterrupt
+            return trace
+
+        old = sys.gettrace()
+        try:
+            sys.settrace(trace)
+            with one.transaction():
+                sys.settrace(None)
+                entered = True
+        except KeyboardInterrupt:
+            interrupted += 1
+        finally:
+            sys.settrace(old)
+        assert (one.state.journal.depth, saved.open) == (0, 0)
+        assert dump(one.state, before) == before
+        if entered:
+            break
+    assert interrupted > 5
 
 
 def test_what_is_not_committed_is_undone() -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from functools import partial
+from typing import Any
+
 import numpy as np
 import pytest
 from tests.core.inside import assert_labels_follow_nodes, dump, inside
@@ -182,3 +185,26 @@ def test_nothing_is_recorded_outside_a_transaction() -> None:
     one.commit(one.begin())
     one.remove_node("a")
     assert (one.journal.depth, inside(one.journal)["actions"], one.journal.begin()) == (0, [], 0)
+
+
+@pytest.mark.parametrize("error", [MemoryError, KeyboardInterrupt])
+def test_an_undo_that_raises_does_not_keep_the_others_from_being_called(error: type[BaseException]) -> None:
+    one = state()
+    before, head, epoch = dump(one), one.log.head, one.journal.undone
+    mark = one.begin()
+    one.remove_node("a")
+    one.set_node(node("c", zone="zc"))
+    one.assume_pod(bound("p", "c"))
+    actions = inside(one.journal)["actions"]
+
+    def failing(undo: Any) -> None:
+        undo()
+        raise error("as memory runs out")
+
+    actions[3:] = [partial(failing, undo) for undo in actions[3:]]
+    assert len(actions) > 5
+    with pytest.raises(error, match="as memory runs out"):
+        one.rollback(mark)
+    assert dump(one, before) == before
+    assert (one.journal.depth, one.journal.undone) == (0, epoch + 1)
+    assert one.log.head > head  # who has seen what was undone hears of it

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import pytest
 from tests.core.make import node, pod
 
+from moorage._core import terms as core_terms
 from moorage._core.chooser import TieBreak
 from moorage._core.cycle import Cycle
 from moorage._core.state import ClusterState
-from moorage.objects.meta import LabelSelector
+from moorage.objects import Cluster
+from moorage.objects.meta import LabelSelector, LabelSelectorRequirement
 from moorage.objects.pod import Pod, TopologySpreadConstraint
 from moorage.plugins.registry import default_profile
+from moorage.scheduler import Scheduler
 
 HOST = "kubernetes.io/hostname"
 APP = LabelSelector(match_labels={"app": "x"})
@@ -73,3 +79,30 @@ def test_terms_that_stand_twice_count_twice() -> None:
     raw, _ = cycle.scores("InterPodAffinity", state.view.rows(), state.classes.intern(seeker))
     by_node = dict(zip(state.view.node_names(), raw.tolist(), strict=True))
     assert by_node == {"n0": 5, "n1": 10, "n2": 0}
+
+
+def test_selectors_are_asked_about_the_classes_that_they_may_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not each about each: the questions grow with the number of selectors."""
+    asked, selects = [0], core_terms._selects  # type: ignore[attr-defined]
+
+    def counted(*arguments: Any) -> Any:
+        asked[0] += 1
+        return selects(*arguments)
+
+    monkeypatch.setattr(core_terms, "_selects", counted)
+    scheduler = Scheduler(Cluster(nodes=[node(f"n{at}", labels={HOST: f"n{at}"}) for at in range(60)]))
+    pods = []
+    for at in range(100):
+        value = LabelSelector(
+            match_labels={"team": "t", "app": f"a{at}"},
+            match_expressions=(LabelSelectorRequirement("tier", "NotIn", ("x",)),),
+        )
+        constraint = TopologySpreadConstraint(1, HOST, "DoNotSchedule", value)
+        labels = {"team": "t", "app": f"a{at}"}
+        pods += [
+            pod(f"p{at}-{n}", labels=labels, topology_spread_constraints=(constraint,)) for n in range(3)
+        ]
+    rows = scheduler.schedule(pods).rows.tolist()
+    assert 100 <= asked[0] <= 400
+    for at in range(100):
+        assert len({*rows[3 * at : 3 * at + 3]} - {-1}) == 3

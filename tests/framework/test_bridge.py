@@ -100,6 +100,25 @@ def test_words_of_one_block_after_the_other() -> None:
     assert [int(verdict) & REASONS for verdict in verdicts] == [0, 1, 1, 2]
 
 
+def test_words_that_change_in_place() -> None:
+    """A plugin that fills one list as it goes, or puts another reason into it."""
+    words: list[Any] = [None]
+    plugin = make(
+        FilterPlugin, "F", filter_all=lambda *asked: Answers(np.array([0, len(words) - 1, 0]), words)
+    )
+    one = bridge(plugin)
+    assert one.filter(plugin, ROWS).tolist() == [0, 0, 0]
+    for reason in ("x", "y"):
+        words[1:] = [status(UNSCHEDULABLE, reason)]
+        one.begin(CycleState(), pod("p"))
+        assert one.filter(plugin, ROWS).tolist() == [0, 2, 0]
+        assert one.status("F", int(ROWS[1])) == status(UNSCHEDULABLE, reason).with_plugin("F")
+    words.append(status(ERROR, "boom"))
+    one.begin(CycleState(), pod("p"))
+    with pytest.raises(StatusError, match="boom"):
+        one.filter(plugin, ROWS)
+
+
 def test_an_error_counts_where_a_node_has_it() -> None:
     failing = status(ERROR, "boom"), None, status(UNSCHEDULABLE, "x")
     plugin = in_words(1, 2, 1, words=failing)

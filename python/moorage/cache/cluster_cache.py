@@ -79,21 +79,23 @@ class ClusterCache:
         """Whatever is done inside is undone at the end, unless the transaction is committed and nothing was
         raised. Transactions nest; the lock is held throughout."""
         with self.lock:
-            saved = [participant.save() for participant in self.participants]
-            mark = self.state.begin()
-            transaction = Transaction()
+            transaction, saved = Transaction(), list[object]()
+            depth, mark = self.state.journal.depth, self.state.mark()
             try:
+                for participant in self.participants:
+                    saved.append(participant.save())
+                self.state.journal.begin()
                 yield transaction
             except BaseException:
                 transaction.committed = False
                 raise
             finally:
-                if transaction.committed:
-                    self.state.commit(mark)
-                else:
-                    self.state.rollback(mark)
-                for participant, what in zip(self.participants, saved, strict=True):
-                    (participant.release if transaction.committed else participant.undo)(what)
+                try:
+                    if self.state.journal.depth > depth:  # else it was interrupted before it began
+                        (self.state.commit if transaction.committed else self.state.rollback)(mark)
+                finally:
+                    for participant, what in zip(self.participants, saved, strict=False):
+                        (participant.release if transaction.committed else participant.undo)(what)
 
     def fork(self) -> Self:
         """An independent copy; forks may be used from several threads. Participants are cloned in order."""

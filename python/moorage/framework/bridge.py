@@ -236,8 +236,9 @@ class Heard:
         self._places: dict[Status | None, int] = {None: 0}
         self._statuses: list[Status | None] = [None]
         self._codes = np.zeros(1, dtype=np.uint8)
-        # By the identity of what a plugin answers again and again: that, the numbers, and which are failures.
-        self._read: dict[int, tuple[Sequence[Status | None], Rows, list[int]]] = {}
+        # By the identity of what a plugin answers again and again: that, what was in it (a list may have
+        # other entries the next time), the numbers, and which are failures.
+        self._read: dict[int, tuple[Sequence[Status | None], tuple[Status | None, ...], Rows, list[int]]] = {}
 
     def begin(self) -> None:
         """A search begins; what the plugin may say in it again keeps its number."""
@@ -251,17 +252,20 @@ class Heard:
 
     def hear(self, rows: Rows, answers: Answers) -> Codes:
         """The plugin has answered about rows: their codes. StatusError where it failed about one."""
-        _, places, failures = self._read.get(id(answers.statuses)) or self._read_statuses(answers.statuses)
+        statuses = tuple(answers.statuses)
+        known = self._read.get(id(answers.statuses))
+        if known is None or known[1] != statuses:
+            known = self._read[id(answers.statuses)] = answers.statuses, statuses, *self._numbered(statuses)
+        places, failures = known[2:]
         if failures and len(failed := np.flatnonzero(np.isin(answers.numbers, failures))):
-            failure = answers.statuses[int(answers.numbers[failed[0]])]
+            failure = statuses[int(answers.numbers[failed[0]])]
             raise StatusError(cast(Status, filter_status(self.plugin, failure)))
         numbers = places.take(answers.numbers)
         self.numbers[rows] = numbers
         return self._codes.take(numbers)
 
-    def _read_statuses(
-        self, statuses: Sequence[Status | None]
-    ) -> tuple[Sequence[Status | None], Rows, list[int]]:
+    def _numbered(self, statuses: tuple[Status | None, ...]) -> tuple[Rows, list[int]]:
+        """The number of each status, and the places of those that are failures."""
         known, places = len(self._places), self._places
         given = [filter_status(self.plugin, status) for status in statuses]
         failures = [at for at, status in enumerate(given) if status and not status.is_rejected]
@@ -270,8 +274,7 @@ class Heard:
             self._statuses = list(places)
             new = [status.code if status else 0 for status in self._statuses[known:]]
             self._codes = np.append(self._codes, np.array(new, dtype=np.uint8))
-        found = self._read[id(statuses)] = statuses, np.array(numbers, dtype=np.int32), failures
-        return found
+        return np.array(numbers, dtype=np.int32), failures
 
     def codes(self, rows: Rows) -> Codes:
         """The code of each row; 0 where the pod fits."""

@@ -58,22 +58,31 @@ cdef class Journal:
             self.actions.clear()
 
     def rollback(self, Py_ssize_t mark):
-        """Undo every change made since `mark`, newest first."""
+        """Undo every change made since `mark`, newest first. Where an undo function raises, the others are
+        called all the same, and the first exception goes on then."""
         cdef Header header
         cdef Buffer buffer
         cdef int depth = self.depth
+        failure = None
         self.depth = 0  # undoing is not recorded
         while self.used > mark:
             memcpy(&header, self.data + self.used - sizeof(Header), sizeof(Header))
             self.used -= sizeof(Header)
             if header.buffer == ACTION:
-                self.actions.pop()()
+                action = self.actions.pop()
+                try:
+                    action()
+                except BaseException as error:
+                    if failure is None:
+                        failure = error
             else:
                 self.used -= header.nbytes
                 buffer = self.buffers[header.buffer]
                 memcpy(buffer.data + header.offset, self.data + self.used, header.nbytes)
         self.depth = depth - 1
         self.undone += 1
+        if failure is not None:
+            raise failure
 
     cdef int _push(self, int32_t buffer, int64_t offset, int32_t nbytes, const char* before) except -1:
         self.reserve(nbytes + sizeof(Header))

@@ -65,11 +65,11 @@ cdef class Counter:
 
 
 cdef class Matched:
-    """The pods that match, per row. `matches` answers for a class; without `all_pods`, terminating pods are
-    left out."""
+    """The pods that match, per row. `matches` answers for a class, and those that it may name have one of
+    `traits`; without `all_pods`, terminating pods are left out."""
 
-    def __cinit__(self, tuple key, matches, bint all_pods, Buffer pods, Buffer pointers):
-        self.key, self.matches, self.all_pods = key, matches, all_pods
+    def __cinit__(self, tuple key, matches, tuple traits, bint all_pods, Buffer pods, Buffer pointers):
+        self.key, self.matches, self.traits, self.all_pods = key, matches, traits, all_pods
         self.pods, self.pointers = pods, pointers
         self.counters = []
 
@@ -88,7 +88,7 @@ cdef class Domains:
         self.eligibilities = {}
         self.matched = {}
         self.counters = {}
-        self.by_class = []
+        self.classes_of, self.matched_of, self.by_class = {}, {}, []
         self.spare = {}
         self.moves, self.limit = -1, MEMORY_LIMIT
 
@@ -121,7 +121,7 @@ cdef class Domains:
 
     cdef int point(self) except -1:
         """Make room for all rows, and take the addresses anew where memory has moved."""
-        cdef Py_ssize_t rows = self.table.used, at
+        cdef Py_ssize_t rows = self.table.used
         cdef TopologyKey topology
         cdef Eligibility eligibility
         cdef Matched matched
@@ -132,29 +132,40 @@ cdef class Domains:
             self.undone = self.journal.undone
         if self.moves == self.journal.moves and rows <= self.rows:
             return 0
+        self.rows, self.nbytes = rows, 0
         for topology in self.topologies.values():
             topology.domain.reserve(rows)
         for eligibility in self.eligibilities.values():
             eligibility.counts.reserve(rows)
-        for matched in self.matched.values():
-            matched.pods.reserve(rows)
-            matched.pointers.reserve(len(matched.counters))
         for counter in self.counters.values():
-            counter.c.domains = <int32_t>len(counter.topology.ids) + 1
-            counter.pods.reserve(counter.c.domains)
-            counter.nodes.reserve(counter.c.domains)
-            counter.c.pods = <int32_t*>counter.pods.data
-            counter.c.nodes = <int32_t*>counter.nodes.data
-            counter.c.domain = <int32_t*>counter.topology.domain.data
-            counter.c.counts = <unsigned char*>counter.eligibility.counts.data
+            self._point_counter(counter)
         for matched in self.matched.values():
-            for at, counter in enumerate(matched.counters):
-                (<mr_counter**>matched.pointers.data)[at] = &counter.c
-            matched.c.pods = <int32_t*>matched.pods.data
-            matched.c.counters = <mr_counter**>matched.pointers.data
-            matched.c.n = <int32_t>len(matched.counters)
-        self.rows = rows
+            self._point_matched(matched)
         self.moves = self.journal.moves
+        return 0
+
+    cdef int _point_counter(self, Counter counter) except -1:
+        counter.c.domains = <int32_t>len(counter.topology.ids) + 1
+        counter.pods.reserve(counter.c.domains)
+        counter.nodes.reserve(counter.c.domains)
+        counter.c.pods = <int32_t*>counter.pods.data
+        counter.c.nodes = <int32_t*>counter.nodes.data
+        counter.c.domain = <int32_t*>counter.topology.domain.data
+        counter.c.counts = <unsigned char*>counter.eligibility.counts.data
+        self.nbytes += (counter.pods.capacity + counter.nodes.capacity) * sizeof(int32_t)
+        return 0
+
+    cdef int _point_matched(self, Matched matched) except -1:
+        cdef Counter counter
+        cdef Py_ssize_t at
+        matched.pods.reserve(self.rows)
+        matched.pointers.reserve(len(matched.counters))
+        for at, counter in enumerate(matched.counters):
+            (<mr_counter**>matched.pointers.data)[at] = &counter.c
+        matched.c.pods = <int32_t*>matched.pods.data
+        matched.c.counters = <mr_counter**>matched.pointers.data
+        matched.c.n = <int32_t>len(matched.counters)
+        self.nbytes += matched.pods.capacity * sizeof(int32_t)
         return 0
 
     cdef int pod_moved(self, int32_t pod_class, bint terminating, int32_t row, int32_t sign) except -1:
@@ -182,8 +193,28 @@ cdef class Domains:
         cdef Matched matched
         cdef int32_t each
         for each in range(<int32_t>len(self.by_class), pod_class + 1):
-            self.by_class.append([matched for matched in self.matched.values() if matched.matches(each)])
+            asked = [matched for trait in self.traits(each) for matched in self.matched_of.get(trait, ())]
+            self.by_class.append([matched for matched in asked if matched.matches(each)])
         return self.by_class[pod_class]
+
+    cdef list traits(self, int32_t pod_class):
+        """What classes are found by: all by (), those of a namespace, those of it with a value of a label,
+        and by its number those that carry a term."""
+        cdef Shape shape = self.classes.shape(pod_class)
+        cdef str namespace = shape.namespace, key, value
+        cdef list out = [(), (namespace,)]
+        for key, value in self.classes.labels(pod_class).items():
+            out.append((namespace, key, value))
+        return out + [(number,) for number in shape.carried]
+
+    cdef int _find_classes(self) except -1:
+        """Have all classes that there are listed by their traits."""
+        cdef Py_ssize_t classes = len(self.classes.keys)
+        for pod_class in range(self.n_classes, classes):
+            for trait in self.traits(pod_class):
+                self.classes_of.setdefault(trait, []).append(pod_class)
+        self.n_classes = classes
+        return 0
 
     cdef int _follow_row(self, int32_t row) except -1:
         """A node came, went, or says something else of itself: it may count in other domains now."""
@@ -299,23 +330,35 @@ cdef class Domains:
         return out
 
     cdef Matched matching(self, tuple matcher, bint all_pods):
-        """The pods of the classes that a matcher names: its key, and its answer for a class."""
-        cdef Matched out = self.matched.get(matcher[0])
+        """The pods of the classes that a matcher names: its key, its answer for a class, and sets of traits;
+        a class that it names has one of each set. The set that the fewest classes have is looked through."""
+        key, matches, found_by = matcher
+        cdef Matched out = self.matched.get(key)
         cdef int32_t pod_class
+        cdef unsigned char[::1] matching
         if out is not None:
             return out
-        out = Matched(*matcher, all_pods, self._buffer(self.table.used), Buffer(Journal(), sizeof(void*)))
-        cdef unsigned char[::1] matching = np.fromiter(
-            map(out.matches, range(len(self.classes.keys))), np.uint8, len(self.classes.keys)
-        )
+        self._find_classes()
+        self.point()
+        traits = min(found_by, key=self._count_classes)
+        pointers = Buffer(Journal(), sizeof(void*))
+        out = Matched(key, matches, traits, all_pods, self._buffer(self.rows), pointers)
+        matching = np.zeros(self.n_classes, dtype=np.uint8)
+        for trait in traits:
+            for pod_class in self.classes_of.get(trait, ()):
+                matching[pod_class] = out.matches(pod_class)
+                if matching[pod_class] and pod_class < len(self.by_class):
+                    self.by_class[pod_class].append(out)
+            self.matched_of.setdefault(trait, []).append(out)
         self.ledger.count(matching, all_pods, <int32_t*>out.pods.data)
-        for pod_class in range(<int32_t>len(self.by_class)):
-            if matching[pod_class]:
-                self.by_class[pod_class].append(out)
         self.matched[out.key] = out
-        self.moves = -1
+        self._point_matched(out)
+        self.moves = self.journal.moves
         self.journal.on_undo(partial(self._drop_matched, out))
         return out
+
+    def _count_classes(self, traits):
+        return sum([len(self.classes_of.get(trait, ())) for trait in traits])
 
     cdef Counter counter(self, Matched matched, TopologyKey topology, Eligibility eligibility, bint absent):
         """The counter of matching pods over the domains of a label; with `absent`, nodes without the label
@@ -331,8 +374,10 @@ cdef class Domains:
         out.nodes = self._buffer(len(topology.ids) + 1)
         matched.counters.append(out)
         self.counters[key] = out
-        self.moves = -1
-        self.point()
+        self._point_counter(out)
+        self.nbytes -= matched.pods.capacity * sizeof(int32_t)  # which is counted already
+        self._point_matched(matched)
+        self.moves = self.journal.moves
         for row in range(self.table.used):
             mr_counter_add(&out.c, row, (<int32_t*>matched.pods.data)[row], 1)
         self.journal.on_undo(partial(self._drop_counter, key, out))
@@ -380,21 +425,22 @@ cdef class Domains:
         for listed in self.by_class:
             if matched in listed:
                 listed.remove(matched)
+        for trait in matched.traits:
+            self.matched_of[trait].remove(matched)
         self._put_away(matched.pods)
 
     def keep_small(self):
         """Drop everything where it has grown beyond `limit` bytes; not inside a transaction."""
-        cdef Buffer buffer
         cdef Counter counter
         cdef Matched matched
-        if self.journal.depth:
+        if self.journal.depth or self.nbytes <= self.limit:
             return
         held = [matched.pods for matched in self.matched.values()]
         for counter in self.counters.values():
             held += [counter.pods, counter.nodes]
-        if sum([buffer.capacity * buffer.itemsize for buffer in held]) <= self.limit:
-            return
+        self.nbytes = 0
         self.matched.clear()
+        self.matched_of.clear()
         self.counters.clear()
         self.by_class.clear()
         self._put_away(*held)

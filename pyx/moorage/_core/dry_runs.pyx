@@ -163,7 +163,7 @@ cdef class DryRuns:
         if terms is None:
             return 0
         self.c.words = (mr_matchers(&terms.c) + 63) // 64
-        key = tuple([one for one, _ in terms.predicates])
+        key = tuple([one for one, _, _ in terms.predicates])
         kept = self.matches.pop(key, None)
         if kept is not None:
             bits, known = kept
@@ -172,7 +172,7 @@ cdef class DryRuns:
         bits.reserve(classes)
         for each in range(known, classes):
             word = <uint64_t*>bits.data + <Py_ssize_t>each * self.c.words
-            for at, (_, counts) in enumerate(terms.predicates):
+            for at, (_, counts, _) in enumerate(terms.predicates):
                 if counts(each):
                     word[at // 64] |= <uint64_t>1 << (at % 64)
         if len(self.matches) >= MATCHES_LIMIT:

@@ -122,6 +122,12 @@ cdef class LabelSelectorMatcher:
             return None
         return tuple([(r.key, r.op, r.values) for r in self._requirements])
 
+    def asked_values(self):
+        """(label key, values) of each requirement that the label has one of these values."""
+        cdef _Requirement r
+        asked = self._requirements or ()
+        return [(r.key, r.values) for r in asked if r.op in ("In", "Equals")]
+
 
 def with_labels(dict labels, LabelSelectorMatcher selector=None):
     """A selector for these very values, and for what another selector asks besides. One that matches nothing

@@ -82,12 +82,18 @@ cdef class ClusterState:
         """An independent copy of nodes, pods and view."""
         return ClusterState(copy_of=self)
 
-    def begin(self):
-        """Open a transaction; they nest. Returns the mark to hand to `commit` or `rollback`."""
+    def mark(self):
+        """What to hand to `commit` or `rollback` of a transaction that begins now."""
         self.table.sync_columns()  # those that an undone transaction made are made for good
         if self.journal.depth == 0:
             self.domains.refresh()  # what is pending would be read again after each rollback
-        return self.journal.begin(), self.log.head
+        return self.journal.used, self.log.head
+
+    def begin(self):
+        """Open a transaction; they nest. Returns its mark."""
+        mark = self.mark()
+        self.journal.begin()
+        return mark
 
     def commit(self, mark):
         """Keep what was done since `mark`."""
@@ -95,7 +101,12 @@ cdef class ClusterState:
 
     def rollback(self, mark):
         """Undo what was done since `mark`. Consumers of the change log see the undone rows change again."""
-        self.journal.rollback(mark[0])
+        try:
+            self.journal.rollback(mark[0])
+        finally:
+            self._follow_rollback(mark)
+
+    def _follow_rollback(self, mark):
         self.images.epoch += 1
         self.log.repeat(mark[1])
         if self.domains.cursor == mark[1]:  # nobody need read again and again what is undone

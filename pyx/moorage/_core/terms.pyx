@@ -31,8 +31,9 @@ def _no_class(pod_class):
     return False
 
 
-# Whom a matcher counts: what tells it apart, and the answer for a class.
-cdef tuple NOBODY = (("none",), _no_class)
+# Whom a matcher counts: what tells it apart, the answer for a class, and where such classes are found
+# (`Domains.matching`).
+cdef tuple NOBODY = (("none",), _no_class, ((),))
 
 
 cdef class Terms:
@@ -156,7 +157,7 @@ cdef class Terms:
     cdef tuple _selecting(self, selector):
         namespace = self.shape.namespace
         counts = partial(_selects, self.state.classes, namespace, selector)
-        return ("spread", namespace, selector.identity), counts
+        return ("spread", namespace, selector.identity), counts, _found_by((namespace,), selector)
 
     # ---- inter-pod affinity --------------------------------------------------------------------------------
 
@@ -210,10 +211,10 @@ cdef class Terms:
     cdef tuple _meant_by(self, tuple terms):
         asked = self._asked(terms)
         key = "terms", *[(namespaces, selector.identity) for namespaces, selector in asked]
-        return key, partial(_matches_terms, self.state.classes, asked)
+        return key, partial(_matches_terms, self.state.classes, asked), _found_by(*asked[0])
 
     cdef tuple _carrying(self, int32_t number):
-        return ("carries", number), partial(_carries, self.state.classes, number)
+        return ("carries", number), partial(_carries, self.state.classes, number), (((number,),),)
 
     def _matches_all(self, terms):
         return all([_meant(self._resolved(t), t.selector, self.shape.namespace, self.labels) for t in terms])
@@ -299,6 +300,17 @@ def _weight(term, hard_pod_affinity_weight):
     if term.kind == TermKind.AFFINITY:
         return hard_pod_affinity_weight
     return term.weight if term.kind == TermKind.PREFERRED_AFFINITY else -term.weight
+
+
+def _found_by(namespaces, selector):
+    """Sets of traits (`Domains.traits`): a class that a selector means in some namespaces has one of each."""
+    if namespaces is None:
+        return (((),),)
+    values = [[(key, value) for value in values] for key, values in selector.asked_values()]
+    return (
+        tuple([(namespace,) for namespace in namespaces]),
+        *[tuple([(namespace, *pair) for namespace in namespaces for pair in pairs]) for pairs in values],
+    )
 
 
 def _selects(PodClasses classes, str namespace, selector, int32_t pod_class):

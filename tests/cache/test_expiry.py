@@ -201,6 +201,17 @@ def test_a_cleaning_that_fails_is_reported_and_the_next_one_cleans(
     assert all(record.exc_info is not None and record.exc_info[0] is KeyError for record in said)
 
 
+@pytest.mark.parametrize("ttl", [2.0, 30.0])
+def test_the_ttl_that_a_cache_is_made_with_is_how_long_an_assumed_pod_lasts(
+    stop: threading.Event, ttl: float
+) -> None:
+    stop.set()
+    one = new_scheduler_cache(ttl, stop=stop, clock=lambda: 100.0)
+    one.assume_pod(pod("p", on="a"))
+    one.finish_binding(pod("p"))
+    assert (expire(one, 100.0 + ttl), expire(one, 100.001 + ttl)) == ([], ["p"])
+
+
 def test_a_cache_cleans_every_second(stop: threading.Event, monkeypatch: pytest.MonkeyPatch) -> None:
     periods: list[float | None] = []
     waited = threading.Event()

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.cache.world import cache, disturb, everything, said
-from tests.core.make import node, pod
+from tests.core.make import node, pod, port
 
 from moorage._core import buffers
 from moorage._core.state import ClusterState
@@ -221,6 +221,27 @@ def test_a_map_is_filled_with_every_node() -> None:
     one.update_node_name_to_info_map(infos)
     assert said(infos) == said(one.snapshot().nodes)
     assert infos.keys() == {"a", "b", "c", "ghost", "later"}
+
+
+def test_the_entries_of_a_map_sum_up_pods_that_are_added_and_pods_that_are_assumed() -> None:
+    one, infos = SchedulerCache(), dict[str, NodeInfoClone]()
+    for name in "ab":
+        one.add_node(node(name))
+    one.add_pod(pod("p", on="a", requests={"cpu": 1, "memory": 100}, ports=[port(80)]))
+    one.assume_pod(pod("q", on="a", requests={"cpu": 2, "memory": 20}, ports=[port(90)]))
+    one.assume_pod(pod("r", on="later", requests={"cpu": 3}))
+    one.update_node_name_to_info_map(infos)
+    there = {
+        name: ([held.name for held in info.pods], info.requested.milli_cpu, info.requested.memory)
+        for name, info in infos.items()
+    }
+    assert there == {"a": (["p", "q"], 3000, 120), "b": ([], 0, 0), "later": (["r"], 3000, 0)}
+    assert (infos["a"].nonzero_requested.milli_cpu, infos["a"].nonzero_requested.memory) == (3000, 120)
+    assert {number for _, _, number in infos["a"].used_ports} == {80, 90}
+    assert infos["a"].node == node("a")
+    one.forget_pod(pod("q", on="a"))
+    one.update_node_name_to_info_map(infos)
+    assert ([held.name for held in infos["a"].pods], infos["a"].requested.milli_cpu) == (["p"], 1000)
 
 
 def test_only_what_has_changed_is_replaced_in_a_map() -> None:

@@ -17,6 +17,7 @@ from moorage.volume import (
     AssumeCache,
     ObjectNameError,
     ObjectNotFoundError,
+    PVAssumeCache,
     PVCAssumeCache,
     VolumeError,
     WrongTypeError,
@@ -189,6 +190,41 @@ def test_a_list_is_the_same_until_something_in_it_changes() -> None:
     assert gone > version
     cache.add(PV_1A)
     assert cache.version_of("waitClass") > gone
+
+
+def test_the_cache_of_volumes() -> None:
+    cache = new_pv_assume_cache(None)
+    held, assumed = volume("pv", its_class="gold"), at(volume("pv", its_class="gold"), 2)
+    cache.add(held)
+    cache.add(volume("other", its_class="silver"))
+    cache.assume(assumed)
+    assert cache.get_pv("pv") is assumed
+    assert cache.get_api_pv("pv") is held
+    assert cache.list_pvs("gold") == (assumed,)
+    assert [one.name for one in cache.list_pvs("silver")] == ["other"]
+    cache.restore("pv")
+    assert (cache.get_pv("pv"), cache.list_pvs("gold")) == (held, (held,))
+    for get in (cache.get_pv, cache.get_api_pv):
+        with pytest.raises(ObjectNotFoundError, match=r'^could not find v1.PersistentVolume "none"$'):
+            get("none")
+
+
+def test_the_cache_of_volumes_is_an_assume_cache_that_holds_volumes_alone(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    cache = new_pv_assume_cache(None)
+    assert isinstance(cache, PVAssumeCache)
+    assert isinstance(cache, AssumeCache)
+    cache.add(cast(Any, UNBOUND))
+    assert caplog.messages[0].startswith("add failed: object is not a v1.PersistentVolume: ")
+    with pytest.raises(ObjectNotFoundError):
+        cache.get(UNBOUND.key)
+    cache.add(PV_1A)
+    for value in (PV_1A, at(PV_1A, 2)):
+        cache.assume(value)
+        assert cache.get(PV_1A.key) is cache.get_pv("pv-node1a") is value
+    with pytest.raises(VolumeError, match=r'^v1.PersistentVolume "pv-node1a" is out of sync'):
+        cache.assume(PV_1A)
 
 
 def test_kinds_are_told_apart(caplog: pytest.LogCaptureFixture) -> None:

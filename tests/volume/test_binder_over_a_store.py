@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -23,7 +24,7 @@ from moorage.objects.node import Node
 from moorage.objects.pod import Pod
 from moorage.objects.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
 from moorage.store import InformerFactory, ObjectStore
-from moorage.volume import VolumeBinder, VolumeError, new_volume_binder
+from moorage.volume import CachingVolumeBinder, VolumeBinder, VolumeError, new_volume_binder
 from moorage.volume.claims import is_fully_bound
 from moorage.volume.constants import SELECTED_NODE
 
@@ -125,6 +126,68 @@ def test_the_calls_of_v1_14_one_after_the_other() -> None:
     assert binder.get_bindings_cache().assumed_node(its) == ""
     with pytest.raises(VolumeError, match="failed to get cached bindings"):
         binder.bind_pod_volumes(its)
+
+
+READ: dict[str, Any] = {
+    "node": Node,
+    "pvc": PersistentVolumeClaim,
+    "pv": PersistentVolume,
+    "storage_class": StorageClass,
+}
+
+
+def binder_of(world: World, timeout: float = 10.0, **others: Any) -> CachingVolumeBinder:
+    """A binder of v1.14, with other informers in place of some of the world's."""
+    informers: dict[str, Any] = {name: world.informers.informer(kind) for name, kind in READ.items()} | others
+    binder = new_volume_binder(
+        world.store,
+        *(informers[name] for name in READ),
+        timeout,
+        clock=lambda: world.now,
+        sleep=world.sleep,
+    )
+    world.informers.run_once()
+    return binder
+
+
+def bind(binder: CachingVolumeBinder, its: Pod) -> None:
+    """Find, assume and bind a pod's volumes on the first node."""
+    assert binder.find_pod_volumes(its, NODE1) == (True, True)
+    binder.assume_pod_volumes(its, NODE1.name)
+    binder.bind_pod_volumes(its)
+
+
+@pytest.mark.parametrize("timeout", [3.0, 7.0])
+def test_binding_takes_no_longer_than_the_timeout_that_a_binder_is_made_with(timeout: float) -> None:
+    world = World()
+    binder = binder_of(world, timeout)
+    with pytest.raises(VolumeError, match="timed out waiting for the condition"):
+        bind(binder, pod(UNBOUND, PROVISIONED))
+    assert timeout <= world.now <= timeout + 1.0
+
+
+@pytest.mark.parametrize(
+    ("without", "text"),
+    [
+        ("pvc", "could not find v1.PersistentVolumeClaim"),
+        ("storage_class", r"^pod has unbound immediate PersistentVolumeClaims$"),
+        ("node", r'^failed to get node "node1"'),
+        ("pv", None),
+    ],
+)
+def test_a_binder_reads_what_it_is_given(without: str, text: str | None) -> None:
+    """With an informer of an empty store in place of one of its own it misses just that."""
+    nothing = InformerFactory(ObjectStore())
+    empty = nothing.informer(READ[without])
+    nothing.run_once()
+    world = World()
+    world.steps.append(world.finish)
+    binder, its = binder_of(world, **{without: empty}), pod(UNBOUND, PROVISIONED)
+    if text is None:
+        assert binder.find_pod_volumes(pod(UNBOUND), NODE1) == (False, True)
+        return
+    with pytest.raises(VolumeError, match=text):
+        bind(binder, its)
 
 
 def test_a_provisioner_that_gives_up() -> None:

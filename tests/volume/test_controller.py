@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from threading import Event, Thread
 from typing import Any
 
@@ -166,6 +168,47 @@ def test_run() -> None:
         assert not thread.is_alive()
     assert world.claims() == [pvc("c", "uid", "1Gi", "pvc-uid", "Bound", "gold", made_by() | CHOSEN)]
     assert world.plugin.volumes == {"pvc-uid": 2**30}
+
+
+class Loops:
+    """A controller that runs in threads, with informers that do."""
+
+    def __init__(self, world: World) -> None:
+        self.world, self.stop = world, Event()
+        self.threads = [Thread(target=world.controller.run, args=(self.stop,), daemon=True)]
+
+    def __enter__(self) -> Loops:
+        self.threads[0].start()
+        self.threads += self.world.informers.run(self.stop)
+        return self
+
+    def until(self, done: Callable[[], bool]) -> None:
+        end = time.monotonic() + LIMIT
+        while not done():
+            assert self.threads[0].is_alive()
+            assert time.monotonic() < end
+
+    def __exit__(self, *raised: object) -> None:
+        self.stop.set()
+        for thread in self.threads:
+            thread.join(LIMIT)
+            assert not thread.is_alive()
+
+
+def test_run_works_on_volumes_and_on_claims() -> None:
+    """Only the loop of volumes notes that a claim is gone, and only that of claims binds one."""
+    lost, _ = bound()
+    with Loops(World(lost, free("w"), pvc("d", "uid-d", "1Gi"), sync_period=0.0)) as loops:
+        loops.until(lambda: phases(loops.world) == ["Released", "Bound", "Bound"])
+
+
+def test_run_looks_again_and_again() -> None:
+    """A volume that comes after its claim was looked at is found when all claims are looked at again."""
+    world = World(pvc("c", "uid", "1Gi"), sync_period=0.01)
+    with Loops(world) as loops:
+        loops.until(lambda: bool(world.events()))
+        world.store.create(free("v"))
+        loops.until(lambda: phases(world) == ["Bound", "Bound"])
 
 
 def test_run_is_stopped_while_it_waits_for_the_informers() -> None:

@@ -41,11 +41,13 @@ def test_decisions_by_pod() -> None:
         "update_bindings": lambda: one.update_bindings(p, "n", [], []),
         "get_bindings": lambda: one.get_bindings(p, "n"),
         "get_provisioned_pvcs": lambda: one.get_provisioned_pvcs(p, "n"),
+        "assume_node": lambda: one.assume_node(p, "n"),
+        "assumed_node": lambda: one.assumed_node(p),
         "get_decisions": lambda: one.get_decisions(p),
         "clear_bindings": lambda: one.clear_bindings(p, "n"),
         "delete_bindings": lambda: one.delete_bindings(p),
     }
-    check_locked(one, one._lock, ["_pods"], calls)
+    check_locked(one, one._lock, ["_pods", "_assumed"], calls)
 
 
 def test_the_caches_of_the_controller() -> None:

@@ -403,3 +403,36 @@ def test_who_has_threads() -> None:
             Scheduler(store if settings else mo.Cluster(), binding_threads=2, **settings)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="binding_threads -1"):
         Scheduler(store, binding_threads=-1)
+
+
+# ---- preemption --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("can_wait", [True, False])
+def test_a_pod_that_is_being_bound_makes_room_for_a_more_important_one(can_wait: bool) -> None:
+    """Upstream cancels its PreBind; it is not deleted, and comes to the queue again."""
+    big: dict[str, Any] = {"requests": {"cpu": 1}}
+    others = disk("v"), waiting("c"), pod("r", **big, priority=5)
+    world = World(*others, asking("p", "c", **big), can_wait=can_wait)
+    world.works_from = 1e9
+    important = pod("q", **big, priority=9)
+
+    def wait(seconds: float) -> None:
+        world.clock.now += seconds
+        if world.clock.now == 2.0:
+            world.store.create(important)
+
+    if can_wait:
+        world.scheduler.volumes._wait = wait  # type: ignore[union-attr]
+        result = world.scheduler.run()
+        assert world.clock.now == 2.0
+    else:
+        world.scheduler.run()
+        world.store.create(important)
+        result = world.scheduler.run()
+    assert (result.placements[Q], result.binding) == ("b", {})
+    text = 'running PreBind plugin "VolumeBinding": preempted by DefaultPreemption'
+    assert result.unschedulable[P].message == text
+    assert result.evicted == {}
+    assert world.store.get(Pod, "p", "default").spec.node_name == ""
+    assert sorted(world.bound()) == ["q", "r"]

@@ -77,13 +77,14 @@ class Run:
             self.attempt(pods)
 
     def _next(self) -> list[Pod]:
-        """The pods to try when none is left: those that bound pods make room for, or that come again; else
-        time passes for those that are being bound."""
+        """The pods to try when none is left: those that bound pods make room for, else those for which time
+        has to pass while others are being bound, else those that come again."""
         while True:
+            self.resume(self.scheduler.cache.clock())  # some were preempted while they waited
             self.bind()
-            pods = self.take() or (self.take() if self._come_again() else [])
+            pods = self.take()
             if pods or not self.let_time_pass():
-                return pods
+                return pods or (self.take() if self._come_again() else [])
 
     def let_time_pass(self) -> bool:
         """Let time pass until a pod that is being bound can go on, and go on; False where there is none."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from threading import Barrier
 from typing import Any
 
 import pytest
@@ -34,6 +35,7 @@ from moorage.objects import Cluster
 from moorage.objects.pod import Pod
 from moorage.plugins.registry import default_profile
 from moorage.scheduler import Scheduler
+from moorage.store import ObjectStore
 
 KEY = "default/p"
 NODES = [node("a"), node("b")]
@@ -343,6 +345,25 @@ def test_each_cycle_has_a_context_of_its_own_from_reserve_to_unreserve() -> None
     for name in ("p", "q"):
         one.schedule_one(one.pods.pending[f"default/{name}"])
     assert seen == [["p", "permitted"], ["q", "permitted"]]
+
+
+def test_prebind_may_block_in_a_thread_with_the_context_of_its_cycle() -> None:
+    """Each pod is bound only when the other one is being bound too."""
+    meeting, seen = Barrier(2, timeout=30), []
+
+    def write(pc: PluginContext, p: Pod, node_name: str) -> None:
+        pc.Write("who", p.name)
+
+    def meet(pc: PluginContext, p: Pod, node_name: str) -> None:
+        meeting.wait()
+        seen.append((p.name, pc.Read("who")))
+
+    store = ObjectStore()
+    store.create_many((*NODES, pod("p"), pod("q")))
+    profile = profile_with(adapt(plugin("x", Reserve=write, Prebind=meet)))
+    one = Scheduler(store, profile=profile, binding_threads=2)
+    assert one.run().placements == {KEY: "a", "default/q": "b"}
+    assert sorted(seen) == [("p", "p"), ("q", "q")]
 
 
 class Quota:

@@ -13,7 +13,7 @@ Json = dict[str, Any]
 
 def preempt(world: World, pod: Any, applies: bool) -> Json:
     """What preemption finds; unless told otherwise the victims go, and the pod takes their place."""
-    engine = world.scheduler.engines["default-scheduler"]
+    engine = world.scheduler.engine_of(pod)
     seen = examine_preemption(engine, pod)
     found, choice = seen.found, seen.choice
     result: Json = {

@@ -87,8 +87,7 @@ def from_the_top(pods: list[Any], scheduler: Scheduler) -> Iterator[list[Any]]:
         part.append(pod)
         affinity = pod.spec.affinity.node_affinity if pod.spec.affinity else None
         terms = affinity.required.node_selector_terms if affinity and affinity.required else ()
-        engine = scheduler.engines.get(pod.spec.scheduler_name)
-        if engine is None or not engine.plan.scores or any(term.match_fields for term in terms):
+        if not scheduler.engine_of(pod).plan.scores or any(term.match_fields for term in terms):
             yield part
             part = []
     yield part

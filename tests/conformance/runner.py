@@ -8,7 +8,7 @@ from typing import Any
 
 from moorage.errors import MoorageError
 
-from .compare import OPTIONAL, differences, mentioned, without
+from .compare import differences
 from .configurations import check
 from .extenders import served
 from .modes import Mode
@@ -51,12 +51,10 @@ def _compare(vector: Json, how: Mode, replayed: Replay) -> list[str]:
         return [f"expected {len(scenario['steps'])} steps, the result has {len(expected['steps'])}"]
     expected_header = {key: value for key, value in expected.items() if key != "steps"}
     produced = replayed(scenario, how)
-    header = next(produced)
-    left_out = OPTIONAL - mentioned(header)
     steps = [how.compared(step) for step in expected["steps"]]
     for index, one in enumerate([expected_header, *steps]):
-        other = next(produced) if index else header
-        found = differences(without(one, left_out), other)
+        other = next(produced)
+        found = differences(one, other)
         where = f"step {index - 1} ({other['op']}): " if index else ""
         if shown := [where + one for one in islice(found, SHOWN)]:
             return shown

@@ -6,15 +6,13 @@ import gzip
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.conformance import runner
-from tests.conformance.compare import OPTIONAL, differences, without
-from tests.conformance.modes import Mode
+from tests.conformance.compare import differences
 from tests.conformance.replay import given, replay
 from tests.conformance.runner import failures, run
 from tests.conformance.vectors import MalformedError, decode
@@ -176,39 +174,6 @@ def test_nearly_the_same_is_different(one: Any, other: Any) -> None:
 def test_long_values_are_shortened() -> None:
     (text,) = differences({"x": "a" * 1000}, {"x": "b" * 1000})
     assert len(text) < 400
-
-
-def test_optional_plugins_may_be_left_out_by_the_engine() -> None:
-    step = {
-        "op": "schedule",
-        "skippedFilter": ["DynamicResources", "NodeDeclaredFeatures"],
-        "skippedScore": ["NodeAffinity"],
-        "scores": {"raw": {"DynamicResources": [0, 0], "ImageLocality": [0, 1]}, "total": [1, 2]},
-    }
-    assert without(step, OPTIONAL) == {
-        "op": "schedule",
-        "skippedScore": ["NodeAffinity"],
-        "scores": {"raw": {"ImageLocality": [0, 1]}, "total": [1, 2]},
-    }
-    assert without({"weights": {"DynamicResources": 2, "A": 1}}, OPTIONAL) == {"weights": {"A": 1}}
-    step["scores"]["raw"]["DynamicResources"] = [0, 7]  # type: ignore[index]
-    assert "DynamicResources" in without(step, OPTIONAL)["scores"]["raw"]
-
-
-@pytest.mark.parametrize("named", [True, False])
-def test_an_optional_plugin_that_the_engine_names_is_compared(named: bool) -> None:
-    """The engine leaves it out everywhere, or it counts like any other."""
-    value = vector()
-    value["result"] = {"name": "small", "mode": "full", "filterPlugins": ["A", "NodeDeclaredFeatures"]}
-    value["result"]["steps"] = [{"op": "schedule", "skippedFilter": ["NodeDeclaredFeatures"]}] * 3
-    plugins = ["A", "NodeDeclaredFeatures"] if named else ["A"]
-
-    def replayed(_: Json, how: Mode) -> Iterator[Json]:
-        yield {"name": "small", "mode": "full", "filterPlugins": plugins}
-        for _ in range(3):
-            yield {"op": "schedule"}
-
-    assert bool(failures(line(value), replayed=replayed)) is named
 
 
 @pytest.mark.parametrize("op", STEP_KEYS)

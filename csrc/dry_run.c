@@ -17,8 +17,8 @@ void mr_preemptor_read(mr_preemptor *p)
     const mr_terms *terms = p->search->pod.terms;
     const int fit = filters(plan, MR_NODE_RESOURCES_FIT);
     p->priority = shape->priority;
-    p->need_cpu = fit && shape->cpu > 0 ? shape->cpu : INT64_MIN;
-    p->need_memory = fit && shape->memory > 0 ? shape->memory : INT64_MIN;
+    p->need_cpu = fit && shape->need_cpu > 0 ? shape->need_cpu : INT64_MIN;
+    p->need_memory = fit && shape->need_memory > 0 ? shape->need_memory : INT64_MIN;
     p->slots = fit ? 1 : INT32_MIN;
     p->n_others = fit ? shape->n_others : 0;
     p->ports = shape->n_ports && filters(plan, MR_NODE_PORTS);
@@ -103,7 +103,7 @@ static int more_fits(const mr_preemptor *p, const scene *s, int32_t row)
     const mr_shape *shape = p->search->shape;
     if (s->conflicts) return 0;
     for (int32_t i = 0; i < p->n_others; i++)
-        if (shape->others[i].value > 0 && shape->others[i].value > s->room.others[i]
+        if (shape->others[i].need > 0 && shape->others[i].need > s->room.others[i]
             && !(p->search->pod.ignored >> i & 1))
             return 0;
     return !s->asks || terms_pass(p, s, row);

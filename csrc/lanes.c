@@ -66,7 +66,7 @@ int mr_is_fused(const mr_search *search)
     if (!fits_fused(plan, MR_NODE_RESOURCES_FIT) || !fits_fused(plan, MR_BALANCED_ALLOCATION)
         || !fits_fused(plan, MR_IMAGE_LOCALITY))
         return 0;
-    if (s->cpu > limit || s->memory > limit || s->score_cpu > limit || s->score_memory > limit) return 0;
+    if (s->need_cpu > limit || s->need_memory > limit || s->cpu > limit || s->memory > limit || s->score_cpu > limit || s->score_memory > limit) return 0;
     return search->columns && plan->fit_strategy == MR_LEAST_ALLOCATED
         && filters(plan, MR_NODE_UNSCHEDULABLE) && filters(plan, MR_TAINT_TOLERATION)
         && filters(plan, MR_NODE_RESOURCES_FIT) && is_cpu_and_memory(plan->fit, plan->n_fit)
@@ -122,8 +122,8 @@ void mr_local_read(mr_local *local, const mr_search *search)
     const mr_shape *s = search->shape;
     const mr_plan *plan = search->plan;
     /* A request of nothing fits however overcommitted the row is. */
-    local->need_cpu = s->cpu > 0 ? (double)s->cpu : -MR_ANYTHING;
-    local->need_memory = s->memory > 0 ? (double)s->memory : -MR_ANYTHING;
+    local->need_cpu = s->need_cpu > 0 ? (double)s->need_cpu : -MR_ANYTHING;
+    local->need_memory = s->need_memory > 0 ? (double)s->need_memory : -MR_ANYTHING;
     local->cpu = (double)s->cpu;
     local->memory = (double)s->memory;
     local->score_cpu = (double)s->score_cpu;
@@ -131,7 +131,8 @@ void mr_local_read(mr_local *local, const mr_search *search)
     local->fused = mr_is_fused(search);
     local->difference = plan->balanced_difference;
     local->fit = (int32_t)weight_of(plan, MR_NODE_RESOURCES_FIT);
-    local->balanced = s->flags & MR_SHAPE_BEST_EFFORT ? 0 : (int32_t)weight_of(plan, MR_BALANCED_ALLOCATION);
+    local->balanced = mr_scores(MR_BALANCED_ALLOCATION, plan, s, &search->pod)
+        ? (int32_t)weight_of(plan, MR_BALANCED_ALLOCATION) : 0;
     local->images = search->has_images ? (int32_t)weight_of(plan, MR_IMAGE_LOCALITY) : 0;
     local->n_asked = other_filters(search, local->asked);
 }

@@ -10,20 +10,20 @@ uint64_t mr_fit_filter_in(const mr_plan *plan, const mr_cluster *cluster, const 
     uint64_t reasons = 0;
     int above = 0;
     if (room->slots < 1) reasons |= MR_TOO_MANY_PODS;
-    if (shape->cpu > 0 && shape->cpu > room->cpu) {
+    if (shape->need_cpu > 0 && shape->need_cpu > room->cpu) {
         reasons |= MR_INSUFFICIENT_CPU;
-        above |= shape->cpu > mr_row_value(ledger, row, 0);
+        above |= shape->need_cpu > mr_row_value(ledger, row, 0);
     }
-    if (shape->memory > 0 && shape->memory > room->memory) {
+    if (shape->need_memory > 0 && shape->need_memory > room->memory) {
         reasons |= MR_INSUFFICIENT_MEMORY;
-        above |= shape->memory > mr_row_value(ledger, row, 1);
+        above |= shape->need_memory > mr_row_value(ledger, row, 1);
     }
     for (int32_t i = 0; i < shape->n_others; i++) {
         const mr_request *request = &shape->others[i];
         if (pod->ignored >> i & 1) continue;
-        if (request->value > 0 && request->value > room->others[i]) {
+        if (request->need > 0 && request->need > room->others[i]) {
             reasons |= MR_INSUFFICIENT_OTHER(i);
-            above |= request->value > mr_other_allocatable(ledger, row, request->resource);
+            above |= request->need > mr_other_allocatable(ledger, row, request->resource);
         }
     }
     return above && plan->fit_unresolvable ? reasons | MR_UNRESOLVABLE : reasons;
@@ -121,23 +121,37 @@ int mr_ports_conflict(const mr_cluster *cluster, const mr_shape *shape, int32_t 
     return 0;
 }
 
+/* What a pod requests of a resource: as NodeResourcesFit scores it, else as BalancedAllocation does. */
+static int64_t request_of(const mr_shape *shape, int32_t resource, int fit)
+{
+    if (resource == MR_CPU) return fit ? shape->score_cpu : shape->cpu;
+    if (resource == MR_MEMORY) return fit ? shape->score_memory : shape->memory;
+    for (int32_t i = 0; i < shape->n_others; i++)
+        if (shape->others[i].resource == resource) return fit ? shape->others[i].score : shape->others[i].value;
+    return 0;
+}
+
+static int requests_any(const mr_weighted *resources, int32_t n, const mr_shape *shape)
+{
+    for (int32_t i = 0; i < n; i++)
+        if (request_of(shape, resources[i].resource, 0)) return 1;
+    return 0;
+}
+
 /* What a scoring strategy sees of one resource; answers 0 where the resource does not take part. */
-static int score_inputs(const mr_cluster *cluster, const mr_shape *shape, int32_t row, int32_t resource,
-                        int nonzero, int64_t *capacity, int64_t *used, int64_t *request)
+static int score_inputs(const mr_cluster *cluster, const mr_shape *shape, int32_t row, int32_t resource, int fit,
+                        int64_t *capacity, int64_t *used, int64_t *request)
 {
     const mr_ledger *ledger = &cluster->ledger;
+    *request = request_of(shape, resource, fit);
     if (resource < 0) {
         int which = resource == MR_MEMORY;
         *capacity = mr_row_value(ledger, row, which);
-        *used = mr_row_value(ledger, row, (nonzero ? 4 : 2) + which);
-        *request = nonzero ? (which ? shape->score_memory : shape->score_cpu) : (which ? shape->memory : shape->cpu);
+        *used = mr_row_value(ledger, row, (fit ? 4 : 2) + which);
         return *capacity != 0;
     }
     *capacity = mr_other_allocatable(ledger, row, resource);
     *used = mr_other_requested(ledger, row, resource);
-    *request = 0;
-    for (int32_t i = 0; i < shape->n_others; i++)
-        if (shape->others[i].resource == resource) *request = shape->others[i].value;
     if (resource != MR_EPHEMERAL_STORAGE && *request == 0) return 0; /* a pod is not judged by what it does not use */
     return *capacity != 0;
 }
@@ -266,7 +280,7 @@ int64_t mr_score(int32_t kernel, const mr_plan *plan, const mr_cluster *cluster,
                  const mr_pod *pod, int32_t row)
 {
     switch (kernel) {
-    case MR_TAINT_TOLERATION: return pod->taints[cluster->taint_set[row]];
+    case MR_TAINT_TOLERATION: return mr_prefer_no_schedule(pod->taints[cluster->taint_set[row]]);
     case MR_NODE_AFFINITY:
         return mr_node_affinity_score(cluster, shape, pod, row)
             + (plan->added ? mr_node_affinity_score(cluster, plan->added, pod, row) : 0);
@@ -284,7 +298,7 @@ int mr_scores(int32_t kernel, const mr_plan *plan, const mr_shape *shape, const 
     const mr_terms *terms = pod->terms;
     switch (kernel) {
     case MR_NODE_AFFINITY: return shape->n_preferred > 0 || (plan->added && plan->added->n_preferred > 0);
-    case MR_BALANCED_ALLOCATION: return !(shape->flags & MR_SHAPE_BEST_EFFORT);
+    case MR_BALANCED_ALLOCATION: return requests_any(plan->balanced, plan->n_balanced, shape);
     case MR_POD_TOPOLOGY_SPREAD: return terms && terms->n_soft > 0;
     case MR_INTER_POD_AFFINITY: return terms && mr_inter_pod_scores(terms);
     default: return 1;

@@ -36,6 +36,12 @@ uint64_t mr_filter(int32_t kernel, const mr_plan *plan, const mr_cluster *cluste
 uint64_t mr_verdict(const mr_plan *plan, const mr_cluster *cluster, const mr_shape *shape, const mr_pod *pod,
                     int32_t row);
 
+/* PreferNoSchedule taints that count against a pod, from mr_pod.taints. */
+static inline int32_t mr_prefer_no_schedule(int16_t taints)
+{
+    return taints < 0 ? -1 - taints : taints;
+}
+
 /* 0 where the plugin's PreScore skips for this pod. */
 int mr_scores(int32_t kernel, const mr_plan *plan, const mr_shape *shape, const mr_pod *pod);
 

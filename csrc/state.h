@@ -34,7 +34,9 @@ typedef struct {
 typedef struct {
     int32_t resource; /* among the other resources */
     int32_t reserved;
-    int64_t value;
+    int64_t value; /* effective request */
+    int64_t need;  /* what must be free */
+    int64_t score; /* what Least- and MostAllocated add for the incoming pod */
 } mr_request;
 
 typedef struct {
@@ -62,11 +64,11 @@ typedef struct {
 #define MR_SHAPE_WIDE 1u                    /* a request is beyond 2^53 */
 #define MR_SHAPE_TOLERATES_UNSCHEDULABLE 2u /* tolerates node.kubernetes.io/unschedulable:NoSchedule */
 #define MR_SHAPE_REQUIRED 4u                /* has required node affinity (which may have no terms) */
-#define MR_SHAPE_BEST_EFFORT 8u             /* requests neither cpu nor memory */
 
 /* A pod shape, compiled. Requests in millicores and bytes. */
 typedef struct {
-    int64_t cpu, memory;                 /* effective requests: filter, Requested, BalancedAllocation */
+    int64_t need_cpu, need_memory;       /* what must be free: effective requests without resizes in progress */
+    int64_t cpu, memory;                 /* effective requests: Requested, BalancedAllocation */
     int64_t score_cpu, score_memory;     /* what Least- and MostAllocated add for the incoming pod */
     int64_t nonzero_cpu, nonzero_memory; /* what a placed pod adds to NonZeroRequested */
     const mr_request *others;
@@ -134,7 +136,7 @@ typedef struct {
 
 /* What a decision about one pod knows beyond its shape. Symbols of node names; 0 is none. */
 typedef struct {
-    const int16_t *taints; /* [taint set]: -1 a taint rejects the shape, else PreferNoSchedule taints not tolerated */
+    const int16_t *taints; /* [taint set] PreferNoSchedule taints not tolerated, as -1 - n where a taint rejects */
     mr_terms *terms;       /* NULL for none */
     uint64_t ignored;      /* of the shape's other requests, those that NodeResourcesFit does not check, as bits */
     int32_t node_name;   /* spec.nodeName */

@@ -3,6 +3,7 @@ from typing import Any, Self
 
 from moorage._core.pod_spec import PodSpecReader
 from moorage._core.pod_terms import PodTerm
+from moorage._core.resources import PodGates
 from moorage._core.sets import Toleration
 from moorage._core.symbols import Symbols
 from moorage.objects.pod import Pod, TopologySpreadConstraint
@@ -53,11 +54,11 @@ class Shape:
     @property
     def requests(self) -> tuple[int, int]: ...
     @property
+    def needs(self) -> dict[str, int]: ...
+    @property
     def nonzero_requests(self) -> tuple[int, int]: ...
     @property
     def other_requests(self) -> dict[str, int]: ...
-    @property
-    def is_best_effort(self) -> bool: ...
     def __new__(cls, id: int, read: PodSpecReader, carried: tuple[int, ...] = ()) -> Self: ...
 
 class PodClasses:
@@ -76,7 +77,7 @@ class PodClasses:
     @property
     def terms(self) -> list[PodTerm]: ...
     @property
-    def pod_level_resources(self) -> bool: ...
+    def gates(self) -> PodGates: ...
     @property
     def ledger_of(self) -> Callable[[Pod], int] | None: ...
     @property
@@ -87,7 +88,7 @@ class PodClasses:
         resources: Symbols,
         label_keys: Symbols,
         images: Symbols,
-        pod_level_resources: bool = True,
+        gates: PodGates = ...,
         ledger_of: Callable[[Pod], int] | None = None,
     ) -> Self: ...
     def intern(self, pod: Pod) -> int: ...

@@ -26,10 +26,11 @@ def required_node_names(spec: PodSpec) -> frozenset[str] | None: ...
 class PodSpecReader:
     names: PodClasses
     key: tuple[Any, ...]
+    needs: tuple[int, int]
     requests: tuple[int, int]
     score_requests: tuple[int, int]
     nonzero_requests: tuple[int, int]
-    others: tuple[tuple[str, int, int], ...]
+    others: tuple[tuple[str, int, int, int, int], ...]
     tolerations: tuple[Toleration, ...]
     tolerates_unschedulable: bool
     ports: tuple[tuple[int, int, int], ...]

@@ -14,6 +14,7 @@ from moorage._core.namespaces import Namespaces
 from moorage._core.node_table import NodeTable
 from moorage._core.node_tree import NodeTree
 from moorage._core.pod_class import PodClasses
+from moorage._core.resources import PodGates
 from moorage._core.symbols import Symbols
 from moorage._core.view import View
 from moorage._core.workloads import Workloads
@@ -56,7 +57,7 @@ class ClusterState:
         cls,
         ledgers: int = 1,
         copy_of: ClusterState | None = None,
-        pod_level_resources: bool = True,
+        gates: PodGates = ...,
         ledger_of: Callable[[Pod], int] | None = None,
     ) -> Self: ...
     def fork(self) -> ClusterState: ...

@@ -77,7 +77,7 @@ class BinderCache(ClusterEvents):
     """
 
     def __init__(self, handler: CacheHandler) -> None:
-        state = ClusterState(ledgers=2, pod_level_resources=handler.pod_level_resources, ledger_of=ledger_of)
+        state = ClusterState(ledgers=2, gates=handler.gates, ledger_of=ledger_of)
         super().__init__(state, handler.clock)
         self.handler = handler
         undo = Undo()

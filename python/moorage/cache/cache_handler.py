@@ -7,6 +7,8 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from moorage._core.resources import PodGates
+
 ASSUMED_POD_EXPIRATION = 900.0
 POD_ASSUMED_TTL = 300.0
 DELETED_MARKER_TTL = 600.0
@@ -37,8 +39,8 @@ class CacheHandler:
         Ends the thread that does so.
     resource_reservation : bool
         The feature gate ResourceReservation.
-    pod_level_resources : bool
-        The feature gate PodLevelResources.
+    gates : PodGates
+        What feature gates say about reading pods.
     """
 
     scheduler_name: str = "godel-binder"
@@ -50,4 +52,4 @@ class CacheHandler:
     clock: Callable[[], float] = time.monotonic
     stop: threading.Event = field(default_factory=threading.Event)
     resource_reservation: bool = False
-    pod_level_resources: bool = True
+    gates: PodGates = PodGates()

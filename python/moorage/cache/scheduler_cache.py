@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from moorage._core import batches
+from moorage._core.resources import PodGates
 from moorage._core.state import ClusterState
 from moorage.objects.node import Node
 from moorage.objects.pod import Pod
@@ -47,17 +48,17 @@ class SchedulerCache(ClusterCache):
         Seconds after `finish_binding` at which an assumed pod may expire; None for never.
     clock : callable
         Seconds, for deadlines.
-    pod_level_resources : bool
-        Whether a pod's spec.resources counts (the feature gate PodLevelResources).
+    gates : PodGates
+        What feature gates say about reading pods.
     """
 
     def __init__(
         self,
         ttl: float | None = None,
         clock: Callable[[], float] = time.monotonic,
-        pod_level_resources: bool = True,
+        gates: PodGates = PodGates(),  # noqa: B008 (immutable)
     ) -> None:
-        super().__init__(ClusterState(pod_level_resources=pod_level_resources), clock)
+        super().__init__(ClusterState(gates=gates), clock)
         self.ttl = ttl
 
     # ---- pods ----------------------------------------------------------------------------------------------

@@ -82,10 +82,11 @@ def tolerations(pod: Pod) -> dict[str, Any]:
 
 
 def requests(plugin: Plugin, pod: Pod) -> dict[str, Any]:
-    """The effective requests, as a plugin's cache reads them. Scalars count even with 0."""
+    """What must be free, as a plugin's cache reads it. Scalars count even with 0."""
     if plugin.handle is None:
         raise RuntimeError(f"{plugin.name} has no handle")
-    found = pod_requests(pod, None, plugin.handle.cache.state.classes.pod_level_resources)
+    gates = plugin.handle.cache.state.classes.gates
+    found = pod_requests(pod, None, gates.pod_level_resources, resizes=False)
     plain = [found.get(name, ZERO).value() for name in ("memory", STORAGE)]
     scalars = {name: found[name].value() for name in found if is_counted(name) and name != STORAGE}
     return {"requests": (found.get("cpu", ZERO).milli_value(), *plain, scalars)}

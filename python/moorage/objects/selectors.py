@@ -5,6 +5,7 @@ from __future__ import annotations
 from moorage._core.selectors import (
     LabelSelectorMatcher,
     NodeSelectorMatcher,
+    decimal_integer,
     field_requirement_error,
     find_intolerable_taint,
     parse_selector,
@@ -16,6 +17,7 @@ from moorage._core.selectors import (
 __all__ = [
     "LabelSelectorMatcher",
     "NodeSelectorMatcher",
+    "decimal_integer",
     "field_requirement_error",
     "find_intolerable_taint",
     "parse_selector",

@@ -24,13 +24,13 @@ from .pod import (
     Volume,
 )
 from .quantity import Quantity, parse_value
-from .selectors import field_requirement_error, requirement_error
+from .selectors import decimal_integer, field_requirement_error, requirement_error
 
 VOLUME_MODES = ("Filesystem", "Block")
 _ACCESS_MODES = ("ReadWriteOnce", "ReadOnlyMany", "ReadWriteMany", "ReadWriteOncePod")
 EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 PREEMPTION_POLICIES = ("PreemptLowerPriority", "Never")
-_OPERATORS = ("Equal", "Exists")
+_OPERATORS = ("Equal", "Exists", "Lt", "Gt")
 _PROTOCOLS = ("TCP", "UDP", "SCTP")
 _RESTART_POLICIES = ("Always", "OnFailure", "Never")
 _UNSATISFIABLE = ("DoNotSchedule", "ScheduleAnyway")
@@ -183,6 +183,8 @@ def _check_toleration(toleration: Toleration, path: str) -> None:
     check_enum(toleration.effect, EFFECTS, f"{path}.effect")
     if not toleration.key and toleration.operator != "Exists":
         fail(f"{path}.operator", "must be Exists when the key is empty")
+    if toleration.operator in ("Lt", "Gt") and decimal_integer(toleration.value) is None:
+        fail(f"{path}.value", "must be a valid decimal integer in canonical form")
 
 
 def _check_spread(constraint: TopologySpreadConstraint, path: str) -> None:

@@ -24,7 +24,11 @@ class NodeResourcesBalancedAllocation(NativePlugin, PreScorePlugin, ScorePlugin,
     default_args = {"resources": ({"name": "cpu", "weight": 1}, {"name": "memory", "weight": 1})}
 
     def pre_score(self, state: CycleState, pod: Pod, nodes: NodesView) -> Status | None:
-        return SKIP if state.shape.is_best_effort else None
+        shape = state.shape
+        cpu, memory = shape.requests
+        requests = {"cpu": cpu, "memory": memory} | shape.other_requests
+        scored = weighted_resources(self.args["resources"])
+        return None if any(requests.get(name) for name, _ in scored) else SKIP
 
     def plan_arguments(self, state: ClusterState) -> dict[str, Any]:
         return {"balanced": weighted_resources(self.args["resources"])}

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from moorage._core.pod_class import Shape
+from moorage._core.sets import Toleration
 from moorage.framework import signing
 from moorage.framework.events import (
     NODE,
@@ -55,12 +56,15 @@ class TaintToleration(NativePlugin, FilterPlugin, PreScorePlugin, ScorePlugin, E
 
     def after_node_change(self, pod: Pod, old: Node | None, new: Node) -> QueueingHint:
         """The pod tolerates a node that it did not tolerate before."""
-        return queue_if(_is_tolerated(pod, new) and (old is None or not _is_tolerated(pod, old)))
+        tolerations = self.shape_of(pod).tolerations
+        is_new = old is None or not _is_tolerated(tolerations, old)
+        return queue_if(is_new and _is_tolerated(tolerations, new))
 
     def after_toleration_change(self, pod: Pod, old: Pod, new: Pod) -> QueueingHint:
         """This pod tolerates more."""
         return queue_if(is_same_pod(pod, new))
 
 
-def _is_tolerated(pod: Pod, node: Node) -> bool:
-    return find_intolerable_taint(node.spec.taints, pod.spec.tolerations, REJECTING_EFFECTS) is None
+def _is_tolerated(tolerations: tuple[Toleration, ...], node: Node) -> bool:
+    """`tolerations` are those of a shape: with Lt and Gt only where the gate is on."""
+    return find_intolerable_taint(node.spec.taints, tolerations, REJECTING_EFFECTS, True) is None

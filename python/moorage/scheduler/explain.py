@@ -164,7 +164,7 @@ def _outside(engine: Engine, plugin: FilterPlugin, asked: npt.NDArray[np.int32])
 def _facts(engine: Engine, pod: Pod, shape: Shape, rows: npt.NDArray[np.int32]) -> NodeTableFacts:
     """The nodes as they are now; NodeFacts are made when they are asked for."""
     table, names = engine.cache.state.table, engine.cache.state.symbols.names
-    requests = {"pods": 1, "cpu": shape.requests[0], "memory": shape.requests[1]} | shape.other_requests
+    requests = {"pods": 1} | shape.needs
     requests = {resource: request for resource, request in requests.items() if request}
     free = {name: table.allocatable[name][rows] - table.requested[name][rows] for name in requests}
     nodes = [table.objects[row] for row in rows]
@@ -178,4 +178,4 @@ def _facts(engine: Engine, pod: Pod, shape: Shape, rows: npt.NDArray[np.int32]) 
         amounts = {name: int(column[place]) for name, column in free.items()}
         return NodeFacts(node, amounts, used[place] if used else frozenset())
 
-    return NodeTableFacts(PodNeeds(pod, requests, ports), at)
+    return NodeTableFacts(PodNeeds(pod, requests, shape.tolerations, ports), at)

@@ -44,7 +44,7 @@ class _Place:
 
 def effective(pod: Pod, resource: str) -> int:
     """The effective request in millicores, bytes or the resource's own unit."""
-    return _whole(resource, pod_requests(pod).get(resource, ZERO))
+    return _whole(resource, pod_requests(pod, resizes=False).get(resource, ZERO))
 
 
 def lower(pod: Pod, resource: str, target: int) -> tuple[Pod, list[Edit]] | None:
@@ -53,7 +53,7 @@ def lower(pod: Pod, resource: str, target: int) -> tuple[Pod, list[Edit]] | None
     One place is edited if that is enough: the one with the largest request. Otherwise all are, in proportion.
     """
     places = sorted(_places(pod, resource), key=lambda place: place.amount, reverse=True)
-    excess = pod_requests(pod).get(resource, ZERO) - Quantity(_text(resource, target))
+    excess = pod_requests(pod, resizes=False).get(resource, ZERO) - Quantity(_text(resource, target))
     for place in places:
         rest = place.amount - excess
         if rest.sign() >= 0:
@@ -86,7 +86,7 @@ def _is_enough(pod: Pod, resource: str, target: int) -> bool:
     own = pod.spec.resources
     if own is not None and resource in own.requests:
         bare = replace(pod, spec=replace(pod.spec, overhead={}))
-        if pod_requests(bare, None, False).get(resource, ZERO) > Quantity(own.requests[resource]):
+        if pod_requests(bare, None, False, resizes=False).get(resource, ZERO) > Quantity(own.requests[resource]):
             return False
     return effective(pod, resource) <= target
 

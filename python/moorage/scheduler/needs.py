@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from moorage._core.selectors import tolerates
+from moorage._core.sets import Toleration
 from moorage.objects.node import Node, Taint
 from moorage.objects.pod import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, Pod, PodSpec
 from moorage.objects.selectors import NodeSelectorMatcher
@@ -83,11 +84,14 @@ class PodNeeds:
     Attributes
     ----------
     requests : dict of str to int
-        Effective requests that are not zero, and 1 of ``pods``.
+        What must be free: effective requests that are not zero, and 1 of ``pods``.
+    tolerations : tuple of Toleration
+        Those that count, of the pod's shape.
     """
 
     pod: Pod
     requests: dict[str, int]
+    tolerations: tuple[Toleration, ...] = ()
     ports: tuple[Port, ...] = ()
     terms: list[list[tuple[str, NodeSelectorMatcher]]] = field(init=False)
 
@@ -120,7 +124,7 @@ class PodNeeds:
         taints = [Taint(key=t.key, value=t.value, effect=t.effect) for t in node.spec.taints]
         if node.spec.unschedulable and CORDON not in taints:
             taints.append(CORDON)
-        return [t for t in taints if t.effect in REJECTING and not tolerates(self.pod.spec.tolerations, t)]
+        return [t for t in taints if t.effect in REJECTING and not tolerates(self.tolerations, t, True)]
 
     def _unmet(self, node: Node) -> list[str]:
         """What nodeSelector and required node affinity ask for and the node does not have; of several terms

@@ -15,7 +15,7 @@ from moorage._core.node_table import NodeTable
 from moorage.cache import SchedulerCache
 from moorage.errors import CacheError
 from moorage.framework.configuration import feature_gates as all_gates
-from moorage.framework.configuration import groups_pods
+from moorage.framework.configuration import groups_pods, pod_gates
 from moorage.framework.events import ASSIGNED_POD_DELETE
 from moorage.framework.interface import NominatingInfo
 from moorage.framework.nominator import PodNominator
@@ -69,8 +69,9 @@ class Scheduler:
     config : path, bytes, mapping or KubeSchedulerConfiguration, optional
         A ``kubescheduler.config.k8s.io/v1`` configuration instead of profiles; see `load_configuration`.
     feature_gates : mapping of str to bool, optional
-        On top of the defaults of v1.36. With profiles, which say themselves what runs, only PodLevelResources
-        and OpportunisticBatching (`moorage.scheduler.batching`) have an effect, and GenericWorkload or
+        On top of the defaults of v1.36. With profiles, which say themselves what runs, only those have an
+        effect that say how pods are read (PodLevelResources, InPlacePodLevelResourcesVerticalScaling,
+        TaintTolerationComparisonOperators), OpportunisticBatching (`moorage.scheduler.batching`), and GenericWorkload or
         GangScheduling: pods of a `PodGroup` are tried together. With WorkloadAwarePreemption besides, pods
         are evicted for a group that fits nowhere.
     registry : Registry, optional
@@ -132,7 +133,7 @@ class Scheduler:
             raise ValueError(f"tie_break {tie_break!r}: one of {', '.join(TIE_BREAKS)}")
         gates = all_gates(feature_gates)
         configuration = None if config is None else read_configuration(config, gates)
-        self.cache = SchedulerCache(ttl, clock or time.monotonic, gates["PodLevelResources"])
+        self.cache = SchedulerCache(ttl, clock or time.monotonic, pod_gates(gates))
         self.client = ObjectStore(newest(cluster)) if isinstance(cluster, Cluster) else cluster
         self.informers = InformerFactory(self.client)
         nominator = PodNominator(self.is_waiting)

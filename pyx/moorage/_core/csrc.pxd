@@ -10,7 +10,7 @@ cdef extern from "state.h" nogil:
     const int MR_VERDICT_SHIFT
     const uint64_t MR_UNRESOLVABLE, MR_REASONS
     const uint64_t MR_TOO_MANY_PODS, MR_INSUFFICIENT_CPU, MR_INSUFFICIENT_MEMORY
-    const uint32_t MR_SHAPE_WIDE, MR_SHAPE_TOLERATES_UNSCHEDULABLE, MR_SHAPE_REQUIRED, MR_SHAPE_BEST_EFFORT
+    const uint32_t MR_SHAPE_WIDE, MR_SHAPE_TOLERATES_UNSCHEDULABLE, MR_SHAPE_REQUIRED
     enum:
         MR_IN, MR_NOT_IN, MR_EXISTS, MR_DOES_NOT_EXIST, MR_GT, MR_LT
         MR_NAME_IN, MR_NAME_NOT_IN, MR_NAME_PARAMETER
@@ -34,7 +34,7 @@ cdef extern from "state.h" nogil:
 
     ctypedef struct mr_request:
         int32_t resource
-        int64_t value
+        int64_t value, need, score
 
     ctypedef struct mr_port:
         int32_t ip, protocol, port
@@ -47,7 +47,7 @@ cdef extern from "state.h" nogil:
         int32_t first, count, weight
 
     ctypedef struct mr_shape:
-        int64_t cpu, memory, score_cpu, score_memory, nonzero_cpu, nonzero_memory
+        int64_t need_cpu, need_memory, cpu, memory, score_cpu, score_memory, nonzero_cpu, nonzero_memory
         const mr_request* others
         const mr_port* ports
         const int32_t* images
@@ -166,6 +166,7 @@ cdef extern from "plugins.h" nogil:
                        const mr_pod* pod, int32_t row)
     uint64_t mr_verdict(const mr_plan* plan, const mr_cluster* cluster, const mr_shape* shape,
                         const mr_pod* pod, int32_t row)
+    int32_t mr_prefer_no_schedule(int16_t taints)
     int mr_scores(int32_t kernel, const mr_plan* plan, const mr_shape* shape, const mr_pod* pod)
     void mr_normalize(int32_t kernel, const mr_pod* pod, const int32_t* rows, int64_t* scores, int32_t n)
     int mr_is_normalized(int32_t kernel)

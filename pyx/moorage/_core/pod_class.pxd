@@ -40,7 +40,7 @@ cdef class PodClasses:
     cdef readonly list shapes
     cdef readonly list keys
     cdef readonly list terms
-    cdef readonly bint pod_level_resources
+    cdef readonly object gates
     cdef readonly object ledger_of
     cdef readonly int32_t lowest_priority
 

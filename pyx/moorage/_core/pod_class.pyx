@@ -16,7 +16,6 @@ from libc.string cimport memset
 from moorage._core.buffers cimport Buffer, Journal
 from moorage._core.csrc cimport (
     MR_MAX_OTHER_REQUESTS,
-    MR_SHAPE_BEST_EFFORT,
     MR_SHAPE_REQUIRED,
     MR_SHAPE_TOLERATES_UNSCHEDULABLE,
     MR_SHAPE_WIDE,
@@ -28,6 +27,7 @@ from moorage._core.csrc cimport (
 )
 from moorage._core.fields cimport METADATA, SPEC, Field
 from moorage._core.pod_spec import PodSpecReader, pinned_node, spec_key
+from moorage._core.resources import PodGates
 from moorage._core.symbols cimport Symbols
 
 cdef enum:
@@ -55,7 +55,7 @@ cdef class Shape:
         self.key = read.key
         self.tolerations = read.tolerations
         self.ports = read.ports
-        self.others = tuple(name for name, _, _ in read.others)
+        self.others = tuple(name for name, *_ in read.others)
         self.has_node_affinity = read.has_node_affinity
         self.is_pinned = read.is_pinned
         self.has_preferred = read.has_preferred
@@ -78,6 +78,7 @@ cdef class Shape:
 
     def _set_requests(self, read):
         cdef mr_request* request
+        self.c.need_cpu, self.c.need_memory = read.needs
         self.c.cpu, self.c.memory = read.requests
         self.c.score_cpu, self.c.score_memory = read.score_requests
         self.c.nonzero_cpu, self.c.nonzero_memory = read.nonzero_requests
@@ -88,13 +89,11 @@ cdef class Shape:
         request = <mr_request*>self.keep(sizeof(mr_request), len(read.others))
         self.c.others = request
         self.c.n_others = <int32_t>len(read.others)
-        for at, (_, resource, value) in enumerate(read.others):
+        for at, (_, resource, value, need, score) in enumerate(read.others):
             request[at].resource = resource
-            request[at].value = value
+            request[at].value, request[at].need, request[at].score = value, need, score
         if max(read.requests + read.score_requests + read.nonzero_requests) > EXACT:
             self.c.flags |= MR_SHAPE_WIDE
-        if self.c.cpu == 0 and self.c.memory == 0:
-            self.c.flags |= MR_SHAPE_BEST_EFFORT
         if read.tolerates_unschedulable:
             self.c.flags |= MR_SHAPE_TOLERATES_UNSCHEDULABLE
 
@@ -148,8 +147,15 @@ cdef class Shape:
 
     @property
     def requests(self):
-        """Effective cpu (millicores) and memory (bytes)."""
+        """Effective cpu (millicores) and memory (bytes): what a placed pod adds to what is requested."""
         return self.c.cpu, self.c.memory
+
+    @property
+    def needs(self):
+        """What must be free on a node, by resource: effective requests without resizes in progress."""
+        cdef int32_t at
+        others = {name: self.c.others[at].need for at, name in enumerate(self.others)}
+        return {"cpu": self.c.need_cpu, "memory": self.c.need_memory} | others
 
     @property
     def nonzero_requests(self):
@@ -158,14 +164,9 @@ cdef class Shape:
 
     @property
     def other_requests(self):
-        """Requests of the other resources by name."""
+        """Effective requests of the other resources by name."""
         cdef int32_t at
         return {name: self.c.others[at].value for at, name in enumerate(self.others)}
-
-    @property
-    def is_best_effort(self):
-        """True where BalancedAllocation has nothing to look at."""
-        return bool(self.c.flags & MR_SHAPE_BEST_EFFORT)
 
 
 cdef bint _are_same(tuple parts, tuple others) noexcept:
@@ -184,8 +185,8 @@ cdef class PodClasses:
 
     Parameters
     ----------
-    pod_level_resources : bool
-        Whether spec.resources counts (the feature gate PodLevelResources).
+    gates : PodGates
+        What feature gates say about reading pods.
     ledger_of : callable, optional
         The ledger of the node table that a pod is charged to; by default the first.
 
@@ -196,8 +197,8 @@ cdef class PodClasses:
     """
 
     def __cinit__(self, Symbols symbols, Symbols resources, Symbols label_keys, Symbols images,
-                  bint pod_level_resources=True, ledger_of=None):
-        self.pod_level_resources = pod_level_resources
+                  object gates=PodGates(), ledger_of=None):
+        self.gates = gates
         self.ledger_of = ledger_of
         self.symbols = symbols
         self.resources = resources

@@ -38,13 +38,16 @@ encode = msgspec.msgpack.Encoder().encode
 
 
 def _resized(pod):
-    """Container statuses that take part in effective requests."""
+    """What of a status takes part in effective requests."""
     status = pod.status
-    if not status.container_statuses and not status.init_container_statuses:
+    whole = status.resources is not None or bool(status.allocated_resources)
+    if not whole and not status.container_statuses and not status.init_container_statuses:
         return ()
     statuses = (*status.container_statuses, *status.init_container_statuses)
     held = [s for s in statuses if s.resources is not None]
-    return (held, status.conditions) if held else ()
+    if not held and not whole:
+        return ()
+    return held, status.resources, status.allocated_resources, status.conditions
 
 
 def spec_key(pod):
@@ -137,7 +140,8 @@ class PodSpecReader:
         self.may_preempt = pod.spec.preemption_policy != "Never"
         self.ledger = 0 if names.ledger_of is None else names.ledger_of(pod)
         self.key = (
-            pod.metadata.namespace, self.requests, self.score_requests, self.nonzero_requests, self.others,
+            pod.metadata.namespace, self.needs, self.requests, self.score_requests, self.nonzero_requests,
+            self.others,
             self.tolerations, self.ports, self.images, self.image_containers, self.selector, self.required,
             self.has_required, self.has_node_affinity, self.preferred, self.has_preferred,
             self.preferred_error, self.is_pinned, self.node_names,
@@ -146,22 +150,31 @@ class PodSpecReader:
         )
 
     def _read_requests(self, pod):
-        pod_level = self.names.pod_level_resources
-        requests = pod_requests(pod, None, pod_level)
-        nonzero = nonzero_requests(pod, requests, pod_level)
-        score = pod_requests(pod, NON_ZERO, False)
+        pod_level, pod_resizes = self.names.gates.pod_level_resources, self.names.gates.pod_level_resizing
+        needs = pod_requests(pod, None, pod_level, False)
+        requests = pod_requests(pod, None, pod_level, True, pod_resizes) if _resized(pod) else needs
+        nonzero = nonzero_requests(pod, requests, pod_level, pod_resizes)
+        score = pod_requests(pod, NON_ZERO, False, False)
+        self.needs = _cpu_and_memory(needs)
         self.requests = _cpu_and_memory(requests)
         self.score_requests = _cpu_and_memory(score)
         self.nonzero_requests = _cpu_and_memory(nonzero)
-        names = sorted((name for name in requests if name not in ("cpu", "memory") and is_counted(name)),
-                       key=lambda name: (name != "ephemeral-storage", name))
-        values = [(name, requests[name].value()) for name in names]
+        kinds = requests, needs, score
+        names = {name for kind in kinds for name in kind if name not in ("cpu", "memory") and is_counted(name)}
+        values = [
+            (name, *[kind.get(name, ZERO).value() for kind in kinds])
+            for name in sorted(names, key=lambda name: (name != "ephemeral-storage", name))
+        ]
         self.others = tuple([
-            (name, self.names.resources.intern(name) - 1, value) for name, value in values if value
+            (name, self.names.resources.intern(name) - 1, *amounts) for name, *amounts in values if any(amounts)
         ])
 
     def _read_tolerations(self, spec):
-        self.tolerations = tuple([Toleration(t.key, t.operator, t.value, t.effect) for t in spec.tolerations])
+        compares = self.names.gates.comparison_operators
+        self.tolerations = tuple([
+            Toleration(t.key, t.operator, t.value, t.effect) for t in spec.tolerations
+            if compares or t.operator not in ("Lt", "Gt")
+        ])
         self.tolerates_unschedulable = tolerates(self.tolerations, UNSCHEDULABLE)
 
     def _read_ports(self, spec):

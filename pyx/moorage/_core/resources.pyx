@@ -4,7 +4,14 @@ The arithmetic is upstream's (kube-scheduler v1.36: component-helpers resource.P
 calculateResource, resource_allocation.go); sums are exact quantities, rounded once at the end.
 """
 
+from collections import namedtuple
+
 from moorage._core.quantity import Quantity
+
+PodGates = namedtuple(
+    "PodGates", "pod_level_resources pod_level_resizing comparison_operators",
+    defaults=(True, True, False), module=__name__,
+)
 
 DEFAULT_MILLI_CPU = Quantity("100m")
 DEFAULT_MEMORY = Quantity("200Mi")
@@ -43,22 +50,26 @@ def _is_infeasible(pod):
     return False
 
 
+def _resized(pod, dict requests, dict actuated, dict allocated):
+    """The largest of what is asked for, unless it cannot be, in use, and allocated."""
+    held = _parsed(actuated)
+    _maximum(held, _parsed(allocated))
+    if not _is_infeasible(pod):
+        _maximum(held, requests)
+    return held
+
+
 def _container_requests(pod, container, status, dict missing):
-    """Requests of one container, with a resize in progress counted at its largest."""
+    """Requests of one container; with its status, a resize in progress counted at its largest."""
     requests = _parsed(container.resources.requests)
     if status is not None and status.resources is not None:
-        held = _parsed(status.resources.requests)
-        _maximum(held, _parsed(status.allocated_resources))
-        if _is_infeasible(pod):
-            requests = held
-        else:
-            _maximum(requests, held)
+        requests = _resized(pod, requests, status.resources.requests, status.allocated_resources)
     for name, quantity in missing.items():
         requests.setdefault(name, quantity)
     return requests
 
 
-def pod_requests(pod, dict missing=None, bint pod_level=True):
+def pod_requests(pod, dict missing=None, bint pod_level=True, bint resizes=True, bint pod_resizes=True):
     """Effective requests of a pod by resource name, as quantities.
 
     max(sum over containers and sidecars, running maximum over init containers), pod-level requests in
@@ -70,10 +81,17 @@ def pod_requests(pod, dict missing=None, bint pod_level=True):
         What a container counts for that does not request the resource.
     pod_level : bool
         Whether spec.resources takes part.
+    resizes : bool
+        Whether resizes in progress do, as the status tells of them; what a waiting pod must find free does
+        not know them (fit.go, computePodResourceRequest).
+    pod_resizes : bool
+        Those of the whole pod too (the feature gate InPlacePodLevelResourcesVerticalScaling).
     """
     missing = missing or {}
-    statuses = {s.name: s for s in pod.status.container_statuses}
-    statuses.update({s.name: s for s in pod.status.init_container_statuses})
+    statuses = {}
+    if resizes:
+        statuses = {s.name: s for s in pod.status.container_statuses}
+        statuses.update({s.name: s for s in pod.status.init_container_statuses})
     total, sidecars, init = {}, {}, {}
     for container in pod.spec.containers:
         _add(total, _container_requests(pod, container, statuses.get(container.name), missing))
@@ -90,26 +108,34 @@ def pod_requests(pod, dict missing=None, bint pod_level=True):
         _maximum(init, requests)
     _maximum(total, init)
     if pod_level:
-        total.update(pod_level_requests(pod))
+        total.update(pod_level_requests(pod, resizes and pod_resizes))
     _add(total, _parsed(pod.spec.overhead))
     return total
 
 
-def pod_level_requests(pod):
-    """The requests in spec.resources that may be set for a whole pod: cpu, memory and huge pages."""
+def pod_level_requests(pod, bint resizes=False):
+    """The requests in spec.resources that may be set for a whole pod: cpu, memory and huge pages; with
+    `resizes`, one in progress counted at its largest."""
     if pod.spec.resources is None:
         return {}
+    requests = _of_pod_level(_parsed(pod.spec.resources.requests))
+    resources, allocated = pod.status.resources, pod.status.allocated_resources
+    if not resizes or not requests or (resources is None and not allocated):
+        return requests
+    return _of_pod_level(_resized(pod, requests, {} if resources is None else resources.requests, allocated))
+
+
+def _of_pod_level(dict requests):
     return {
-        name: Quantity(raw)
-        for name, raw in pod.spec.resources.requests.items()
+        name: amount for name, amount in requests.items()
         if name in ("cpu", "memory") or name.startswith("hugepages-")
     }
 
 
-def nonzero_requests(pod, dict requests, bint pod_level=True):
+def nonzero_requests(pod, dict requests, bint pod_level=True, bint pod_resizes=True):
     """What a placed pod adds to NonZeroRequested: containers without a request count 100m and 200Mi; under
     pod-level requests only for a resource that is absent from the whole pod's total."""
     missing = NON_ZERO
     if pod_level and pod_level_requests(pod):
         missing = {name: quantity for name, quantity in NON_ZERO.items() if name not in requests}
-    return pod_requests(pod, missing, pod_level) if missing else requests
+    return pod_requests(pod, missing, pod_level, True, pod_resizes) if missing else requests

@@ -21,6 +21,7 @@ from moorage._core.csrc cimport (
     mr_is_normalized,
     mr_nominated,
     mr_normalize,
+    mr_prefer_no_schedule,
     mr_score_rows,
     mr_scores,
     mr_verdicts,
@@ -240,7 +241,7 @@ cdef class Search:
             out = self.fixed_ok[shape.tolerations] = Buffer(Journal(), 1)
         out.reserve(2 * sets)
         for at in range(sets):
-            self.search.taints_alike &= self.search.pod.taints[at] <= 0
+            self.search.taints_alike &= mr_prefer_no_schedule(self.search.pod.taints[at]) == 0
             out.data[2 * at] = self.search.pod.taints[at] >= 0
             out.data[2 * at + 1] = self.search.pod.taints[at] >= 0 and tolerates
         self.search.fixed_ok = <const signed char*>out.data

@@ -338,7 +338,7 @@ def parse_selector(text: str) -> LabelSelectorMatcher:
 # ---- taints
 
 
-def tolerates(tolerations, taint) -> bool:
+def tolerates(tolerations, taint, bint compares=False) -> bool:
     """Say whether some toleration tolerates a taint.
 
     Parameters
@@ -347,12 +347,15 @@ def tolerates(tolerations, taint) -> bool:
         A pod's tolerations.
     taint : Taint
         A node's taint.
+    compares : bool
+        Whether the operators Lt and Gt tolerate anything: a taint whose value is below, or above, that of the
+        toleration (the feature gate TaintTolerationComparisonOperators).
 
     Returns
     -------
     bool
         As k8s.io/api v0.36, Toleration.ToleratesTaint: an empty effect or key stands for any; no operator
-        means Equal; Lt and Gt (an alpha feature that is off) never tolerate.
+        means Equal.
     """
     for toleration in tolerations:
         if toleration.effect and toleration.effect != taint.effect:
@@ -363,10 +366,29 @@ def tolerates(tolerations, taint) -> bool:
             return True
         if toleration.operator in ("", "Equal") and toleration.value == taint.value:
             return True
+        if compares and toleration.operator in ("Lt", "Gt") and _compares(toleration, taint):
+            return True
     return False
 
 
-def find_intolerable_taint(taints, tolerations, effects):
+cdef bint _compares(toleration, taint) except -1:
+    """Whether both values are integers, and that of the taint is on the right side of the other."""
+    bound, value = decimal_integer(toleration.value), decimal_integer(taint.value)
+    if bound is None or value is None:
+        return False
+    return value < bound if toleration.operator == "Lt" else value > bound
+
+
+def decimal_integer(str text):
+    """The integer of 64 bits that a text is the plain decimal form of, without a plus sign or leading zeros
+    (apimachinery v0.36, content.IsDecimalInteger); None for other texts."""
+    if re.fullmatch("0|-?[1-9][0-9]*", text, re.ASCII) is None:
+        return None
+    number = int(text) if len(text) <= 20 else None
+    return number if number is not None and -(1 << 63) <= number < 1 << 63 else None
+
+
+def find_intolerable_taint(taints, tolerations, effects, bint compares=False):
     """Return the first taint with one of some effects that is not tolerated.
 
     Parameters
@@ -377,6 +399,8 @@ def find_intolerable_taint(taints, tolerations, effects):
         A pod's tolerations.
     effects : container of str
         The effects that count, such as NoSchedule and NoExecute.
+    compares : bool
+        As for `tolerates`.
 
     Returns
     -------
@@ -384,6 +408,6 @@ def find_intolerable_taint(taints, tolerations, effects):
         As component-helpers v0.36, FindMatchingUntoleratedTaint.
     """
     for taint in taints:
-        if taint.effect in effects and not tolerates(tolerations, taint):
+        if taint.effect in effects and not tolerates(tolerations, taint, compares):
             return taint
     return None

@@ -33,9 +33,9 @@ cdef class TaintSets:
             return self.ids[taints]
 
     cdef Buffer verdicts_of(self, tuple tolerations):
-        """Per taint set: -1 where a NoSchedule or NoExecute taint is not tolerated, else the number of
-        PreferNoSchedule taints that no toleration with an empty or that effect covers
-        (kube-scheduler v1.36, taint_toleration.go). int16 by set id, of the sets known now."""
+        """Per taint set the number of PreferNoSchedule taints that no toleration with an empty or that effect
+        covers, as -1 - number where a NoSchedule or NoExecute taint is not tolerated (kube-scheduler v1.36,
+        taint_toleration.go). int16 by set id, of the sets known now."""
         entry = self.verdicts.get(tolerations)
         if entry is None or (<tuple>entry)[0] < len(self.sets):
             with self.lock:
@@ -55,15 +55,11 @@ cdef class TaintSets:
 
 
 def _verdict(tuple taints, tuple tolerations):
+    # Tolerations of shapes compare values only where the gate is on: else the reader has left those out.
     soft = [t for t in tolerations if t.effect in ("", "PreferNoSchedule")]
-    intolerable = 0
-    for taint in taints:
-        if taint.effect in ("NoSchedule", "NoExecute"):
-            if not tolerates(tolerations, taint):
-                return -1
-        elif taint.effect == "PreferNoSchedule" and not tolerates(soft, taint):
-            intolerable += 1
-    return intolerable
+    hard = [t for t in taints if t.effect in ("NoSchedule", "NoExecute")]
+    intolerable = sum([t.effect == "PreferNoSchedule" and not tolerates(soft, t, True) for t in taints])
+    return intolerable if all([tolerates(tolerations, t, True) for t in hard]) else -1 - intolerable
 
 
 cdef class PortSets:

@@ -23,6 +23,7 @@ from moorage._core.node_tree cimport NodeTree
 from moorage._core.node_tree import zone_key
 from moorage._core.pod_class cimport PodClasses, Shape
 from moorage._core.pod_spec import bound
+from moorage._core.resources import PodGates
 from moorage._core.symbols cimport Symbols
 from moorage._core.view cimport View
 from moorage._core.workloads cimport Workloads
@@ -41,7 +42,7 @@ cdef class ClusterState:
         Whoever changes the cluster holds it, and whoever reads more of it than one value at once.
     """
 
-    def __cinit__(self, ledgers=1, ClusterState copy_of=None, bint pod_level_resources=True, ledger_of=None):
+    def __cinit__(self, ledgers=1, ClusterState copy_of=None, object gates=PodGates(), ledger_of=None):
         self.lock = FastRLock()
         self.journal = Journal()
         if copy_of is not None:
@@ -55,7 +56,7 @@ cdef class ClusterState:
         self.view = View(self.journal, self.table, self.tree, self.images)
         self.classes = PodClasses(
             self.symbols, self.table.resource_names, self.table.label_keys, self.images.names,
-            pod_level_resources, ledger_of,
+            gates, ledger_of,
         )
         self.ledger = Ledger(self.journal)
         self.namespaces = Namespaces(self.journal, self.log)

@@ -7,7 +7,7 @@ gives all of it as one JSON value. Errors carry upstream's texts and the stage i
 
 from .effective import effective
 from .errors import ConfigurationError
-from .feature_gates import DEFAULT_GATES, feature_gates, groups_pods
+from .feature_gates import DEFAULT_GATES, feature_gates, groups_pods, pod_gates
 from .load import load_configuration
 from .profiles import (
     POINTS,
@@ -36,5 +36,6 @@ __all__ = [
     "enabled_plugins",
     "feature_gates",
     "groups_pods",
+    "pod_gates",
     "load_configuration",
 ]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from moorage._core.resources import PodGates
+
 _ON = (
     "DRAConsumableCapacity",
     "DRADeviceBindingConditions",
@@ -76,3 +78,12 @@ def feature_gates(changes: Mapping[str, bool] | None = None) -> dict[str, bool]:
 def groups_pods(gates: Mapping[str, bool]) -> bool:
     """Whether pods of a `PodGroup` belong together; else groups are ignored."""
     return gates["GenericWorkload"] or gates["GangScheduling"]
+
+
+def pod_gates(gates: Mapping[str, bool]) -> PodGates:
+    """What of the gates decides how pods are read."""
+    return PodGates(
+        pod_level_resources=gates["PodLevelResources"],
+        pod_level_resizing=gates["InPlacePodLevelResourcesVerticalScaling"],
+        comparison_operators=gates["TaintTolerationComparisonOperators"],
+    )

@@ -51,11 +51,22 @@ class Shape:
     ports: tuple[Port, ...] = ()
     images: tuple[int, ...] = ()
     image_containers: int = 1
-    taints: tuple[int, ...] = (0,)  # by taint set: -1 rejected, else PreferNoSchedule taints not tolerated
+    taints: tuple[int, ...] = (
+        0,
+    )  # by taint set PreferNoSchedule taints not tolerated, -1 - n where rejected
     selector: Term = ()
     required: tuple[Term, ...] | None = None
     preferred: tuple[tuple[int, Term], ...] = ()
     tolerates_unschedulable: bool = False
+    # Where a resize is in progress: what must be free, and what scores add of others, in place of the above.
+    needs: tuple[int, int] | None = None
+    other_needs: tuple[int, ...] | None = None
+    other_scores: tuple[int, ...] | None = None
+
+    def others_as(self, amounts: tuple[int, ...] | None) -> dict[int, int]:
+        """Requests of other resources, with other amounts if there are any."""
+        names = [resource for resource, _ in self.others]
+        return dict(self.others) if amounts is None else dict(zip(names, amounts, strict=True))
 
 
 def int64(value: int) -> int:
@@ -73,8 +84,8 @@ def fit_reasons(row: Row, shape: Shape, ignored: Container[int] = ()) -> tuple[l
     reasons = ["pods"] if row.pods + 1 > row.pods_max else []
     allocatable = dict(zip(("cpu", "memory"), row.values[:2], strict=True))
     requested = dict(zip(("cpu", "memory"), row.values[2:4], strict=True))
-    wanted: dict[str, int] = dict(zip(("cpu", "memory"), shape.requests, strict=True))
-    for resource, value in shape.others:
+    wanted: dict[str, int] = dict(zip(("cpu", "memory"), shape.needs or shape.requests, strict=True))
+    for resource, value in shape.others_as(shape.other_needs).items():
         if resource in ignored:
             continue
         allocatable[str(resource)], requested[str(resource)] = row.others[resource]
@@ -94,7 +105,8 @@ def scored(row: Row, shape: Shape, resource: int, nonzero: bool) -> tuple[int, i
         capacity, used = row.values[at], row.values[(4 if nonzero else 2) + at]
         request = (shape.score_requests if nonzero else shape.requests)[at]
     else:
-        (capacity, used), request = row.others[resource], dict(shape.others).get(resource, 0)
+        requests = shape.others_as(shape.other_scores) if nonzero else dict(shape.others)
+        (capacity, used), request = row.others[resource], requests.get(resource, 0)
         if resource != EPHEMERAL_STORAGE and request == 0:
             return None
     return (capacity, used, request) if capacity else None

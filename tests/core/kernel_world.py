@@ -112,10 +112,15 @@ class World:
 
     def shape(self, given: Shape) -> Any:
         shape = self.new("mr_shape *")
+        shape.need_cpu, shape.need_memory = given.needs or given.requests
         shape.cpu, shape.memory = given.requests
         shape.score_cpu, shape.score_memory = given.score_requests
         shape.nonzero_cpu, shape.nonzero_memory = given.nonzero_requests
-        shape.others = self.array("mr_request", [{"resource": r, "value": v} for r, v in given.others])
+        needs, scores = given.others_as(given.other_needs), given.others_as(given.other_scores)
+        shape.others = self.array(
+            "mr_request",
+            [{"resource": r, "value": v, "need": needs[r], "score": scores[r]} for r, v in given.others],
+        )
         shape.ports = self.array("mr_port", map(self.port, given.ports))
         shape.images = self.array("int32_t", given.images)
         shape.n_others, shape.n_ports = len(given.others), len(given.ports)
@@ -126,7 +131,6 @@ class World:
             (lib.MR_SHAPE_WIDE if max(amounts) > EXACT else 0)
             | (lib.MR_SHAPE_TOLERATES_UNSCHEDULABLE if given.tolerates_unschedulable else 0)
             | (lib.MR_SHAPE_REQUIRED if given.required is not None else 0)
-            | (lib.MR_SHAPE_BEST_EFFORT if given.requests == (0, 0) else 0)
         )
         return shape
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
@@ -32,7 +33,11 @@ def rows(draw: st.DrawFn) -> Row:
 @st.composite
 def shapes(draw: st.DrawFn) -> Shape:
     others = draw(st.dictionaries(st.integers(0, OTHERS - 1), amounts))
-    return Shape(draw(pairs), draw(pairs), draw(pairs), tuple(others.items()))
+    shape = Shape(draw(pairs), draw(pairs), draw(pairs), tuple(others.items()))
+    if draw(st.booleans()):
+        return shape
+    needs, scores = ([draw(amounts) for _ in others] for _ in range(2))  # a resize is in progress
+    return replace(shape, needs=draw(pairs), other_needs=tuple(needs), other_scores=tuple(scores))
 
 
 resource_lists = st.lists(st.sampled_from([CPU, MEMORY, 0, 1, 2]), unique=True)

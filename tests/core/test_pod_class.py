@@ -8,6 +8,7 @@ import pytest
 from msgspec.structs import replace
 from tests.core.make import container, node, pinned, pod, port
 
+from moorage._core.resources import PodGates
 from moorage._core.state import ClusterState
 from moorage.objects.meta import Condition, ObjectMeta, OwnerReference
 from moorage.objects.pod import (
@@ -305,6 +306,55 @@ def test_only_sidecars_among_init_containers_resize() -> None:
     )
     plain = pod("p", on="a", init_containers=(container("i", {"cpu": 1}), sidecar("s", {"cpu": 1})))
     assert on_node(replace(plain, status=PodStatus(init_container_statuses=statuses)))[1] == (2000, 0)
+
+
+def of_pod(own: str, actuated: str = "", allocated: str = "", overhead: str = "", reason: str = "") -> Pod:
+    """A pod with a request of its own whose status says otherwise."""
+    conditions = (Condition(type="PodResizePending", reason=reason),) if reason else ()
+    status = PodStatus(
+        resources=ResourceRequirements(requests={"cpu": actuated}) if actuated else None,
+        allocated_resources={"cpu": allocated} if allocated else {},
+        conditions=conditions,
+    )
+    spec: dict[str, Any] = {"resources": ResourceRequirements(requests={"cpu": own})} if own else {}
+    spec |= {"overhead": {"cpu": overhead}} if overhead else {}
+    return replace(pod("p", on="a", containers=(container("c", {"cpu": "100m"}),), **spec), status=status)
+
+
+@pytest.mark.parametrize(
+    ("held", "cpu"),
+    [
+        (of_pod("1", "2"), 2000),
+        (of_pod("1", "2", "3"), 3000),
+        (of_pod("1", "", "3"), 3000),
+        (of_pod("4", "2", "3"), 4000),
+        (of_pod("4", "2", "3", reason="Infeasible"), 3000),
+        (of_pod("", "2", "3"), 100),
+    ],
+)
+def test_a_resize_of_the_whole_pod_counts_at_its_largest(held: Pod, cpu: int) -> None:
+    assert on_node(held)[1] == (cpu, 0)
+    off = ClusterState(gates=PodGates(pod_level_resizing=False))
+    spec = replace(held, status=PodStatus())
+    assert off.classes.shape_of(off.classes.intern(held)).requests == on_node(spec)[1]
+
+
+def test_a_resize_of_the_whole_pod_is_part_of_the_shape() -> None:
+    assert classes(of_pod("1", "2"), of_pod("1", "3"), of_pod("1", "", "4"))[0] == [0, 1, 2]
+
+
+@pytest.mark.parametrize("held", [resizing("1", "2", "3"), of_pod("1", "2", "3")])
+def test_what_must_be_free_does_not_know_of_resizes(held: Pod) -> None:
+    one = ClusterState()
+    assert one.classes.shape_of(one.classes.intern(held)).needs["cpu"] == 1000
+
+
+def test_tolerations_that_compare_count_where_their_gate_is_on() -> None:
+    both = (Toleration(key="k", operator="Gt", value="3"), Toleration(key="k", operator="Exists"))
+    for on in (False, True):
+        one = ClusterState(gates=PodGates(comparison_operators=on))
+        shape = one.classes.shape_of(one.classes.intern(pod("p", tolerations=both)))
+        assert [toleration.operator for toleration in shape.tolerations] == ["Gt"] * on + ["Exists"]
 
 
 def test_too_many_resources_are_refused() -> None:

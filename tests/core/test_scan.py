@@ -93,10 +93,11 @@ def make_shape(random: Random) -> Shape:
         ports=() if plain else random.choice([(), (port,)]),
         images=() if plain else random.choice([(), (0,), (1, 2), (2, 2)]),
         image_containers=2,
-        taints=(0, random.choice([-1, 0, 2]), random.choice([-1, 0, 2])),  # set 0 has no taints
+        taints=(0, random.choice([-1, 0, 2, -3]), random.choice([-1, 0, 2])),  # set 0 has no taints
         selector=() if plain else random.choice([(), term]),
         required=None if plain else random.choice([None, (), (term,)]),
         tolerates_unschedulable=random.random() < 0.5,
+        needs=random.choice([None, (amount(random), amount(random))]),
     )
 
 
@@ -121,7 +122,7 @@ def make_search(world: World, rows: list[Row], shape: Shape, plan: Any) -> Any:
     search.columns, search.n = columns, n
     search.pod.taints = world.array("int16_t", shape.taints)
     search.fixed_ok = world.array("int8_t", fixed)
-    search.taints_alike = max(shape.taints) <= 0
+    search.taints_alike = not any(max(taint, -1 - taint) for taint in shape.taints)
     search.order = world.array("int32_t", range(n))
     search.has_images = any(image in dict(row.images) for row in rows for image in shape.images)
     world.number_symbols(cluster)
@@ -144,7 +145,7 @@ def row_local(search: Any, row: int) -> int:
     total = 1
     for at in range(plan.n_scores):
         kernel = plan.scores[at]
-        best_effort = kernel == lib.MR_BALANCED_ALLOCATION and shape.flags & lib.MR_SHAPE_BEST_EFFORT
+        best_effort = kernel == lib.MR_BALANCED_ALLOCATION and not (shape.cpu or shape.memory)
         if not lib.mr_is_normalized(kernel) and not best_effort:
             total += plan.weights[at] * lib.mr_score(kernel, *given_c)
     return total

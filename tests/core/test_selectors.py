@@ -5,11 +5,14 @@ from __future__ import annotations
 import pytest
 
 from moorage.objects.meta import LabelSelector, LabelSelectorRequirement
+from moorage.objects.node import Taint
+from moorage.objects.pod import Toleration
 from moorage.objects.selectors import (
     LabelSelectorMatcher,
     field_requirement_error,
     parse_selector,
     requirement_error,
+    tolerates,
 )
 
 NAME = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
@@ -259,3 +262,31 @@ def test_malformed_text(text: str, error: str) -> None:
     with pytest.raises(ValueError) as caught:  # noqa: PT011 - the whole text is compared
         parse_selector(text)
     assert str(caught.value) == error
+
+
+@pytest.mark.parametrize(
+    ("operator", "bound", "value", "is_tolerated"),
+    [
+        ("Gt", "3", "4", True),
+        ("Gt", "3", "3", False),
+        ("Gt", "-4", "-3", True),
+        ("Lt", "3", "2", True),
+        ("Lt", "3", "3", False),
+        ("Lt", "0", str(-(2**63)), True),
+        ("Gt", "0", str(2**63 - 1), True),
+        ("Gt", "0", str(2**63), False),
+        ("Lt", "5", "", False),
+        ("Lt", "", "5", False),
+        ("Lt", "9", "007", False),
+        ("Lt", "9", "+7", False),
+        ("Lt", "9", "-0", False),
+        ("Lt", "9", "7.0", False),
+        ("Lt", "9", "1" * 5000, False),
+        ("Ne", "9", "7", False),
+    ],
+)
+def test_tolerations_that_compare(operator: str, bound: str, value: str, is_tolerated: bool) -> None:
+    toleration, taint = Toleration(key="k", operator=operator, value=bound), Taint("k", value, "NoExecute")
+    assert tolerates([toleration], taint, compares=True) is is_tolerated
+    assert not tolerates([toleration], taint)
+    assert not tolerates([Toleration(key="other", operator=operator, value=bound)], taint, compares=True)

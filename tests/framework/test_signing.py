@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
+from moorage._core.resources import PodGates
 from moorage.cache import SchedulerCache
 from moorage.framework import FrameworkHandle
 from moorage.framework.interface import (
@@ -20,6 +22,7 @@ from moorage.framework.runtime import Framework
 from moorage.objects.meta import LabelSelector
 from moorage.objects.pod import (
     Affinity,
+    ContainerStatus,
     DiskVolumeSource,
     NodeAffinity,
     NodeSelector,
@@ -29,6 +32,7 @@ from moorage.objects.pod import (
     Pod,
     PodAffinity,
     PodResourceClaim,
+    PodStatus,
     PreferredSchedulingTerm,
     ResourceRequirements,
     Toleration,
@@ -51,7 +55,7 @@ def framework(*plugins: Any, pod_level: bool = True, without: tuple[str, ...] = 
     same names."""
     given = {plugin.name: plugin for plugin in (*default_profile().plugins, LISTED, *plugins)}
     kept = tuple(plugin for name, plugin in given.items() if name not in without)
-    cache = SchedulerCache(pod_level_resources=pod_level)
+    cache = SchedulerCache(gates=PodGates(pod_level))
     for plugin in kept:
         plugin.handle = None
     return Framework(Profile(kept), FrameworkHandle(cache, ObjectStore()))
@@ -207,6 +211,14 @@ def test_pod_level_resources_count_where_their_gate_is_on(pod_level: bool) -> No
     one = framework(pod_level=pod_level)
     spec = {"resources": ResourceRequirements(requests={"cpu": "2"})}
     assert (one.sign_pod(pod("p", **spec)) != one.sign_pod(pod("p"))) == pod_level
+
+
+def test_a_resize_in_progress_is_not_signed() -> None:
+    """As upstream has it: a signature holds what must be free, by the spec alone."""
+    one, waiting = framework(), pod("p", requests={"cpu": "1"})
+    held = ContainerStatus(name="c", resources=ResourceRequirements(requests={"cpu": "2"}))
+    resized = replace(waiting, status=PodStatus(container_statuses=(held,)))
+    assert one.sign_pod(resized) == one.sign_pod(waiting) is not None
 
 
 # ---- plugins of others

@@ -190,12 +190,16 @@ OBJECTS = {
     ),
     "toleration operator": (
         pod("tolerations: [{key: a, operator: In}]"),
-        f'{POD}spec.tolerations[0].operator: must be one of Equal, Exists, not "In"',
+        f'{POD}spec.tolerations[0].operator: must be one of Equal, Exists, Lt, Gt, not "In"',
     ),
     "toleration effect": (
         pod("tolerations: [{key: a, effect: Never}]"),
         f"{POD}spec.tolerations[0].effect: must be one of NoSchedule, PreferNoSchedule, NoExecute, "
         'not "Never"',
+    ),
+    "toleration that compares with a text": (
+        pod("tolerations: [{key: a, operator: Gt, value: '007'}]"),
+        f"{POD}spec.tolerations[0].value: must be a valid decimal integer in canonical form",
     ),
     "toleration without key": (
         pod("tolerations: [{operator: Equal}]"),

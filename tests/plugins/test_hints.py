@@ -303,3 +303,11 @@ def test_default_constraints_count_the_pods_of_a_service() -> None:
     one.sync()
     assert ask(one, "PodTopologySpread", pod(labels=A), None, on_node(labels=A)) is True
     assert ask(one, "PodTopologySpread", pod(labels=A), None, on_node(labels=B)) is False
+
+
+@pytest.mark.parametrize("gate", [True, False])
+def test_tolerations_that_compare_count_where_their_gate_is_on(gate: bool) -> None:
+    one = Scheduler(feature_gates={"TaintTolerationComparisonOperators": gate})
+    rejected = pod(tolerations=[TAINT | {"operator": "Gt", "value": "3"}])
+    new = node(taints=[TAINT | {"value": "4"}])
+    assert ask(one, "TaintToleration", rejected, None, new) is gate

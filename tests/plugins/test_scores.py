@@ -87,3 +87,33 @@ def test_skips() -> None:
     assert "NodeAffinity" in seen.skipped_score
     assert BALANCED not in seen.skipped_score
     assert "NodeAffinity" not in examine(pod("p", node_selector={}), node("a")).skipped_filter
+
+
+def test_taints_count_where_nothing_filters_by_them() -> None:
+    """On nodes that another taint would reject as well."""
+    hard, soft = Taint(key="h", effect="NoSchedule"), Taint(key="s", effect="PreferNoSchedule")
+    nodes = [node("a", taints=[hard]), node("b", taints=[hard, soft]), node("c")]
+    seen = examine(pod("p"), *nodes, config=WITHOUT_TAINT_FILTER)
+    assert seen.raw["TaintToleration"].tolist() == [0, 1, 0]
+    assert seen.normalized["TaintToleration"].tolist() == [100, 0, 100]
+
+
+WITHOUT_TAINT_FILTER = {
+    "apiVersion": "kubescheduler.config.k8s.io/v1",
+    "kind": "KubeSchedulerConfiguration",
+    "profiles": [{"plugins": {"filter": {"disabled": [{"name": "TaintToleration"}]}}}],
+}
+
+
+@pytest.mark.parametrize(
+    ("requests", "skips"),
+    [({"cpu": 1}, True), ({"memory": 1}, False), ({"example.com/gpu": 1}, False), ({}, True)],
+)
+def test_who_requests_nothing_of_what_is_balanced_has_no_balance(requests: Any, skips: bool) -> None:
+    resources = [{"name": name, "weight": 1} for name in ("memory", "example.com/gpu")]
+    args = {"name": BALANCED, "args": {"resources": resources}}
+    config = WITHOUT_TAINT_FILTER | {"profiles": [{"pluginConfig": [args]}]}
+    gpus = node("a", **{"example.com/gpu": "4"})
+    seen = examine(pod("p", requests=requests), gpus, config=config)
+    assert (BALANCED in seen.skipped_score) == skips
+    assert (BALANCED in seen.raw) != skips

@@ -1,11 +1,21 @@
 from collections.abc import Container, Iterable
-from typing import final
+from typing import Protocol, final
 
 from moorage._core.label_syntax import field_requirement_error as field_requirement_error
 from moorage._core.label_syntax import requirement_error as requirement_error
 from moorage.objects.meta import LabelSelector
 from moorage.objects.node import Node, Taint
-from moorage.objects.pod import NodeSelector, PodSpec, Toleration
+from moorage.objects.pod import NodeSelector, PodSpec
+
+class _Toleration(Protocol):
+    @property
+    def key(self) -> str: ...
+    @property
+    def operator(self) -> str: ...
+    @property
+    def value(self) -> str: ...
+    @property
+    def effect(self) -> str: ...
 
 @final
 class LabelSelectorMatcher:
@@ -26,11 +36,11 @@ def with_labels(
 ) -> LabelSelectorMatcher: ...
 def pod_matches_node_selector(pod_spec: PodSpec, node: Node) -> bool: ...
 def parse_selector(text: str) -> LabelSelectorMatcher: ...
-def tolerates(tolerations: Iterable[Toleration], taint: Taint, compares: bool = False) -> bool: ...
+def tolerates(tolerations: Iterable[_Toleration], taint: Taint, compares: bool = False) -> bool: ...
 def decimal_integer(text: str) -> int | None: ...
 def find_intolerable_taint(
     taints: Iterable[Taint],
-    tolerations: Iterable[Toleration],
+    tolerations: Iterable[_Toleration],
     effects: Container[str],
     compares: bool = False,
 ) -> Taint | None: ...

@@ -52,4 +52,4 @@ class CacheHandler:
     clock: Callable[[], float] = time.monotonic
     stop: threading.Event = field(default_factory=threading.Event)
     resource_reservation: bool = False
-    gates: PodGates = PodGates()
+    gates: PodGates = field(default_factory=PodGates)

@@ -49,16 +49,16 @@ class SchedulerCache(ClusterCache):
     clock : callable
         Seconds, for deadlines.
     gates : PodGates
-        What feature gates say about reading pods.
+        What feature gates say about reading pods; by default as in v1.36.
     """
 
     def __init__(
         self,
         ttl: float | None = None,
         clock: Callable[[], float] = time.monotonic,
-        gates: PodGates = PodGates(),  # noqa: B008 (immutable)
+        gates: PodGates | None = None,
     ) -> None:
-        super().__init__(ClusterState(gates=gates), clock)
+        super().__init__(ClusterState(gates=gates or PodGates()), clock)
         self.ttl = ttl
 
     # ---- pods ----------------------------------------------------------------------------------------------

@@ -86,7 +86,9 @@ def _is_enough(pod: Pod, resource: str, target: int) -> bool:
     own = pod.spec.resources
     if own is not None and resource in own.requests:
         bare = replace(pod, spec=replace(pod.spec, overhead={}))
-        if pod_requests(bare, None, False, resizes=False).get(resource, ZERO) > Quantity(own.requests[resource]):
+        if pod_requests(bare, None, False, resizes=False).get(resource, ZERO) > Quantity(
+            own.requests[resource]
+        ):
             return False
     return effective(pod, resource) <= target
 

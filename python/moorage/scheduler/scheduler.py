@@ -71,9 +71,9 @@ class Scheduler:
     feature_gates : mapping of str to bool, optional
         On top of the defaults of v1.36. With profiles, which say themselves what runs, only those have an
         effect that say how pods are read (PodLevelResources, InPlacePodLevelResourcesVerticalScaling,
-        TaintTolerationComparisonOperators), OpportunisticBatching (`moorage.scheduler.batching`), and GenericWorkload or
-        GangScheduling: pods of a `PodGroup` are tried together. With WorkloadAwarePreemption besides, pods
-        are evicted for a group that fits nowhere.
+        TaintTolerationComparisonOperators), OpportunisticBatching (`moorage.scheduler.batching`), and
+        GenericWorkload or GangScheduling: pods of a `PodGroup` are tried together. With
+        WorkloadAwarePreemption besides, pods are evicted for a group that fits nowhere.
     registry : Registry, optional
         Plugins that the configuration may name besides the in-tree ones; by default those that installed
         packages offer (`installed_plugins`).

@@ -36,6 +36,6 @@ __all__ = [
     "enabled_plugins",
     "feature_gates",
     "groups_pods",
-    "pod_gates",
     "load_configuration",
+    "pod_gates",
 ]

@@ -160,13 +160,13 @@ class PodSpecReader:
         self.score_requests = _cpu_and_memory(score)
         self.nonzero_requests = _cpu_and_memory(nonzero)
         kinds = requests, needs, score
-        names = {name for kind in kinds for name in kind if name not in ("cpu", "memory") and is_counted(name)}
-        values = [
-            (name, *[kind.get(name, ZERO).value() for kind in kinds])
-            for name in sorted(names, key=lambda name: (name != "ephemeral-storage", name))
-        ]
+        names = sorted(
+            {name for kind in kinds for name in kind if name not in ("cpu", "memory") and is_counted(name)},
+            key=lambda name: (name != "ephemeral-storage", name),
+        )
+        values = [(name, [kind.get(name, ZERO).value() for kind in kinds]) for name in names]
         self.others = tuple([
-            (name, self.names.resources.intern(name) - 1, *amounts) for name, *amounts in values if any(amounts)
+            (name, self.names.resources.intern(name) - 1, *amounts) for name, amounts in values if any(amounts)
         ])
 
     def _read_tolerations(self, spec):

@@ -164,9 +164,9 @@ class PodSpecReader:
             {name for kind in kinds for name in kind if name not in ("cpu", "memory") and is_counted(name)},
             key=lambda name: (name != "ephemeral-storage", name),
         )
-        values = [(name, [kind.get(name, ZERO).value() for kind in kinds]) for name in names]
+        found = [(name, [kind.get(name, ZERO).value() for kind in kinds]) for name in names]
         self.others = tuple([
-            (name, self.names.resources.intern(name) - 1, *amounts) for name, amounts in values if any(amounts)
+            (name, self.names.resources.intern(name) - 1, *amounts) for name, amounts in found if any(amounts)
         ])
 
     def _read_tolerations(self, spec):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from itertools import islice
 from typing import Any
@@ -164,7 +165,7 @@ def test_expiry(benchmark: Any, report: Any, cache: SchedulerCache) -> None:
         cache.assume_pods(coming)
         cache.finish_bindings(coming, 0.0)
 
-    logger = pytest.importorskip("logging").getLogger("moorage.cache")
+    logger = logging.getLogger("moorage.cache")
     logger.disabled = True  # one line per pod
     report("expiry of 10,000, per pod", MANY)
     benchmark.pedantic(lambda: len(cache.cleanup_assumed_pods(TTL + 1)), setup=setup, rounds=10)

@@ -23,12 +23,14 @@ from tests.volume.make import storage_class
 
 from moorage.framework.cycle_state import CycleState
 from moorage.framework.status import Code, Status
+from moorage.objects import Cluster
 from moorage.objects.pod import Pod
 from moorage.objects.storage import (
     ObjectReference,
     PersistentVolume,
     PersistentVolumeClaim,
 )
+from moorage.scheduler import Scheduler
 from moorage.volume.constants import BIND_COMPLETED, SELECTED_NODE, YES
 from moorage.volume.find import (
     BIND_CONFLICT,
@@ -81,6 +83,23 @@ def test_scores(asked: list[tuple[str, str]], expected: dict[str, int]) -> None:
     assert bench.plugin.pre_score(state, one, nodes) is None
     scores = bench.plugin.score_all(state, one, nodes).tolist()
     assert dict(zip([info.name for info in nodes], scores, strict=True)) == expected
+
+
+def test_scores_by_the_gate_alone() -> None:
+    """Its default shape prefers storage with more room. Pods without volumes have scores too, which are 0."""
+    cluster = Cluster(
+        nodes=NODES,
+        others=[LATE, waiting("c"), disk("v1", size="2Gi", on="z1"), disk("v2", size="10Gi", on="z2")],
+    )
+    for gate, expected in ((True, [50, 90]), (False, None)):
+        one = Scheduler(cluster, feature_gates={"StorageCapacityScoring": gate})
+        seen = one.examine(asking("p", "c"))
+        scores = seen.raw.get("VolumeBinding")
+        assert (None if scores is None else scores.tolist()) == expected
+        assert seen.best == (["b"] if gate else ["a", "b"])
+        plain = one.examine(pod("q"))
+        assert ("VolumeBinding" in plain.skipped_score) is not gate
+        assert gate is ("VolumeBinding" in plain.raw and not plain.raw["VolumeBinding"].any())
 
 
 # ---- Reserve and Unreserve ---------------------------------------------------------------------------------

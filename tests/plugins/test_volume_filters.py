@@ -20,7 +20,7 @@ from moorage.objects import Cluster
 from moorage.objects.meta import Object, ObjectMeta, OwnerReference
 from moorage.objects.node import Node
 from moorage.objects.pod import DiskVolumeSource, Pod, Volume
-from moorage.objects.storage import PersistentVolume
+from moorage.objects.storage import CSIDriver, CSIDriverSpec, PersistentVolume
 from moorage.plugins.registry import default_profile
 from moorage.plugins.volume_zone import BETA_TO_GA, TOPOLOGY_LABELS
 from moorage.scheduler import Profile, Scheduler
@@ -233,6 +233,26 @@ def test_nodes_that_take_no_more() -> None:
     both = with_volumes("p", uses(claim="c0"), uses(claim="c3"), uses(claim="c4"))
     assert verdicts(one, both) == {"full": (FULL,), "free": (FULL,)}
     assert "NodeVolumeLimits" in one.examine(with_volumes("p", uses(csi="d0"))).skipped_filter
+
+
+def test_drivers_that_nodes_must_have() -> None:
+    """The gate VolumeLimitScaling is about these alone, and they are refused."""
+
+    def driver(must: bool | None) -> CSIDriver:
+        spec = CSIDriverSpec(prevent_pod_scheduling_if_missing=must)
+        return CSIDriver(metadata=ObjectMeta(name=f"d-{must}"), spec=spec)
+
+    asked = with_volumes("p", uses(claim="c0"))
+    nodes, objects = [node("a"), node("b")], [*many(1), csi_node("a", d0=1)]
+    for gates in ({}, {"VolumeLimitScaling": True}):
+        for must in (None, False, True):
+            cluster = Cluster(nodes=nodes, others=[*objects, driver(must)])
+            one = Scheduler(cluster, feature_gates=gates)
+            seen = one.examine(asked)
+            why = 'CSIDriver "d-True": spec.preventPodSchedulingIfMissing is not built yet'
+            text = f'running PreFilter plugin "NodeVolumeLimits": {why}'
+            assert seen.error == (text if gates and must else "")
+            assert one.examine(pod("q")).feasible == ["a", "b"]
 
 
 def test_each_placement_counts() -> None:

@@ -6,12 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from tests.core.make import node, pod
 
 import moorage as mo
 from moorage.framework.configuration import ConfigurationError
 from moorage.objects import Cluster
-from moorage.objects.pod import Pod
+from moorage.objects.node import Taint
+from moorage.objects.pod import Pod, ResourceRequirements, Toleration
 from moorage.plugins.registry import read_configuration
 from moorage.scheduler import Scheduler
 
@@ -157,6 +159,22 @@ def test_sources(tmp_path: Path) -> None:
 def test_unknown_gates_are_refused() -> None:
     with pytest.raises(ValueError, match=r"^unrecognized feature gate: Nonsense$"):
         scheduler(config({}), feature_gates={"Nonsense": True})
+
+
+def test_a_gate_about_tolerations() -> None:
+    tainted = node("a", taints=[Taint(key="level", value="5", effect="NoSchedule")])
+    above = pod("p", tolerations=(Toleration(key="level", operator="Gt", value="3"),))
+    for gates, feasible in (({}, []), ({"TaintTolerationComparisonOperators": True}, ["a"])):
+        assert Scheduler(Cluster(nodes=[tainted]), feature_gates=gates).examine(above).feasible == feasible
+
+
+def test_a_gate_about_resources_of_pods_that_grow() -> None:
+    held = pod("q", on="a", resources=ResourceRequirements(requests={"cpu": 1}))
+    grown = ResourceRequirements(requests={"cpu": 3})
+    held = replace(held, status=replace(held.status, resources=grown))
+    cluster = Cluster(nodes=[node("a")], pods=[held])
+    for gates, requested in (({}, 3000), ({"InPlacePodLevelResourcesVerticalScaling": False}, 1000)):
+        assert Scheduler(cluster, feature_gates=gates).table.requested["cpu"].tolist() == [requested]
 
 
 @pytest.mark.parametrize(

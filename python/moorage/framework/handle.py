@@ -120,6 +120,8 @@ class FrameworkHandle:
         Told each pod that is deleted for another one, or for a group, its node, and that other one.
     groups_pods : bool
         Pods of a group belong together (gates GenericWorkload, GangScheduling).
+    scales_volume_limits : bool
+        CSIDrivers say whether a node must have them (gate VolumeLimitScaling).
     clock, wait : callable
         Seconds, and what lets so many of them pass, for who waits for others in PreBind.
     """
@@ -139,6 +141,7 @@ class FrameworkHandle:
     make_preempt_handle: Callable[[FrameworkHandle], PreemptHandle] | None = None
     on_eviction: list[Callable[[Pod, str, Pod | PodGroup], object]] = field(default_factory=list)
     groups_pods: bool = False
+    scales_volume_limits: bool = False
     clock: Callable[[], float] = time.monotonic
     wait: Callable[[float], object] = time.sleep
     _snapshot: Snapshot = field(default_factory=Snapshot)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, TypeVar
 
 import numpy as np
@@ -97,6 +97,9 @@ class Lister(Protocol[T_co]):
     def get(self, name: str) -> T_co:
         """The object of this key; NotFoundError of the store where there is none."""
 
+    def list(self) -> Sequence[T_co]:
+        """All objects."""
+
 
 class VolumePlugin(Plugin):
     """A plugin about volumes, which has nothing to say about pods without.
@@ -113,6 +116,16 @@ class VolumePlugin(Plugin):
         out = self.another()
         out.in_core = False
         return out
+
+    @property
+    def is_idle(self) -> bool:
+        """Nobody asks it about pods without volumes."""
+        return self.in_core
+
+    def skips(self, method: str) -> bool:
+        """Whether it answers Skip to `pre_filter` or `pre_score` for each pod without volumes; else there are
+        no reasons to reject a node, and scores of 0."""
+        return True
 
     def fits_everywhere(self, state: CycleState, pod: Pod, nodes: NodesView) -> bool:
         """Whether its Filter lets a pod on each of these nodes, whatever pods are there; False where it does
@@ -162,5 +175,5 @@ class UnbuiltPlugin(Plugin):
 def always_skips(plugin: Plugin, method: str) -> bool:
     """Whether a plugin answers Skip in PreFilter or PreScore whatever it is asked."""
     if isinstance(plugin, VolumePlugin):
-        return plugin.in_core
+        return plugin.is_idle and plugin.skips(method)
     return getattr(type(plugin), method) is getattr(UnbuiltPlugin, method)

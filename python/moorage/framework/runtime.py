@@ -20,7 +20,7 @@ from .call import StatusError, ask_status
 from .cycle_state import CycleState
 from .filtering import PreFilterRun
 from .handle import FrameworkHandle
-from .in_core import NativePlugin, UnbuiltPlugin, always_skips
+from .in_core import NativePlugin, UnbuiltPlugin, VolumePlugin, always_skips
 from .interface import (
     FILTER,
     PRE_ENQUEUE,
@@ -332,6 +332,8 @@ def _asked(plugins: Sequence[Plugin], method: str) -> tuple[list[Plugin], list[t
     for plugin in plugins:
         if always_skips(plugin, method):
             skipping.append((len(asked), plugin.name))
+        elif isinstance(plugin, VolumePlugin) and plugin.is_idle:
+            continue
         elif getattr(type(plugin), method) is not nothing:
             asked.append(plugin)
     return asked, skipping

@@ -112,6 +112,7 @@ class CSINode(Object, frozen=True):
 
 class CSIDriverSpec(Struct, frozen=True):
     storage_capacity: bool | None = None
+    prevent_pod_scheduling_if_missing: bool | None = None
 
 
 class CSIDriver(Object, frozen=True):

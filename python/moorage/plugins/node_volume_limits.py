@@ -27,7 +27,7 @@ from moorage.framework.interface import EnqueueExtensions, FilterPlugin, PreFilt
 from moorage.framework.nodes_view import AnyNodeInfo, NodesView
 from moorage.framework.status import SKIP, Code, Status
 from moorage.objects.pod import Pod
-from moorage.objects.storage import CSINode, PersistentVolumeClaim, VolumeAttachment
+from moorage.objects.storage import CSIDriver, CSINode, PersistentVolumeClaim, VolumeAttachment
 from moorage.volume.attached import AttachedVolumes, CSIVolume, MissingClaimError
 from moorage.volume.claims import VolumeError
 from moorage.volume.in_use import VolumesInUse
@@ -48,7 +48,16 @@ class NodeVolumeLimits(VolumePlugin, PreFilterPlugin, FilterPlugin, EnqueueExten
     # ---- decisions -----------------------------------------------------------------------------------------
 
     def pre_filter(self, state: CycleState, pod: Pod, nodes: NodesView) -> Status | None:
-        return None if _counts(pod) else SKIP
+        return self._unbuilt() if _counts(pod) else SKIP
+
+    def _unbuilt(self) -> Status | None:
+        """An error where a driver must be on a node, which has an effect with the gate VolumeLimitScaling."""
+        if self.handle_at_work().scales_volume_limits:
+            for driver in self.lister(CSIDriver).list():
+                if driver.spec.prevent_pod_scheduling_if_missing:
+                    text = f'CSIDriver "{driver.name}": spec.preventPodSchedulingIfMissing is not built yet'
+                    return Status(Code.ERROR, (text,))
+        return None
 
     def filter(self, state: CycleState, pod: Pod, node_info: AnyNodeInfo) -> Status | None:
         attached = self._attached()

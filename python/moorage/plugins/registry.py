@@ -7,6 +7,8 @@ from os import PathLike
 from typing import Any
 
 from moorage.framework.configuration import DEFAULT_GATES, KubeSchedulerConfiguration, load_configuration
+from moorage.framework.configuration.defaults import default_args
+from moorage.framework.configuration.go_types import write
 from moorage.framework.interface import Plugin
 from moorage.framework.profile import Profile
 from moorage.framework.registry import Registry, installed_plugins
@@ -70,7 +72,12 @@ def in_tree_registry() -> Registry:
 def default_profile(gates: Mapping[str, bool] = DEFAULT_GATES) -> Profile:
     """The profile of a kube-scheduler v1.36.2 without configuration, with these feature gates."""
     on = [plugin for plugin in IN_TREE if gates.get(plugin.feature_gate, True)]
-    return Profile(plugins=tuple(plugin() for plugin in on))
+    return Profile(plugins=tuple(plugin(_default_args(plugin.name, gates)) for plugin in on))
+
+
+def _default_args(name: str, gates: Mapping[str, bool]) -> Mapping[str, Any] | None:
+    args = default_args(name, gates)
+    return None if args is None else write(args)
 
 
 ConfigurationSource = str | PathLike[str] | bytes | Mapping[str, Any] | KubeSchedulerConfiguration

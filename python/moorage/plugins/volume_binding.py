@@ -251,6 +251,9 @@ class VolumeBinding(
 
     # ---- scores --------------------------------------------------------------------------------------------
 
+    def skips(self, method: str) -> bool:
+        return method != "pre_score" or self._utilization is None
+
     def pre_score(self, state: CycleState, pod: Pod, nodes: NodesView) -> Status | None:
         return SKIP if self._utilization is None else None
 

@@ -140,6 +140,7 @@ class Scheduler:
         self.volumes = volumes_of(cluster, self.client, self.sync, wait, clock)
         setting = configuration, tie_break, seed, self.volumes, groups_pods(gates)
         self.handle = make_handle(self.cache, self.client, self.informers, nominator, *setting)
+        self.handle.scales_volume_limits = gates["VolumeLimitScaling"]
         self.handle.plugin_errors.fail_fast = fail_fast
         signs = gates["OpportunisticBatching"] and not self.handle.extenders
         batching = Batching(signs, clock or (lambda: 0.0))

@@ -94,7 +94,7 @@ def test_gates(tmp_path: Path) -> None:
     assert workload(tmp_path, case=off).feature_gates["GangScheduling"] is False
     assert "GangScheduling" not in workload(tmp_path).feature_gates
     composite = {"featureGates": {"GenericWorkload": True, "CompositePodGroup": True}}
-    assert workload(tmp_path, case=composite).feature_gates["CompositePodGroup"] is True
+    assert "CompositePodGroup" not in workload(tmp_path, case=composite).feature_gates
 
 
 def test_without_the_gate_groups_are_ignored(tmp_path: Path) -> None:

@@ -129,10 +129,18 @@ def _profile(profile: KubeSchedulerProfile, in_tree: Sequence[InTreePlugin], gat
     configured = {one.name for one in profile.plugin_config}
     sets: list[PluginSet] = [getattr(profile.plugins, point) for point in Plugins.__struct_fields__]
     for name in sorted({plugin.name for one in sets for plugin in one.enabled or ()} - configured):
-        if name in ARGS:
-            args = ARGS[name](kind=f"{name}Args", api_version=API_VERSION)
-            _args(args, gates)
+        args = default_args(name, gates)
+        if args is not None:
             profile.plugin_config.append(PluginConfig(name=name, args=args))
+
+
+def default_args(name: str, gates: Gates) -> Typed | None:
+    """The arguments of an in-tree plugin for which nothing is configured; None where it has none."""
+    if name not in ARGS:
+        return None
+    args = ARGS[name](kind=f"{name}Args", api_version=API_VERSION)
+    _args(args, gates)
+    return args
 
 
 def _merge(defaults: list[Plugin], custom: PluginSet) -> PluginSet:

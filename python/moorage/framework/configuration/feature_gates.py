@@ -1,4 +1,4 @@
-"""The feature gates that kube-scheduler v1.36 reads."""
+"""Feature gates: what is set, on top of the defaults of v1.36."""
 
 from __future__ import annotations
 
@@ -6,53 +6,13 @@ from collections.abc import Mapping
 
 from moorage._core.resources import PodGates
 
-_ON = (
-    "DRAConsumableCapacity",
-    "DRADeviceBindingConditions",
-    "DRADeviceTaints",
-    "DRAExtendedResource",
-    "DRAPartitionableDevices",
-    "DRAPrioritizedList",
-    "DRAResourceClaimDeviceStatus",
-    "DRASchedulerFilterTimeout",
-    "InPlacePodLevelResourcesVerticalScaling",
-    "MatchLabelKeysInPodTopologySpread",
-    "NodeDeclaredFeatures",
-    "NominatedNodeNameForExpectation",
-    "OpportunisticBatching",
-    "PodLevelResources",
-    "SchedulerAsyncPreemption",
-    "SchedulerPopFromBackoffQ",
-)
-_OFF = (
-    "CompositePodGroup",
-    "DRADeviceTaintRules",
-    "DRAListTypeAttributes",
-    "DRANodeAllocatableResources",
-    "DRAWorkloadResourceClaims",
-    "GangScheduling",
-    "GenericWorkload",
-    "SchedulerAsyncAPICalls",
-    "StorageCapacityScoring",
-    "TaintTolerationComparisonOperators",
-    "TopologyAwareWorkloadScheduling",
-    "VolumeLimitScaling",
-    "WorkloadAwarePreemption",
-)
-_LOCKED_ON = (
-    "DRAAdminAccess",
-    "DynamicResourceAllocation",
-    "InPlacePodVerticalScaling",
-    "NodeInclusionPolicyInPodTopologySpread",
-    "SchedulerQueueingHints",
-    "SidecarContainers",
-    "VolumeAttributesClass",
-)
+from .gate_table import GATES, Effect, Stage
 
-DEFAULT_GATES: Mapping[str, bool] = (
-    dict.fromkeys(_ON, True) | dict.fromkeys(_OFF, False) | dict.fromkeys(_LOCKED_ON, True)
-)
+DEFAULT_GATES: Mapping[str, bool] = {name: gate.default for name, gate in GATES.items()}
 """Gate name to its default in v1.36."""
+
+ALL = {"AllAlpha": Stage.ALPHA, "AllBeta": Stage.BETA}
+"""What sets all gates of a stage that are not set themselves."""
 
 
 def feature_gates(changes: Mapping[str, bool] | None = None) -> dict[str, bool]:
@@ -61,18 +21,34 @@ def feature_gates(changes: Mapping[str, bool] | None = None) -> dict[str, bool]:
     Raises
     ------
     ValueError
-        With upstream's text, for a gate that is unknown or locked, or a value that is no boolean.
+        For a gate that is unknown or locked, or a value that is no boolean, with upstream's text; for a value
+        that is not built.
     """
+    changes = changes or {}
     gates = dict(DEFAULT_GATES)
-    for name, value in (changes or {}).items():
-        if name not in gates:
+    for name, value in changes.items():
+        if name not in gates and name not in ALL:
             raise ValueError(f"unrecognized feature gate: {name}")
         if not isinstance(value, bool):
             raise ValueError(f"invalid value of {name}={value}, err: not a boolean")
-        if name in _LOCKED_ON and not value:
-            raise ValueError(f"cannot set feature gate {name} to false, feature is locked to true")
-        gates[name] = value
+    for every, stage in ALL.items():
+        if every in changes:
+            gates |= {name: changes[every] for name, gate in GATES.items() if gate.stage is stage}
+    gates |= {name: value for name, value in changes.items() if name in GATES}
+    for name, value in gates.items():
+        _check(name, value)
     return gates
+
+
+def _check(name: str, value: bool) -> None:
+    gate = GATES[name]
+    if value == gate.default:
+        return
+    default, text = str(gate.default).lower(), str(value).lower()
+    if gate.is_locked:
+        raise ValueError(f"cannot set feature gate {name} to {text}, feature is locked to {default}")
+    if gate.effect is Effect.NOT_BUILT:
+        raise ValueError(f"feature gate {name}={text} is not built, only its default {default} is")
 
 
 def groups_pods(gates: Mapping[str, bool]) -> bool:

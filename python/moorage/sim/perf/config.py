@@ -23,6 +23,8 @@ from .ops import OPS, UNBUILT_OPS, Op, UnbuiltOp
 THROUGHPUT = "SchedulingThroughput"
 QUEUE_GATES = frozenset({"SchedulerQueueingHints"})
 """Gates that concern the scheduling queue alone: what a workload says of them changes nothing here."""
+GATES_OF_V1_37 = frozenset({"CompositePodGroup"})
+"""Gates of operations and objects that are not built; without those they have no effect."""
 
 
 class _Workload(msgspec.Struct, rename="camel", forbid_unknown_fields=True, frozen=True, kw_only=True):
@@ -195,7 +197,7 @@ def _gates(gates: dict[str, bool]) -> dict[str, bool]:
     return (
         {"OpportunisticBatching": False}
         | gangs
-        | {name: value for name, value in gates.items() if name not in QUEUE_GATES}
+        | {name: value for name, value in gates.items() if name not in QUEUE_GATES | GATES_OF_V1_37}
     )
 
 

@@ -1,0 +1,52 @@
+"""docs/gates.md, made of the table of feature gates."""
+
+from __future__ import annotations
+
+from itertools import groupby
+
+from moorage.framework.configuration.gate_table import GATES, Effect, Gate
+
+HEAD = """# Feature gates
+
+What `--feature-gates`, `Scheduler(feature_gates=…)` and the files of `moorage perf` may set: the gates of
+kube-scheduler v1.36.2. This page is made of `python/moorage/framework/configuration/gate_table.py` by
+`python -m tests.house.gates_page`.
+
+- **Built**: decisions follow the gate. Locked gates keep their default, as upstream.
+- **No effect**: the gate is accepted; no decision depends on it.
+- **Not built**: only the default is accepted, any other value is refused by name.
+
+`AllAlpha` and `AllBeta` set all gates of their stage that are not set themselves. Anything else is an
+`unrecognized feature gate`; so are GA and deprecated gates that the scheduler does not read, which
+`kube-scheduler --help` does not list.
+"""
+
+
+def page() -> str:
+    """The text of the page."""
+    parts = [HEAD]
+    for effect, title in ((Effect.BUILT, "Built"), (Effect.NOT_BUILT, "Not built")):
+        parts.append(f"\n## {title}\n\n| gate | stage | default | |\n|---|---|---|---|\n")
+        parts += [_row(gate) for gate in _with(effect)]
+    parts.append("\n## No effect\n\n| gates (on by default where marked +) | why |\n|---|---|\n")
+    for reason, gates in groupby(sorted(_with(Effect.NONE), key=_reason), key=_reason):
+        names = ", ".join(f"{gate.name}{'+' if gate.default else ''}" for gate in gates)
+        parts.append(f"| {names} | {reason} |\n")
+    return "".join(parts)
+
+
+def _with(effect: Effect) -> list[Gate]:
+    return [gate for gate in GATES.values() if gate.effect is effect]
+
+
+def _reason(gate: Gate) -> str:
+    return gate.reason
+
+
+def _row(gate: Gate) -> str:
+    stage = f"{gate.stage.value}, locked" if gate.is_locked else gate.stage.value
+    return f"| {gate.name} | {stage} | {'on' if gate.default else 'off'} | {gate.reason} |\n"
+
+
+if __name__ == "__main__":
+    print(page(), end="")

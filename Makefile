@@ -7,7 +7,7 @@ PY := .venv/bin/python
 USABLE := $(shell $(PY) -c 'import pip; print("yes")' 2> /dev/null)
 SOURCES := pyx/moorage/_core $(wildcard pyx/moorage/*.pxd pyx/moorage/_core/* csrc csrc/*)
 
-.PHONY: demo test lint bench bench-compare bench-scale bench-schedulers sanitize leaks dist dist-test build clean check FORCE
+.PHONY: demo test lint bench bench-compare bench-scale bench-schedulers sanitize leaks machine dist dist-test build clean check FORCE
 
 demo: build
 	$(PY) -m moorage simulate -f examples
@@ -56,6 +56,9 @@ sanitize: build
 	$(PY) -m pytest -n auto -q -p no:benchmark || { cat $(SANITIZED)/report.* 2> /dev/null; exit 1; }
 
 # Each operation 100,000 times in flat memory.
+machine: build
+	$(PY) -m pytest -n auto -q -p no:benchmark -m slow tests/scheduler
+
 leaks: build
 	$(PY) -m pytest -n auto -q -p no:benchmark -m slow tests/leaks
 

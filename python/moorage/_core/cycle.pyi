@@ -1,10 +1,11 @@
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import numpy.typing as npt
 
 from moorage._core.chooser import Chooser
 from moorage._core.state import ClusterState
+from moorage.objects.pod import Pod
 
 class Cycle(Chooser):
     def decide(
@@ -22,6 +23,7 @@ class Cycle(Chooser):
         nexts: npt.NDArray[np.int32] | None = None,
         marks: npt.NDArray[np.int64] | None = None,
         alike: bool = True,
+        enter: Callable[[npt.NDArray[np.int32]], object] | None = None,
     ) -> npt.NDArray[np.int32]: ...
     def place_many(
         self,
@@ -31,6 +33,7 @@ class Cycle(Chooser):
         first: int = 0,
         on_failure: Callable[[int], object] | None = None,
         nexts: npt.NDArray[np.int32] | None = None,
+        pods: Sequence[Pod] | None = None,
     ) -> int: ...
     def forget_failures(self) -> None: ...
     def clone(self, state: ClusterState) -> Cycle: ...

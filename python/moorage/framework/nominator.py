@@ -60,6 +60,17 @@ class PodNominator:
                 if not self._pods[node]:
                     del self._pods[node]
 
+    def rebuild(self) -> None:
+        """An exception (an interrupt by a signal) may have ended an operation halfway: drop what is half."""
+        with self.lock:
+            kept = {
+                node: {uid: pod for uid, pod in pods.items() if self._nodes.get(uid) == node}
+                for node, pods in self._pods.items()
+            }
+            self._pods = {node: pods for node, pods in kept.items() if pods}
+            nominated = {uid for pods in self._pods.values() for uid in pods}
+            self._nodes = {uid: node for uid, node in self._nodes.items() if not node or uid in nominated}
+
     def update_nominated_pod(self, old: Pod, new: Pod) -> None:
         """A pod changed. A nomination that only the nominator knows of stays; else the new status decides.
         The pod moves to the end of its node's list."""

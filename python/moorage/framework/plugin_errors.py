@@ -40,11 +40,12 @@ class PluginErrors:
         """
         kind = plugin, type(error).__name__
         self.counts[kind] += 1
+        if self.fail_fast or self.counts[kind] == 1:
+            self._summarized[kind] += 1
         if self.fail_fast:
             raise error
         if self.counts[kind] == 1:
             logger.error("%s: %s", about, text, exc_info=error)
-            self._summarized[kind] = 1
 
     def summarize(self) -> None:
         """Log how many exceptions there were since the last summary that were not logged one by one."""

@@ -7,7 +7,7 @@ knows how many events had happened when it was popped.
 from __future__ import annotations
 
 from collections import OrderedDict, deque
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from itertools import islice
 from typing import Any
 
@@ -40,6 +40,11 @@ class InFlight:
     def __iter__(self) -> Iterator[QueuedPodInfo]:
         return (info for _, info, _ in self._flights.values())
 
+    def get(self, uid: str) -> QueuedPodInfo | None:
+        """The pod of a UID, where it is in flight."""
+        flight = self._flights.get(uid)
+        return None if flight is None else flight[1]
+
     @property
     def events(self) -> list[Observed]:
         """The events that are kept, in order."""
@@ -49,6 +54,14 @@ class InFlight:
         """A pod was popped; false where one of its UID is in flight, which goes on."""
         flight = (self._dropped + len(self._events), info, place)
         return self._flights.setdefault(info.pod.metadata.uid, flight) is flight
+
+    def rebuild(self, waiting: Container[str]) -> None:
+        """Keep the pods that do not wait in the queue; each may hear of an event a second time."""
+        self._flights = OrderedDict(
+            (uid, (self._dropped, info, place))
+            for uid, (_, info, place) in self._flights.items()
+            if uid not in waiting
+        )
 
     def observe(self, event: ClusterEvent, old: Any, new: Any) -> None:
         """Something happened while a pod is in flight."""

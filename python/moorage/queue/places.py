@@ -76,8 +76,16 @@ class Places:
         self.pop_from_backoff = pop_from_backoff
         self._pre_enqueues = pre_enqueues
         self._numbers = count(1)
-        self.active = active_queue(less)
-        self.backoff = BackoffQueue(initial_backoff, max_backoff, pop_from_backoff, self.active.rank)
+        self._less = less
+        self._backoff_setting = initial_backoff, max_backoff, pop_from_backoff
+        self._clear()
+
+    def _clear(self) -> None:
+        """No pod is in any place."""
+        self.infos.clear()
+        self.units = Units(self.units.is_on)
+        self.active = active_queue(self._less)
+        self.backoff = BackoffQueue(*self._backoff_setting, self.active.rank)
         self.unschedulable = UnschedulablePods()
         self._by_place: dict[Place, Any] = {
             Place.ACTIVE: self.active,
@@ -204,6 +212,13 @@ class Places:
         info.place = place
         self.units.enter(info)
         (self.active if place is ACTIVE else self._by_place[place]).add(info)
+
+    def rebuild(self) -> None:
+        """Make every place anew from `infos`; each pod keeps its place and its order in it."""
+        infos = sorted(self.infos.values(), key=lambda info: info.order)
+        self._clear()
+        for info in infos:
+            self.put(info, info.place or ACTIVE)
 
     def leave(self, info: QueuedPodInfo) -> None:
         """A waiting pod leaves its place."""

@@ -119,6 +119,11 @@ class SchedulingQueue:
         with self._lock:
             return list(self._in_flight)
 
+    def flying(self, uid: str) -> QueuedPodInfo | None:
+        """The pod in flight of a UID, or None."""
+        with self._lock:
+            return self._in_flight.get(uid)
+
     def in_flight_events(self) -> list[Observed]:
         """The events that are kept for pods in flight."""
         with self._lock:
@@ -280,6 +285,14 @@ class SchedulingQueue:
         """The attempt of a pod has ended."""
         with self._lock:
             self._in_flight.done(uid)
+
+    def repair(self) -> None:
+        """An exception (an interrupt by a signal) may have ended an operation halfway: bring every place in
+        line with `Places.infos`. A pod that was between two places then is in none."""
+        with self._lock:
+            self._places.rebuild()
+            self._in_flight.rebuild(self._places.infos)
+            self.nominator.rebuild()
 
     def add_unschedulable_if_not_present(self, info: QueuedPodInfo) -> None:
         """A popped pod failed, for the rejectors that it names: it waits for what may help, or backs off if

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -186,8 +186,9 @@ class Batches:
         first: int,
         enters: bool = True,
     ) -> int:
-        """Place pods of any class, those of `result` from `first` on. Where it ends, a plugin failed, or that
-        pod fits nowhere and may have others evicted. Who has nobody evicted may `enter` them later."""
+        """Place pods of any class, those of `result` from `first` on, and enter them in the ledger unless the
+        caller does so later. Where it ends, a plugin failed, or that pod fits nowhere and may have others
+        evicted."""
         rows = result.rows[first : first + len(pods)]
         nexts = None if result.nexts is None else result.nexts[first : first + len(pods)]
         engine.batching.take()
@@ -197,13 +198,10 @@ class Batches:
         done, why = 0, dict[int, Failure]()
         latest = dict[Target, Failure]()  # of each, before a pod of this batch failed
 
-        entered, is_stopped = 0, False
+        is_stopped = False
 
         def note(at: int) -> bool:
-            nonlocal entered, is_stopped
-            if enters:
-                self.enter(classes, pods, rows, entered, at)  # they may be whom it evicts
-            entered = at
+            nonlocal is_stopped
             target = int(classes[at]), 0, int(pinned[at])
             if target in engine.failures:
                 latest.setdefault(target, engine.failures[target][1])
@@ -215,10 +213,8 @@ class Batches:
             return is_stopped
 
         while done < len(pods) and not is_stopped:
-            done = engine.cycle.place_many(classes, pinned, rows, done, note, nexts)
-            if enters:
-                self.enter(classes, pods, rows, entered, done)
-            entered = done
+            # Entered at once: they may be whom the next one evicts.
+            done = engine.cycle.place_many(classes, pinned, rows, done, note, nexts, pods if enters else None)
             if engine.cycle.failed:
                 break
         for at in np.flatnonzero(rows[:done] < 0).tolist():
@@ -227,18 +223,6 @@ class Batches:
                 latest[target] = why[at]
             result.failures[first + at] = latest.get(target) or engine.failures[target][1]
         return first + done
-
-    def enter(self, classes: Ints, pods: Sequence[Pod], rows: Ints, first: int, end: int) -> None:
-        """Enter the pods that were placed, class by class as they follow one another."""
-        if first == end:
-            return
-        ends = first + 1 + np.flatnonzero(classes[first + 1 : end] != classes[first : end - 1])
-        for at, stop in pairwise((first, *ends.tolist(), end)):
-            placed, some = pods[at:stop], rows[at:stop]
-            if some.min() < 0:
-                placed = [pod for pod, row in zip(placed, some.tolist(), strict=True) if row >= 0]
-                some = some[some >= 0]
-            self.cache.state.assume_rows(int(classes[at]), placed, some)
 
     def _why(self, engine: Engine, target: Target, pod: Pod) -> Failure | None:
         """Why a pod fits nowhere, as things are; None where PostFilter must be asked about it."""
@@ -261,13 +245,11 @@ class Batches:
         """Place pods of one target, those of `result` from `first` on; where it ends, they must be decided
         about one by one."""
 
-        def assume(placed: Ints) -> None:
-            self.cache.state.assume_rows(target[0], pods, placed)
-
+        enter = partial(self.cache.state.assume_rows, target[0], pods)
         nexts = None if result.nexts is None else result.nexts[first : first + len(pods)]
         if nexts is not None:
             nexts[:] = engine.cycle.start  # where the core is not asked, it stays
-        rows, failure = self._place_run(engine, target, pods[0], len(pods), assume, nexts)
+        rows, failure = self._place_run(engine, target, pods[0], len(pods), enter, nexts)
         end = first + len(rows)
         result.rows[first:end] = rows
         if failure is None:
@@ -281,14 +263,14 @@ class Batches:
         target: Target,
         template: Pod,
         n: int,
-        assume: Callable[[Ints], None],
+        enter: Callable[[Ints], None],
         marks: Marks | None,
     ) -> tuple[Ints, Failure | None]:
-        """Rows of up to `n` pods equal to a template, which `assume` enters in the cache, and why the
-        next one fits nowhere; no failure and fewer rows where that pod must be decided about by itself."""
+        """Rows of up to `n` pods equal to a template, which `enter` puts in the ledger, and why the next one
+        fits nowhere; no failure and fewer rows where that pod must be decided about by itself."""
         if not self._in_core(engine, target, [template]):
             return NO_ROWS, None
-        return self._place_run(engine, target, template, n, assume, marks=marks)
+        return self._place_run(engine, target, template, n, enter, marks=marks)
 
     def assume(self, pod: Pod, node: str) -> None:
         """Put a pod on the node that was chosen; it is nominated no more."""
@@ -332,7 +314,7 @@ class Batches:
         target: Target,
         pod: Pod,
         n: int,
-        assume: Callable[[Ints], None],
+        enter: Callable[[Ints], None],
         nexts: Ints | None = None,
         marks: Marks | None = None,
     ) -> tuple[Ints, Failure | None]:
@@ -351,14 +333,10 @@ class Batches:
 
         alike = not engine.may_be_helped(cluster.classes.shape_of(target[0]))
 
-        def run() -> Ints:
-            rows = engine.cycle.place_run(target[0], n, target[1], target[2], nexts, marks, alike)
-            assume(rows)
-            return rows
-
+        work = engine.cycle.place_run, target[0], n, target[1], target[2], nexts, marks, alike, enter
         # Where host ports or an open transaction take memory pod by pod, it can run out half-way.
         recorded = cluster.journal.depth or cluster.classes.shape_of(target[0]).ports
-        rows = cluster.safely(run) if recorded else run()
+        rows = cluster.safely(*work) if recorded else work[0](*work[1:])
         if engine.cycle.failed or len(rows) == n:
             return rows, None
         failure = self._why(engine, target, pod)

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent import futures
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from moorage._core.pod_spec import bound
@@ -175,37 +176,52 @@ class BindingCycles:
             engine.cache.assume_pod(assumed)
         except CacheError as error:
             return self._failed(started, Status(Code.ERROR, err=error))
-        engine.handle.nominator.delete_nominated_pod_if_exists(pod)
-        framework = engine.framework
-        status = framework.run_reserve_plugins_reserve(state, assumed, node)
-        if status is not None:
-            return self._take_back(started, status)
-        status, timeouts = framework.run_permit_plugins(state, assumed, node)
-        if status is not None and not status.is_wait:
-            return self._take_back(started, status)
-        if status is None:
-            return started
-        waiting = framework.add_waiting_pod(assumed, timeouts, self.clock())
-        return Started(engine, state, pod, assumed, waiting)
+        with self._forgotten_on_error(started):
+            engine.handle.nominator.delete_nominated_pod_if_exists(pod)
+            framework = engine.framework
+            status = framework.run_reserve_plugins_reserve(state, assumed, node)
+            if status is not None:
+                return self._take_back(started, status)
+            status, timeouts = framework.run_permit_plugins(state, assumed, node)
+            if status is not None and not status.is_wait:
+                return self._take_back(started, status)
+            if status is None:
+                return started
+            waiting = framework.add_waiting_pod(assumed, timeouts, self.clock())
+            return Started(engine, state, pod, assumed, waiting)
+
+    @contextmanager
+    def _forgotten_on_error(self, started: Started) -> Iterator[None]:
+        """Where an exception ends what is done inside, the pod is unreserved and forgotten."""
+        try:
+            yield
+        except BaseException:
+            uid = started.pod.metadata.uid
+            self.waiting.pop(uid, None)
+            started.engine.handle.waiting_pods.remove(uid)
+            if started.engine.cache.is_assumed_pod(started.assumed):
+                self._forget(started)
+            raise
 
     # ---- without it ----------------------------------------------------------------------------------------
 
     def bind(self, started: Started) -> Outcome:
         """The binding cycle, up to the end or to where the pod waits on Permit."""
         framework, node, uid = started.engine.framework, started.node, started.pod.metadata.uid
-        status = framework.run_pre_bind_pre_flights(started.state, started.assumed, node)
-        if status is not None and not status.is_skip:
-            framework.handle.waiting_pods.remove(uid)
-            return self._give_up(started, status)
-        if status is None or started.waiting is not None:
-            patch_pod(self.client, started.pod, None, NominatingInfo(node))
-        waiting = started.waiting
-        if waiting is None or waiting.signal is not None:
-            return self._go_on(started)
-        self.waiting[uid] = started
-        self._expiry = min(self._expiry, waiting.deadline())
-        waiting.when_decided(lambda: self._decided.append(uid))
-        return Outcome(started.pod, node, waiting=True)
+        with self._forgotten_on_error(started):
+            status = framework.run_pre_bind_pre_flights(started.state, started.assumed, node)
+            if status is not None and not status.is_skip:
+                framework.handle.waiting_pods.remove(uid)
+                return self._give_up(started, status)
+            if status is None or started.waiting is not None:
+                patch_pod(self.client, started.pod, None, NominatingInfo(node))
+            waiting = started.waiting
+            if waiting is not None and waiting.signal is None:
+                self.waiting[uid] = started
+                self._expiry = min(self._expiry, waiting.deadline())
+                waiting.when_decided(lambda: self._decided.append(uid))
+                return Outcome(started.pod, node, waiting=True)
+        return self._go_on(started)
 
     def resume(self, now: float) -> list[Outcome]:
         """Let the timers of Permit fire that are due, and go on with every pod that need not wait any longer;
@@ -236,6 +252,10 @@ class BindingCycles:
                 outcomes.append(outcome)
         return outcomes
 
+    def has(self, pod: Pod) -> bool:
+        """Whether a pod waits on Permit or is being bound."""
+        return pod.metadata.uid in self.waiting or pod.metadata.uid in self.running
+
     def is_running(self, pod: Pod) -> bool:
         """Whether a pod is being bound."""
         return pod.metadata.uid in self.running
@@ -260,14 +280,15 @@ class BindingCycles:
     def _go_on(self, started: Started) -> Outcome:
         """WaitOnPermit has an answer: PreBind, Bind, PostBind."""
         framework, uid = started.engine.framework, started.pod.metadata.uid
-        if started.waiting is not None and started.waiting.signal is not None:
-            framework.handle.waiting_pods.remove(uid)
-            status = permitted(started.waiting.signal)
-            if status is not None:
-                return self._give_up(started, status)
-        skipped, in_pre_bind = started.state.skip_pre_bind_plugins, None
-        if any(plugin.name not in skipped for plugin in framework.profile.pre_binds):
-            in_pre_bind = framework.handle.pods_in_pre_bind.add(uid)
+        with self._forgotten_on_error(started):
+            if started.waiting is not None and started.waiting.signal is not None:
+                framework.handle.waiting_pods.remove(uid)
+                status = permitted(started.waiting.signal)
+                if status is not None:
+                    return self._give_up(started, status)
+            skipped, in_pre_bind = started.state.skip_pre_bind_plugins, None
+            if any(plugin.name not in skipped for plugin in framework.profile.pre_binds):
+                in_pre_bind = framework.handle.pods_in_pre_bind.add(uid)
         return self._take_step(Running(started, self._steps(started, in_pre_bind), in_pre_bind))
 
     def _take_step(self, running: Running) -> Outcome:
@@ -361,13 +382,16 @@ class BindingCycles:
 
     def _forget(self, started: Started) -> bool:
         engine, assumed = started.engine, started.assumed
-        engine.framework.run_reserve_plugins_unreserve(started.state, assumed, started.node)
         try:
-            engine.cache.forget_pod(assumed)
-        except CacheError as error:
-            logger.error("ForgetPod failed: %s", error)
-            return False
-        return True
+            engine.framework.run_reserve_plugins_unreserve(started.state, assumed, started.node)
+        finally:
+            try:
+                engine.cache.forget_pod(assumed)
+                is_forgotten = True
+            except CacheError as error:
+                logger.error("ForgetPod failed: %s", error)
+                is_forgotten = False
+        return is_forgotten
 
     def _failed(self, started: Started, status: Status) -> Outcome:
         engine = started.engine

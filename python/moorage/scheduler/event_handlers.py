@@ -6,7 +6,7 @@ An event that the cache refuses is logged, and the next one is taken, as upstrea
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from itertools import chain
 from typing import TypeVar
 
@@ -276,11 +276,20 @@ class PodHandler:
     def confirm(self) -> None:
         """Confirm the pods whose own binding was reported."""
         if self._bound:
-            bound, self._bound = self._bound, []
-            self.cache.confirm_pods(bound)
+            self.cache.confirm_pods(self._bound)
             if self.queue.is_listening():
-                for pod in bound:
+                for pod in self._bound:
                     self.queue.move_all_to_active_or_backoff_queue(ASSIGNED_POD_ADD, None, pod)
+            self._bound = []
+
+    def repair(self, pods: Iterable[Pod]) -> None:
+        """An exception may have ended an operation halfway: have those pods in the queue again that wait."""
+        self.queue.repair()
+        there = {info.pod.metadata.uid for info in chain(*self.queue.pending_pods(), self.queue.in_flight())}
+        for pod in pods:
+            is_known = pod.metadata.uid in there or pod.key in self.others
+            if not (pod.spec.node_name or is_known or self.cache.state.has_pod(pod)):
+                self.on_add(pod, False)
 
 
 class EventHandler:

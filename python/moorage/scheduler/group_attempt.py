@@ -200,9 +200,10 @@ class Attempt:
             self._enter_until(len(self.rows))
 
     def _enter_until(self, end: int) -> None:
-        members, batches = self.members, self.scheduler.batches
+        members = self.members
         if end > self._entered:
-            batches.enter(members.classes, members.pods, self.rows, self._entered, end)
+            state = self.scheduler.cache.state
+            state.assume_many(members.classes, members.pods, self.rows, self._entered, end)
             self._entered = end
 
     def _place_one(self, engine: Engine, in_core: bool, at: int) -> None:

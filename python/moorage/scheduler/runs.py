@@ -6,8 +6,10 @@ pod is tried, and placed pods are bound, and reported, when no pod is left that 
 
 from __future__ import annotations
 
+import logging
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -31,6 +33,8 @@ if TYPE_CHECKING:
 TERMINATING = "terminating"
 FEW = 4
 ALL = 1 << 62
+
+logger = logging.getLogger("moorage.scheduler")
 
 
 class Run:
@@ -56,21 +60,56 @@ class Run:
         """Try all pods, those too that have failed before, and again those for which something has happened
         since; bind those that fit."""
         scheduler, queue = self.scheduler, self.scheduler.queue
-        scheduler.sync()
-        scheduler.volumes.settle()
-        queue.activate([info.pod for infos in queue.pending_pods()[1:] for info in infos])
-        scheduler.handle.on_eviction.append(self._evicted)
-        try:
+        with self._owning_pods():
+            scheduler.sync()
+            scheduler.volumes.settle()
+            queue.activate([info.pod for infos in queue.pending_pods()[1:] for info in infos])
             self._try_all()
-        finally:
-            scheduler.handle.on_eviction.remove(self._evicted)
             self._something_happened()
-            scheduler.handle.plugin_errors.summarize()
         left = [info.pod for info in queue.pending_pods().gated]
         self.result.skipped |= {
             pod.key: scheduler.not_ours(pod) for pod in (*left, *scheduler.pods.others.values())
         }
         return self.result
+
+    def advance(self, now: float) -> None:
+        """Go on with pods whose waiting on Permit has ended, and with no others."""
+        with self._owning_pods():
+            self.resume(now)
+
+    @contextmanager
+    def _owning_pods(self) -> Iterator[None]:
+        """Inside, pods are popped and tried. Whatever ends that, no pod is lost, and none is left halfway."""
+        try:
+            self.scheduler.handle.on_eviction.append(self._evicted)
+            yield
+            self._end()
+        except BaseException:
+            self._end()
+            self.break_off()
+            raise
+
+    def _end(self) -> None:
+        callbacks = self.scheduler.handle.on_eviction
+        callbacks[:] = [callback for callback in callbacks if callback != self._evicted]
+        self.scheduler.handle.plugin_errors.summarize()
+
+    def break_off(self) -> None:
+        """An exception ends the run: whatever was popped, is not bound and is in no binding cycle comes off
+        its node, and back to the queue."""
+        scheduler = self.scheduler
+        self._placed_pods, self._aside = [], []
+        self._in_vain.clear()
+        scheduler.pods.binding = set()
+        scheduler.repair_queue()
+        try:
+            scheduler.sync()  # of what was bound
+        except Exception:
+            logger.exception("after an exception in a run")
+        for info in scheduler.queue.in_flight():
+            if not scheduler.bindings.has(info.pod):
+                scheduler.take_back(info.pod)
+                self.attempts.take_back(info)
 
     def _try_all(self) -> None:
         while pods := self.take() or self._next():
@@ -250,15 +289,20 @@ class Run:
             (result.waiting if outcome.waiting else result.binding)[pod.key] = outcome.node
             result.unschedulable.pop(pod.key, None)
         elif outcome.failure is None:
-            self._placed(pod, outcome.node)
-            self._has_bound = True
+            self._bound(pod, outcome.node)
         else:
             self._failed(pod, outcome.failure)
 
     def _placed(self, pod: Pod, node: str) -> QueuedPodInfo:
         self.result.placements[pod.key] = node
         self.result.unschedulable.pop(pod.key, None)
-        return self.attempts.done(pod)
+        return self.attempts.info(pod)
+
+    def _bound(self, pod: Pod, node: str) -> None:
+        """A pod was placed and bound by itself."""
+        self._placed(pod, node)
+        self.attempts.done(pod)
+        self._has_bound = True
 
     def _failed(self, pod: Pod, failure: Failure) -> None:
         self.result.unschedulable[pod.key] = failure
@@ -276,19 +320,22 @@ class Run:
         """Bind what was placed, in bulk where the store can, and hear of all that was bound. A pod whose
         binding is refused is taken back; one that has been evicted or deleted since is placed no more."""
         scheduler, placements = self.scheduler, self.result.placements
-        infos, self._placed_pods = self._placed_pods, []
+        infos = self._placed_pods
         if not (infos or self._has_bound):
             return
         self._has_bound = False
         for info in infos:
             if not scheduler.is_waiting(info.pod):
                 placements.pop(info.pod.key, None)
+                self.attempts.done(info.pod)
         infos = [info for info in infos if info.pod.key in placements]
         scheduler.pods.binding = {info.pod.metadata.uid for info in infos}
         try:
             if isinstance(scheduler.client, ObjectStore):
                 pods = [info.pod for info in infos]
                 scheduler.client.bind_many(pods, [placements[pod.key] for pod in pods])
+                for pod in pods:
+                    self.attempts.done(pod)
                 infos = []
         except ApiError:
             pass  # nothing is bound: somebody else was faster with one of them
@@ -296,9 +343,11 @@ class Run:
             pod = info.pod
             try:
                 scheduler.client.bind(pod, placements[pod.key])
+                self.attempts.done(pod)
             except ApiError as error:
                 del placements[pod.key]
                 self.result.unschedulable[pod.key] = refuse(scheduler, info, error)
+        self._placed_pods = []
         scheduler.sync()
         scheduler.pods.binding = set()
         self._something_happened()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace as update
 from itertools import groupby, repeat
 
@@ -191,12 +192,21 @@ class Scheduler:
 
     def sync(self) -> bool:
         """Take over everything that the store has to tell; whether there was anything."""
-        self.announce_freed()
         heard = False
-        while self.informers.run_once():
+        try:
+            self.announce_freed()
+            while self.informers.run_once():
+                self.pods.confirm()
+                heard = True
             self.pods.confirm()
-            heard = True
+        except BaseException:
+            self.repair_queue()
+            raise
         return heard
+
+    def repair_queue(self) -> None:
+        """An exception may have ended an operation halfway: have every pod in the queue that waits."""
+        self.pods.repair(self.informers.informer(Pod).indexer.values())
 
     def announce_freed(self) -> None:
         """A pod whose binding failed is for others as if it had been deleted (handleBindingCycleError)."""
@@ -261,15 +271,17 @@ class Scheduler:
                 decision = after_binding(decision, failures.get(pod.key), self.bindings.is_running(pod))
             self.sync()
             return decision
-        with self.cache.lock:
-            at_once = engine.schedule_at_once(pod, target, self.view_order)
-            decision = at_once or engine.schedule(pod, target, self.view_order)[0]
-            if decision.node is not None:
-                self.batches.assume(pod, decision.node)
-            else:
-                self.bindings.nominate(self.handle.nominator, pod, decision)
-        if decision.evicts:
-            self.sync()
+        is_new = not (pod.metadata.uid and self.cache.state.has_pod(pod))
+        with self._taken_back_on_error([pod] if is_new else []):
+            with self.cache.lock:
+                at_once = engine.schedule_at_once(pod, target, self.view_order)
+                decision = at_once or engine.schedule(pod, target, self.view_order)[0]
+                if decision.node is not None:
+                    self.batches.assume(pod, decision.node)
+                else:
+                    self.bindings.nominate(self.handle.nominator, pod, decision)
+            if decision.evicts:
+                self.sync()
         return decision
 
     @property
@@ -343,20 +355,37 @@ class Scheduler:
         """
         self.check_new(pods)
         parts = []
-        for engine, targets, segment in self.segments(pods):
-            if engine.is_in_core_for(segment[0]) and not engine.waits_for_others(segment[0]):
-                parts.append(self.batches.place(engine, targets, segment, rotation))
-            else:
-                decisions = map(self.whole_cycle, repeat(engine), segment, targets)
-                parts += [result_of(decision, self.table) for decision in decisions]
-        result = joined(parts, rotation)
-        failures = self.finish_binding(pods) if self.bindings.running else {}
-        for at, pod in enumerate(pods):
-            if pod.key in failures and result.rows[at] >= 0:
-                result.rows[at], result.failures[at] = -1, failures[pod.key]
-        self.sync()
+        with self._taken_back_on_error(pods):
+            for engine, targets, segment in self.segments(pods):
+                if engine.is_in_core_for(segment[0]) and not engine.waits_for_others(segment[0]):
+                    parts.append(self.batches.place(engine, targets, segment, rotation))
+                else:
+                    decisions = map(self.whole_cycle, repeat(engine), segment, targets)
+                    parts += [result_of(decision, self.table) for decision in decisions]
+            result = joined(parts, rotation)
+            failures = self.finish_binding(pods) if self.bindings.running else {}
+            for at, pod in enumerate(pods):
+                if pod.key in failures and result.rows[at] >= 0:
+                    result.rows[at], result.failures[at] = -1, failures[pod.key]
+            self.sync()
         self.handle.plugin_errors.summarize()
         return result
+
+    def take_back(self, pod: Pod) -> None:
+        """Take a pod off the node that it is assumed on, unless its binding cycle goes on."""
+        with self.cache.lock:
+            if self.cache.is_assumed_pod(pod) and not self.bindings.has(pod):
+                self.cache.forget_pod(self.cache.get_pod(pod))
+
+    @contextmanager
+    def _taken_back_on_error(self, pods: Sequence[Pod]) -> Iterator[None]:
+        """Where an exception ends what is done inside, none of these pods stays assumed."""
+        try:
+            yield
+        except BaseException:
+            for pod in pods:
+                self.take_back(pod)
+            raise
 
     def check_new(self, pods: Sequence[Pod]) -> None:
         """CacheError for a pod that is in the cache, or comes twice."""
@@ -418,7 +447,7 @@ class Scheduler:
         run = Run(self)
         if self.bindings.running:
             self.volumes.reach(self.cache.clock() if now is None else now)
-        run.resume(self.cache.clock() if now is None else now)
+        run.advance(self.cache.clock() if now is None else now)
         run.result.waiting = {one.pod.key: one.node for one in self.bindings.waiting.values()}
         running = [one.started for one in self.bindings.running.values()]
         run.result.binding = {one.pod.key: one.node for one in running}

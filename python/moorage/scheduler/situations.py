@@ -44,6 +44,9 @@ class TurnRun(Run):
         self._last = last
         self.turns = self.decided = 0
 
+    def break_off(self) -> None:
+        """What was placed stays: the pod is explained beside it, and the scheduler serves nothing else."""
+
     def attempt(self, pods: Sequence[Pod]) -> int:
         at = next((at for at, pod in enumerate(pods) if pod.key == self._key), None)
         if at is None:

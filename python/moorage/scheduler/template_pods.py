@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
@@ -50,13 +51,10 @@ def schedule_by_template(
     if n and engine.is_in_core_for(template):
         target = scheduler.classify(template)
         state = scheduler.cache.state
-
-        def assume(placed: npt.NDArray[np.int32]) -> None:
-            state.assume_template(target[0], template, first, placed)
-
+        enter = partial(state.assume_template, target[0], template, first)
         with scheduler.cache.lock:
             state.check_template(template, first, n)
-            rows, failure = scheduler.batches.place_template(engine, target, template, n, assume, marks)
+            rows, failure = scheduler.batches.place_template(engine, target, template, n, enter, marks)
         if failure is not None:
             return TemplateRun(rows, failure)
     rest = range(first + len(rows), first + n)

@@ -66,17 +66,26 @@ class Registration(Generic[T]):
         self._queue.clear()
 
     def deliver(self) -> None:
-        """Tell what there is to tell. If the handler raises, the rest waits for the next time."""
+        """Tell what there is to tell. If the handler raises, the rest waits for the next time; where that is
+        no failure of the handler but ends the program (KeyboardInterrupt), this notice waits as well."""
         queue, handler = self._queue, self._handler
         add, update = handler.on_add, handler.on_update
         while queue:
-            old, new, initial = queue.popleft()
-            if new is None:
-                handler.on_delete(old)
-            elif old is None:
-                add(new, initial)
-            else:
-                update(old, new)
+            old, new, initial = notice = queue[0]
+            try:
+                queue.popleft()
+                if new is None:
+                    handler.on_delete(old)
+                elif old is None:
+                    add(new, initial)
+                else:
+                    update(old, new)
+            except Exception:
+                raise
+            except BaseException:
+                if not (queue and queue[0] is notice):
+                    queue.appendleft(notice)
+                raise
         self._synced = True
 
 
@@ -125,6 +134,7 @@ class Informer(Generic[T]):
         self._watch: Watcher[T] | None = None
         self._registrations: tuple[Registration[T], ...] = ()
         self._synced = False
+        self._notices: list[_Notice[T]] = []  # what the copy has and no handler is to be told yet
         self._lock = RLock()
         self.indexer: Indexer[T] = Indexer(indexers or {})
         self.lister: Lister[T] = Lister(self._struct, self.indexer)
@@ -164,9 +174,18 @@ class Informer(Generic[T]):
             The server lost its place between list and watch; the next time begins anew.
         """
         with self._lock:
-            notices = self._pull() + self._resync()
-            for registration in self._registrations:
-                registration.enqueue(notices)
+            try:
+                self._pull()
+                self._resync()
+                notices = self._notices
+                for registration in self._registrations:
+                    registration.enqueue(notices)
+                self._notices = []
+            except Exception:
+                raise
+            except BaseException:
+                self._lose_place()
+                raise
             for registration in self._registrations:
                 registration.deliver()
         return len(notices)
@@ -195,14 +214,20 @@ class Informer(Generic[T]):
     def _patience(self) -> float | None:
         return max(0.0, self._next_resync - self._clock()) if self._resync_period else None
 
-    def _pull(self) -> list[_Notice[T]]:
+    def _lose_place(self) -> None:
+        """The next time begins with a list: events that were read may not have reached the copy."""
+        if self._watch is not None:
+            self._watch.close()
+            self._watch = None
+
+    def _pull(self) -> None:
         """Bring the copy up to date."""
         if self._watch is not None:
             try:
-                return self._apply(self._watch.poll())
+                self._apply(self._watch.poll())
+                return
             except ResourceExpiredError:
-                self._watch.close()
-                self._watch = None
+                self._lose_place()
         objects, version = self._client.list(
             self._struct,
             self._namespace,
@@ -216,44 +241,56 @@ class Informer(Generic[T]):
             label_selector=self._label_selector,
             field_selector=self.field_selector,
         )
-        return self._replace(objects)
+        self._replace(objects)
 
-    def _apply(self, events: list[WatchEvent[T]]) -> list[_Notice[T]]:
-        notices: list[_Notice[T]] = []
+    def _apply(self, events: list[WatchEvent[T]]) -> None:
+        notices, event = self._notices, None
         with self.indexer.lock:
             put, remove = self.indexer.put, self.indexer.remove
-            for event in events:
-                obj = event.object
-                meta = obj.metadata
-                key = f"{meta.namespace}/{meta.name}" if meta.namespace else meta.name
-                if event.type == "DELETED":
-                    was = remove(key)
-                    # An event may have been lost: handlers hear of the end of what they know.
-                    other = was is not None and was.metadata.uid != meta.uid
-                    notices.append((DeletedFinalStateUnknown(key, was) if other else obj, None, False))
-                else:
-                    notices.append((put(key, obj), obj, False))
-        return notices
+            try:
+                for event in events:
+                    obj = event.object
+                    meta = obj.metadata
+                    key = f"{meta.namespace}/{meta.name}" if meta.namespace else meta.name
+                    if event.type == "DELETED":
+                        was = remove(key)
+                        # An event may have been lost: handlers hear of the end of what they know.
+                        other = was is not None and was.metadata.uid != meta.uid
+                        notices.append((DeletedFinalStateUnknown(key, was) if other else obj, None, False))
+                    else:
+                        notices.append((put(key, obj), obj, False))
+            except BaseException:
+                if event is not None:
+                    self._finish(event)
+                raise
 
-    def _replace(self, objects: list[T]) -> list[_Notice[T]]:
+    def _finish(self, event: WatchEvent[T]) -> None:
+        """Take in an event again that an exception may have broken off."""
+        obj = event.object
+        if event.type == "DELETED":
+            self.indexer.remove(obj.key)
+            self._notices.append((obj, None, False))
+        else:
+            self.indexer.put(obj.key, obj)
+            self._notices.append((event.previous, obj, False))
+
+    def _replace(self, objects: list[T]) -> None:
         """The difference to a new list: deletions first, as client-go v0.36 has it (RealFIFO)."""
         old, new = self.indexer.items(), {obj.key: obj for obj in objects}
         gone = (
             (DeletedFinalStateUnknown(key, obj), None, False) for key, obj in old.items() if key not in new
         )
-        notices: list[_Notice[T]] = list(gone)
+        self._notices += gone
         for key, obj in new.items():
             was = old.get(key)
             if was is not obj and was != obj:
-                notices.append((was, obj, not self._synced))
+                self._notices.append((was, obj, not self._synced))
         self.indexer.replace(new)
         if not self._synced:
             self._next_resync = self._clock() + self._resync_period
             self._synced = True
-        return notices
 
-    def _resync(self) -> list[_Notice[T]]:
-        if not self._resync_period or (now := self._clock()) < self._next_resync:
-            return []
-        self._next_resync = now + self._resync_period
-        return [(obj, obj, False) for obj in self.indexer.values()]
+    def _resync(self) -> None:
+        if self._resync_period and (now := self._clock()) >= self._next_resync:
+            self._next_resync = now + self._resync_period
+            self._notices += ((obj, obj, False) for obj in self.indexer.values())

@@ -369,10 +369,11 @@ class ObjectStore:
             mark = self.save()
             try:
                 yield
+                self.release(mark)
             except BaseException:
-                self.undo(mark)
+                if self._tables.is_open(mark):
+                    self.undo(mark)
                 raise
-            self.release(mark)
             self._changed.notify_all()
 
 

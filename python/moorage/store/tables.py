@@ -33,6 +33,13 @@ class Table(Generic[T]):
         self.history = history
         self.namespaced = is_namespaced(struct)
 
+    def write(self, event: WatchEvent[T]) -> None:
+        """Have the objects as they are after an event."""
+        if event.type == "DELETED":
+            self.objects.pop(event.object.key, None)
+        else:
+            self.objects[event.object.key] = event.object
+
 
 class Tables:
     """The tables by kind, made when first asked for, and the counter that numbers all writes.
@@ -73,11 +80,17 @@ class Tables:
         version = str(self.version)
         obj = replace(obj, metadata=replace(obj.metadata, resource_version=version, **meta))
         table = self[type(obj)]
-        if event == "DELETED":
-            del table.objects[obj.key]
-        else:
-            table.objects[obj.key] = obj
-        table.history.append(WatchEvent(event, obj, version, previous))
+        happened = WatchEvent(event, obj, version, previous)
+        try:
+            table.history.append(happened)
+            if event == "DELETED":
+                del table.objects[obj.key]
+            else:
+                table.objects[obj.key] = obj
+        except BaseException:  # an interrupt by a signal: what is remembered must have been done
+            if table.history.last is happened:
+                table.write(happened)
+            raise
         return obj
 
     def save(self) -> Save:
@@ -86,13 +99,17 @@ class Tables:
         self._saves.append(mark)
         return mark
 
+    def is_open(self, mark: Save) -> bool:
+        """Whether a mark was neither undone nor released."""
+        return mark in self._saves
+
     def undo(self, mark: Save) -> None:
         """Restore everything as it was at `mark`; closes it and those within."""
         self.release(mark)
         for table in self._tables.values():
             for event in table.history.undo(mark.version):
                 if event.previous is None:
-                    del table.objects[event.object.key]
+                    table.objects.pop(event.object.key, None)
                 else:
                     table.objects[event.object.key] = event.previous
         self.version = mark.version

@@ -52,6 +52,11 @@ class History(Generic[T]):
             del events[: -self._capacity]
 
     @property
+    def last(self) -> WatchEvent[T] | None:
+        """The last event."""
+        return self._events[-1] if self._events else None
+
+    @property
     def end(self) -> int:
         """The position after the last event."""
         return self._freed + len(self._events)

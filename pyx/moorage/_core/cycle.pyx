@@ -3,6 +3,8 @@
 Batches stay in C.
 """
 
+from functools import partial
+
 import numpy as np
 from libc.stdint cimport int32_t, int64_t
 from libc.string cimport memcpy
@@ -113,12 +115,13 @@ cdef class Cycle(Chooser):
     # ---- placing -------------------------------------------------------------------------------------------
 
     def place_run(self, int32_t pod_class, int32_t n, int32_t node_name=0, int32_t pinned=0,
-                  int32_t[::1] nexts=None, int64_t[::1] marks=None, bint alike=True):
+                  int32_t[::1] nexts=None, int64_t[::1] marks=None, bint alike=True, enter=None):
         """Choose nodes for up to `n` pods of one class, one after the other, and account for each on its row.
 
         Stops at the first pod that fits nowhere, or about which a plugin fails (then `failed` is true, and
-        nothing is as if that pod had been looked at). Returns the rows chosen, an int32 array; the caller
-        enters the pods in the ledger. `nexts`, where given, takes the rotation after each of the `n` pods;
+        nothing is as if that pod had been looked at). Returns the rows chosen, an int32 array. `enter` is
+        called with them to enter the pods in the ledger; where it is a function of the core, no signal is
+        handled in between. Without it that is left to the caller. `nexts`, where given, takes the rotation after each of the `n` pods;
         `marks`, one for each 256 pods, what the monotonic clock says after these, in nanoseconds. With
         `alike` the rotation moves as if all pods after a failed one were tried in vain; without, not even
         by that one.
@@ -144,13 +147,15 @@ cdef class Cycle(Chooser):
             with nogil:
                 placed = self._run(&one.c, &rows[0], next_starts, n)
         self.marks = NULL
+        if enter is not None:
+            enter(np.asarray(rows[:placed]))
         if placed < n and not self.failed:
             self._fail_alike(n - placed if alike else 0, next_starts + placed if next_starts else NULL)
             self.state.view.refresh()  # a cycle in vain has seen the last placement all the same
         return np.asarray(rows[:placed])
 
     def place_many(self, const int32_t[::1] classes, const int32_t[::1] pinned, int32_t[::1] rows,
-                   int32_t first=0, on_failure=None, int32_t[::1] nexts=None):
+                   int32_t first=0, on_failure=None, int32_t[::1] nexts=None, pods=None):
         """Choose nodes for pods of any classes, one after the other, and account for each on its row.
 
         Parameters
@@ -166,16 +171,18 @@ cdef class Cycle(Chooser):
             so the first only. Where it answers true, nothing is as if that pod had been looked at.
         nexts : (pods,) int32 array, optional
             Takes the rotation after each pod.
+        pods : sequence of Pod, optional
+            Those that have a row are entered in the ledger as assumed, before `on_failure` is told and before
+            any signal is handled. Without them that is left to the caller.
 
         Returns
         -------
         int
-            The pod to go on with, once the caller has entered those before in the ledger: the number of pods,
-            or fewer where they cannot be placed in one go, where a plugin failed about it (`failed`), or
+            The pod to go on with, once those before are in the ledger: the number of pods, or fewer where they cannot be placed in one go, where a plugin failed about it (`failed`), or
             where `on_failure` answered true.
         """
-        cdef int32_t n = <int32_t>classes.shape[0], at = first, begin = first
-        cdef bint is_new
+        cdef int32_t n = <int32_t>classes.shape[0], at = first, begin = first, entered = first
+        cdef bint is_new, is_stopped
         cdef Ready** ready
         cdef int32_t* next_starts = NULL if nexts is None or n == 0 else &nexts[0]
         if pinned.shape[0] != n or rows.shape[0] != n or (nexts is not None and nexts.shape[0] != n):
@@ -187,7 +194,7 @@ cdef class Cycle(Chooser):
         self._make_room(n - first)
         which = self._ready_all(classes, pinned, first)
         if which is None:
-            return self._place_group_alone(classes, pinned, rows, first, on_failure, nexts)
+            return self._place_group_alone(classes, pinned, rows, first, on_failure, nexts, pods)
         ready = <Ready**>(<Buffer>which).data - first
         while at < n:
             self._begin_run(n - at)
@@ -199,10 +206,19 @@ cdef class Cycle(Chooser):
                         at += 1
                     is_new = self._place_group(ready[begin], pinned[begin], &rows[begin],
                                                next_starts + begin if next_starts else NULL, at - begin)
-            if is_new and on_failure is not None and on_failure(begin + self.placed):
-                self._fail_alike(1 + begin + self.placed - at, NULL)
-                ready[begin].failed = -1
-                return begin + self.placed
+            if pods is not None:
+                self.state.assume_many(classes, pods, rows, entered, at)
+                entered = at
+            if is_new and on_failure is not None:
+                try:
+                    is_stopped = on_failure(begin + self.placed)
+                except BaseException:
+                    ready[begin].failed = -1
+                    raise
+                if is_stopped:
+                    self._fail_alike(1 + begin + self.placed - at, NULL)
+                    ready[begin].failed = -1
+                    return begin + self.placed
         if rows[n - 1] < 0:
             self.state.view.refresh()
         return at
@@ -214,13 +230,14 @@ cdef class Cycle(Chooser):
             one.c.failed = -1
 
     def _place_group_alone(self, const int32_t[::1] classes, const int32_t[::1] pinned, int32_t[::1] rows,
-                           int32_t first, on_failure, nexts):
+                           int32_t first, on_failure, nexts, pods):
         """`place_many` for the first pods that are equal: what counts pods may be made between two runs."""
         cdef int32_t end = first + 1, at
         while end < classes.shape[0] and classes[end] == classes[first] and pinned[end] == pinned[first]:
             end += 1
+        enter = None if pods is None else partial(self.state.assume_rows, classes[first], pods[first:end])
         placed = self.place_run(classes[first], end - first, 0, pinned[first],
-                                None if nexts is None else nexts[first:end])
+                                None if nexts is None else nexts[first:end], enter=enter)
         at = first + <int32_t>len(placed)
         np.asarray(rows)[first:at] = placed
         if self.failed or at == end:

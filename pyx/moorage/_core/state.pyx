@@ -258,6 +258,14 @@ cdef class ClusterState:
             pod = pods[at]
             self.ledger.insert(pod, pod_class, rows[at], ASSUMED)
 
+    def assume_many(self, const int32_t[::1] classes, pods, const int32_t[::1] rows, Py_ssize_t first,
+                    Py_ssize_t end):
+        """`assume_rows` for pods of any classes, those from `first` to `end` that have a row (-1: none)."""
+        cdef Py_ssize_t at
+        for at in range(first, end):
+            if rows[at] >= 0:
+                self.ledger.insert(pods[at], classes[at], rows[at], ASSUMED)
+
     def assume_template(self, int32_t pod_class, template, int64_t first, const int32_t[::1] rows):
         """Enter pods of one class and one template that a batch has already accounted for on `rows`, and made
         room for. Nothing is made for a single pod until somebody asks for its object.

@@ -55,10 +55,11 @@ sanitize: build
 	$(PY) -c 'import moorage; assert "$(SANITIZED)" in moorage.__file__, moorage.__file__' && \
 	$(PY) -m pytest -n auto -q -p no:benchmark || { cat $(SANITIZED)/report.* 2> /dev/null; exit 1; }
 
-# Each operation 100,000 times in flat memory.
+# Interrupts at every line, and the machine over a whole scheduler.
 machine: build
 	$(PY) -m pytest -n auto -q -p no:benchmark -m slow tests/scheduler
 
+# Each operation 100,000 times in flat memory.
 leaks: build
 	$(PY) -m pytest -n auto -q -p no:benchmark -m slow tests/leaks
 

@@ -21,7 +21,7 @@ class StrikeError(KeyboardInterrupt):
 
 
 def struck(action: Callable[[], object], at: int) -> bool:
-    """Do something, with an interrupt at the trace event (a call, line or return in the package) of this
+    """Do something, with an interrupt at the trace event (a call or a line in the package) of this
     number, from 1 on; False where it ends before."""
     events = 0
 
@@ -29,7 +29,7 @@ def struck(action: Callable[[], object], at: int) -> bool:
         nonlocal events
         if not frame.f_code.co_filename.startswith(PACKAGE):
             return None
-        events += 1
+        events += event in ("call", "line")
         if events == at:
             sys.settrace(None)
             raise StrikeError

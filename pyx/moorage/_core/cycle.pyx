@@ -121,10 +121,10 @@ cdef class Cycle(Chooser):
         Stops at the first pod that fits nowhere, or about which a plugin fails (then `failed` is true, and
         nothing is as if that pod had been looked at). Returns the rows chosen, an int32 array. `enter` is
         called with them to enter the pods in the ledger; where it is a function of the core, no signal is
-        handled in between. Without it that is left to the caller. `nexts`, where given, takes the rotation after each of the `n` pods;
-        `marks`, one for each 256 pods, what the monotonic clock says after these, in nanoseconds. With
-        `alike` the rotation moves as if all pods after a failed one were tried in vain; without, not even
-        by that one.
+        handled in between. Without it that is left to the caller. `nexts`, where given, takes the rotation
+        after each of the `n` pods; `marks`, one for each 256 pods, what the monotonic clock says after these,
+        in nanoseconds. With `alike` the rotation moves as if all pods after a failed one were tried in vain;
+        without, not even by that one.
         """
         cdef int32_t[::1] rows = np.empty(n, dtype=np.int32)
         cdef int32_t* next_starts = NULL if nexts is None or n == 0 else &nexts[0]
@@ -178,8 +178,9 @@ cdef class Cycle(Chooser):
         Returns
         -------
         int
-            The pod to go on with, once those before are in the ledger: the number of pods, or fewer where they cannot be placed in one go, where a plugin failed about it (`failed`), or
-            where `on_failure` answered true.
+            The pod to go on with, once those before are in the ledger: the number of pods, or fewer where they
+            cannot be placed in one go, where a plugin failed about it (`failed`), or where `on_failure`
+            answered true.
         """
         cdef int32_t n = <int32_t>classes.shape[0], at = first, begin = first, entered = first
         cdef bint is_new, is_stopped

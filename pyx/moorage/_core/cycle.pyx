@@ -178,8 +178,8 @@ cdef class Cycle(Chooser):
         Returns
         -------
         int
-            The pod to go on with, once those before are in the ledger: the number of pods, or fewer where they
-            cannot be placed in one go, where a plugin failed about it (`failed`), or where `on_failure`
+            The pod to go on with, once those before are in the ledger: the number of pods, or fewer where
+            they cannot be placed in one go, where a plugin failed about it (`failed`), or where `on_failure`
             answered true.
         """
         cdef int32_t n = <int32_t>classes.shape[0], at = first, begin = first, entered = first

@@ -370,12 +370,16 @@ def test_all_of_a_request_has_one_time_limit(monkeypatch: pytest.MonkeyPatch) ->
         assert failure(extender(server.url, httpTimeout="7s").bind, P, "a") == text
 
 
+LONG = "a" * 64 + ".com"
+
+
 @pytest.mark.parametrize(
     ("url", "why"),
     [
         ("ftp://x", 'Post "ftp://x/bind": unsupported protocol scheme "ftp"'),
         ("x", 'Post "x/bind": unsupported protocol scheme ""'),
         ("http:///x", 'Post "http:///x/bind": http: no Host in request URL'),
+        (f"http://{LONG}", f'Post "http://{LONG}/bind": dial tcp: lookup {LONG}: no such host'),
         (
             "http://127.0.0.1:1",
             'Post "http://127.0.0.1:1/bind": dial tcp 127.0.0.1:1: connect: connection refused',

@@ -160,7 +160,7 @@ class Transport:
             raise ExtenderError(_failed(url, f'tls: not a server name: "{self.server_name or host}"'))
         try:
             sock = socket.create_connection(address, left_until(deadline))
-        except socket.gaierror:
+        except (socket.gaierror, UnicodeError):  # a label of more than 63 characters
             raise ExtenderError(_failed(url, f"dial tcp: lookup {host}: no such host")) from None
         except TimeoutError:
             raise

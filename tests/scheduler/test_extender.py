@@ -443,6 +443,6 @@ def test_one_request_at_a_time_has_the_connection() -> None:
         transport = extender(server.url).transport
         touched = guard(transport, transport.lock, "connection")
         server.replies["filter"] = {}
-        transport.post("filter", b"{}")
+        transport.post("filter", b"{}", 1000)
         assert touched == {"connection"}
         assert not is_held(transport.lock)

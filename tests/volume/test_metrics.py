@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
+import prometheus_client
 import pytest
 from tests.volume.binder_kit import BOUND, NODE1, PV_BOUND, Kit, pod
 from tests.volume.prometheus_kit import fake_prometheus
@@ -120,12 +121,11 @@ def test_without_the_library(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_library_itself() -> None:
-    client = pytest.importorskip("prometheus_client")
-    registry = client.CollectorRegistry()
+    registry = prometheus_client.CollectorRegistry()
     registry.register(VOLUME_SCHEDULING_STAGE_LATENCY)
     registry.register(VOLUME_SCHEDULING_STAGE_FAILED)
     VOLUME_SCHEDULING_STAGE_FAILED.inc("bind")
     VOLUME_SCHEDULING_STAGE_LATENCY.observe(1.0, "bind")
-    text = client.generate_latest(registry).decode()
+    text = prometheus_client.generate_latest(registry).decode()
     assert 'scheduler_volume_scheduling_stage_error_total{operation="bind"}' in text
     assert 'scheduler_volume_scheduling_duration_seconds_bucket{le="1000.0",operation="bind"}' in text

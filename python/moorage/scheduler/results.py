@@ -128,11 +128,15 @@ class Decision:
         return self.diagnosis.message() if self.diagnosis is not None and not self.error else ""
 
 
-def after_binding(decision: Decision, failure: Failure | None, is_binding: bool) -> Decision:
-    """A decision with what became of the pod since: whether it failed, or is being bound still."""
-    if failure is None:
-        return replace(decision, binding=is_binding)
-    return replace(decision, node=None, diagnosis=failure.diagnosis, error=failure.error, binding=False)
+def after_binding(
+    decision: Decision, failure: Failure | None, waiting: bool = False, binding: bool = False
+) -> Decision:
+    """A decision with what became of the pod since: whether it failed, waits on Permit or is being bound."""
+    if failure is not None:
+        return replace(decision, node=None, diagnosis=failure.diagnosis, error=failure.error, binding=False)
+    if waiting == decision.waiting and binding == decision.binding:
+        return decision
+    return replace(decision, waiting=waiting, binding=binding)
 
 
 @dataclass(frozen=True)

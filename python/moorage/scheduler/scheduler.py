@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace as update
 from itertools import groupby, repeat
 
 import numpy as np
@@ -268,7 +267,8 @@ class Scheduler:
             decision = self.whole_cycle(engine, pod, target)
             if decision.binding:
                 failures = self.finish_binding([pod])
-                decision = after_binding(decision, failures.get(pod.key), self.bindings.is_running(pod))
+                is_running = self.bindings.is_running(pod)
+                decision = after_binding(decision, failures.get(pod.key), binding=is_running)
             self.sync()
             return decision
         is_new = not (pod.metadata.uid and self.cache.state.has_pod(pod))
@@ -317,8 +317,7 @@ class Scheduler:
                 self.sync()
             return decision
         outcome = self.bindings.bind(started) if isinstance(started, Started) else started
-        decision = after_binding(decision, outcome.failure, outcome.binding)
-        return update(decision, waiting=outcome.waiting)
+        return after_binding(decision, outcome.failure, outcome.waiting, outcome.binding)
 
     def finish_binding(self, pods: Sequence[Pod]) -> dict[str, Failure]:
         """Let time pass until these pods are being bound no longer, as far as it is for the scheduler to let

@@ -10,6 +10,7 @@ import pytest
 from tests.core.make import node, pod
 from tests.framework.make import UNSCHEDULABLE, make, status
 from tests.plugins.volume_binding_kit import LATE, asking, disk, waiting
+from tests.scheduler.gang_kit import GATES, gang
 from tests.scheduler.make import Clock, profile_with
 from tests.scheduler.steps import Steps
 
@@ -18,7 +19,7 @@ from moorage.framework.interface import PreBindPreFlightResult
 from moorage.framework.status import Code, Status
 from moorage.objects.meta import Object
 from moorage.objects.node import Node
-from moorage.objects.pod import Pod
+from moorage.objects.pod import Pod, PodSchedulingGroup
 from moorage.objects.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
 from moorage.plugins.registry import default_profile
 from moorage.scheduler import Profile, Scheduler
@@ -203,6 +204,35 @@ def test_with_a_clock_alone_a_single_pod_is_being_bound() -> None:
     assert world.scheduler.advance(now=1.0).placements == {P: decision.node}
 
 
+def group_of_two(**settings: Any) -> World:
+    """p and q of a group, each with a claim."""
+    mine = PodSchedulingGroup("g")
+    pods = [asking(name, claim, scheduling_group=mine) for name, claim in zip("pq", "cd", strict=True)]
+    volumes = waiting("c"), waiting("d"), disk("v"), disk("w")
+    return World(*volumes, gang("g", 2), *pods, feature_gates=GATES, **settings)
+
+
+@pytest.mark.parametrize("way", ["run", "schedule_workload"])
+def test_pods_of_a_group_are_bound_at_the_same_time(way: str) -> None:
+    world = group_of_two()
+    if way == "run":
+        assert set(world.scheduler.run().placements) == {P, Q}
+    else:
+        done = world.scheduler.schedule_workload(gang("g", 2))
+        assert (done.failures, done.rows.min() >= 0) == ({}, True)
+    assert (world.clock.now, world.bound()) == (3.0, ["p", "q"])
+
+
+def test_pods_of_a_group_that_are_not_bound_in_time() -> None:
+    world = group_of_two()
+    world.works_from = 1e9
+    done = world.scheduler.schedule_workload(gang("g", 2))
+    assert done.rows.tolist() == [-1, -1]
+    assert {failure.error.rpartition(": ")[2] for failure in done.failures.values()} == {
+        "context deadline exceeded"
+    }
+
+
 # ---- plugins that wait -------------------------------------------------------------------------------------
 
 
@@ -238,14 +268,32 @@ def test_neighbours_that_allow_it_wait_at_the_same_time(parallel: bool, end: flo
     assert (set(result.placements), now) == ({P, Q}, end)
 
 
-def test_a_plugin_that_fails_after_a_while_ends_the_waiting_of_others() -> None:
-    closed: list[str] = []
+def test_no_time_to_wait_lets_others_have_their_turn() -> None:
+    order: list[str] = []
 
     def pre_bind(self: Any, state: Any, pod: Pod, node_name: str) -> Generator[float, None, None]:
+        for _ in range(4):
+            order.append(pod.name)
+            yield 0.0
+
+    result, now = bound_at(make(mo.PreBindPlugin, "A", pre_bind=pre_bind))
+    assert (set(result.placements), now) == ({P, Q}, 0.0)
+    assert order[:4] == ["p", "p", "q", "p"]
+
+
+def test_a_plugin_that_fails_after_a_while_ends_the_waiting_of_others() -> None:
+    closed: list[str] = []
+    kept = []
+
+    def steps(name: str) -> Generator[float, None, None]:
         try:
             yield 100.0
         finally:
-            closed.append(pod.name)
+            closed.append(name)
+
+    def pre_bind(self: Any, state: Any, pod: Pod, node_name: str) -> Generator[float, None, None]:
+        kept.append(steps(pod.name))
+        return kept[-1]
 
     flight = (PreBindPreFlightResult(True), None)
     plugins = [
@@ -371,6 +419,28 @@ def test_waiting_needs_no_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ten pods that wait, and one thread."""
     one = in_threads(make(mo.PreBindPlugin, "A", pre_bind=waits(0.0, 0.0, 0.0)), threads=1, pods="pqrstuvwxy")
     assert len(one.run().placements) == 10
+
+
+def test_the_scheduler_hears_of_changes_while_threads_are_at_work() -> None:
+    """One pod waits for what the PreBind of another one writes, which ends only then."""
+    seen = threading.Event()
+
+    def wait_for_r(self: Any) -> Generator[float, None, Status | None]:
+        for _ in range(10_000):
+            if any(one.name == "r" for one in self.handle.informers.lister(Pod).list()):
+                seen.set()
+                return None
+            yield 0.001
+        return status(Code.ERROR, "heard nothing")
+
+    def pre_bind(self: Any, state: Any, asked: Pod, node_name: str) -> Any:
+        if asked.name == "p":
+            return wait_for_r(self)
+        self.handle.client.create(pod("r", scheduler_name="another"))
+        return None if seen.wait(30) else status(Code.ERROR, "waited in vain")
+
+    one = in_threads(make(mo.PreBindPlugin, "A", pre_bind=pre_bind))
+    assert set(one.run().placements) == {P, Q}
 
 
 def test_an_exception_of_a_thread_comes_through() -> None:

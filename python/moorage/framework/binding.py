@@ -207,11 +207,12 @@ def _wait(
 ) -> Steps[None]:
     """Take the steps of the plugins of a group that wait, each when its time has come, until one fails."""
     passed, due = 0.0, dict.fromkeys(sorted(waiting), 0.0)
+    has_begun = False
     while due and not failures:
         coming = min(due.values())
-        if coming > passed:
+        if has_begun:
             yield coming - passed
-            passed = coming
+        has_begun, passed = True, coming
         for piece in [piece for piece, at in due.items() if at <= passed and not failures]:
             plugin = group[piece]
             if in_pre_bind is not None and in_pre_bind.cause:

@@ -198,6 +198,7 @@ class BindingCycles:
         except BaseException:
             uid = started.pod.metadata.uid
             self.waiting.pop(uid, None)
+            self.running.pop(uid, None)
             started.engine.handle.waiting_pods.remove(uid)
             if started.engine.cache.is_assumed_pod(started.assumed):
                 self._forget(started)
@@ -302,15 +303,11 @@ class BindingCycles:
     def _went(self, running: Running, get_step: Callable[[], float | Ended[Status | None]]) -> Outcome:
         """A step is taken, or was by a thread; where it raises, the pod is taken back."""
         started = running.started
-        try:
+        with self._forgotten_on_error(started):
             step = get_step()
             while self.time.is_instant and not isinstance(step, Ended):
                 self.time.wait(step)
                 step = take_step(running.steps)
-        except BaseException as error:
-            self.running.pop(started.pod.metadata.uid, None)
-            self._give_up(started, Status(Code.ERROR, (f"binding was interrupted by {error!r}",)))
-            raise
         if isinstance(step, Ended):
             self.running.pop(started.pod.metadata.uid, None)
             return self._end(started, step.result)

@@ -103,6 +103,7 @@ typedef struct {
 typedef struct {
     int32_t *pods; /* [row] */
     mr_counter *const *counters;
+    const uint8_t *listed; /* [row] 1 where pods that come or leave count; NULL: everywhere */
     int32_t n;
 } mr_matched;
 

@@ -33,6 +33,7 @@ static inline void mr_counter_add(mr_counter *counter, int32_t row, int32_t pods
 /* A matching pod comes to a row (sign 1), or leaves it (sign -1). */
 static inline void mr_matched_add(const mr_matched *matched, int32_t row, int32_t sign)
 {
+    if (matched->listed && !matched->listed[row]) return;
     matched->pods[row] += sign;
     for (int32_t i = 0; i < matched->n; i++) mr_counter_add(matched->counters[i], row, sign, 0);
 }

@@ -46,5 +46,6 @@ class PodSpecReader:
     has_preferred: bool
     preferred: tuple[tuple[int, tuple[Requirement, ...]], ...]
     preferred_error: str | None
+    declares_affinity: bool
     ledger: int
     def __init__(self, pod: Pod, names: PodClasses) -> None: ...

@@ -366,7 +366,7 @@ cdef class Chooser(Supposing):
         for pod_class in distinct:
             self._count((<Prepared>(<Ready*>known[pod_class]).owner), pod_class)
         self.state.view.fill_cluster(&self.cluster, 0)
-        self.cluster.nodes = self.listed()
+        self.cluster.nodes = self.state.view.size
         for at in range(first, <int32_t>classes.shape[0]):
             (<void**>out.data)[at - first] = known[classes[at]]
         return out

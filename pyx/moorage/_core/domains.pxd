@@ -37,7 +37,7 @@ cdef class Matched:
     cdef object matches
     cdef bint all_pods
     cdef list counters
-    cdef Buffer pods, pointers
+    cdef Buffer pods, pointers, listed
 
 
 cdef class Domains:
@@ -53,6 +53,7 @@ cdef class Domains:
     cdef dict classes_of, matched_of  # by trait
     cdef list by_class
     cdef Py_ssize_t n_classes, nbytes
+    cdef Buffer listed_any, listed_anti
     cdef readonly int64_t cursor
     cdef readonly int64_t epoch
     cdef public Py_ssize_t limit
@@ -68,6 +69,10 @@ cdef class Domains:
     cdef TopologyKey topology(self, str label)
     cdef Eligibility eligibility(self, tuple labels, Shape shape, int32_t pinned, object tolerations)
     cdef Matched matching(self, tuple matcher, bint all_pods)
+    cdef bint is_listing(self) noexcept
+    cdef int count_unlisted(self, bint counts) noexcept
+    cdef Matched carrying(self, tuple matcher, bint is_anti)
+    cdef Buffer _rows_with(self, str name, object has)
     cdef Counter counter(self, Matched matched, TopologyKey topology, Eligibility eligibility, bint absent)
     cdef int _follow_row(self, int32_t row) except -1
     cdef int _shift(self, Counter counter, int32_t row, int32_t sign) except -1

@@ -30,6 +30,8 @@ from moorage._core.ledger cimport Ledger
 from moorage._core.pod_class cimport PodClasses, Shape
 from moorage._core.view cimport View
 
+cdef tuple EVERY_CLASS = (((),),)
+
 cdef enum:
     MEMORY_LIMIT = 256 << 20  # bytes of counters; beyond it all are dropped, and made again when needed
 
@@ -360,6 +362,70 @@ cdef class Domains:
     def _count_classes(self, traits):
         return sum([len(self.classes_of.get(trait, ())) for trait in traits])
 
+    # ---- pod group cycles ----------------------------------------------------------------------------------
+
+    cdef bint is_listing(self) noexcept:
+        return self.listed_any is not None
+
+    def list_carriers(self):
+        """From now on `carrying` counts pods only on rows that have such pods already.
+
+        kube-scheduler v1.36, snapshot.go: AssumePod adds a pod to its node, but no node to the lists of nodes
+        that have pods with affinity, or required anti-affinity: they are as when a pod group cycle began.
+        """
+        self.listed_any = self._rows_with("affinity", _declares_affinity)
+        self.listed_anti = self._rows_with("anti-affinity", _has_anti_affinity)
+        self.epoch += 1
+
+    def unlist_carriers(self):
+        """The pod group cycle is over: what `carrying` counted goes."""
+        cdef Matched matched
+        cdef Counter counter
+        self.listed_any = self.listed_anti = None
+        for key, counter in list(self.counters.items()):
+            if counter.matched.listed is not None:
+                self._drop_counter(key, counter)
+        for matched in list(self.matched.values()):
+            if matched.listed is not None:
+                self._drop_matched(matched)
+        self.epoch += 1
+
+    cdef int count_unlisted(self, bint counts) noexcept:
+        """Whether pods that come to other rows, and leave them, count meanwhile: nominated ones do."""
+        cdef Matched matched
+        for matched in self.matched.values():
+            if matched.listed is not None:
+                matched.c.listed = NULL
+                if not counts:
+                    matched.c.listed = <const unsigned char*>matched.listed.data
+        return 0
+
+    cdef Buffer _rows_with(self, str name, object has):
+        """Per row of the table, whether it has a pod of such a class."""
+        cdef Matched matched = self.matching(((name,), partial(has, self.classes), EVERY_CLASS), True)
+        cdef Buffer out = Buffer(Journal(), 1, self.table.name.capacity)
+        cdef int32_t row
+        self.point()
+        for row in range(self.table.used):
+            out.data[row] = (<int32_t*>matched.pods.data)[row] > 0
+        return out
+
+    cdef Matched carrying(self, tuple matcher, bint is_anti):
+        """The pods that have a term themselves, in a pod group cycle: where upstream looks for them."""
+        cdef Matched out = self.matched.get((*matcher[0], "listed"))
+        cdef int32_t row
+        if out is not None:
+            return out
+        out = self.matching(((*matcher[0], "listed"), *matcher[1:]), True)
+        out.listed = self.listed_anti if is_anti else self.listed_any
+        out.c.listed = <const unsigned char*>out.listed.data
+        for row in range(self.table.used):
+            if not out.listed.data[row]:
+                (<int32_t*>out.pods.data)[row] = 0
+        return out
+
+    # ---- counters ------------------------------------------------------------------------------------------
+
     cdef Counter counter(self, Matched matched, TopologyKey topology, Eligibility eligibility, bint absent):
         """The counter of matching pods over the domains of a label; with `absent`, nodes without the label
         count as those with an empty value."""
@@ -444,3 +510,11 @@ cdef class Domains:
         self.counters.clear()
         self.by_class.clear()
         self._put_away(*held)
+
+
+def _declares_affinity(PodClasses classes, int32_t pod_class):
+    return classes.shape(pod_class).declares_affinity
+
+
+def _has_anti_affinity(PodClasses classes, int32_t pod_class):
+    return bool(classes.shape(pod_class).terms[1])

@@ -25,6 +25,7 @@ cdef class Shape:
     cdef readonly tuple terms
     cdef readonly tuple carried
     cdef readonly str terms_error
+    cdef readonly bint declares_affinity
     cdef readonly int32_t priority
     cdef readonly int32_t ledger  # of the node table: the one that its pods are charged to
     cdef readonly bint may_preempt  # its preemptionPolicy does not forbid it

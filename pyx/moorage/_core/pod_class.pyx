@@ -68,6 +68,7 @@ cdef class Shape:
         self.terms = read.terms
         self.carried = carried
         self.terms_error = read.terms_error
+        self.declares_affinity = read.declares_affinity
         self.priority = read.priority
         self.may_preempt = read.may_preempt
         self.ledger = read.ledger
@@ -161,6 +162,11 @@ cdef class Shape:
     def nonzero_requests(self):
         """What a placed pod adds to the non-zero requested cpu and memory."""
         return self.c.nonzero_cpu, self.c.nonzero_memory
+
+    @property
+    def score_requests(self):
+        """What scores of allocation take for the pod's own cpu and memory: that of its containers."""
+        return self.c.score_cpu, self.c.score_memory
 
     @property
     def other_requests(self):

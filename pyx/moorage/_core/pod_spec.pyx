@@ -136,6 +136,7 @@ class PodSpecReader:
         self._read_node_affinity(pod.spec)
         self.spread = pod.spec.topology_spread_constraints
         self.terms, self.terms_error = read_terms(pod)
+        self.declares_affinity = _declares_affinity(pod.spec)
         self.priority = pod.spec.priority or 0
         self.may_preempt = pod.spec.preemption_policy != "Never"
         self.ledger = 0 if names.ledger_of is None else names.ledger_of(pod)
@@ -146,7 +147,7 @@ class PodSpecReader:
             self.has_required, self.has_node_affinity, self.preferred, self.has_preferred,
             self.preferred_error, self.is_pinned, self.node_names,
             tuple([tuple([term.key for term in terms]) for terms in self.terms]), self.terms_error,
-            _uncompiled(pod.spec), self.ledger,
+            self.declares_affinity, _uncompiled(pod.spec), self.ledger,
         )
 
     def _read_requests(self, pod):
@@ -238,6 +239,14 @@ class PodSpecReader:
             return Requirement(-1, MR_NAME_PARAMETER, (), 0)
         op = MR_NAME_IN if r.operator == "In" else MR_NAME_NOT_IN
         return Requirement(-1, op, tuple([self.names.symbols.intern(v) for v in r.values]), 0)
+
+
+def _declares_affinity(spec):
+    """Whether a pod has affinity or anti-affinity, be it without a term: its node is then in upstream's list
+    of those that have pods with affinity."""
+    affinity = spec.affinity
+    sides = affinity and (affinity.pod_affinity, affinity.pod_anti_affinity)
+    return bool(sides) and any([side is not None for side in sides])
 
 
 def _uncompiled(spec):

@@ -140,7 +140,8 @@ cdef class Search:
         self.search.shape = &shape.c
         self.search.columns = &self.listing.columns
         self.search.order = <int32_t*>self.listing.order.data
-        self.search.n = self.cluster.nodes = self.listing.size
+        self.search.n = self.listing.size
+        self.cluster.nodes = self.state.view.size
         self.search.has_images = self._has_images(shape)
         self.search.pod.terms = NULL
         if self.terms is not None:

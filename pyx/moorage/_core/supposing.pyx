@@ -68,6 +68,7 @@ cdef class Supposing(Search):
         """The verdict of a row with some changes: (row, gone, come) each; true where a plugin fails."""
         cdef bint failed, told = False
         self._count_unlisted(changes, 1)
+        self.state.domains.count_unlisted(True)
         mark = self.state.begin()
         try:
             for other, gone, come in changes:
@@ -89,6 +90,7 @@ cdef class Supposing(Search):
             if judging is not None:
                 judging(row, None)
             self.state.rollback(mark)
+            self.state.domains.count_unlisted(False)
             self._count_unlisted(changes, -1)
             self.state.view.refresh()
             if told:

@@ -28,7 +28,7 @@ cdef class Terms:
     cdef mr_pod_term* _pod_terms(self, list counters) except? NULL
     cdef Matched _of_selector(self, object selector)
     cdef Counter _of_terms(self, tuple terms, str label)
-    cdef Counter _of_carriers(self, int32_t term)
+    cdef Counter _of_carriers(self, int32_t number, bint everywhere)
     cdef tuple _selecting(self, object selector)
     cdef tuple _meant_by(self, tuple terms)
     cdef tuple _carrying(self, int32_t number)

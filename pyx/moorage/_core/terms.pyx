@@ -181,7 +181,8 @@ cdef class Terms:
             concerns = term.kind == TermKind.ANTI_AFFINITY or (weight and not ignore)
             if concerns and term.matches(self.shape.namespace, namespace_labels, self.labels):
                 is_anti = term.kind == TermKind.ANTI_AFFINITY
-                (existing if is_anti else preferred).append((self._of_carriers(number), weight))
+                everywhere = bool(own or own_anti) and not is_anti  # then upstream looks at all nodes
+                (existing if is_anti else preferred).append((self._of_carriers(number, everywhere), weight))
                 if is_anti:
                     self.predicates.append(self._carrying(number))
         self.c.affinity, self.c.n_affinity = self._pod_terms(affinity), <int32_t>len(affinity)
@@ -226,11 +227,16 @@ cdef class Terms:
         everywhere = domains.eligibility((), None, 0, None)
         return domains.counter(matched, domains.topology(label), everywhere, False)
 
-    cdef Counter _of_carriers(self, int32_t number):
-        """Pods that have a term themselves, over the domains of its label."""
+    cdef Counter _of_carriers(self, int32_t number, bint everywhere):
+        """Pods that have a term themselves, over the domains of its label; in a pod group cycle, unless they
+        count `everywhere`, on listed nodes."""
         cdef Domains domains = self.state.domains
-        matched = domains.matching(self._carrying(number), True)
-        topology = domains.topology(self.state.classes.terms[number].topology_key)
+        term = self.state.classes.terms[number]
+        if everywhere or not domains.is_listing():
+            matched = domains.matching(self._carrying(number), True)
+        else:
+            matched = domains.carrying(self._carrying(number), term.kind == TermKind.ANTI_AFFINITY)
+        topology = domains.topology(term.topology_key)
         return domains.counter(matched, topology, domains.eligibility((), None, 0, None), False)
 
     # ---- reading -------------------------------------------------------------------------------------------

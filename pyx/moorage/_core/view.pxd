@@ -19,6 +19,7 @@ cdef class View:
     cdef Buffer order, names, position, shown, seen_epoch
     cdef list columns_memory
     cdef bint is_scanned
+    cdef public bint keeps_counts
     cdef mr_columns columns
     cdef mr_ledger ledger
     cdef const int32_t* taint_set

@@ -15,7 +15,7 @@ import numpy as np
 from libc.string cimport memset
 
 from moorage._core.buffers cimport HEADER, Buffer, Journal
-from moorage._core.change_log cimport LOG_ORDER, LOG_STATIC, ChangeLog, Kind
+from moorage._core.change_log cimport LOG_ORDER, LOG_ROW, LOG_STATIC, ChangeLog, Kind
 from moorage._core.chunks cimport Chunks
 from moorage._core.csrc cimport MR_PRESENT, mr_cluster, mr_columns_set, mr_port
 from moorage._core.images cimport ImageStates
@@ -38,6 +38,8 @@ cdef class View:
         How far the columns have; -1 where they have to be made anew.
     said : int
         Grows whenever the list changes, or what a node of it says of itself.
+    keeps_counts : bool
+        Rows that change show the image counts that they showed: in a pod group cycle there is one snapshot.
     """
 
     def __cinit__(self, Journal journal, NodeTable table, NodeTree tree, ImageStates images,
@@ -163,11 +165,20 @@ cdef class View:
         cdef int64_t* seen_epoch = <int64_t*>self.seen_epoch.data
         cdef int32_t* seen
         cdef int32_t at
-        if seen_epoch[row] != self.images.epoch:
+        if seen_epoch[row] != self.images.epoch and not self.keeps_counts:
             seen = self.seen.items(row)
             for at in range(0, self.seen.size(row), 2):
                 seen[at + 1] = (<int32_t*>self.images.counts.data)[seen[at]]
             seen_epoch[row] = self.images.epoch
+
+    def log_stale_counts(self, const int32_t[::1] rows):
+        """Have the next refresh take over the image counts of those of some rows, changed since the last one,
+        that could not show them yet."""
+        cdef int32_t at
+        for at in range(rows.shape[0]):
+            if rows[at] >= 0 and (<int64_t*>self.seen_epoch.data)[rows[at]] != self.images.epoch \
+                    and self.seen.size(rows[at]):
+                self.table.changed(LOG_ROW, rows[at])
 
     cdef Py_ssize_t begin_run(self, Py_ssize_t pods) except -1:
         """So many usage changes will be followed inside a transaction. Answers how many bytes its journal

@@ -13,6 +13,7 @@ from moorage._core.pod_volumes import uses_volumes
 from moorage.scheduler import Scheduler
 
 from .extenders import totals_of_plugins
+from .gang_mode import replay_gang
 from .modes import Mode
 from .preempt_mode import preempt
 from .queue_mode import replay_queue
@@ -37,7 +38,7 @@ def replay(scenario: Json, how: Mode = ONE_BY_ONE) -> Iterator[Json]:
     the vector; the comparison ends with the first step that differs.
     """
     mode = scenario.get("mode")
-    if mode not in (*TIE_BREAK, "queue"):
+    if mode not in (*TIE_BREAK, "queue", "gang"):
         raise MalformedError(f"unknown mode {mode!r}")
     unknown = scenario.keys() - SCENARIO_KEYS
     if unknown:
@@ -46,6 +47,9 @@ def replay(scenario: Json, how: Mode = ONE_BY_ONE) -> Iterator[Json]:
         raise MalformedError(f"unknown fields in config: {', '.join(sorted(scenario['config']))}")
     if mode == "queue":
         yield from replay_queue(scenario)
+        return
+    if mode == "gang":
+        yield from replay_gang(scenario, how)
         return
     gates = scenario.get("config", {}).get("featureGates", {})
     if not scenario.get("batching"):  # upstream's pods were not signed then

@@ -35,6 +35,11 @@ CHANGED = (
     ("volumes", 8),
     ("preempt_constraints", 6),
     ("queue", 40),
+    ("gang_minimal", 1),
+    ("gang_plain", 8),
+    ("gang_tas", 8),
+    ("gang_preempt", 8),
+    ("gang_wap", 8),
     ("extenders", 22),
 )
 

@@ -28,6 +28,7 @@ from moorage.objects.pod import Pod, PodSchedulingGate
 from moorage.objects.pod_group import GODEL, GROUP_ANNOTATION, PodGroup, PodGroupSpec
 from moorage.plugins.gang_scheduling import GangScheduling
 from moorage.scheduler import Scheduler
+from moorage.scheduler.group_attempt import WAITS_FOR_MEMBERS
 
 PYTHON = make(mo.ReservePlugin, "R", reserve=None, unreserve=None)
 
@@ -54,20 +55,26 @@ def test_a_group_that_fits_is_bound(python: bool) -> None:
     assert (condition.type, condition.status, condition.reason) == ("PodGroupScheduled", "True", "Scheduled")
 
 
-@pytest.mark.parametrize("gate", ["GenericWorkload", "GangScheduling"])
-def test_the_minimum_holds_whichever_gate_has_groups_tried_together(gate: str) -> None:
-    one = world(nodes(2), gang("g", 3), members("g", 3), feature_gates={gate: True})
+def test_the_minimum_holds_with_the_plugin() -> None:
+    """Which its gate has; GenericWorkload alone has groups tried together, and no more."""
+    one = world(nodes(2), gang("g", 3), members("g", 3), feature_gates={"GangScheduling": True})
     assert not one.run().placements
+    one = world(nodes(2), gang("g", 4), members("g", 3), feature_gates={"GenericWorkload": True})
+    assert placed(one.run()) == ["g-0", "g-1"]
 
 
 @WAYS
 def test_one_that_does_not_leaves_nothing(python: bool) -> None:
-    one = made(python, nodes(2), gang("g", 3), members("g", 3), [pod("p", requests={"cpu": 1}, priority=-1)])
+    group = members("g", 3, preemption_policy="Never")
+    one = made(python, nodes(2), gang("g", 3), group, [pod("p", requests={"cpu": 1}, priority=-1)])
     result = one.run()
     assert on_nodes(one).keys() == {"p"}
     assert result.unschedulable.keys() == {"default/g-0", "default/g-1", "default/g-2"}
-    for failure in result.unschedulable.values():
-        assert "of 3 pods fit, 3 are needed" in failure.message
+    waits, fails = result.unschedulable["default/g-0"], result.unschedulable["default/g-2"]
+    assert waits.message == WAITS_FOR_MEMBERS
+    assert fails.message.startswith(
+        "0/1 nodes are available: 1 Insufficient cpu. no new claims to deallocate, "
+    )
     assert not one.queue.in_flight()
     assert len(one.queue) == 3
     (condition,) = store_of(one).get(PodGroup, "g", "default").status.conditions
@@ -126,8 +133,9 @@ def test_too_few_pods_and_no_group_wait_outside() -> None:
     one = world(nodes(9), gang("g", 2), members("g", 1), members("none", 1))
     result = one.run()
     assert result.skipped == {
-        "default/g-0": 'GangScheduling: waiting for 2 pods of pod group "g", of which there is 1',
-        "default/none-0": 'GangScheduling: waiting for pod group "none"',
+        "default/g-0": "GangScheduling: waiting for minCount pods from a gang to appear in scheduling queue",
+        "default/none-0": "GangScheduling: waiting for pods's pod group "
+        '"none" to appear in scheduling queue',
     }
     store_of(one).create(gang("none", 1))
     store_of(one).create(member("g-1", "g"))
@@ -160,7 +168,7 @@ def test_a_minimum_counts_gated_members_that_are_there() -> None:
     one = world(nodes(9), gang("g", 2), [*members("g", 1), gated])
     result = one.run()
     assert not result.placements
-    assert "1 of 1 pods fit, 2 are needed" in result.unschedulable["default/g-0"].message
+    assert result.unschedulable["default/g-0"].message == WAITS_FOR_MEMBERS
 
 
 def test_a_deleted_member_is_missed() -> None:
@@ -201,7 +209,8 @@ def test_members_that_ask_for_different_schedulers() -> None:
     one = world(nodes(9), gang("g", 2), mine, profile=None, profiles=profiles)
     result = one.run()
     assert {failure.message for failure in result.unschedulable.values()} == {
-        "pods of one group ask for different schedulers"
+        "all pods in a single pod group should have the same .spec.schedulerName set, "
+        'got: "default-scheduler" and "other"'
     }
 
 

@@ -122,6 +122,13 @@ class FrameworkHandle:
         Pods of a group belong together (gates GenericWorkload, GangScheduling).
     scales_volume_limits : bool
         CSIDrivers say whether a node must have them (gate VolumeLimitScaling).
+    places_groups : bool
+        A group is tried in placements (gate TopologyAwareWorkloadScheduling).
+    preempts_for_groups : bool
+        Pods are evicted for a group as a whole, and for no pod of it alone (gate WorkloadAwarePreemption).
+    postponed : list of callable, optional
+        What preemption does to victims and nominations waits in here, where there is a list: inside a
+        transaction of a pod group cycle.
     clock, wait : callable
         Seconds, and what lets so many of them pass, for who waits for others in PreBind.
     """
@@ -142,6 +149,9 @@ class FrameworkHandle:
     on_eviction: list[Callable[[Pod, str, Pod | PodGroup], object]] = field(default_factory=list)
     groups_pods: bool = False
     scales_volume_limits: bool = False
+    places_groups: bool = False
+    preempts_for_groups: bool = False
+    postponed: list[Callable[[], object]] | None = None
     clock: Callable[[], float] = time.monotonic
     wait: Callable[[float], object] = time.sleep
     _snapshot: Snapshot = field(default_factory=Snapshot)

@@ -80,6 +80,8 @@ class CorePostFilter(PostFilterPlugin):
     what it would have said is made when somebody reads it."""
 
     in_core = True
+    reason_against = ""
+    """Why it helps nobody, in a pod group cycle where it does not."""
 
     def could_help(self, shape: Shape, potential: int) -> bool:
         """False where `post_filter` certainly makes no room for pods of a shape that are nominated nowhere;

@@ -69,11 +69,14 @@ def _failure(plugin: Plugin, group: PodGroup, error: Exception) -> StatusError:
     return StatusError(error_status(f'plugin "{plugin.name}" failed with', Status(Code.ERROR, err=error)))
 
 
-def placements_to_find(percentage: int, placements: int, nodes: int) -> int:
+def placements_to_find(percentage: int | None, placements: int, nodes: int) -> int:
     """How many placements that suit a group are looked for among so many, which have so many nodes together.
 
-    `percentage` 0 is adaptive: from 100 % of very few nodes to 10 % at 5,000, and 5 % at least (KEP-5732).
+    `percentage` None is all, as in v1.36; 0 is adaptive: from 100 % of very few nodes to 10 % at 5,000, and
+    5 % at least (KEP-5732).
     """
+    if percentage is None:
+        return placements
     if percentage == 0:
         percentage = max(100 - 90 * nodes // 5000, 5)
     return max(placements * percentage // 100, 1)

@@ -21,6 +21,7 @@ from moorage.objects.meta import Object
 from moorage.objects.pod import Pod
 from moorage.objects.pod_group import UnitKey, group_of
 
+WAITS = "waiting for minCount pods from a gang to be scheduled"
 TIMEOUT = 5 * 60.0
 """Seconds that a pod waits on Permit for the others."""
 
@@ -39,14 +40,10 @@ class GangScheduling(UnitPlugin, PreEnqueuePlugin, PermitPlugin, EnqueueExtensio
             return None
         group, name = self._groups.get(key), key[1]
         if group is None:
-            return self._waits_for(f'waiting for pod group "{name}"')
-        size = self._groups.size(key)
-        if size >= group.min_count:
+            return self._waits_for(f'waiting for pods\'s pod group "{name}" to appear in scheduling queue')
+        if self._groups.size(key) >= group.min_count:
             return None
-        there = "is 1" if size == 1 else f"are {size}"
-        return self._waits_for(
-            f'waiting for {group.min_count} pods of pod group "{name}", of which there {there}'
-        )
+        return self._waits_for("waiting for minCount pods from a gang to appear in scheduling queue")
 
     def _waits_for(self, text: str) -> Status:
         return Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (text,), self.name)
@@ -57,12 +54,10 @@ class GangScheduling(UnitPlugin, PreEnqueuePlugin, PermitPlugin, EnqueueExtensio
         key = group_of(pod)
         if key is None:
             return None, 0.0
-        missing = self._missing(key)
-        if missing <= 0:
+        if self._missing(key) <= 0:
             self._allow(key)
             return None, 0.0
-        more = "1 more pod" if missing == 1 else f"{missing} more pods"
-        return Status(Code.WAIT, (f'waiting for {more} of pod group "{key[1]}" to be scheduled',)), TIMEOUT
+        return Status(Code.WAIT, (WAITS,)), TIMEOUT
 
     def _missing(self, key: UnitKey) -> int:
         group = self._groups.get(key)

@@ -108,7 +108,7 @@ class NodeResourcesFit(
         return points // total if total else 0
 
     def _comes(self, assignments: Assignments) -> Counter[str]:
-        """What the pods request together that would come."""
+        """What the containers of the pods request together that would come, as scores of nodes take it."""
         shapes = Counter(
             self.shape_of(pod)
             for pod, row in zip(assignments.pods, assignments.rows.tolist(), strict=True)
@@ -116,7 +116,7 @@ class NodeResourcesFit(
         )
         comes: Counter[str] = Counter()
         for shape, pods in shapes.items():
-            cpu, memory = shape.nonzero_requests
+            cpu, memory = shape.score_requests
             for name, amount in {"cpu": cpu, "memory": memory, **shape.other_requests}.items():
                 comes[name] += pods * amount
         return comes

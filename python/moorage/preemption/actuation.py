@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from contextlib import suppress
+from functools import partial
 
 from msgspec.structs import replace
 
@@ -60,6 +61,9 @@ def lower_priority_nominated_pods(handle: PreemptHandle, pod: Pod, node_name: st
 def clear_nominated_node_name(handle: FrameworkHandle, pod: Pod) -> None:
     """End a nomination, in memory and in the pod's status."""
     handle.nominator.add_nominated_pod(pod, NominatingInfo())
+    if handle.postponed is not None:
+        handle.postponed.append(partial(clear_nominated_node_name, handle, pod))
+        return
     try:
         current = handle.client.get(Pod, pod.name, pod.namespace)
     except NotFoundError:
@@ -77,6 +81,9 @@ def preempt_pod(
     All others get the condition DisruptionTarget and are deleted. A pod that only the cache knows, since the
     scheduler was asked about it without a store, is taken out of the cache.
     """
+    if handle.postponed is not None:
+        handle.postponed.append(partial(_preempt_late, handle, node_name, preemptor, victim, plugin_name))
+        return
     note = f"Preempted by {preemptor.kind.lower()} {preemptor.metadata.uid} on node {node_name}"
     if _fail_in_memory(handle, victim, plugin_name):
         note += " (in kube-scheduler memory)."
@@ -86,6 +93,15 @@ def preempt_pod(
         for told in handle.on_eviction:
             told(victim, victim.spec.node_name or node_name, preemptor)
     handle.recorder.event(victim, "Normal", "Preempted", "Preempting", note)
+
+
+def _preempt_late(
+    handle: FrameworkHandle, node_name: str, preemptor: Pod | PodGroup, victim: Pod, plugin_name: str
+) -> None:
+    try:
+        preempt_pod(handle, node_name, preemptor, victim, plugin_name)
+    except ApiError as error:
+        logger.error("Tried to preempt pod %s for %s: %s", victim.key, preemptor.key, error)
 
 
 def _fail_in_memory(handle: FrameworkHandle, victim: Pod, plugin_name: str) -> bool:

@@ -24,6 +24,7 @@ from moorage.objects.pod import Pod
 
 from .eligibility import NEVER, NO_VICTIMS, num_candidates
 from .evaluator import Found, find_candidates, no_candidates, preempt
+from .for_group import reason_against_pod
 from .units import groups_of, has_pods_below
 
 if TYPE_CHECKING:
@@ -49,6 +50,7 @@ class DefaultPreemption(PreEnqueuePlugin, CorePostFilter, EnqueueExtensions):
     ) -> None:
         super().__init__(args, handle)
         self.preempting: set[str] = set()  # UIDs of pods whose victims are on their way out
+        self.reason_against = ""  # why no pod evicts others by itself, in a pod group cycle
 
     def pre_enqueue(self, pod: Pod) -> Status | None:
         """A pod whose victims are still being deleted is kept back."""
@@ -67,6 +69,8 @@ class DefaultPreemption(PreEnqueuePlugin, CorePostFilter, EnqueueExtensions):
         self, state: CycleState, pod: Pod, statuses: Mapping[str, Status]
     ) -> tuple[PostFilterResult | None, Status | None]:
         handle = self._handle()
+        if reason := reason_against_pod(handle.handle, pod):
+            return None, Status(Code.UNSCHEDULABLE, (PREFIX + reason,), self.name)
         self.preempting.add(pod.metadata.uid)
         try:
             found = self.find_candidates(state, pod, statuses)
@@ -101,7 +105,7 @@ class DefaultPreemption(PreEnqueuePlugin, CorePostFilter, EnqueueExtensions):
     def could_help(self, shape: Shape, potential: int) -> bool:
         """Whether somebody could be evicted: a pod of lower priority is in the cache, or there is a group of
         lower priority that is evicted whole."""
-        if not potential or not shape.may_preempt:
+        if not potential or not shape.may_preempt or self.reason_against:
             return False
         handle = self._handle().handle
         groups = groups_of(handle)
@@ -110,6 +114,8 @@ class DefaultPreemption(PreEnqueuePlugin, CorePostFilter, EnqueueExtensions):
         return has_pods_below(handle.cache.state, shape.priority)
 
     def unhelpful(self, shape: Shape, nodes: int, potential: int) -> tuple[str, bool]:
+        if self.reason_against:
+            return PREFIX + self.reason_against, False
         if not shape.may_preempt:
             return PREFIX + NEVER, False
         reasons = dict.fromkeys(NO_VICTIMS.reasons, potential) if potential else {}

@@ -301,7 +301,7 @@ class Batches:
             self.assume(pod, decision.node)
             return False
         result.failures[at] = failure = Failure.of(decision)
-        self.bindings.nominate(self.nominator, pod, decision)
+        self.bindings.nominate(self.nominator, pod, decision.nominating)
         diagnosis = decision.diagnosis
         settled = diagnosis is not None and bool(diagnosis.unhelpful or decision.nominating)
         if is_plain and settled and not failure.nominated_node and decision.next == decision.start:

@@ -34,7 +34,7 @@ from .engine import Engine
 from .extended_search import bind_by_extender
 from .own_volumes import OthersVolumes, OwnVolumes
 from .pod_status import not_scheduled, patch_pod
-from .results import Decision, Failure
+from .results import Failure
 
 logger = logging.getLogger("moorage.scheduler")
 
@@ -401,9 +401,8 @@ class BindingCycles:
         self.report(engine, started.pod, failure, NominatingInfo(), silent)
         return Outcome(started.pod, failure=failure)
 
-    def nominate(self, nominator: PodNominator, pod: Pod, decision: Decision) -> None:
+    def nominate(self, nominator: PodNominator, pod: Pod, info: NominatingInfo | None) -> None:
         """Note what PostFilter made of the nomination of a pod about whose failure no more is told."""
-        info = decision.nominating
         if info is None or info.noop:
             return
         if info.nominated_node_name or pod.status.nominated_node_name or nominator.nominated_node(pod):

@@ -396,5 +396,9 @@ class Engine:
     def as_helpless(self, diagnosis: Diagnosis) -> tuple[Diagnosis, NominatingInfo | None]:
         """What comes of PostFilter then, without asking it."""
         plugins = self.core_post_filters or ()
-        ended = [plugin.unhelpful(diagnosis.shape, diagnosis.nodes, 0)[1] for plugin in plugins]
-        return replace(diagnosis, unhelpful=plugins), NominatingInfo() if any(ended) else None
+        answers = [plugin.unhelpful(diagnosis.shape, diagnosis.nodes, 0) for plugin in plugins]
+        result = NominatingInfo() if any(ends for _, ends in answers) else None
+        if any(plugin.reason_against for plugin in plugins):  # only in this cycle
+            said = ", ".join(text for text, _ in answers)
+            return replace(diagnosis, post_filter=said), result
+        return replace(diagnosis, unhelpful=plugins), result

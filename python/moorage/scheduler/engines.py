@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import replace
@@ -13,7 +13,7 @@ from moorage._core.chooser import TieBreak
 from moorage.cache import SchedulerCache
 from moorage.errors import InputError
 from moorage.framework.build import check_profiles, make_profiles
-from moorage.framework.configuration import KubeSchedulerConfiguration
+from moorage.framework.configuration import KubeSchedulerConfiguration, groups_pods
 from moorage.framework.handle import FrameworkHandle
 from moorage.framework.interface import Plugin
 from moorage.framework.native import LoadedPlugin
@@ -42,7 +42,7 @@ def make_handle(
     tie_break: str,
     seed: int,
     time: OwnVolumes | OthersVolumes,
-    groups_pods: bool,
+    gates: Mapping[str, bool],
 ) -> FrameworkHandle:
     """What plugins are handed, with the extenders of a configuration."""
     handle = FrameworkHandle(
@@ -51,7 +51,10 @@ def make_handle(
         informers=informers,
         nominator=nominator,
         extenders=make_extenders(configuration, cache.node_info),
-        groups_pods=groups_pods,
+        groups_pods=groups_pods(gates),
+        scales_volume_limits=gates["VolumeLimitScaling"],
+        places_groups=gates["TopologyAwareWorkloadScheduling"],
+        preempts_for_groups=groups_pods(gates) and gates["WorkloadAwarePreemption"],
         clock=time.now,
         wait=time.wait,
     )
@@ -201,9 +204,9 @@ def _owned_plugin(plugin: Plugin, handle: FrameworkHandle) -> Plugin:
     return anew
 
 
-def placements_percentage(configuration: KubeSchedulerConfiguration | None) -> int:
-    """percentageOfPlacementsToScore; 0 where nothing says it."""
-    return 0 if configuration is None else configuration.percentage_of_placements_to_score or 0
+def placements_percentage(configuration: KubeSchedulerConfiguration | None) -> int | None:
+    """percentageOfPlacementsToScore; None where nothing says it."""
+    return None if configuration is None else configuration.percentage_of_placements_to_score
 
 
 def with_threads(engines: list[Engine], parallelism: int) -> list[Engine]:

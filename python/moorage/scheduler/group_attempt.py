@@ -13,10 +13,13 @@ import numpy.typing as npt
 
 from moorage._core.batches import look_at
 from moorage._core.pod_spec import bound
+from moorage.framework.binding import WAITING
 from moorage.framework.cycle_state import CycleState
+from moorage.framework.interface import PERMIT, NominatingInfo
 from moorage.framework.runtime import Target
 from moorage.objects.pod import Pod
 from moorage.objects.pod_group import PodGroup
+from moorage.plugins.gang_scheduling import WAITS, GangScheduling
 
 from .batch import ScheduleResult
 from .binding_cycle import Started
@@ -28,6 +31,8 @@ if TYPE_CHECKING:
     from .scheduler import Scheduler
 
 UNSCHEDULABLE = "pod group is unschedulable"
+WAITS_FOR_VICTIMS = f"{UNSCHEDULABLE}, pod group is waiting for preemption to complete"
+WAITS_FOR_MEMBERS = f"{UNSCHEDULABLE}, {WAITS}, {WAITING}"
 
 
 class Members:
@@ -53,7 +58,7 @@ class Members:
         self.scheduler = scheduler
         self.engine = engine
         self.group = group
-        self.minimum = 0 if group is None else group.min_count
+        self.minimum = group.min_count if group is not None and counts_members(engine) else 0
         self.pods = pods
         self.scheduled = scheduled
         self.classes, self._named, self.pinned, self._alone, volumes = look_at(scheduler.cache.state, pods)
@@ -86,9 +91,29 @@ class Members:
         return self._hard[first]
 
     @cached_property
+    def carry_terms(self) -> bool:
+        """Whether they have affinity terms by which those placed first could matter to the others."""
+        shape_of = self.scheduler.cache.state.classes.shape_of
+        return len(self.pods) > 1 and any(shape_of(one).carried for one in set(self.classes.tolist()))
+
+    def read_terms(self) -> None:
+        """Have all counters that they are judged by."""
+        for engine, _, first, end in self.runs:
+            known = zip(self.classes[first:end].tolist(), self.pinned[first:end].tolist(), strict=True)
+            for pod_class, pinned in set(known):
+                engine.cycle.terms_of(pod_class, pinned)
+
+    @cached_property
     def engines(self) -> list[Engine]:
         """The engines that decide about them."""
         return list(dict.fromkeys([self.engine, *(engine for engine, *_ in self.runs)]))
+
+
+def counts_members(engine: Engine) -> bool:
+    """Whether a group needs its minimum: not where the gates let pods be grouped without GangScheduling.
+    Where no gate does, somebody asks for a group all the same."""
+    has_plugin = any(plugin.name == GangScheduling.name for plugin in engine.profile.at(PERMIT))
+    return has_plugin or not engine.handle.groups_pods
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +138,13 @@ class Attempt:
         The error that ended it.
     is_permitted : bool
         Whether Permit has let a pod go on. GangScheduling does as soon as the minimum is there.
+    preempting : dict of int to str
+        Position of each pod that others are to leave for, to the node that it is nominated to. Pods after it
+        see it there.
+    nominating : dict of int to NominatingInfo
+        Position of each pod that fits nowhere to what PostFilter makes of its nomination.
+    waits : bool
+        Permit has let a pod go on after one that others are to leave for.
     next_start : int
         Where the next search would begin.
     """
@@ -125,40 +157,66 @@ class Attempt:
         self.rows, self.failures = self.result.rows, self.result.failures
         self.reserved: list[Reserved] = []
         self.error = ""
-        self.is_permitted = False
+        self.is_permitted = self.waits = False
+        self.preempting: dict[int, str] = {}
+        self.nominating: dict[int, NominatingInfo] = {}
+        self._asked_to_wait: dict[int, str] = {}
+        self._gets_room = False
         self.next_start = self.scheduler.rotation.start
         self._entered = 0
         self._message = ""
 
     @property
     def succeeded(self) -> bool:
+        return self.is_permitted and not self.waits and not self.error
+
+    @property
+    def is_feasible(self) -> bool:
+        """Whether the group has succeeded, or would if some pods left."""
         return self.is_permitted and not self.error
 
     @property
     def placed(self) -> int:
-        """How many of the pods have a node."""
-        return int(np.count_nonzero(self.rows >= 0))
+        """How many of the pods have a node, be it one that others are to leave."""
+        return int(np.count_nonzero(self.rows >= 0)) + len(self.preempting)
 
     @property
     def message(self) -> str:
-        """What held the group back."""
-        return self._message or self._held_back()
+        """Why the group has failed."""
+        return self._message or (WAITS_FOR_VICTIMS if self.waits else UNSCHEDULABLE)
 
     @message.setter
     def message(self, message: str) -> None:
         self._message = message
 
-    def _held_back(self) -> str:
-        pods = self.members.pods
-        text = f"{UNSCHEDULABLE}: {self.placed} of {len(pods)} pods fit"
-        if self.members.minimum:
-            text += f", {max(self.members.minimum - len(self.members.scheduled), 0)} are needed"
-        first = min(self.failures, default=None)
-        return text if first is None else f"{text}; {pods[first].key}: {self.failures[first].message}"
+    def failed(self) -> tuple[dict[int, Failure], dict[int, NominatingInfo]]:
+        """What becomes of each pod of a group that has failed without an error, and of its nomination."""
+        waits, held = self.waits or self._gets_room, Failure(held_back=WAITS_FOR_MEMBERS)
+        failures = dict.fromkeys(range(len(self.rows)), Failure(held_back=self.message)) | self.failures
+        nominating = dict(self.nominating)
+        for at in np.flatnonzero(self.rows >= 0).tolist():
+            node = self.scheduler.table.row_name(self.rows[at]) if waits else ""
+            failures[at] = Failure(held_back=self.message, nominated_node=node) if waits else held
+            nominating[at] = NominatingInfo(node)
+        if not waits:
+            for at in self.preempting:
+                failures[at], nominating[at] = held, NominatingInfo()
+            for at, text in self._asked_to_wait.items():
+                failures[at] = Failure(held_back=text)
+        return failures, nominating
+
+    @property
+    def _has_minimum(self) -> bool:
+        return len(self.members.scheduled) + self.placed >= self.members.minimum
+
+    def gets_room(self) -> None:
+        """Others are to leave for the group."""
+        self._gets_room = True
 
     def _permit(self) -> None:
         """A pod was placed that no other plugin has wait."""
-        self.is_permitted |= len(self.members.scheduled) + self.placed >= self.members.minimum
+        if self._has_minimum:
+            self.is_permitted, self.waits = True, bool(self.preempting)
 
     # ---- placing -------------------------------------------------------------------------------------------
 
@@ -211,14 +269,20 @@ class Attempt:
         pod, scheduler = self.members.pods[at], self.scheduler
         self._entered = at + 1
         decision, state = engine.schedule(pod, self.members.target(at), scheduler.view_order)
-        if decision.node is None:
-            self.failures[at] = Failure.of(decision)
-            self.error = decision.error
-            return
-        assumed = bound(pod, decision.node)
+        node = decision.node
+        if node is None:
+            self.failures[at] = failure = Failure.of(decision)
+            self.error, node = decision.error, failure.nominated_node
+            if decision.nominating is not None:
+                self.nominating[at] = decision.nominating
+            if not node:
+                return
+            self.preempting[at] = node
+        else:
+            self.rows[at] = engine.row_in_view(node)
+        assumed = bound(pod, node)
         scheduler.cache.assume_pod(assumed)
         scheduler.handle.nominator.delete_nominated_pod_if_exists(pod)
-        self.rows[at] = engine.row_in_view(decision.node)
         if in_core:
             self._permit()
         else:
@@ -234,10 +298,14 @@ class Attempt:
             self.reserved.append(one)
             if status is None:
                 self._permit()
+            elif self._has_minimum:
+                self._asked_to_wait[one.at] = f"{UNSCHEDULABLE}, {status.message()}"
             return
         framework.run_reserve_plugins_unreserve(one.state, one.assumed, node)
         self.scheduler.cache.forget_pod(one.assumed)
         self.rows[one.at] = -1
+        self.preempting.pop(one.at, None)
+        self.nominating[one.at] = NominatingInfo()
         if status.is_rejected:
             failure = Failure(Diagnosis(1, one.engine.profile, one.state.shape, chosen=status))
         else:

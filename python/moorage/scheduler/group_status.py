@@ -16,7 +16,7 @@ POD_GROUP_SCHEDULED = "PodGroupScheduled"
 SCHEDULED, PENDING = "Scheduled", "Pending"
 
 
-def patch_group(client: ObjectClient, group: PodGroup, message: str) -> None:
+def patch_group(client: ObjectClient, group: PodGroup, message: str, is_error: bool = False) -> None:
     """Write what came of an attempt, if that changes something: the condition PodGroupScheduled of a
     Kubernetes group, the phase of a Gödel one. A group that has been scheduled stays so.
 
@@ -24,10 +24,12 @@ def patch_group(client: ObjectClient, group: PodGroup, message: str) -> None:
     ----------
     message : str
         Why the attempt failed; "" where it succeeded.
+    is_error : bool
+        It failed with an error.
     """
     try:
         current = client.get(PodGroup, group.name, group.namespace)
-        change = _phase(current, message) if current.is_godel else _condition(current, message)
+        change = _phase(current, message) if current.is_godel else _condition(current, message, is_error)
         if change:
             patch = {"status": change}
             client.patch(PodGroup, group.name, group.namespace, patch, subresource="status")
@@ -43,12 +45,12 @@ def _phase(group: PodGroup, message: str) -> dict[str, Any]:
     return {} if done or phase == group.status.phase else {"phase": phase}
 
 
-def _condition(group: PodGroup, message: str) -> dict[str, Any]:
+def _condition(group: PodGroup, message: str, is_error: bool) -> dict[str, Any]:
     held = next((one for one in group.status.conditions if one.type == POD_GROUP_SCHEDULED), None)
     new = Condition(
         type=POD_GROUP_SCHEDULED,
         status="False" if message else "True",
-        reason="Unschedulable" if message else SCHEDULED,
+        reason="SchedulerError" if is_error else "Unschedulable" if message else SCHEDULED,
         message=message,
     )
     conditions = with_condition(group.status.conditions, new)

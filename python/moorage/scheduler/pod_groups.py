@@ -1,42 +1,44 @@
-"""Placing a pod group: its pods one after the other in one transaction, which is kept if enough of them fit.
+"""Pod group cycles: the pods of a group are decided about together, in one view of the cluster.
 
-kube-scheduler v1.36, schedule_one_podgroup.go: nobody else's changes are seen meanwhile, a member that fits
-nowhere is passed over, and the group succeeds if Permit lets any of its pods go on. A group bound to a
-topology is tried in one placement after the other, and goes to the one with the best score.
+kube-scheduler v1.36, schedule_one_podgroup.go podGroupCycle and submitPodGroupAlgorithmResult.
 """
 
 from __future__ import annotations
 
 from collections import ChainMap
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
-from moorage.cache import Transaction
 from moorage.errors import MoorageError
 from moorage.framework.call import StatusError
-from moorage.framework.interface import PLACEMENT_GENERATE, Assignments, Placement
-from moorage.framework.placements import make_placements, placements_to_find, score_placements
+from moorage.framework.interface import NominatingInfo
 from moorage.framework.runtime import Target
 from moorage.objects.pod import Pod
 from moorage.objects.pod_group import PodGroup
+from moorage.preemption.default_preemption import DefaultPreemption
+from moorage.preemption.for_group import reason_against
 
 from .batch import ScheduleResult
 from .binding_cycle import Started
 from .engine import NO_ROWS, Engine
+from .group_algorithm import decide
 from .group_attempt import Attempt, Members
+from .group_preemption import preempt_for_group
 from .results import Failure
 
 if TYPE_CHECKING:
     from .scheduler import Scheduler
 
-SEVERAL_SCHEDULERS = "pods of one group ask for different schedulers"
+SEVERAL_SCHEDULERS = (
+    "all pods in a single pod group should have the same .spec.schedulerName set, got: {} and {}"
+)
+DEFAULT = "default-scheduler"
 OTHER_FAILED = "failed to schedule other pod from a pod group: {}"
-NO_PLACEMENT = "0/{} placements are available, first placement status: {}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,23 +55,30 @@ class GroupResult:
         Whether the pods that have a row are assumed. Otherwise nothing has changed.
     message : str
         Why the group failed.
+    is_error : bool
+        It failed with an error.
     started : dict of int to Started
         Position to what `BindingCycles.bind` goes on with, for placed pods that plugins outside the core have
         a say in; all others are to be bound like those of a batch.
+    nominating : dict of int to NominatingInfo
+        Position of each pod without a row to what becomes of its nomination.
     """
 
     rows: npt.NDArray[np.int32]
     failures: dict[int, Failure]
     succeeded: bool
     message: str = ""
+    is_error: bool = False
     started: dict[int, Started] = field(default_factory=dict)
+    nominating: dict[int, NominatingInfo] = field(default_factory=dict)
 
 
 def rejected(pods: Sequence[Pod], error: str) -> GroupResult:
     """What becomes of pods that cannot be a group."""
-    failure = Failure(error=error)
+    every = range(len(pods))
     rows = np.full(len(pods), -1, dtype=np.int32)
-    return GroupResult(rows, dict.fromkeys(range(len(pods)), failure), False, error)
+    clear = dict.fromkeys(every, NominatingInfo())
+    return GroupResult(rows, dict.fromkeys(every, Failure(error=error)), False, error, True, nominating=clear)
 
 
 def place_group(
@@ -78,9 +87,10 @@ def place_group(
     group: PodGroup | None,
     pods: Sequence[Pod],
     scheduled: Sequence[Pod] = (),
+    evicts: bool = False,
 ) -> GroupResult:
     """Place the pods of a group, in this order: all that fit, if with those that have a node they make up the
-    group's minimum; else none. Nobody is evicted here.
+    group's minimum; else none.
 
     Parameters
     ----------
@@ -92,79 +102,125 @@ def place_group(
         Pending members, not in the cache.
     scheduled : sequence of Pod
         Members that have a node already, assumed ones included.
+    evicts : bool
+        Whether PostFilter is run, and pods are evicted for the group.
     """
     with scheduler.cache.lock:
         members = Members(scheduler, engine, group, pods, scheduled)
-        with unseen(members.engines):
+        with _cycle(members, evicts) as cycle:
             try:
-                attempt = _place(members)
+                result = _decide(members, evicts)
             except StatusError as failed:
-                return rejected(pods, failed.status.message())
-            if not attempt.succeeded:
-                return _failed(attempt)
-            started = attempt.start()
-            return GroupResult(attempt.rows, attempt.failures, True, started=started)
+                result = rejected(pods, failed.status.message())
+            cycle.placed = result.rows if result.succeeded else None
+    for act in cycle.postponed:
+        act()
+    return result
 
 
-def _failed(attempt: Attempt) -> GroupResult:
-    """The group has failed, and what was placed has been taken back."""
-    error, pods = attempt.error, attempt.members.pods
-    message = OTHER_FAILED.format(error) if error else attempt.message
-    failure = Failure(error=message) if error else Failure(held_back=message)
-    failures = {at: attempt.failures.get(at, failure) for at in range(len(pods))}
-    if error:
-        failures = {at: one if one.error else failure for at, one in failures.items()}
-    return GroupResult(np.full(len(pods), -1, dtype=np.int32), failures, False, message)
+def _decide(members: Members, evicts: bool) -> GroupResult:
+    attempt, handle = decide(members), members.engine.handle
+    if attempt.error:
+        return _failed_with_error(attempt)
+    if attempt.succeeded:
+        started = attempt.start()
+        return GroupResult(
+            attempt.rows, attempt.failures, True, started=started, nominating=attempt.nominating
+        )
+    if evicts and handle.preempts_for_groups and members.group is not None:
+        preempt_for_group(members, members.group, attempt)
+    failures, nominating = attempt.failed()
+    rows = np.full(len(members.pods), -1, dtype=np.int32)
+    return GroupResult(rows, failures, False, attempt.message, nominating=nominating)
+
+
+def _failed_with_error(attempt: Attempt) -> GroupResult:
+    """The cycle of one pod ended with an error: that is all that is said of the others."""
+    result = rejected(attempt.members.pods, OTHER_FAILED.format(attempt.error))
+    own = {at: one for at, one in attempt.failures.items() if one.error}
+    return replace(result, failures=result.failures | own)
+
+
+# ---- the situation of a cycle ------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class _Cycle:
+    """What a cycle leaves to do: what preemption would, and the rows of its pods if it has succeeded."""
+
+    postponed: list[Callable[[], object]] = field(default_factory=list)
+    placed: npt.NDArray[np.int32] | None = None
 
 
 @contextmanager
-def unseen(engines: Iterable[Engine]) -> Iterator[None]:
-    """Inside, engines evict nobody, and search where they are told to; what they remember of failures then is
-    without PostFilter, and not for later pods."""
-    kept = [(one, one.runs_post_filter, one.failures, dict[Target, tuple[int, Failure]]()) for one in engines]
-    for one, _, failures, inside in kept:
-        one.runs_post_filter, one.failures = False, ChainMap(inside, failures)
+def _cycle(members: Members, evicts: bool) -> Iterator[_Cycle]:
+    """A pod group cycle: one snapshot, in which the pods of the group see one another. Inside, preemption
+    only notes what it would do; what engines remember of failures is not for later pods.
+
+    Unless the scheduler follows upstream's bugs, a cycle that fails leaves no trace."""
+    scheduler, cycle = members.scheduler, _Cycle()
+    with ExitStack() as stack:
+        if not scheduler.group_cycle_bugs:
+            transaction = stack.enter_context(scheduler.cache.transaction())
+        scheduler.cache.state.view.refresh()
+        stack.enter_context(_engines_in_cycle(members, evicts))
+        stack.enter_context(_one_snapshot(members))
+        members.engine.handle.postponed = cycle.postponed
+        try:
+            yield cycle
+        finally:
+            members.engine.handle.postponed = None
+        if not scheduler.group_cycle_bugs and cycle.placed is not None:
+            transaction.commit()
+    if cycle.placed is not None:
+        scheduler.cache.state.view.log_stale_counts(cycle.placed)
+
+
+@contextmanager
+def _one_snapshot(members: Members) -> Iterator[None]:
+    """Inside, what upstream copies into its snapshot is as it was when the cycle began: how many nodes have
+    the images of each, and, as a bug has it, which nodes have pods with terms."""
+    state = members.scheduler.cache.state
+    lists = members.scheduler.group_cycle_bugs and members.carry_terms
+    state.view.keeps_counts = True
+    if lists:
+        state.domains.list_carriers()
+        members.read_terms()
     try:
         yield
     finally:
-        for one, runs_post_filter, failures, inside in kept:
-            one.runs_post_filter, one.failures = runs_post_filter, failures
-            one.cycle.search_in(None)
-            if inside:
-                one.cycle.forget_failures()
+        state.view.keeps_counts = False
+        if lists:
+            state.domains.unlist_carriers()
 
 
 @contextmanager
-def _all_or_nothing(scheduler: Scheduler) -> Iterator[Transaction]:
-    """A transaction of the cache that has nominations in it as well."""
-    nominator = scheduler.handle.nominator
-    saved = nominator.save()
-    with scheduler.cache.transaction() as transaction:
-        try:
-            yield transaction
-        finally:
-            if not transaction.committed:
-                nominator.undo(saved)
-
-
-def try_members(members: Members, placement: Placement | None = None, keep: bool = True) -> Attempt:
-    """Place the pods, on nodes of a placement or all, and take them back unless they are enough, and to be
-    kept."""
-    if placement is not None:
-        for engine in members.engines:
-            engine.cycle.search_in(placement.rows)
-            engine.failures = {}  # those known are about other nodes
-    attempt = Attempt(members)
-    with _all_or_nothing(members.scheduler) as transaction:
-        try:
-            attempt.place()
-            if attempt.succeeded and keep:
-                transaction.commit()
-        finally:
-            attempt.unreserve()
-    if transaction.committed:
-        attempt.enter()
-    return attempt
+def _engines_in_cycle(members: Members, evicts: bool) -> Iterator[None]:
+    """Inside, engines run PostFilter only where they are to, and search where they are told to."""
+    reason = reason_against(members.engine.handle, members.group)
+    plugins = [one for one in members.engine.profile.post_filters if isinstance(one, DefaultPreemption)]
+    for plugin in plugins:
+        plugin.reason_against = reason
+    kept = [
+        (one, one.runs_post_filter, one.failures, dict[Target, tuple[int, Failure]]())
+        for one in members.engines
+    ]
+    for one, runs, failures, inside in kept:
+        one.runs_post_filter = runs and evicts
+        one.failures = ChainMap(inside, failures)
+        if reason:  # known ones are of pods that may evict others
+            one.failures = inside
+            one.cycle.forget_failures()
+    try:
+        yield
+    finally:
+        for plugin in plugins:
+            plugin.reason_against = ""
+        for one, runs, failures, inside in kept:
+            one.runs_post_filter, one.failures = runs, failures
+            one.cycle.search_in(None)
+            if inside:
+                one.cycle.forget_failures()
 
 
 def schedule_workload(
@@ -176,7 +232,7 @@ def schedule_workload(
     scheduler.check_new(pending)
     engines = {scheduler.engine_of(pod) for pod in pending}
     if len(engines) > 1:
-        raise MoorageError(SEVERAL_SCHEDULERS)
+        raise MoorageError(several_schedulers(pending))
     if not engines:
         return ScheduleResult(NO_ROWS, {})
     placed = place_group(scheduler, engines.pop(), group, pending, groups.scheduled(unit))
@@ -195,63 +251,8 @@ def schedule_workload(
     return ScheduleResult(placed.rows, failures)
 
 
-# ---- topology ----------------------------------------------------------------------------------------------
-
-
-def _place(members: Members) -> Attempt:
-    """Try all nodes, or those placements that the group is bound to."""
-    group, profile = members.group, members.engine.profile
-    if group is None or not group.topology_keys or not profile.at(PLACEMENT_GENERATE):
-        return try_members(members)
-    parent = Placement("", members.scheduler.view_rows())
-    placements = make_placements(profile, group, members.scheduled, parent)
-    if len(placements) == 1:
-        return try_members(members, placements[0])
-    rotation = members.scheduler.rotation
-    before = rotation.start
-    attempt = _place_in_best(members, group, placements)
-    if not attempt.succeeded:
-        rotation.start = before
-    return attempt
-
-
-def _place_in_best(members: Members, group: PodGroup, placements: Sequence[Placement]) -> Attempt:
-    """Try placements until enough suit the group, and go to the one of these with the best score."""
-    rotation = members.scheduler.rotation
-    nodes = sum(len(placement.rows) for placement in placements)
-    wanted = placements_to_find(members.scheduler.percentage_of_placements, len(placements), nodes)
-    first: Attempt | None = None
-    found: list[tuple[Placement, Attempt, int]] = []
-    for placement in placements:
-        start = rotation.start
-        attempt = try_members(members, placement, keep=False)
-        if attempt.error:
-            return attempt
-        rotation.start = attempt.next_start  # each placement is searched from where the last search ended
-        first = first or attempt
-        if attempt.succeeded:
-            found.append((placement, attempt, start))
-            if len(found) == wanted:
-                break
-    if not found:
-        attempt = first or Attempt(members)
-        attempt.message = NO_PLACEMENT.format(len(placements), attempt.message)
-        return attempt
-    after = rotation.start
-    placement, _, rotation.start = found[_best(members, group, found)]
-    attempt = try_members(members, placement)
-    rotation.start = after
-    return attempt
-
-
-def _best(members: Members, group: PodGroup, found: Sequence[tuple[Placement, Attempt, int]]) -> int:
-    """The place of the placement with the highest score; ties as among nodes."""
-    if len(found) == 1:
-        return 0
-    each = [
-        Assignments(placement, members.pods, attempt.rows, len(members.scheduled))
-        for placement, attempt, _ in found
-    ]
-    totals = score_placements(members.engine.profile, group, each)
-    with members.scheduler.cache.transaction():  # draws no lots from the pods that are placed again
-        return members.engine.cycle.pick(totals)
+def several_schedulers(pods: Sequence[Pod]) -> str:
+    """Why pods that ask for different schedulers are no group."""
+    names = [pod.spec.scheduler_name or DEFAULT for pod in pods]
+    other = next(name for name in names if name != names[0])
+    return SEVERAL_SCHEDULERS.format(*(f'"{name}"' for name in (names[0], other)))

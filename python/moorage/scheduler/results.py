@@ -164,16 +164,13 @@ class Failure:
 
     @cached_property
     def message(self) -> str:
-        """FitError text, and why its group failed; or the error of the cycle."""
-        return self._of_group(self.diagnosis.message() if self.diagnosis else "")
+        """FitError text; or the error of the cycle, or why its group failed."""
+        return self.error or (self.diagnosis.message() if self.diagnosis else self.held_back)
 
     @property
     def search_message(self) -> str:
         """The same without what PostFilter says."""
-        return self._of_group(self.diagnosis.search_message() if self.diagnosis else "")
-
-    def _of_group(self, text: str) -> str:
-        return self.error or " ".join(filter(None, (text, self.held_back)))
+        return self.error or (self.diagnosis.search_message() if self.diagnosis else self.held_back)
 
     @cached_property
     def reasons(self) -> dict[str, int]:

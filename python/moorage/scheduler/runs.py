@@ -22,9 +22,8 @@ from moorage.store import ApiError, ObjectStore
 
 from .binding_cycle import Outcome
 from .engine import Engine
-from .group_preemption import preempt_for_group
 from .group_status import patch_group
-from .pod_groups import SEVERAL_SCHEDULERS, GroupResult, place_group, rejected
+from .pod_groups import GroupResult, place_group, rejected, several_schedulers
 from .results import Eviction, Failure, Result
 
 if TYPE_CHECKING:
@@ -235,16 +234,17 @@ class Run:
         scheduler, groups = self.scheduler, self.scheduler.groups
         group, scheduled = groups.get(unit), groups.scheduled(unit)
         done = self.place_unit(group, pods, scheduled)
-        failures = done.failures if done.succeeded else held_back(done)
+        failures = done.failures if done.succeeded or done.is_error else held_back(done)
         for at, row in enumerate(done.rows.tolist()):
             if row < 0:
                 self._failed(pods[at], failures[at])
+                scheduler.bindings.nominate(scheduler.handle.nominator, pods[at], done.nominating.get(at))
             elif at not in done.started:
                 self._placed_pods.append(self._placed(pods[at], scheduler.table.row_name(row)))
             else:
                 self._went(scheduler.bindings.bind(done.started[at]))
         if group is not None:
-            patch_group(scheduler.client, group, done.message)
+            patch_group(scheduler.client, group, done.message, done.is_error)
         if done.succeeded:
             self._allow(scheduled)
         elif self._evicts:
@@ -267,11 +267,9 @@ class Run:
         """Decide about the pods of a group, some of which may be scheduled already."""
         engines = {self.scheduler.engine_of(pod) for pod in pods}
         if len(engines) > 1:
-            return rejected(pods, SEVERAL_SCHEDULERS)
+            return rejected(pods, several_schedulers(pods))
         engine, scheduler, began = engines.pop(), self.scheduler, time.perf_counter()
-        done = place_group(scheduler, engine, group, pods, scheduled)
-        if not done.succeeded and group is not None and scheduler.preempts_for_groups(engine):
-            done = preempt_for_group(scheduler, engine, group, pods, scheduled, done)
+        done = place_group(scheduler, engine, group, pods, scheduled, evicts=True)
         self.result.seconds += time.perf_counter() - began
         return done
 
@@ -355,7 +353,7 @@ class Run:
 
 def held_back(done: GroupResult) -> dict[int, Failure]:
     """Why each pod of a group that failed has no node: because of itself, and of its group."""
-    why = done.message.partition(";")[0]
+    why = done.message
     known: dict[int, Failure] = {}
     for one in done.failures.values():  # pods that failed alike share one
         known[id(one)] = replace(one, held_back=why) if one.diagnosis and not one.held_back else one

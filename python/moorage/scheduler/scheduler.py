@@ -15,7 +15,7 @@ from moorage._core.node_table import NodeTable
 from moorage.cache import SchedulerCache
 from moorage.errors import CacheError
 from moorage.framework.configuration import feature_gates as all_gates
-from moorage.framework.configuration import groups_pods, pod_gates
+from moorage.framework.configuration import pod_gates
 from moorage.framework.events import ASSIGNED_POD_DELETE
 from moorage.framework.interface import NominatingInfo
 from moorage.framework.nominator import PodNominator
@@ -28,7 +28,6 @@ from moorage.objects.pod import Pod
 from moorage.objects.pod_group import PodGroup
 from moorage.plugins.registry import ConfigurationSource, default_profile, read_configuration
 from moorage.plugins.scheduling_gates import SchedulingGates
-from moorage.preemption.default_preemption import DefaultPreemption
 from moorage.store import InformerFactory, ObjectClient, ObjectStore
 
 from .batch import Batches, ScheduleResult, joined, result_of
@@ -103,12 +102,17 @@ class Scheduler:
         An exception in a plugin ends the run and is raised, for finding its cause. By default it fails the
         pod that the plugin was asked about, is logged once per plugin and type with its traceback, and is
         counted (`plugin_errors`).
+    group_cycle_bugs : bool
+        Whether pod group cycles have two bugs of v1.36.2. The affinity terms of pods placed earlier in a
+        cycle matter to the later ones only where they are on nodes that had pods with such terms before; and
+        a group that fails leaves the rotation and the node list of its cycle. Without, all terms matter, and
+        a group that fails leaves no trace.
 
     Attributes
     ----------
-    percentage_of_placements : int
+    percentage_of_placements : int or None
         The configuration's percentageOfPlacementsToScore: of the placements of a pod group that is bound to a
-        topology, how many that suit it are looked for; 0 is adaptive (`placements_to_find`).
+        topology, how many that suit it are looked for; 0 is adaptive, None all (`placements_to_find`).
     """
 
     def __init__(
@@ -128,6 +132,7 @@ class Scheduler:
         wait: Wait | None = None,
         binding_threads: int | None = None,
         fail_fast: bool = False,
+        group_cycle_bugs: bool = True,
     ) -> None:
         if tie_break not in TIE_BREAKS:
             raise ValueError(f"tie_break {tie_break!r}: one of {', '.join(TIE_BREAKS)}")
@@ -138,9 +143,8 @@ class Scheduler:
         self.informers = InformerFactory(self.client)
         nominator = PodNominator(self.is_waiting)
         self.volumes = volumes_of(cluster, self.client, self.sync, wait, clock)
-        setting = configuration, tie_break, seed, self.volumes, groups_pods(gates)
+        setting = configuration, tie_break, seed, self.volumes, gates
         self.handle = make_handle(self.cache, self.client, self.informers, nominator, *setting)
-        self.handle.scales_volume_limits = gates["VolumeLimitScaling"]
         self.handle.plugin_errors.fail_fast = fail_fast
         signs = gates["OpportunisticBatching"] and not self.handle.extenders
         batching = Batching(signs, clock or (lambda: 0.0))
@@ -150,7 +154,7 @@ class Scheduler:
         with disowned_on_error([engine.profile for engine in engines]):
             self.engines = {engine.profile.scheduler_name: engine for engine in engines}
             self.percentage_of_placements = placements_percentage(configuration)
-            self._evicts_for_groups = gates["WorkloadAwarePreemption"] and self.handle.groups_pods
+            self.group_cycle_bugs = group_cycle_bugs
             self.rotation = Rotation(list(self.engines.values()))
             self.cache.participants += (self.rotation, batching)
             self.profile, self.plan, self.cycle = engines[0].profile, engines[0].plan, engines[0].cycle
@@ -279,7 +283,7 @@ class Scheduler:
                 if decision.node is not None:
                     self.batches.assume(pod, decision.node)
                 else:
-                    self.bindings.nominate(self.handle.nominator, pod, decision)
+                    self.bindings.nominate(self.handle.nominator, pod, decision.nominating)
             if decision.evicts:
                 self.sync()
         return decision
@@ -288,11 +292,6 @@ class Scheduler:
     def groups(self) -> PodGroups:
         """What is known of pod groups."""
         return self.handle.shared(PodGroups)
-
-    def preempts_for_groups(self, engine: Engine) -> bool:
-        """Whether pods are evicted for groups of a profile (gate WorkloadAwarePreemption)."""
-        plugins = engine.profile.post_filters
-        return self._evicts_for_groups and any(isinstance(one, DefaultPreemption) for one in plugins)
 
     def engine_of(self, pod: Pod) -> Engine:
         """The engine of the profile that a pod asks for; of the first, where there is none."""

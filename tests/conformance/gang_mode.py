@@ -1,0 +1,164 @@
+"""Mode gang: pod groups from the scheduler's queue, cycle by cycle, and the condition that each writes."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from msgspec.structs import replace
+
+from moorage.objects import decode_object
+from moorage.objects.meta import Condition
+from moorage.objects.pod import Pod
+from moorage.objects.pod_group import PodGroup
+from moorage.scheduler.group_status import POD_GROUP_SCHEDULED
+from moorage.scheduler.runs import Run
+
+from .modes import Mode
+from .world import ANY_STEP, STEP_KEYS, World, check_keys
+
+Json = dict[str, Any]
+
+GANG_STEPS: dict[str, set[str]] = STEP_KEYS | {"group": {"object", "members"}}
+OPTIONAL_KEYS: Mapping[str, set[str]] = ANY_STEP | {"group": {"name"}}
+
+
+class OneCycle(Run):
+    """A run that ends with its first pod group cycle."""
+
+    def one(self, given: Sequence[str]) -> list[Pod]:
+        """Try the next group, and bind those of its pods that got a node; the pods that were tried. Of equal
+        priority they come in the order given, not in that of the events that let them into the queue."""
+        on_eviction = self.scheduler.handle.on_eviction
+        on_eviction.append(self._evicted)
+        try:
+            pods = sorted(self.take(), key=lambda pod: (-(pod.spec.priority or 0), given.index(pod.key)))
+            if pods:
+                self.attempt(pods)
+                self.bind()
+        finally:
+            on_eviction.remove(self._evicted)
+        return pods
+
+
+class GangWorld(World):
+    """A world whose scheduler tries pod groups; their pods share one call in batches alone."""
+
+    def __init__(self, scenario: Json, how: Mode) -> None:
+        config = scenario.get("config", {})
+        super().__init__(
+            scenario["objects"],
+            tie_break="go-heap",
+            preempts=True,
+            config=config.get("configuration"),
+            feature_gates=config.get("featureGates", {}) | {"OpportunisticBatching": False},
+        )
+        how.set_up(self.scheduler)
+        if not how.batch:
+            self.scheduler.batches.is_easy = lambda *_: False  # type: ignore[method-assign]
+        self.last_order: list[str] | None = None
+
+    def step(self, step: Json) -> Json:
+        """Carry out a step; its result."""
+        check_keys(step, GANG_STEPS, OPTIONAL_KEYS)
+        match step["op"]:
+            case "group":
+                found = self._group(decode_object(step["object"]), list(map(decode_object, step["members"])))
+            case "schedule":
+                found = self._schedule(decode_object(step["pod"]))
+            case _:
+                found = {"absent": True} if self.apply(step) else {}
+        return {"op": step["op"]} | found
+
+    # ---- groups --------------------------------------------------------------------------------------------
+
+    def _group(self, group: PodGroup, members: Sequence[Pod]) -> Json:
+        """Try a group until a cycle evicts nobody. Members that have got no node go then."""
+        if not any(held.key == group.key for held in self.store.list(PodGroup)[0]):
+            self._create(group)
+        for pod in members:
+            self._create(pod)
+        queue, attempts = self.scheduler.queue, list[Json]()
+        gated = {info.pod.key for info in queue.pending_pods().gated}
+        while not attempts or "evicted" in attempts[-1]:
+            queue.activate([self.pods[pod.key] for pod in members if pod.key in self.pods])
+            attempt = self._attempt(group, [pod.key for pod in members])
+            if attempt is None:
+                break
+            attempts.append(attempt)
+        result: Json = {"gated": sorted(gated)} if gated else {}
+        for pod in members:
+            if not self.pods[pod.key].spec.node_name:
+                self.remove_pod(pod.key)
+        return result | ({"attempts": attempts} if attempts else {})
+
+    def _attempt(self, group: PodGroup, members: Sequence[str]) -> Json | None:
+        """One cycle; None where there is nobody to try."""
+        before, run = self._condition(group), OneCycle(self.scheduler)
+        pods = run.one(members)
+        if not pods:
+            return None
+        placed = dict(run.result.placements)
+        for key, node in placed.items():
+            self.pods[key] = replace(self.pods[key], spec=replace(self.pods[key].spec, node_name=node))
+        for key in run.result.evicted:
+            del self.pods[key]
+        failed = {key: self._failed(key, one.message) for key, one in run.result.unschedulable.items()}
+        found = {"placed": placed, "failed": failed, "evicted": sorted(run.result.evicted)}
+        found["condition"] = patch(before, self._condition(group))
+        return {key: one for key, one in found.items() if one} | {"next": self.scheduler.rotation.start}
+
+    def _failed(self, key: str, message: str) -> Json:
+        node = self.scheduler.handle.nominator.nominated_node(self.pods[key])
+        return {"message": message} | ({"nominated": node} if node else {})
+
+    def _condition(self, group: PodGroup) -> Condition | None:
+        conditions = self.store.get(PodGroup, group.name, group.namespace).status.conditions
+        return next((one for one in conditions if one.type == POD_GROUP_SCHEDULED), None)
+
+    # ---- pods without a group ------------------------------------------------------------------------------
+
+    def _schedule(self, pod: Pod) -> Json:
+        """A cycle of a single pod, without PostFilter."""
+        engine = self.scheduler.engine_of(pod)
+        engine.runs_post_filter = False
+        decision = self.scheduler.schedule_one(pod)
+        engine.runs_post_filter = True
+        found: Json = {"start": decision.start, "next": decision.next, "evaluated": decision.evaluated}
+        order = list(decision.order())
+        if order != self.last_order:
+            self.last_order = order
+            found["orderHash"] = sha1("\n".join(order))
+        if decision.node is None:
+            return found | {"fitError": decision.fit_error}
+        self.place(pod, decision.node)
+        # The vectors of this mode tell the positions where one node is feasible; else the digest is of none.
+        feasible = decision.feasible.tolist()
+        told = ",".join(map(str, feasible)) if len(feasible) == 1 else ""
+        counted = {"feasibleCount": len(feasible), "feasibleAtDigest": sha1(told)[:12]}
+        return found | {"chosen": decision.node} | counted
+
+
+def sha1(text: str) -> str:
+    return hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest()
+
+
+def patch(before: Condition | None, after: Condition | None) -> Json:
+    """What was written to a condition, as the fields of it that are other ones now."""
+    if after is None or after == before:
+        return {}
+    fields = ("status", "reason", "message")
+    new = {key: getattr(after, key) for key in fields if getattr(after, key) != getattr(before, key, "")}
+    return {"status": "", "reason": ""} | {key: value for key, value in new.items() if value}
+
+
+def replay_gang(scenario: Json, how: Mode) -> Iterator[Json]:
+    """Yield the result's header, then one result per step."""
+    world = GangWorld(scenario, how)
+    profile = world.scheduler.profile
+    header = {"name": scenario["name"], "mode": scenario["mode"]}
+    yield header | {"filterPlugins": list(profile.filter_plugins)}
+    for step in scenario["steps"]:
+        yield how.compared(world.step(step))
+    how.count(world.scheduler)

@@ -3,10 +3,19 @@
 #include <stddef.h>
 #include <string.h>
 
+/* Preferred terms that are worth less than nothing can lead to scores below 0, which only a search refuses. */
+static int has_negative(const mr_shape *shape)
+{
+    for (int32_t i = 0; i < shape->n_preferred; i++)
+        if (shape->preferred[i].weight < 0) return 1;
+    return 0;
+}
+
 int mr_candidates_suit(const mr_search *search)
 {
     return search->columns && !search->n_nominated && !mr_has_external_filters(search->plan)
-        && !mr_has_external_scores(search->plan) && !(search->pod.terms && search->pod.terms->affinity_off);
+        && !mr_has_external_scores(search->plan) && !(search->pod.terms && search->pod.terms->affinity_off)
+        && !has_negative(search->shape) && !(search->plan->added && has_negative(search->plan->added));
 }
 
 static int is_few(const mr_counter *counter)

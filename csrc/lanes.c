@@ -66,7 +66,9 @@ int mr_is_fused(const mr_search *search)
     if (!fits_fused(plan, MR_NODE_RESOURCES_FIT) || !fits_fused(plan, MR_BALANCED_ALLOCATION)
         || !fits_fused(plan, MR_IMAGE_LOCALITY))
         return 0;
-    if (s->need_cpu > limit || s->need_memory > limit || s->cpu > limit || s->memory > limit || s->score_cpu > limit || s->score_memory > limit) return 0;
+    const int64_t amounts[] = {s->need_cpu, s->need_memory, s->cpu, s->memory, s->score_cpu, s->score_memory};
+    for (size_t i = 0; i < sizeof amounts / sizeof *amounts; i++)
+        if (amounts[i] < 0 || amounts[i] > limit) return 0; /* requests that wrap are below 0 */
     return search->columns && plan->fit_strategy == MR_LEAST_ALLOCATED
         && filters(plan, MR_NODE_UNSCHEDULABLE) && filters(plan, MR_TAINT_TOLERATION)
         && filters(plan, MR_NODE_RESOURCES_FIT) && is_cpu_and_memory(plan->fit, plan->n_fit)
@@ -219,15 +221,18 @@ int64_t mr_local_total(const mr_search *search, int32_t row)
         if (kernel >= MR_EXTERNAL || mr_is_normalized(kernel)) continue;
         if (!mr_scores(kernel, plan, search->shape, &search->pod)) continue;
         if (kernel == MR_IMAGE_LOCALITY && !search->has_images) continue;
-        total += plan->weights[i] * mr_score(kernel, plan, search->cluster, search->shape, &search->pod, row);
+        const int64_t score = mr_score(kernel, plan, search->cluster, search->shape, &search->pod, row);
+        if (score < 0 || score > 100) return MR_INVALID;
+        total += plan->weights[i] * score;
     }
     return total;
 }
 
 static int64_t exact_lane(const mr_search *search, int32_t row)
 {
-    return mr_verdict(search->plan, search->cluster, search->shape, &search->pod, row) ? 0
-                                                                                       : 1 + mr_local_total(search, row);
+    if (mr_verdict(search->plan, search->cluster, search->shape, &search->pod, row)) return 0;
+    const int64_t total = mr_local_total(search, row);
+    return total == MR_INVALID ? MR_INVALID : 1 + total;
 }
 
 /* What the columns do not show, of a row that they let pass. */
@@ -275,7 +280,10 @@ int32_t mr_fused_block(const mr_search *search, const mr_local *local, int32_t f
             if (out[i] && !slow[i]) out[i] = remaining(search, local, search->order[first + i], out[i]);
     if (search->columns->n_slow)
         for (int32_t i = 0; i < n; i++)
-            if (slow[i]) out[i] = (int32_t)exact_lane(search, search->order[first + i]);
+            if (slow[i]) {
+                const int64_t lane = exact_lane(search, search->order[first + i]);
+                out[i] = lane == MR_INVALID ? MR_INVALID_LANE : (int32_t)lane;
+            }
     count = 0;
     for (int32_t i = 0; i < n; i++) count += out[i] != 0;
     return count;

@@ -52,10 +52,11 @@ typedef struct {
 } mr_local;
 void mr_local_read(mr_local *local, const mr_search *search);
 
-/* A row's total of the local scores + 1; 0 where a filter rejects it. */
+/* A row's total of the local scores + 1, 0 where a filter rejects it; or MR_INVALID. */
 int64_t mr_local_lane(const mr_search *search, const mr_local *local, int32_t row);
 
-/* Sum of the weighted scores of a row that do not depend on other nodes. */
+/* Sum of the weighted scores of a row that do not depend on other nodes; MR_INVALID where one is not in 0..100. */
+#define MR_INVALID INT64_MIN
 int64_t mr_local_total(const mr_search *search, int32_t row);
 
 /* Copies one row into the columns. */
@@ -72,8 +73,9 @@ void mr_named_lanes(const mr_search *search, uint8_t *ok);
 int mr_is_fused(const mr_search *search);
 
 /* Positions [first, first + n), at most MR_BLOCK: total + 1 of the local scores, 0 where infeasible. Taints, cpu, memory
- * and pod count go through the columns; what else a shape asks for is looked at on the lanes that remain. Answers how
- * many are feasible. */
+ * and pod count go through the columns; what else a shape asks for is looked at on the lanes that remain. A lane whose
+ * score is not in 0..100 becomes MR_INVALID_LANE, which only slow rows can. Answers how many are feasible. */
+#define MR_INVALID_LANE (INT32_MIN + 1)
 #define MR_BLOCK 256
 int32_t mr_fused_block(const mr_search *search, const mr_local *local, int32_t first, int32_t n, int32_t *out);
 

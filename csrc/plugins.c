@@ -209,7 +209,7 @@ static int64_t balance(const mr_plan *plan, const mr_cluster *cluster, const mr_
         fraction[n] = mr_fraction((double)(with_pod ? used + request : used), (double)capacity);
         sum += fraction[n++];
     }
-    if (n == 2) return mr_balance(fraction[0], fraction[1]);
+    if (n == 2) std = __builtin_fabs((fraction[0] - fraction[1]) / 2.0);
     if (n > 2) {
         double mean = sum / n, squares = 0.0;
         for (int i = 0; i < n; i++) squares += (fraction[i] - mean) * (fraction[i] - mean);

@@ -112,18 +112,23 @@ void mr_score_rows(const mr_search *search, int32_t kernel, const int32_t *rows,
         raw[i] = mr_score(kernel, search->plan, search->cluster, search->shape, &search->pod, rows[i]);
 }
 
-/* Adds the normalized plugins' constants, by each row's bucket. */
-static void add_constants(const mr_search *search, mr_found *found)
+/* Adds the normalized plugins' constants, by each row's bucket. Answers 1 where one is not in 0..100. */
+static int add_constants(const mr_search *search, mr_found *found)
 {
     const mr_plan *plan = search->plan;
+    int invalid = 0;
     for (int32_t k = 0; k < plan->n_scores; k++) {
         int32_t kernel = plan->scores[k];
         if (kernel >= MR_EXTERNAL || !mr_is_normalized(kernel) || mr_is_common(search, kernel)) continue;
         if (!mr_scores(kernel, plan, search->shape, &search->pod)) continue;
         mr_score_rows(search, kernel, found->rows, found->feasible, found->scores, found->seen);
         mr_normalize(kernel, &search->pod, found->rows, found->scores, found->feasible);
-        for (int32_t i = 0; i < found->feasible; i++) found->totals[i] += plan->weights[k] * found->scores[i];
+        for (int32_t i = 0; i < found->feasible; i++) {
+            invalid |= found->scores[i] < 0 || found->scores[i] > 100;
+            found->totals[i] += plan->weights[k] * found->scores[i];
+        }
     }
+    return invalid;
 }
 
 /* Adds the scores of plugins that are no kernels. */
@@ -178,19 +183,28 @@ static int reads_rows(const mr_search *search, int fused)
 int mr_search_score(const mr_search *search, mr_found *found)
 {
     const int64_t constant = common_constant(search);
-    for (int32_t i = 0; i < found->feasible; i++) found->totals[i] = constant + mr_local_total(search, found->rows[i]);
-    add_constants(search, found);
-    return add_externals(search, found);
+    int invalid = 0;
+    for (int32_t i = 0; i < found->feasible; i++) {
+        const int64_t total = mr_local_total(search, found->rows[i]);
+        invalid |= total == MR_INVALID;
+        found->totals[i] = constant + total;
+    }
+    invalid |= add_constants(search, found);
+    return add_externals(search, found) || invalid;
 }
 
 /* Scores what was found; the fused kernel has already written its totals. */
 static int score_found(const mr_search *search, int fused, mr_found *found)
 {
-    if (reads_rows(search, fused))
+    const int64_t constant = common_constant(search);
+    int invalid = 0;
+    if (fused && search->columns->n_slow) /* all other totals that are fused are at least the constant */
+        for (int32_t i = 0; i < found->feasible; i++) invalid |= found->totals[i] < constant;
+    if (invalid || reads_rows(search, fused))
         for (int32_t i = 0; i < found->feasible; i++) found->rows[i] = search->order[found->positions[i]];
     if (!fused) return mr_search_score(search, found);
-    add_constants(search, found);
-    return add_externals(search, found);
+    invalid |= add_constants(search, found);
+    return add_externals(search, found) || invalid;
 }
 
 /* The lanes of a piece of the list, nominated pods considered; 1 where a plugin failed. */
@@ -292,7 +306,7 @@ static void choose_top(mr_choice *choice, const int32_t *lanes, int32_t first, i
 
 void mr_scan_decide(const mr_search *search, int32_t start, int32_t wanted, int heap, mr_decision *decision)
 {
-    int32_t lanes[MR_BLOCK], n = search->n, seen = 0, feasible = 0, is_last = 0;
+    int32_t lanes[MR_BLOCK], n = search->n, seen = 0, feasible = 0, is_last = 0, invalid = 0;
     mr_choice choice = {.position = -1};
     mr_local local;
     mr_local_read(&local, search);
@@ -306,12 +320,14 @@ void mr_scan_decide(const mr_search *search, int32_t start, int32_t wanted, int 
             size = 0;
             for (int32_t left = count; left || !lanes[size]; size++) left -= lanes[size] != 0;
         }
+        if (search->columns->n_slow)
+            for (int32_t i = 0; i < size; i++) invalid |= lanes[i] == MR_INVALID_LANE;
         if (count && heap) choose_top(&choice, lanes, first, size, feasible);
         else if (count) choose_first(&choice, lanes, first, size);
         feasible += count;
         seen += size;
     }
-    *decision = (mr_decision){choice.position, seen, feasible};
+    *decision = (mr_decision){invalid ? MR_UNDECIDED : choice.position, seen, feasible};
 }
 
 int32_t mr_pick_first(const int64_t *totals, int32_t n)

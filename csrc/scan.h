@@ -41,15 +41,16 @@ void mr_score_rows(const mr_search *search, int32_t kernel, const int32_t *rows,
  * worker: it stops on the next feasible node after that). Answers 1 where a plugin failed. */
 int mr_search_find(const mr_search *search, int32_t start, int32_t wanted, mr_found *found);
 
-/* Scores found->rows, whoever put them there. Answers 1 where a plugin failed. */
+/* Scores found->rows, whoever put them there. Answers 1 where a plugin failed, or a score is not in 0..100. */
 int mr_search_score(const mr_search *search, mr_found *found);
 
-/* The one and then the other. */
+/* The one and then the other; found->rows are there where that fails over a score. */
 int mr_search_run(const mr_search *search, int32_t start, int32_t wanted, mr_found *found);
 
 /* A decision. */
+#define MR_UNDECIDED (-2)
 typedef struct {
-    int32_t position;  /* the chosen one, or -1 */
+    int32_t position;  /* the chosen one, -1 for none, MR_UNDECIDED where a score is not in 0..100 */
     int32_t looked_at; /* positions from the start until `wanted` were feasible */
     int32_t feasible;  /* of these */
 } mr_decision;

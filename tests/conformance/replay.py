@@ -10,6 +10,8 @@ from typing import Any
 from msgspec.structs import replace
 
 from moorage._core.pod_volumes import uses_volumes
+from moorage._core.quantity import Quantity
+from moorage.objects.node import Node
 from moorage.scheduler import Scheduler
 
 from .extenders import totals_of_plugins
@@ -83,6 +85,15 @@ def is_plain(step: Json) -> bool:
     return step.get("op") == "schedule" and not step.get("pod", {}).get("spec", {}).get("volumes")
 
 
+def may_overflow(world: World, pods: list[Any]) -> bool:
+    """Whether amounts are so large that scores may leave their range."""
+    wanted = [
+        amount for pod in pods for one in pod.spec.containers for amount in one.resources.requests.values()
+    ]
+    there = [amount for node in world.store.list(Node)[0] for amount in node.status.allocatable.values()]
+    return any(Quantity(amount).milli_value() > 1 << 53 for amount in (*wanted, *there))
+
+
 def from_the_top(pods: list[Any], scheduler: Scheduler) -> Iterator[list[Any]]:
     """Runs of pods after whose searches the next one begins where they did: those over all nodes. In mode
     full each begins at the top, which a search among named nodes, or without scores, would leave."""
@@ -134,7 +145,19 @@ class Recorder:
         return result
 
     def batch(self, pods: list[Any]) -> Iterator[Json]:
-        """Pods that follow one another, decided in one call; where they went, and the rotation."""
+        """Pods that follow one another, decided in one call; where scores may leave their range in mode
+        full, in a call each: that mode scores a single feasible node too, and no cycle does.
+        """
+        if self.mode != "full" or not may_overflow(self.world, pods):
+            yield from self._together(pods)
+            return
+        for pod in pods:
+            seen = self.world.scheduler.examine(pod)
+            fails_alone = seen.error and len(seen.feasible) == 1
+            yield from [{"op": "schedule"}] if fails_alone else self._together([pod])
+
+    def _together(self, pods: list[Any]) -> Iterator[Json]:
+        """Where the pods of one call went, and the rotation."""
         if self.mode == "full":  # a pod's own nominated node has no effect on the search
             asked = [replace(pod, status=replace(pod.status, nominated_node_name="")) for pod in pods]
         else:
@@ -158,7 +181,8 @@ class Recorder:
         """One pod in mode full: every node filtered, all feasible ones scored, the first best chosen."""
         e = self.world.scheduler.examine(pod)
         if e.error:
-            return self.order(e.order) | {"error": e.error}
+            found = {"feasible": list(e.feasible), "filter": rejections(e.rejected)}
+            return self.order(e.order) | given(error=e.error, skippedFilter=list(e.skipped_filter), **found)
         chosen = e.best[0] if e.best else None
         reserved = {}
         if chosen is not None:
@@ -180,10 +204,7 @@ class Recorder:
             counts = {"feasibleCount": len(e.feasible), "feasibleHash": sha1(e.feasible, "\n")}
             return result | counts | given(totalsHash=sha1(e.total, ",") if len(e.feasible) else None)
         return result | given(
-            filter={
-                name: {"plugin": one.plugin, "code": int(one.code), "reasons": list(one.reasons)}
-                for name, one in e.rejected.items()
-            },
+            filter=rejections(e.rejected),
             feasible=list(e.feasible),
             scores=e.feasible
             and {
@@ -234,6 +255,13 @@ class Recorder:
 def given(**fields: Any) -> Json:
     """The fields that have a value; the vectors leave out empty ones."""
     return {key: value for key, value in fields.items() if value not in (None, "", [], {})}
+
+
+def rejections(rejected: dict[str, Any]) -> Json:
+    return {
+        name: {"plugin": one.plugin, "code": int(one.code), "reasons": list(one.reasons)}
+        for name, one in rejected.items()
+    }
 
 
 def prefilter(outcome: Any) -> Json | None:

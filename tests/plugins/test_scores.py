@@ -117,3 +117,31 @@ def test_who_requests_nothing_of_what_is_balanced_has_no_balance(requests: Any, 
     seen = examine(pod("p", requests=requests), gpus, config=config)
     assert (BALANCED in seen.skipped_score) == skips
     assert (BALANCED in seen.raw) != skips
+
+
+OVERFLOW = (
+    'applying score defaultWeights on Score plugins: plugin "NodeResourcesFit" returns an invalid score -42, '
+    "it should in the range of [0, 100] after normalizing"
+)
+
+
+def test_a_score_out_of_range_ends_the_cycle() -> None:
+    """Of 100P of memory the product with 100 is beyond 64 bits. A single feasible node is not scored."""
+    wide = node("b", cpu="100m", memory="100P", pods="2")
+    one_pod, other = pod("p", requests={"cpu": "100m"}), pod("q", requests={"cpu": "100m"})
+
+    def fresh(*nodes: Node) -> Scheduler:
+        return Scheduler(Cluster(nodes=list(nodes)))
+
+    nodes = node("a"), wide, node("c", cpu="1")
+    seen = fresh(*nodes).examine(one_pod)
+    assert (seen.feasible, seen.error) == (["a", "b", "c"], OVERFLOW)
+    decision = fresh(*nodes).schedule_one(one_pod)
+    assert (decision.node, decision.error) == (None, OVERFLOW)
+    for cycles in ([one_pod], [one_pod, other]):
+        scheduler = fresh(*nodes)
+        result = scheduler.schedule(cycles)
+        assert result.rows.tolist() == [-1] * len(cycles)
+        assert [failure.error for failure in result.failures.values()] == [OVERFLOW] * len(cycles)
+    assert fresh(wide).schedule_one(one_pod).node == "b"
+    assert fresh(wide).schedule([one_pod]).rows.tolist() == [0]

@@ -1,4 +1,4 @@
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -13,6 +13,7 @@ class Search:
     threads: int
     parallel_from: int
     node_names: frozenset[str] | None
+    invalid_score: Callable[[str, int], Exception]
     @property
     def state(self) -> ClusterState: ...
     @property

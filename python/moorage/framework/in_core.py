@@ -92,6 +92,10 @@ class CorePostFilter(PostFilterPlugin):
         """The reason that `post_filter` gives then, of so many nodes, and whether it ends a nomination."""
         raise NotImplementedError
 
+    def failure(self, state: CycleState) -> Status | None:
+        """The Error that `post_filter` ends with, whatever nodes say; None where it does not."""
+        return None
+
 
 class Lister(Protocol[T_co]):
     """What an informer's lister offers of one kind."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -74,8 +74,25 @@ def normalized_scores(
         scores = _integers(plugin, answer, len(nodes), text)
     if len(scores) and (scores.min() < 0 or scores.max() > MAX_NODE_SCORE):
         wrong = scores[(scores < 0) | (scores > MAX_NODE_SCORE)]
-        raise StatusError(Status(Code.ERROR, err=PluginError(invalid_score(plugin.name, int(wrong[0])))))
+        raise out_of_range(plugin.name, int(wrong[0]))
     return scores
+
+
+def out_of_range(plugin: str, score: int) -> StatusError:
+    """What ends a cycle over a score that is not 0 to 100."""
+    return StatusError(Status(Code.ERROR, err=PluginError(invalid_score(plugin, score))))
+
+
+def check_range(columns: Mapping[str, Scores]) -> None:
+    """StatusError for the first node with a score that is not 0 to 100, of its first plugin; `columns` are
+    scores by plugin, one for each node."""
+    wrong = {
+        name: np.flatnonzero((column < 0) | (column > MAX_NODE_SCORE)) for name, column in columns.items()
+    }
+    first = min((places[0] for places in wrong.values() if len(places)), default=-1)
+    for name, places in wrong.items():
+        if len(places) and places[0] == first:
+            raise out_of_range(name, int(columns[name][first]))
 
 
 def invalid_score(plugin: str, score: int) -> str:
@@ -104,10 +121,12 @@ def run_scores(
         None if are_rows and isinstance(plugin, NativePlugin) else raw_scores(plugin, state, pod, nodes)
         for plugin, _ in asked
     ]
-    weighted = [
-        (plugin.name, (_normalized(plugin, state, pod, nodes, scores) * weight).tolist())
-        for (plugin, weight), scores in zip(asked, raw, strict=True)
-    ]
+    normalized = {
+        plugin.name: _normalized(plugin, state, pod, nodes, scores)
+        for (plugin, _), scores in zip(asked, raw, strict=True)
+    }
+    check_range(normalized)
+    weighted = [(plugin.name, (normalized[plugin.name] * weight).tolist()) for plugin, weight in asked]
     out = []
     for at, name in enumerate(nodes.names):
         scores = tuple((plugin, column[at]) for plugin, column in weighted)

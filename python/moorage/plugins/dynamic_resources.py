@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from moorage._core.pod_class import Shape
 
 NO_CLAIMS = "no new claims to deallocate"
+NOT_FOUND = "not found"
 
 
 class DynamicResources(
@@ -67,7 +68,11 @@ class DynamicResources(
     def post_filter(
         self, state: CycleState, pod: Pod, statuses: Mapping[str, Status]
     ) -> tuple[PostFilterResult | None, Status | None]:
-        return None, Status(Code.UNSCHEDULABLE, (NO_CLAIMS,), self.name)
+        return None, self.failure(state) or Status(Code.UNSCHEDULABLE, (NO_CLAIMS,), self.name)
+
+    def failure(self, state: CycleState) -> Status | None:
+        """PreFilter ended before this plugin had its turn: it misses what it would have written there."""
+        return None if self.name in state.skip_filter_plugins else Status(Code.ERROR, (NOT_FOUND,), self.name)
 
     def could_help(self, shape: Shape, potential: int) -> bool:
         return False

@@ -24,6 +24,7 @@ from moorage.framework.in_core import CorePostFilter
 from moorage.framework.interface import NominatingInfo
 from moorage.framework.profile import Profile
 from moorage.framework.runtime import Framework, Target
+from moorage.framework.scoring import out_of_range
 from moorage.framework.status import Status, message_of
 from moorage.objects.pod import Pod
 from moorage.objects.pod_group import group_of
@@ -71,6 +72,7 @@ class Engine:
         self.plan = profile.compile(self.cache.state, self.bridge)
         self.cycle = Cycle(self.cache.state, self.plan, tie_break, percentage, seed & 0xFFFFFFFFFFFFFFFF)
         self.cycle.outsiders = any(one.is_filter or one.is_prioritizer for one in handle.extenders)
+        self.cycle.invalid_score = out_of_range
         self.framework.attach(self.cycle)
         if not profile.is_in_core:
             self.cycle.judging = self.bridge.judge_nominated
@@ -155,7 +157,10 @@ class Engine:
             return None
         start = self.cycle.start
         self.cycle.nominate(())
-        row, _, evaluated, positions, totals = self.cycle.decide(*target)
+        try:
+            row, _, evaluated, positions, totals = self.cycle.decide(*target)
+        except StatusError:  # a score out of range
+            row = -1
         if row < 0:
             self.cycle.start = start
             return None
@@ -369,11 +374,19 @@ class Engine:
         if not (self.runs_post_filter and self.profile.post_filters) or decision.diagnosis is None:
             return decision
         if not pod.status.nominated_node_name and self.is_helpless(decision.diagnosis):
+            failed = self._post_filter_failure(state)
+            if failed is not None:
+                return replace(decision, diagnosis=replace(decision.diagnosis, post_filter=failed.message()))
             diagnosis, result = self.as_helpless(decision.diagnosis)
             return replace(decision, diagnosis=diagnosis, nominating=result)
         result, status = self.framework.run_post_filter_plugins(state, pod, statuses())
         diagnosis = replace(decision.diagnosis, post_filter=message_of(status))
         return replace(decision, diagnosis=diagnosis, nominating=result)
+
+    def _post_filter_failure(self, state: CycleState) -> Status | None:
+        """The Error of a PostFilter plugin that cannot do without what it would have written in PreFilter."""
+        failures = (plugin.failure(state) for plugin in self.core_post_filters or ())
+        return next((status for status in failures if status is not None), None)
 
     @property
     def core_post_filters(self) -> tuple[CorePostFilter, ...] | None:

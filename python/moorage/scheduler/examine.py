@@ -14,6 +14,7 @@ from moorage.framework.cycle_state import CycleState
 from moorage.framework.filtering import PreFilterRun
 from moorage.framework.in_core import NativePlugin
 from moorage.framework.interface import SCORE, Code, ScorePlugin
+from moorage.framework.scoring import check_range
 from moorage.objects.pod import Pod
 
 from .diagnosis import NO_NODES, Diagnosis, explain_verdict
@@ -107,6 +108,10 @@ def _score(
             scores = engine.bridge.raw_and_normalized(cast(ScorePlugin, plugin), rows)
         raw[plugin.name], normalized[plugin.name] = scores
         total += profile.weight(plugin) * normalized[plugin.name]
+    try:
+        check_range(normalized)
+    except StatusError as failed:
+        return replace(examination, error=failed.status.message())
     return replace(
         examination,
         skipped_score=sorted(state.skip_score_plugins),

@@ -55,7 +55,8 @@ class Examination:
     fit_error : str
         FitError text where nothing is feasible.
     error : str
-        Set where the cycle fails with an error instead of a decision.
+        Set where the cycle fails with an error instead of a decision. Over a score that is not 0 to 100, what
+        the filters said is there all the same.
     """
 
     order: list[str]

@@ -16,6 +16,7 @@ from moorage._core.buffers cimport Buffer, Journal
 from moorage._core.candidates cimport Candidates
 from moorage._core.csrc cimport (
     MR_KEPT,
+    MR_UNDECIDED,
     mr_candidates_decide,
     mr_candidates_follow,
     mr_candidates_suit,
@@ -136,13 +137,14 @@ cdef class Chooser(Supposing):
         return mr_pick_first(totals, n)
 
     cdef int32_t _decide_by_totals(self, Ready* one) noexcept nogil:
-        """The same where each row's total says all, but for the list of what was found."""
+        """The same where each row's total says all, but for the list of what was found. FAILED, and nothing
+        has moved, where only a search can decide."""
         cdef mr_decision decision
         self.listing.scan_columns()
         mr_scan_decide(&one.search, self.start % one.search.n, one.wanted, self.tie_break == GO_HEAP,
                        &decision)
         self.from_scans += 1
-        return self._note(&decision, one.search.n)
+        return FAILED if decision.position == MR_UNDECIDED else self._note(&decision, one.search.n)
 
     cdef int32_t _note(self, const mr_decision* decision, int32_t n) noexcept nogil:
         """A decision over the whole list: moves the rotation."""
@@ -176,7 +178,9 @@ cdef class Chooser(Supposing):
                 return self._decide_among_candidates(one)
             one.candidates = NULL
         if one.by_totals and not mr_is_parallel(&one.search, min(one.wanted, one.search.n)):
-            return self._decide_by_totals(one)
+            at = self._decide_by_totals(one)
+            if at != FAILED:
+                return at
         at = self._decide(&one.search, one.wanted)
         if at == FAILED:  # no trace of that but this
             self.failed = True

@@ -242,6 +242,7 @@ cdef extern from "scan.h" nogil:
     ctypedef struct mr_decision:
         int32_t position, looked_at, feasible
 
+    const int32_t MR_UNDECIDED
     int mr_has_external_filters(const mr_plan* plan)
     int mr_scan_suits(const mr_search* search)
     int mr_is_parallel(const mr_search* search, int32_t n)

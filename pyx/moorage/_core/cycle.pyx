@@ -201,15 +201,19 @@ cdef class Cycle(Chooser):
             self._begin_run(n - at)
             with nogil:
                 is_new = False
-                while at < n and not is_new:
+                while at < n and not is_new and not self.failed:
                     begin, at = at, at + 1
                     while at < n and ready[at] == ready[begin] and pinned[at] == pinned[begin]:
                         at += 1
                     is_new = self._place_group(ready[begin], pinned[begin], &rows[begin],
                                                next_starts + begin if next_starts else NULL, at - begin)
+            if self.failed:  # about the pod after those that were placed
+                at = begin + self.placed
             if pods is not None:
                 self.state.assume_many(classes, pods, rows, entered, at)
                 entered = at
+            if self.failed:
+                return at
             if is_new and on_failure is not None:
                 try:
                     is_stopped = on_failure(begin + self.placed)
@@ -267,7 +271,7 @@ cdef class Cycle(Chooser):
             self.placed = self._run_on_node(one, pinned, rows, nexts, n)
         else:
             self.placed = self._run(one, rows, nexts, n)
-        if self.placed == n:
+        if self.placed == n or self.failed:
             return False
         self._fail_alike(n - self.placed, nexts + self.placed if nexts else NULL)
         for at in range(self.placed, n):
@@ -375,5 +379,5 @@ cdef class Cycle(Chooser):
     def clone(self, ClusterState state):
         """The same search over a fork."""
         cdef Cycle out = Cycle(state, self.plan, self.tie_break, self.percentage, self.random)
-        out.start, out.outsiders = self.start, self.outsiders
+        out.start, out.outsiders, out.invalid_score = self.start, self.outsiders, self.invalid_score
         return out

@@ -176,13 +176,12 @@ cdef class Plan:
         return found
 
     def raise_error(self):
-        """Raise what an external plugin has failed with."""
+        """Raise what an external plugin has failed with, if any has."""
         cdef External plugin
         for plugin in self.externals:
             if plugin.error is not None:
                 error, plugin.error = plugin.error, None
                 raise error
-        raise RuntimeError("a plugin failed and did not say why")
 
 
 def _name(plugin):

@@ -27,7 +27,7 @@ cdef class Search:
     cdef dict known_terms
     cdef readonly list nominations
     cdef list judged
-    cdef public object node_names
+    cdef public object node_names, invalid_score
 
     cdef int32_t listed(self) noexcept nogil
     cdef int _prepare(self, int32_t pod_class, int32_t node_name, int32_t pinned) except -1
@@ -39,6 +39,7 @@ cdef class Search:
     cdef bint _has_images(self, Shape shape) noexcept
     cdef int _set_fixed_ok(self, Shape shape) except -1
     cdef int _restrict(self, object names, int32_t pinned) except -1
+    cdef tuple _scores(self, int32_t kernel, const int32_t[::1] rows)
     cdef int _ask_external(self, int32_t place, uint64_t[::1] out) except -1
     cdef int _judge_nominated(self, int32_t pod_class) except -1
     cdef int32_t _place_of(self, int32_t row) noexcept

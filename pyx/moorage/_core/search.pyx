@@ -51,6 +51,8 @@ cdef class Search:
         Threads of a look at `parallel_from` nodes, 20 times as many for plain pods. No result depends on it.
     node_names : frozenset of str or None
         The only nodes to search, in place of those that the shape names.
+    invalid_score : callable
+        A native plugin's name and its score that is not in 0..100, to the exception that ends the cycle.
     """
 
     def __cinit__(self, ClusterState state, Plan plan, *settings, **named):
@@ -73,6 +75,7 @@ cdef class Search:
         self.search.views = <void**>self.views.pointers.data
         self.known_terms = {}
         self.nominations = []
+        self.invalid_score = _invalid_score
 
     # ---- preparing -----------------------------------------------------------------------------------------
 
@@ -345,12 +348,17 @@ cdef class Search:
     def scores(self, str plugin, const int32_t[::1] rows, int32_t pod_class, int32_t node_name=0,
                int32_t pinned=0):
         """Raw and normalized scores of one native plugin over feasible rows: two int64 arrays."""
-        cdef int32_t kernel = self.plan.number(plugin), n = <int32_t>rows.shape[0]
+        cdef int32_t kernel = self.plan.number(plugin)
+        self._prepare(pod_class, node_name, pinned)
+        if len(rows) and kernel >= MR_EXTERNAL:
+            return self.views.scores(plugin, rows) or self._raise_failure()
+        return self._scores(kernel, rows)
+
+    cdef tuple _scores(self, int32_t kernel, const int32_t[::1] rows):
+        """The same of a kernel, for the pod that the search is prepared for."""
+        cdef int32_t n = <int32_t>rows.shape[0]
         cdef int64_t[::1] raw = np.empty(n + 1, dtype=np.int64)
         cdef int64_t[::1] normalized
-        self._prepare(pod_class, node_name, pinned)
-        if n and kernel >= MR_EXTERNAL:
-            return self.views.scores(plugin, rows) or self._raise_failure()
         if n == 0 or not mr_scores(kernel, &self.plan.c, self.search.shape, &self.search.pod):
             return np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.int64)
         mr_score_rows(&self.search, kernel, &rows[0], n, &raw[0], self.found.seen)
@@ -363,3 +371,23 @@ cdef class Search:
         """Raise what a plugin has failed with."""
         self.views.raise_failure()
         self.plan.raise_error()
+        self._raise_invalid_score()
+        raise RuntimeError("a plugin failed and did not say why")
+
+    def _raise_invalid_score(self):
+        """Raise that a score of a kernel is not in 0..100: that of the first node found, of its first plugin
+        (kube-scheduler v1.36, RunScorePlugins with one worker)."""
+        cdef int32_t[::1] rows = np.empty(self.found.feasible, dtype=np.int32)
+        cdef int32_t at
+        for at in range(self.found.feasible):
+            rows[at] = self.found.rows[at]
+        kernels = [(name, self.plan.number(name)) for name in self.plan.scores]
+        scored = [(name, self._scores(kernel, rows)[1]) for name, kernel in kernels if kernel < MR_EXTERNAL]
+        for at in range(self.found.feasible):
+            for name, scores in scored:
+                if not 0 <= scores[at] <= 100:
+                    raise self.invalid_score(name, int(scores[at]))
+
+
+def _invalid_score(str plugin, score):
+    return ValueError(f'plugin "{plugin}" returns an invalid score {score}')

@@ -26,6 +26,7 @@ Json = dict[str, Any]
 
 TIE_BREAK = {"full": "first", "sampled": "go-heap", "order": "first", "preempt": "first"}
 ONE_BY_ONE = Mode()
+LARGE = Quantity("1T")
 SCENARIO_KEYS = {
     *("name", "family", "seed", "mode", "brief", "digest", "batching"),
     *("config", "objects", "steps"),
@@ -91,7 +92,7 @@ def may_overflow(world: World, pods: list[Any]) -> bool:
         amount for pod in pods for one in pod.spec.containers for amount in one.resources.requests.values()
     ]
     there = [amount for node in world.store.list(Node)[0] for amount in node.status.allocatable.values()]
-    return any(Quantity(amount).milli_value() > 1 << 53 for amount in (*wanted, *there))
+    return any(Quantity(amount) > LARGE for amount in (*wanted, *there))
 
 
 def from_the_top(pods: list[Any], scheduler: Scheduler) -> Iterator[list[Any]]:

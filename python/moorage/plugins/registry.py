@@ -70,7 +70,9 @@ def in_tree_registry() -> Registry:
 
 
 def default_profile(gates: Mapping[str, bool] = DEFAULT_GATES) -> Profile:
-    """The profile of a kube-scheduler v1.36.2 without configuration, with these feature gates."""
+    """The profile of a kube-scheduler v1.36.2 without configuration, with these feature gates on top of the
+    defaults."""
+    gates = {**DEFAULT_GATES, **gates}
     on = [plugin for plugin in IN_TREE if gates.get(plugin.feature_gate, True)]
     return Profile(plugins=tuple(plugin(_default_args(plugin.name, gates)) for plugin in on))
 

@@ -17,8 +17,8 @@ from .snapshot import Snapshot
 logger = logging.getLogger("moorage.cache")
 
 
-class Participant(Protocol):
-    """State beside the cache that a transaction takes back and a fork copies: queue, store, rotation."""
+class Enlisted(Protocol):
+    """State beside the cache that a transaction takes back."""
 
     def save(self) -> object:
         """A transaction begins: answer what `undo` needs."""
@@ -29,6 +29,10 @@ class Participant(Protocol):
     def release(self, saved: object) -> None:
         """The transaction was committed: what was saved is no longer needed."""
 
+
+class Participant(Enlisted, Protocol):
+    """State that takes part in every transaction, and that a fork copies."""
+
     def clone(self) -> Self:
         """An independent copy, for a fork."""
 
@@ -38,6 +42,18 @@ class Transaction:
 
     def __init__(self) -> None:
         self.committed = False
+        self._saved: list[tuple[Enlisted, object]] = []
+
+    def enlist(self, participant: Enlisted) -> None:
+        """Have a participant take part that has not changed since the transaction began."""
+        if all(one is not participant for one, _ in self._saved):
+            self._saved.append((participant, participant.save()))
+
+    def end(self) -> None:
+        """Have the participants undo what was done, or keep it; the last one that was enlisted first."""
+        while self._saved:
+            participant, saved = self._saved.pop()
+            (participant.release if self.committed else participant.undo)(saved)
 
     def commit(self) -> None:
         """Keep what was done."""
@@ -59,6 +75,7 @@ class ClusterCache:
         self.clock = clock
         self.lock = state.lock  # every operation takes it
         self.participants: list[Participant] = []
+        self.transactions: list[Transaction] = []  # the open ones
 
     def clean(self, now: float) -> None:
         """Expire what is to expire by `now`."""
@@ -79,11 +96,12 @@ class ClusterCache:
         """Whatever is done inside is undone at the end, unless the transaction is committed and nothing was
         raised. Transactions nest; the lock is held throughout."""
         with self.lock:
-            transaction, saved = Transaction(), list[object]()
+            transaction, outer = Transaction(), len(self.transactions)
             depth, mark = self.state.journal.depth, self.state.mark()
             try:
                 for participant in self.participants:
-                    saved.append(participant.save())
+                    transaction.enlist(participant)
+                self.transactions.append(transaction)
                 self.state.journal.begin()
                 yield transaction
             except BaseException:
@@ -94,8 +112,13 @@ class ClusterCache:
                     if self.state.journal.depth > depth:  # else it was interrupted before it began
                         (self.state.commit if transaction.committed else self.state.rollback)(mark)
                 finally:
-                    for participant, what in zip(self.participants, saved, strict=False):
-                        (participant.release if transaction.committed else participant.undo)(what)
+                    del self.transactions[outer:]
+                    transaction.end()
+
+    def enlist(self, participant: Enlisted) -> None:
+        """Have a participant take part in all open transactions, within which it has not changed so far."""
+        for transaction in self.transactions:
+            transaction.enlist(participant)
 
     def fork(self) -> Self:
         """An independent copy; forks may be used from several threads. Participants are cloned in order."""
@@ -104,6 +127,7 @@ class ClusterCache:
             out.state = self.state.fork()
             out.lock = out.state.lock
             out.participants = [participant.clone() for participant in self.participants]
+            out.transactions = []
         return out
 
     def run(self, period: float, stop: threading.Event) -> threading.Thread:

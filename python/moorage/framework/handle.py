@@ -67,6 +67,14 @@ class EventRecorder:
 
     events: list[Event] = field(default_factory=list)
 
+    def save(self) -> int:
+        """How many events there are, for `undo`."""
+        return len(self.events)
+
+    def undo(self, saved: int) -> None:
+        """Forget the events since `save`."""
+        del self.events[saved:]
+
     def event(self, regarding: Object, type: str, reason: str, action: str, note: str) -> None:
         """Record an event; a note over 1024 bytes is cut (kube-scheduler v1.36, truncateMessage)."""
         encoded = note.encode()
@@ -163,6 +171,10 @@ class FrameworkHandle:
             self._shared[make] = make(self)
         made: S = self._shared[make]
         return made
+
+    def made(self) -> dict[object, Any]:
+        """What the plugins share that was made, by what made it."""
+        return self._shared
 
     def snapshot(self) -> Snapshot:
         """The nodes and pods as they were when this cycle began: what is assumed since does not show."""

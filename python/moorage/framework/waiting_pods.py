@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
+from typing import Any
 
 from moorage.objects.pod import Pod
 
@@ -87,6 +88,18 @@ class WaitingPod:
             if self._signal is not None:
                 listener()
 
+    def save(self) -> object:
+        """What has been decided, for `undo`."""
+        with self._changed:
+            return self._deadlines.copy(), self._pending.copy(), self._signal, self._listeners.copy()
+
+    def undo(self, saved: Any) -> None:
+        """Be as at `save`."""
+        with self._changed:
+            deadlines, pending, self._signal, listeners = saved
+            self._deadlines, self._pending = deadlines.copy(), pending.copy()
+            self._listeners = listeners.copy()
+
     def deadline(self) -> float:
         """When the first timer fires; infinite where none runs."""
         with self._changed:
@@ -130,6 +143,18 @@ class WaitingPods:
 
     def __len__(self) -> int:
         return len(self._pods)
+
+    def save(self) -> object:
+        """The waiting pods and what has been decided about them, for `undo`."""
+        with self._lock:
+            return [(uid, waiting, waiting.save()) for uid, waiting in self._pods.items()]
+
+    def undo(self, saved: Any) -> None:
+        """Be as at `save`."""
+        with self._lock:
+            self._pods = {uid: waiting for uid, waiting, _ in saved}
+            for _, waiting, decided in saved:
+                waiting.undo(decided)
 
     def add(self, waiting: WaitingPod) -> None:
         """Add a pod, in place of an earlier one of the same UID."""

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections import OrderedDict, deque
 from collections.abc import Container, Iterator
+from copy import copy
 from itertools import islice
-from typing import Any
+from typing import Any, cast
 
 from moorage.framework.events import ClusterEvent
 
@@ -54,6 +55,19 @@ class InFlight:
         """A pod was popped; false where one of its UID is in flight, which goes on."""
         flight = (self._dropped + len(self._events), info, place)
         return self._flights.setdefault(info.pod.metadata.uid, flight) is flight
+
+    def save(self) -> object:
+        """Pods and events, for `undo`."""
+        flights = [(uid, flight, copy(flight[1])) for uid, flight in self._flights.items()]
+        return flights, self._events.copy(), self._dropped
+
+    def undo(self, saved: object) -> None:
+        """Be as at `save`."""
+        flights, events, self._dropped = cast(Any, saved)
+        self._events = events.copy()
+        for _, (_, info, _), then in flights:
+            info.take_over(then)
+        self._flights = OrderedDict((uid, flight) for uid, flight, _ in flights)
 
     def rebuild(self, waiting: Container[str]) -> None:
         """Keep the pods that do not wait in the queue; each may hear of an event a second time."""

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from enum import Enum
 from itertools import count
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from moorage.framework.call import ask_status
 from moorage.framework.events import UNSCHEDULABLE_POD_ADD, UNSCHEDULABLE_POD_UPDATE
@@ -212,6 +213,19 @@ class Places:
         info.place = place
         self.units.enter(info)
         (self.active if place is ACTIVE else self._by_place[place]).add(info)
+
+    def save(self) -> object:
+        """Every pod as it is, for `undo`."""
+        return [(info, copy(info)) for info in self.infos.values()], copy(self._numbers)
+
+    def undo(self, saved: object) -> None:
+        """Be as at `save`."""
+        infos, numbers = cast("tuple[list[tuple[QueuedPodInfo, QueuedPodInfo]], count[int]]", saved)
+        self._numbers = copy(numbers)
+        for info, then in infos:
+            info.take_over(then)
+        self.infos = {info.pod.metadata.uid: info for info, _ in infos}
+        self.rebuild()
 
     def rebuild(self) -> None:
         """Make every place anew from `infos`; each pod keeps its place and its order in it."""

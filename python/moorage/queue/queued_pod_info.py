@@ -84,6 +84,11 @@ class QueuedPodInfo(msgspec.Struct, eq=False, gc=False):
     until: int = 0
     unit: UnitKey | None = None
 
+    def take_over(self, other: QueuedPodInfo) -> None:
+        """Be as another entry of the pod."""
+        for field in self.__struct_fields__:
+            setattr(self, field, getattr(other, field))
+
     @property
     def rejectors(self) -> frozenset[str]:
         """Unschedulable and pending plugins."""

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from threading import Condition
-from typing import Any
+from typing import Any, cast
 
 from fastrlock.rlock import FastRLock
 
@@ -285,6 +285,20 @@ class SchedulingQueue:
         """The attempt of a pod has ended."""
         with self._lock:
             self._in_flight.done(uid)
+
+    def save(self) -> object:
+        """All pods, where they are and what is known of them, for `undo`."""
+        with self._lock:
+            return self._places.save(), self._in_flight.save(), self._timers.save(), self.nominator.save()
+
+    def undo(self, saved: object) -> None:
+        """Be as at `save`."""
+        with self._lock:
+            places, in_flight, timers, nominated = cast(Any, saved)
+            self._in_flight.undo(in_flight)
+            self._places.undo(places)
+            self._timers.undo(timers)
+            self.nominator.undo(nominated)
 
     def repair(self) -> None:
         """An exception (an interrupt by a signal) may have ended an operation halfway: bring every place in

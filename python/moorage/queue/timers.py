@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import cast
 
 from .places import Places
 from .queued_pod_info import MICROSECONDS, microseconds
@@ -19,6 +20,14 @@ class Timers:
     def __init__(self, places: Places, began: float) -> None:
         self._places = places
         self._began = self._looked_at_backoff = self._looked_at_left_over = microseconds(began)
+
+    def save(self) -> object:
+        """When the timers last fired, for `undo`."""
+        return self._looked_at_backoff, self._looked_at_left_over
+
+    def undo(self, saved: object) -> None:
+        """Be as at `save`."""
+        self._looked_at_backoff, self._looked_at_left_over = cast("tuple[int, int]", saved)
 
     def backoff(self) -> int:
         """When the first timer will next move a pod."""

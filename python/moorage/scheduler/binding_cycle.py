@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from concurrent import futures
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 from moorage._core.pod_spec import bound
 from moorage.errors import CacheError, ExtenderError
@@ -165,6 +166,16 @@ class BindingCycles:
         self._pool = futures.ThreadPoolExecutor(threads, "binding") if threads else None
         self._decided: deque[str] = deque()  # UIDs of pods that wait no longer
         self._expiry = NEVER  # no timer fires before
+
+    def save(self) -> object:
+        """The pods that wait on Permit, for `undo`. None is being bound."""
+        return self.waiting.copy(), self.freed.copy(), self._decided.copy(), self._expiry
+
+    def undo(self, saved: Any) -> None:
+        """Be as at `save`."""
+        waiting, freed, decided, self._expiry = saved
+        self.waiting, self.freed, self._decided = waiting.copy(), freed.copy(), decided.copy()
+        self.running = {}
 
     # ---- under the lock of the cache -----------------------------------------------------------------------
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable
 from itertools import chain
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from moorage.cache import ClusterCache, SchedulerCache
 from moorage.errors import CacheError
@@ -156,6 +156,18 @@ class PodHandler:
         self.binding: set[str] = set()
         self.reject_waiting = handle.reject_waiting_pod
         self._bound: list[Pod] = []
+
+    def save(self) -> object:
+        """What it keeps, for `undo`."""
+        now = None if self.ages is None else self.ages.now
+        return self.others.copy(), self.binding.copy(), self._bound.copy(), now
+
+    def undo(self, saved: Any) -> None:
+        """Be as at `save`."""
+        others, binding, bound, now = saved
+        self.others, self.binding, self._bound = others.copy(), binding.copy(), bound.copy()
+        if self.ages is not None:
+            self.ages.now = now
 
     @property
     def pending(self) -> dict[str, Pod]:

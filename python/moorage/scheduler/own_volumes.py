@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from typing import Any
 
 from moorage.objects.cluster import Cluster
 from moorage.objects.node import Node
@@ -39,8 +40,26 @@ class OwnVolumes:
         self._provisioners: tuple[str, ...] = ()
         self._controller: PersistentVolumeController | None = None
         self._now = 0.0  # seconds
+        self._works = 0  # how often the controller was at work
+        self._plugins: dict[str, InMemoryProvisioner] = {}
 
     is_instant, can_wait = True, True
+
+    def save(self) -> object:
+        """What has been provisioned, for `undo`."""
+        volumes = [(plugin, plugin.volumes.copy(), len(plugin.calls)) for plugin in self._plugins.values()]
+        return self._now, self._works, volumes
+
+    def undo(self, saved: Any) -> None:
+        """Be as at `save`. A controller that has worked since is made anew: it begins with what is there."""
+        self._now, works, volumes = saved
+        for plugin, there, calls in volumes:
+            plugin.volumes = there.copy()
+            del plugin.calls[calls:]
+        kept = {id(plugin) for plugin, _, _ in volumes}
+        self._plugins = {name: one for name, one in self._plugins.items() if id(one) in kept}
+        if works != self._works:
+            self._works, self._controller = works, None
 
     def now(self) -> float:
         """Seconds that have passed."""
@@ -65,6 +84,7 @@ class OwnVolumes:
     def _work(self) -> None:
         if not self._client.list(PersistentVolumeClaim)[0]:
             return
+        self._works += 1
         self._at_work().settle()
         self._sync()
 
@@ -75,6 +95,8 @@ class OwnVolumes:
         if self._controller is None or names != self._provisioners:
             self._informers = InformerFactory(self._client)
             informer = self._informers.informer
+            for name in names:
+                self._plugins.setdefault(name, InMemoryProvisioner(name))
             parameters = ControllerParameters(
                 kube_client=self._client,
                 volume_informer=informer(PersistentVolume),
@@ -82,7 +104,7 @@ class OwnVolumes:
                 class_informer=informer(StorageClass),
                 pod_informer=informer(Pod),
                 node_informer=informer(Node),
-                volume_plugins=[InMemoryProvisioner(name) for name in names],
+                volume_plugins=[self._plugins[name] for name in names],
                 sync_period=SYNC_PERIOD,
                 enable_dynamic_provisioning=True,
             )
@@ -121,6 +143,14 @@ class OthersVolumes:
         self._clock = clock
         self._reached = 0.0 if clock is None else clock()
         self.can_wait = wait is not None
+
+    def save(self) -> float:
+        """What time it is, for `undo`."""
+        return self._reached
+
+    def undo(self, saved: float) -> None:
+        """Be as at `save`."""
+        self._reached = saved
 
     def now(self) -> float:
         """Seconds, no fewer than were waited for."""

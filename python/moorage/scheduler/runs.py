@@ -79,6 +79,7 @@ class Run:
     @contextmanager
     def _owning_pods(self) -> Iterator[None]:
         """Inside, pods are popped and tried. Whatever ends that, no pod is lost, and none is left halfway."""
+        self.scheduler.enlist()
         try:
             self.scheduler.handle.on_eviction.append(self._evicted)
             yield

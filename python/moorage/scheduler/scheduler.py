@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from moorage._core.chooser import TieBreak
 from moorage._core.node_table import NodeTable
-from moorage.cache import SchedulerCache
+from moorage.cache import SchedulerCache, Transaction
 from moorage.errors import CacheError
 from moorage.framework.configuration import feature_gates as all_gates
 from moorage.framework.configuration import pod_gates
@@ -43,6 +43,7 @@ from .own_volumes import Wait, volumes_of
 from .pod_groups import schedule_workload
 from .preempt_pods import Preemption, preempt
 from .queueing import Attempts, make_queue, newest
+from .records import Records
 from .results import Decision, Examination, Failure, Result, after_binding
 from .runs import TERMINATING, Run
 from .template_pods import TemplateRun, schedule_by_template
@@ -164,6 +165,7 @@ class Scheduler:
             self.queue, ages = make_queue(engines, configuration, gates, clock, nominator)
             self.pods = PodHandler(self.handle, self.queue, self._is_ours, self._current, ages)
             self.attempts = Attempts(self.queue, self._current)
+            self._records = Records(self)
             self._follow(cluster)
 
     def _follow(self, cluster: Cluster | ObjectClient) -> None:
@@ -175,6 +177,30 @@ class Scheduler:
             # Only now, so that the objects arrive in their order and not in that of a list.
             self.client.create_many((*cluster.namespaces, *cluster.nodes, *cluster.others, *cluster.pods))
             self.sync()
+
+    @contextmanager
+    def transaction(self) -> Iterator[Transaction]:
+        """Whatever is done inside is undone at the end, unless the transaction is committed and nothing was
+        raised: in the cache, in the store, in the queue, with nominations, pods that wait, and volumes. A
+        plugin with the methods `save()` and `undo(saved)` takes part as well. Transactions nest.
+
+        What others write to the store meanwhile is undone, too; they hear of it by their watches.
+
+        Raises
+        ------
+        MoorageError
+            Over a client that is no ObjectStore, where nothing can be taken back; and while pods are being
+            bound.
+        """
+        with self.cache.transaction() as transaction:
+            self.cache.enlist(self._records)
+            yield transaction
+
+    def enlist(self) -> None:
+        """Before this scheduler writes to more than the cache: have all that take part in open transactions.
+        MoorageError where that cannot be taken back."""
+        if self.cache.transactions:
+            self.cache.enlist(self._records)
 
     def _forget_failures(self) -> None:
         for engine in self.engines.values():
@@ -196,6 +222,10 @@ class Scheduler:
     def sync(self) -> bool:
         """Take over everything that the store has to tell; whether there was anything."""
         heard = False
+        if self.cache.transactions:
+            if not self._records.can_undo:
+                return False  # nothing is heard before the end of the transaction
+            self.enlist()
         try:
             self.announce_freed()
             while self.informers.run_once():
@@ -275,6 +305,8 @@ class Scheduler:
                 decision = after_binding(decision, failures.get(pod.key), binding=is_running)
             self.sync()
             return decision
+        if self._records.can_undo:
+            self.enlist()
         is_new = not (pod.metadata.uid and self.cache.state.has_pod(pod))
         with self._taken_back_on_error([pod] if is_new else []):
             with self.cache.lock:
@@ -303,6 +335,7 @@ class Scheduler:
 
     def whole_cycle(self, engine: Engine, pod: Pod, target: Target) -> Decision:
         """A cycle with all its plugins, for one pod."""
+        self.enlist()
         with self.cache.lock:
             decision, state = engine.schedule(pod, target, self.view_order)
             if decision.node is None:
@@ -352,6 +385,8 @@ class Scheduler:
             For a pod that is in the cache, or comes twice: then none is placed.
         """
         self.check_new(pods)
+        if self._records.can_undo:
+            self.enlist()
         parts = []
         with self._taken_back_on_error(pods):
             for engine, targets, segment in self.segments(pods):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from threading import Event, Thread
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from moorage.objects.meta import Object
 
@@ -72,6 +72,18 @@ class InformerFactory:
     def run_once(self) -> int:
         """`Informer.run_once` for each informer, in the order in which they were made; returns the sum."""
         return sum(informer.run_once() for informer in list(self._informers.values()))
+
+    def save(self) -> object:
+        """What the informers know, for `undo`. The client is an ObjectStore."""
+        return [(informer, informer.save()) for informer in self._informers.values()]
+
+    def undo(self, saved: object) -> None:
+        """Have the informers know what they knew at `save`; those that were made since begin anew."""
+        there = cast("list[tuple[Informer[Any], object]]", saved)
+        for informer, known in there:
+            informer.undo(known)
+        kept = {id(informer) for informer, _ in there}
+        self._informers = {kind: one for kind, one in self._informers.items() if id(one) in kept}
 
     def run(self, stop: Event) -> list[Thread]:
         """`Informer.run` for each informer."""

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from itertools import islice
 from threading import RLock
-from typing import Generic, TypeAlias, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar, cast
 
 from moorage.objects.meta import Object
 
@@ -45,6 +45,15 @@ class KeyLog:
         self._keys.clear()
         self.head += 1
 
+    def repeat(self, head: int) -> None:
+        """What has changed after `head` changes again."""
+        keys = self.since(head)
+        if keys is None:
+            self.forget()
+        else:
+            for key in reversed(keys):
+                self.append(key)
+
     def since(self, cursor: int) -> list[str] | None:
         """The keys of what has changed after `cursor`, the last one first; None where some are forgotten."""
         with self._lock:
@@ -66,7 +75,33 @@ class Indexer(Generic[T]):
         self._indexes: dict[str, dict[str, dict[str, T]]] = {}
         self._objects: dict[str, T] = {}
         self._log: KeyLog | None = None
+        self._is_saved = False  # what it holds now is to be restored: the next change makes a copy first
         self.lock = RLock()
+
+    def save(self) -> object:
+        """What it holds, for `undo`. Copied when it next changes."""
+        with self.lock:
+            self._is_saved = True
+            return self._objects, self._indexes, 0 if self._log is None else self._log.head
+
+    def undo(self, saved: object) -> None:
+        """Hold what it held at `save`; whoever follows hears that what has changed since changes again."""
+        with self.lock:
+            objects, indexes, head = cast(tuple[dict[str, T], Any, int], saved)
+            if objects is self._objects:
+                return
+            self._is_saved = True  # an earlier `save` may have the same objects
+            self._objects, self._indexes = objects, indexes
+            if self._log is not None:
+                self._log.repeat(head)
+
+    def _own(self) -> None:
+        self._is_saved = False
+        self._objects = self._objects.copy()
+        self._indexes = {
+            name: {value: found.copy() for value, found in index.items()}
+            for name, index in self._indexes.items()
+        }
 
     def follow(self) -> KeyLog:
         """What changes from now on; one log for all who ask."""
@@ -123,6 +158,8 @@ class Indexer(Generic[T]):
     def put(self, key: str, obj: T) -> T | None:
         """Store an object; returns what was there."""
         with self.lock:
+            if self._is_saved:
+                self._own()
             old = self._objects.get(key)
             self._objects[key] = obj
             if self._log is not None:
@@ -134,6 +171,8 @@ class Indexer(Generic[T]):
     def remove(self, key: str) -> T | None:
         """Take an object out; returns it, if it was there."""
         with self.lock:
+            if self._is_saved:
+                self._own()
             old = self._objects.pop(key, None)
             if self._log is not None:
                 self._log.append(key)
@@ -144,10 +183,9 @@ class Indexer(Generic[T]):
     def replace(self, objects: dict[str, T]) -> None:
         """Hold these objects and no others."""
         with self.lock:
-            self._objects = objects
+            self._objects, self._indexes, self._is_saved = objects, {}, False
             if self._log is not None:
                 self._log.forget()
-            self._indexes.clear()
 
     def _enter(self, name: str, key: str, old: T | None, new: T | None) -> None:
         index, function = self._indexes[name], self._functions[name]

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from threading import Event, RLock, Thread
-from typing import Any, Generic, Protocol, TypeAlias, TypeVar
+from typing import Any, Generic, Protocol, TypeAlias, TypeVar, cast
 
 import msgspec
 
@@ -18,6 +18,7 @@ from .indexer import Indexer, IndexFunction
 from .kinds import struct_of
 from .lister import Lister
 from .protocol import ObjectClient, Selector, Watcher, WatchEvent
+from .watch import Watch
 
 T = TypeVar("T", bound=Object)
 T_contra = TypeVar("T_contra", bound=Object, contravariant=True)
@@ -64,6 +65,13 @@ class Registration(Generic[T]):
 
     def clear(self) -> None:
         self._queue.clear()
+
+    def save(self) -> object:
+        return self._synced, self._queue.copy()
+
+    def undo(self, saved: object) -> None:
+        self._synced, queue = cast("tuple[bool, deque[_Notice[T]]]", saved)
+        self._queue = queue.copy()
 
     def deliver(self) -> None:
         """Tell what there is to tell. If the handler raises, the rest waits for the next time; where that is
@@ -189,6 +197,31 @@ class Informer(Generic[T]):
             for registration in self._registrations:
                 registration.deliver()
         return len(notices)
+
+    def save(self) -> object:
+        """What it knows, and what handlers have not been told, for `undo`. The client is an ObjectStore."""
+        with self._lock:
+            watch = cast("Watch[T] | None", self._watch)
+            told = [(one, one.save()) for one in self._registrations]
+            rest = self._synced, self._next_resync, self._notices.copy()
+            return self.indexer.save(), watch, watch and watch.save(), told, rest
+
+    def undo(self, saved: object) -> None:
+        """Know what it knew at `save`, in a store that is back in its state of then; nobody is told. Handlers
+        that have come since are gone."""
+        with self._lock:
+            objects, watch, read, told, rest = cast(Any, saved)
+            if self._watch is not watch:
+                self._lose_place()
+            self._watch = watch
+            if watch is not None:
+                watch.undo(read)
+            self.indexer.undo(objects)
+            self._synced, self._next_resync, notices = rest
+            self._notices = notices.copy()
+            self._registrations = tuple(one for one, _ in told)
+            for one, queue in told:
+                one.undo(queue)
 
     def run(self, stop: Event) -> Thread:
         """Do so in a thread, which is returned, until `stop` is set. It does not keep the process alive."""

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable
 from threading import Condition
 from types import TracebackType
-from typing import Generic, Self, TypeVar
+from typing import Any, Generic, Self, TypeVar, cast
 from weakref import WeakSet
 
 from msgspec.structs import replace
@@ -187,6 +187,19 @@ class Watch(Generic[T]):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+    def save(self) -> object:
+        """How far it has come, for `undo`."""
+        with self._changed:
+            return self._position, self._version, self._initial, self._closed, self._pending.copy()
+
+    def undo(self, saved: object) -> None:
+        """Be as far as at `save`, in a store that is back in its state of then as well."""
+        with self._changed:
+            self._position, self._version, self._initial, self._closed, pending = cast(Any, saved)
+            self._pending = pending.copy()
+            if not self._closed:
+                self._history.watches.add(self)
 
     def rewind(self, position: int, undone: list[WatchEvent[T]], version: str) -> None:
         """Called by the history that forgot the events from `position` on: take back those that were read."""

@@ -6,7 +6,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable
 from threading import RLock
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar, cast
 
 from moorage.objects.meta import Object
 from moorage.objects.storage import PersistentVolume, PersistentVolumeClaim
@@ -262,6 +262,28 @@ class AssumeCache(Generic[T]):
     def _hold(self, held: _Record[T], obj: T) -> None:
         held.latest = obj
         self._touch(held.values)
+
+    def save(self) -> object:
+        """All objects, for `undo`."""
+        with self._lock:
+            records = {key: (one.api, one.latest, one.values) for key, one in self._records.items()}
+            return self.version, records, {value: tuple(b.records) for value, b in self._buckets.items()}
+
+    def undo(self, saved: object) -> None:
+        """Have the objects of `save` again, unless nothing has changed since."""
+        version, objects, listed = cast(tuple[int, dict[str, Any], dict[str, tuple[str, ...]]], saved)
+        with self._lock:
+            if version == self.version:
+                return
+            self.version += 1
+            self._dropped = self.version
+            self._records = {key: _Record(api, values) for key, (api, _, values) in objects.items()}
+            for key, (_, latest, _) in objects.items():
+                self._records[key].latest = latest
+            self._buckets = {}
+            for value, keys in listed.items():
+                bucket = self._buckets[value] = _Bucket()
+                bucket.records, bucket.version = {key: self._records[key] for key in keys}, self.version
 
     def _touch(self, values: tuple[str, ...]) -> None:
         self.version += 1

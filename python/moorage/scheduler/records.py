@@ -1,0 +1,108 @@
+"""What a scheduler keeps beside its cache takes part in transactions: store, informers, queue and more."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Protocol, cast
+
+from moorage.errors import MoorageError
+from moorage.framework.handle import FrameworkHandle
+from moorage.store import ObjectStore
+
+if TYPE_CHECKING:
+    from .scheduler import Scheduler
+
+FOREIGN = "a transaction cannot take back what is written to {}: only to an ObjectStore of this process"
+RUNNING = "a transaction cannot begin while pods are being bound"
+
+
+class Part(Protocol):
+    """State that can be saved, and be as it was then any number of times."""
+
+    def save(self) -> object: ...
+
+    def undo(self, saved: Any) -> None: ...
+
+
+class Shared:
+    """What plugins share, and engines for pods with volumes: those made since `save` are dropped, with what
+    they assume of volumes."""
+
+    def __init__(self, scheduler: Scheduler) -> None:
+        self._scheduler = scheduler
+
+    def save(self) -> object:
+        made = self._scheduler.handle.made()
+        parts = [part for one in made.values() for part in parts_of(one)]
+        with_volumes = [engine for engine in self._engines() if "for_volumes" in vars(engine)]
+        return made.copy(), [(part, part.save()) for part in parts], with_volumes
+
+    def undo(self, saved: object) -> None:
+        made, parts, with_volumes = cast(Any, saved)
+        now = self._scheduler.handle.made()
+        now.clear()
+        now.update(made)
+        for part, what in parts:
+            part.undo(what)
+        for engine in self._engines():
+            if engine not in with_volumes:
+                vars(engine).pop("for_volumes", None)
+
+    def _engines(self) -> Any:
+        return self._scheduler.engines.values()
+
+
+def parts_of(shared: Any) -> Iterator[Part]:
+    """The parts of what plugins share: assume caches."""
+    for one in (getattr(shared, "pv_cache", None), getattr(shared, "pvc_cache", None)):
+        if one is not None:
+            yield one
+
+
+class Records:
+    """A Participant, enlisted before the scheduler first writes to any of this in a transaction."""
+
+    def __init__(self, scheduler: Scheduler) -> None:
+        self._scheduler = scheduler
+        self._shared = Shared(scheduler)
+
+    @property
+    def can_undo(self) -> bool:
+        """Whether what is written to the client can be taken back."""
+        return isinstance(self._scheduler.client, ObjectStore)
+
+    def _parts(self) -> list[Part]:
+        scheduler = self._scheduler
+        handle: FrameworkHandle = scheduler.handle
+        plugins = [plugin for engine in scheduler.engines.values() for plugin in engine.profile.plugins]
+        own = [one for one in plugins if hasattr(one, "save") and hasattr(one, "undo")]
+        return [
+            scheduler.informers,
+            scheduler.queue,
+            scheduler.pods,
+            scheduler.bindings,
+            handle.waiting_pods,
+            handle.pods_in_pre_bind,
+            handle.recorder,
+            scheduler.volumes,
+            self._shared,
+            *cast(list[Part], own),
+        ]
+
+    def save(self) -> object:
+        scheduler = self._scheduler
+        if not isinstance(scheduler.client, ObjectStore):
+            raise MoorageError(FOREIGN.format(type(scheduler.client).__name__))
+        if scheduler.bindings.running:
+            raise MoorageError(RUNNING)
+        return scheduler.client.save(), [(part, part.save()) for part in self._parts()]
+
+    def undo(self, saved: object) -> None:
+        mark, parts = cast(Any, saved)
+        cast(ObjectStore, self._scheduler.client).undo(mark)  # first, so that watches rewind
+        for part, what in parts:
+            part.undo(what)
+
+    def release(self, saved: object) -> None:
+        mark, _ = cast(Any, saved)
+        cast(ObjectStore, self._scheduler.client).release(mark)

@@ -1,0 +1,164 @@
+"""Random steps on a scheduler, in transactions that nest, beside a twin that sees only what is committed."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from contextlib import suppress
+
+import pytest
+from msgspec.structs import replace
+from tests.core.make import node, pod
+from tests.scheduler.interrupts import check_usage
+from tests.scheduler.test_transactions import everything
+
+import moorage as mo
+from moorage.objects.node import Node
+from moorage.objects.pod import Pod
+from moorage.scheduler import Scheduler
+from moorage.store import ApiError
+
+Step = Callable[[Scheduler], object]
+PODS = [f"p{number}" for number in range(12)]
+NODES = list("abcd")
+
+
+def tried(step: Step) -> Step:
+    """A step that the store or the cache may refuse."""
+
+    def work(one: Scheduler) -> None:
+        with suppress(ApiError, mo.MoorageError):
+            step(one)
+
+    return work
+
+
+def pending(one: Scheduler) -> list[Pod]:
+    """The pods without a node that are not assumed."""
+    pods: list[Pod] = one.client.list(Pod)[0]
+    return [each for each in pods if not each.spec.node_name and not one.cache.state.has_pod(each)]
+
+
+def make_pod(rng: random.Random) -> Pod:
+    labels = {"app": rng.choice("xy")}
+    return pod(
+        rng.choice(PODS),
+        requests={"cpu": rng.choice(["1", "2", "500m"])},
+        labels=labels,
+        priority=rng.choice([0, 0, 5, 10]),
+    )
+
+
+def update_pod(one: Scheduler, name: str, app: str) -> None:
+    held = one.client.get(Pod, name, "default")
+    one.client.update(replace(held, metadata=replace(held.metadata, labels={"app": app})))
+
+
+def update_node(one: Scheduler, name: str, cpu: str) -> None:
+    held = one.client.get(Node, name)
+    one.client.update(replace(held, status=node(name, cpu=cpu).status))
+
+
+def forget_assumed(one: Scheduler) -> None:
+    for each in one.cache.state.pods():
+        if one.cache.is_assumed_pod(each):
+            one.cache.forget_pod(each)
+
+
+def schedule_and_forget(one: Scheduler) -> None:
+    one.schedule(pending(one))
+    forget_assumed(one)
+
+
+def schedule_one(one: Scheduler, at: int) -> None:
+    pods = pending(one)
+    if pods:
+        one.schedule_one(pods[at % len(pods)])
+        forget_assumed(one)
+
+
+def preempt(one: Scheduler, commits: bool) -> None:
+    outcome = one.preempt(pending(one))
+    if commits:
+        outcome.commit()
+        forget_assumed(one)
+    else:
+        outcome.undo()
+
+
+def draw(rng: random.Random) -> Step:
+    """A step with all that it needs to know."""
+    made, name, at = make_pod(rng), rng.choice(PODS), rng.randrange(12)
+    a_node, cpu, app = rng.choice(NODES), rng.choice(["2", "3", "4"]), rng.choice("xyz")
+    commits = rng.random() < 0.5
+    steps: list[Step] = [
+        lambda one: one.client.create(made),
+        lambda one: one.client.create(made),
+        lambda one: one.client.create(node(a_node, cpu=cpu, zone=app)),
+        lambda one: one.client.delete(Pod, name, "default"),
+        lambda one: one.client.delete(Node, a_node),
+        lambda one: update_pod(one, name, app),
+        lambda one: update_node(one, a_node, cpu),
+        lambda one: one.sync(),
+        lambda one: one.run(),
+        lambda one: one.run(),
+        schedule_and_forget,
+        lambda one: schedule_one(one, at),
+        lambda one: preempt(one, commits),
+        lambda one: one.cache.fork().state.pods(),
+    ]
+    return tried(rng.choice(steps))
+
+
+class Machine:
+    """A scheduler, and its twin."""
+
+    def __init__(self, seed: int) -> None:
+        self.rng = random.Random(seed)
+        tie_break = self.rng.choice(["go-heap", "first", "random"])
+        self.one, self.twin = (self._make(tie_break, seed) for _ in range(2))
+        self.steps = 0
+
+    def _make(self, tie_break: str, seed: int) -> Scheduler:
+        nodes = [node(name, cpu="3", zone=f"z{at % 2}") for at, name in enumerate(NODES)]
+        return Scheduler(mo.Cluster(nodes=nodes), tie_break=tie_break, seed=seed)
+
+    def go(self, steps: int) -> None:
+        while self.steps < steps:
+            if self.rng.random() < 0.5:
+                for step in self.transaction(depth=1):
+                    step(self.twin)
+            else:
+                self._step()(self.twin)
+            check_usage(self.one)
+            assert everything(self.one) == everything(self.twin)
+
+    def _step(self) -> Step:
+        self.steps += 1
+        step = draw(self.rng)
+        step(self.one)
+        return step
+
+    def transaction(self, depth: int) -> list[Step]:
+        """The steps of a transaction that are to stay."""
+        done: list[Step] = []
+        with self.one.transaction() as transaction:
+            for _ in range(self.rng.randrange(1, 6)):
+                if depth < 3 and self.rng.random() < 0.3:
+                    done += self.transaction(depth + 1)
+                else:
+                    done.append(self._step())
+            if self.rng.random() < 0.4:
+                transaction.commit()
+        return done if transaction.committed else []
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_what_is_undone_leaves_no_trace(seed: int) -> None:
+    Machine(seed).go(150)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(100, 200))
+def test_what_is_undone_leaves_no_trace_in_many_steps(seed: int) -> None:
+    Machine(seed).go(1000)

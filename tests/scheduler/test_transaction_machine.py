@@ -20,7 +20,7 @@ from moorage.store import ApiError
 
 Step = Callable[[Scheduler], object]
 PODS = [f"p{number}" for number in range(12)]
-NODES = list("abcd")
+NODES = list("abc")
 
 
 def tried(step: Step) -> Step:
@@ -43,9 +43,10 @@ def make_pod(rng: random.Random) -> Pod:
     labels = {"app": rng.choice("xy")}
     return pod(
         rng.choice(PODS),
-        requests={"cpu": rng.choice(["1", "2", "500m"])},
+        requests={"cpu": rng.choice(["1", "2", "1500m"])},
         labels=labels,
         priority=rng.choice([0, 0, 5, 10]),
+        scheduler_name=rng.choice(["", "", "", "", "other"]),
     )
 
 
@@ -89,7 +90,7 @@ def preempt(one: Scheduler, commits: bool) -> None:
 def draw(rng: random.Random) -> Step:
     """A step with all that it needs to know."""
     made, name, at = make_pod(rng), rng.choice(PODS), rng.randrange(12)
-    a_node, cpu, app = rng.choice(NODES), rng.choice(["2", "3", "4"]), rng.choice("xyz")
+    a_node, cpu, app = rng.choice(NODES), rng.choice(["2", "3"]), rng.choice("xyz")
     commits = rng.random() < 0.5
     steps: list[Step] = [
         lambda one: one.client.create(made),

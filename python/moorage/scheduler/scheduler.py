@@ -165,11 +165,11 @@ class Scheduler:
             self.queue, ages = make_queue(engines, configuration, gates, clock, nominator)
             self.pods = PodHandler(self.handle, self.queue, self._is_ours, self._current, ages)
             self.attempts = Attempts(self.queue, self._current)
-            self._records = Records(self)
             self._follow(cluster)
 
     def _follow(self, cluster: Cluster | ObjectClient) -> None:
         """Have informers report to the cache and the queue; write a cluster to the scheduler's own store."""
+        self._records = Records(self)
         watch(self.informers, self.cache, self.queue, self.pods)
         self.informers.informer(PodGroup).add_event_handler(PodGroupHandler(self._forget_failures))
         self.sync()

@@ -50,9 +50,8 @@ class Transaction:
             self._saved.append((participant, participant.save()))
 
     def end(self) -> None:
-        """Have the participants undo what was done, or keep it; the last one that was enlisted first."""
-        while self._saved:
-            participant, saved = self._saved.pop()
+        """Have the participants undo what was done, or keep it, in the order in which they were enlisted."""
+        for participant, saved in self._saved:
             (participant.release if self.committed else participant.undo)(saved)
 
     def commit(self) -> None:

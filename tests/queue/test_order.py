@@ -198,6 +198,24 @@ def test_times_lose_nothing() -> None:
     assert places(queue) == {"active": ["a"]}
 
 
+@pytest.mark.parametrize(("gate", "over"), [(True, 1.0), (False, 0.001)])
+def test_an_event_when_backoff_ends(gate: bool, over: float) -> None:
+    """At its end, or in the second in which it ends, a pod backs off still (isPodBackingOff)."""
+    clock = Clock(250)
+    queue = make_queue(WANTS_NODES, clock=clock, pop_from_backoff=gate)
+    queue.add(queued("a"))
+    info = fail(queue, "Nodes")
+    clock.milliseconds = round(queue.backoff_until(info) * 1000)
+    move(queue, NODE_ADD)
+    assert places(queue) == {"backoff": ["a"]}
+    queue.delete(info.pod)
+    queue.add(queued("b"))
+    later = fail(queue, "Nodes")
+    clock.milliseconds = round((queue.backoff_until(later) + over) * 1000)
+    move(queue, NODE_ADD)
+    assert places(queue) == {"active": ["b"]}
+
+
 def test_an_empty_active_queue_takes_from_backoff_but_not_after_errors() -> None:
     queue = make_queue(WANTS_NODES)
     for name, rejector in (("a", ""), ("b", "Nodes"), ("c", "Nodes")):

@@ -16,6 +16,10 @@ from moorage.objects import Cluster
 from moorage.objects.meta import LabelSelector
 from moorage.objects.pod import (
     Affinity,
+    NodeAffinity,
+    NodeSelector,
+    NodeSelectorRequirement,
+    NodeSelectorTerm,
     Pod,
     PodStatus,
     TopologySpreadConstraint,
@@ -51,6 +55,20 @@ def compared(pods: list[Pod], *there: Pod, **settings: Any) -> Scheduler:
     assert batch.cycle.start == alone.cycle.start
     assert all(batch.cache.is_assumed_pod(one) for one, row in zip(pods, rows, strict=True) if row >= 0)
     return batch
+
+
+def test_each_search_in_vain_among_named_nodes_moves_the_rotation() -> None:
+    """So the failure of one pod does not stand for the next: that one begins elsewhere."""
+    among = NodeSelectorRequirement("metadata.name", "In", ("a", "b", "c"))
+    required = NodeSelector((NodeSelectorTerm(match_fields=(among,)),))
+    affinity = Affinity(node_affinity=NodeAffinity(required=required))
+    coming = equal(6, affinity=affinity, requests={"cpu": 9}, ports=[port(80)])
+    compared([*coming, pod("last", requests={"cpu": 1})])
+    in_calls, alone = scheduler(), scheduler()
+    for pods in (coming[:1], coming[1:2], coming[2:4], coming[4:]):
+        result = in_calls.schedule(pods, rotation=True)
+        assert result.nexts is not None
+        assert result.nexts.tolist() == [alone.schedule_one(one).next for one in pods]
 
 
 def test_runs_and_single_pods() -> None:

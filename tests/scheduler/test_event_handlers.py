@@ -140,7 +140,7 @@ def test_waiting_pods(one: Scheduler) -> None:
 
 
 def test_the_end_of_a_nomination_is_for_pods_of_no_higher_priority(one: Scheduler) -> None:
-    waiting = [pod("low"), pod("high", priority=9)]
+    waiting = [pod("low"), pod("equal", priority=1), pod("high", priority=9)]
     for each in waiting:
         write(one, each)
         info = one.queue.pop(timeout=0)
@@ -149,7 +149,7 @@ def test_the_end_of_a_nomination_is_for_pods_of_no_higher_priority(one: Schedule
     write(one, with_status(pod("p", priority=1), nominated_node_name="n"))
     write(one, with_status(pod("p", priority=1), nominated_node_name="m"))
     assert seen() == [("AssignedPodDelete", "p", "", True)]
-    assert [info.pod.name for info in one.queue.pending_pods().backoff] == ["low"]
+    assert [info.pod.name for info in one.queue.pending_pods().backoff] == ["equal", "low"]
     one.client.delete(Pod, "p", "default")
     one.sync()
     assert seen() == [("AssignedPodDelete", "p", "", True)]

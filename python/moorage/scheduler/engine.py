@@ -79,7 +79,6 @@ class Engine:
         self.runs_post_filter = True
         self.failures: MutableMapping[Target, tuple[int, Failure]] = {}
         self._passing: dict[Target, bool] = {}
-        self._passing_by = (-1, -1)
         self.batching = batching or Batching(False, self.cache.clock)
 
     # ---- pods that use volumes -----------------------------------------------------------------------------
@@ -190,12 +189,9 @@ class Engine:
         return self.for_pod(pod), self.decides_alone(pod), self.waits_for_others(pod)
 
     def passes_at_once(self, target: Target, pod: Pod) -> bool:
-        """Whether no PreFilter or PreScore plugin of a profile in the core objects to pods of a target. What
-        these say rests on the pod's class, on namespaces and on workloads."""
-        cluster = self.cache.state
-        versions = cluster.namespaces.version, cluster.workloads.version
-        if versions != self._passing_by or len(self._passing) > TARGETS_LIMIT:
-            self._passing_by = versions
+        """Whether no PreFilter or PreScore plugin of a profile in the core objects to pods of a target. They
+        object to malformed selectors and terms of the pod alone, whatever else is there."""
+        if len(self._passing) > TARGETS_LIMIT:
             self._passing.clear()
         passes = self._passing.get(target)
         if passes is None:

@@ -123,10 +123,11 @@ cdef class Terms:
 
     def _selector(self, constraint, selector):
         """What a constraint counts: its selector and matchLabelKeys; the workload's for default ones."""
+        if selector is not None:
+            return selector
         own = LabelSelectorMatcher(constraint.label_selector)
         keys = {key: self.labels[key] for key in constraint.match_label_keys if key in self.labels}
-        own = with_labels(keys, own) if keys and own.identity is not None else own
-        return own if selector is None else selector
+        return with_labels(keys, own) if keys and own.identity is not None else own
 
     cdef Matched _constrain(self, mr_constraint* out, constraint, selector, tuple labels):
         cdef Domains domains = self.state.domains

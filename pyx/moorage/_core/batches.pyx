@@ -24,7 +24,7 @@ cdef Field STATUS = Field("status"), NOMINATED_NODE_NAME = Field("nominated_node
 # ---- pods by their objects
 
 
-def look_at(ClusterState state, pods):
+def look_at(ClusterState state not None, pods):
     """What must be known of pods that are to be placed.
 
     Returns
@@ -61,7 +61,7 @@ def look_at(ClusterState state, pods):
     return np.asarray(classes), np.asarray(named), np.asarray(pinned), *flags
 
 
-def assume_pods(ClusterState state, pods):
+def assume_pods(ClusterState state not None, pods):
     """Assume several pods; all or none."""
     cdef int32_t[::1] classes = np.empty(len(pods), dtype=np.int32)
     cdef int32_t[::1] rows = np.empty(len(pods), dtype=np.int32)
@@ -121,7 +121,7 @@ cdef int _make_room(ClusterState state, Py_ssize_t pods) except -1:
     return 0
 
 
-def forget_pods(ClusterState state, pods):
+def forget_pods(ClusterState state not None, pods):
     """Take several assumed pods back; all or none."""
     cdef int32_t[::1] numbers = np.empty(len(pods), dtype=np.int32)
     cdef Py_ssize_t at
@@ -139,7 +139,7 @@ def forget_pods(ClusterState state, pods):
     _run(state, _forget, numbers)
 
 
-def add_pods(ClusterState state, pods):
+def add_pods(ClusterState state not None, pods):
     """Several bound pods were reported; all or none."""
     cdef int32_t[::1] numbers = np.empty(len(pods), dtype=np.int32)
     cdef Py_ssize_t at
@@ -160,7 +160,7 @@ def add_pods(ClusterState state, pods):
     state.safely(_add, state, pods)
 
 
-def add_bound(ClusterState state, pods, nodes):
+def add_bound(ClusterState state not None, pods, nodes):
     """`add_pods` for pods as they were before others bound them, with the names of their nodes: of pods that
     share a spec it is read once."""
     reported = [bound(pod, node) for pod, node in zip(pods, nodes, strict=True)]
@@ -174,7 +174,7 @@ def _add(ClusterState state, pods):
         state.add_pod(pod)
 
 
-def finish_bindings(ClusterState state, pods, double deadline):
+def finish_bindings(ClusterState state not None, pods, double deadline):
     """The bindings of several pods ended; they may expire after `deadline`."""
     cdef int32_t[::1] numbers = np.empty(len(pods), dtype=np.int32)
     cdef Py_ssize_t at
@@ -183,7 +183,7 @@ def finish_bindings(ClusterState state, pods, double deadline):
     _finish(state, numbers, deadline)
 
 
-def confirm_pods(ClusterState state, pods):
+def confirm_pods(ClusterState state not None, pods):
     """Pods that this cache's scheduler bound were reported. A bind alone changes no class, so no spec is
     read; a pod can have changed before, though. One that is not assumed any more is added as it comes, unless
     somebody did before."""
@@ -199,17 +199,17 @@ def confirm_pods(ClusterState state, pods):
 # ---- pods of a template by their ordinals
 
 
-def forget_template(ClusterState state, template, int64_t first, int64_t pods):
+def forget_template(ClusterState state not None, template, int64_t first, int64_t pods):
     """Take assumed pods of a template back: `pods` of them from ordinal `first` on; all or none."""
     _run(state, _forget, _assumed_replicas(state, template, first, pods, "forgotten"))
 
 
-def finish_template(ClusterState state, template, int64_t first, int64_t pods, double deadline):
+def finish_template(ClusterState state not None, template, int64_t first, int64_t pods, double deadline):
     """The bindings of so many pods of a template ended; they may expire after `deadline`."""
     _finish(state, _numbers(state.ledger, replicas_of(template, first, pods)), deadline)
 
 
-def confirm_template(ClusterState state, template, int64_t first, int64_t pods):
+def confirm_template(ClusterState state not None, template, int64_t first, int64_t pods):
     """So many assumed pods of a template are bound as they were assumed; all or none. They stay without
     objects."""
     _run(state, _confirm, _assumed_replicas(state, template, first, pods, "confirmed"))
@@ -312,7 +312,7 @@ def _set_deadlines(ClusterState state, const int32_t[::1] numbers, double deadli
 # ---- counting
 
 
-def pods_below(ClusterState state, int32_t priority):
+def pods_below(ClusterState state not None, int32_t priority):
     """How many pods of a lower priority are on each row: an int32 array. Terminating ones count."""
     cdef int32_t[::1] pods = np.zeros(state.table.used + 1, dtype=np.int32)
     cdef int32_t each, classes = <int32_t>len(state.classes.keys)

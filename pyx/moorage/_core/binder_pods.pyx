@@ -32,7 +32,7 @@ cpdef find(ClusterState state, pod):
     return None if number < 0 else state.ledger.object_of(number)
 
 
-def find_uid(ClusterState state, str uid):
+def find_uid(ClusterState state not None, str uid not None):
     """The same by the UID."""
     cdef int32_t number = state.ledger.find(uid)
     return None if number < 0 else state.ledger.object_of(number)

@@ -74,11 +74,14 @@ cdef class BinderStore:
     to all stores; what else a store holds it writes through `undo`.
     """
 
-    def __init__(self, ClusterState state not None, handler, Undo undo not None):
+    def __cinit__(self, ClusterState state not None, handler, Undo undo not None, *rest):
         self.state = state
         self.handler = handler
         self.undo = undo
 
-    def clone(self, ClusterState state, Undo undo):
+    def __init__(self, ClusterState state not None, handler, Undo undo not None):
+        pass  # all is there
+
+    def clone(self, ClusterState state not None, Undo undo not None):
         """An independent copy over a copy of the state."""
         return type(self)(state, self.handler, undo)

@@ -23,7 +23,7 @@ cdef class Budgets:
         Grows with each change.
     """
 
-    def __cinit__(self, PodClasses classes):
+    def __cinit__(self, PodClasses classes not None):
         cdef Journal journal = Journal()
         memset(&self.c, 0, sizeof(mr_budgets))
         self.classes = classes

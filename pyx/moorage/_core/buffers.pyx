@@ -52,10 +52,17 @@ cdef class Journal:
 
     def commit(self, Py_ssize_t mark):
         """Keep the changes made since `mark`; an enclosing transaction can still undo them."""
+        self._check(mark)
         self.depth -= 1
         if self.depth == 0:
             self.used = 0
             self.actions.clear()
+
+    cdef int _check(self, Py_ssize_t mark) except -1:
+        """ValueError for what is no mark of a transaction that is open."""
+        if self.depth < 1 or not 0 <= mark <= self.used:
+            raise ValueError("there is no such transaction")
+        return 0
 
     def rollback(self, Py_ssize_t mark):
         """Undo every change made since `mark`, newest first. Where an undo function raises, the others are
@@ -64,6 +71,7 @@ cdef class Journal:
         cdef Buffer buffer
         cdef int depth = self.depth
         failure = None
+        self._check(mark)
         self.depth = 0  # undoing is not recorded
         while self.used > mark:
             memcpy(&header, self.data + self.used - sizeof(Header), sizeof(Header))
@@ -134,7 +142,7 @@ cdef class Journal:
 cdef class Buffer:
     """A zero-filled array of fixed-size items that grows by doubling. `array()` is stale after a growth."""
 
-    def __cinit__(self, Journal journal, Py_ssize_t itemsize, Py_ssize_t items=16):
+    def __cinit__(self, Journal journal not None, Py_ssize_t itemsize, Py_ssize_t items=16):
         self.itemsize = itemsize
         journal.adopt(self)
         self.reserve(items)

@@ -13,7 +13,7 @@ pods), VOLUME, NOMINATION, DOMAIN.
 cdef class ChangeLog:
     """Ring of changes; `capacity` must be a power of two."""
 
-    def __cinit__(self, Journal journal, int64_t capacity=1 << 16):
+    def __cinit__(self, Journal journal not None, int64_t capacity=1 << 16):
         if capacity < 1 or capacity & (capacity - 1):
             raise ValueError("the capacity of a change log is a power of two")
         self.capacity = capacity

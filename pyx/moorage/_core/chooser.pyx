@@ -86,8 +86,8 @@ cdef class Chooser(Supposing):
         Decisions that were read off candidates, and those of searches.
     """
 
-    def __cinit__(self, ClusterState state, Plan plan, TieBreak tie_break, int32_t percentage=0,
-                  uint64_t seed=0):
+    def __cinit__(self, ClusterState state not None, Plan plan not None, TieBreak tie_break,
+                  int32_t percentage=0, uint64_t seed=0):
         self.tie_break = tie_break
         self.percentage = percentage
         self.random = seed
@@ -220,12 +220,13 @@ cdef class Chooser(Supposing):
         self.candidates_bytes -= one.charged
         return 0
 
-    def score(self, const int32_t[::1] rows, int32_t pod_class, int32_t node_name=0, int32_t pinned=0,
-              bint bare=False):
+    def score(self, const int32_t[::1] rows not None, int32_t pod_class, int32_t node_name=0,
+              int32_t pinned=0, bint bare=False):
         """The second part of `Cycle.decide`: the totals of feasible rows, an int64 array; with `bare`, as if
         they had neither pods nor images, as far as kernels look at these (see `BareRows`)."""
         cdef int32_t n = <int32_t>rows.shape[0], at
         cdef int64_t[::1] totals = np.empty(n + 1, dtype=np.int64)
+        self.state.table.check_rows(rows)
         self._prepare(pod_class, node_name, pinned)
         for buffer in (self.totals, self.rows, self.scratch):  # somebody may have named a node twice
             (<Buffer>buffer).reserve(n)
@@ -259,6 +260,8 @@ cdef class Chooser(Supposing):
         """
         cdef const int64_t[::1] sums = totals
         cdef const int64_t[::1] alike
+        if not sums.shape[0]:
+            raise ValueError("there is nothing to choose from")
         self._save()
         if drawn is not None and self.tie_break == GO_HEAP:
             best = np.flatnonzero(drawn & (totals == totals.max()))
@@ -275,6 +278,7 @@ cdef class Chooser(Supposing):
     def rejections(self, int32_t pod_class, int32_t node_name=0, int32_t pinned=0):
         """Verdict to number of nodes, of the searched nodes that reject a pod (see `verdicts`). Pods like the
         last one cost what has changed since then."""
+        self.state.classes.check(pod_class)
         cdef Shape shape = self.state.classes.shape(pod_class)
         cdef bint is_narrow = shape.is_pinned or shape.node_names is not None or self.node_names is not None \
             or self.in_placement
@@ -349,6 +353,7 @@ cdef class Chooser(Supposing):
         for at in range(first, <int32_t>classes.shape[0]):
             if not 0 <= classes[at] < len(self.state.classes.keys):
                 raise ValueError(f"there is no class {classes[at]}")
+            self.state.symbols.check(pinned[at])
             if known[classes[at]] == NULL:
                 known[classes[at]] = <void*>self
                 distinct.append(classes[at])

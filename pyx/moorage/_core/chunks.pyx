@@ -12,7 +12,7 @@ cdef enum:
 cdef class Chunks:
     """Lists of int32 by row, in order of insertion."""
 
-    def __cinit__(self, Journal journal):
+    def __cinit__(self, Journal journal not None):
         self.arena = Buffer(journal, sizeof(int32_t), 64)
         self.first = Buffer(journal, sizeof(int32_t))
         self.count = Buffer(journal, sizeof(int32_t))

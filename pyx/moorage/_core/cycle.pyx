@@ -126,14 +126,18 @@ cdef class Cycle(Chooser):
         in nanoseconds. With `alike` the rotation moves as if all pods after a failed one were tried in vain;
         without, not even by that one.
         """
+        if n < 0:
+            raise ValueError(f"{n} pods")
+        if nexts is not None and nexts.shape[0] < n:
+            raise ValueError("a rotation for each pod is wanted")
+        if marks is not None and marks.shape[0] < n // MARKED:
+            raise ValueError("a mark for each 256 pods is wanted")
         cdef int32_t[::1] rows = np.empty(n, dtype=np.int32)
         cdef int32_t* next_starts = NULL if nexts is None or n == 0 else &nexts[0]
         cdef int32_t placed = 0
         cdef Prepared one
         self.failed = False
         self.marks = NULL if marks is None or n < MARKED else &marks[0]
-        if marks is not None and marks.shape[0] < n // MARKED:
-            raise ValueError("a mark for each 256 pods is wanted")
         self._save()
         self._make_room(n)
         one = self._ready(pod_class, node_name, pinned)
@@ -154,8 +158,9 @@ cdef class Cycle(Chooser):
             self.state.view.refresh()  # a cycle in vain has seen the last placement all the same
         return np.asarray(rows[:placed])
 
-    def place_many(self, const int32_t[::1] classes, const int32_t[::1] pinned, int32_t[::1] rows,
-                   int32_t first=0, on_failure=None, int32_t[::1] nexts=None, pods=None):
+    def place_many(self, const int32_t[::1] classes not None, const int32_t[::1] pinned not None,
+                   int32_t[::1] rows not None, int32_t first=0, on_failure=None, int32_t[::1] nexts=None,
+                   pods=None):
         """Choose nodes for pods of any classes, one after the other, and account for each on its row.
 
         Parameters
@@ -188,6 +193,8 @@ cdef class Cycle(Chooser):
         cdef int32_t* next_starts = NULL if nexts is None or n == 0 else &nexts[0]
         if pinned.shape[0] != n or rows.shape[0] != n or (nexts is not None and nexts.shape[0] != n):
             raise ValueError("one number for each pod is wanted")
+        if first < 0:
+            raise ValueError(f"there is no pod {first} to begin with")
         self.failed = False
         if not first < n:
             return n
@@ -376,7 +383,7 @@ cdef class Cycle(Chooser):
             nexts[at] = <int32_t>((start + at * self.found.evaluated) % nodes)
         self.start = <int32_t>(((start + (pods - <int64_t>1) * self.found.evaluated) % nodes + nodes) % nodes)
 
-    def clone(self, ClusterState state):
+    def clone(self, ClusterState state not None):
         """The same search over a fork."""
         cdef Cycle out = Cycle(state, self.plan, self.tie_break, self.percentage, self.random)
         out.start, out.outsiders, out.invalid_score = self.start, self.outsiders, self.invalid_score

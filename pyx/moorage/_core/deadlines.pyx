@@ -6,7 +6,7 @@ from moorage._core.buffers cimport Buffer, Journal
 cdef class Deadlines:
     """Numbers by deadline, earliest first; of equal deadlines the smallest number."""
 
-    def __cinit__(self, Journal journal):
+    def __cinit__(self, Journal journal not None):
         self.heap = Buffer(journal, sizeof(Deadline))
         self.count = Buffer(journal, sizeof(int32_t), 1)
 

@@ -29,7 +29,7 @@ cdef class DeletedMarkers(BinderStore):
         self.markers = {}
         self.node_name_of = node_name_of
 
-    def clone(self, ClusterState state, Undo undo):
+    def clone(self, ClusterState state not None, Undo undo not None):
         """An independent copy."""
         cdef DeletedMarkers out = super().clone(state, undo)
         out.markers = self.markers.copy()

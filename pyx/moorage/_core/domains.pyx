@@ -39,7 +39,7 @@ cdef enum:
 cdef class TopologyKey:
     """The domain of each row for one label: 0 without label or node, 1 the empty value, then as seen."""
 
-    def __cinit__(self, str label, int32_t column, int32_t empty, Buffer domain):
+    def __cinit__(self, str label not None, int32_t column, int32_t empty, Buffer domain not None):
         self.label, self.column, self.domain = label, column, domain
         self.ids = {empty: MR_EMPTY_DOMAIN}
 
@@ -47,7 +47,8 @@ cdef class TopologyKey:
 cdef class Eligibility:
     """Which nodes count: those with all of some labels, that a pod's node affinity and tolerations let in."""
 
-    def __cinit__(self, tuple topologies, Shape shape, int32_t pinned, tuple tolerations, Buffer counts):
+    def __cinit__(self, tuple topologies not None, Shape shape not None, int32_t pinned,
+                  tuple tolerations not None, Buffer counts not None):
         cdef TopologyKey topology
         cdef Py_ssize_t at
         self.n_columns = len(topologies)
@@ -61,7 +62,8 @@ cdef class Eligibility:
 cdef class Counter:
     """Matching pods per domain; see `mr_counter` in csrc/state.h."""
 
-    def __cinit__(self, Matched matched, TopologyKey topology, Eligibility eligibility, bint absent):
+    def __cinit__(self, Matched matched not None, TopologyKey topology not None,
+                  Eligibility eligibility not None, bint absent):
         self.matched, self.topology, self.eligibility = matched, topology, eligibility
         self.c.absent = MR_EMPTY_DOMAIN if absent else 0
 
@@ -70,7 +72,8 @@ cdef class Matched:
     """The pods that match, per row. `matches` answers for a class, and those that it may name have one of
     `traits`; without `all_pods`, terminating pods are left out."""
 
-    def __cinit__(self, tuple key, matches, tuple traits, bint all_pods, Buffer pods, Buffer pointers):
+    def __cinit__(self, tuple key not None, matches, tuple traits not None, bint all_pods,
+                  Buffer pods not None, Buffer pointers not None):
         self.key, self.matches, self.traits, self.all_pods = key, matches, traits, all_pods
         self.pods, self.pointers = pods, pointers
         self.counters = []
@@ -79,7 +82,8 @@ cdef class Matched:
 cdef class Domains:
     """All counters of one cluster."""
 
-    def __cinit__(self, View view, PodClasses classes, Ledger ledger, Journal journal):
+    def __cinit__(self, View view not None, PodClasses classes not None, Ledger ledger not None,
+                  Journal journal not None):
         self.view = view
         self.table = view.table
         self.classes = classes

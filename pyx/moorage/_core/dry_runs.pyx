@@ -48,7 +48,8 @@ cdef class DryRun:
         Victims whose eviction violates a disruption budget.
     """
 
-    def __init__(self, ClusterState state, list rows, list verdicts, list violations, list numbers):
+    def __cinit__(self, ClusterState state not None, list rows not None, list verdicts not None,
+                  list violations not None, list numbers not None):
         self.state = state
         self.rows = np.array(rows, dtype=np.int32)
         self.verdicts = np.array(verdicts, dtype=np.uint64)
@@ -58,6 +59,8 @@ cdef class DryRun:
     def victims(self, Py_ssize_t at):
         """The victims on the row at this place, most important first, as the cache has them. To be asked for
         before the cache changes."""
+        if not 0 <= at < len(self.numbers):
+            raise IndexError(f"there is no row {at} among the {len(self.numbers)} that were tried")
         name = self.state.table.row_name(self.rows[at])
         return [bound(self.state.ledger.object_of(number), name) for number in self.numbers[at]]
 
@@ -71,7 +74,7 @@ cdef class DryRuns:
         Of the profile; the pods that it was told of by `nominate` count where they are nominated.
     """
 
-    def __cinit__(self, Search search, *settings):
+    def __cinit__(self, Search search not None, *settings):
         cdef Journal journal = Journal()
         cdef ClusterState state = search.state
         memset(&self.c, 0, sizeof(mr_preemptor))
@@ -121,6 +124,7 @@ cdef class DryRuns:
             self.search.nominations = nominations
         self._begin(pod_class, pinned, tuple(budgets))
         for row in rows:
+            self.state.table.check_row(row)
             self._run(row, &result)
             tried.append(row)
             verdicts.append(result.verdict)

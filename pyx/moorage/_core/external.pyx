@@ -60,7 +60,7 @@ cdef class External:
 cdef class Views:
     """What one search shows to the plugins of a plan that are no kernels; `pointers` are in its order."""
 
-    def __cinit__(self, list externals, ClusterState state):
+    def __cinit__(self, list externals not None, ClusterState state not None):
         cdef External plugin
         cdef ExternalView view
         self.views = []
@@ -119,7 +119,7 @@ cdef class PythonExternal(External):
         Rows to normalized scores (int64 array), called once per pod with the feasible rows.
     """
 
-    def __init__(self, str name, filter=None, score=None):
+    def __init__(self, str name not None, filter=None, score=None):
         self.name = name
         self.filter = filter
         self.score = score

@@ -15,7 +15,7 @@ cdef extern from "Python.h":
 cdef class Field:
     """One attribute, of the type that was seen last."""
 
-    def __cinit__(self, str name):
+    def __cinit__(self, str name not None):
         self.name = name
 
     cdef object _resolve(self, object holder):

@@ -13,7 +13,7 @@ from moorage._core.symbols cimport Symbols
 cdef class ImageStates:
     """Counts and sizes by image id. Ids are symbols of their own, from normalized image names."""
 
-    def __cinit__(self, Journal journal):
+    def __cinit__(self, Journal journal not None):
         self.journal = journal
         self.names = Symbols()
         self.counts = Buffer(journal, sizeof(int32_t), 64)
@@ -76,7 +76,7 @@ cdef class ImageStates:
         self.held.reserve(row + 1)
         return self.then.reserve(row + 1)
 
-    def state(self, str name):
+    def state(self, str name not None):
         """(nodes, size in bytes) of an image, or None where no node has it."""
         cdef int32_t image = self.names.find(name)
         self.sync()
@@ -89,6 +89,8 @@ cdef class ImageStates:
         cdef int32_t at
         cdef int32_t* held
         out = {}
+        if not 0 <= row < self.held.rows():
+            return out
         self._reserve(row)
         held = self.held.items(row)
         for at in range(self.held.size(row)):
@@ -96,6 +98,6 @@ cdef class ImageStates:
         return out
 
 
-def normalized_image_name(str name):
+def normalized_image_name(str name not None):
     """An image name with ":latest" where it has neither tag nor digest (image_locality.go)."""
     return name if name.rfind(":") > name.rfind("/") else name + ":latest"

@@ -30,7 +30,7 @@ MICROSECOND = timedelta(microseconds=1)
 cdef class Importance:
     """The residents of every row. Derived: a fork starts without, and nothing here is undone."""
 
-    def __cinit__(self, NodeTable table, PodClasses classes, Ledger ledger):
+    def __cinit__(self, NodeTable table not None, PodClasses classes not None, Ledger ledger not None):
         cdef Journal journal = Journal()
         self.table, self.classes, self.ledger = table, classes, ledger
         self.log = table.log

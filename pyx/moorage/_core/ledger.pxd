@@ -90,7 +90,7 @@ cdef class Ledger:
 
     cdef inline int32_t pods_on(self, int32_t row) noexcept:
         """Number of pods on a row."""
-        return self.row(row).count if row < self.rows.capacity else 0
+        return self.row(row).count if 0 <= row < self.rows.capacity else 0
 
     cdef inline PodState state_of(self, int32_t number) noexcept:
         return <PodState>self.record(number).state

@@ -49,7 +49,7 @@ cdef class Ledger:
     last one into the hole, as upstream's NodeInfo.RemovePod.
     """
 
-    def __cinit__(self, Journal journal):
+    def __cinit__(self, Journal journal not None):
         self.journal = journal
         self.index = {}
         self.objects = []
@@ -167,7 +167,7 @@ cdef class Ledger:
         return given.read()
 
     def pods_of(self, int32_t row):
-        """Pod objects of a row, in the row's order."""
+        """Pod objects of a row, in the row's order; none where there is no such row."""
         cdef RowPods out = RowPods()
         self._list(out, row)
         return out.read()

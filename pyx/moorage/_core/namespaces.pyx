@@ -9,7 +9,7 @@ from moorage._core.change_log cimport LOG_NAMESPACE, ChangeLog
 cdef class Namespaces:
     """Labels by name. `version` grows with every change, an undo included."""
 
-    def __cinit__(self, Journal journal, ChangeLog log):
+    def __cinit__(self, Journal journal not None, ChangeLog log not None):
         self.journal = journal
         self.log = log
         self.labels = {}
@@ -21,13 +21,13 @@ cdef class Namespaces:
         out.version = self.version
         return out
 
-    def set(self, str name, dict labels):
+    def set(self, str name not None, dict labels not None):
         """A namespace is there, with these labels."""
         self.journal.on_undo(partial(self._restore, name, self.labels.get(name)))
         self._restore(name, labels)
         self.log.append(LOG_NAMESPACE, 0)
 
-    def remove(self, str name):
+    def remove(self, str name not None):
         """A namespace went."""
         self.journal.on_undo(partial(self._restore, name, self.labels.get(name)))
         self._restore(name, None)

@@ -23,7 +23,7 @@ OWN_COLUMNS = ("cpu", "memory", "pods")
 FAILURES = ("", "filter", "code", "score", "normalize", "range")
 
 
-def capsule_address(capsule, str source):
+def capsule_address(capsule, str source not None):
     """The address of the struct in a capsule named ``moorage_plugin``."""
     if not PyCapsule_IsValid(capsule, "moorage_plugin"):
         raise InputError('not a capsule named "moorage_plugin"', source=source)
@@ -53,7 +53,7 @@ cdef class NativeExternal(External):
         What it declares to read.
     """
 
-    def __cinit__(self, address, str source, keep, explain):
+    def __cinit__(self, address, str source not None, keep, explain):
         self.keep = keep
         self.explain = explain
         cdef uintptr_t at = _checked_address(address, source)
@@ -162,7 +162,7 @@ cdef Buffer _memory(Py_ssize_t itemsize, items):
 cdef class NativeView(ExternalView):
     """What one search shows to one plugin; see `ExternalView`."""
 
-    def __cinit__(self, NativeExternal plugin, ClusterState state):
+    def __cinit__(self, NativeExternal plugin not None, ClusterState state not None):
         cdef Symbols symbols = state.symbols
         self.plugin = plugin
         self.state = state

@@ -23,6 +23,7 @@ cdef class NodeTable:
 
     cdef int fill_ledger(self, int32_t ledger, mr_ledger* out) except -1
     cdef int check_row(self, int32_t row) except -1
+    cdef int check_rows(self, const int32_t[::1] rows) except -1
     cdef int check_ledger(self, int32_t ledger) except -1
     cdef int32_t other_columns(self) noexcept
     cdef int _reserve(self, Py_ssize_t rows) except -1

@@ -68,7 +68,10 @@ cdef class NodeTable:
         Resource ledgers: how many accounts of usage each row keeps side by side.
     """
 
-    def __cinit__(self, Symbols symbols, Journal journal, ChangeLog log, int32_t ledgers=1):
+    def __cinit__(self, Symbols symbols not None, Journal journal not None, ChangeLog log not None,
+                  int32_t ledgers=1):
+        if ledgers < 1:
+            raise ValueError(f"{ledgers} ledgers: there is one or more")
         self.symbols = symbols
         self.journal = journal
         self.log = log
@@ -140,6 +143,12 @@ cdef class NodeTable:
         """IndexError for what is no row. Results hold -1 for pods without a node."""
         if not 0 <= row < self.used:
             raise IndexError(f"there is no row {row} among {self.used}")
+        return 0
+
+    cdef int check_rows(self, const int32_t[::1] rows) except -1:
+        cdef Py_ssize_t at
+        for at in range(rows.shape[0]):
+            self.check_row(rows[at])
         return 0
 
     cdef int check_ledger(self, int32_t ledger) except -1:
@@ -308,6 +317,7 @@ cdef class NodeTable:
 
     def set_ports(self, int32_t row, ports):
         """Have other host ports in use on a row: a set of (ip, protocol, port). The caller logs the row."""
+        self.check_row(row)
         symbols = frozenset([
             (self.symbols.intern(ip), self.symbols.intern(protocol), port) for ip, protocol, port in ports
         ])

@@ -11,14 +11,14 @@ ZONE_LABELS = ("failure-domain.beta.kubernetes.io/zone", "topology.kubernetes.io
 REGION_LABELS = ("failure-domain.beta.kubernetes.io/region", "topology.kubernetes.io/region")
 
 
-def zone_key_v113(dict labels):
+def zone_key_v113(dict labels not None):
     """Zone key of v1.13: the old labels only."""
     zone = labels.get(ZONE_LABELS[0], "")
     region = labels.get(REGION_LABELS[0], "")
     return f"{region}:\x00:{zone}" if zone or region else ""
 
 
-def zone_key(dict labels):
+def zone_key(dict labels not None):
     """Region and zone of a node's labels as one key, the old labels first; "" where it has neither."""
     zone = next((labels[key] for key in ZONE_LABELS if key in labels), "")
     region = next((labels[key] for key in REGION_LABELS if key in labels), "")
@@ -28,7 +28,7 @@ def zone_key(dict labels):
 cdef class NodeTree:
     """Nodes by zone. Every change can be undone, places included."""
 
-    def __cinit__(self, Journal journal):
+    def __cinit__(self, Journal journal not None):
         self.journal = journal
         self.tree = {}
         self.zones = []
@@ -87,15 +87,15 @@ cdef class NodeTree:
         self.tree[zone].insert(place, node)
         self.num_nodes += 1
 
-    def append(self, str zone, int32_t node):
+    def append(self, str zone not None, int32_t node):
         """Append a node that is not in the tree to its zone."""
         self.add(zone, node)
 
-    def discard(self, str zone, int32_t node):
+    def discard(self, str zone not None, int32_t node):
         """Remove a node that is in the zone."""
         self.remove(zone, node)
 
-    def nodes_in(self, str zone):
+    def nodes_in(self, str zone not None):
         """Symbols of the nodes of a zone, in order."""
         return [*self.tree.get(zone, ())]
 

@@ -49,5 +49,6 @@ cdef class PodClasses:
     cdef object _find(self, pod)
     cdef bint knows(self, pod) except -1
     cdef int remember(self, pod, int32_t pod_class) except -1
+    cdef int check(self, int32_t pod_class) except -1
     cdef Shape shape(self, int32_t pod_class)
     cdef dict labels(self, int32_t pod_class)

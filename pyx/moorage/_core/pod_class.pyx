@@ -202,8 +202,8 @@ cdef class PodClasses:
         Of any pod that was ever met.
     """
 
-    def __cinit__(self, Symbols symbols, Symbols resources, Symbols label_keys, Symbols images,
-                  object gates=PodGates(), ledger_of=None):
+    def __cinit__(self, Symbols symbols not None, Symbols resources not None, Symbols label_keys not None,
+                  Symbols images not None, object gates=PodGates(), ledger_of=None):
         self.gates = gates
         self.ledger_of = ledger_of
         self.symbols = symbols
@@ -304,19 +304,28 @@ cdef class PodClasses:
             found = self.label_sets[pod_class] = dict(self.keys[pod_class][1])
         return found
 
+    cdef int check(self, int32_t pod_class) except -1:
+        """IndexError for what is no class."""
+        if not 0 <= pod_class < len(self.keys):
+            raise IndexError(f"there is no class {pod_class} among {len(self.keys)}")
+        return 0
+
     cdef Shape shape(self, int32_t pod_class):
         return self.shapes[self.keys[pod_class][0]]
 
     def shape_of(self, int32_t pod_class):
         """The shape of a class."""
+        self.check(pod_class)
         return self.shape(pod_class)
 
     def labels_of(self, int32_t pod_class):
         """The label set of a class."""
+        self.check(pod_class)
         return dict(sorted(self.labels(pod_class).items()))
 
     def pinned_symbol(self, int32_t pod_class, pod):
         """Symbol of the node that matchFields pins a pod to; 0 where its class is not pinned."""
+        self.check(pod_class)
         if not self.shape(pod_class).is_pinned:
             return 0
         return self.symbols.intern(pinned_node(pod.spec))

@@ -62,7 +62,7 @@ def spec_key(pod):
     return encode((pod.metadata.namespace, spec, _resized(pod)))
 
 
-def bound(pod, str node_name):
+def bound(pod, str node_name not None):
     """A pod as bound to a node. A batch enters pods as they came; the bound object is made when asked for.
     Its class is the same, and what is remembered of it."""
     if pod.spec.node_name == node_name:

@@ -51,7 +51,7 @@ class PodTerm:
             self.selector.identity,
         )
 
-    def matches(self, str namespace, dict namespace_labels, dict labels):
+    def matches(self, str namespace not None, dict namespace_labels not None, dict labels not None):
         """Whether a pod of this namespace, which has these labels, is meant."""
         if namespace not in self.namespaces and not self.namespace_selector.matches(namespace_labels):
             return False

@@ -96,7 +96,7 @@ cdef class Evictions:
     """
     # places: per pod its row, the symbol of that row's name, and where its victims begin among all
 
-    def __cinit__(self, ClusterState state, Py_ssize_t most):
+    def __cinit__(self, ClusterState state not None, Py_ssize_t most):
         self.state = state
         self.places = np.empty((3, most + 1), dtype=np.int32)
         self.places[2, 0] = 0
@@ -155,7 +155,7 @@ cdef class Preemptor(DryRuns):
         Dry runs so far.
     """
 
-    def __cinit__(self, Cycle cycle):
+    def __cinit__(self, Cycle cycle not None):
         self.cycle = cycle
         self.kept = {}
         self.classes = CLASSES
@@ -185,6 +185,9 @@ cdef class Preemptor(DryRuns):
         Can run out of memory half-way; to be run inside `ClusterState.safely` where that must not be.
         """
         cdef int32_t n = <int32_t>len(pods), row, at
+        self.state.classes.check(pod_class)
+        self.state.symbols.check(node_name)
+        self.state.symbols.check(pinned)
         cdef Evictions out = Evictions(self.state, n)
         cdef Shape shape = self.state.classes.shape(pod_class)
         if offsets is not None and offsets.shape[0] < n:

@@ -65,7 +65,7 @@ cdef bint is_worth(Ready* one, int64_t head, int64_t following) noexcept nogil:
 cdef class Prepared:
     """The memory behind a `Ready`."""
 
-    def __cinit__(self, Shape shape):
+    def __cinit__(self, Shape shape not None):
         self.shape = shape
         self.c.shape = &shape.c
         self.c.owner = <void*>self

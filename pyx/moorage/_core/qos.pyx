@@ -12,7 +12,7 @@ from moorage._core.pod_class cimport Shape
 from moorage._core.state cimport ClusterState
 
 
-def describe(ClusterState state, str name, allocatable, bint held):
+def describe(ClusterState state not None, str name not None, allocatable, bint held):
     """Have a row say what its node has in each ledger, whether its Node is there or not.
 
     Parameters
@@ -37,7 +37,7 @@ def _describe(ClusterState state, str name, allocatable, bint held):
     state._release_if_empty(row)
 
 
-def misfits(ClusterState state, pod, str name, without=(), bint ignore_pods_limit=False):
+def misfits(ClusterState state not None, pod, str name not None, without=(), bint ignore_pods_limit=False):
     """Why a pod does not fit a node, by its own ledger (Gödel, pkg/plugins/noderesources): a list of reasons.
 
     Parameters

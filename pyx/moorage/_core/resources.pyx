@@ -19,7 +19,7 @@ ZERO = Quantity("0")
 NON_ZERO = {"cpu": DEFAULT_MILLI_CPU, "memory": DEFAULT_MEMORY}
 
 
-def is_counted(str name):
+def is_counted(str name not None):
     """True for ephemeral-storage and scalars: extended, huge pages, kubernetes.io/, attachable volumes."""
     if name == "ephemeral-storage":
         return True
@@ -132,7 +132,7 @@ def _of_pod_level(dict requests):
     }
 
 
-def nonzero_requests(pod, dict requests, bint pod_level=True, bint pod_resizes=True):
+def nonzero_requests(pod, dict requests not None, bint pod_level=True, bint pod_resizes=True):
     """What a placed pod adds to NonZeroRequested: containers without a request count 100m and 200Mi; under
     pod-level requests only for a resource that is absent from the whole pod's total."""
     missing = NON_ZERO

@@ -32,9 +32,8 @@ cdef class RunningPods(BinderStore):
     cdef object unit_key
     cdef str group, single
 
-    def __init__(
-        self, ClusterState state not None, handler, Undo undo not None, unit_key, str group, str single
-    ):
+    def __init__(self, ClusterState state not None, handler, Undo undo not None, unit_key, str group not None,
+                 str single not None):
         super().__init__(state, handler, undo)
         self.groups = {}
         self.singles = {}
@@ -42,7 +41,7 @@ cdef class RunningPods(BinderStore):
         self.group = group
         self.single = single
 
-    def clone(self, ClusterState state, Undo undo):
+    def clone(self, ClusterState state not None, Undo undo not None):
         """An independent copy."""
         cdef RunningPods out = super().clone(state, undo)
         out.groups = {key: (<set>held).copy() for key, held in self.groups.items()}
@@ -61,7 +60,7 @@ cdef class RunningPods(BinderStore):
         if self.undo.depth:
             self.undo.on_undo(partial(self._put, pod))
 
-    def leave_all(self, list pods):
+    def leave_all(self, list pods not None):
         """The same for several."""
         for pod in pods:
             self.leave(pod)
@@ -103,7 +102,7 @@ cdef class RunningPods(BinderStore):
         rest = [other for other in <list>held if UID.of(METADATA.of(other)) != uid]
         self.singles[name] = rest if len(rest) > 1 else rest[0]
 
-    def running(self, str key):
+    def running(self, str key not None):
         """UIDs of a unit, sorted: a tuple."""
         cdef str namespace, name
         if not key.startswith(f"{self.single}/"):

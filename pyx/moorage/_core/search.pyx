@@ -55,7 +55,7 @@ cdef class Search:
         A native plugin's name and its score that is not in 0..100, to the exception that ends the cycle.
     """
 
-    def __cinit__(self, ClusterState state, Plan plan, *settings, **named):
+    def __cinit__(self, ClusterState state not None, Plan plan not None, *settings, **named):
         cdef Journal journal = Journal()
         self.state = state
         self.plan = plan
@@ -85,6 +85,7 @@ cdef class Search:
         cdef View view = self.state.view
         self.listing, self.in_placement = view, rows is not None
         if rows is not None:
+            self.state.table.check_rows(rows)
             if self.placement is None:
                 self.placement = View(Journal(), view.table, view.tree, view.images)
             self.placement.show_only(rows)
@@ -101,7 +102,11 @@ cdef class Search:
 
     cdef int _prepare(self, int32_t pod_class, int32_t node_name, int32_t pinned) except -1:
         """Bring the view and the counters up to date and point the search at them."""
-        cdef Shape shape = self.state.classes.shape(pod_class)
+        cdef Shape shape
+        self.state.classes.check(pod_class)
+        self.state.symbols.check(node_name)
+        self.state.symbols.check(pinned)
+        shape = self.state.classes.shape(pod_class)
         self.search.pod.node_name = node_name
         self.search.pod.pinned_name = pinned
         self.search.pod.ignored = self.plan.ignored_of(shape)
@@ -180,6 +185,8 @@ cdef class Search:
 
     def terms_of(self, int32_t pod_class, int32_t pinned=0):
         """The spread constraints and affinity terms that a pod is judged by, as the counters are now."""
+        self.state.classes.check(pod_class)
+        self.state.symbols.check(pinned)
         cdef Terms terms = self._terms_of(pod_class, pinned)
         self.state.domains.refresh()
         terms.fill()
@@ -300,6 +307,7 @@ cdef class Search:
         """The verdict of one node of the view, searched or not."""
         cdef uint64_t out
         cdef int32_t at
+        self.state.table.check_row(row)
         self._prepare(pod_class, node_name, pinned)
         for at, (nominated_row, _) in enumerate(self.nominations):
             if nominated_row == row and self.judged[at]:
@@ -308,7 +316,7 @@ cdef class Search:
             self._raise_failure()
         return out
 
-    def filter_verdicts(self, str plugin, int32_t pod_class, int32_t node_name=0, int32_t pinned=0):
+    def filter_verdicts(self, str plugin not None, int32_t pod_class, int32_t node_name=0, int32_t pinned=0):
         """What one filter of the plan alone says of every searched node: (rows, reason bits, 0 where it
         passes). Of a node that only nominated pods make unfit, the filter that rejects it then."""
         cdef int32_t kernel = self.plan.number(plugin), at, position
@@ -345,10 +353,11 @@ cdef class Search:
         memcpy(&rows[0], self.search.order, self.search.n * sizeof(int32_t))
         return np.asarray(rows[:self.search.n])
 
-    def scores(self, str plugin, const int32_t[::1] rows, int32_t pod_class, int32_t node_name=0,
-               int32_t pinned=0):
+    def scores(self, str plugin not None, const int32_t[::1] rows not None, int32_t pod_class,
+               int32_t node_name=0, int32_t pinned=0):
         """Raw and normalized scores of one native plugin over feasible rows: two int64 arrays."""
         cdef int32_t kernel = self.plan.number(plugin)
+        self.state.table.check_rows(rows)
         self._prepare(pod_class, node_name, pinned)
         if len(rows) and kernel >= MR_EXTERNAL:
             return self.views.scores(plugin, rows) or self._raise_failure()

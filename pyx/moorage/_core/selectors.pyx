@@ -28,7 +28,7 @@ cdef class _Requirement:
     cdef str op
     cdef tuple values
 
-    def __init__(self, str key, str op, tuple values):
+    def __init__(self, str key not None, str op not None, tuple values not None):
         self.key = key
         self.op = op
         self.values = values
@@ -129,7 +129,7 @@ cdef class LabelSelectorMatcher:
         return [(r.key, r.values) for r in asked if r.op in ("In", "Equals")]
 
 
-def with_labels(dict labels, LabelSelectorMatcher selector=None):
+def with_labels(dict labels not None, LabelSelectorMatcher selector=None):
     """A selector for these very values, and for what another selector asks besides. One that matches nothing
     asks nothing here (kube-scheduler v1.36, mergeLabelSetWithSelector). Nothing is validated."""
     cdef LabelSelectorMatcher out = LabelSelectorMatcher.__new__(LabelSelectorMatcher)
@@ -227,7 +227,7 @@ cdef class _Parser:
     cdef list tokens
     cdef Py_ssize_t position
 
-    def __init__(self, str text):
+    def __init__(self, str text not None):
         self.tokens = [*TOKEN.findall(text), ""]
         self.position = 0
 
@@ -379,7 +379,7 @@ cdef bint _compares(toleration, taint) except -1:
     return value < bound if toleration.operator == "Lt" else value > bound
 
 
-def decimal_integer(str text):
+def decimal_integer(str text not None):
     """The integer of 64 bits that a text is the plain decimal form of, without a plus sign or leading zeros
     (apimachinery v0.36, content.IsDecimalInteger); None for other texts."""
     if re.fullmatch("0|-?[1-9][0-9]*", text, re.ASCII) is None:

@@ -68,7 +68,7 @@ cdef class PortSets:
     As in upstream's HostPortInfo these are sets: taking away one of two equal ports takes the port away.
     """
 
-    def __cinit__(self, Symbols symbols):
+    def __cinit__(self, Symbols symbols not None):
         cdef Journal journal = Journal()
         self.lock = threading.RLock()
         self.symbols = symbols

@@ -98,24 +98,26 @@ cdef class ClusterState:
 
     def commit(self, mark):
         """Keep what was done since `mark`."""
-        self.journal.commit(mark[0])
+        used, _ = mark
+        self.journal.commit(used)
 
     def rollback(self, mark):
         """Undo what was done since `mark`. Consumers of the change log see the undone rows change again."""
+        used, head = mark
         try:
-            self.journal.rollback(mark[0])
+            self.journal.rollback(used)
         finally:
-            self._follow_rollback(mark)
+            self._follow_rollback(head)
 
-    def _follow_rollback(self, mark):
+    def _follow_rollback(self, int64_t head):
         self.images.epoch += 1
-        self.log.repeat(mark[1])
-        if self.domains.cursor == mark[1]:  # nobody need read again and again what is undone
+        self.log.repeat(head)
+        if self.domains.cursor == head:  # nobody need read again and again what is undone
             self.domains.cursor = self.log.head
-        if self.view.cursor == mark[1]:
+        if self.view.cursor == head:
             self.view.refresh()
         elif self.journal.depth == 0:
-            self.view.skip_since(mark[1])
+            self.view.skip_since(head)
 
     def safely(self, operation, *arguments):
         """Run an operation that may run out of memory half-way; where it fails, nothing has changed."""
@@ -150,7 +152,7 @@ cdef class ClusterState:
             self.tree.add(zone, symbol)
             self._set_zone(name, before, zone)
 
-    def remove_node(self, str name):
+    def remove_node(self, str name not None):
         """A node went; its row stays as a ghost until its last pod is gone."""
         self.safely(self._remove_node, name)
 
@@ -178,7 +180,7 @@ cdef class ClusterState:
             else:
                 self.journal.on_undo(partial(self.zones.__setitem__, name, before))
 
-    def has_node(self, str name):
+    def has_node(self, str name not None):
         return name in self.zones
 
     cdef int _release_if_empty(self, int32_t row) except -1:
@@ -251,22 +253,32 @@ cdef class ClusterState:
             raise CacheError(f"pod {pod.metadata.uid} is in the cache, so can't be assumed")
         self._enter(-1, pod, self.classes.intern(pod), ASSUMED)
 
-    def assume_rows(self, int32_t pod_class, pods, const int32_t[::1] rows):
+    def assume_rows(self, int32_t pod_class, pods, const int32_t[::1] rows not None):
         """Enter pods of one class that a batch has already accounted for on `rows`, and made room for."""
         cdef Py_ssize_t at
+        self.classes.check(pod_class)
+        self.table.check_rows(rows)
+        if len(pods) < rows.shape[0]:
+            raise ValueError(f"{len(pods)} pods and {rows.shape[0]} rows")
         for at in range(rows.shape[0]):
             pod = pods[at]
             self.ledger.insert(pod, pod_class, rows[at], ASSUMED)
 
-    def assume_many(self, const int32_t[::1] classes, pods, const int32_t[::1] rows, Py_ssize_t first,
-                    Py_ssize_t end):
+    def assume_many(self, const int32_t[::1] classes not None, pods, const int32_t[::1] rows not None,
+                    Py_ssize_t first, Py_ssize_t end):
         """`assume_rows` for pods of any classes, those from `first` to `end` that have a row (-1: none)."""
         cdef Py_ssize_t at
+        if not 0 <= first <= end <= min(len(pods), classes.shape[0], rows.shape[0]):
+            raise IndexError(f"there are no pods {first} to {end} with a class and a row")
+        for at in range(first, end):
+            if rows[at] >= 0:
+                self.classes.check(classes[at])
+                self.table.check_row(rows[at])
         for at in range(first, end):
             if rows[at] >= 0:
                 self.ledger.insert(pods[at], classes[at], rows[at], ASSUMED)
 
-    def assume_template(self, int32_t pod_class, template, int64_t first, const int32_t[::1] rows):
+    def assume_template(self, int32_t pod_class, template, int64_t first, const int32_t[::1] rows not None):
         """Enter pods of one class and one template that a batch has already accounted for on `rows`, and made
         room for. Nothing is made for a single pod until somebody asks for its object.
 
@@ -283,6 +295,8 @@ cdef class ClusterState:
 
         Raises CacheError as `check_template`, which is to be asked before the batch.
         """
+        self.classes.check(pod_class)
+        self.table.check_rows(rows)
         replicas = self.ledger.templates.prepare(template, first, rows.shape[0], self.ledger.index)
         if rows.shape[0]:
             self.ledger.reserve_rows(self.table.used)
@@ -296,6 +310,7 @@ cdef class ClusterState:
 
     def put(self, pod, int32_t row):
         """Put a pod on a row, whatever node it names. For what is undone again."""
+        self.table.check_row(row)
         self._place(pod, self.classes.intern(pod), row, ASSUMED)
 
     def forget_pod(self, pod):

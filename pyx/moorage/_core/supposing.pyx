@@ -32,8 +32,8 @@ cdef class Supposing(Search):
         Told (row, pods) while nominated pods are on a row, and (row, None) when they are off again.
     """
 
-    def verdict_supposing(self, int32_t row, list gone, list come, uint64_t asked, object ports,
-                          int32_t pod_class, int32_t node_name=0, int32_t pinned=0, away=()):
+    def verdict_supposing(self, int32_t row, list gone not None, list come not None, uint64_t asked,
+                          object ports, int32_t pod_class, int32_t node_name=0, int32_t pinned=0, away=()):
         """The verdict of a node without some of its pods and with others; nothing of that stays.
 
         What PreFilter computed follows each pod's labels alone, as upstream: spread constraints with an empty

@@ -13,4 +13,5 @@ cdef class Symbols:
     cpdef int32_t intern(self, str text) except -1
     cdef int32_t _make(self, str text) except -1
     cpdef int32_t find(self, str text) except -1
+    cdef int check(self, int32_t symbol) except -1
     cdef int sync_texts(self) except -1

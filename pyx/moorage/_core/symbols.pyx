@@ -53,6 +53,12 @@ cdef class Symbols:
         """The symbol of `text`, or 0."""
         return self.ids.get(text, 0)
 
+    cdef int check(self, int32_t symbol) except -1:
+        """IndexError for what is neither a symbol nor 0."""
+        if not 0 <= symbol < len(self.names):
+            raise IndexError(f"there is no symbol {symbol} among {len(self.names)}")
+        return 0
+
     cdef int sync_texts(self) except -1:
         """Bring `texts` up to date: UTF-8 by symbol, of the strings' own memory; NULL where there is none."""
         cdef Py_ssize_t at

@@ -21,7 +21,7 @@ cdef class Replicas:
     namespace/base#i.
     """
 
-    def __cinit__(self, template, str base, int32_t id, int32_t first, int32_t count):
+    def __cinit__(self, template, str base not None, int32_t id, int32_t first, int32_t count):
         self.template = template
         self.base = base
         self.prefix = f"{template.metadata.namespace}/{base}"
@@ -45,7 +45,7 @@ cdef class Templates:
     holds for other pods are strays; their prefixes are remembered for good, so that nothing has to be undone.
     """
 
-    def __cinit__(self, Journal journal):
+    def __cinit__(self, Journal journal not None):
         self.journal = journal
         self.entries = []
         self.free = []

@@ -50,7 +50,7 @@ cdef class Terms:
         Why upstream cannot read the hard or the soft constraints; "" where it can.
     """
 
-    def __cinit__(self, ClusterState state, Plan plan, int32_t pod_class, int32_t pinned):
+    def __cinit__(self, ClusterState state not None, Plan plan not None, int32_t pod_class, int32_t pinned):
         memset(&self.c, 0, sizeof(mr_terms))
         self.state = state
         self.shape = state.classes.shape(pod_class)
@@ -257,6 +257,7 @@ cdef class Terms:
         all (upstream's AddPod and RemovePod)."""
         cdef Counter counter
         cdef int32_t unlisted
+        self.state.table.check_row(row)
         if not self.of_hard:
             return
         here = [pod for pod in pods if pod.metadata.namespace == self.shape.namespace]

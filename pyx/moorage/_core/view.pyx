@@ -42,8 +42,8 @@ cdef class View:
         Rows that change show the image counts that they showed: in a pod group cycle there is one snapshot.
     """
 
-    def __cinit__(self, Journal journal, NodeTable table, NodeTree tree, ImageStates images,
-                  bint is_scanned=True):
+    def __cinit__(self, Journal journal not None, NodeTable table not None, NodeTree tree not None,
+                  ImageStates images not None, bint is_scanned=True):
         self.journal = journal
         self.table = table
         self.tree = tree
@@ -357,6 +357,7 @@ cdef class View:
 
     def images_of(self, int32_t row):
         """Image name to (bytes, nodes that had it when the row last changed)."""
+        self.table.check_row(row)
         return self.images_by(row, <int64_t*>self.images.sizes.data)
 
     cdef dict images_by(self, int32_t row, const int64_t* sizes):

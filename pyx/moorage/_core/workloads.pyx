@@ -16,7 +16,7 @@ cdef class Workloads:
     `version` grows with every change, an undo included.
     """
 
-    def __cinit__(self, Journal journal, ChangeLog log):
+    def __cinit__(self, Journal journal not None, ChangeLog log not None):
         self.journal = journal
         self.log = log
         self.services = {}

@@ -1,0 +1,232 @@
+"""The core, called as nobody should: with None, with what is no row, class or ledger, and half made. An
+exception is an answer; the end of the process is none."""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import mmap
+import pkgutil
+import resource
+from collections.abc import Callable, Iterator
+from functools import cache
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.core.child import outcome_of
+from tests.core.make import node, pod
+
+import moorage._core
+from moorage._core.preemptor import Preemptor
+from moorage.cache import BinderCache, CacheHandler, Snapshot
+from moorage.objects import Cluster
+from moorage.objects.meta import LabelSelector
+from moorage.objects.pod import TopologySpreadConstraint
+from moorage.objects.selectors import parse_selector
+from moorage.scheduler import Scheduler
+
+ROOM = 4 << 30  # bytes of address space that a call may take beyond what there is
+FAR, NOWHERE = 10**8, -(2**31)
+VALUES = (None, 0, -1, FAR, "x", [], np.array([FAR, -1], np.int32))
+MORE = (NOWHERE, (), {}, np.zeros(0, np.int32), np.zeros(3, np.int32), object())
+
+
+@cache
+def kinds() -> dict[str, type]:
+    """The compiled classes."""
+    out = dict[str, type]()
+    for found in pkgutil.iter_modules(moorage._core.__path__):
+        if found.name.startswith("_"):
+            continue
+        module = importlib.import_module(f"moorage._core.{found.name}")
+        for name, kind in vars(module).items():
+            if isinstance(kind, type) and kind.__module__ == module.__name__ and not name.startswith("_"):
+                out[name] = kind
+    return out
+
+
+def functions() -> Iterator[Callable[..., Any]]:
+    for found in pkgutil.iter_modules(moorage._core.__path__):
+        if not found.name.startswith("_"):
+            module = importlib.import_module(f"moorage._core.{found.name}")
+            for one in vars(module).values():
+                if type(one).__name__ == "cython_function_or_method" and one.__module__ == module.__name__:
+                    yield one
+
+
+def world() -> list[Any]:
+    """Where compiled objects are found: a cluster with something of everything."""
+    gpu = {"example.com/gpu": 2}
+    nodes = [node(f"n{at}", zone=f"z{at % 2}", images=[(["i"], 5)], **gpu) for at in range(20)]
+    selector = LabelSelector(match_labels={"app": "a"})
+    constraint = TopologySpreadConstraint(1, "zone", "DoNotSchedule", selector)
+    scheduler = Scheduler(Cluster(nodes=nodes, pods=[pod(f"there{at}", on="n0") for at in range(3)]))
+    spread = pod("p", labels={"app": "a"}, topology_spread_constraints=(constraint,))
+    scheduler.schedule([spread, pod("q"), pod("r", requests={"cpu": 99})])
+    scheduler.schedule_by_template(pod("t"), 5)
+    scheduler.explain(pod("e"))
+    binder, snapshot = BinderCache(CacheHandler()), Snapshot()
+    binder.add_node(nodes[0])
+    binder.add_pod(pod("b", on="n0"))
+    scheduler.cache.update_snapshot(snapshot)
+    return [scheduler, binder, snapshot, Preemptor(scheduler.cycle), parse_selector("a=b")]
+
+
+def instances() -> dict[str, Any]:
+    """One object of each compiled class that can be come by."""
+    found, todo, seen = dict[str, Any](), world(), set[int]()
+    while todo:
+        one = todo.pop()
+        if id(one) in seen or isinstance(one, type):
+            continue
+        seen.add(id(one))
+        for kind in type(one).__mro__:
+            if kind.__module__.startswith("moorage._core."):
+                found.setdefault(kind.__name__, one)
+        if type(one).__module__.startswith("moorage") or isinstance(one, list | tuple | dict | set):
+            todo += gc.get_referents(one)
+    return found
+
+
+def arguments() -> Iterator[tuple[Any, ...]]:
+    """All of up to three of a few values, and the same ones several times."""
+    for count in range(3):
+        yield from product(VALUES + MORE, repeat=count)
+    yield from product(VALUES, repeat=3)
+    for count in range(4, 9):
+        for value in VALUES + MORE:
+            yield (value,) * count
+            yield (0, *[value] * (count - 1))
+            yield (0, 0, *[value] * (count - 2))
+
+
+class Call:
+    """What a child is about to do, for whoever reads of its end."""
+
+    def __init__(self) -> None:
+        self.memory = mmap.mmap(-1, 4096)
+
+    def note(self, *what: object) -> None:
+        text = repr(what).encode()[:4000]
+        self.memory[: len(text) + 1] = text + b"\0"
+
+    def __str__(self) -> str:
+        return self.memory[:].split(b"\0", 1)[0].decode()
+
+
+def limited() -> None:
+    soft = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize() + ROOM
+    resource.setrlimit(resource.RLIMIT_AS, (soft, soft))
+
+
+def attempts(call: Call, what: str, function: Callable[..., Any]) -> None:
+    for given in arguments():
+        call.note(what, given)
+        try:
+            function(*given)
+        except Exception:
+            continue
+
+
+def survives(work: Callable[[Call], object]) -> str:
+    """Empty, or what the last call of a child was that ended by a signal, and which."""
+    call = Call()
+
+    def child() -> None:
+        limited()
+        work(call)
+
+    outcome = outcome_of(child)
+    return "" if outcome == 0 else f"{call}: {outcome}"
+
+
+def methods(kind: type) -> list[str]:
+    return [name for name in dir(kind) if not name.startswith("_") or name in ("__len__", "__getitem__")]
+
+
+@pytest.fixture(scope="module")
+def found() -> dict[str, Any]:
+    return instances()
+
+
+@pytest.mark.parametrize("name", sorted(kinds()))
+def test_methods(found: dict[str, Any], name: str) -> None:
+    if name not in found:  # nobody comes by one
+        return
+    one = found[name]
+    ends = []
+    for method in methods(kinds()[name]):
+
+        def work(call: Call, method: str = method) -> None:
+            call.note(name, method)
+            what = getattr(one, method, None)
+            if callable(what):
+                attempts(call, f"{name}.{method}", what)
+            gc.collect()
+
+        ends.append(survives(work))
+    assert [end for end in ends if end] == []
+
+
+@pytest.mark.parametrize("name", sorted(kinds()))
+def test_making(name: str) -> None:
+    """With wrong arguments; and made, but not set up."""
+    kind = kinds()[name]
+
+    def work(call: Call) -> None:
+        attempts(call, name, kind)
+        try:
+            one = kind.__new__(kind)
+        except Exception:
+            return
+        for method in methods(kind):
+            call.note(name, "__new__", method)
+            try:
+                what = getattr(one, method)
+            except Exception:
+                continue
+            if callable(what):
+                for given in [(), *product(VALUES, repeat=1), *product(VALUES, repeat=2)]:
+                    call.note(name, "__new__", method, given)
+                    try:
+                        what(*given)
+                    except Exception:
+                        continue
+
+    assert survives(work) == ""
+
+
+def test_functions() -> None:
+    ends = []
+    for one in functions():
+
+        def work(call: Call, one: Callable[..., Any] = one) -> None:
+            attempts(call, one.__name__, one)
+
+        ends.append(survives(work))
+    assert len(ends) > 30
+    assert [end for end in ends if end] == []
+
+
+def test_functions_of_a_state(found: dict[str, Any]) -> None:
+    """The first argument is right."""
+    state, table = found["ClusterState"], found["NodeTable"]
+    ends = []
+    for one in functions():
+        for first in (state, table):
+
+            def work(call: Call, one: Callable[..., Any] = one, first: Any = first) -> None:
+                attempts(call, f"{one.__name__} of {type(first).__name__}", lambda *rest: one(first, *rest))
+
+            ends.append(survives(work))
+    assert [end for end in ends if end] == []
+
+
+def test_what_results_hold_for_pods_without_a_node_is_no_row() -> None:
+    scheduler = Scheduler(Cluster(nodes=[node("a")]))
+    row = int(scheduler.schedule([pod("p", requests={"cpu": 99})]).rows[0])
+    with pytest.raises(IndexError, match="there is no row -1 among 1"):
+        scheduler.table.row_name(row)

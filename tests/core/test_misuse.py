@@ -53,7 +53,8 @@ def functions() -> Iterator[Callable[..., Any]]:
         if not found.name.startswith("_"):
             module = importlib.import_module(f"moorage._core.{found.name}")
             for one in vars(module).values():
-                if type(one).__name__ == "cython_function_or_method" and one.__module__ == module.__name__:
+                is_function = type(one).__name__ == "cython_function_or_method"
+                if is_function and one.__module__ == module.__name__ and not one.__name__.startswith("_"):
                     yield one
 
 

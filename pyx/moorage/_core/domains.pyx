@@ -47,8 +47,8 @@ cdef class TopologyKey:
 cdef class Eligibility:
     """Which nodes count: those with all of some labels, that a pod's node affinity and tolerations let in."""
 
-    def __cinit__(self, tuple topologies not None, Shape shape not None, int32_t pinned,
-                  tuple tolerations not None, Buffer counts not None):
+    def __cinit__(self, tuple topologies not None, Shape shape, int32_t pinned,
+                  tuple tolerations, Buffer counts not None):
         cdef TopologyKey topology
         cdef Py_ssize_t at
         self.n_columns = len(topologies)

@@ -193,6 +193,8 @@ cdef class Cycle(Chooser):
         cdef int32_t* next_starts = NULL if nexts is None or n == 0 else &nexts[0]
         if pinned.shape[0] != n or rows.shape[0] != n or (nexts is not None and nexts.shape[0] != n):
             raise ValueError("one number for each pod is wanted")
+        if pods is not None and len(pods) != n:
+            raise ValueError(f"{len(pods)} pods with {n} classes")
         if first < 0:
             raise ValueError(f"there is no pod {first} to begin with")
         self.failed = False

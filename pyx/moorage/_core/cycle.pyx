@@ -191,12 +191,9 @@ cdef class Cycle(Chooser):
         cdef bint is_new, is_stopped
         cdef Ready** ready
         cdef int32_t* next_starts = NULL if nexts is None or n == 0 else &nexts[0]
-        if pinned.shape[0] != n or rows.shape[0] != n or (nexts is not None and nexts.shape[0] != n):
-            raise ValueError("one number for each pod is wanted")
-        if pods is not None and len(pods) != n:
-            raise ValueError(f"{len(pods)} pods with {n} classes")
-        if first < 0:
-            raise ValueError(f"there is no pod {first} to begin with")
+        if pinned.shape[0] != n or rows.shape[0] != n or (nexts is not None and nexts.shape[0] != n) \
+                or (pods is not None and len(pods) != n) or first < 0:
+            raise ValueError("one number for each pod is wanted, and a pod to begin with")
         self.failed = False
         if not first < n:
             return n

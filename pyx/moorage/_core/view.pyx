@@ -171,12 +171,14 @@ cdef class View:
                 seen[at + 1] = (<int32_t*>self.images.counts.data)[seen[at]]
             seen_epoch[row] = self.images.epoch
 
-    def log_stale_counts(self, const int32_t[::1] rows):
+    def log_stale_counts(self, const int32_t[::1] rows not None):
         """Have the next refresh take over the image counts of those of some rows, changed since the last one,
         that could not show them yet."""
         cdef int32_t at
         for at in range(rows.shape[0]):
-            if rows[at] >= 0 and (<int64_t*>self.seen_epoch.data)[rows[at]] != self.images.epoch \
+            if not 0 <= rows[at] < min(self.table.used, self.seen_epoch.capacity):
+                continue
+            if (<int64_t*>self.seen_epoch.data)[rows[at]] != self.images.epoch \
                     and self.seen.size(rows[at]):
                 self.table.changed(LOG_ROW, rows[at])
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from inspect import CO_GENERATOR
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -27,9 +28,11 @@ def struck(action: Callable[[], object], at: int) -> bool:
 
     def trace(frame: FrameType, event: str, argument: Any) -> Any:
         nonlocal events
-        if not frame.f_code.co_filename.startswith(PACKAGE) or frame.f_code.co_name == "<genexpr>":
-            return None  # an exception in a generator expression that is being closed would be ignored
-        events += event in ("call", "line")
+        if not frame.f_code.co_filename.startswith(PACKAGE):
+            return None
+        if event not in ("call", "line") or (event == "call" and frame.f_code.co_flags & CO_GENERATOR):
+            return trace  # the call may be that which closes a generator, where exceptions are ignored
+        events += 1
         if events == at:
             sys.settrace(None)
             raise StrikeError

@@ -112,6 +112,29 @@ def test_a_rollback_leaves_no_trace(action: Callable[[Scheduler], None], tie_bre
     check_settled(one)
 
 
+@pytest.mark.parametrize("tie_break", ["go-heap", "random"])
+def test_others_are_evicted_as_if_nothing_had_been_undone(tie_break: str) -> None:
+    """On 150 nodes: candidates are 100 of them, from an offset on."""
+
+    def crowd() -> Scheduler:
+        nodes = [node(f"n{at}", cpu="1") for at in range(150)]
+        low = [pod(f"low{at}", f"n{at}", requests={"cpu": "1"}) for at in range(150)]
+        high = [pod(f"high{at}", requests={"cpu": "1"}, priority=10) for at in range(4)]
+        return Scheduler(mo.Cluster(nodes=nodes, pods=[*low, *high]), tie_break=tie_break, seed=7)
+
+    one, twin = crowd(), crowd()
+    before = one.view_order()
+    with one.transaction():
+        assert len(one.run().evicted) == 4
+    assert one.view_order() == before
+    first, untouched = one.run(), twin.run()
+    assert (first.placements, first.evicted) == (untouched.placements, untouched.evicted)
+    assert ("default/low0" in first.evicted) == (tie_break == "go-heap")
+    for each in (one, twin):
+        each.client.create_many([pod(f"more{at}", requests={"cpu": "1"}, priority=20) for at in range(4)])
+    assert outcome(one) == outcome(twin)
+
+
 @pytest.mark.parametrize("action", ACTIONS)
 def test_what_is_committed_stays(action: Callable[[Scheduler], None]) -> None:
     one, twin = world(), world()

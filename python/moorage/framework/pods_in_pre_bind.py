@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from typing import Any
 
 
 class PodInPreBind:
@@ -40,14 +39,6 @@ class PodsInPreBind:
 
     def __init__(self) -> None:
         self._pods: dict[str, PodInPreBind] = {}
-
-    def save(self) -> object:
-        """The pods in PreBind, for `undo`."""
-        return self._pods.copy()
-
-    def undo(self, saved: Any) -> None:
-        """Be as at `save`."""
-        self._pods = saved.copy()
 
     def add(self, uid: str) -> PodInPreBind:
         """A pod begins PreBind."""

@@ -171,11 +171,18 @@ class BindingCycles:
         """The pods that wait on Permit, for `undo`. None is being bound."""
         return self.waiting.copy(), self.freed.copy(), self._decided.copy(), self._expiry
 
+    def stop(self) -> None:
+        """Drop the pods that are being bound, before an `undo`. What threads are at work on ends first."""
+        at_work = [running.at_work for running in self.running.values() if running.at_work is not None]
+        futures.wait([one for one in at_work if not one.cancel()])
+        for uid, running in self.running.items():
+            running.started.engine.handle.pods_in_pre_bind.remove(uid)
+        self.running = {}
+
     def undo(self, saved: Any) -> None:
-        """Be as at `save`."""
+        """Be as at `save`, after `stop`."""
         waiting, freed, decided, self._expiry = saved
         self.waiting, self.freed, self._decided = waiting.copy(), freed.copy(), decided.copy()
-        self.running = {}
 
     # ---- under the lock of the cache -----------------------------------------------------------------------
 

@@ -82,7 +82,6 @@ class Records:
             scheduler.pods,
             scheduler.bindings,
             handle.waiting_pods,
-            handle.pods_in_pre_bind,
             handle.recorder,
             scheduler.volumes,
             self._shared,
@@ -99,7 +98,8 @@ class Records:
 
     def undo(self, saved: object) -> None:
         mark, parts = cast(Any, saved)
-        cast(ObjectStore, self._scheduler.client).undo(mark)  # first, so that watches rewind
+        self._scheduler.bindings.stop()  # first, so that no thread writes to the store any more
+        cast(ObjectStore, self._scheduler.client).undo(mark)  # before informers, so that watches rewind
         for part, what in parts:
             part.undo(what)
 

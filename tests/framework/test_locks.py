@@ -24,6 +24,7 @@ def test_nominations() -> None:
         "delete_nominated_pod_if_exists": lambda: one.delete_nominated_pod_if_exists(p),
         "save": one.save,
         "undo": lambda: one.undo(saved),
+        "rebuild": lambda: one.rebuild(),
     }
     check_locked(one, one.lock, ["_pods", "_nodes"], calls)
 
@@ -42,6 +43,7 @@ def test_an_earlier_nomination_ends_and_the_new_one_begins_in_one_step() -> None
 
 def test_a_waiting_pod() -> None:
     one = WaitingPod(pod("p"), {"a": 1.0, "b": 2.0}, 0.0)
+    saved = one.save()
     calls = {
         "get_pending_plugins": one.get_pending_plugins,
         "deadline": one.deadline,
@@ -51,6 +53,8 @@ def test_a_waiting_pod() -> None:
         "reject": lambda: one.reject("b", "no"),
         "preempt": lambda: one.preempt("b", "no"),
         "wait": one.wait,
+        "save": one.save,
+        "undo": lambda: one.undo(saved),
     }
     guarded = ["_signal", "_deadlines", "_pending", "_listeners"]
     check_locked(one, one._changed, guarded, calls, exempt=["signal"])
@@ -58,12 +62,15 @@ def test_a_waiting_pod() -> None:
 
 def test_the_waiting_pods() -> None:
     one, waiting = WaitingPods(), WaitingPod(pod("p"), {"a": 1.0}, 0.0)
+    saved = one.save()
     calls = {
         "add": lambda: one.add(waiting),
         "get": lambda: one.get("p"),
         "iterate": lambda: one.iterate(lambda _: None),
         "expire": lambda: one.expire(0.0),
         "remove": lambda: one.remove("p"),
+        "save": one.save,
+        "undo": lambda: one.undo(saved),
     }
     check_locked(one, one._lock, ["_pods"], calls)
 

@@ -12,6 +12,7 @@ from tests.queue.make import make_queue, reject
 def test_a_queue() -> None:
     one = make_queue()
     p, popped = pod("p"), list[QueuedPodInfo]()
+    saved = one.save()
 
     def pop() -> None:
         popped.append(one.pop(0))
@@ -44,6 +45,10 @@ def test_a_queue() -> None:
         "pop_unit": lambda: one.pop_unit(0),
         "done": lambda: one.done("p"),
         "delete": lambda: one.delete(p),
+        "flying": lambda: one.flying("p"),
+        "save": one.save,
+        "undo": lambda: one.undo(saved),
+        "repair": one.repair,
         "close": one.close,
     }
     exempt = ["get", "backoff_until", "is_listening"]  # one look-up each

@@ -243,9 +243,10 @@ class WholeMachine(RuleBasedStateMachine):
         if decision.node is None:
             self.attempts.failed(one, Failure.of(decision))
             return
-        info = self.attempts.done(one)
-        if not self.binds:
-            self.placed[one.metadata.uid] = info, decision.node
+        if self.binds:
+            self.attempts.done(one)
+        else:  # in flight until it is bound
+            self.placed[one.metadata.uid] = self.attempts.info(one), decision.node
 
     def decide(self, one: Pod) -> Any:
         """A cycle for one pod, and what the plain filter says of it."""
@@ -272,6 +273,8 @@ class WholeMachine(RuleBasedStateMachine):
         info, on = self.placed.pop(uid)
         if uid in self.twin.assumed:
             self.bind_one(info, on)
+        else:
+            self.attempts.done(info.pod)
         self.told(told)
 
     def bind_one(self, info: Any, on: str) -> None:
@@ -283,6 +286,7 @@ class WholeMachine(RuleBasedStateMachine):
             self.twin.freed(self.twin.assumed.pop(one.metadata.uid))
         else:
             self.stored[one.name].on = on
+            self.attempts.done(one)
 
     @rule(pick=PICK)
     def schedule_one(self, pick: int) -> None:
@@ -311,7 +315,8 @@ class WholeMachine(RuleBasedStateMachine):
             one = self.get(key.removeprefix("default/"))
             why = refusal(one, nodes[name], on, nodes, is_over=True)
             assert why == "" or (is_over and why.startswith("anti"))
-        assert {info.pod.metadata.uid for info in self.scheduler.queue.in_flight()} == self.popped.keys()
+        in_flight = {info.pod.metadata.uid for info in self.scheduler.queue.in_flight()}
+        assert in_flight == self.popped.keys() | self.placed.keys()
 
     def evicted(self, victim: Pod, on: str, preemptor: Pod) -> None:
         assert preemptor.spec.preemption_policy != "Never"

@@ -54,7 +54,8 @@ class Snapshot(RowCopies):
 
 
 class NodeInfos(Mapping[str, Info]):
-    """Nodes by name, ghosts included; a NodeInfo is made when it is asked for.
+    """Nodes by name, ghosts included; a NodeInfo is made when it is asked for. The row without a name, which
+    pods without a node are on, is not shown.
 
     Parameters
     ----------
@@ -65,7 +66,7 @@ class NodeInfos(Mapping[str, Info]):
     """
 
     def __init__(self, state: ClusterState, make: Callable[[str], Info]) -> None:
-        self._names = dict.fromkeys(name for name in state.table.names if name is not None)
+        self._names = dict.fromkeys(name for name in state.table.names if name)
         self._make = make
 
     def __getitem__(self, name: str) -> Info:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from unittest.mock import Mock
 
 import pytest
 from msgspec.structs import replace
@@ -79,11 +80,12 @@ def test_a_scheduler_cache() -> None:
         "snapshot": one.snapshot,
         "update_node_name_to_info_map": lambda: one.update_node_name_to_info_map({}),
         "transaction": transaction,
+        "enlist": lambda: one.enlist(Mock()),
         "fork": one.fork,
         "remove_node": lambda: one.remove_node(node("a")),
     }
     exempt = {"run", "node_info", "node_tree", "update_snapshot"}
-    check_locked(one, one.lock, ["state"], calls, exempt)
+    check_locked(one, one.lock, ["state", "transactions"], calls, exempt)
 
 
 def test_an_update_of_a_snapshot() -> None:
@@ -152,6 +154,7 @@ def test_a_binder_cache(gate: bool) -> None:
         **of_what_belongs_to_pods(one, q, p),
         "clean": lambda: one.clean(0.0),
         "transaction": transaction,
+        "enlist": lambda: one.enlist(Mock()),
         "fork": one.fork,
         "delete_pod": lambda: one.delete_pod(q),
         "relist": lambda: one.relist([node("n")], [q]),
@@ -160,7 +163,7 @@ def test_a_binder_cache(gate: bool) -> None:
     nothing = {f"{verb}_{what}" for verb in ("add", "update", "delete") for what in ("owner", "movement")}
     of_reservations = {f"{verb}_reservation" for verb in ("add", "update", "delete")}
     fixed = {"run", "stores", "find_store", "node_tree", "update_snapshot", "get_available_placeholder_pod"}
-    stores = ["pods", "units", "markers", "nodes", "pdbs"]
+    stores = ["pods", "units", "markers", "nodes", "pdbs", "transactions"]
     check_locked(one, one.lock, stores, calls, nothing | of_reservations | fixed)
 
 

@@ -116,8 +116,9 @@ class ClusterCache:
 
     def enlist(self, participant: Enlisted) -> None:
         """Have a participant take part in all open transactions, within which it has not changed so far."""
-        for transaction in self.transactions:
-            transaction.enlist(participant)
+        with self.lock:
+            for transaction in self.transactions:
+                transaction.enlist(participant)
 
     def fork(self) -> Self:
         """An independent copy; forks may be used from several threads. Participants are cloned in order."""

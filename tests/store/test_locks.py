@@ -38,7 +38,14 @@ def test_a_watch() -> None:
     store = ObjectStore()
     store.create_many([pod("p"), pod("q")])
     one = store.watch(Pod)
-    calls = {"next": one.next, "wait": one.wait, "poll": one.poll, "close": one.close}
+    calls = {
+        "save": one.save,
+        "undo": lambda: one.undo(one.save()),
+        "next": one.next,
+        "wait": one.wait,
+        "poll": one.poll,
+        "close": one.close,
+    }
     guarded = ["_position", "_version", "_pending", "_initial", "_closed"]
     check_locked(one, store._changed, guarded, calls, exempt=["rewind"])
 
@@ -50,6 +57,8 @@ def test_an_informer() -> None:
     calls = {
         "run_once": one.run_once,
         "add_event_handler": lambda: one.add_event_handler(Recorder()),
+        "save": one.save,
+        "undo": lambda: one.undo(one.save()),
         "remove_event_handler": lambda: one.remove_event_handler(registration),
     }
     check_locked(one, one._lock, ["_registrations"], calls, exempt=["has_synced", "run"])
@@ -67,6 +76,8 @@ def test_the_copy_of_an_informer() -> None:
         "values": one.values,
         "count": lambda: one.count("name", "p"),
         "by_index": lambda: one.by_index("name", "p"),
+        "save": one.save,
+        "undo": lambda: one.undo(one.save()),
         "remove": lambda: one.remove(p.key),
         "replace": lambda: one.replace({}),
     }

@@ -30,6 +30,8 @@ def test_an_assume_cache(values: tuple[str, ...]) -> None:
         "list": lambda: cache.list(old),
         "list_value": lambda: cache.list_value("a"),
         "version_of": lambda: cache.version_of("a"),
+        "save": cache.save,
+        "undo": lambda: cache.undo(cache.save()),
         "delete": lambda: cache.delete(old),
     }
     check_locked(cache, cache._lock, ["_records", "_buckets", "_dropped", "version"], calls)

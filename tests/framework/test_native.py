@@ -95,6 +95,41 @@ def test_no_library(tmp_path: Path) -> None:
         load_native_plugin(text)
 
 
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("a\0b", r"a\x00b: not a path: embedded null byte"),
+        ("x" * 300, f"{'x' * 300}: not a path: File name too long"),
+        ("a/" * 3000, f"{'a/' * 3000}: not a path: File name too long"),
+        ("", "'': no such file"),
+    ],
+)
+def test_no_path(path: str, text: str) -> None:
+    with pytest.raises(InputError) as caught:
+        load_native_plugin(path)
+    assert str(caught.value) == text
+
+
+def test_a_circle_of_links(tmp_path: Path) -> None:
+    (tmp_path / "a").symlink_to(tmp_path / "b")
+    (tmp_path / "b").symlink_to(tmp_path / "a")
+    with pytest.raises(InputError, match=r"/a: (not a path: .+|no such file)$"):
+        load_native_plugin(tmp_path / "a")
+
+
+@pytest.mark.parametrize("symbol", ["", "a\0b", "é", "\ud800", "int", "typedef"])
+def test_no_name_of_a_symbol(make: Make, symbol: str) -> None:
+    library = make(FILTER="by_pool")
+    with pytest.raises(InputError) as caught:
+        load_native_plugin(library, symbol)
+    assert str(caught.value) == f"{library}: {symbol!r} is not the name of a symbol"
+
+
+def test_a_symbol_like_an_attribute_of_python(make: Make) -> None:
+    with pytest.raises(InputError, match=r": no symbol __class__$"):
+        load_native_plugin(make(FILTER="by_pool"), "__class__")
+
+
 def test_a_name_is_taken_once(make: Make) -> None:
     library = make(FILTER="by_pool")
     with pytest.raises(InputError, match=r'^plugin "Probe" already registered as "FilterPlugin"$'):

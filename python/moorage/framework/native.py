@@ -10,7 +10,7 @@ from typing import Any
 
 from moorage._core.native_plugin import NativeExternal, capsule_address
 from moorage._core.pod_class import Shape
-from moorage.errors import InputError, PluginError
+from moorage.errors import InputError, PluginError, printable
 
 from .call import StatusError
 from .in_core import NativePlugin
@@ -54,26 +54,33 @@ def load_native_plugin(path: str | PathLike[str], symbol: str = SYMBOL) -> Plugi
     Raises
     ------
     InputError
-        The file is missing or no shared library, has no such symbol, or holds no plugin of this ABI there.
+        No such path or file, or it is no shared library, or has no plugin of this ABI at the symbol.
     """
-    from cffi import FFI  # takes longer to import than all the rest
+    from cffi import FFI, CDefError  # takes longer to import than all the rest
 
-    file = Path(path).resolve()
-    if not file.is_file():
-        raise InputError("no such file", source=str(path))
-    if not (symbol.isidentifier() and symbol.isascii()):
-        raise InputError(f"{symbol!r} is not the name of a symbol", source=str(path))
+    source = printable(str(path) or "''")
+    try:
+        file = Path(path).resolve()
+        if not file.is_file():
+            raise InputError("no such file", source=source)
+    except (OSError, RuntimeError, ValueError) as error:  # too long, a circle of links, with a NUL
+        raise InputError(f"not a path: {getattr(error, 'strerror', None) or error}", source=source) from error
     ffi: Any = FFI()
-    ffi.cdef(f"extern char {symbol}[];")
+    try:
+        if not (symbol.isidentifier() and symbol.isascii()):
+            raise CDefError(symbol)
+        ffi.cdef(f"extern char {symbol}[];")
+    except CDefError as error:  # a word of C, too
+        raise InputError(f"{symbol!r} is not the name of a symbol", source=source) from error
     try:
         library = ffi.dlopen(str(file))
     except OSError as error:
-        raise InputError(f"not a shared library: {error}", source=str(path)) from error
+        raise InputError(f"not a shared library: {error}", source=source) from error
     try:
         address = int(ffi.cast("uintptr_t", getattr(library, symbol)))
-    except KeyError as error:
-        raise InputError(f"no symbol {symbol}", source=str(path)) from error
-    return _plugin(address, str(path), library)
+    except (KeyError, TypeError) as error:  # TypeError: an attribute that every library of cffi has
+        raise InputError(f"no symbol {symbol}", source=source) from error
+    return _plugin(address, source, library)
 
 
 def from_capsule(capsule: object) -> Plugin:

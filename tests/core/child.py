@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import traceback
 from collections.abc import Callable
+from pathlib import Path
 
 LIMIT = 60
 
@@ -31,3 +33,9 @@ def outcome_of(function: Callable[[], object], limit: int = LIMIT) -> int:
         finally:
             os._exit(code)
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+def limited(room: int) -> None:
+    """Let this process take so many bytes of address space beyond what it has."""
+    soft = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize() + room
+    resource.setrlimit(resource.RLIMIT_AS, (soft, soft))

@@ -7,16 +7,14 @@ import gc
 import importlib
 import mmap
 import pkgutil
-import resource
 from collections.abc import Callable, Iterator
 from functools import cache
 from itertools import product
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from tests.core.child import outcome_of
+from tests.core.child import limited, outcome_of
 from tests.core.make import node, pod
 
 import moorage._core
@@ -118,11 +116,6 @@ class Call:
         return self.memory[:].split(b"\0", 1)[0].decode()
 
 
-def limited() -> None:
-    soft = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize() + ROOM
-    resource.setrlimit(resource.RLIMIT_AS, (soft, soft))
-
-
 def attempts(call: Call, what: str, function: Callable[..., Any]) -> None:
     for given in arguments():
         call.note(what, given)
@@ -137,7 +130,7 @@ def survives(work: Callable[[Call], object]) -> str:
     call = Call()
 
     def child() -> None:
-        limited()
+        limited(ROOM)
         work(call)
 
     outcome = outcome_of(child)
@@ -198,6 +191,64 @@ def test_making(name: str) -> None:
                         continue
 
     assert survives(work) == ""
+
+
+def settable(kind: type) -> list[str]:
+    return [name for name in methods(kind) if type(getattr(kind, name)).__name__ == "getset_descriptor"]
+
+
+@pytest.mark.parametrize("name", sorted(kinds()))
+def test_setting(found: dict[str, Any], name: str) -> None:
+    """An attribute, and then placing pods."""
+    if name not in found:
+        return
+    one, cycle = found[name], found["Cycle"]
+    ends = []
+    for attribute in settable(kinds()[name]):
+
+        def work(call: Call, attribute: str = attribute) -> None:
+            cycle.parallel_from = 0
+            for value in (*VALUES, *MORE, 2**31 - 1, 2**63 - 1, 2**64):
+                call.note(name, attribute, value)
+                try:
+                    setattr(one, attribute, value)
+                except Exception:
+                    continue
+                for use in (cycle.decide, cycle.find, lambda pod_class: cycle.place_run(pod_class, 3)):
+                    for pod_class in range(4):
+                        try:
+                            use(pod_class)
+                        except Exception:
+                            continue
+
+        ends.append(survives(work))
+    assert [end for end in ends if end] == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "attribute", "least", "most"),
+    [
+        ("Cycle", "start", 0, 2**31 - 1),
+        ("Cycle", "threads", 1, 1024),
+        ("Cycle", "parallel_from", 0, (2**31 - 1) // 20),
+        ("Cycle", "candidates_limit", 0, 2**63 - 1),
+        ("Preemptor", "classes", 1, 2**31 - 1),
+    ],
+)
+def test_settings_have_a_range(
+    found: dict[str, Any], kind: str, attribute: str, least: int, most: int
+) -> None:
+    one = found[kind]
+    before = getattr(one, attribute)
+    for value in (least - 1, most + 1, 2**70):
+        with pytest.raises(ValueError, match=rf"^{attribute} {value}: {least} to {most}$"):
+            setattr(one, attribute, value)
+    with pytest.raises(TypeError):
+        setattr(one, attribute, None)
+    assert getattr(one, attribute) == before
+    for value in (least, most, before):
+        setattr(one, attribute, value)
+        assert getattr(one, attribute) == value
 
 
 def test_functions() -> None:

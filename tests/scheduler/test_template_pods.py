@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
+from tests.core.child import limited, outcome_of
 from tests.core.make import ZONE, node
 from tests.scheduler.make import profile_with
 
@@ -13,8 +14,13 @@ from moorage import Code, FilterPlugin, Status
 from moorage.objects import Cluster, Pod
 from moorage.objects.meta import LabelSelector, ObjectMeta
 from moorage.objects.pod import (
+    Affinity,
     Container,
     ContainerPort,
+    NodeAffinity,
+    NodeSelector,
+    NodeSelectorRequirement,
+    NodeSelectorTerm,
     PodSpec,
     ResourceRequirements,
     TopologySpreadConstraint,
@@ -157,3 +163,42 @@ def test_nominated_pods_are_respected() -> None:
     run = one.schedule_by_template(template(), 30)
     assert len(run.rows) == 24
     assert "n3" not in names(one, run)
+
+
+@pytest.mark.parametrize("n", [-1, 2**31, 2**63, -(2**70)])
+def test_no_number_of_pods(n: int) -> None:
+    with pytest.raises(ValueError, match=rf"^n {n}: 0 to 2147483647$"):
+        scheduler().schedule_by_template(template(), n)
+
+
+def among(*names: str) -> dict[str, Any]:
+    """A spec that only these nodes are searched for."""
+    field = NodeSelectorRequirement(key="metadata.name", operator="In", values=names)
+    required = NodeSelector((NodeSelectorTerm(match_fields=(field,)),))
+    return {"affinity": Affinity(node_affinity=NodeAffinity(required=required))}
+
+
+LOTS = 10**9
+
+
+@pytest.mark.parametrize("cpu", ["0", "1"])
+@pytest.mark.parametrize("spec", [{}, among("n1"), {"topology_spread_constraints": (SPREAD,)}])
+@pytest.mark.parametrize("settings", [{}, {"profile": "Picky"}])
+def test_memory_is_taken_for_as_many_pods_as_can_be_placed(
+    cpu: str, spec: dict[str, Any], settings: dict[str, Any]
+) -> None:
+    def make() -> Scheduler:
+        return scheduler(profile=profile_with(Picky())) if settings else scheduler()
+
+    few, many = make(), make()
+
+    def work() -> None:
+        limited(1 << 30)
+        pod = template(cpu, **spec)
+        runs = few.schedule_by_template(pod, 200), many.schedule_by_template(pod, LOTS)
+        assert names(few, runs[0]) == names(many, runs[1])
+        assert runs[0].failure is not None
+        assert runs[1].failure is not None
+        assert runs[0].failure.message == runs[1].failure.message
+
+    assert outcome_of(work) == 0

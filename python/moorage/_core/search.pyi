@@ -9,6 +9,8 @@ from moorage._core.state import ClusterState
 from moorage._core.terms import Terms
 from moorage.objects.pod import Pod
 
+MAX_THREADS: int
+
 class Search:
     threads: int
     parallel_from: int

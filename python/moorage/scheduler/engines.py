@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Any, cast
 
 from moorage._core.chooser import TieBreak
+from moorage._core.search import MAX_THREADS
 from moorage.cache import SchedulerCache
 from moorage.errors import InputError
 from moorage.framework.build import check_profiles, make_profiles
@@ -213,5 +214,5 @@ def with_threads(engines: list[Engine], parallelism: int) -> list[Engine]:
     """Have looks at very many nodes shared by so many threads, but no more than this process has cores."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     for engine in engines:
-        engine.cycle.threads = min(parallelism, cores)
+        engine.cycle.threads = min(parallelism, cores, MAX_THREADS)
     return engines

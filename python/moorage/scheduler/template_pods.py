@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, cast
@@ -17,6 +18,8 @@ from .results import Failure
 
 if TYPE_CHECKING:
     from .scheduler import Scheduler
+
+MOST = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +50,8 @@ def schedule_by_template(
     scheduler: Scheduler, template: Pod, n: int, first: int, marks: npt.NDArray[np.int64] | None = None
 ) -> TemplateRun:
     """See `Scheduler.schedule_by_template`."""
+    if not 0 <= n <= MOST:
+        raise ValueError(f"n {n}: 0 to {MOST}")
     engine, rows = scheduler._engine(template), NO_ROWS
     if n and engine.is_in_core_for(template):
         target = scheduler.classify(template)
@@ -58,11 +63,11 @@ def schedule_by_template(
         if failure is not None:
             return TemplateRun(rows, failure)
     rest = range(first + len(rows), first + n)
-    others = _one_by_one(scheduler, [pod_of(template, index) for index in rest])
+    others = _one_by_one(scheduler, map(partial(pod_of, template), rest))
     return TemplateRun(np.concatenate((rows, others.rows)), others.failure) if rest else TemplateRun(rows)
 
 
-def _one_by_one(scheduler: Scheduler, pods: list[Pod]) -> TemplateRun:
+def _one_by_one(scheduler: Scheduler, pods: Iterable[Pod]) -> TemplateRun:
     """Profiles with plugins outside the core, which bind in the store; nominations; a plugin that fails."""
     rows: list[int] = []
     for pod in pods:

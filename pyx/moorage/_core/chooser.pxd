@@ -21,11 +21,11 @@ cpdef enum TieBreak:
 cdef class Chooser(Supposing):
     cdef readonly TieBreak tie_break
     cdef readonly int32_t percentage
-    cdef public int32_t start
+    cdef int32_t rotation
     cdef readonly bint failed
     cdef uint64_t random
     cdef public bint keeps_candidates, outsiders
-    cdef public Py_ssize_t candidates_limit
+    cdef Py_ssize_t most_bytes
     cdef readonly Py_ssize_t candidates_bytes
     cdef readonly int64_t from_candidates, from_scans
     cdef dict prepared

@@ -8,7 +8,7 @@ from functools import partial
 
 import numpy as np
 
-from libc.stdint cimport int32_t, int64_t, uint64_t
+from libc.stdint cimport INT32_MAX, INT64_MAX, int32_t, int64_t, uint64_t
 from libc.string cimport memcpy
 
 from moorage._core.bare cimport BareRows
@@ -38,6 +38,7 @@ from moorage._core.csrc cimport (
 from moorage._core.plan cimport Plan
 from moorage._core.pod_class cimport Shape
 from moorage._core.prepared cimport Prepared, Ready, is_worth
+from moorage._core.settings cimport within
 from moorage._core.state cimport ClusterState
 from moorage._core.supposing cimport Supposing
 from moorage._core.terms cimport Terms
@@ -77,6 +78,8 @@ cdef class Chooser(Supposing):
     ----------
     keeps_candidates : bool
         Whether candidates may be kept, where that is faster. No decision depends on it.
+    start : int
+        Where the next search begins, modulo the number of nodes.
     candidates_limit : int
         Bytes of candidates at most; beyond it those that were used least recently go.
     outsiders : bool
@@ -92,7 +95,7 @@ cdef class Chooser(Supposing):
         self.percentage = percentage
         self.random = seed
         self.keeps_candidates = True
-        self.candidates_limit = CANDIDATES_LIMIT
+        self.most_bytes = CANDIDATES_LIMIT
         self.prepared = {}
         self.batch = set()
         self.bare = BareRows()
@@ -107,15 +110,15 @@ cdef class Chooser(Supposing):
         self.found.feasible = self.found.evaluated = 0
         if search.n == 0:
             if nodes:
-                self.start %= nodes
+                self.rotation %= nodes
             return 0
         self.listing.scan_columns()
         self.from_scans += 1
         if scoring:
-            failed = mr_search_run(search, self.start % search.n, wanted, &self.found)
+            failed = mr_search_run(search, self.rotation % search.n, wanted, &self.found)
         else:
-            failed = mr_search_find(search, self.start % search.n, wanted, &self.found)
-        self.start = (self.start + self.found.evaluated) % nodes
+            failed = mr_search_find(search, self.rotation % search.n, wanted, &self.found)
+        self.rotation = (self.rotation % nodes + self.found.evaluated) % nodes
         return failed
 
     cdef int32_t _decide(self, const mr_search* search, int32_t wanted) noexcept nogil:
@@ -141,7 +144,7 @@ cdef class Chooser(Supposing):
         has moved, where only a search can decide."""
         cdef mr_decision decision
         self.listing.scan_columns()
-        mr_scan_decide(&one.search, self.start % one.search.n, one.wanted, self.tie_break == GO_HEAP,
+        mr_scan_decide(&one.search, self.rotation % one.search.n, one.wanted, self.tie_break == GO_HEAP,
                        &decision)
         self.from_scans += 1
         return FAILED if decision.position == MR_UNDECIDED else self._note(&decision, one.search.n)
@@ -150,13 +153,13 @@ cdef class Chooser(Supposing):
         """A decision over the whole list: moves the rotation."""
         self.found.feasible = decision.feasible
         self.found.evaluated = decision.looked_at
-        self.start = (self.start % n + decision.looked_at) % n
+        self.rotation = (self.rotation % n + decision.looked_at) % n
         return decision.position
 
     cdef int32_t _decide_among_candidates(self, Ready* one) noexcept nogil:
         """The same by candidates, whatever the class."""
         cdef mr_decision decision
-        mr_candidates_decide(one.candidates, self.start % one.search.n, one.wanted, self.tie_break == GO_HEAP,
+        mr_candidates_decide(one.candidates, self.rotation % one.search.n, one.wanted, self.tie_break == GO_HEAP,
                              self.found.seen, &decision)
         self.from_candidates += 1
         return self._note(&decision, one.search.n)
@@ -164,7 +167,7 @@ cdef class Chooser(Supposing):
     cdef int32_t _choose(self, Ready* one, int64_t following) noexcept nogil:
         """The same, whichever is faster; so many pods of the class follow."""
         cdef mr_changes changes
-        cdef int32_t at, start = self.start
+        cdef int32_t at, start = self.rotation
         if one.search.pod.terms:
             mr_terms_prepare(one.search.pod.terms)
         if one.candidates and is_worth(one, self.state.log.head, following):
@@ -184,7 +187,7 @@ cdef class Chooser(Supposing):
         at = self._decide(&one.search, one.wanted)
         if at == FAILED:  # no trace of that but this
             self.failed = True
-            self.start = start
+            self.rotation = start
         return at
 
     cdef void _show_changes(self, mr_changes* out) noexcept nogil:
@@ -204,7 +207,7 @@ cdef class Chooser(Supposing):
             one.c.candidates = NULL
         self.candidates_bytes += one.candidates.nbytes() - one.charged
         one.charged = one.candidates.nbytes()
-        while self.candidates_bytes > self.candidates_limit:
+        while self.candidates_bytes > self.most_bytes:
             oldest = next((key for key, kept in self.prepared.items() if kept not in self.batch), None)
             if oldest is None:
                 self.candidates_bytes -= one.charged
@@ -385,12 +388,28 @@ cdef class Chooser(Supposing):
         """Looks at nodes that several threads took part in."""
         return self.found.parallel
 
+    @property
+    def start(self):
+        return self.rotation
+
+    @start.setter
+    def start(self, value):
+        self.rotation = <int32_t>within("start", value, 0, INT32_MAX)
+
+    @property
+    def candidates_limit(self):
+        return self.most_bytes
+
+    @candidates_limit.setter
+    def candidates_limit(self, value):
+        self.most_bytes = <Py_ssize_t>within("candidates_limit", value, 0, INT64_MAX)
+
     def _save(self):
         """An open transaction takes the rotation and the random state back as well."""
         self.undo_bytes = 0
         if self.state.journal.depth:
-            self.state.journal.on_undo(partial(self._restore, self.start, self.random))
+            self.state.journal.on_undo(partial(self._restore, self.rotation, self.random))
 
     def _restore(self, int32_t start, uint64_t random):
-        self.start = start
+        self.rotation = start
         self.random = random

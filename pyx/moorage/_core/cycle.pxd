@@ -10,6 +10,7 @@ cdef class Cycle(Chooser):
     cdef int64_t* marks
 
     cdef bint _looked_at(self, int32_t row, int32_t start) noexcept
+    cdef int32_t _most(self, int32_t pods) except -1
     cdef int _make_room(self, int32_t pods) except -1
     cdef bint _place_group(self, Ready* one, int32_t pinned, int32_t* rows, int32_t* nexts,
                            int32_t n) noexcept nogil

@@ -18,6 +18,7 @@ from moorage._core.csrc cimport (
     mr_domain_of,
     mr_matched,
     mr_matched_add,
+    mr_row,
     mr_row_add_pod,
     mr_verdict,
 )
@@ -56,11 +57,11 @@ cdef class Cycle(Chooser):
         cdef int64_t[::1] sums
         self._save()
         self._prepare(pod_class, node_name, pinned)
-        start = self.start
+        start = self.rotation
         at = self._decide(&self.search, self._wanted())
         if tried >= 0 and not self._looked_at(tried, start):
             self.found.evaluated += 1
-            self.start = (self.start + 1) % self.listed()
+            self.rotation = (self.rotation + 1) % self.listed()
         if at == FAILED:
             self._raise_failure()
         totals = None
@@ -87,7 +88,7 @@ cdef class Cycle(Chooser):
         cdef int32_t start, at
         self._save()
         self._prepare(pod_class, node_name, pinned)
-        start = self.start
+        start = self.rotation
         if self._look(&self.search, self._wanted(), False):
             self._raise_failure()
         cdef int32_t[::1] rows = np.empty(self.found.evaluated + 1, dtype=np.int32)
@@ -132,14 +133,15 @@ cdef class Cycle(Chooser):
             raise ValueError("a rotation for each pod is wanted")
         if marks is not None and marks.shape[0] < n // MARKED:
             raise ValueError("a mark for each 256 pods is wanted")
-        cdef int32_t[::1] rows = np.empty(n, dtype=np.int32)
+        cdef int32_t most = self._most(n)
+        cdef int32_t[::1] rows = np.empty(most, dtype=np.int32)
         cdef int32_t* next_starts = NULL if nexts is None or n == 0 else &nexts[0]
         cdef int32_t placed = 0
         cdef Prepared one
         self.failed = False
         self.marks = NULL if marks is None or n < MARKED else &marks[0]
         self._save()
-        self._make_room(n)
+        self._make_room(most)
         one = self._ready(pod_class, node_name, pinned)
         self.batch = {one}
         if self._needs_care(one.shape):
@@ -147,9 +149,9 @@ cdef class Cycle(Chooser):
         elif n:
             self.state.domains.refresh()
             self._count(one, pod_class)
-            self._begin_run(n)
+            self._begin_run(most)
             with nogil:
-                placed = self._run(&one.c, &rows[0], next_starts, n)
+                placed = self._run(&one.c, &rows[0], next_starts, most)
         self.marks = NULL
         if enter is not None:
             enter(np.asarray(rows[:placed]))
@@ -259,6 +261,19 @@ cdef class Cycle(Chooser):
             return at
         return end
 
+    cdef int32_t _most(self, int32_t pods) except -1:
+        """How many of so many pods must be tried to know what becomes of all: one more than nodes have slots
+        for. Looked at where the pods outnumber the rows, so that it costs less than they do."""
+        cdef int64_t slots = 0
+        cdef int32_t row
+        cdef const mr_row* one
+        if pods <= self.state.table.used or "NodeResourcesFit" not in self.plan.filters:
+            return pods
+        for row in range(self.state.table.used):
+            one = self.state.table.row(0, row)
+            slots += max(<int64_t>0, <int64_t>one.pods_max - one.pods)
+        return <int32_t>min(<int64_t>pods, slots + 1)
+
     cdef int _make_room(self, int32_t pods) except -1:
         self.state.ledger.make_room(pods)
         self.state.ledger.reserve_rows(self.state.table.used)
@@ -303,7 +318,7 @@ cdef class Cycle(Chooser):
         """A pod has been placed: note the rotation, and every so often the time, for those who ask."""
         cdef timespec now
         if nexts:
-            nexts[placed] = self.start
+            nexts[placed] = self.rotation
         if self.marks == NULL or (placed + 1) % MARKED:
             return
         clock_gettime(CLOCK_MONOTONIC, &now)
@@ -320,10 +335,10 @@ cdef class Cycle(Chooser):
         self.found.evaluated = listed
         if not listed:
             if self.state.view.size:
-                self.start %= self.state.view.size
+                self.rotation %= self.state.view.size
             return 0
         for placed in range(n):
-            self.start = (self.start + 1) % self.state.view.size
+            self.rotation = (self.rotation % self.state.view.size + 1) % self.state.view.size
             if mr_verdict(one.search.plan, one.search.cluster, one.shape, &one.search.pod, row):
                 return placed
             rows[placed] = row
@@ -375,15 +390,15 @@ cdef class Cycle(Chooser):
     cdef void _fail_alike(self, int32_t pods, int32_t* nexts) noexcept nogil:
         """Move the rotation as if each of so many pods, of which the first has failed, were tried in vain;
         none takes that search back. Over the whole list these are full circles; over named nodes not."""
-        cdef int64_t start = self.start, nodes = self.listed(), at
+        cdef int64_t start = self.rotation, nodes = self.listed(), at
         if nodes == 0:
             return
         for at in range(pods if nexts else 0):
             nexts[at] = <int32_t>((start + at * self.found.evaluated) % nodes)
-        self.start = <int32_t>(((start + (pods - <int64_t>1) * self.found.evaluated) % nodes + nodes) % nodes)
+        self.rotation = <int32_t>(((start + (pods - <int64_t>1) * self.found.evaluated) % nodes + nodes) % nodes)
 
     def clone(self, ClusterState state not None):
         """The same search over a fork."""
         cdef Cycle out = Cycle(state, self.plan, self.tie_break, self.percentage, self.random)
-        out.start, out.outsiders, out.invalid_score = self.start, self.outsiders, self.invalid_score
+        out.rotation, out.outsiders, out.invalid_score = self.rotation, self.outsiders, self.invalid_score
         return out

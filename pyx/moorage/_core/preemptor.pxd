@@ -31,7 +31,7 @@ cdef class Evictions:
 cdef class Preemptor(DryRuns):
     cdef Cycle cycle
     cdef dict kept
-    cdef public int classes
+    cdef int most_kept
     cdef public bint keeps_outcomes
     cdef readonly int64_t dry_runs
     cdef int64_t moves

@@ -10,7 +10,7 @@ on, until enough of them were found; the best of these is taken, of equal ones t
 
 import numpy as np
 
-from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint64_t
+from libc.stdint cimport INT32_MAX, int8_t, int32_t, int64_t, uint8_t, uint64_t
 from libc.string cimport memset
 
 from moorage._core.buffers cimport Buffer, Journal
@@ -46,6 +46,7 @@ from moorage._core.dry_runs cimport DryRuns
 from moorage._core.ledger cimport ASSUMED, PodRecord
 from moorage._core.pod_class cimport Shape
 from moorage._core.pod_spec import bound
+from moorage._core.settings cimport within
 from moorage._core.state cimport ClusterState
 from moorage._core.templates cimport Replicas
 
@@ -158,8 +159,16 @@ cdef class Preemptor(DryRuns):
     def __cinit__(self, Cycle cycle not None):
         self.cycle = cycle
         self.kept = {}
-        self.classes = CLASSES
+        self.most_kept = CLASSES
         self.keeps_outcomes = True
+
+    @property
+    def classes(self):
+        return self.most_kept
+
+    @classes.setter
+    def classes(self, value):
+        self.most_kept = <int>within("classes", value, 1, INT32_MAX)
 
     def place_run(self, int32_t pod_class, pods, budgets=(), int32_t node_name=0, int32_t pinned=0,
                   const int64_t[::1] offsets=None, int32_t percentage=10, int32_t least=100):
@@ -218,7 +227,7 @@ cdef class Preemptor(DryRuns):
         cdef int32_t at, n = self.search.search.n
         if not self.outcomes.c.feasible and self.search.search.columns != NULL:
             if n:
-                self.cycle.start %= n
+                self.cycle.rotation %= n
             return -1
         at = self.cycle._choose(&self.one.c, following)
         if at == FAILED:
@@ -312,7 +321,7 @@ cdef class Preemptor(DryRuns):
         cdef Outcomes out = self.kept.pop(self.target, None)
         if out is None:
             # Fresh memory would cost more than the dry runs.
-            out = self.kept.pop(next(iter(self.kept))) if len(self.kept) >= self.classes else Outcomes()
+            out = self.kept.pop(next(iter(self.kept))) if len(self.kept) >= self.most_kept else Outcomes()
             out.is_made = False
         out.is_made = out.is_made and out.c.n == n
         out.make(n)

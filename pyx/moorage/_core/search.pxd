@@ -21,7 +21,7 @@ cdef class Search:
     cdef View listing, placement  # the nodes that are searched: those of the view, or of a placement
     cdef bint in_placement
     cdef dict fixed_ok
-    cdef public int32_t threads, parallel_from
+    cdef int32_t wanted_threads, shared_from
     cdef Terms terms
     cdef Views views
     cdef dict known_terms

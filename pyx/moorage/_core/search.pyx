@@ -4,7 +4,7 @@
 """
 
 import numpy as np
-from libc.stdint cimport int16_t, int32_t, int64_t, uint64_t
+from libc.stdint cimport INT32_MAX, int16_t, int32_t, int64_t, uint64_t
 from libc.string cimport memcpy
 
 from moorage._core.buffers cimport Buffer, Journal
@@ -30,6 +30,7 @@ from moorage._core.external cimport Views
 from moorage._core.plan cimport Plan
 from moorage._core.pod_class cimport Shape
 from moorage._core.sets cimport PortSets
+from moorage._core.settings cimport within
 from moorage._core.state cimport ClusterState
 from moorage._core.symbols cimport Symbols
 from moorage._core.terms cimport Terms
@@ -41,14 +42,16 @@ cdef enum:
     PARALLEL_FROM = 20_000  # nodes; below, to wake a thread costs more than it does
     PLAIN = 20  # times as many, where a node costs a nanosecond
 
+MAX_THREADS = 1024
+
 
 cdef class Search:
     """The search of one profile over one cluster.
 
     Attributes
     ----------
-    threads : int
-        Threads of a look at `parallel_from` nodes, 20 times as many for plain pods. No result depends on it.
+    threads, parallel_from : int
+        Threads (1 to 1024) of a look at `parallel_from` nodes, 20 times as many for plain pods. No result depends on it.
     node_names : frozenset of str or None
         The only nodes to search, in place of those that the shape names.
     invalid_score : callable
@@ -66,8 +69,8 @@ cdef class Search:
         self.lanes = Buffer(journal, sizeof(int32_t))
         self.seen = Buffer(journal, 1)
         self.fixed_ok = {}
-        self.threads = 1
-        self.parallel_from = PARALLEL_FROM
+        self.wanted_threads = 1
+        self.shared_from = PARALLEL_FROM
         self.restricted = Buffer(journal, sizeof(int32_t))
         self.listing = state.view
         self.nominated = Buffer(journal, sizeof(mr_nominated))
@@ -76,6 +79,22 @@ cdef class Search:
         self.known_terms = {}
         self.nominations = []
         self.invalid_score = _invalid_score
+
+    @property
+    def threads(self):
+        return self.wanted_threads
+
+    @threads.setter
+    def threads(self, value):
+        self.wanted_threads = <int32_t>within("threads", value, 1, MAX_THREADS)
+
+    @property
+    def parallel_from(self):
+        return self.shared_from
+
+    @parallel_from.setter
+    def parallel_from(self, value):
+        self.shared_from = <int32_t>within("parallel_from", value, 0, INT32_MAX // PLAIN)
 
     # ---- preparing -----------------------------------------------------------------------------------------
 
@@ -142,7 +161,7 @@ cdef class Search:
         self.found.rows = <int32_t*>self.rows.data
         self.found.scores = <int64_t*>self.scratch.data
         self.found.lanes = <int32_t*>self.lanes.data
-        self.search.threads = usable_threads(self.threads)
+        self.search.threads = usable_threads(self.wanted_threads)
         self.search.plan = &self.plan.c
         self.search.cluster = &self.cluster
         self.search.shape = &shape.c
@@ -159,7 +178,7 @@ cdef class Search:
             self.seen.reserve(self.terms.domains())
             self.found.seen = <unsigned char*>self.seen.data
         self._set_fixed_ok(shape)
-        self.search.parallel_from = self.parallel_from * (1 if self._asks_much(shape) else PLAIN)
+        self.search.parallel_from = self.shared_from * (1 if self._asks_much(shape) else PLAIN)
         return 0
 
     cdef bint _asks_much(self, Shape shape) except -1:

@@ -21,6 +21,10 @@ class CacheCorruptedError(MoorageError):
     """An invariant of the cache is broken, where upstream ends the process. The cache is as it was before."""
 
 
+class ClockError(MoorageError):
+    """A clock raised, or told what is no time."""
+
+
 class PluginError(MoorageError):
     """What a plugin answered as an error, or raised (then with that as its cause)."""
 

@@ -318,21 +318,22 @@ class SchedulingQueue:
             A pod of its UID is in the queue.
         """
         with self._lock:
-            try:
-                self._come_back(info)
-            finally:
-                self._in_flight.done(info.pod.metadata.uid)
+            uid = info.pod.metadata.uid
+            known = self._places.infos.get(uid)
+            if known is not None and known.place is not None:
+                self._in_flight.done(uid)
+                raise MoorageError(f"Pod {info.pod.key} is already present in {QUEUES[known.place]}")
+            self._come_back(info)  # where the clock fails, the pod stays in flight
+            self._in_flight.done(uid)
 
     def _come_back(self, info: QueuedPodInfo) -> None:
-        known = self._places.infos.get(info.pod.metadata.uid)
-        if known is not None and known.place is not None:
-            raise MoorageError(f"Pod {info.pod.key} is already present in {QUEUES[known.place]}")
+        now = self._places.now()
         if info.rejectors:
             info.unschedulable_count += 1
             info.consecutive_errors_count = 0
         else:
             info.consecutive_errors_count += 1
-        info.timestamp = self._places.now()
+        info.timestamp = now
         info.until = 0
         info.was_flushed = False
         if self._places.requeue(info, self._after_flight(info), SCHEDULE_ATTEMPT_FAILURE):

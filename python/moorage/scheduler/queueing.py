@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from functools import lru_cache
 
-from moorage.errors import MoorageError
+from moorage.errors import ClockError, MoorageError
 from moorage.framework.configuration import KubeSchedulerConfiguration, groups_pods
 from moorage.framework.nominator import PodNominator
 from moorage.objects.cluster import Cluster
@@ -108,6 +108,8 @@ def give_back(
     info.pod = held
     try:
         queue.add_unschedulable_if_not_present(info)
+    except ClockError:
+        raise
     except MoorageError as error:
         logger.error("%s", error)
     return True

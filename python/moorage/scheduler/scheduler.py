@@ -33,6 +33,7 @@ from moorage.store import InformerFactory, ObjectClient, ObjectStore
 from .batch import Batches, ScheduleResult, joined, result_of
 from .batching import Batching
 from .binding_cycle import BindingCycles, Started, threads_for
+from .clock import checked
 from .engine import Engine
 from .engines import Rotation, disowned_on_error, make_engines, make_handle, placements_percentage
 from .event_handlers import PodGroupHandler, PodHandler, watch
@@ -89,7 +90,8 @@ class Scheduler:
     clock : callable, optional
         Seconds: for `ttl`, for pods that wait on Permit, for the half second that a list of opportunistic
         batching is good for, and for the queue. By default time passes for the first two, a list does not
-        age, and pods come to the queue when they were created (`Ages`).
+        age, and pods come to the queue when they were created (`Ages`). One that raises, or tells no finite
+        time, is a ClockError; pods that a run has popped then are in the queue again.
     wait : callable, optional
         Lets so many seconds pass while pods are being bound and no other one is left to decide about. By
         default time passes. With a clock and no `wait`, nobody waits: such pods are in `Result.binding`, and
@@ -137,6 +139,7 @@ class Scheduler:
     ) -> None:
         if tie_break not in TIE_BREAKS:
             raise ValueError(f"tie_break {tie_break!r}: one of {', '.join(TIE_BREAKS)}")
+        clock = None if clock is None else checked(clock)
         gates = all_gates(feature_gates)
         configuration = None if config is None else read_configuration(config, gates)
         self.cache = SchedulerCache(ttl, clock or time.monotonic, pod_gates(gates))
@@ -470,6 +473,13 @@ class Scheduler:
         that does not fit. The store hears nothing of pods whose profile is all in the core. `marks`
         (n // 256 int64) takes the monotonic clock after each 256 pods that the core places in one go, in
         nanoseconds; the rest of it stays as it is.
+
+        Raises
+        ------
+        ValueError
+            `n` is no int32, or less than 0.
+        CacheError
+            A name is in use, or the template has none.
         """
         return schedule_by_template(self, template, n, first, marks)
 

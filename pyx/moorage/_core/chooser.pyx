@@ -159,8 +159,8 @@ cdef class Chooser(Supposing):
     cdef int32_t _decide_among_candidates(self, Ready* one) noexcept nogil:
         """The same by candidates, whatever the class."""
         cdef mr_decision decision
-        mr_candidates_decide(one.candidates, self.rotation % one.search.n, one.wanted, self.tie_break == GO_HEAP,
-                             self.found.seen, &decision)
+        mr_candidates_decide(one.candidates, self.rotation % one.search.n, one.wanted,
+                             self.tie_break == GO_HEAP, self.found.seen, &decision)
         self.from_candidates += 1
         return self._note(&decision, one.search.n)
 

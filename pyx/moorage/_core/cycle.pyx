@@ -395,7 +395,8 @@ cdef class Cycle(Chooser):
             return
         for at in range(pods if nexts else 0):
             nexts[at] = <int32_t>((start + at * self.found.evaluated) % nodes)
-        self.rotation = <int32_t>(((start + (pods - <int64_t>1) * self.found.evaluated) % nodes + nodes) % nodes)
+        start += (pods - <int64_t>1) * self.found.evaluated
+        self.rotation = <int32_t>((start % nodes + nodes) % nodes)
 
     def clone(self, ClusterState state not None):
         """The same search over a fork."""

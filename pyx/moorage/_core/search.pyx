@@ -51,7 +51,8 @@ cdef class Search:
     Attributes
     ----------
     threads, parallel_from : int
-        Threads (1 to 1024) of a look at `parallel_from` nodes, 20 times as many for plain pods. No result depends on it.
+        Threads (1 to 1024) of a look at `parallel_from` nodes, 20 times as many for plain pods. No result
+        depends on it.
     node_names : frozenset of str or None
         The only nodes to search, in place of those that the shape names.
     invalid_score : callable

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from numbers import Real
+from typing import Any
 
 from moorage.errors import ClockError
 
@@ -15,10 +16,10 @@ def checked(clock: Callable[[], float]) -> Callable[[], float]:
 
     def now() -> float:
         try:
-            seconds: object = clock()
+            seconds: Any = clock()
         except Exception as error:
             raise ClockError(f"clock raised {type(error).__name__}: {error}") from error
-        if not (isinstance(seconds, Real) and abs(seconds) <= MOST):
+        if not (issubclass(type(seconds), Real) and abs(seconds) <= MOST):
             raise ClockError(f"clock said {seconds!r}, which is no number of seconds up to {MOST:g}")
         return float(seconds)
 

@@ -139,8 +139,7 @@ class Scheduler:
     ) -> None:
         if tie_break not in TIE_BREAKS:
             raise ValueError(f"tie_break {tie_break!r}: one of {', '.join(TIE_BREAKS)}")
-        clock = None if clock is None else checked(clock)
-        gates = all_gates(feature_gates)
+        clock, gates = clock and checked(clock), all_gates(feature_gates)
         configuration = None if config is None else read_configuration(config, gates)
         self.cache = SchedulerCache(ttl, clock or time.monotonic, pod_gates(gates))
         self.client = ObjectStore(newest(cluster)) if isinstance(cluster, Cluster) else cluster

@@ -200,14 +200,19 @@ def test_schedule_takes_back_what_it_had_placed() -> None:
     check_settled(one)
 
 
-def test_the_placing_of_a_template_is_whole() -> None:
-    """Interrupted in Python between any two lines: pods and usage agree."""
+@pytest.mark.parametrize("make_world", [core, evicting])
+def test_no_pod_of_a_template_stays_assumed(make_world: World) -> None:
+    """Interrupted in Python between any two lines; where others are evicted, pods come one by one."""
     at = 1
     while True:
-        one = core()
-        template = pod("t", requests={"cpu": "1"})
+        one = make_world()
+        template = pod("t", requests={"cpu": "1"}, priority=1)
         if not struck(lambda one=one, template=template: one.schedule_by_template(template, 3), at):  # type: ignore[misc]
             break
         check_usage(one)
+        assert one.cache.state.assumed_pods() == []
+        one.run()
+        one.run()
+        check_settled(one)
         at += 11
     assert at > 50

@@ -16,7 +16,7 @@ import moorage as mo
 from moorage.framework.interface import NominatingInfo
 from moorage.framework.status import Code, Status
 from moorage.objects.node import Node
-from moorage.objects.pod import Pod
+from moorage.objects.pod import Pod, PodSchedulingGroup
 from moorage.scheduler import Scheduler
 from moorage.store import ObjectStore
 
@@ -287,3 +287,19 @@ def test_a_shared_store_is_undone_for_all_who_follow_it() -> None:
     two.sync()
     assert two.cache.state.pods() == []
     assert (one.run().placements, two.run().placements) == ({"default/p": "a"}, {"default/q": "a"})
+
+
+@pytest.mark.parametrize("changes", [False, True])
+def test_what_is_known_of_groups_can_be_asked_for_again(changes: bool) -> None:
+    """Who first asks makes an index of the pods, which goes with the transaction."""
+    one, twin = world(), world()
+    with one.transaction():
+        assert one.groups.size(("default", "g")) == 0
+        if changes:
+            write(one)
+    member = pod("m", requests={"cpu": "1"}, scheduling_group=PodSchedulingGroup("g"))
+    for each in (one, twin):
+        each.client.create(member)
+        each.sync()
+        assert each.groups.size(("default", "g")) == 1
+    assert outcome(one) == outcome(twin)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import groupby, repeat
 
@@ -310,7 +310,7 @@ class Scheduler:
         if self._records.can_undo:
             self.enlist()
         is_new = not (pod.metadata.uid and self.cache.state.has_pod(pod))
-        with self._taken_back_on_error([pod] if is_new else []):
+        with self.taken_back_on_error([pod] if is_new else []):
             with self.cache.lock:
                 at_once = engine.schedule_at_once(pod, target, self.view_order)
                 decision = at_once or engine.schedule(pod, target, self.view_order)[0]
@@ -390,7 +390,7 @@ class Scheduler:
         if self._records.can_undo:
             self.enlist()
         parts = []
-        with self._taken_back_on_error(pods):
+        with self.taken_back_on_error(pods):
             for engine, targets, segment in self.segments(pods):
                 if engine.is_in_core_for(segment[0]) and not engine.waits_for_others(segment[0]):
                     parts.append(self.batches.place(engine, targets, segment, rotation))
@@ -413,7 +413,7 @@ class Scheduler:
                 self.cache.forget_pod(self.cache.get_pod(pod))
 
     @contextmanager
-    def _taken_back_on_error(self, pods: Sequence[Pod]) -> Iterator[None]:
+    def taken_back_on_error(self, pods: Iterable[Pod]) -> Iterator[None]:
         """Where an exception ends what is done inside, none of these pods stays assumed."""
         try:
             yield

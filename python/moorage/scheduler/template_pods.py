@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, cast
@@ -13,7 +14,6 @@ from msgspec.structs import replace
 
 from moorage.objects.pod import Pod
 
-from .engine import NO_ROWS
 from .results import Failure
 
 if TYPE_CHECKING:
@@ -52,19 +52,22 @@ def schedule_by_template(
     """See `Scheduler.schedule_by_template`."""
     if not 0 <= n <= MOST:
         raise ValueError(f"n {n}: 0 to {MOST}")
-    engine, rows = scheduler._engine(template), NO_ROWS
-    if n and engine.is_in_core_for(template):
-        target = scheduler.classify(template)
-        state = scheduler.cache.state
-        enter = partial(state.assume_template, target[0], template, first)
+    engine, indices = scheduler._engine(template), range(first, first + n)
+    if not n or not engine.is_in_core_for(template):
+        return _one_by_one(scheduler, map(partial(pod_of, template), indices))
+    target = scheduler.classify(template)
+    state = scheduler.cache.state
+    enter = partial(state.assume_template, target[0], template, first)
+    with ExitStack() as stack:
         with scheduler.cache.lock:
             state.check_template(template, first, n)
+            # From here on, pods of these names are those of this call.
+            stack.enter_context(scheduler.taken_back_on_error(pod_of(template, index) for index in indices))
             rows, failure = scheduler.batches.place_template(engine, target, template, n, enter, marks)
-        if failure is not None:
+        if failure is not None or len(rows) == n:
             return TemplateRun(rows, failure)
-    rest = range(first + len(rows), first + n)
-    others = _one_by_one(scheduler, map(partial(pod_of, template), rest))
-    return TemplateRun(np.concatenate((rows, others.rows)), others.failure) if rest else TemplateRun(rows)
+        others = _one_by_one(scheduler, map(partial(pod_of, template), indices[len(rows) :]))
+        return TemplateRun(np.concatenate((rows, others.rows)), others.failure)
 
 
 def _one_by_one(scheduler: Scheduler, pods: Iterable[Pod]) -> TemplateRun:

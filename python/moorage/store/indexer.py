@@ -82,16 +82,19 @@ class Indexer(Generic[T]):
         """What it holds, for `undo`. Copied when it next changes."""
         with self.lock:
             self._is_saved = True
-            return self._objects, self._indexes, 0 if self._log is None else self._log.head
+            head = 0 if self._log is None else self._log.head
+            return self._objects, self._indexes, self._functions, head
 
     def undo(self, saved: object) -> None:
-        """Hold what it held at `save`; whoever follows hears that what has changed since changes again."""
+        """Hold what it held at `save`, in the indexes of then; whoever follows hears that what has changed
+        since changes again."""
         with self.lock:
-            objects, indexes, head = cast(tuple[dict[str, T], Any, int], saved)
+            objects, indexes, self._functions, head = cast(tuple[dict[str, T], Any, Any, int], saved)
+            self._indexes = {name: index for name, index in indexes.items() if name in self._functions}
             if objects is self._objects:
                 return
             self._is_saved = True  # an earlier `save` may have the same objects
-            self._objects, self._indexes = objects, indexes
+            self._objects = objects
             if self._log is not None:
                 self._log.repeat(head)
 
@@ -115,7 +118,7 @@ class Indexer(Generic[T]):
         with self.lock:
             if name in self._functions:
                 raise ValueError(f"indexer conflict: {name}")
-            self._functions[name] = function
+            self._functions = {**self._functions, name: function}  # `save` may have those of before
 
     def get(self, key: str) -> T | None:
         with self.lock:

@@ -204,3 +204,13 @@ def test_threads_that_bind_end_before_the_rollback() -> None:
     assert everything(one) == before
     assert not [name for name in "pqrs" if one.handle.get_pod_in_pre_bind(name)]
     assert one.bindings.running == {}
+
+
+def test_who_binds_volumes_is_not_that_of_a_transaction_undone() -> None:
+    """The engine for pods with volumes is there before; its binder is made within."""
+    one, twin = world(), world()
+    for each in (one, twin):
+        assert each.engine_of(pending(each)[0]).for_volumes
+    with one.transaction():
+        run(one)
+    assert outcome(one) == outcome(twin)

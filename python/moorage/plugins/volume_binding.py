@@ -143,6 +143,7 @@ class VolumeBinding(
         shape = self.args.get("shape")  # there with the gate StorageCapacityScoring alone
         self._utilization = Utilization(shape) if shape else None
         self._made: VolumeBinder | AdaptedVolumeBinder | None = None
+        self._sources: VolumeSources | None = None  # those that it was made for
 
     def another(self) -> Self:
         return type(self)(self.args, make_binder=self._make_binder)
@@ -150,14 +151,16 @@ class VolumeBinding(
     @property
     def binder(self) -> VolumeBinder | AdaptedVolumeBinder:
         """Over what all profiles assume of volumes."""
-        if self._made is None:
-            handle = self.handle_at_work()
+        handle = self.handle_at_work()
+        sources = handle.shared(sources_of)  # new ones where a rollback has dropped those of before
+        if self._made is None or sources is not self._sources:
+            self._sources = sources
             if self._make_binder is not None:
                 binder = handle.shared(BinderOfHandle(self._make_binder))
-                self._made = AdaptedVolumeBinder(binder, handle.shared(sources_of))
+                self._made = AdaptedVolumeBinder(binder, sources)
                 return self._made
             self._made = VolumeBinder(
-                handle.shared(sources_of),
+                sources,
                 bind_timeout=float(self.args["bindTimeoutSeconds"]),
                 clock=handle.clock,
                 sleep=handle.wait,

@@ -19,14 +19,14 @@ class DryRun:
     def verdicts(self) -> npt.NDArray[np.uint64]: ...
     @property
     def violations(self) -> npt.NDArray[np.int32]: ...
-    def __init__(
-        self,
+    def __new__(
+        cls,
         state: ClusterState,
         rows: list[int],
         verdicts: list[int],
         violations: list[int],
         numbers: list[list[int]],
-    ) -> None: ...
+    ) -> Self: ...
     def victims(self, at: int) -> list[Pod]: ...
 
 class DryRuns:

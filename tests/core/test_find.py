@@ -139,7 +139,7 @@ def test_bare_rows_score_as_those_of_an_empty_cluster(seed: int, configuration: 
     empty = Cluster(nodes=[decode_object(one) for one in manifests])  # type: ignore[misc]
     one, twin = (Scheduler(cluster, config=configuration) for cluster in (full, empty))
     for at in range(20):
-        requests = {"cpu": random.choice(["1m", "2", "9007199254740993"]), GPU: random.randrange(2)}
+        requests = {"cpu": random.choice(["1m", "2", "9007199254741"]), GPU: random.randrange(2)}
         row = random.randrange(12)
         one.cache.add_pod(pod(f"b{at}", on=one.table.row_name(row), requests=requests))
     for at in range(4):

@@ -145,7 +145,12 @@ class StateMachine(RuleBasedStateMachine):
         if self.state.view.size:
             pod_class = self.state.classes.intern(plain)
             self.cycle.start = 0
-            found = self.cycle.decide(pod_class)[3]
+            try:
+                found = self.cycle.decide(pod_class)[3]
+            except ValueError as error:  # amounts whose sum wraps, as upstream's does
+                if "returns an invalid score" not in str(error):
+                    raise
+                return
             _, verdicts = self.cycle.verdicts(pod_class)
             np.testing.assert_array_equal(found, np.flatnonzero(verdicts == 0))
 

@@ -74,7 +74,9 @@ def dump(made: Scheduler) -> dict[str, Any]:
         "present": [table.is_present(row) for row in rows],
         "tree": [state.symbols.names[symbol] for symbol in state.tree.list()],
         "known": [state.has_node(name) for name in names if name],
-        "images": {name: held for name in state.images.names.names if (held := state.images.state(name))},
+        "images": {
+            name: held for name in state.images.names.names if name and (held := state.images.state(name))
+        },
         "pods": [state.ledger.pods_of(row) for row in rows],
         "number of pods": len(state.ledger),
         "assumed": state.assumed_pods(),

@@ -107,7 +107,8 @@ def test_gangs_are_bound_whole_or_not_at_all() -> None:
     groups = [gang(name, size) for name, size in sizes.items()]
     pods = [one for name, size in sizes.items() for one in members(name, size, cpu=2)]
     cluster = Cluster(nodes=[node(f"n{at}") for at in range(6)], pods=pods, others=[*groups])
-    out = simulate_optimistically(cluster, 3, chunk=4, settings={"feature_gates": {"GenericWorkload": True}})
+    gates = {"GenericWorkload": True, "GangScheduling": True}
+    out = simulate_optimistically(cluster, 3, chunk=4, settings={"feature_gates": gates})
     placed = Counter(key.removeprefix("default/")[0] for key in out.result.placements)
     assert placed == {"a": 2, "b": 4, "d": 4}
     reasons = {reason for one in out.schedulers for reason in one.conflicts}

@@ -105,7 +105,6 @@ def give_back(
     if held is None or held.spec.node_name or held.metadata.uid != uid:
         queue.done(uid)
         return held is None or held.metadata.uid == uid
-    queue.nominator.update_nominated_pod(info.pod, held)  # its status may have changed in flight
     info.pod = held
     try:
         queue.add_unschedulable_if_not_present(info)

@@ -155,6 +155,17 @@ def test_the_end_of_a_nomination_is_for_pods_of_no_higher_priority(one: Schedule
     assert seen() == [("AssignedPodDelete", "p", "", True)]
 
 
+@pytest.mark.parametrize("ends_at", ["", "n"])
+def test_a_nomination_that_changes_while_its_pod_is_in_flight(one: Scheduler, ends_at: str) -> None:
+    """handleSchedulingFailure goes by the pod that informers have."""
+    write(one, with_status(pod("p"), nominated_node_name="" if ends_at else "n"))
+    info = one.queue.pop(timeout=0)
+    assert info is not None
+    write(one, with_status(pod("p"), nominated_node_name=ends_at))
+    assert give_back(one.queue, info, one.pods.current, Rejectors(frozenset({"NodeResourcesFit"})))
+    assert [each.name for each in one.handle.nominator.nominated_pods_for_node("n")] == ["p"] * bool(ends_at)
+
+
 def test_a_deletion_of_unknown_state_is_one_of_an_assigned_pod_too(one: Scheduler) -> None:
     gone = pod("p")
     one.pods.on_add(gone, False)

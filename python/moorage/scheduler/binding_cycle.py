@@ -412,9 +412,9 @@ class BindingCycles:
         engine = started.engine
         if status.is_rejected:
             chosen = Diagnosis(1, engine.profile, started.state.shape, chosen=status)
-            failure = Failure(chosen)
+            failure = Failure(chosen, nominating=NominatingInfo())
         else:
-            failure = Failure(error=status.message() or str(status.code))
+            failure = Failure(error=status.message() or str(status.code), nominating=NominatingInfo())
         silent = status.as_error() is None
         self.report(engine, started.pod, failure, NominatingInfo(), silent)
         return Outcome(started.pod, failure=failure)

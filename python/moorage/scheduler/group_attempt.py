@@ -196,7 +196,7 @@ class Attempt:
         nominating = dict(self.nominating)
         for at in np.flatnonzero(self.rows >= 0).tolist():
             node = self.scheduler.table.row_name(self.rows[at]) if waits else ""
-            failures[at] = Failure(held_back=self.message, nominated_node=node) if waits else held
+            failures[at] = Failure(held_back=self.message, nominating=NominatingInfo(node)) if waits else held
             nominating[at] = NominatingInfo(node)
         if not waits:
             for at in self.preempting:

@@ -9,6 +9,7 @@ from functools import lru_cache
 
 from moorage.errors import ClockError, MoorageError
 from moorage.framework.configuration import KubeSchedulerConfiguration, groups_pods
+from moorage.framework.interface import NominatingInfo
 from moorage.framework.nominator import PodNominator
 from moorage.objects.cluster import Cluster
 from moorage.objects.pod import Pod
@@ -83,6 +84,7 @@ def give_back(
     info: QueuedPodInfo,
     current: Callable[[Pod], Pod | None],
     rejectors: Rejectors,
+    nominating: NominatingInfo | None = None,
 ) -> bool:
     """A popped pod failed: it comes back to the queue in its latest state, unless it is gone or has a node
     (kube-scheduler v1.36, schedule_one.go handleSchedulingFailure).
@@ -93,6 +95,8 @@ def give_back(
         What informers have of a pod now, by namespace and name.
     rejectors : Rejectors
         Empty where the attempt ended with an error.
+    nominating : NominatingInfo, optional
+        What the attempt made of the pod's nomination; without it the latest status decides.
 
     Returns
     -------
@@ -112,6 +116,8 @@ def give_back(
         raise
     except MoorageError as error:
         logger.error("%s", error)
+    if queue.nominator or held.status.nominated_node_name:
+        queue.nominator.add_nominated_pod(held, nominating)
     return True
 
 
@@ -168,4 +174,4 @@ class Attempts:
 
     def refused(self, info: QueuedPodInfo, failure: Failure) -> None:
         """The same for the entry of a pod."""
-        give_back(self.queue, info, self.current, failure.rejectors)
+        give_back(self.queue, info, self.current, failure.rejectors, failure.nominating)

@@ -146,22 +146,26 @@ class Failure:
 
     Attributes
     ----------
-    nominated_node : str
-        The node on which others were evicted for the pod.
+    nominating : NominatingInfo or None
+        What the attempt made of the pod's nomination.
     held_back : str
         Why its group failed, whether the pod itself fitted or not.
     """
 
     diagnosis: Diagnosis | None = None
     error: str = ""
-    nominated_node: str = ""
+    nominating: NominatingInfo | None = None
     held_back: str = ""
 
     @classmethod
     def of(cls, decision: Decision) -> Failure:
         """Why a single pod was not placed."""
-        info = decision.nominating
-        return cls(decision.diagnosis, decision.error, "" if info is None else info.nominated_node_name)
+        return cls(decision.diagnosis, decision.error, decision.nominating)
+
+    @property
+    def nominated_node(self) -> str:
+        """The node on which others were evicted for the pod."""
+        return self.nominating.nominated_node_name if self.nominating else ""
 
     @cached_property
     def message(self) -> str:

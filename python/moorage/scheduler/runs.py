@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from moorage.framework.interface import NominatingInfo
 from moorage.framework.runtime import Target
 from moorage.objects.pod import Pod
 from moorage.objects.pod_group import PodGroup, UnitKey
@@ -363,7 +364,10 @@ def held_back(done: GroupResult) -> dict[int, Failure]:
 
 def refuse(scheduler: Scheduler, info: QueuedPodInfo, error: ApiError) -> Failure:
     """An assumed pod that could not be bound is taken back, and comes to the queue again."""
-    assumed, failure = scheduler.cache.get_pod(info.pod), Failure(error=str(error))
+    assumed, failure = (
+        scheduler.cache.get_pod(info.pod),
+        Failure(error=str(error), nominating=NominatingInfo()),
+    )
     scheduler.cache.forget_pod(assumed)
     scheduler.bindings.freed.append(assumed)
     scheduler.attempts.refused(info, failure)

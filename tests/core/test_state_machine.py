@@ -65,6 +65,12 @@ def on(one: Pod, name: str) -> Pod:
     return replace(one, spec=replace(one.spec, node_name=name))
 
 
+def wraps(one: Node) -> bool:
+    """Whether a hundred times the node's cpu or memory is no int64."""
+    amounts = one.status.allocatable or {}
+    return int(amounts["cpu"]) * 1000 * 100 >= 1 << 63 or int(amounts["memory"]) * 100 >= 1 << 63
+
+
 class StateMachine(RuleBasedStateMachine):
     """Every operation goes to both; where the engine raises, nothing may have changed."""
 
@@ -140,6 +146,9 @@ class StateMachine(RuleBasedStateMachine):
         check_columns(self.state)
         self.check_kernels(pod("never", requests={"cpu": 1, "memory": 1}, tolerations=tuple(tolerations)))
 
+    def twin_wraps(self) -> bool:
+        return any(info.node is not None and wraps(info.node) for info in self.twin.infos.values())
+
     def check_kernels(self, plain: Pod) -> None:
         """The fused kernel reads the columns, the general one the rows."""
         if self.state.view.size:
@@ -147,8 +156,8 @@ class StateMachine(RuleBasedStateMachine):
             self.cycle.start = 0
             try:
                 found = self.cycle.decide(pod_class)[3]
-            except ValueError as error:  # amounts whose sum wraps, as upstream's does
-                if "returns an invalid score" not in str(error):
+            except ValueError as error:  # a hundred times the capacity wraps, as upstream's does
+                if "returns an invalid score" not in str(error) or not self.twin_wraps():
                     raise
                 return
             _, verdicts = self.cycle.verdicts(pod_class)

@@ -9,18 +9,27 @@ from contextlib import suppress
 import pytest
 from msgspec.structs import replace
 from tests.core.make import node, pod
+from tests.plugins.volume_binding_kit import LATE, MADE, disk, waiting
+from tests.scheduler.gang_kit import GATES, gang
 from tests.scheduler.interrupts import check_usage
-from tests.scheduler.test_transactions import everything
+from tests.scheduler.test_transaction_volumes import AT_ONCE, with_volumes
+from tests.volume.make import uses
 
 import moorage as mo
+from moorage.objects.meta import Object
 from moorage.objects.node import Node
-from moorage.objects.pod import Pod
+from moorage.objects.pod import Pod, PodSchedulingGroup
+from moorage.objects.pod_group import PodGroup
+from moorage.objects.storage import PersistentVolume, PersistentVolumeClaim
 from moorage.scheduler import Scheduler
 from moorage.store import ApiError
 
 Step = Callable[[Scheduler], object]
 PODS = [f"p{number}" for number in range(12)]
 NODES = list("abc")
+CLAIMS = ["c0", "c1", "c2", "c3"]
+DISKS = ["v0", "v1", "v2"]
+GROUPS = list("gh")
 
 
 def tried(step: Step) -> Step:
@@ -47,7 +56,19 @@ def make_pod(rng: random.Random) -> Pod:
         labels=labels,
         priority=rng.choice([0, 0, 5, 10]),
         scheduler_name=rng.choice(["", "", "", "", "other"]),
+        volumes=tuple(uses(claim=name) for name in rng.sample(CLAIMS, rng.choice([0, 0, 1, 2]))),
+        scheduling_group=rng.choice([None, None, None, PodSchedulingGroup(rng.choice(GROUPS))]),
     )
+
+
+def make_other(rng: random.Random) -> Object:
+    """A claim, a disk or a group."""
+    kinds = [
+        waiting(rng.choice(CLAIMS), rng.choice(["late", "made", "at-once"]), rng.choice(["1Gi", "20Gi"])),
+        disk(rng.choice(DISKS), on=rng.choice(["z0", "z1"]), size=rng.choice(["10Gi", "30Gi"])),
+        gang(rng.choice(GROUPS), rng.choice([0, 1, 2, 3])),
+    ]
+    return rng.choice(kinds)
 
 
 def update_pod(one: Scheduler, name: str, app: str) -> None:
@@ -62,8 +83,7 @@ def update_node(one: Scheduler, name: str, cpu: str) -> None:
 
 def forget_assumed(one: Scheduler) -> None:
     for each in one.cache.state.pods():
-        if one.cache.is_assumed_pod(each):
-            one.cache.forget_pod(each)
+        one.take_back(each)
 
 
 def schedule_and_forget(one: Scheduler) -> None:
@@ -78,8 +98,14 @@ def schedule_one(one: Scheduler, at: int) -> None:
         forget_assumed(one)
 
 
+def schedule_workload(one: Scheduler, name: str) -> None:
+    one.schedule_workload(one.client.get(PodGroup, name, "default"))
+    forget_assumed(one)
+
+
 def preempt(one: Scheduler, commits: bool) -> None:
-    outcome = one.preempt(pending(one))
+    """Pods with volumes are refused."""
+    outcome = one.preempt([each for each in pending(one) if not each.spec.volumes])
     if commits:
         outcome.commit()
         forget_assumed(one)
@@ -91,7 +117,8 @@ def draw(rng: random.Random) -> Step:
     """A step with all that it needs to know."""
     made, name, at = make_pod(rng), rng.choice(PODS), rng.randrange(12)
     a_node, cpu, app = rng.choice(NODES), rng.choice(["2", "3"]), rng.choice("xyz")
-    commits = rng.random() < 0.5
+    commits, other = rng.random() < 0.5, make_other(rng)
+    claim, volume, group = rng.choice(CLAIMS), rng.choice(DISKS), rng.choice(GROUPS)
     steps: list[Step] = [
         lambda one: one.client.create(made),
         lambda one: one.client.create(made),
@@ -107,6 +134,13 @@ def draw(rng: random.Random) -> Step:
         lambda one: schedule_one(one, at),
         lambda one: preempt(one, commits),
         lambda one: one.cache.fork().state.pods(),
+        lambda one: one.client.create(other),
+        lambda one: one.client.create(other),
+        lambda one: one.client.delete(PersistentVolumeClaim, claim, "default"),
+        lambda one: one.client.delete(PersistentVolume, volume),
+        lambda one: one.client.delete(PodGroup, group, "default"),
+        lambda one: schedule_workload(one, group),
+        lambda one: one.explain(one.client.get(Pod, name, "default")),
     ]
     return tried(rng.choice(steps))
 
@@ -117,12 +151,14 @@ class Machine:
     def __init__(self, seed: int) -> None:
         self.rng = random.Random(seed)
         tie_break = self.rng.choice(["go-heap", "first", "random"])
+        self.gates = self.rng.choice([{}, GATES])
         self.one, self.twin = (self._make(tie_break, seed) for _ in range(2))
         self.steps = 0
 
     def _make(self, tie_break: str, seed: int) -> Scheduler:
         nodes = [node(name, cpu="3", zone=f"z{at % 2}") for at, name in enumerate(NODES)]
-        return Scheduler(mo.Cluster(nodes=nodes), tie_break=tie_break, seed=seed)
+        cluster = mo.Cluster(nodes=nodes, others=[LATE, MADE, AT_ONCE])
+        return Scheduler(cluster, tie_break=tie_break, seed=seed, feature_gates=self.gates)
 
     def go(self, steps: int) -> None:
         while self.steps < steps:
@@ -132,7 +168,7 @@ class Machine:
             else:
                 self._step()(self.twin)
             check_usage(self.one)
-            assert everything(self.one) == everything(self.twin)
+            assert with_volumes(self.one) == with_volumes(self.twin)
 
     def _step(self) -> Step:
         self.steps += 1

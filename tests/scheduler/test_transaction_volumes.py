@@ -214,3 +214,15 @@ def test_who_binds_volumes_is_not_that_of_a_transaction_undone() -> None:
     with one.transaction():
         run(one)
     assert outcome(one) == outcome(twin)
+
+
+def test_volumes_are_made_in_the_order_in_which_their_claims_came() -> None:
+    """Whoever makes them was at work in a transaction that was undone."""
+    one, twin = begun(), begun()
+    with one.transaction():
+        one.client.create(waiting("y", "at-once"))
+        one.run()
+    for each in (one, twin):
+        each.client.create(waiting("z", "at-once"))
+        each.client.create(waiting("k", "at-once"))
+    assert outcome(one) == outcome(twin)

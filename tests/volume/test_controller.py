@@ -13,6 +13,7 @@ from tests.volume.controller_kit import (
     CHOSEN,
     DP,
     DP_EXTERNAL,
+    NS,
     PLUGIN,
     World,
     free,
@@ -24,6 +25,7 @@ from tests.volume.controller_kit import (
 from moorage.objects.storage import PersistentVolume, PersistentVolumeClaim
 from moorage.volume.claims import VolumeError
 from moorage.volume.in_memory_plugin import InMemoryProvisioner
+from moorage.volume.metrics import VOLUME_OPERATION_SECONDS
 
 LIMIT = 60.0
 
@@ -107,6 +109,51 @@ def test_resyncs() -> None:
     world.clock.now = 1015.0
     assert world.controller.run_once() == 1
     assert (len(world.events()), world.controller.next_due()) == (events + 1, 1030.0)
+
+
+def test_a_controller_as_it_was_saved() -> None:
+    """Beside one that was left alone: a claim without a volume, claims that it has heard of but not looked
+    at, and news of one whose volume could not be made, which pauses. When it looks again, what it makes and
+    which times it measures is as without what was undone."""
+
+    def begun() -> World:
+        world = World(pvc("c", "u1", "1Gi"), pvc("d", "u2", "1Gi", class_name="gold"))
+        world.plugin.fail("provision")
+        world.controller.settle()
+        world.clock.now = 1000.2
+        world.store.create(pvc("z", "u3", "1Gi", class_name="gold"))
+        world.store.create(pvc("a", "u4", "1Gi", class_name="gold"))
+        assert world.informers.run_once() == 2
+        world.store.patch(PersistentVolumeClaim, "d", NS, {"metadata": {"labels": {"x": "y"}}})
+        return world
+
+    def seen(world: World) -> Any:
+        due = world.controller.next_due()
+        return (
+            due,
+            world.store.list(PersistentVolume),
+            world.store.list(PersistentVolumeClaim),
+            world.events(),
+        )
+
+    def go_on(world: World) -> list[Any]:
+        found, measured = [seen(world)], VOLUME_OPERATION_SECONDS.sum(PLUGIN, "provision")
+        for now in (1000.2, 1014.9, 1015.0, 1030.0):
+            world.clock.now = now
+            world.controller.settle()
+            found.append((seen(world), world.plugin.calls[2:]))
+        return [*found, round(VOLUME_OPERATION_SECONDS.sum(PLUGIN, "provision") - measured, 6)]
+
+    one, twin = begun(), begun()
+    saved, calls = one.controller.save(), one.plugin.calls.copy()
+    for _ in range(2):
+        mark = one.store.save()
+        go_on(one)
+        one.store.undo(mark)
+        one.controller.undo(saved)
+        one.clock.now, one.plugin.calls = 1000.2, calls.copy()
+    assert go_on(one) == go_on(twin)
+    assert [call for call, _ in one.plugin.calls].count("provision") == 4
 
 
 def test_no_resyncs() -> None:

@@ -78,6 +78,20 @@ def test_the_index_follows() -> None:
     assert (cache.remove("v"), cache.best_match(claim, False), cache.get("v")) == (None, None, None)
 
 
+def test_a_cache_as_it_was_saved() -> None:
+    """Its index as well, any number of times."""
+    cache, claim = VolumeCache(), pvc("c", "uid", "1Gi")
+    cache.store(free("w", "5Gi"))
+    cache.store(free("v", "9Gi"))
+    saved = cache.save()
+    for _ in range(2):
+        cache.remove("w")
+        cache.store(free("x", "2Gi"))
+        cache.undo(saved)
+        assert [volume.name for volume in cache.list()] == ["w", "v"]
+        assert cache.best_match(claim, False) is cache.get("w")
+
+
 # ---- queue ----
 
 
@@ -87,6 +101,19 @@ def test_a_key_waits_once() -> None:
         queue.add(key)
     assert len(queue) == 2
     assert [queue.take(), queue.take(), queue.take()] == ["a", "b", None]
+
+
+def test_a_queue_as_it_was_saved() -> None:
+    queue = WorkQueue()
+    for key in "ba":
+        queue.add(key)
+    saved = queue.save()
+    for _ in range(2):
+        assert queue.take() == "b"
+        for key in "cb":
+            queue.add(key)
+        queue.undo(saved)
+    assert [queue.take(), queue.take(), queue.take()] == ["b", "a", None]
 
 
 def test_a_queue_that_is_shut_down() -> None:
@@ -141,6 +168,38 @@ def test_an_operation_that_waits_is_running() -> None:
     clock.now = 1010.0
     assert (operations.run_due(), operations.next_due(), operations.is_running("a")) == (1, None, False)
     assert seen == ["begins", "goes on"]
+
+
+def test_operations_as_they_were_saved() -> None:
+    """One has failed and pauses, one waits, and one goes on after `save`; each goes on as it would have."""
+    clock = Clock()
+    operations, seen = Operations(clock), []
+
+    def fails() -> Iterator[float]:
+        raise VolumeError("no")
+
+    def waits(name: str, seconds: float) -> Iterator[float]:
+        yield seconds
+        seen.append(name)
+
+    assert operations.run("fails", fails)
+    assert operations.run("late", lambda: waits("late", 10.0))
+    assert operations.run("soon", lambda: waits("soon", 1.0))
+    saved = operations.save()
+    for _ in range(2):
+        clock.now = 1001.0
+        operations.run_due()
+        assert operations.run("fails", fails)
+        assert operations.run("new", lambda: waits("new", 0.5))
+        clock.now = 1000.1
+        operations.undo(saved)
+        running = [operations.is_running(name) for name in ("fails", "late", "soon", "new")]
+        assert running == [False, True, False, False]
+        assert not operations.run("fails", lambda: ())
+        assert operations.next_due() == 1010.0
+    clock.now = 1010.0
+    assert operations.run_due() == 1
+    assert seen == ["soon", "late"]
 
 
 def test_operations_in_threads() -> None:

@@ -36,30 +36,29 @@ class OwnVolumes:
     def __init__(self, client: ObjectClient, sync: Callable[[], object]) -> None:
         self._client = client
         self._sync = sync
-        self._informers = InformerFactory(client)
         self._provisioners: tuple[str, ...] = ()
         self._controller: PersistentVolumeController | None = None
         self._now = 0.0  # seconds
-        self._works = 0  # how often the controller was at work
         self._plugins: dict[str, InMemoryProvisioner] = {}
 
     is_instant, can_wait = True, True
 
     def save(self) -> object:
-        """What has been provisioned, for `undo`."""
+        """What has been provisioned, and what the controller knows and has to do, for `undo`."""
         volumes = [(plugin, plugin.volumes.copy(), len(plugin.calls)) for plugin in self._plugins.values()]
-        return self._now, self._works, volumes
+        controller = self._controller
+        return self._now, volumes, self._provisioners, controller, controller and controller.save()
 
     def undo(self, saved: Any) -> None:
-        """Be as at `save`. A controller that has worked since is made anew: it begins with what is there."""
-        self._now, works, volumes = saved
+        """Be as at `save`, in a store that is back in its state of then."""
+        self._now, volumes, self._provisioners, self._controller, known = saved
         for plugin, there, calls in volumes:
             plugin.volumes = there.copy()
             del plugin.calls[calls:]
         kept = {id(plugin) for plugin, _, _ in volumes}
         self._plugins = {name: one for name, one in self._plugins.items() if id(one) in kept}
-        if works != self._works:
-            self._works, self._controller = works, None
+        if self._controller is not None:
+            self._controller.undo(known)
 
     def now(self) -> float:
         """Seconds that have passed."""
@@ -84,7 +83,6 @@ class OwnVolumes:
     def _work(self) -> None:
         if not self._client.list(PersistentVolumeClaim)[0]:
             return
-        self._works += 1
         self._at_work().settle()
         self._sync()
 
@@ -93,8 +91,7 @@ class OwnVolumes:
         classes: list[StorageClass] = self._client.list(StorageClass)[0]
         names = tuple(sorted({one.provisioner for one in classes} - {"", NO_PROVISIONER}))
         if self._controller is None or names != self._provisioners:
-            self._informers = InformerFactory(self._client)
-            informer = self._informers.informer
+            informer = InformerFactory(self._client).informer
             for name in names:
                 self._plugins.setdefault(name, InMemoryProvisioner(name))
             parameters = ControllerParameters(

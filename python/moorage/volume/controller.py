@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from threading import Event, Thread
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, cast
 
 from moorage.errors import MoorageError
 from moorage.framework.handle import EventRecorder
@@ -166,6 +166,23 @@ class PersistentVolumeController(VolumeHost):
             return self._clock()
         times = [state.operations.next_due(), self._next_resync if self._sync_period > 0 else None]
         return min((time for time in times if time is not None), default=None)
+
+    def save(self) -> object:
+        """What it knows and has to do, for `undo`. The client is an ObjectStore, no threads are at work, and
+        nobody else has the informers."""
+        return self._next_resync, [(part, part.save()) for part in self._parts()]
+
+    def undo(self, saved: object) -> None:
+        """Know and have to do what it did at `save`, in a store that is back in its state of then."""
+        self._next_resync, parts = cast(Any, saved)
+        for part, what in parts:
+            part.undo(what)
+
+    def _parts(self) -> tuple[Any, ...]:
+        state = self._state
+        queues, caches = (state.claim_queue, state.volume_queue), (state.claims, state.volumes)
+        recorder = self.get_event_recorder()
+        return (*self._informers, *queues, *caches, state.operations, state.times, recorder)
 
     # ---- in threads ----
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 from threading import RLock
-from typing import Generic, TypeVar
+from typing import Generic, TypeVar, cast
 
 from moorage.objects.meta import Object
 from moorage.objects.storage import PersistentVolume, PersistentVolumeClaim
@@ -66,6 +66,16 @@ class ControllerCache(Generic[T]):
         with self._lock:
             return self._objects.pop(key, None)
 
+    def save(self) -> object:
+        """All objects, for `undo`."""
+        with self._lock:
+            return self._objects.copy()
+
+    def undo(self, saved: object) -> None:
+        """Have the objects of `save` again, in the order of then."""
+        with self._lock:
+            self._objects = cast("dict[str, T]", saved).copy()
+
     def _put(self, obj: T, held: T | None) -> None:
         self._objects[obj.key] = obj
 
@@ -91,6 +101,13 @@ class VolumeCache(ControllerCache[PersistentVolume]):
                 self._leave(held)
         return held
 
+    def undo(self, saved: object) -> None:
+        with self._lock:
+            super().undo(saved)
+            self._by_modes = {}
+            for volume in self._objects.values():
+                self._enter(volume)
+
     def best_match(self, claim: PersistentVolumeClaim, delay_binding: bool) -> PersistentVolume | None:
         """The volume that a claim is to be bound to, or None.
 
@@ -115,7 +132,10 @@ class VolumeCache(ControllerCache[PersistentVolume]):
         if held is not None:
             self._leave(held)
         super()._put(obj, held)
-        self._by_modes.setdefault(_modes(obj), {})[obj.name] = obj
+        self._enter(obj)
+
+    def _enter(self, volume: PersistentVolume) -> None:
+        self._by_modes.setdefault(_modes(volume), {})[volume.name] = volume
 
     def _leave(self, held: PersistentVolume) -> None:
         same = self._by_modes[_modes(held)]

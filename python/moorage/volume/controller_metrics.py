@@ -44,6 +44,14 @@ class OperationTimes:
         """There will be no result."""
         self._begun.pop(key, None)
 
+    def save(self) -> object:
+        """What has begun, for `undo`."""
+        return self._begun.copy()
+
+    def undo(self, saved: Any) -> None:
+        """Know of what had begun at `save`. What metrics have counted since stays counted."""
+        self._begun = saved.copy()
+
     @contextmanager
     def counting_failures(self, key: str) -> Iterator[None]:
         """Count it if an attempt for the object of a key fails; it goes on."""

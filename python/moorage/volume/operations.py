@@ -8,7 +8,7 @@ import logging
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from threading import Event, RLock, Thread
-from typing import TypeAlias
+from typing import Any, TypeAlias, cast
 
 INITIAL_PAUSE = 0.5
 """Seconds after the first failure in which the operation is not started again."""
@@ -81,6 +81,21 @@ class Operations:
             self._advance(name, steps)
             done += 1
         return done
+
+    def save(self) -> object:
+        """Which operations wait or failed, for `undo`."""
+        with self._lock:
+            return self._pauses.copy(), self._waiting.copy(), self._sequence
+
+    def undo(self, saved: object) -> None:
+        """Be as at `save`, without threads. Steps cannot be taken back: an operation that waited then and has
+        gone on since is dropped, so that whoever asked for it can start it anew."""
+        with self._lock:
+            pauses, waiting, self._sequence = cast(Any, saved)
+            self._pauses = pauses.copy()
+            self._waiting = [one for one in waiting if one in self._waiting]
+            heapq.heapify(self._waiting)
+            self._running = {name for _, _, name, _ in self._waiting}
 
     def _advance(self, name: str, steps: Iterator[float]) -> float | None:
         """Work until the operation has to wait; returns for how long, or None at its end."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from threading import Condition
+from typing import cast
 
 
 class WorkQueue:
@@ -31,6 +32,16 @@ class WorkQueue:
             key = next(iter(self._keys))
             del self._keys[key]
             return key
+
+    def save(self) -> object:
+        """The keys that wait, in their order, for `undo`."""
+        with self._changed:
+            return self._keys.copy()
+
+    def undo(self, saved: object) -> None:
+        """Have the keys of `save` wait again, in the order of then."""
+        with self._changed:
+            self._keys = cast("dict[str, None]", saved).copy()
 
     def wait(self) -> str | None:
         """The next key, as soon as there is one; None when the queue is shut down."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import ast
 import hashlib
+import re
 import subprocess
 import sys
 import tomllib
@@ -77,6 +78,35 @@ def problems(text: str, entries: Entries, root: Path = ROOT) -> list[str]:
     return found
 
 
+def of_table(entries: Entries, root: Path = ROOT) -> list[str]:
+    """One line for each thing that is wrong with entries, as far as it shows without their document."""
+    found = []
+    for number, entry in entries.items():
+        wrong = list(of_entry(entry, root))
+        if not re.fullmatch("[0-9a-f]{12}", entry.get("sha1", "")):
+            wrong.append("sha1 is not 12 hex digits")
+        found += [f"line {number}: {problem}" for problem in wrong]
+    return found
+
+
+def run_tables(entries_in: Path = Path(__file__).parent, root: Path = ROOT) -> int:
+    """Check the entries of all documents, say what is wrong or how much is covered; return the exit code."""
+    is_wrong = False
+    for table in sorted(entries_in.glob("*.toml")):
+        entries = tomllib.loads(table.read_text(encoding="utf-8"))
+        found = of_table(entries, root)
+        for line in found or [covered(entries)]:
+            print(f"{table.stem}: {line}")
+        is_wrong |= bool(found)
+    return int(is_wrong)
+
+
+def covered(entries: Entries) -> str:
+    """How many lines and tests entries name."""
+    tests = {test for entry in entries.values() for test in entry.get("tests", ())}
+    return f"{len(entries)} lines, {len(tests)} tests"
+
+
 def run(document: Path, entries_in: Path = Path(__file__).parent, root: Path = ROOT) -> int:
     """Check one document, say what is wrong or how much is covered, and return the exit code."""
     table = entries_in / f"{document.name[:3]}.toml"
@@ -90,8 +120,7 @@ def run(document: Path, entries_in: Path = Path(__file__).parent, root: Path = R
         print(problem)
     if found:
         return 1
-    tests = {test for entry in entries.values() for test in entry.get("tests", ())}
-    print(f"{len(entries)} lines, {len(tests)} tests")
+    print(covered(entries))
     return 0
 
 

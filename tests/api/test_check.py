@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.api.check import REASONS, ROOT, exists, named_by, problems, run, run_tests, sha1
+from tests.api.check import ROOT, named_by, of_table, problems, run, run_tables, run_tests, sha1
 
 DOCUMENT = "A tree\n\nhas nodes\u2028and zones\n}"
 TESTS = """
@@ -131,8 +131,11 @@ def test_the_command(tmp_path: Path) -> None:
         done = subprocess.run(line, cwd=ROOT, capture_output=True, text=True, check=False)
         return done.returncode, done.stdout, done.stderr
 
-    usage = "usage: python -m tests.api DOCUMENT | python -m tests.api 002:33 --run\n"
-    assert command() == command("--run") == (1, "", usage)
+    usage = "usage: python -m tests.api [DOCUMENT] | python -m tests.api 002:33 --run\n"
+    assert command("--run") == (1, "", usage)
+    code, out, error = command()
+    assert (code, error) == (0, "")
+    assert re.fullmatch(r"(\d{3}: \d+ lines, \d+ tests\n){5}", out)
     (tmp_path / "002_other.txt").write_text("another document")
     code, out, error = command(str(tmp_path / "002_other.txt"))
     assert (code, error) == (1, "")
@@ -172,8 +175,14 @@ def test_the_tests_of_a_line_are_run(
 def test_committed_entries(table: Path) -> None:
     committed = tomllib.loads(table.read_text())
     assert committed
-    for entry in committed.values():
-        assert re.fullmatch("[0-9a-f]{12}", entry["sha1"])
-        assert ("tests" in entry) != ("reason" in entry)
-        assert entry.get("reason", "layout") in REASONS
-        assert all(map(exists, entry.get("tests", ())))
+    assert of_table(committed) == []
+
+
+def test_entries_without_their_document(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write(root, entries())
+    assert run_tables(root, root) == 0
+    assert capsys.readouterr().out == "007: 3 lines, 2 tests\n"
+    write(root, entries() | {"1": {"sha1": sha1("A tree"), "tests": ["tests/test_tree.py::plain"]}})
+    assert run_tables(root, root) == 1
+    assert capsys.readouterr().out == "007: line 1: no test tests/test_tree.py::plain\n"
+    assert of_table({"1": {"reason": "layout"}}, root) == ["line 1: sha1 is not 12 hex digits"]

@@ -59,6 +59,8 @@ def test_the_caches_of_the_controller() -> None:
         "get": lambda: claims.get(UNBOUND.key),
         "list": claims.list,
         "remove": lambda: claims.remove(UNBOUND.key),
+        "save": claims.save,
+        "undo": lambda: claims.undo({}),
     }
     check_locked(claims, claims._lock, ["_objects"], calls)
     volumes = VolumeCache()
@@ -68,6 +70,8 @@ def test_the_caches_of_the_controller() -> None:
         "list": volumes.list,
         "best_match": lambda: volumes.best_match(UNBOUND, False),
         "remove": lambda: volumes.remove(PV_1A.key),
+        "save": volumes.save,
+        "undo": lambda: volumes.undo({PV_1A.key: PV_1A}),
     }
     check_locked(volumes, volumes._lock, ["_objects", "_by_modes"], calls)
 
@@ -81,7 +85,8 @@ def test_operations() -> None:
     def ends() -> None:
         assert one.run("b", lambda: ())
 
-    calls = {"run": ends}
+    saved = one.save()
+    calls = {"run": ends, "save": one.save, "undo": lambda: one.undo(saved)}
     exempt = ["is_running", "next_due", "run_due", "use_threads"]  # one look-up each, or without threads
     check_locked(one, one._lock, ["_pauses"], calls, exempt)
     touched = guard(one, one._lock, "_running")
@@ -93,6 +98,8 @@ def test_a_work_queue() -> None:
     one = WorkQueue()
     calls = {
         "add": lambda: one.add("a"),
+        "save": one.save,
+        "undo": lambda: one.undo({"a": None}),
         "take": one.take,
         "wait": lambda: (one.add("b"), one.wait()),
         "shut_down": one.shut_down,

@@ -10,6 +10,7 @@ import pytest
 from msgspec.structs import replace
 from tests.core.make import node, pod
 from tests.plugins.volume_binding_kit import LATE, MADE, disk, waiting
+from tests.preemption.world import budget
 from tests.scheduler.gang_kit import GATES, gang
 from tests.scheduler.interrupts import check_usage
 from tests.scheduler.test_transaction_volumes import AT_ONCE, with_volumes
@@ -20,7 +21,8 @@ from moorage.objects.meta import Object
 from moorage.objects.node import Node
 from moorage.objects.pod import Pod, PodSchedulingGroup
 from moorage.objects.pod_group import PodGroup
-from moorage.objects.storage import PersistentVolume, PersistentVolumeClaim
+from moorage.objects.policy import PodDisruptionBudget
+from moorage.objects.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
 from moorage.scheduler import Scheduler
 from moorage.store import ApiError
 
@@ -62,11 +64,13 @@ def make_pod(rng: random.Random) -> Pod:
 
 
 def make_other(rng: random.Random) -> Object:
-    """A claim, a disk or a group."""
+    """A claim, a disk, a group, a storage class or a budget."""
     kinds = [
         waiting(rng.choice(CLAIMS), rng.choice(["late", "made", "at-once"]), rng.choice(["1Gi", "20Gi"])),
         disk(rng.choice(DISKS), on=rng.choice(["z0", "z1"]), size=rng.choice(["10Gi", "30Gi"])),
         gang(rng.choice(GROUPS), rng.choice([0, 1, 2, 3])),
+        rng.choice([LATE, MADE, AT_ONCE]),
+        budget(rng.choice([0, 1]), {"app": rng.choice("xy")}, name="pdb"),
     ]
     return rng.choice(kinds)
 
@@ -81,9 +85,11 @@ def update_node(one: Scheduler, name: str, cpu: str) -> None:
     one.client.update(replace(held, status=node(name, cpu=cpu).status))
 
 
-def forget_assumed(one: Scheduler) -> None:
+def forget_assumed(one: Scheduler, on_permit: bool = False) -> None:
+    """Take back what is assumed, pods that wait on Permit only where asked to."""
     for each in one.cache.state.pods():
-        one.take_back(each)
+        if on_permit or one.handle.get_waiting_pod(each.metadata.uid) is None:
+            one.take_back(each)
 
 
 def schedule_and_forget(one: Scheduler) -> None:
@@ -103,6 +109,11 @@ def schedule_workload(one: Scheduler, name: str) -> None:
     forget_assumed(one)
 
 
+def schedule_template(one: Scheduler, template: Pod, pods: int) -> None:
+    one.schedule_by_template(template, pods)
+    forget_assumed(one)
+
+
 def preempt(one: Scheduler, commits: bool) -> None:
     """Pods with volumes are refused."""
     outcome = one.preempt([each for each in pending(one) if not each.spec.volumes])
@@ -119,6 +130,7 @@ def draw(rng: random.Random) -> Step:
     a_node, cpu, app = rng.choice(NODES), rng.choice(["2", "3"]), rng.choice("xyz")
     commits, other = rng.random() < 0.5, make_other(rng)
     claim, volume, group = rng.choice(CLAIMS), rng.choice(DISKS), rng.choice(GROUPS)
+    storage_class = rng.choice(["made", "at-once"])
     steps: list[Step] = [
         lambda one: one.client.create(made),
         lambda one: one.client.create(made),
@@ -130,6 +142,8 @@ def draw(rng: random.Random) -> Step:
         lambda one: one.sync(),
         lambda one: one.run(),
         lambda one: one.run(),
+        lambda one: one.advance(),
+        lambda one: forget_assumed(one, on_permit=True),
         schedule_and_forget,
         lambda one: schedule_one(one, at),
         lambda one: preempt(one, commits),
@@ -139,7 +153,10 @@ def draw(rng: random.Random) -> Step:
         lambda one: one.client.delete(PersistentVolumeClaim, claim, "default"),
         lambda one: one.client.delete(PersistentVolume, volume),
         lambda one: one.client.delete(PodGroup, group, "default"),
+        lambda one: one.client.delete(StorageClass, storage_class),
+        lambda one: one.client.delete(PodDisruptionBudget, "pdb", "default"),
         lambda one: schedule_workload(one, group),
+        lambda one: schedule_template(one, made, at),
         lambda one: one.explain(one.client.get(Pod, name, "default")),
     ]
     return tried(rng.choice(steps))

@@ -36,6 +36,10 @@ def world(**settings: Any) -> Scheduler:
 def everything(one: Scheduler) -> dict[str, Any]:
     """All that decisions and users can see."""
     queue, indexer = one.queue.pending_pods(), one.informers.informer(Pod).indexer
+    permit: list[tuple[str, list[str]]] = []
+    one.handle.iterate_over_waiting_pods(
+        lambda each: permit.append((each.pod.name, each.get_pending_plugins()))
+    )
     return {
         "store": one.client.list(Pod),
         "informer": indexer.values(),
@@ -47,6 +51,7 @@ def everything(one: Scheduler) -> dict[str, Any]:
         "nominated": {name: one.handle.nominator.nominated_pods_for_node(name) for name in "abc"},
         "start": one.rotation.start,
         "waiting": list(one.bindings.waiting),
+        "permit": permit,
         "events": list(one.handle.recorder.events),
         "order": one.view_order(),
         "others": dict(one.pods.others),

@@ -10,11 +10,13 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
-from moorage import Scheduler
+from moorage import Profile, Scheduler
 from moorage._core import buffers
 from moorage._core.batches import finish_bindings, finish_template
-from moorage.objects import Node
+from moorage.objects import Cluster, Node
 from moorage.objects.node import ContainerImage
+from moorage.plugins.registry import default_profile
+from tests.core.child import limited, outcome_of
 from tests.leaks.world import node, place, plain, pod, scheduler
 
 Operation = Callable[[Scheduler], object]
@@ -219,3 +221,19 @@ def test_failed_allocation_changes_nothing(
             assert [dump(made), future(made)] == [dump(other := prepared()), future(other)]
         allocations += 1
     assert allocations or name not in GROWING
+
+
+def test_after_a_run_of_more_pods_than_there_is_memory_for() -> None:
+    """Their records find memory, and the list of their objects does not."""
+    plugins = [one for one in default_profile().plugins if one.name != "NodeResourcesFit"]
+    cluster = Cluster(nodes=[node(f"n{at}") for at in range(3)])
+    made, pods = Scheduler(cluster, profile=Profile(plugins)), 1 << 22
+    pod_class = made.classify(plain("web"))[0]
+
+    def work() -> None:
+        limited(55 * pods)  # 4 bytes for its row, 48 for its record, and 16 for its place among the objects
+        with pytest.raises(MemoryError):
+            made.cycle.place_run(pod_class, pods)
+        assert len(made.cycle.place_run(pod_class, 100)) == 100
+
+    assert outcome_of(work) == 0

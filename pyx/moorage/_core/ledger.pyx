@@ -109,9 +109,11 @@ cdef class Ledger:
         return self.templates.reserve(pods)
 
     cdef int _reserve(self, Py_ssize_t pods) except -1:
-        self.pods.reserve((<Totals*>self.totals.data).alive + pods)
-        if len(self.objects) < self.pods.capacity:
-            self.objects.extend([None] * (self.pods.capacity - len(self.objects)))
+        cdef Py_ssize_t need = (<Totals*>self.totals.data).alive + pods
+        cdef Py_ssize_t there = len(self.objects)
+        self.pods.reserve(need)
+        if there < need:  # what `pods` has the memory for may be more, where an earlier call failed here
+            self.objects.extend([None] * (max(need, 2 * there) - there))
         return 0
 
     # ---- rows ----------------------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ PYTHON ?= python3
 PY := .venv/bin/python
 # Empty as well when the interpreter that .venv was made from is gone or was upgraded.
 USABLE := $(shell $(PY) -c 'import pip; print("yes")' 2> /dev/null)
-SOURCES := pyx/moorage/_core $(wildcard pyx/moorage/*.pxd pyx/moorage/_core/* csrc csrc/*)
+SOURCES := $(wildcard pyx/moorage/*.pxd pyx/moorage/_core/*.pxd pyx/moorage/_core/* pyx/moorage/_core/*/* csrc csrc/*)
 
 .PHONY: demo test lint bench bench-compare bench-scale bench-schedulers sanitize leaks machine dist dist-test build clean check FORCE
 
@@ -25,7 +25,7 @@ lint: build
 	MYPYPATH=python $(PY) -m mypy.stubtest moorage._core --mypy-config-file pyproject.toml \
 		--allowlist tests/house/stubtest.txt --ignore-unused-allowlist --ignore-disjoint-bases --concise
 
-# bench/RESULTS.md and the table in README.md; SUITES=bench/test_scan.py measures a part and only prints it.
+# bench/RESULTS.md and the table in README.md; SUITES=bench/decide/test_scan.py measures a part and only prints it.
 bench: build
 	$(PY) -m pytest $(or $(SUITES),bench) -q -p no:randomly -p no:xdist \
 		--benchmark-only --benchmark-quiet --benchmark-json=build/bench.json
@@ -74,7 +74,7 @@ build: .venv/built
 
 clean:
 	rm -rf .venv build dist python/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks
-	rm -f python/moorage/_core/*.so
+	rm -f python/moorage/_core/*.so python/moorage/_core/*/*.so
 	find . -name __pycache__ -prune -exec rm -rf {} +
 
 # The stamps are written last, so whatever was interrupted is made again.
@@ -85,7 +85,7 @@ clean:
 # A change of interpreter, flags or compiler versions makes compiled files stale as well.
 .venv/ready: pyproject.toml setup.py constraints.txt $(if $(USABLE),,FORCE)
 	@$(MAKE) --no-print-directory check
-	rm -rf .venv build python/moorage/_core/*.so
+	rm -rf .venv build python/moorage/_core/*.so python/moorage/_core/*/*.so
 	$(PYTHON) -m venv .venv
 	$(PY) -m pip install --quiet --disable-pip-version-check -r constraints.txt
 	cd .venv/lib/python3*/site-packages && echo ../../../../python > moorage.pth

@@ -44,7 +44,7 @@ DIRECTIVES = {
 def extension(path: Path) -> Extension:
     name = path.stem
     return Extension(
-        f"moorage._core.{name}",
+        ".".join(path.relative_to("pyx").with_suffix("").parts),
         [str(path)],
         include_dirs=INCLUDES,
         depends=[*HEADERS, *PXDS, *SOURCES, "csrc/flags.py"],
@@ -57,7 +57,7 @@ JOBS = os.cpu_count() or 1
 
 setup(
     ext_modules=cythonize(
-        [extension(path) for path in sorted(Path("pyx/moorage/_core").glob("*.pyx"))],
+        [extension(path) for path in sorted(Path("pyx").rglob("*.pyx"))],
         include_path=["pyx"],
         compiler_directives=DIRECTIVES,
         build_dir="build/cython",

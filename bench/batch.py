@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from moorage import Scheduler
-from moorage._core.cycle import Cycle
-from moorage.objects.pod import Pod
+from moorage._core.decide.cycle import Cycle
+from moorage.objects.model.pod import Pod
 
 NONE = np.zeros(0, dtype=np.int32)
 

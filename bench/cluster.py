@@ -9,8 +9,8 @@ from bench.choosing import TieBreak
 from msgspec.structs import replace
 
 from moorage import Cluster, Scheduler, synthetic
-from moorage._core.cycle import Cycle
-from moorage.objects.pod import Pod, Toleration
+from moorage._core.decide.cycle import Cycle
+from moorage.objects.model.pod import Pod, Toleration
 
 NODES = 5000
 FULL = 0.9

@@ -19,10 +19,10 @@ from pathlib import Path
 from bench.table import ROOT, in_units
 
 QUICK = (
-    "bench/test_scan.py",
-    "bench/test_many_classes.py",
-    "bench/test_one_or_none.py",
-    "bench/test_kinds.py",
+    "bench/decide/test_scan.py",
+    "bench/decide/test_many_classes.py",
+    "bench/decide/test_one_or_none.py",
+    "bench/decide/test_kinds.py",
 )
 # Twins do not change, and what needs the largest clusters takes long.
 LEFT_OUT = "not numpy and not twin and not million and not 100000 and not build"

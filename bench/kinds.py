@@ -6,14 +6,19 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from bench import plugin_pods as pods
-from bench import term_twins as twins
 from bench.batch import Batch
 from bench.cluster import NODES, cycle_of, filled_scheduler
-from bench.plugin_twins import Twin
+from bench.twins import term_twins as twins
+from bench.twins.plugin_twins import Twin
 from msgspec.structs import replace
 
 from moorage import Scheduler
-from moorage.objects.pod import Affinity, Pod, PodAffinity, WeightedPodAffinityTerm
+from moorage.objects.model.pod import (
+    Affinity,
+    Pod,
+    PodAffinity,
+    WeightedPodAffinityTerm,
+)
 
 HARD, SOFT = "DoNotSchedule", "ScheduleAnyway"
 

@@ -13,8 +13,8 @@ from bench.cluster import plain_pods
 from tests.core.inside import inside
 
 from moorage import synthetic
-from moorage._core.cycle import Cycle
-from moorage._core.state import ClusterState
+from moorage._core.decide.cycle import Cycle
+from moorage._core.state.cluster_state import ClusterState
 from moorage.plugins.registry import default_profile
 
 NODES, PODS, RUN = 130_000, 1_000_000, 10_000

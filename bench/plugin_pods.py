@@ -8,9 +8,9 @@ from bench.cluster import NODES
 from msgspec.structs import replace
 
 from moorage import Cluster, synthetic
-from moorage.objects.meta import LabelSelector, ObjectMeta
-from moorage.objects.node import ContainerImage, Node, Taint
-from moorage.objects.pod import (
+from moorage.objects.model.meta import LabelSelector, ObjectMeta
+from moorage.objects.model.node import ContainerImage, Node, Taint
+from moorage.objects.model.pod import (
     Affinity,
     Container,
     ContainerPort,
@@ -28,7 +28,7 @@ from moorage.objects.pod import (
     TopologySpreadConstraint,
     WeightedPodAffinityTerm,
 )
-from moorage.objects.workload import Service, ServiceSpec
+from moorage.objects.model.workload import Service, ServiceSpec
 
 ZONE, HOSTNAME = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
 GPU = "nvidia.com/gpu"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from moorage import Profile, Scheduler, load
-from moorage.framework.native import load_native_plugin
+from moorage.framework.profiles.native_library import load_native_plugin
 from moorage.plugins.registry import default_profile
 
 

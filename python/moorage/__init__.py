@@ -12,32 +12,32 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from .errors import InputError as InputError
     from .errors import MoorageError as MoorageError
-    from .framework.cycle_state import CycleState as CycleState
-    from .framework.interface import BindPlugin as BindPlugin
-    from .framework.interface import Code as Code
-    from .framework.interface import EnqueueExtensions as EnqueueExtensions
-    from .framework.interface import FilterPlugin as FilterPlugin
-    from .framework.interface import NominatingInfo as NominatingInfo
-    from .framework.interface import PermitPlugin as PermitPlugin
-    from .framework.interface import PostBindPlugin as PostBindPlugin
-    from .framework.interface import PostFilterPlugin as PostFilterPlugin
-    from .framework.interface import PostFilterResult as PostFilterResult
-    from .framework.interface import PreBindPlugin as PreBindPlugin
-    from .framework.interface import PreBindPreFlightResult as PreBindPreFlightResult
-    from .framework.interface import PreEnqueuePlugin as PreEnqueuePlugin
-    from .framework.interface import PreFilterPlugin as PreFilterPlugin
-    from .framework.interface import PreFilterResult as PreFilterResult
-    from .framework.interface import PreScorePlugin as PreScorePlugin
-    from .framework.interface import QueueSortPlugin as QueueSortPlugin
-    from .framework.interface import ReservePlugin as ReservePlugin
-    from .framework.interface import ScorePlugin as ScorePlugin
-    from .framework.interface import SignPlugin as SignPlugin
-    from .framework.interface import Status as Status
-    from .framework.nodes_view import NodesView as NodesView
-    from .framework.registry import Registry as Registry
-    from .objects.cluster import Cluster as Cluster
-    from .objects.load import load as load
-    from .objects.quantity import Quantity as Quantity
+    from .framework.plugin.cycle_state import CycleState as CycleState
+    from .framework.plugin.interface import BindPlugin as BindPlugin
+    from .framework.plugin.interface import Code as Code
+    from .framework.plugin.interface import EnqueueExtensions as EnqueueExtensions
+    from .framework.plugin.interface import FilterPlugin as FilterPlugin
+    from .framework.plugin.interface import NominatingInfo as NominatingInfo
+    from .framework.plugin.interface import PermitPlugin as PermitPlugin
+    from .framework.plugin.interface import PostBindPlugin as PostBindPlugin
+    from .framework.plugin.interface import PostFilterPlugin as PostFilterPlugin
+    from .framework.plugin.interface import PostFilterResult as PostFilterResult
+    from .framework.plugin.interface import PreBindPlugin as PreBindPlugin
+    from .framework.plugin.interface import PreBindPreFlightResult as PreBindPreFlightResult
+    from .framework.plugin.interface import PreEnqueuePlugin as PreEnqueuePlugin
+    from .framework.plugin.interface import PreFilterPlugin as PreFilterPlugin
+    from .framework.plugin.interface import PreFilterResult as PreFilterResult
+    from .framework.plugin.interface import PreScorePlugin as PreScorePlugin
+    from .framework.plugin.interface import QueueSortPlugin as QueueSortPlugin
+    from .framework.plugin.interface import ReservePlugin as ReservePlugin
+    from .framework.plugin.interface import ScorePlugin as ScorePlugin
+    from .framework.plugin.interface import SignPlugin as SignPlugin
+    from .framework.plugin.interface import Status as Status
+    from .framework.plugin.nodes_view import NodesView as NodesView
+    from .framework.profiles.plugin_registry import Registry as Registry
+    from .objects.model.cluster import Cluster as Cluster
+    from .objects.model.quantity import Quantity as Quantity
+    from .objects.read.load import load as load
     from .scheduler import Profile as Profile
     from .scheduler import Scheduler as Scheduler
     from .sim.synthetic import synthetic as synthetic
@@ -46,44 +46,44 @@ __version__ = "0.1.0"
 
 # Where each public name lives; the imports above say the same to type checkers.
 _MODULES = {
-    "BindPlugin": "framework.interface",
-    "Cluster": "objects.cluster",
-    "Code": "framework.interface",
-    "CycleState": "framework.cycle_state",
-    "EnqueueExtensions": "framework.interface",
-    "FilterPlugin": "framework.interface",
+    "BindPlugin": "framework.plugin.interface",
+    "Cluster": "objects.model.cluster",
+    "Code": "framework.plugin.interface",
+    "CycleState": "framework.plugin.cycle_state",
+    "EnqueueExtensions": "framework.plugin.interface",
+    "FilterPlugin": "framework.plugin.interface",
     "InputError": "errors",
     "MoorageError": "errors",
-    "NodesView": "framework.nodes_view",
-    "NominatingInfo": "framework.interface",
-    "PermitPlugin": "framework.interface",
-    "PostBindPlugin": "framework.interface",
-    "PostFilterPlugin": "framework.interface",
-    "PostFilterResult": "framework.interface",
-    "PreBindPlugin": "framework.interface",
-    "PreBindPreFlightResult": "framework.interface",
-    "PreEnqueuePlugin": "framework.interface",
-    "PreFilterPlugin": "framework.interface",
-    "PreFilterResult": "framework.interface",
-    "PreScorePlugin": "framework.interface",
+    "NodesView": "framework.plugin.nodes_view",
+    "NominatingInfo": "framework.plugin.interface",
+    "PermitPlugin": "framework.plugin.interface",
+    "PostBindPlugin": "framework.plugin.interface",
+    "PostFilterPlugin": "framework.plugin.interface",
+    "PostFilterResult": "framework.plugin.interface",
+    "PreBindPlugin": "framework.plugin.interface",
+    "PreBindPreFlightResult": "framework.plugin.interface",
+    "PreEnqueuePlugin": "framework.plugin.interface",
+    "PreFilterPlugin": "framework.plugin.interface",
+    "PreFilterResult": "framework.plugin.interface",
+    "PreScorePlugin": "framework.plugin.interface",
     "Profile": "scheduler",
-    "Quantity": "objects.quantity",
-    "QueueSortPlugin": "framework.interface",
-    "Registry": "framework.registry",
-    "ReservePlugin": "framework.interface",
+    "Quantity": "objects.model.quantity",
+    "QueueSortPlugin": "framework.plugin.interface",
+    "Registry": "framework.profiles.plugin_registry",
+    "ReservePlugin": "framework.plugin.interface",
     "Scheduler": "scheduler",
-    "ScorePlugin": "framework.interface",
-    "SignPlugin": "framework.interface",
-    "Status": "framework.interface",
-    "load": "objects.load",
+    "ScorePlugin": "framework.plugin.interface",
+    "SignPlugin": "framework.plugin.interface",
+    "Status": "framework.plugin.interface",
+    "load": "objects.read.load",
     "synthetic": "sim.synthetic",
 }
 __all__ = ["__version__", *_MODULES]
 
-if find_spec("moorage._core.cycle") is None:
+if find_spec("moorage._core.decide.cycle") is None:
     raise ImportError(
         "the compiled core of moorage is missing: run `pip install .` (or `make build`) in its source tree",
-        name="moorage._core.cycle",
+        name="moorage._core.decide.cycle",
     )
 
 

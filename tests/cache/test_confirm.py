@@ -14,8 +14,8 @@ from tests.core.make import node, pod, port
 from moorage.cache import SchedulerCache
 from moorage.errors import CacheError
 from moorage.objects import Cluster
-from moorage.objects.meta import OwnerReference
-from moorage.objects.pod import Pod, PodStatus
+from moorage.objects.model.meta import OwnerReference
+from moorage.objects.model.pod import Pod, PodStatus
 from moorage.scheduler import Scheduler
 
 

@@ -7,11 +7,18 @@ from unittest.mock import Mock
 
 import pytest
 from msgspec.structs import replace
-from tests.cache.binder_kit import cnr, group, nm_node, pdb, pod, reservation
+from tests.cache.binder.binder_kit import (
+    cnr,
+    group,
+    nm_node,
+    pdb,
+    pod,
+    reservation,
+)
 from tests.core.make import node
 from tests.locks import check_locked, guard, is_held
 
-from moorage._core.state import ClusterState
+from moorage._core.state.cluster_state import ClusterState
 from moorage.cache import (
     BinderCache,
     CacheHandler,
@@ -21,9 +28,9 @@ from moorage.cache import (
     SchedulingStatus,
     Snapshot,
 )
-from moorage.objects.pod import Pod
-from moorage.objects.reservation import MATCHED_PLACEHOLDER, RESERVATION, RESERVATION_INDEX
-from moorage.objects.selectors import parse_selector
+from moorage.objects.model.pod import Pod
+from moorage.objects.model.reservation import MATCHED_PLACEHOLDER, RESERVATION, RESERVATION_INDEX
+from moorage.objects.model.selectors import parse_selector
 
 WANTS = {RESERVATION: "true", RESERVATION_INDEX: "i"}
 TAKES = {RESERVATION_INDEX: "i", MATCHED_PLACEHOLDER: "default/a-placeholder"}

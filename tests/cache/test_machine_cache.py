@@ -14,19 +14,26 @@ from tests.core.inside import inside
 from tests.core.make import node as make_node
 from tests.core.make import pod as make_pod
 from tests.core.make import replica
-from tests.core.state_check import check, check_columns, usage
-from tests.core.state_twin import Snapshot as SnapshotTwin
-from tests.core.state_twin import StateTwin
-from tests.core.test_state_machine import NODE_NAMES, POD_NAMES, StateMachine, nodes, on, pods
+from tests.core.state.test_state_machine import (
+    NODE_NAMES,
+    POD_NAMES,
+    StateMachine,
+    nodes,
+    on,
+    pods,
+)
+from tests.core.twins.state_check import check, check_columns, usage
+from tests.core.twins.state_twin import Snapshot as SnapshotTwin
+from tests.core.twins.state_twin import StateTwin
 from tests.core.world import told
 
-from moorage._core import batches
-from moorage._core.chooser import TieBreak
-from moorage._core.cycle import Cycle
+from moorage._core.decide import pod_batches as batches
+from moorage._core.decide.chooser import TieBreak
+from moorage._core.decide.cycle import Cycle
 from moorage.cache import NodeInfo, NodeInfoClone, SchedulerCache, Snapshot, Transaction
 from moorage.errors import CacheError
-from moorage.objects.node import Node
-from moorage.objects.pod import Pod
+from moorage.objects.model.node import Node
+from moorage.objects.model.pod import Pod
 from moorage.plugins.registry import default_profile
 
 

@@ -23,8 +23,8 @@ from tests.core.refusals import (
 
 from moorage.cache import SchedulerCache
 from moorage.errors import CacheCorruptedError, CacheError
-from moorage.objects.pod import Pod
-from moorage.objects.selectors import parse_selector
+from moorage.objects.model.pod import Pod
+from moorage.objects.model.selectors import parse_selector
 
 
 def cache() -> SchedulerCache:

@@ -12,11 +12,16 @@ import pytest
 from tests.cache.world import cache, disturb, everything, said
 from tests.core.make import node, pod, port
 
-from moorage._core import buffers
-from moorage._core.state import ClusterState
+from moorage._core.base import buffers
+from moorage._core.state.cluster_state import ClusterState
 from moorage.cache import CacheDump, NodeInfo, NodeInfoClone, SchedulerCache, Snapshot
 from moorage.errors import CacheError
-from moorage.objects.pod import Affinity, Pod, PodAffinity, PodAffinityTerm
+from moorage.objects.model.pod import (
+    Affinity,
+    Pod,
+    PodAffinity,
+    PodAffinityTerm,
+)
 
 NEAR = Affinity(pod_affinity=PodAffinity())
 APART = Affinity(pod_anti_affinity=PodAffinity(required=(PodAffinityTerm(topology_key="zone"),)))

@@ -13,9 +13,9 @@ from tests.cache.threads import LIMIT, running
 from tests.core.child import outcome_of
 from tests.core.make import node, pod
 
-from moorage._core import table_columns
-from moorage._core.node_table import NodeTable
-from moorage._core.table_columns import label_column
+from moorage._core.state import table_columns
+from moorage._core.state.node_table import NodeTable
+from moorage._core.state.table_columns import label_column
 from moorage.cache import (
     BinderCache,
     CacheHandler,
@@ -25,8 +25,8 @@ from moorage.cache import (
     SchedulerCache,
     Snapshot,
 )
-from moorage.objects.pod import Pod
-from moorage.objects.selectors import parse_selector
+from moorage.objects.model.pod import Pod
+from moorage.objects.model.selectors import parse_selector
 
 Operation = Callable[[Pod], object]
 

@@ -9,10 +9,10 @@ from typing import Any
 from msgspec.structs import replace
 
 from moorage.objects import decode_object
-from moorage.objects.meta import Condition
-from moorage.objects.pod import Pod
-from moorage.objects.pod_group import PodGroup
-from moorage.scheduler.group_status import POD_GROUP_SCHEDULED
+from moorage.objects.model.meta import Condition
+from moorage.objects.model.pod import Pod
+from moorage.objects.model.pod_group import PodGroup
+from moorage.scheduler.groups.group_status import POD_GROUP_SCHEDULED
 from moorage.scheduler.runs import Run
 
 from .modes import Mode

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from moorage.scheduler.examine_preemption import examine_preemption
+from moorage.scheduler.cycle.examine_preemption import examine_preemption
 
 from .world import World
 

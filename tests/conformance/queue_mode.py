@@ -7,9 +7,9 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from moorage.framework.interface import NominatingInfo
+from moorage.framework.plugin.interface import NominatingInfo
 from moorage.queue import QueuedPodInfo
-from moorage.scheduler.diagnosis import Rejectors
+from moorage.scheduler.cycle.diagnosis import Rejectors
 from moorage.scheduler.queueing import give_back
 
 from .world import STEP_KEYS, World, check_keys

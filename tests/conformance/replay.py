@@ -9,9 +9,9 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from moorage._core.pod_volumes import uses_volumes
-from moorage._core.quantity import Quantity
-from moorage.objects.node import Node
+from moorage._core.base.quantity import Quantity
+from moorage._core.state.pod_volumes import uses_volumes
+from moorage.objects.model.node import Node
 from moorage.scheduler import Scheduler
 
 from .extenders import totals_of_plugins

@@ -8,15 +8,15 @@ from typing import Any
 from msgspec.structs import replace
 
 from moorage.objects import decode_object
-from moorage.objects.meta import ObjectMeta
-from moorage.objects.node import Namespace, Node
-from moorage.objects.pod import Pod
+from moorage.objects.model.meta import ObjectMeta
+from moorage.objects.model.node import Namespace, Node
+from moorage.objects.model.pod import Pod
 from moorage.plugins.volume_binding import sources_of
 from moorage.scheduler import Scheduler
-from moorage.scheduler.engine import Engine
-from moorage.scheduler.engines import Rotation
+from moorage.scheduler.cycle.engine import Engine
+from moorage.scheduler.cycle.engines import Rotation
 from moorage.volume import VolumeBinder, VolumeError
-from moorage.volume.claims import with_annotations
+from moorage.volume.binding.claims import with_annotations
 from moorage.volume.constants import BIND_COMPLETED, YES
 
 from .vectors import MalformedError

@@ -6,9 +6,14 @@ from dataclasses import replace
 from random import Random
 from typing import Any
 
-from tests.core.kernel_twins import Requirement, Row, Shape
+from tests.core.decide.test_scan import (
+    make_row,
+    make_search,
+    make_shape,
+    read,
+)
 from tests.core.kernel_world import DEFAULT_FILTERS, DEFAULT_SCORES, World
-from tests.core.test_scan import make_row, make_search, make_shape, read
+from tests.core.twins.kernel_twins import Requirement, Row, Shape
 
 from moorage._core._kernels import ffi, lib
 

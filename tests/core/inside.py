@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from tests.house.source import ROOT
 
-from moorage._core.state import ClusterState
+from moorage._core.state.cluster_state import ClusterState
 
 OBJECTS = r"dict|list|object|(?!Py_)[A-Z]\w+"
 POD_FIELDS = ("row", "before", "after", "pod_class", "origin", "ordinal")

@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from tests.core.kernel_twins import ANY_IP, CPU, MEMORY, Row, Shape, Term, is_integer
+from tests.core.twins.kernel_twins import (
+    ANY_IP,
+    CPU,
+    MEMORY,
+    Row,
+    Shape,
+    Term,
+    is_integer,
+)
 
 from moorage._core._kernels import ffi, lib
 

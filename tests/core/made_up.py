@@ -5,9 +5,9 @@ from __future__ import annotations
 from random import Random
 from typing import Any
 
-from tests.core.cycle_twin import Manifest
+from tests.core.twins.cycle_twin import Manifest
 
-from moorage.objects.decode import decode_object
+from moorage.objects.read.decode import decode_object
 
 IMAGES = {"example.com/a:1": 400 * 2**20, "example.com/b:1": 90 * 2**20}
 

@@ -7,9 +7,15 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from moorage.objects.meta import ObjectMeta, OwnerReference
-from moorage.objects.node import ContainerImage, Node, NodeSpec, NodeStatus, Taint
-from moorage.objects.pod import (
+from moorage.objects.model.meta import ObjectMeta, OwnerReference
+from moorage.objects.model.node import (
+    ContainerImage,
+    Node,
+    NodeSpec,
+    NodeStatus,
+    Taint,
+)
+from moorage.objects.model.pod import (
     Affinity,
     Container,
     ContainerPort,

@@ -10,7 +10,7 @@ from typing import Any
 
 from tests.core.make import pod
 
-from moorage._core.state import ClusterState
+from moorage._core.state.cluster_state import ClusterState
 
 LIMIT = 60.0
 MEANWHILE = 0.2

@@ -18,12 +18,12 @@ from tests.core.child import limited, outcome_of
 from tests.core.make import node, pod
 
 import moorage._core
-from moorage._core.preemptor import Preemptor
+from moorage._core.preempt.preemptor import Preemptor
 from moorage.cache import BinderCache, CacheHandler, Snapshot
 from moorage.objects import Cluster
-from moorage.objects.meta import LabelSelector
-from moorage.objects.pod import TopologySpreadConstraint
-from moorage.objects.selectors import parse_selector
+from moorage.objects.model.meta import LabelSelector
+from moorage.objects.model.pod import TopologySpreadConstraint
+from moorage.objects.model.selectors import parse_selector
 from moorage.scheduler import Scheduler
 
 ROOM = 4 << 30  # bytes of address space that a call may take beyond what there is

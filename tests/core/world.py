@@ -9,11 +9,11 @@ from msgspec.structs import replace
 from tests.core.inside import free_numbers, inside, numbers
 from tests.core.make import node, pinned, pod, port, replica
 
-from moorage._core.chooser import TieBreak
-from moorage._core.cycle import Cycle
+from moorage._core.decide.chooser import TieBreak
+from moorage._core.decide.cycle import Cycle
 from moorage.cache import NodeInfo, SchedulerCache, Snapshot
 from moorage.errors import CacheError
-from moorage.objects.pod import Pod
+from moorage.objects.model.pod import Pod
 from moorage.plugins.registry import default_profile
 
 Step = tuple[Any, ...]

@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from moorage.cache import SchedulerCache
-from moorage.framework.handle import FrameworkHandle
-from moorage.framework.interface import Plugin
-from moorage.framework.profile import Profile
-from moorage.framework.runtime import Framework
-from moorage.framework.status import Code, Status
-from moorage.objects.node import Node
-from moorage.objects.pod import Pod
+from moorage.framework.plugin.handle import FrameworkHandle
+from moorage.framework.plugin.interface import Plugin
+from moorage.framework.plugin.status import Code, Status
+from moorage.framework.profiles.profile import Profile
+from moorage.framework.runtime.runtime import Framework
+from moorage.objects.model.node import Node
+from moorage.objects.model.pod import Pod
 from tests.core.make import node
 
 ERROR, UNSCHEDULABLE, UNRESOLVABLE = Code.ERROR, Code.UNSCHEDULABLE, Code.UNSCHEDULABLE_AND_UNRESOLVABLE

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from moorage.framework.interface import NominatingInfo
-from moorage.framework.nominator import PodNominator
-from moorage.framework.pods_in_pre_bind import PodInPreBind
-from moorage.framework.waiting_pods import WaitingPod, WaitingPods
-from moorage.objects.pod import Pod
+from moorage.framework.plugin.interface import NominatingInfo
+from moorage.framework.plugin.nominator import PodNominator
+from moorage.framework.plugin.waiting_pods import WaitingPod, WaitingPods
+from moorage.framework.runtime.pods_in_pre_bind import PodInPreBind
+from moorage.objects.model.pod import Pod
 from tests.core.make import pod
 from tests.locks import check_locked, is_held
 

@@ -101,8 +101,11 @@ def test_c_is_pure() -> None:
 
 def test_compiled_modules_have_stubs() -> None:
     core = ROOT / "python/moorage/_core"
-    modules = {path.stem for path in files(".pyx", under="pyx")}
-    stubs = {path.stem for path in core.glob("*.pyi")} - {"__init__"}
+    modules = {
+        path.relative_to(ROOT / "pyx/moorage/_core").with_suffix("").as_posix()
+        for path in files(".pyx", under="pyx")
+    }
+    stubs = {path.relative_to(core).with_suffix("").as_posix() for path in core.rglob("*.pyi")} - {"__init__"}
     assert modules <= stubs
     for extra in stubs - modules:  # the cffi module names itself in its builder
         assert f'"moorage._core.{extra}"' in (ROOT / "csrc/ffi_build.py").read_text()

@@ -9,16 +9,16 @@ from msgspec.structs import replace
 
 from moorage import Scheduler
 from moorage.cache import BinderCache, CacheHandler, CachePodInfo, SchedulingStatus
-from moorage.objects.meta import ObjectMeta
-from moorage.objects.pod import Pod
-from moorage.objects.pod_group import (
+from moorage.objects.model.meta import ObjectMeta
+from moorage.objects.model.pod import Pod
+from moorage.objects.model.pod_group import (
     GangSchedulingPolicy,
     PodGroup,
     PodGroupSchedulingPolicy,
     PodGroupSpec,
 )
-from moorage.scheduler.pod_groups import place_group
-from tests.cache.binder_kit import (
+from moorage.scheduler.groups.place_group import place_group
+from tests.cache.binder.binder_kit import (
     best_effort,
     cnr,
     group,
@@ -28,7 +28,7 @@ from tests.cache.binder_kit import (
     pod,
     reservation,
 )
-from tests.cache.test_reservations import WANTS
+from tests.cache.binder.test_reservations import WANTS
 from tests.leaks.world import node, plain
 
 Operation = Callable[[], object]

@@ -14,7 +14,7 @@ from moorage import CycleState, FilterPlugin, NodesView, ScorePlugin
 from moorage.cache import Snapshot
 from moorage.errors import MoorageError
 from moorage.objects import LabelSelector, LabelSelectorMatcher, Quantity, decode_object, dump, parse_selector
-from moorage.objects.pod import Pod, PodStatus
+from moorage.objects.model.pod import Pod, PodStatus
 from tests.leaks.world import node, place, plain, pod, scheduler, terms
 
 Operation = Callable[[], object]

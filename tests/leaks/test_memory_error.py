@@ -11,10 +11,10 @@ import pytest
 from msgspec.structs import replace
 
 from moorage import Profile, Scheduler
-from moorage._core import buffers
-from moorage._core.batches import finish_bindings, finish_template
+from moorage._core.base import buffers
+from moorage._core.decide.pod_batches import finish_bindings, finish_template
 from moorage.objects import Cluster, Node
-from moorage.objects.node import ContainerImage
+from moorage.objects.model.node import ContainerImage
 from moorage.plugins.registry import default_profile
 from tests.core.child import limited, outcome_of
 from tests.leaks.world import node, place, plain, pod, scheduler

@@ -7,10 +7,15 @@ from typing import Any
 import pytest
 from tests.core.make import container, node, pod, port
 
-from moorage.framework.interface import Code
+from moorage.framework.plugin.interface import Code
 from moorage.objects import Cluster
-from moorage.objects.node import Node, Taint
-from moorage.objects.pod import ContainerPort, Pod, PodSchedulingGate, Toleration
+from moorage.objects.model.node import Node, Taint
+from moorage.objects.model.pod import (
+    ContainerPort,
+    Pod,
+    PodSchedulingGate,
+    Toleration,
+)
 from moorage.plugins.registry import default_profile
 from moorage.plugins.scheduling_gates import SchedulingGates
 from moorage.scheduler import Profile, Scheduler

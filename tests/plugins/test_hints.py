@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from tests.queue.ask import ask, node, pod, thing
 
-from moorage.objects.node import Node
-from moorage.objects.pod import Pod
+from moorage.objects.model.node import Node
+from moorage.objects.model.pod import Pod
 from moorage.scheduler import Scheduler
 
 ZONE = "topology.kubernetes.io/zone"

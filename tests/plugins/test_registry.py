@@ -4,9 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from moorage.framework.in_core import NativePlugin
-from moorage.framework.interface import BIND, PRE_BIND, PRE_ENQUEUE, PRE_FILTER, PRE_SCORE, QUEUE_SORT
-from moorage.framework.profile import Profile
+from moorage.framework.plugin.interface import (
+    BIND,
+    PRE_BIND,
+    PRE_ENQUEUE,
+    PRE_FILTER,
+    PRE_SCORE,
+    QUEUE_SORT,
+)
+from moorage.framework.profiles.in_core import NativePlugin
+from moorage.framework.profiles.profile import Profile
 from moorage.plugins.registry import IN_TREE, default_profile
 from moorage.preemption.default_preemption import DefaultPreemption
 

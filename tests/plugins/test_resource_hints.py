@@ -7,9 +7,14 @@ from typing import Any
 import pytest
 from tests.queue.ask import ask, node, pod, thing
 
-from moorage.objects.meta import ObjectMeta, OwnerReference
-from moorage.objects.pod import Pod
-from moorage.objects.resource_claims import DeviceClass, DeviceClassSpec, ResourceClaim, ResourceClaimStatus
+from moorage.objects.model.meta import ObjectMeta, OwnerReference
+from moorage.objects.model.pod import Pod
+from moorage.objects.model.resource_claims import (
+    DeviceClass,
+    DeviceClassSpec,
+    ResourceClaim,
+    ResourceClaimStatus,
+)
 from moorage.scheduler import Scheduler
 
 GPU = "example.com/gpu"

@@ -8,8 +8,8 @@ import pytest
 from tests.core.make import container, node, pod
 
 from moorage.objects import Cluster
-from moorage.objects.node import Node, Taint
-from moorage.objects.pod import Pod, ResourceRequirements, Toleration
+from moorage.objects.model.node import Node, Taint
+from moorage.objects.model.pod import Pod, ResourceRequirements, Toleration
 from moorage.plugins.registry import default_profile
 from moorage.scheduler import Examination, Profile, Scheduler
 

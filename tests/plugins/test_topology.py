@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from tests.core.make import ZONE, node, pod
 
-from moorage.framework.profile import Profile
+from moorage.framework.profiles.profile import Profile
 from moorage.objects import Cluster
-from moorage.objects.meta import LabelSelector, LabelSelectorRequirement, ObjectMeta
-from moorage.objects.pod import (
+from moorage.objects.model.meta import LabelSelector, LabelSelectorRequirement, ObjectMeta
+from moorage.objects.model.pod import (
     Affinity,
     Pod,
     PodAffinity,
@@ -18,7 +18,7 @@ from moorage.objects.pod import (
     TopologySpreadConstraint,
     WeightedPodAffinityTerm,
 )
-from moorage.objects.workload import Service, ServiceSpec
+from moorage.objects.model.workload import Service, ServiceSpec
 from moorage.plugins.inter_pod_affinity import InterPodAffinity
 from moorage.plugins.pod_topology_spread import PodTopologySpread
 from moorage.plugins.registry import default_profile

@@ -20,13 +20,13 @@ from tests.plugins.volume_binding_kit import (
     unresolvable,
     waiting,
 )
+from tests.volume.binding.test_volume_topology import term, wants
 from tests.volume.make import ZONE, claim, storage_class, uses
-from tests.volume.test_reach import term, wants
 
-from moorage.framework.cycle_state import CycleState
-from moorage.framework.status import Code
-from moorage.objects.meta import Object, ObjectMeta, OwnerReference
-from moorage.objects.storage import (
+from moorage.framework.plugin.cycle_state import CycleState
+from moorage.framework.plugin.status import Code
+from moorage.objects.model.meta import Object, ObjectMeta, OwnerReference
+from moorage.objects.model.storage import (
     CSIDriver,
     CSIDriverSpec,
     CSIStorageCapacity,
@@ -34,7 +34,7 @@ from moorage.objects.storage import (
     PersistentVolumeClaimStatus,
 )
 from moorage.plugins.volume_binding import STATE
-from moorage.volume.find import (
+from moorage.volume.binding.find import (
     BIND_CONFLICT,
     NODE_CONFLICT,
     NOT_ENOUGH_SPACE,

@@ -21,20 +21,14 @@ from tests.plugins.volume_binding_kit import (
 )
 from tests.volume.make import storage_class
 
-from moorage.framework.cycle_state import CycleState
-from moorage.framework.status import Code, Status
+from moorage.framework.plugin.cycle_state import CycleState
+from moorage.framework.plugin.status import Code, Status
 from moorage.objects import Cluster
-from moorage.objects.pod import Pod
-from moorage.objects.storage import (
-    ObjectReference,
-    PersistentVolume,
-    PersistentVolumeClaim,
-)
+from moorage.objects.model.pod import Pod
+from moorage.objects.model.storage import ObjectReference, PersistentVolume, PersistentVolumeClaim
 from moorage.scheduler import Scheduler
+from moorage.volume.binding.find import BIND_CONFLICT
 from moorage.volume.constants import BIND_COMPLETED, SELECTED_NODE, YES
-from moorage.volume.find import (
-    BIND_CONFLICT,
-)
 
 # ---- scores ------------------------------------------------------------------------------------------------
 

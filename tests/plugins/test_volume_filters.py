@@ -11,20 +11,20 @@ from msgspec.structs import replace
 from tests.core.make import node, pod
 from tests.volume.make import claim, csi_node, storage_class, uses, volume
 
-from moorage.framework.bridge import Bridge
-from moorage.framework.cycle_state import CycleState
-from moorage.framework.interface import FILTER
-from moorage.framework.runtime import Framework
-from moorage.framework.status import Code, Status
+from moorage.framework.plugin.cycle_state import CycleState
+from moorage.framework.plugin.interface import FILTER
+from moorage.framework.plugin.status import Code, Status
+from moorage.framework.runtime.bridge import Bridge
+from moorage.framework.runtime.runtime import Framework
 from moorage.objects import Cluster
-from moorage.objects.meta import Object, ObjectMeta, OwnerReference
-from moorage.objects.node import Node
-from moorage.objects.pod import DiskVolumeSource, Pod, Volume
-from moorage.objects.storage import CSIDriver, CSIDriverSpec, PersistentVolume
+from moorage.objects.model.meta import Object, ObjectMeta, OwnerReference
+from moorage.objects.model.node import Node
+from moorage.objects.model.pod import DiskVolumeSource, Pod, Volume
+from moorage.objects.model.storage import CSIDriver, CSIDriverSpec, PersistentVolume
 from moorage.plugins.registry import default_profile
 from moorage.plugins.volume_zone import BETA_TO_GA, TOPOLOGY_LABELS
 from moorage.scheduler import Profile, Scheduler
-from moorage.scheduler.examine_preemption import examine_preemption
+from moorage.scheduler.cycle.examine_preemption import examine_preemption
 
 ONCE_POD = ("ReadWriteOncePod",)
 ZONE, REGION = "topology.kubernetes.io/zone", "topology.kubernetes.io/region"

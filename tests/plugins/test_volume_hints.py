@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from tests.queue.ask import ask, node, pod, thing
 
-from moorage.objects.pod import Pod
+from moorage.objects.model.pod import Pod
 from moorage.scheduler import Scheduler
 
 

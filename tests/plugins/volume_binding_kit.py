@@ -7,17 +7,22 @@ from typing import Any
 
 from msgspec.structs import replace
 from tests.core.make import node, pod
+from tests.volume.binding.test_volume_topology import term, wants
 from tests.volume.make import ZONE, claim, storage_class, uses
-from tests.volume.test_reach import term, wants
 
-from moorage.framework.cycle_state import CycleState
-from moorage.framework.interface import FILTER
-from moorage.framework.status import Code, Status
-from moorage.framework.steps import take_all
-from moorage.objects.meta import Object, ObjectMeta, OwnerReference
-from moorage.objects.node import Node
-from moorage.objects.pod import NodeSelector, NodeSelectorTerm, Pod, ResourceRequirements
-from moorage.objects.storage import (
+from moorage.framework.plugin.cycle_state import CycleState
+from moorage.framework.plugin.interface import FILTER
+from moorage.framework.plugin.status import Code, Status
+from moorage.framework.runtime.steps import take_all
+from moorage.objects.model.meta import Object, ObjectMeta, OwnerReference
+from moorage.objects.model.node import Node
+from moorage.objects.model.pod import (
+    NodeSelector,
+    NodeSelectorTerm,
+    Pod,
+    ResourceRequirements,
+)
+from moorage.objects.model.storage import (
     PersistentVolume,
     PersistentVolumeClaim,
     PersistentVolumeSpec,

@@ -11,10 +11,10 @@ from tests.preemption.world import full, handle, nominated, preemptor, terminati
 from tests.scheduler.make import events, scheduler_with
 
 import moorage as mo
-from moorage.framework.extender import Victims
-from moorage.framework.interface import NominatingInfo
-from moorage.objects.meta import Condition
-from moorage.objects.pod import Pod
+from moorage.framework.plugin.extender import Victims
+from moorage.framework.plugin.interface import NominatingInfo
+from moorage.objects.model.meta import Condition
+from moorage.objects.model.pod import Pod
 from moorage.preemption.actuation import clear_nominated_node_name, preempt_pod, prepare_candidate
 from moorage.preemption.pick import Candidate
 from moorage.scheduler import Scheduler

@@ -15,10 +15,10 @@ from tests.preemption.twin import Twin
 from tests.preemption.world import HOST, budget, cycle, find, full, preemptor, terminating, victim, victims
 
 import moorage as mo
-from moorage.framework.interface import NominatingInfo
-from moorage.framework.status import Code
-from moorage.objects.meta import LabelSelector
-from moorage.objects.pod import (
+from moorage.framework.plugin.interface import NominatingInfo
+from moorage.framework.plugin.status import Code
+from moorage.objects.model.meta import LabelSelector
+from moorage.objects.model.pod import (
     Affinity,
     Pod,
     PodAffinity,

@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 from tests.preemption.world import LEAVING, full, preemptor, terminating, victim
 
-from moorage.framework.status import Code, Status
+from moorage.framework.plugin.status import Code, Status
 from moorage.preemption.eligibility import (
     is_leaving,
     num_candidates,

@@ -21,15 +21,15 @@ from tests.preemption.world import (
 )
 
 from moorage.errors import ExtenderError
-from moorage.framework.extender import Extender, Victims
-from moorage.framework.interface import NominatingInfo
-from moorage.framework.status import Code, Status
-from moorage.objects.pod import Pod
+from moorage.framework.plugin.extender import Extender, Victims
+from moorage.framework.plugin.interface import NominatingInfo
+from moorage.framework.plugin.status import Code, Status
+from moorage.objects.model.pod import Pod
 from moorage.plugins.registry import default_profile
 from moorage.preemption.default_preemption import DefaultPreemption
 from moorage.preemption.evaluator import call_extenders, find_candidates, preempt
-from moorage.preemption.handle import random_offset
 from moorage.preemption.pick import Candidate
+from moorage.preemption.runtime_handle import random_offset
 from moorage.scheduler import Profile, Scheduler
 
 NODES = [node("a"), node("b"), node("c", cpu=1)]

@@ -7,9 +7,9 @@ from msgspec.structs import replace
 from tests.preemption.world import budget, victim
 
 from moorage.errors import InputError
-from moorage.objects.meta import LabelSelector, LabelSelectorRequirement
-from moorage.objects.pod import Pod
-from moorage.objects.policy import PodDisruptionBudgetSpec
+from moorage.objects.model.meta import LabelSelector, LabelSelectorRequirement
+from moorage.objects.model.pod import Pod
+from moorage.objects.model.policy import PodDisruptionBudgetSpec
 from moorage.preemption.importance import by_importance, split_by_budget, start_time
 
 LABELS = {"app": "x"}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.preemption.world import victim
 
-from moorage.framework.extender import Victims
+from moorage.framework.plugin.extender import Victims
 from moorage.preemption.pick import CRITERIA, Candidate, pick_one_node
 
 

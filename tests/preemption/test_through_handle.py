@@ -16,14 +16,14 @@ from tests.preemption.twin import Twin
 from tests.preemption.world import budget, full, handle, nominated, preemptor, victim
 
 import moorage as mo
-from moorage.framework.cycle_state import CycleState
-from moorage.framework.extender import Victims
-from moorage.framework.interface import NominatingInfo
-from moorage.framework.preempt_handle import PreemptHandle
-from moorage.framework.status import Code, Status
-from moorage.objects.pod import Pod
+from moorage.framework.plugin.cycle_state import CycleState
+from moorage.framework.plugin.extender import Victims
+from moorage.framework.plugin.interface import NominatingInfo
+from moorage.framework.plugin.preempt_handle import PreemptHandle
+from moorage.framework.plugin.status import Code, Status
+from moorage.objects.model.pod import Pod
 from moorage.plugins.registry import default_profile
-from moorage.preemption import handle as built
+from moorage.preemption import runtime_handle as built
 from moorage.preemption.importance import split_by_budget
 from moorage.preemption.pick import Candidate, pick_one_node
 from moorage.scheduler import Profile, Scheduler

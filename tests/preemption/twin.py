@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 from tests.core.make import ZONE
 
-from moorage.objects.node import Node
-from moorage.objects.pod import Pod
-from moorage.objects.policy import PodDisruptionBudget
+from moorage.objects.model.node import Node
+from moorage.objects.model.pod import Pod
+from moorage.objects.model.policy import PodDisruptionBudget
 
 
 def cpu(one: Pod) -> int:

@@ -7,14 +7,14 @@ from typing import Any
 from msgspec.structs import replace
 from tests.core.make import node, pod
 
-from moorage.framework.cycle_state import CycleState
-from moorage.framework.handle import FrameworkHandle
-from moorage.framework.preempt_handle import PreemptHandle
-from moorage.framework.status import Status
+from moorage.framework.plugin.cycle_state import CycleState
+from moorage.framework.plugin.handle import FrameworkHandle
+from moorage.framework.plugin.preempt_handle import PreemptHandle
+from moorage.framework.plugin.status import Status
 from moorage.objects import Cluster
-from moorage.objects.meta import Condition, LabelSelector, ObjectMeta
-from moorage.objects.pod import Pod, PodStatus
-from moorage.objects.policy import (
+from moorage.objects.model.meta import Condition, LabelSelector, ObjectMeta
+from moorage.objects.model.pod import Pod, PodStatus
+from moorage.objects.model.policy import (
     PodDisruptionBudget,
     PodDisruptionBudgetSpec,
     PodDisruptionBudgetStatus,

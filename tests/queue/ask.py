@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from moorage.framework.events import (
+from moorage.framework.plugin.events import (
     ASSIGNED_POD,
     NODE,
     UNSCHEDULABLE_POD,
@@ -15,8 +15,8 @@ from moorage.framework.events import (
     pod_update_events,
 )
 from moorage.objects import decode_object
-from moorage.objects.node import Node
-from moorage.objects.pod import Pod
+from moorage.objects.model.node import Node
+from moorage.objects.model.pod import Pod
 from moorage.scheduler import Scheduler
 
 Manifest = dict[str, Any]

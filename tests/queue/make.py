@@ -5,10 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from moorage.framework.events import ClusterEventWithHint, QueueingHint
-from moorage.framework.interface import EnqueueExtensions, FilterPlugin, Plugin, PreEnqueuePlugin
-from moorage.framework.status import Code, Status
-from moorage.objects.pod import Pod
+from moorage.framework.plugin.events import ClusterEventWithHint, QueueingHint
+from moorage.framework.plugin.interface import (
+    EnqueueExtensions,
+    FilterPlugin,
+    Plugin,
+    PreEnqueuePlugin,
+)
+from moorage.framework.plugin.status import Code, Status
+from moorage.objects.model.pod import Pod
 from moorage.plugins.priority_sort import PrioritySort
 from moorage.queue import QueuedPodInfo, SchedulingQueue
 from tests.core.make import pod

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from moorage.framework.events import NODE_ADD
+from moorage.framework.plugin.events import NODE_ADD
 from moorage.queue import QueuedPodInfo
 from tests.core.make import pod
 from tests.locks import check_locked

@@ -11,14 +11,14 @@ from hypothesis import strategies as st
 from hypothesis.stateful import initialize, invariant, rule
 from msgspec.structs import replace
 
-from moorage.objects.node import Node
-from moorage.objects.pod import Pod
+from moorage.objects.model.node import Node
+from moorage.objects.model.pod import Pod
 from moorage.queue import QueuedPodInfo, SchedulingQueue
 from moorage.scheduler import Scheduler
-from moorage.scheduler.diagnosis import Rejectors
+from moorage.scheduler.cycle.diagnosis import Rejectors
 from moorage.scheduler.queueing import give_back
 from tests.scheduler.test_store_feed import NODE_NAMES, POD_NAMES
-from tests.store.test_lossy import LossyMachine
+from tests.store.informers.test_lossy import LossyMachine
 
 NOBODY: frozenset[str] = frozenset()
 PLUGINS = st.sampled_from(

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from msgspec.structs import replace
 
-from moorage.framework.events import (
+from moorage.framework.plugin.events import (
     ASSIGNED_POD_ADD,
     NODE,
     NODE_ADD,
@@ -20,8 +20,8 @@ from moorage.framework.events import (
     on,
     queue_if,
 )
-from moorage.objects.pod import Pod, PodSchedulingGate, PodSchedulingGroup
-from moorage.objects.pod_group import GROUP_ANNOTATION, group_of
+from moorage.objects.model.pod import Pod, PodSchedulingGate, PodSchedulingGroup
+from moorage.objects.model.pod_group import GROUP_ANNOTATION, group_of
 from moorage.plugins.scheduling_gates import SchedulingGates
 from tests.core.make import node, pod
 from tests.queue.make import Clock, make_queue, rejecting

@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from moorage.errors import MoorageError
-from moorage.framework.events import (
+from moorage.framework.plugin.events import (
     ASSIGNED_POD_ADD,
     FORCE_ACTIVATE,
     NODE,
@@ -19,9 +19,9 @@ from moorage.framework.events import (
     QueueingHint,
     on,
 )
-from moorage.framework.interface import NominatingInfo
-from moorage.framework.nominator import PodNominator
-from moorage.objects.pod import Pod, PodSchedulingGate
+from moorage.framework.plugin.interface import NominatingInfo
+from moorage.framework.plugin.nominator import PodNominator
+from moorage.objects.model.pod import Pod, PodSchedulingGate
 from moorage.plugins.scheduling_gates import SchedulingGates
 from moorage.queue import Place, QueuedPodInfo
 from tests.core.make import node, pod

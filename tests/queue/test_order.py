@@ -9,14 +9,14 @@ import pytest
 from msgspec.structs import replace
 
 from moorage.errors import MoorageError
-from moorage.framework.events import (
+from moorage.framework.plugin.events import (
     NODE,
     NODE_ADD,
     ActionType,
     on,
 )
-from moorage.framework.interface import QueueSortPlugin
-from moorage.objects.pod import Pod, PodSchedulingGate
+from moorage.framework.plugin.interface import QueueSortPlugin
+from moorage.objects.model.pod import Pod, PodSchedulingGate
 from moorage.plugins.scheduling_gates import SchedulingGates
 from moorage.queue import QueuedPodInfo
 from tests.framework.make import make

@@ -6,9 +6,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from moorage.framework.events import FORCE_ACTIVATE, UNSCHEDULABLE_TIMEOUT, ClusterEvent, pod_update_events
-from moorage.objects.pod import Pod
-from moorage.objects.pod_group import group_of
+from moorage.framework.plugin.events import (
+    FORCE_ACTIVATE,
+    UNSCHEDULABLE_TIMEOUT,
+    ClusterEvent,
+    pod_update_events,
+)
+from moorage.objects.model.pod import Pod
+from moorage.objects.model.pod_group import group_of
 from moorage.queue import SchedulingQueue
 from tests.queue.make import names
 

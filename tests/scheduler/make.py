@@ -6,10 +6,10 @@ from typing import Any
 
 from tests.core.make import node
 
-from moorage.framework.interface import Plugin
+from moorage.framework.plugin.interface import Plugin
 from moorage.objects import Cluster
-from moorage.objects.node import Node
-from moorage.objects.pod import Pod
+from moorage.objects.model.node import Node
+from moorage.objects.model.pod import Pod
 from moorage.plugins.registry import default_profile
 from moorage.scheduler import Profile, Scheduler
 

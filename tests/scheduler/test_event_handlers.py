@@ -10,12 +10,12 @@ from tests.core.make import node, pod
 from tests.queue.ask import thing
 from tests.queue.make import Clock
 
-from moorage.framework.interface import NominatingInfo
-from moorage.objects.node import Node
-from moorage.objects.pod import Pod, PodSchedulingGate
+from moorage.framework.plugin.interface import NominatingInfo
+from moorage.objects.model.node import Node
+from moorage.objects.model.pod import Pod, PodSchedulingGate
 from moorage.queue import SchedulingQueue
 from moorage.scheduler import Scheduler
-from moorage.scheduler.diagnosis import Rejectors
+from moorage.scheduler.cycle.diagnosis import Rejectors
 from moorage.scheduler.queueing import give_back
 from moorage.store import DeletedFinalStateUnknown
 

@@ -16,15 +16,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 from tests.core.make import node, pod
-from tests.framework.compiled import compiled
+from tests.framework.runtime.compiled import compiled
 from tests.house.source import ROOT
 from tests.scheduler.make import scheduler_with, searched
 
 import moorage as mo
 from moorage.errors import InputError
-from moorage.framework.interface import Plugin
-from moorage.framework.native import load_native_plugin
-from moorage.objects.pod import Pod, PodStatus
+from moorage.framework.plugin.interface import Plugin
+from moorage.framework.profiles.native_library import load_native_plugin
+from moorage.objects.model.pod import Pod, PodStatus
 from moorage.scheduler import Scheduler
 
 GPU = "example.com/gpu"

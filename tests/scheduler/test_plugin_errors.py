@@ -13,9 +13,9 @@ from tests.framework.make import make
 from tests.scheduler.make import scheduler_with
 
 import moorage as mo
-from moorage.framework.events import ActionType, ClusterEvent, ClusterEventWithHint
-from moorage.framework.interface import Plugin
-from moorage.objects.pod import Pod
+from moorage.framework.plugin.events import ActionType, ClusterEvent, ClusterEventWithHint
+from moorage.framework.plugin.interface import Plugin
+from moorage.objects.model.pod import Pod
 from moorage.plugins.registry import default_profile
 
 ERROR = ValueError("no such shelf")

@@ -12,9 +12,9 @@ from tests.framework.make import make, status
 from tests.scheduler.make import scheduler_with, searched
 
 import moorage as mo
-from moorage.framework.interface import NominatingInfo, PreFilterResult, Status
-from moorage.framework.status import Code
-from moorage.objects.pod import Pod, PodSchedulingGate, PodStatus
+from moorage.framework.plugin.interface import NominatingInfo, PreFilterResult, Status
+from moorage.framework.plugin.status import Code
+from moorage.objects.model.pod import Pod, PodSchedulingGate, PodStatus
 from moorage.plugins.registry import default_profile
 from moorage.scheduler import Scheduler
 

@@ -9,14 +9,14 @@ from msgspec.structs import replace
 from tests.core.make import node, pinned, pod, port
 from tests.scheduler.make import searched
 
-from moorage.framework.cycle_state import CycleState
-from moorage.framework.interface import PreFilterPlugin
-from moorage.framework.nodes_view import NodesView
-from moorage.framework.profile import Profile
+from moorage.framework.plugin.cycle_state import CycleState
+from moorage.framework.plugin.interface import PreFilterPlugin
+from moorage.framework.plugin.nodes_view import NodesView
+from moorage.framework.profiles.profile import Profile
 from moorage.objects import Cluster
-from moorage.objects.meta import ObjectMeta
-from moorage.objects.node import Node
-from moorage.objects.pod import (
+from moorage.objects.model.meta import ObjectMeta
+from moorage.objects.model.node import Node
+from moorage.objects.model.pod import (
     Affinity,
     PersistentVolumeClaimSpec,
     PersistentVolumeClaimVolumeSource,
@@ -26,7 +26,7 @@ from moorage.objects.pod import (
     PodStatus,
     Volume,
 )
-from moorage.objects.storage import PersistentVolumeClaim, StorageClass
+from moorage.objects.model.storage import PersistentVolumeClaim, StorageClass
 from moorage.plugins.registry import default_profile
 from moorage.scheduler import Scheduler
 

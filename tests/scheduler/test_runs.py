@@ -13,8 +13,14 @@ from tests.scheduler.make import Clock, scheduler_with
 
 import moorage as mo
 from moorage.objects import Cluster
-from moorage.objects.meta import LabelSelector
-from moorage.objects.pod import Affinity, Pod, PodAffinity, PodAffinityTerm, PodSchedulingGate
+from moorage.objects.model.meta import LabelSelector
+from moorage.objects.model.pod import (
+    Affinity,
+    Pod,
+    PodAffinity,
+    PodAffinityTerm,
+    PodSchedulingGate,
+)
 from moorage.scheduler import Scheduler
 
 

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 from msgspec.structs import replace
 from tests.core.make import node, pod
-from tests.core.state_check import requests
+from tests.core.twins.state_check import requests
 
 from moorage.objects import Cluster
-from moorage.objects.node import Node
-from moorage.objects.pod import Pod
+from moorage.objects.model.node import Node
+from moorage.objects.model.pod import Pod
 from moorage.scheduler import Scheduler
 from moorage.store import ObjectStore
 

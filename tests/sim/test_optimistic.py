@@ -8,15 +8,15 @@ from typing import Any
 import pytest
 
 from moorage.objects import Cluster
-from moorage.objects.meta import LabelSelector
-from moorage.objects.pod import TopologySpreadConstraint
-from moorage.objects.storage import PersistentVolumeClaim
+from moorage.objects.model.meta import LabelSelector
+from moorage.objects.model.pod import TopologySpreadConstraint
+from moorage.objects.model.storage import PersistentVolumeClaim
 from moorage.scheduler import Scheduler
 from moorage.sim.optimistic import Optimistic, simulate_optimistically
 from moorage.sim.synthetic import synthetic
-from tests.binder.kit import asking
 from tests.core.make import ZONE, node, pod
-from tests.scheduler.gang_kit import gang, members
+from tests.multi.kit import asking
+from tests.scheduler.groups.gang_kit import gang, members
 from tests.volume.make import claim, storage_class, uses
 
 

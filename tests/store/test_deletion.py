@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
-from tests.store.handlers import Recorder
+from tests.store.informers.handlers import Recorder
 from tests.store.test_store import pod, refused
 
-from moorage.objects.meta import ObjectMeta
-from moorage.objects.pod import Pod
-from moorage.objects.workload import ReplicaSet
+from moorage.objects.model.meta import ObjectMeta
+from moorage.objects.model.pod import Pod
+from moorage.objects.model.workload import ReplicaSet
 from moorage.store import (
     AlreadyExistsError,
     ConflictError,

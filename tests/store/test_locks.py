@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from tests.core.make import pod
 from tests.locks import check_locked, guard
-from tests.store.handlers import Recorder
+from tests.store.informers.handlers import Recorder
 
-from moorage.objects.pod import Pod
+from moorage.objects.model.pod import Pod
 from moorage.store import Informer, ObjectStore
-from moorage.store.indexer import Indexer
+from moorage.store.informers.indexer import Indexer
 
 
 def test_a_store() -> None:

@@ -8,12 +8,12 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from msgspec.structs import replace
-from tests.store.handlers import Replica
+from tests.store.informers.handlers import Replica
 from tests.store.observe import KINDS, observe
 
-from moorage.objects.meta import Object, ObjectMeta
-from moorage.objects.node import Node
-from moorage.objects.pod import Pod
+from moorage.objects.model.meta import Object, ObjectMeta
+from moorage.objects.model.node import Node
+from moorage.objects.model.pod import Pod
 from moorage.store import (
     AlreadyExistsError,
     ConflictError,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from tests.store.test_store import pod, refused
 
-from moorage.objects.meta import ObjectMeta
-from moorage.objects.node import Node
-from moorage.objects.pod import Pod
+from moorage.objects.model.meta import ObjectMeta
+from moorage.objects.model.node import Node
+from moorage.objects.model.pod import Pod
 from moorage.store import AlreadyExistsError, ObjectStore
 
 

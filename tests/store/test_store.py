@@ -7,11 +7,16 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from moorage.objects.meta import Condition, Object, ObjectMeta
-from moorage.objects.node import Node, NodeSpec
-from moorage.objects.pod import Pod, PodSchedulingGate, PodSpec, PodStatus
-from moorage.objects.selectors import parse_selector
-from moorage.objects.workload import Job, PriorityClass, ReplicaSet
+from moorage.objects.model.meta import Condition, Object, ObjectMeta
+from moorage.objects.model.node import Node, NodeSpec
+from moorage.objects.model.pod import (
+    Pod,
+    PodSchedulingGate,
+    PodSpec,
+    PodStatus,
+)
+from moorage.objects.model.selectors import parse_selector
+from moorage.objects.model.workload import Job, PriorityClass, ReplicaSet
 from moorage.store import (
     AlreadyExistsError,
     ApiError,

@@ -7,9 +7,9 @@ from collections.abc import Callable
 import pytest
 from tests.store.observe import observe
 
-from moorage.objects.meta import ObjectMeta
-from moorage.objects.node import Node
-from moorage.objects.pod import Pod
+from moorage.objects.model.meta import ObjectMeta
+from moorage.objects.model.node import Node
+from moorage.objects.model.pod import Pod
 from moorage.store import ObjectStore, ResourceExpiredError
 
 

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from moorage.objects.meta import ObjectMeta
-from moorage.objects.node import Node
-from moorage.objects.pod import Pod
+from moorage.objects.model.meta import ObjectMeta
+from moorage.objects.model.node import Node
+from moorage.objects.model.pod import Pod
 from moorage.store import BadRequestError, ObjectStore, ResourceExpiredError, Watch
 
 

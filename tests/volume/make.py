@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from moorage.objects.meta import ObjectMeta, OwnerReference
-from moorage.objects.pod import (
+from moorage.objects.model.meta import ObjectMeta, OwnerReference
+from moorage.objects.model.pod import (
     DiskVolumeSource,
     EphemeralVolumeSource,
     PersistentVolumeClaimSpec,
     PersistentVolumeClaimVolumeSource,
     Volume,
 )
-from moorage.objects.storage import (
+from moorage.objects.model.storage import (
     CSINode,
     CSINodeDriver,
     CSINodeSpec,

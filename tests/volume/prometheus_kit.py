@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from moorage.volume import metrics
+from moorage.volume.binding import metrics
 
 
 class Family:

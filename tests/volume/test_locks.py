@@ -7,13 +7,15 @@ from collections.abc import Iterator
 import pytest
 from tests.core.make import pod
 from tests.locks import check_locked, guard, is_held
-from tests.volume.binder_kit import PV_1A, UNBOUND, at
+from tests.volume.binding.binder_kit import PV_1A, UNBOUND, at
 from tests.volume.prometheus_kit import fake_prometheus
 
-from moorage.volume import metrics, new_assume_cache, new_pod_binding_cache
-from moorage.volume.controller_cache import ControllerCache, VolumeCache
-from moorage.volume.operations import Operations
-from moorage.volume.work_queue import WorkQueue
+from moorage.compat import new_pod_binding_cache
+from moorage.controllers.persistent_volume.controller_cache import ControllerCache, VolumeCache
+from moorage.controllers.persistent_volume.operations import Operations
+from moorage.controllers.persistent_volume.work_queue import WorkQueue
+from moorage.volume import new_assume_cache
+from moorage.volume.binding import metrics
 
 
 @pytest.mark.parametrize("values", [("a",), ("a", "b")])

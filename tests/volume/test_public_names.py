@@ -7,21 +7,21 @@ from inspect import Parameter, signature
 import pytest
 
 import moorage.volume
-from moorage.volume import (
-    AssumeCache,
+from moorage.compat import (
     CachingVolumeBinder,
-    ControllerParameters,
     FakeVolumeBinder,
     FakeVolumeBinderConfig,
+    PodBindingCache,
+    SchedulerVolumeBinder,
+)
+from moorage.controllers.persistent_volume import (
+    ControllerParameters,
     InMemoryProvisioner,
     PersistentVolumeController,
-    PodBindingCache,
-    PVAssumeCache,
-    PVCAssumeCache,
-    SchedulerVolumeBinder,
     VolumeHost,
     VolumePlugin,
 )
+from moorage.volume import AssumeCache, PVAssumeCache, PVCAssumeCache
 
 HOST = (
     *("delete_service_account_token_func", "get_config_map_func", "get_event_recorder", "get_exec"),

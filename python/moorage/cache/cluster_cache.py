@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Protocol, Self
 
-from moorage._core.state import ClusterState
+from moorage._core.state.cluster_state import ClusterState
 
 from .node_tree import NodeTree
 from .snapshot import Snapshot

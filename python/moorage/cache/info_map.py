@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, MutableMapping
 
-from moorage._core.state import ClusterState
-from moorage._core.table_columns import row_generation
+from moorage._core.state.cluster_state import ClusterState
+from moorage._core.state.table_columns import row_generation
 
 from .node_info import NodeInfoClone
 

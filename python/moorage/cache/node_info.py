@@ -7,12 +7,17 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
-from moorage._core.node_table import NodeTable
-from moorage._core.pod_class import PodClasses, Shape
-from moorage._core.table_columns import row_amounts, row_generation, row_others, row_ports
+from moorage._core.state.node_table import NodeTable
+from moorage._core.state.pod_class import PodClasses, Shape
+from moorage._core.state.table_columns import (
+    row_amounts,
+    row_generation,
+    row_others,
+    row_ports,
+)
 from moorage.errors import CacheError
-from moorage.objects.node import Node, Taint
-from moorage.objects.pod import Pod
+from moorage.objects.model.node import Node, Taint
+from moorage.objects.model.pod import Pod
 
 if TYPE_CHECKING:
     from .info_map import Follower

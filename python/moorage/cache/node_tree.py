@@ -7,12 +7,12 @@ import threading
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 
-from moorage._core.buffers import Journal
-from moorage._core.node_tree import NodeTree as CoreNodeTree
-from moorage._core.node_tree import zone_key, zone_key_v113
-from moorage._core.symbols import Symbols
+from moorage._core.base.buffers import Journal
+from moorage._core.base.symbols import Symbols
+from moorage._core.state.zone_tree import NodeTree as CoreNodeTree
+from moorage._core.state.zone_tree import zone_key, zone_key_v113
 from moorage.errors import CacheError
-from moorage.objects.node import Node
+from moorage.objects.model.node import Node
 
 logger = logging.getLogger("moorage.cache")
 

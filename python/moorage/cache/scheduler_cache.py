@@ -9,11 +9,11 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from moorage._core import batches
-from moorage._core.resources import PodGates
-from moorage._core.state import ClusterState
-from moorage.objects.node import Node
-from moorage.objects.pod import Pod
+from moorage._core.base.resources import PodGates
+from moorage._core.decide import pod_batches as batches
+from moorage._core.state.cluster_state import ClusterState
+from moorage.objects.model.node import Node
+from moorage.objects.model.pod import Pod
 
 from .cluster_cache import ClusterCache
 from .info_map import Follower, NodeInfoMap

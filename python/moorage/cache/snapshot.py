@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from moorage._core.snapshot import RowCopies
-from moorage._core.state import ClusterState
+from moorage._core.state.cluster_state import ClusterState
+from moorage._core.state.row_copies import RowCopies
 from moorage.errors import CacheError
 
 from .node_info import NOT_FOUND, NodeInfo, has_pod_affinity, has_required_anti_affinity

@@ -32,8 +32,8 @@ def config(file: str, show: bool, output: str, gates: str) -> None:
     """Read a KubeSchedulerConfiguration as kube-scheduler does, and say whether it is valid."""
     from moorage.cli import output as out
     from moorage.framework.configuration import ConfigurationError, effective, load_configuration
-    from moorage.objects.decode import shorten
-    from moorage.objects.files import source_name
+    from moorage.objects.read.decode import shorten
+    from moorage.objects.read.files import source_name
     from moorage.plugins.registry import IN_TREE
 
     name = source_name(file)

@@ -81,7 +81,7 @@ def explain(
     from moorage.cli.explain_output import write
     from moorage.plugins.registry import read_configuration
     from moorage.scheduler import Scheduler
-    from moorage.scheduler.situations import SITUATIONS
+    from moorage.scheduler.explain.situations import SITUATIONS
 
     cluster = load_input(files, synthetic, seed)
     key = find_pod(cluster, pod, namespace)

@@ -7,20 +7,25 @@ from typing import TYPE_CHECKING
 
 from moorage.preemption.eligibility import priority_of
 from moorage.preemption.pick import CRITERION_TEXTS, highest_priority
-from moorage.scheduler.changes import LOWER
-from moorage.scheduler.explain_document import EXAMPLES, document
-from moorage.scheduler.explanation import AFTER_RUN, ALONE, IN_TURN, NOW
-from moorage.scheduler.needs import need_text
+from moorage.scheduler.explain.changes import LOWER
+from moorage.scheduler.explain.explain_document import EXAMPLES, document
+from moorage.scheduler.explain.explanation import (
+    AFTER_RUN,
+    ALONE,
+    IN_TURN,
+    NOW,
+)
+from moorage.scheduler.explain.shortfalls import need_text
 
 from .output import print_table, reader_may_leave, write_value
 from .printable import printable
 
 if TYPE_CHECKING:
-    from moorage.framework.status import Status
+    from moorage.framework.plugin.status import Status
     from moorage.preemption.pick import Candidate
-    from moorage.scheduler.changes import Change
-    from moorage.scheduler.examine_preemption import PreemptionExamination
-    from moorage.scheduler.explanation import Explanation, NodeGroup, ScoredNode
+    from moorage.scheduler.cycle.examine_preemption import PreemptionExamination
+    from moorage.scheduler.explain.changes import Change
+    from moorage.scheduler.explain.explanation import Explanation, NodeGroup, ScoredNode
 
 SITUATION_TEXTS = {
     NOW: "",

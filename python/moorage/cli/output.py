@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from moorage._core.resources import pod_requests
-from moorage.objects.write import dump_yaml
+from moorage._core.base.resources import pod_requests
+from moorage.objects.read.write import dump_yaml
 from moorage.sim.summary import ZONE, by_count
 
 from .printable import printable

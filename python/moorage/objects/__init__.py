@@ -2,22 +2,37 @@
 
 from __future__ import annotations
 
-from .build import build_cluster
-from .cluster import Cluster
-from .decode import decode_object
-from .defaults import defaults
-from .disruption import disruption_status
-from .load import load
-from .meta import LabelSelector, Object, ObjectMeta, OwnerReference
-from .node import Namespace, Node, Taint
-from .pod import Container, Pod, PodSpec, Toleration
-from .pod_group import PodGroup, group_of
-from .policy import PodDisruptionBudget
-from .quantity import Quantity, parse_milli, parse_value
-from .selectors import LabelSelectorMatcher, NodeSelectorMatcher, parse_selector
-from .validate import validate
-from .workloads import expand_workloads
-from .write import dump, encode_object, write, write_cluster
+from .model.cluster import Cluster
+from .model.meta import (
+    LabelSelector,
+    Object,
+    ObjectMeta,
+    OwnerReference,
+)
+from .model.node import Namespace, Node, Taint
+from .model.pod import (
+    Container,
+    Pod,
+    PodSpec,
+    Toleration,
+)
+from .model.pod_group import PodGroup, group_of
+from .model.policy import PodDisruptionBudget
+from .model.quantity import Quantity, parse_milli, parse_value
+from .model.selectors import LabelSelectorMatcher, NodeSelectorMatcher, parse_selector
+from .read.cluster_builder import build_cluster
+from .read.decode import decode_object
+from .read.load import load
+from .read.object_defaults import defaults
+from .read.write import (
+    dump,
+    encode_object,
+    write,
+    write_cluster,
+)
+from .validate.validate_object import validate
+from .workloads.disruption import disruption_status
+from .workloads.expand_workloads import expand_workloads
 
 __all__ = [
     "Cluster",

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from moorage.errors import MoorageError
-from moorage.framework.cycle_state import CycleState
-from moorage.framework.interface import BindPlugin, Status
-from moorage.framework.status import as_status
-from moorage.objects.pod import Pod
+from moorage.framework.plugin.cycle_state import CycleState
+from moorage.framework.plugin.interface import BindPlugin, Status
+from moorage.framework.plugin.status import as_status
+from moorage.objects.model.pod import Pod
 
 
 class DefaultBinder(BindPlugin):

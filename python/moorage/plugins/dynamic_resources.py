@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from moorage.framework.cycle_state import CycleState
-from moorage.framework.events import (
+from moorage.framework.plugin.cycle_state import CycleState
+from moorage.framework.plugin.events import (
     DEVICE_CLASS,
     NODE,
     POD,
@@ -22,8 +22,7 @@ from moorage.framework.events import (
     on,
     queue_if,
 )
-from moorage.framework.in_core import CorePostFilter, UnbuiltPlugin
-from moorage.framework.interface import (
+from moorage.framework.plugin.interface import (
     EnqueueExtensions,
     FilterPlugin,
     PostFilterResult,
@@ -34,13 +33,14 @@ from moorage.framework.interface import (
     ScorePlugin,
     SignPlugin,
 )
-from moorage.framework.signing import UNSIGNED
-from moorage.framework.status import Code, Status
-from moorage.objects.pod import Pod
-from moorage.objects.resource_claims import ResourceClaim
+from moorage.framework.plugin.signing import UNSIGNED
+from moorage.framework.plugin.status import Code, Status
+from moorage.framework.profiles.in_core import CorePostFilter, UnbuiltPlugin
+from moorage.objects.model.pod import Pod
+from moorage.objects.model.resource_claims import ResourceClaim
 
 if TYPE_CHECKING:
-    from moorage._core.pod_class import Shape
+    from moorage._core.state.pod_class import Shape
 
 NO_CLAIMS = "no new claims to deallocate"
 NOT_FOUND = "not found"

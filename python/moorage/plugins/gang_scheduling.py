@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from moorage.framework.cycle_state import CycleState
-from moorage.framework.events import (
+from moorage.framework.plugin.cycle_state import CycleState
+from moorage.framework.plugin.events import (
     POD,
     POD_GROUP,
     ActionType,
@@ -14,12 +14,18 @@ from moorage.framework.events import (
     on,
     queue_if,
 )
-from moorage.framework.in_core import UnitPlugin
-from moorage.framework.interface import Code, EnqueueExtensions, PermitPlugin, PreEnqueuePlugin, Status
-from moorage.framework.pod_groups import PodGroups
-from moorage.objects.meta import Object
-from moorage.objects.pod import Pod
-from moorage.objects.pod_group import UnitKey, group_of
+from moorage.framework.plugin.group_index import PodGroups
+from moorage.framework.plugin.interface import (
+    Code,
+    EnqueueExtensions,
+    PermitPlugin,
+    PreEnqueuePlugin,
+    Status,
+)
+from moorage.framework.profiles.in_core import UnitPlugin
+from moorage.objects.model.meta import Object
+from moorage.objects.model.pod import Pod
+from moorage.objects.model.pod_group import UnitKey, group_of
 
 WAITS = "waiting for minCount pods from a gang to be scheduled"
 TIMEOUT = 5 * 60.0

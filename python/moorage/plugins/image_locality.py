@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from moorage._core.images import normalized_image_name
-from moorage.framework.in_core import NativePlugin
-from moorage.framework.interface import ScorePlugin, SignPlugin
-from moorage.objects.pod import Pod
+from moorage._core.state.images import normalized_image_name
+from moorage.framework.plugin.interface import ScorePlugin, SignPlugin
+from moorage.framework.profiles.in_core import NativePlugin
+from moorage.objects.model.pod import Pod
 
 
 class ImageLocality(NativePlugin, ScorePlugin, SignPlugin):

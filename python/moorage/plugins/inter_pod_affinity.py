@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from moorage._core.pod_class import Shape
-from moorage._core.pod_terms import PodTerm
-from moorage._core.state import ClusterState
-from moorage.framework.cycle_state import CycleState
-from moorage.framework.events import (
+from moorage._core.state.cluster_state import ClusterState
+from moorage._core.state.pod_class import Shape
+from moorage._core.state.pod_terms import PodTerm
+from moorage.framework.plugin.cycle_state import CycleState
+from moorage.framework.plugin.events import (
     NODE,
     POD,
     QUEUE,
@@ -22,8 +22,7 @@ from moorage.framework.events import (
     on,
     queue_if,
 )
-from moorage.framework.in_core import NativePlugin
-from moorage.framework.interface import (
+from moorage.framework.plugin.interface import (
     FILTER,
     SCORE,
     SKIP,
@@ -37,10 +36,11 @@ from moorage.framework.interface import (
     SignPlugin,
     Status,
 )
-from moorage.framework.nodes_view import NodesView
-from moorage.framework.signing import UNSIGNED
-from moorage.objects.node import Node
-from moorage.objects.pod import Pod
+from moorage.framework.plugin.nodes_view import NodesView
+from moorage.framework.plugin.signing import UNSIGNED
+from moorage.framework.profiles.in_core import NativePlugin
+from moorage.objects.model.node import Node
+from moorage.objects.model.pod import Pod
 
 REASONS = (
     "node(s) didn't match pod affinity rules",

@@ -8,14 +8,20 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from moorage._core.pod_class import Shape
-from moorage._core.pod_spec import pinned_node
-from moorage._core.state import ClusterState
-from moorage.framework import signing
-from moorage.framework.cycle_state import CycleState
-from moorage.framework.events import NODE, ActionType, ClusterEventWithHint, QueueingHint, on, queue_if
-from moorage.framework.in_core import NativePlugin
-from moorage.framework.interface import (
+from moorage._core.state.cluster_state import ClusterState
+from moorage._core.state.pod_class import Shape
+from moorage._core.state.pod_spec import pinned_node
+from moorage.framework.plugin import signing
+from moorage.framework.plugin.cycle_state import CycleState
+from moorage.framework.plugin.events import (
+    NODE,
+    ActionType,
+    ClusterEventWithHint,
+    QueueingHint,
+    on,
+    queue_if,
+)
+from moorage.framework.plugin.interface import (
     SKIP,
     Code,
     EnqueueExtensions,
@@ -27,17 +33,23 @@ from moorage.framework.interface import (
     SignPlugin,
     Status,
 )
-from moorage.framework.nodes_view import NodesView
-from moorage.objects import pod as pod_objects
-from moorage.objects.decode import decode
-from moorage.objects.node import Node
-from moorage.objects.pod import Affinity, NodeSelector, Pod, PodSpec
-from moorage.objects.selectors import (
+from moorage.framework.plugin.nodes_view import NodesView
+from moorage.framework.profiles.in_core import NativePlugin
+from moorage.objects.model import pod as pod_objects
+from moorage.objects.model.node import Node
+from moorage.objects.model.pod import (
+    Affinity,
+    NodeSelector,
+    Pod,
+    PodSpec,
+)
+from moorage.objects.model.selectors import (
     NodeSelectorMatcher,
     field_requirement_error,
     pod_matches_node_selector,
     requirement_error,
 )
+from moorage.objects.read.decode import decode
 
 REASONS = (
     "node(s) didn't match Pod's node affinity/selector",

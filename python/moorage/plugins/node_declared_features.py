@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from moorage.framework.events import (
+from moorage.framework.plugin.events import (
     NODE,
     POD,
     ActionType,
@@ -14,10 +14,15 @@ from moorage.framework.events import (
     on,
     queue_if,
 )
-from moorage.framework.in_core import UnbuiltPlugin
-from moorage.framework.interface import EnqueueExtensions, FilterPlugin, PreFilterPlugin, SignPlugin
-from moorage.objects.node import Node
-from moorage.objects.pod import Pod
+from moorage.framework.plugin.interface import (
+    EnqueueExtensions,
+    FilterPlugin,
+    PreFilterPlugin,
+    SignPlugin,
+)
+from moorage.framework.profiles.in_core import UnbuiltPlugin
+from moorage.objects.model.node import Node
+from moorage.objects.model.pod import Pod
 
 
 class NodeDeclaredFeatures(UnbuiltPlugin, PreFilterPlugin, FilterPlugin, EnqueueExtensions, SignPlugin):

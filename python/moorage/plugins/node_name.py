@@ -5,11 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from moorage._core.pod_class import Shape
-from moorage.framework.events import NODE, ActionType, ClusterEventWithHint, on
-from moorage.framework.in_core import NativePlugin
-from moorage.framework.interface import EnqueueExtensions, FilterPlugin, SignPlugin
-from moorage.objects.pod import Pod
+from moorage._core.state.pod_class import Shape
+from moorage.framework.plugin.events import (
+    NODE,
+    ActionType,
+    ClusterEventWithHint,
+    on,
+)
+from moorage.framework.plugin.interface import EnqueueExtensions, FilterPlugin, SignPlugin
+from moorage.framework.profiles.in_core import NativePlugin
+from moorage.objects.model.pod import Pod
 
 
 class NodeName(NativePlugin, FilterPlugin, EnqueueExtensions, SignPlugin):

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from moorage._core.pod_class import Shape
-from moorage.framework.cycle_state import CycleState
-from moorage.framework.events import (
+from moorage._core.state.pod_class import Shape
+from moorage.framework.plugin.cycle_state import CycleState
+from moorage.framework.plugin.events import (
     NODE,
     POD,
     ActionType,
@@ -17,8 +17,7 @@ from moorage.framework.events import (
     on,
     queue_if,
 )
-from moorage.framework.in_core import NativePlugin
-from moorage.framework.interface import (
+from moorage.framework.plugin.interface import (
     FILTER,
     SKIP,
     EnqueueExtensions,
@@ -28,8 +27,9 @@ from moorage.framework.interface import (
     SignPlugin,
     Status,
 )
-from moorage.framework.nodes_view import NodesView
-from moorage.objects.pod import Pod
+from moorage.framework.plugin.nodes_view import NodesView
+from moorage.framework.profiles.in_core import NativePlugin
+from moorage.objects.model.pod import Pod
 
 
 class NodePorts(NativePlugin, PreFilterPlugin, FilterPlugin, EnqueueExtensions, SignPlugin):

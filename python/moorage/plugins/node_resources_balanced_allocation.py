@@ -5,13 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from moorage._core.state import ClusterState
-from moorage.framework import signing
-from moorage.framework.cycle_state import CycleState
-from moorage.framework.in_core import NativePlugin
-from moorage.framework.interface import SKIP, PreScorePlugin, ScorePlugin, SignPlugin, Status
-from moorage.framework.nodes_view import NodesView
-from moorage.objects.pod import Pod
+from moorage._core.state.cluster_state import ClusterState
+from moorage.framework.plugin import signing
+from moorage.framework.plugin.cycle_state import CycleState
+from moorage.framework.plugin.interface import (
+    SKIP,
+    PreScorePlugin,
+    ScorePlugin,
+    SignPlugin,
+    Status,
+)
+from moorage.framework.plugin.nodes_view import NodesView
+from moorage.framework.profiles.in_core import NativePlugin
+from moorage.objects.model.pod import Pod
 
 from .node_resources_fit import weighted_resources
 

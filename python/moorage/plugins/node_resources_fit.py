@@ -6,12 +6,12 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from moorage._core.pod_class import Shape
-from moorage._core.quantity import parse_milli, parse_value
-from moorage._core.resources import ZERO, is_counted, pod_requests
-from moorage._core.state import ClusterState
-from moorage.framework import signing
-from moorage.framework.events import (
+from moorage._core.base.quantity import parse_milli, parse_value
+from moorage._core.base.resources import ZERO, is_counted, pod_requests
+from moorage._core.state.cluster_state import ClusterState
+from moorage._core.state.pod_class import Shape
+from moorage.framework.plugin import signing
+from moorage.framework.plugin.events import (
     DEVICE_CLASS,
     NODE,
     POD,
@@ -24,8 +24,7 @@ from moorage.framework.events import (
     on,
     queue_if,
 )
-from moorage.framework.in_core import NativePlugin
-from moorage.framework.interface import (
+from moorage.framework.plugin.interface import (
     FILTER,
     MAX_NODE_SCORE,
     Assignments,
@@ -37,10 +36,11 @@ from moorage.framework.interface import (
     ScorePlugin,
     SignPlugin,
 )
-from moorage.objects.node import Node
-from moorage.objects.pod import Pod
-from moorage.objects.pod_group import PodGroup
-from moorage.objects.resource_claims import DeviceClass
+from moorage.framework.profiles.in_core import NativePlugin
+from moorage.objects.model.node import Node
+from moorage.objects.model.pod import Pod
+from moorage.objects.model.pod_group import PodGroup
+from moorage.objects.model.resource_claims import DeviceClass
 
 IMPLICIT = "deviceclass.resource.kubernetes.io/"
 

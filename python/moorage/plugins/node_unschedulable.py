@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from moorage._core.pod_class import Shape
-from moorage.framework import signing
-from moorage.framework.events import (
+from moorage._core.state.pod_class import Shape
+from moorage.framework.plugin import signing
+from moorage.framework.plugin.events import (
     NODE,
     POD,
     ActionType,
@@ -17,11 +17,11 @@ from moorage.framework.events import (
     on,
     queue_if,
 )
-from moorage.framework.in_core import NativePlugin
-from moorage.framework.interface import EnqueueExtensions, FilterPlugin, SignPlugin
-from moorage.objects.node import Node, Taint
-from moorage.objects.pod import Pod
-from moorage.objects.selectors import tolerates
+from moorage.framework.plugin.interface import EnqueueExtensions, FilterPlugin, SignPlugin
+from moorage.framework.profiles.in_core import NativePlugin
+from moorage.objects.model.node import Node, Taint
+from moorage.objects.model.pod import Pod
+from moorage.objects.model.selectors import tolerates
 
 UNSCHEDULABLE = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
 

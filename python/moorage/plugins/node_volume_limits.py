@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from moorage.framework import signing
-from moorage.framework.answers import Answers
-from moorage.framework.cycle_state import CycleState, NotFoundError
-from moorage.framework.events import (
+from moorage.framework.plugin import signing
+from moorage.framework.plugin.answers import Answers
+from moorage.framework.plugin.cycle_state import CycleState, NotFoundError
+from moorage.framework.plugin.events import (
     CSI_NODE,
     PERSISTENT_VOLUME_CLAIM,
     POD,
@@ -22,16 +22,26 @@ from moorage.framework.events import (
     on,
     queue_if,
 )
-from moorage.framework.in_core import VolumePlugin
-from moorage.framework.interface import EnqueueExtensions, FilterPlugin, PreFilterPlugin, SignPlugin
-from moorage.framework.nodes_view import AnyNodeInfo, NodesView
-from moorage.framework.status import SKIP, Code, Status
-from moorage.objects.pod import Pod
-from moorage.objects.storage import CSIDriver, CSINode, PersistentVolumeClaim, VolumeAttachment
-from moorage.volume.attached import AttachedVolumes, CSIVolume, MissingClaimError
-from moorage.volume.claims import VolumeError
-from moorage.volume.in_use import VolumesInUse
-from moorage.volume.migration import migrated_driver
+from moorage.framework.plugin.interface import (
+    EnqueueExtensions,
+    FilterPlugin,
+    PreFilterPlugin,
+    SignPlugin,
+)
+from moorage.framework.plugin.nodes_view import AnyNodeInfo, NodesView
+from moorage.framework.plugin.status import SKIP, Code, Status
+from moorage.framework.profiles.in_core import VolumePlugin
+from moorage.objects.model.pod import Pod
+from moorage.objects.model.storage import (
+    CSIDriver,
+    CSINode,
+    PersistentVolumeClaim,
+    VolumeAttachment,
+)
+from moorage.volume.binding.claims import VolumeError
+from moorage.volume.usage.attached import AttachedVolumes, CSIVolume, MissingClaimError
+from moorage.volume.usage.in_use import VolumesInUse
+from moorage.volume.usage.migration import migrated_driver
 
 from .volume_restrictions import claim_names
 

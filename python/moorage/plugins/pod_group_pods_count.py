@@ -6,8 +6,8 @@ import numpy as np
 import numpy.typing as npt
 
 from moorage.errors import MoorageError
-from moorage.framework.interface import MAX_NODE_SCORE, Assignments, PlacementScorePlugin
-from moorage.objects.pod_group import PodGroup
+from moorage.framework.plugin.interface import MAX_NODE_SCORE, Assignments, PlacementScorePlugin
+from moorage.objects.model.pod_group import PodGroup
 
 
 class PodGroupPodsCount(PlacementScorePlugin):

@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from moorage._core.pod_class import Shape
-from moorage._core.selectors import with_labels
-from moorage._core.state import ClusterState
-from moorage.framework.cycle_state import CycleState
-from moorage.framework.events import (
+from moorage._core.base.selectors import with_labels
+from moorage._core.state.cluster_state import ClusterState
+from moorage._core.state.pod_class import Shape
+from moorage.framework.plugin.cycle_state import CycleState
+from moorage.framework.plugin.events import (
     NODE,
     POD,
     QUEUE,
@@ -23,8 +23,7 @@ from moorage.framework.events import (
     on,
     queue_if,
 )
-from moorage.framework.in_core import NativePlugin
-from moorage.framework.interface import (
+from moorage.framework.plugin.interface import (
     FILTER,
     SCORE,
     SKIP,
@@ -38,12 +37,13 @@ from moorage.framework.interface import (
     SignPlugin,
     Status,
 )
-from moorage.framework.nodes_view import NodesView
-from moorage.framework.signing import UNSIGNED
-from moorage.objects.decode import decode
-from moorage.objects.node import Node
-from moorage.objects.pod import Pod, TopologySpreadConstraint
-from moorage.objects.selectors import LabelSelectorMatcher
+from moorage.framework.plugin.nodes_view import NodesView
+from moorage.framework.plugin.signing import UNSIGNED
+from moorage.framework.profiles.in_core import NativePlugin
+from moorage.objects.model.node import Node
+from moorage.objects.model.pod import Pod, TopologySpreadConstraint
+from moorage.objects.model.selectors import LabelSelectorMatcher
+from moorage.objects.read.decode import decode
 
 HARD = "DoNotSchedule"
 SYSTEM_CONSTRAINTS = (

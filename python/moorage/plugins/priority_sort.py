@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from moorage.framework.interface import QueueSortPlugin
+from moorage.framework.plugin.interface import QueueSortPlugin
 from moorage.queue.active_queue import by_priority
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from moorage.framework.events import (
+from moorage.framework.plugin.events import (
     POD,
     ActionType,
     ClusterEventWithHint,
@@ -13,8 +13,13 @@ from moorage.framework.events import (
     on,
     queue_if,
 )
-from moorage.framework.interface import Code, EnqueueExtensions, PreEnqueuePlugin, Status
-from moorage.objects.pod import Pod
+from moorage.framework.plugin.interface import (
+    Code,
+    EnqueueExtensions,
+    PreEnqueuePlugin,
+    Status,
+)
+from moorage.objects.model.pod import Pod
 
 
 class SchedulingGates(PreEnqueuePlugin, EnqueueExtensions):

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from moorage._core.pod_class import Shape
-from moorage._core.sets import Toleration
-from moorage.framework import signing
-from moorage.framework.events import (
+from moorage._core.base.sets import Toleration
+from moorage._core.state.pod_class import Shape
+from moorage.framework.plugin import signing
+from moorage.framework.plugin.events import (
     NODE,
     POD,
     ActionType,
@@ -18,8 +18,7 @@ from moorage.framework.events import (
     on,
     queue_if,
 )
-from moorage.framework.in_core import NativePlugin
-from moorage.framework.interface import (
+from moorage.framework.plugin.interface import (
     SCORE,
     EnqueueExtensions,
     FilterPlugin,
@@ -27,9 +26,10 @@ from moorage.framework.interface import (
     ScorePlugin,
     SignPlugin,
 )
-from moorage.objects.node import Node
-from moorage.objects.pod import Pod
-from moorage.objects.selectors import find_intolerable_taint
+from moorage.framework.profiles.in_core import NativePlugin
+from moorage.objects.model.node import Node
+from moorage.objects.model.pod import Pod
+from moorage.objects.model.selectors import find_intolerable_taint
 
 REJECTING_EFFECTS = ("NoSchedule", "NoExecute")
 

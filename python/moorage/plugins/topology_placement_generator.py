@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from moorage._core.state import ClusterState
-from moorage._core.table_columns import label_column
+from moorage._core.state.cluster_state import ClusterState
+from moorage._core.state.table_columns import label_column
 from moorage.errors import MoorageError
-from moorage.framework.interface import Placement, PlacementGeneratePlugin
-from moorage.objects.pod import Pod
-from moorage.objects.pod_group import PodGroup
+from moorage.framework.plugin.interface import Placement, PlacementGeneratePlugin
+from moorage.objects.model.pod import Pod
+from moorage.objects.model.pod_group import PodGroup
 
 NO_DOMAIN = "cannot determine domain for already scheduled pods: {}"
 

@@ -9,11 +9,12 @@ from typing import Any, Self, cast
 import numpy as np
 import numpy.typing as npt
 
-from moorage.framework import signing
-from moorage.framework.answers import Answers
-from moorage.framework.cycle_state import CycleState
-from moorage.framework.cycle_state import NotFoundError as NotWrittenError
-from moorage.framework.events import (
+from moorage.compat.adapted_binder import AdaptedVolumeBinder, BinderOfHandle, MakeBinder
+from moorage.framework.plugin import signing
+from moorage.framework.plugin.answers import Answers
+from moorage.framework.plugin.cycle_state import CycleState
+from moorage.framework.plugin.cycle_state import NotFoundError as NotWrittenError
+from moorage.framework.plugin.events import (
     CSI_DRIVER,
     CSI_NODE,
     CSI_STORAGE_CAPACITY,
@@ -27,9 +28,8 @@ from moorage.framework.events import (
     on,
     queue_if,
 )
-from moorage.framework.handle import FrameworkHandle
-from moorage.framework.in_core import VolumePlugin
-from moorage.framework.interface import (
+from moorage.framework.plugin.handle import FrameworkHandle
+from moorage.framework.plugin.interface import (
     EnqueueExtensions,
     FilterPlugin,
     PreBindPlugin,
@@ -39,12 +39,18 @@ from moorage.framework.interface import (
     ScorePlugin,
     SignPlugin,
 )
-from moorage.framework.nodes_view import AnyNodeInfo, NodesView
-from moorage.framework.status import SKIP, Code, Status, as_status
-from moorage.framework.steps import StatusSteps
-from moorage.objects.pod import Pod
-from moorage.objects.quantity import parse_value
-from moorage.objects.storage import (
+from moorage.framework.plugin.nodes_view import AnyNodeInfo, NodesView
+from moorage.framework.plugin.status import (
+    SKIP,
+    Code,
+    Status,
+    as_status,
+)
+from moorage.framework.profiles.in_core import VolumePlugin
+from moorage.framework.runtime.steps import StatusSteps
+from moorage.objects.model.pod import Pod
+from moorage.objects.model.quantity import parse_value
+from moorage.objects.model.storage import (
     CSIDriver,
     CSINode,
     CSIStorageCapacity,
@@ -53,12 +59,9 @@ from moorage.objects.storage import (
 )
 from moorage.store import ObjectClient
 from moorage.store.errors import ApiError, NotFoundError
-from moorage.volume.adapted_binder import AdaptedVolumeBinder, BinderOfHandle, MakeBinder
-from moorage.volume.assume_cache import ObjectNotFoundError
-from moorage.volume.binder import VolumeBinder
-from moorage.volume.claims import VolumeError
-from moorage.volume.constants import MIGRATED_PLUGINS
-from moorage.volume.find import (
+from moorage.volume.binding.assume_cache import ObjectNotFoundError
+from moorage.volume.binding.claims import VolumeError
+from moorage.volume.binding.find import (
     NODE_CONFLICT,
     UNBOUND_IMMEDIATE,
     VOLUME_MISSING,
@@ -66,9 +69,11 @@ from moorage.volume.find import (
     PodVolumes,
     claim_key,
 )
-from moorage.volume.reach import Reach
-from moorage.volume.sources import VolumeSources
-from moorage.volume.utilization import Utilization
+from moorage.volume.binding.sources import VolumeSources
+from moorage.volume.binding.utilization import Utilization
+from moorage.volume.binding.volume_binder import VolumeBinder
+from moorage.volume.binding.volume_topology import Reach
+from moorage.volume.constants import MIGRATED_PLUGINS
 
 from .node_volume_limits import is_claim_of
 

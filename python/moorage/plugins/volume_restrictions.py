@@ -8,10 +8,10 @@ from typing import Any, Self
 
 import numpy as np
 
-from moorage.framework import signing
-from moorage.framework.answers import Answers
-from moorage.framework.cycle_state import CycleState, NotFoundError
-from moorage.framework.events import (
+from moorage.framework.plugin import signing
+from moorage.framework.plugin.answers import Answers
+from moorage.framework.plugin.cycle_state import CycleState, NotFoundError
+from moorage.framework.plugin.events import (
     NODE,
     PERSISTENT_VOLUME_CLAIM,
     POD,
@@ -21,14 +21,19 @@ from moorage.framework.events import (
     on,
     queue_if,
 )
-from moorage.framework.in_core import VolumePlugin
-from moorage.framework.interface import EnqueueExtensions, FilterPlugin, PreFilterPlugin, SignPlugin
-from moorage.framework.nodes_view import AnyNodeInfo, NodesView
-from moorage.framework.status import SKIP, Code, Status
-from moorage.objects.pod import Pod, Volume
-from moorage.objects.storage import PersistentVolumeClaim
+from moorage.framework.plugin.interface import (
+    EnqueueExtensions,
+    FilterPlugin,
+    PreFilterPlugin,
+    SignPlugin,
+)
+from moorage.framework.plugin.nodes_view import AnyNodeInfo, NodesView
+from moorage.framework.plugin.status import SKIP, Code, Status
+from moorage.framework.profiles.in_core import VolumePlugin
+from moorage.objects.model.pod import Pod, Volume
+from moorage.objects.model.storage import PersistentVolumeClaim
 from moorage.store.errors import NotFoundError as ObjectNotFoundError
-from moorage.volume.in_use import VolumesInUse, disk_of
+from moorage.volume.usage.in_use import VolumesInUse, disk_of
 
 STATE = "PreFilterVolumeRestrictions"
 READ_WRITE_ONCE_POD = "ReadWriteOncePod"

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from moorage._core.state import ClusterState
-from moorage._core.table_columns import label_column
-from moorage.framework import signing
-from moorage.framework.answers import Answers
-from moorage.framework.cycle_state import CycleState, NotFoundError
-from moorage.framework.events import (
+from moorage._core.state.cluster_state import ClusterState
+from moorage._core.state.table_columns import label_column
+from moorage.framework.plugin import signing
+from moorage.framework.plugin.answers import Answers
+from moorage.framework.plugin.cycle_state import CycleState, NotFoundError
+from moorage.framework.plugin.events import (
     NODE,
     PERSISTENT_VOLUME,
     PERSISTENT_VOLUME_CLAIM,
@@ -25,15 +25,20 @@ from moorage.framework.events import (
     on,
     queue_if,
 )
-from moorage.framework.handle import FrameworkHandle
-from moorage.framework.in_core import VolumePlugin
-from moorage.framework.interface import EnqueueExtensions, FilterPlugin, PreFilterPlugin, SignPlugin
-from moorage.framework.nodes_view import AnyNodeInfo, NodesView
-from moorage.framework.status import SKIP, Code, Status
-from moorage.objects.pod import Pod
-from moorage.objects.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
+from moorage.framework.plugin.handle import FrameworkHandle
+from moorage.framework.plugin.interface import (
+    EnqueueExtensions,
+    FilterPlugin,
+    PreFilterPlugin,
+    SignPlugin,
+)
+from moorage.framework.plugin.nodes_view import AnyNodeInfo, NodesView
+from moorage.framework.plugin.status import SKIP, Code, Status
+from moorage.framework.profiles.in_core import VolumePlugin
+from moorage.objects.model.pod import Pod
+from moorage.objects.model.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
 from moorage.store.errors import NotFoundError as ObjectNotFoundError
-from moorage.volume.claims import claim_class
+from moorage.volume.binding.claims import claim_class
 from moorage.volume.constants import WAIT_FOR_FIRST_CONSUMER
 
 from .volume_restrictions import claim_names

@@ -13,13 +13,13 @@ from functools import partial
 
 from msgspec.structs import replace
 
-from moorage.framework.handle import FrameworkHandle
-from moorage.framework.interface import NominatingInfo
-from moorage.framework.preempt_handle import PreemptHandle
-from moorage.framework.status import Status, as_status
-from moorage.objects.meta import Condition, with_condition
-from moorage.objects.pod import Pod
-from moorage.objects.pod_group import PodGroup
+from moorage.framework.plugin.handle import FrameworkHandle
+from moorage.framework.plugin.interface import NominatingInfo
+from moorage.framework.plugin.preempt_handle import PreemptHandle
+from moorage.framework.plugin.status import Status, as_status
+from moorage.objects.model.meta import Condition, with_condition
+from moorage.objects.model.pod import Pod
+from moorage.objects.model.pod_group import PodGroup
 from moorage.store import ApiError, NotFoundError, patch_pod_status
 
 from .eligibility import BY_SCHEDULER, DISRUPTION_TARGET, priority_of

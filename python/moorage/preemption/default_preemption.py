@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from moorage.errors import MoorageError
-from moorage.framework.cycle_state import CycleState
-from moorage.framework.events import (
+from moorage.framework.plugin.cycle_state import CycleState
+from moorage.framework.plugin.events import (
     POD,
     QUEUE_SKIP,
     ActionType,
@@ -15,20 +15,20 @@ from moorage.framework.events import (
     QueueingHint,
     on,
 )
-from moorage.framework.handle import FrameworkHandle
-from moorage.framework.in_core import CorePostFilter
-from moorage.framework.interface import EnqueueExtensions, PostFilterResult, PreEnqueuePlugin
-from moorage.framework.preempt_handle import PreemptHandle
-from moorage.framework.status import Code, Status
-from moorage.objects.pod import Pod
+from moorage.framework.plugin.handle import FrameworkHandle
+from moorage.framework.plugin.interface import EnqueueExtensions, PostFilterResult, PreEnqueuePlugin
+from moorage.framework.plugin.preempt_handle import PreemptHandle
+from moorage.framework.plugin.status import Code, Status
+from moorage.framework.profiles.in_core import CorePostFilter
+from moorage.objects.model.pod import Pod
 
 from .eligibility import NEVER, NO_VICTIMS, num_candidates
 from .evaluator import Found, find_candidates, no_candidates, preempt
+from .eviction_units import groups_of, has_pods_below
 from .for_group import reason_against_pod
-from .units import groups_of, has_pods_below
 
 if TYPE_CHECKING:
-    from moorage._core.pod_class import Shape
+    from moorage._core.state.pod_class import Shape
 
 PREFIX = "preemption: "
 RUNNING = "waiting for the preemption for this pod to be finished"

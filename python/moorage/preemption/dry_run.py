@@ -10,18 +10,18 @@ from collections.abc import Sequence
 
 from moorage.cache import NodeInfo, NodeInfoClone
 from moorage.errors import MoorageError
-from moorage.framework.cycle_state import CycleState
-from moorage.framework.extender import Victims
-from moorage.framework.preempt_handle import PreemptHandle
-from moorage.framework.status import Status, as_status
-from moorage.objects.pod import Pod
-from moorage.objects.policy import PodDisruptionBudget
+from moorage.framework.plugin.cycle_state import CycleState
+from moorage.framework.plugin.extender import Victims
+from moorage.framework.plugin.preempt_handle import PreemptHandle
+from moorage.framework.plugin.status import Status, as_status
+from moorage.objects.model.pod import Pod
+from moorage.objects.model.policy import PodDisruptionBudget
 
 from .eligibility import NO_VICTIM, NO_VICTIMS, priority_of
+from .eviction_units import Units
 from .importance import Unit, units_by_importance, violations
 from .native import dry_run_in_core, framework_of
 from .pick import Candidate
-from .units import Units
 
 
 def dry_run_preemption(

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from moorage.framework.nodes_view import AnyNodeInfo
-from moorage.framework.status import Code, Status, code_of
-from moorage.objects.pod import Pod
+from moorage.framework.plugin.nodes_view import AnyNodeInfo
+from moorage.framework.plugin.status import Code, Status, code_of
+from moorage.objects.model.pod import Pod
 
 NEVER = "not eligible due to preemptionPolicy=Never."
 TERMINATING = "not eligible due to a terminating pod on the nominated node."

@@ -12,19 +12,19 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from moorage.errors import ExtenderError, MoorageError
-from moorage.framework.cycle_state import CycleState
-from moorage.framework.extender import Extender
-from moorage.framework.fit_error import fit_error
-from moorage.framework.interface import NominatingInfo
-from moorage.framework.preempt_handle import PreemptHandle
-from moorage.framework.status import Code, Status, as_status
-from moorage.objects.pod import Pod
+from moorage.framework.plugin.cycle_state import CycleState
+from moorage.framework.plugin.extender import Extender
+from moorage.framework.plugin.fit_error import fit_error
+from moorage.framework.plugin.interface import NominatingInfo
+from moorage.framework.plugin.preempt_handle import PreemptHandle
+from moorage.framework.plugin.status import Code, Status, as_status
+from moorage.objects.model.pod import Pod
 
 from .actuation import prepare_candidate
 from .dry_run import dry_run_preemption
 from .eligibility import pod_eligible_to_preempt_others, potential_nodes
+from .eviction_units import Units
 from .pick import Candidate, pick_one_node
-from .units import Units
 
 logger = logging.getLogger("moorage.preemption")
 

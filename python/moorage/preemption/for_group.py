@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from moorage.framework.handle import FrameworkHandle
-from moorage.objects.pod import Pod
-from moorage.objects.pod_group import PodGroup, group_of
+from moorage.framework.plugin.handle import FrameworkHandle
+from moorage.objects.model.pod import Pod
+from moorage.objects.model.pod_group import PodGroup, group_of
 
-from .units import groups_of
+from .eviction_units import groups_of
 
 IN_PLACEMENTS = "not eligible due to placement-based pod group scheduling limitation"
 AS_A_WHOLE = "not eligible due to workload aware preemption enabled"

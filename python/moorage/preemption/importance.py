@@ -12,9 +12,9 @@ from datetime import UTC, datetime
 from functools import lru_cache
 
 from moorage.errors import InputError
-from moorage.objects.pod import Pod
-from moorage.objects.policy import PodDisruptionBudget
-from moorage.objects.selectors import LabelSelectorMatcher
+from moorage.objects.model.pod import Pod
+from moorage.objects.model.policy import PodDisruptionBudget
+from moorage.objects.model.selectors import LabelSelectorMatcher
 
 from .eligibility import priority_of
 

@@ -6,18 +6,18 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from moorage._core.dry_runs import NO_VICTIMS as NOBODY
+from moorage._core.preempt.dry_runs import NO_VICTIMS as NOBODY
 from moorage.errors import MoorageError
-from moorage.framework.cycle_state import CycleState
-from moorage.framework.extender import Victims
-from moorage.framework.handle import FrameworkHandle
-from moorage.framework.in_core import NativePlugin, VolumePlugin
-from moorage.framework.interface import FILTER
-from moorage.framework.kernels import place_of, rejection
-from moorage.framework.runtime import Framework
-from moorage.framework.status import Code, Status
-from moorage.objects.pod import Pod
-from moorage.objects.policy import PodDisruptionBudget
+from moorage.framework.plugin.cycle_state import CycleState
+from moorage.framework.plugin.extender import Victims
+from moorage.framework.plugin.handle import FrameworkHandle
+from moorage.framework.plugin.interface import FILTER
+from moorage.framework.plugin.status import Code, Status
+from moorage.framework.profiles.in_core import NativePlugin, VolumePlugin
+from moorage.framework.runtime.kernels import place_of, rejection
+from moorage.framework.runtime.runtime import Framework
+from moorage.objects.model.pod import Pod
+from moorage.objects.model.policy import PodDisruptionBudget
 
 from .eligibility import NO_VICTIM, NO_VICTIMS
 from .pick import Candidate

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from moorage.framework.extender import Victims
+from moorage.framework.plugin.extender import Victims
 
 from .eligibility import priority_of
 from .importance import start_time

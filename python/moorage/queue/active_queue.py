@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from heapq import merge
 from typing import Any, Protocol
 
-from moorage.framework.interface import QueuedPod
+from moorage.framework.plugin.interface import QueuedPod
 
 from .keyed_heap import SPARE, KeyedHeap
 from .queued_pod_info import QueuedPodInfo

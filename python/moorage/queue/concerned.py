@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from moorage.framework.events import ClusterEvent
-from moorage.objects.pod_group import unit_of
+from moorage.framework.plugin.events import ClusterEvent
+from moorage.objects.model.pod_group import unit_of
 
 from .hints import Hints
 from .places import Places

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from moorage.framework.events import (
+from moorage.framework.plugin.events import (
     ANY_EVENT,
     NODE,
     QUEUE_SKIP,
@@ -17,7 +17,7 @@ from moorage.framework.events import (
     Hint,
     on,
 )
-from moorage.framework.interface import (
+from moorage.framework.plugin.interface import (
     FILTER,
     PERMIT,
     PRE_ENQUEUE,
@@ -25,8 +25,8 @@ from moorage.framework.interface import (
     RESERVE,
     EnqueueExtensions,
 )
-from moorage.framework.runtime import Framework
-from moorage.objects.pod import Pod
+from moorage.framework.runtime.runtime import Framework
+from moorage.objects.model.pod import Pod
 
 from .in_flight import Observed
 from .places import Strategy

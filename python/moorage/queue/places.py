@@ -12,17 +12,17 @@ from enum import Enum
 from itertools import count
 from typing import Any, NamedTuple, cast
 
-from moorage.framework.call import ask_status
-from moorage.framework.events import UNSCHEDULABLE_POD_ADD, UNSCHEDULABLE_POD_UPDATE
-from moorage.framework.interface import Code, PreEnqueuePlugin
-from moorage.framework.nominator import PodNominator
-from moorage.objects.pod import Pod
+from moorage.framework.plugin.events import UNSCHEDULABLE_POD_ADD, UNSCHEDULABLE_POD_UPDATE
+from moorage.framework.plugin.interface import Code, PreEnqueuePlugin
+from moorage.framework.plugin.nominator import PodNominator
+from moorage.framework.runtime.call import ask_status
+from moorage.objects.model.pod import Pod
 
 from .active_queue import Less, active_queue
 from .backoff_queue import BackoffQueue
 from .queued_pod_info import Place, QueuedPodInfo
-from .units import Units
 from .unschedulable_pods import UnschedulablePods
+from .waiting_groups import Units
 
 logger = logging.getLogger("moorage.queue")
 

@@ -12,7 +12,7 @@ from typing import Any, cast
 from fastrlock.rlock import FastRLock
 
 from moorage.errors import MoorageError
-from moorage.framework.events import (
+from moorage.framework.plugin.events import (
     BACKOFF_COMPLETE,
     FORCE_ACTIVATE,
     SCHEDULE_ATTEMPT_FAILURE,
@@ -22,9 +22,9 @@ from moorage.framework.events import (
     ClusterEvent,
     pod_update_events,
 )
-from moorage.framework.nominator import PodNominator
-from moorage.framework.runtime import Framework
-from moorage.objects.pod import Pod
+from moorage.framework.plugin.nominator import PodNominator
+from moorage.framework.runtime.runtime import Framework
+from moorage.objects.model.pod import Pod
 
 from .concerned import concerned
 from .hints import Hints
@@ -32,8 +32,8 @@ from .in_flight import InFlight, Observed
 from .places import PendingPods, Places, Strategy
 from .queued_pod_info import MICROSECONDS, QUEUES, Place, QueuedPodInfo, microseconds
 from .timers import MAX_UNSCHEDULABLE, NEVER, Timers
-from .units import in_unit
 from .unschedulable_pods import group_of
+from .waiting_groups import in_unit
 
 logger = logging.getLogger("moorage.queue")
 

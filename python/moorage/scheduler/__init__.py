@@ -1,21 +1,21 @@
 """The scheduler: cycles over the cache, decisions, and why a pod did not fit."""
 
-from moorage.framework.profile import Profile as Profile
+from moorage.framework.profiles.profile import Profile as Profile
 
-from .batch import ScheduleResult as ScheduleResult
-from .changes import Change as Change
-from .constraints import Constraint as Constraint
-from .diagnosis import Diagnosis as Diagnosis
-from .explanation import Explanation as Explanation
-from .explanation import Situation as Situation
-from .results import Decision as Decision
-from .results import Eviction as Eviction
-from .results import Examination as Examination
-from .results import Failure as Failure
-from .results import PreFilterOutcome as PreFilterOutcome
-from .results import Result as Result
+from .cycle.diagnosis import Diagnosis as Diagnosis
+from .cycle.results import Decision as Decision
+from .cycle.results import Eviction as Eviction
+from .cycle.results import Examination as Examination
+from .cycle.results import Failure as Failure
+from .cycle.results import PreFilterOutcome as PreFilterOutcome
+from .cycle.results import Result as Result
+from .explain.changes import Change as Change
+from .explain.constraints import Constraint as Constraint
+from .explain.explanation import Explanation as Explanation
+from .explain.explanation import Situation as Situation
+from .explain.situations import explain_after_run as explain_after_run
+from .explain.situations import explain_alone as explain_alone
+from .explain.situations import explain_in_turn as explain_in_turn
+from .placing.batch import ScheduleResult as ScheduleResult
+from .placing.template_pods import TemplateRun as TemplateRun
 from .scheduler import Scheduler as Scheduler
-from .situations import explain_after_run as explain_after_run
-from .situations import explain_alone as explain_alone
-from .situations import explain_in_turn as explain_in_turn
-from .template_pods import TemplateRun as TemplateRun

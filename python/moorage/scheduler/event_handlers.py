@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from moorage.cache import ClusterCache, SchedulerCache
 from moorage.errors import CacheError
-from moorage.framework.events import (
+from moorage.framework.plugin.events import (
     ASSIGNED_POD_ADD,
     ASSIGNED_POD_DELETE,
     CSI_DRIVER,
@@ -34,15 +34,14 @@ from moorage.framework.events import (
     node_update_events,
     pod_update_events,
 )
-from moorage.framework.handle import FrameworkHandle
-from moorage.objects.meta import Object
-from moorage.objects.node import Namespace, Node
-from moorage.objects.ownership import FINISHED
-from moorage.objects.pod import Pod
-from moorage.objects.pod_group import PodGroup
-from moorage.objects.policy import PodDisruptionBudget
-from moorage.objects.resource_claims import DeviceClass, ResourceClaim, ResourceSlice
-from moorage.objects.storage import (
+from moorage.framework.plugin.handle import FrameworkHandle
+from moorage.objects.model.meta import Object
+from moorage.objects.model.node import Namespace, Node
+from moorage.objects.model.pod import Pod
+from moorage.objects.model.pod_group import PodGroup
+from moorage.objects.model.policy import PodDisruptionBudget
+from moorage.objects.model.resource_claims import DeviceClass, ResourceClaim, ResourceSlice
+from moorage.objects.model.storage import (
     CSIDriver,
     CSINode,
     CSIStorageCapacity,
@@ -51,7 +50,13 @@ from moorage.objects.storage import (
     StorageClass,
     VolumeAttachment,
 )
-from moorage.objects.workload import ReplicaSet, ReplicationController, Service, StatefulSet
+from moorage.objects.model.workload import (
+    ReplicaSet,
+    ReplicationController,
+    Service,
+    StatefulSet,
+)
+from moorage.objects.workloads.ownership import FINISHED
 from moorage.queue import SchedulingQueue
 from moorage.store import DeletedFinalStateUnknown, InformerFactory
 

@@ -6,14 +6,18 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from moorage.objects.cluster import Cluster
-from moorage.objects.node import Node
-from moorage.objects.pod import Pod
-from moorage.objects.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
+from moorage.controllers.persistent_volume.controller import (
+    ControllerParameters,
+    PersistentVolumeController,
+    new_controller,
+)
+from moorage.controllers.persistent_volume.in_memory_plugin import InMemoryProvisioner
+from moorage.objects.model.cluster import Cluster
+from moorage.objects.model.node import Node
+from moorage.objects.model.pod import Pod
+from moorage.objects.model.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
 from moorage.store import InformerFactory, ObjectClient
 from moorage.volume.constants import NO_PROVISIONER
-from moorage.volume.controller import ControllerParameters, PersistentVolumeController, new_controller
-from moorage.volume.in_memory_plugin import InMemoryProvisioner
 
 SYNC_PERIOD = 15.0  # seconds
 

@@ -9,16 +9,16 @@ from functools import lru_cache
 
 from moorage.errors import ClockError, MoorageError
 from moorage.framework.configuration import KubeSchedulerConfiguration, groups_pods
-from moorage.framework.interface import NominatingInfo
-from moorage.framework.nominator import PodNominator
-from moorage.objects.cluster import Cluster
-from moorage.objects.pod import Pod
-from moorage.objects.pod_group import UnitKey
+from moorage.framework.plugin.interface import NominatingInfo
+from moorage.framework.plugin.nominator import PodNominator
+from moorage.objects.model.cluster import Cluster
+from moorage.objects.model.pod import Pod
+from moorage.objects.model.pod_group import UnitKey
 from moorage.queue import QueuedPodInfo, SchedulingQueue
 
-from .diagnosis import Rejectors
-from .engine import Engine
-from .results import Failure
+from .cycle.diagnosis import Rejectors
+from .cycle.engine import Engine
+from .cycle.results import Failure
 
 logger = logging.getLogger("moorage.scheduler")
 

@@ -13,19 +13,24 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from moorage.framework.interface import NominatingInfo
-from moorage.framework.runtime import Target
-from moorage.objects.pod import Pod
-from moorage.objects.pod_group import PodGroup, UnitKey
+from moorage.framework.plugin.interface import NominatingInfo
+from moorage.framework.runtime.runtime import Target
+from moorage.objects.model.pod import Pod
+from moorage.objects.model.pod_group import PodGroup, UnitKey
 from moorage.plugins.gang_scheduling import GangScheduling
 from moorage.queue import QueuedPodInfo
 from moorage.store import ApiError, ObjectStore
 
-from .binding_cycle import Outcome
-from .engine import Engine
-from .group_status import patch_group
-from .pod_groups import GroupResult, place_group, rejected, several_schedulers
-from .results import Eviction, Failure, Result
+from .cycle.engine import Engine
+from .cycle.results import Eviction, Failure, Result
+from .groups.group_status import patch_group
+from .groups.place_group import (
+    GroupResult,
+    place_group,
+    rejected,
+    several_schedulers,
+)
+from .placing.binding_cycle import Outcome
 
 if TYPE_CHECKING:
     from .scheduler import Scheduler

@@ -10,44 +10,61 @@ from itertools import groupby, repeat
 import numpy as np
 import numpy.typing as npt
 
-from moorage._core.chooser import TieBreak
-from moorage._core.node_table import NodeTable
+from moorage._core.decide.chooser import TieBreak
+from moorage._core.state.node_table import NodeTable
 from moorage.cache import SchedulerCache, Transaction
 from moorage.errors import CacheError
 from moorage.framework.configuration import feature_gates as all_gates
 from moorage.framework.configuration import pod_gates
-from moorage.framework.events import ASSIGNED_POD_DELETE
-from moorage.framework.interface import NominatingInfo
-from moorage.framework.nominator import PodNominator
-from moorage.framework.pod_groups import PodGroups
-from moorage.framework.profile import Profile
-from moorage.framework.registry import Registry
-from moorage.framework.runtime import Target, target_of
-from moorage.objects.cluster import Cluster
-from moorage.objects.pod import Pod
-from moorage.objects.pod_group import PodGroup
+from moorage.framework.plugin.events import ASSIGNED_POD_DELETE
+from moorage.framework.plugin.group_index import PodGroups
+from moorage.framework.plugin.interface import NominatingInfo
+from moorage.framework.plugin.nominator import PodNominator
+from moorage.framework.profiles.plugin_registry import Registry
+from moorage.framework.profiles.profile import Profile
+from moorage.framework.runtime.runtime import Target, target_of
+from moorage.objects.model.cluster import Cluster
+from moorage.objects.model.pod import Pod
+from moorage.objects.model.pod_group import PodGroup
 from moorage.plugins.registry import ConfigurationSource, default_profile, read_configuration
 from moorage.plugins.scheduling_gates import SchedulingGates
 from moorage.store import InformerFactory, ObjectClient, ObjectStore
 
-from .batch import Batches, ScheduleResult, joined, result_of
-from .batching import Batching
-from .binding_cycle import BindingCycles, Started, threads_for
-from .clock import checked
-from .engine import Engine
-from .engines import Rotation, disowned_on_error, make_engines, make_handle, placements_percentage
+from .checked_clock import checked
+from .cycle.engine import Engine
+from .cycle.engines import (
+    Rotation,
+    disowned_on_error,
+    make_engines,
+    make_handle,
+    placements_percentage,
+)
+from .cycle.examine import examine
+from .cycle.opportunistic_batching import Batching
+from .cycle.results import (
+    Decision,
+    Examination,
+    Failure,
+    Result,
+    after_binding,
+)
 from .event_handlers import PodGroupHandler, PodHandler, watch
-from .examine import examine
-from .explain import explain
-from .explanation import Explanation
+from .explain.explain_pod import explain
+from .explain.explanation import Explanation
+from .groups.place_group import schedule_workload
 from .own_volumes import Wait, volumes_of
-from .pod_groups import schedule_workload
-from .preempt_pods import Preemption, preempt
+from .placing.batch import (
+    Batches,
+    ScheduleResult,
+    joined,
+    result_of,
+)
+from .placing.binding_cycle import BindingCycles, Started, threads_for
+from .placing.preempt_pods import Preemption, preempt
+from .placing.template_pods import TemplateRun, schedule_by_template
 from .queueing import Attempts, make_queue, newest
 from .records import Records
-from .results import Decision, Examination, Failure, Result, after_binding
 from .runs import TERMINATING, Run
-from .template_pods import TemplateRun, schedule_by_template
 
 TIE_BREAKS = {"first": TieBreak.FIRST, "random": TieBreak.RANDOM, "go-heap": TieBreak.GO_HEAP}
 NOTHING = Cluster()
@@ -72,7 +89,7 @@ class Scheduler:
     feature_gates : mapping of str to bool, optional
         On top of the defaults of v1.36. With profiles, which say themselves what runs, only those have an
         effect that say how pods are read (PodLevelResources, InPlacePodLevelResourcesVerticalScaling,
-        TaintTolerationComparisonOperators), OpportunisticBatching (`moorage.scheduler.batching`), and
+        TaintTolerationComparisonOperators), OpportunisticBatching, and
         GenericWorkload or GangScheduling: pods of a `PodGroup` are tried together. With
         WorkloadAwarePreemption besides, pods are evicted for a group that fits nowhere.
     registry : Registry, optional
@@ -450,7 +467,7 @@ class Scheduler:
         return schedule_workload(self, pod_group, pods)
 
     def preempt(self, pods: Sequence[Pod], offsets: Sequence[int] = ()) -> Preemption:
-        """Place pods at once, evicting whom they must; see `moorage.scheduler.preempt_pods.preempt`."""
+        """Place pods at once, evicting whom they must; see `scheduler.placing.preempt_pods`."""
         return preempt(self, pods, offsets)
 
     def segments(self, pods: Sequence[Pod]) -> Iterator[tuple[Engine, list[Target], list[Pod]]]:

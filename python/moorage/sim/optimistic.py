@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from moorage.binder import (
+from moorage.multi import (
     Binder,
     News,
     Outcome,
@@ -28,11 +28,11 @@ from moorage.binder import (
     Threads,
     owners,
 )
-from moorage.objects.cluster import Cluster
-from moorage.objects.pod import Pod
-from moorage.objects.pod_group import group_of
+from moorage.objects.model.cluster import Cluster
+from moorage.objects.model.pod import Pod
+from moorage.objects.model.pod_group import group_of
 from moorage.scheduler import Result, Scheduler
-from moorage.scheduler.results import Eviction
+from moorage.scheduler.cycle.results import Eviction
 
 CHUNK = 256
 """Pods that a scheduler decides about in one round."""
@@ -132,7 +132,7 @@ def simulate_optimistically(
     schedulers : int
         How many.
     partition : {"none", "zone", "hash"}
-        Which nodes a scheduler looks at first; see `moorage.binder.partition`.
+        Which nodes a scheduler looks at first; see `moorage.multi.partition`.
     chunk : int
         Pods that each decides about before it hears of the others.
     processes : bool

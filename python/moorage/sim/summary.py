@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from moorage.objects.cluster import Cluster
+from moorage.objects.model.cluster import Cluster
 
 if TYPE_CHECKING:
     from moorage.scheduler import Result, Scheduler

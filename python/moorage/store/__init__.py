@@ -11,11 +11,16 @@ from .errors import (
     NotFoundError,
     ResourceExpiredError,
 )
-from .factory import InformerFactory
-from .indexer import Indexer
-from .informer import DeletedFinalStateUnknown, Informer, Registration, ResourceEventHandler
-from .lister import Lister
-from .pod_status import patch_pod_status
+from .informers.factory import InformerFactory
+from .informers.indexer import Indexer
+from .informers.informer import (
+    DeletedFinalStateUnknown,
+    Informer,
+    Registration,
+    ResourceEventHandler,
+)
+from .informers.lister import Lister
+from .pod_status_patch import patch_pod_status
 from .protocol import ObjectClient, Patch, PatchType, Watcher, WatchEvent
 from .store import ObjectStore
 from .tables import Save

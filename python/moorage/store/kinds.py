@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from functools import cache
 from typing import TypeVar, cast
 
-from moorage.objects.decode import CLUSTER_SCOPED
-from moorage.objects.meta import Object
+from moorage.objects.model.meta import Object
+from moorage.objects.read.decode import CLUSTER_SCOPED
 
 T = TypeVar("T", bound=Object)
 

@@ -10,11 +10,12 @@ from typing import TypeVar
 
 from msgspec.structs import replace
 
-from moorage.objects.meta import Object
-from moorage.objects.naming import generated_names
-from moorage.objects.pod import Pod
+from moorage.objects.model.meta import Object
+from moorage.objects.model.pod import Pod
+from moorage.objects.workloads.naming import generated_names
 
-from . import binding, deletion
+from . import deletion
+from . import pod_binding as binding
 from .clock import epoch, timestamp
 from .errors import (
     BadRequestError,
@@ -25,10 +26,10 @@ from .errors import (
     other_uid,
     stale,
 )
+from .field_selectors import Predicate, predicate
 from .kinds import struct_of
-from .patch import apply_patch
+from .patches.patch import apply_patch
 from .protocol import ListResult, Patch, PatchType, Selector
-from .selectors import Predicate, predicate
 from .tables import Save, Tables
 from .watch import History, Watch, with_version
 

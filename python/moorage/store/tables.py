@@ -6,7 +6,7 @@ from typing import Any, Generic, TypeVar
 
 from msgspec.structs import replace
 
-from moorage.objects.meta import Object
+from moorage.objects.model.meta import Object
 
 from .errors import not_found
 from .kinds import is_namespaced

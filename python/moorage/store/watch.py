@@ -12,11 +12,11 @@ from weakref import WeakSet
 
 from msgspec.structs import replace
 
-from moorage.objects.meta import Object
+from moorage.objects.model.meta import Object
 
 from .errors import ResourceExpiredError
+from .field_selectors import Predicate
 from .protocol import WatchEvent
-from .selectors import Predicate
 
 T = TypeVar("T", bound=Object)
 

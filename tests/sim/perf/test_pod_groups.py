@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from moorage.objects.node import Node
+from moorage.objects.model.node import Node
 from moorage.sim.perf.execute import EXECUTE
 from moorage.sim.perf.loop import WorkloadFailedError
 from moorage.sim.perf.ops import CreatePodGroups

@@ -10,15 +10,15 @@ import pytest
 
 from moorage.errors import InputError
 from moorage.objects import Pod
-from moorage.objects.meta import ObjectMeta
-from moorage.objects.pod import (
+from moorage.objects.model.meta import ObjectMeta
+from moorage.objects.model.pod import (
     DiskVolumeSource,
     PersistentVolumeClaimSpec,
     PersistentVolumeClaimVolumeSource,
     ResourceRequirements,
     Volume,
 )
-from moorage.objects.storage import (
+from moorage.objects.model.storage import (
     CSINode,
     CSINodeDriver,
     CSINodeSpec,

@@ -11,7 +11,7 @@ import pytest
 from moorage.errors import InputError
 from moorage.objects import Cluster, Namespace, Node, Pod
 from moorage.scheduler import Failure, Scheduler
-from moorage.scheduler.template_pods import TemplateRun, pod_of
+from moorage.scheduler.placing.template_pods import TemplateRun, pod_of
 from moorage.sim.perf import Workload, read_cases, run_workload
 from moorage.sim.perf.report import table
 from tests.sim.perf.make import (

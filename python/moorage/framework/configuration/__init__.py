@@ -8,8 +8,8 @@ gives all of it as one JSON value. Errors carry upstream's texts and the stage i
 from .effective import effective
 from .errors import ConfigurationError
 from .feature_gates import DEFAULT_GATES, feature_gates, groups_pods, pod_gates
-from .load import load_configuration
-from .profiles import (
+from .load_configuration import load_configuration
+from .profile_plugins import (
     POINTS,
     ProfilePlugins,
     RegisteredPlugin,

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from msgspec import Meta, field
 
-from moorage.objects.meta import Int32, Int64
+from moorage.objects.model.meta import Int32, Int64
 
 from .types import Duration, Part, Typed
 

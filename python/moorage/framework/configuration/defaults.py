@@ -20,7 +20,7 @@ from .args import (
     UtilizationShapePoint,
     VolumeBindingArgs,
 )
-from .durations import SECOND
+from .reading.durations import SECOND
 from .types import (
     API_VERSION,
     ClientConnectionConfiguration,

@@ -4,8 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from .go_types import write
-from .profiles import POINTS, ProfilePlugins, Registry, build_extenders, build_profiles
+from .profile_plugins import (
+    POINTS,
+    ProfilePlugins,
+    Registry,
+    build_extenders,
+    build_profiles,
+)
+from .reading.go_types import write
 from .types import KubeSchedulerConfiguration, Typed
 
 

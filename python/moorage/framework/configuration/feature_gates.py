@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from moorage._core.resources import PodGates
+from moorage._core.base.resources import PodGates
 
 from .gate_table import GATES, Effect, Stage
 

@@ -11,7 +11,7 @@ from typing import Annotated, Any, ClassVar
 import msgspec
 from msgspec import Meta, field
 
-from moorage.objects.meta import Int32, Int64
+from moorage.objects.model.meta import Int32, Int64
 
 GROUP = "kubescheduler.config.k8s.io"
 VERSION = "v1"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from moorage.framework.duration import format_nanoseconds
+from moorage.framework.runtime.duration import format_nanoseconds
 
 from .args import (
     LEAST_ALLOCATED,
@@ -25,9 +25,16 @@ from .args import (
     UtilizationShapePoint,
     VolumeBindingArgs,
 )
-from .durations import SECOND
-from .field_errors import duplicate, forbidden, invalid, join, required, unsupported
-from .selectors import label_name_errors, node_selector_errors, preferred_term_errors
+from .reading.durations import SECOND
+from .reading.field_errors import (
+    duplicate,
+    forbidden,
+    invalid,
+    join,
+    required,
+    unsupported,
+)
+from .selector_syntax import label_name_errors, node_selector_errors, preferred_term_errors
 from .types import Typed
 
 Gates = Mapping[str, bool]

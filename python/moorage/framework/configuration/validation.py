@@ -5,12 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from moorage.framework.duration import format_nanoseconds
+from moorage.framework.runtime.duration import format_nanoseconds
 
 from .args import NodeResourcesFitArgs
-from .field_errors import aggregate, duplicate, go_json, invalid, quote, required
-from .go_types import go_fields, write
-from .selectors import label_name_errors
+from .reading.field_errors import (
+    aggregate,
+    duplicate,
+    go_json,
+    invalid,
+    quote,
+    required,
+)
+from .reading.go_types import go_fields, write
+from .selector_syntax import label_name_errors
 from .types import (
     API_VERSION,
     ClientConnectionConfiguration,

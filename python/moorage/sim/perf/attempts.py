@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
-from moorage.framework.runtime import Target
-from moorage.objects.pod import Pod
-from moorage.objects.pod_group import PodGroup
+from moorage.framework.runtime.runtime import Target
+from moorage.objects.model.pod import Pod
+from moorage.objects.model.pod_group import PodGroup
 from moorage.queue import QueuedPodInfo
-from moorage.scheduler.engine import Engine
-from moorage.scheduler.pod_groups import GroupResult
-from moorage.scheduler.results import Failure, Result
+from moorage.scheduler.cycle.engine import Engine
+from moorage.scheduler.cycle.results import Failure, Result
+from moorage.scheduler.groups.place_group import GroupResult
 from moorage.scheduler.runs import Run as SchedulerRun
 
 from .measure import CHUNK

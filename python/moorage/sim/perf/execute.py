@@ -10,14 +10,13 @@ from typing import Any
 from msgspec.structs import replace
 
 from moorage.errors import InputError
-from moorage.framework.configuration.durations import SECOND, parse_duration
-from moorage.objects.defaults import default_object
-from moorage.objects.meta import Object
-from moorage.objects.pod import Pod
+from moorage.framework.configuration.reading.durations import SECOND, parse_duration
+from moorage.objects.model.meta import Object
+from moorage.objects.model.pod import Pod
+from moorage.objects.read.object_defaults import default_object
 
 from .loop import Run, WorkloadFailedError
 from .measure import Window
-from .object_templates import CLASSES, ObjectTemplate
 from .ops import (
     Barrier,
     Churn,
@@ -35,6 +34,7 @@ from .ops import (
     UpdateAny,
 )
 from .pods import FAILED, GATED, GONE, NEW, PodRun, run_of, runs_of
+from .templates.object_templates import CLASSES, ObjectTemplate
 from .volumes import bound_volumes, with_claims
 
 CHURN_INTERVAL = 500

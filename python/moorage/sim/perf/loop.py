@@ -10,16 +10,16 @@ import time
 from collections.abc import Callable, Iterator
 from fractions import Fraction
 
-from moorage.objects.pod import Pod
+from moorage.objects.model.pod import Pod
 from moorage.scheduler import Scheduler
 
 from .attempts import Attempts
-from .cluster import SimulatedCluster
-from .config import Workload
 from .measure import Meter, Timer
-from .object_templates import TemplateFiles
 from .pods import FAILED, GATED, NEW, PodNames, PodRun
+from .scheduler_perf_file import Workload
+from .templates.object_templates import TemplateFiles
 from .virtual_time import VirtualTime
+from .workload_cluster import SimulatedCluster
 
 TIMEOUT = 600
 """Seconds of virtual time that an operation may wait (scheduler_perf, executor.go)."""

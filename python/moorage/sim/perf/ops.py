@@ -6,8 +6,8 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from moorage.framework.configuration.durations import parse_duration
-from moorage.objects.storage import VolumeNodeResources
+from moorage.framework.configuration.reading.durations import parse_duration
+from moorage.objects.model.storage import VolumeNodeResources
 
 MOST = 10_000_000
 """The most objects that an operation makes: more than there is memory for is a mistake in the file."""

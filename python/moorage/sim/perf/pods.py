@@ -10,10 +10,10 @@ import numpy.typing as npt
 from msgspec.structs import replace
 
 from moorage.errors import InputError
-from moorage.objects.pod import Pod
-from moorage.scheduler.template_pods import pod_of
+from moorage.objects.model.pod import Pod
+from moorage.scheduler.placing.template_pods import pod_of
 
-from .object_templates import ObjectTemplate
+from .templates.object_templates import ObjectTemplate
 
 NEW, FAILED, GATED, GONE = -1, -2, -3, -4
 """States of a pod that is on no node: never tried, tried in vain, gated, deleted or being deleted."""

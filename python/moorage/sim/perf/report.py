@@ -11,8 +11,8 @@ from typing import Any
 
 import msgspec
 
-from .config import Workload
 from .measure import Meter, peak_rss_bytes, percentile
+from .scheduler_perf_file import Workload
 
 DONE = "done"
 DEFAULT_TIE_BREAK = "go-heap"

@@ -8,11 +8,11 @@ from fractions import Fraction
 from moorage.errors import InputError, NotBuiltError
 from moorage.framework.configuration import ConfigurationError
 
-from .config import Workload
 from .execute import execute
 from .loop import Run, WorkloadFailedError
 from .measure import Meter, Timer
 from .report import DEFAULT_TIE_BREAK, DONE, WorkloadReport, make_report
+from .scheduler_perf_file import Workload
 
 DEFAULT_RATE = 500
 

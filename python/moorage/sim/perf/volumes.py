@@ -7,12 +7,12 @@ from itertools import count
 
 from msgspec.structs import replace
 
-from moorage.objects.meta import Object
-from moorage.objects.pod import PersistentVolumeClaimVolumeSource, Volume
-from moorage.objects.storage import ObjectReference, PersistentVolume, PersistentVolumeClaim
+from moorage.objects.model.meta import Object
+from moorage.objects.model.pod import PersistentVolumeClaimVolumeSource, Volume
+from moorage.objects.model.storage import ObjectReference, PersistentVolume, PersistentVolumeClaim
 
-from .object_templates import ObjectTemplate
 from .pods import PodRun
+from .templates.object_templates import ObjectTemplate
 
 CLAIM, VOLUME = "PersistentVolumeClaim", "PersistentVolume"
 

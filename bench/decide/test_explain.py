@@ -1,0 +1,63 @@
+"""Explaining a pod that fits nowhere, on 5,000 nodes that are in use."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from bench.cluster import NODES
+from msgspec.structs import replace
+
+from moorage import Scheduler, synthetic
+from moorage.objects import Cluster
+from moorage.objects.model.meta import LabelSelector
+from moorage.objects.model.node import Taint
+from moorage.objects.model.pod import Pod, TopologySpreadConstraint
+
+SPREAD = TopologySpreadConstraint(
+    max_skew=1,
+    topology_key="topology.kubernetes.io/zone",
+    when_unsatisfiable="DoNotSchedule",
+    label_selector=LabelSelector(match_labels={"app": "web"}),
+)
+SELECTOR = {"disk": "ssd"}
+
+
+@pytest.fixture(scope="module")
+def scheduler() -> Scheduler:
+    """A third of the nodes is tainted, with one of 30 taints."""
+    made = synthetic(nodes=NODES, pods=20_000, seed=1)
+    nodes = [
+        replace(node, spec=replace(node.spec, taints=(Taint(key=f"team-{at % 90}", effect="NoSchedule"),)))
+        if at % 90 < 30
+        else node
+        for at, node in enumerate(made.nodes)
+    ]
+    one = Scheduler(Cluster(nodes=nodes, pods=made.pods))
+    one.run()
+    return one
+
+
+@pytest.mark.parametrize(
+    ("why", "cpu", "spec"),
+    [
+        ("too large", "70", {}),
+        ("conflicts", "70", {"node_selector": SELECTOR}),
+        ("spread", "1", {"node_selector": SELECTOR, "topology_spread_constraints": (SPREAD,)}),
+    ],
+)
+def test_explain(
+    benchmark: Any, report: Any, scheduler: Scheduler, why: str, cpu: str, spec: dict[str, Any]
+) -> None:
+    template: Pod = synthetic(nodes=0, pods=1).pods[0]
+    (container,) = template.spec.containers
+    requests = container.resources.requests | {"cpu": cpu}
+    container = replace(container, resources=replace(container.resources, requests=requests))
+    pod = replace(
+        template,
+        metadata=replace(template.metadata, name="p", uid="p"),
+        spec=replace(template.spec, containers=(container,), **spec),
+    )
+    report(f"explaining a pod, 5,000 nodes, {why}")
+    explanation = benchmark(scheduler.explain, pod)
+    assert explanation.changes or explanation.conflicts

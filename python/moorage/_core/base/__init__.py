@@ -1,0 +1,1 @@
+"""Buffers, symbols, sets, the change log, selectors and quantities."""

@@ -1,0 +1,23 @@
+from enum import IntEnum
+from typing import Self
+
+from moorage._core.base.buffers import Journal
+
+class Kind(IntEnum):
+    LOG_ROW = 0
+    LOG_STATIC = 1
+    LOG_ORDER = 2
+    LOG_NAMESPACE = 3
+    LOG_WORKLOAD = 4
+    LOG_VOLUME = 5
+    LOG_NOMINATION = 6
+    LOG_DOMAIN = 7
+
+class ChangeLog:
+    @property
+    def head(self) -> int: ...
+    @property
+    def capacity(self) -> int: ...
+    def __new__(cls, journal: Journal, capacity: int = 65536) -> Self: ...
+    def rows_since(self, cursor: int) -> list[int] | None: ...
+    def since(self, cursor: int) -> list[tuple[int, Kind, int]] | None: ...

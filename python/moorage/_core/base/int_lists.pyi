@@ -1,0 +1,6 @@
+from typing import Self
+
+from moorage._core.base.buffers import Journal
+
+class Chunks:
+    def __new__(cls, journal: Journal) -> Self: ...

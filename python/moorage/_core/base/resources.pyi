@@ -1,0 +1,27 @@
+from typing import NamedTuple
+
+from moorage._core.base.quantity import Quantity
+from moorage.objects.model.pod import Pod
+
+DEFAULT_MILLI_CPU: Quantity
+DEFAULT_MEMORY: Quantity
+ZERO: Quantity
+NON_ZERO: dict[str, Quantity]
+
+class PodGates(NamedTuple):
+    pod_level_resources: bool = True
+    pod_level_resizing: bool = True
+    comparison_operators: bool = False
+
+def is_counted(name: str) -> bool: ...
+def pod_requests(
+    pod: Pod,
+    missing: dict[str, Quantity] | None = None,
+    pod_level: bool = True,
+    resizes: bool = True,
+    pod_resizes: bool = True,
+) -> dict[str, Quantity]: ...
+def pod_level_requests(pod: Pod, resizes: bool = False) -> dict[str, Quantity]: ...
+def nonzero_requests(
+    pod: Pod, requests: dict[str, Quantity], pod_level: bool = True, pod_resizes: bool = True
+) -> dict[str, Quantity]: ...

@@ -1,8 +1,0 @@
-from typing import Self
-
-from moorage._core.pod_class import PodClasses
-
-class Budgets:
-    @property
-    def version(self) -> int: ...
-    def __new__(cls, classes: PodClasses) -> Self: ...

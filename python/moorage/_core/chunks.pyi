@@ -1,6 +1,0 @@
-from typing import Self
-
-from moorage._core.buffers import Journal
-
-class Chunks:
-    def __new__(cls, journal: Journal) -> Self: ...

@@ -1,7 +1,0 @@
-from typing import Self, final
-
-from moorage._core.buffers import Journal
-
-@final
-class Deadlines:
-    def __new__(cls, journal: Journal) -> Self: ...

@@ -1,0 +1,1 @@
+"""Decisions: plans, search, candidates, choice, the cycle, and native plugins."""

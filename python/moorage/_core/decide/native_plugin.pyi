@@ -1,0 +1,38 @@
+from collections.abc import Callable
+from typing import Self
+
+from moorage._core.decide.external import External, ExternalView
+from moorage._core.decide.plan import KERNELS as KERNELS
+from moorage._core.state.cluster_state import ClusterState
+
+ABI_MAJOR: int
+OWN_COLUMNS: tuple[str, ...]
+FAILURES: tuple[str, ...]
+
+def capsule_address(capsule: object, source: str) -> int: ...
+
+class NativeExternal(External):
+    @property
+    def reason(self) -> str: ...
+    @property
+    def resources(self) -> tuple[str, ...]: ...
+    @property
+    def labels(self) -> tuple[str, ...]: ...
+    @property
+    def values(self) -> tuple[str, ...]: ...
+    @property
+    def filters(self) -> bool: ...
+    @property
+    def scores(self) -> bool: ...
+    @property
+    def weight(self) -> int: ...
+    def __new__(
+        cls,
+        address: int,
+        source: str,
+        keep: object,
+        explain: Callable[[str, str, str, str, int], BaseException],
+    ) -> Self: ...
+
+class NativeView(ExternalView):
+    def __new__(cls, plugin: NativeExternal, state: ClusterState) -> Self: ...

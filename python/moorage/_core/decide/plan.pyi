@@ -1,0 +1,53 @@
+from collections.abc import Iterable, Sequence
+from typing import NoReturn, Self
+
+from moorage._core.decide.external import External
+from moorage._core.state.node_table import NodeTable
+from moorage._core.state.pod_class import Shape
+from moorage.objects.model.pod import TopologySpreadConstraint
+
+VERDICT_SHIFT: int
+UNRESOLVABLE: int
+REASONS: int
+KERNELS: dict[str, int]
+STRATEGIES: dict[str, int]
+
+class Plan:
+    @property
+    def filters(self) -> list[str]: ...
+    @property
+    def scores(self) -> list[str]: ...
+    @property
+    def weights(self) -> dict[str, int]: ...
+    @property
+    def externals(self) -> list[External]: ...
+    @property
+    def needs_python(self) -> bool: ...
+    @property
+    def default_constraints(self) -> tuple[TopologySpreadConstraint, ...]: ...
+    @property
+    def system_defaulted(self) -> bool: ...
+    @property
+    def hard_pod_affinity_weight(self) -> int: ...
+    @property
+    def ignore_preferred(self) -> bool: ...
+    def raise_error(self) -> NoReturn: ...
+    def __new__(
+        cls,
+        table: NodeTable,
+        filters: list[str | External],
+        scores: list[tuple[str | External, int]],
+        fit: list[tuple[str, int]],
+        balanced: list[tuple[str, int]],
+        balanced_difference: bool = True,
+        fit_unresolvable: bool = True,
+        strategy: str = "LeastAllocated",
+        points: Sequence[tuple[int, int]] = (),
+        ignored: Iterable[str] = (),
+        ignored_groups: Iterable[str] = (),
+        added: Shape | None = None,
+        default_constraints: tuple[TopologySpreadConstraint, ...] = (),
+        system_defaulted: bool = True,
+        hard_pod_affinity_weight: int = 1,
+        ignore_preferred: bool = False,
+    ) -> Self: ...

@@ -1,0 +1,1 @@
+"""Preemption: importance, budgets, dry runs, the preemptor."""

@@ -1,0 +1,48 @@
+from collections.abc import Iterable, Sequence
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from moorage._core.decide.search import Search
+from moorage._core.decide.supposing import Supposing
+from moorage._core.state.cluster_state import ClusterState
+from moorage.objects.model.pod import Pod
+from moorage.objects.model.policy import PodDisruptionBudget
+
+NO_VICTIMS: int
+
+class DryRun:
+    @property
+    def rows(self) -> npt.NDArray[np.int32]: ...
+    @property
+    def verdicts(self) -> npt.NDArray[np.uint64]: ...
+    @property
+    def violations(self) -> npt.NDArray[np.int32]: ...
+    def __new__(
+        cls,
+        state: ClusterState,
+        rows: list[int],
+        verdicts: list[int],
+        violations: list[int],
+        numbers: list[list[int]],
+    ) -> Self: ...
+    def victims(self, at: int) -> list[Pod]: ...
+
+class DryRuns:
+    @property
+    def search(self) -> Supposing: ...
+    @property
+    def state(self) -> ClusterState: ...
+    @property
+    def suits(self) -> bool: ...
+    def __new__(cls, search: Search, *settings: Any) -> Self: ...
+    def dry_run(
+        self,
+        pod_class: int,
+        rows: Iterable[int],
+        budgets: Sequence[PodDisruptionBudget] = (),
+        node_name: int = 0,
+        pinned: int = 0,
+        wanted: int = -1,
+    ) -> DryRun: ...

@@ -1,0 +1,13 @@
+from datetime import UTC as UTC
+from datetime import datetime, timedelta
+from typing import Self
+
+from moorage._core.state.ledger import Ledger
+from moorage._core.state.node_table import NodeTable
+from moorage._core.state.pod_class import PodClasses
+
+EPOCH: datetime
+MICROSECOND: timedelta
+
+class Importance:
+    def __new__(cls, table: NodeTable, classes: PodClasses, ledger: Ledger) -> Self: ...

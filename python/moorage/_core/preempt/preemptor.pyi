@@ -1,0 +1,37 @@
+from collections.abc import Sequence
+from typing import Self
+
+import numpy as np
+import numpy.typing as npt
+
+from moorage._core.decide.cycle import Cycle
+from moorage._core.preempt.dry_runs import DryRuns
+from moorage._core.state.cluster_state import ClusterState
+from moorage.objects.model.pod import Pod
+from moorage.objects.model.policy import PodDisruptionBudget
+
+class Outcomes: ...
+
+class Evictions:
+    @property
+    def rows(self) -> npt.NDArray[np.int32]: ...
+    def __new__(cls, state: ClusterState, most: int) -> Self: ...
+    def victims(self, at: int) -> list[Pod]: ...
+
+class Preemptor(DryRuns):
+    classes: int
+    keeps_outcomes: bool
+    @property
+    def dry_runs(self) -> int: ...
+    def __new__(cls, cycle: Cycle) -> Self: ...
+    def place_run(
+        self,
+        pod_class: int,
+        pods: Sequence[Pod],
+        budgets: Sequence[PodDisruptionBudget] = (),
+        node_name: int = 0,
+        pinned: int = 0,
+        offsets: npt.NDArray[np.int64] | None = None,
+        percentage: int = 10,
+        least: int = 100,
+    ) -> Evictions: ...

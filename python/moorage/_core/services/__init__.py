@@ -1,0 +1,1 @@
+"""What the binder's cache and its stores keep."""

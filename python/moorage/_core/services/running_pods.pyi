@@ -1,0 +1,21 @@
+from collections.abc import Callable
+
+from moorage._core.services.binder_store import BinderStore, Undo
+from moorage._core.state.cluster_state import ClusterState
+from moorage.cache.binder.cache_handler import CacheHandler
+from moorage.objects.model.pod import Pod
+
+class RunningPods(BinderStore):
+    def __init__(
+        self,
+        state: ClusterState,
+        handler: CacheHandler,
+        undo: Undo,
+        unit_key: Callable[[Pod], str],
+        group: str,
+        single: str,
+    ) -> None: ...
+    def enter(self, pod: Pod) -> None: ...
+    def leave(self, pod: Pod) -> None: ...
+    def leave_all(self, pods: list[Pod]) -> None: ...
+    def running(self, key: str) -> tuple[str, ...]: ...

@@ -1,0 +1,1 @@
+"""A cluster's state: node table and tree, ledger, pod classes, domains, images, view."""

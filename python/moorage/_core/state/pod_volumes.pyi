@@ -1,0 +1,3 @@
+from moorage.objects.model.pod import Pod
+
+def uses_volumes(pod: Pod) -> bool: ...

@@ -1,0 +1,18 @@
+from typing import Self
+
+from moorage._core.base.buffers import Journal
+from moorage._core.base.change_log import ChangeLog
+from moorage._core.base.selectors import LabelSelectorMatcher
+from moorage.objects.model.meta import Object
+
+CONTROLLERS: tuple[tuple[str, str], ...]
+
+class Workloads:
+    @property
+    def version(self) -> int: ...
+    def __new__(cls, journal: Journal, log: ChangeLog) -> Self: ...
+    def set(self, workload: Object) -> None: ...
+    def remove(self, workload: Object) -> None: ...
+    def selector_of(
+        self, namespace: str, labels: dict[str, str], owner: tuple[str, str, str, str] | None
+    ) -> LabelSelectorMatcher | None: ...

@@ -1,0 +1,1 @@
+"""BinderCache: what a binder that checks the proposals of several schedulers keeps of a cluster."""

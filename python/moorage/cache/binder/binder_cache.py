@@ -1,0 +1,342 @@
+"""BinderCache: nodes and pods as the binder of Gödel knows them, assumed ones and their units among them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from contextlib import AbstractContextManager
+from types import TracebackType
+from typing import Self
+
+from moorage._core.services.binder_store import Undo
+from moorage._core.state.cluster_state import ClusterState
+from moorage.cache.cluster_cache import ClusterCache, Transaction
+from moorage.cache.snapshot import CacheDump
+from moorage.errors import CacheError
+from moorage.objects.model.godel import ledger_of
+from moorage.objects.model.node import Node
+from moorage.objects.model.pod import Pod
+from moorage.objects.model.reservation import is_placeholder
+
+from .cache_handler import CacheHandler
+from .cache_pod_info import CachePodInfo
+from .cluster_events import ClusterEvents
+from .qos_node_info import QosNodeInfo
+from .stores import (
+    DeletedMarkerStore,
+    NodeStore,
+    PdbStore,
+    PodStore,
+    ReservationStore,
+    SchedulingStatus,
+    Store,
+    StoreName,
+    UnitStatus,
+    UnitStatusStore,
+)
+
+GATE_OFF = "the feature gate ResourceReservation is off"
+
+
+class Whole:
+    """An event that several stores may refuse: ``with whole:`` all of them take part, or none. It nests."""
+
+    def __init__(self, cache: ClusterCache) -> None:
+        self._cache = cache
+        self._open: list[tuple[AbstractContextManager[Transaction], Transaction]] = []
+
+    def __enter__(self) -> None:
+        manager = self._cache.transaction()
+        self._open.append((manager, manager.__enter__()))
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        manager, transaction = self._open.pop()
+        if error is None:
+            transaction.commit()
+        manager.__exit__(kind, error, trace)
+
+
+class BinderCache(ClusterEvents):
+    """Keeps nodes, pods and what belongs to them up to date from events; a binder assumes pods in it.
+
+    State of a pod: Initial → Assumed → Added → gone, with Forget and Expire from Assumed. Keys are UIDs. Only
+    bound pods become members by events. Texts are Gödel's (CacheError where it returns an error,
+    CacheCorruptedError where it ends the process). An operation that raises changed nothing.
+
+    Parameters
+    ----------
+    handler : CacheHandler
+
+    Attributes
+    ----------
+    pdbs, units, markers, nodes, pods : Store
+        The stores, also to be found by name.
+    reservations : ReservationStore or None
+        None where the feature gate is off.
+    """
+
+    def __init__(self, handler: CacheHandler) -> None:
+        state = ClusterState(ledgers=2, gates=handler.gates, ledger_of=ledger_of)
+        super().__init__(state, handler.clock)
+        self.handler = handler
+        undo = Undo()
+        self.participants.append(undo)
+        self.pdbs = PdbStore(state, handler, undo)
+        self.units = UnitStatusStore(state, handler, undo)
+        self.markers = DeletedMarkerStore(state, handler, undo)
+        self.nodes = NodeStore(state, handler, undo)
+        self.pods = PodStore(state, handler, undo)
+        self.reservations = ReservationStore(state, handler, undo) if handler.resource_reservation else None
+        self._wire()
+
+    def _wire(self) -> None:
+        if self.reservations is None:  # the ledger alone can refuse an event, and hears of it first
+            self._event = self.lock
+        else:
+            self._event = Whole(self)
+            self.reservations.enter = self._enter
+            self.reservations.leave = self._leave
+
+    def fork(self) -> Self:
+        """An independent copy; forks may be used from several threads. Participants are cloned in order."""
+        with self.lock:
+            out = super().fork()
+            undo = out.participants[0]
+            assert isinstance(undo, Undo)
+            out.pdbs = self.pdbs.clone(out.state, undo)
+            out.units = self.units.clone(out.state, undo)
+            out.markers = self.markers.clone(out.state, undo)
+            out.nodes = self.nodes.clone(out.state, undo)
+            out.pods = self.pods.clone(out.state, undo)
+            if self.reservations is not None:
+                out.reservations = self.reservations.clone(out.state, undo)
+        out._wire()
+        return out
+
+    # ---- assuming
+
+    def assume_pod(self, info: CachePodInfo) -> None:
+        """Put a pod on its node ahead of its binding. A pod that is known in any state is an error."""
+        pod = info.pod
+        with self._event:
+            if self.reservations is not None and self.pods.find(pod) is None:
+                self.reservations.assume_pod(pod)
+            self.pods.assume_pod(pod)
+            self.units.enter(pod)
+
+    def finish_binding(self, pod: Pod) -> None:
+        """An attempt to bind ended: from now on the assumed pod lives for the handler's TTL. Others are left
+        alone."""
+        with self.lock:
+            self.pods.finish_binding(pod)
+
+    def forget_pod(self, info: CachePodInfo) -> None:
+        """Take an assumed pod back; one that is not assumed is left alone."""
+        with self._event:
+            held = self.pods.forget_pod(info.pod)
+            if held is not None:
+                self.units.leave(held)
+                if self.reservations is not None:
+                    self.reservations.give_back(held)
+
+    def is_assumed_pod(self, pod: Pod) -> bool:
+        """True from assume until it is confirmed, forgotten, or its time is over, whether or not `clean` has
+        come by."""
+        with self.lock:
+            return self.pods.is_assumed_pod(pod) and not self.pods.has_expired(pod, self.clock())
+
+    # ---- reading
+
+    def get_pod(self, pod: Pod) -> Pod:
+        """The pod with the same namespace and name as the cache has it; of several that follow one another
+        under one name, the one with the same UID."""
+        with self.lock:
+            return self.pods.get_pod(pod)
+
+    def get_node_info(self, node_name: str) -> QosNodeInfo | None:
+        """A read-only view of a node, also of one that is left over; None where it is not known."""
+        with self.lock:
+            return self.nodes.get(node_name)
+
+    def find_store(self, store_name: StoreName | str) -> Store | None:
+        """A store by its name; None where there is none."""
+        return next((store for store in self.stores if store.name == store_name), None)
+
+    @property
+    def stores(self) -> tuple[Store, ...]:
+        """All stores, in Gödel's order."""
+        stores = (self.pdbs, self.reservations, self.units, self.markers, self.nodes, self.pods)
+        return tuple(store for store in stores if store is not None)
+
+    def fits(self, pod: Pod, node_name: str, without: Iterable[Pod] = ()) -> tuple[str, ...]:
+        """Why a pod does not fit a node (`NodeStore.fits`); nothing where it fits."""
+        with self.lock:
+            return self.nodes.fits(pod, node_name, without)
+
+    def dump(self) -> CacheDump[QosNodeInfo]:
+        """Everything at this moment: assumed pods and all nodes, left over ones included."""
+        with self.lock:
+            nodes = self.nodes.dump()
+            return CacheDump(dict.fromkeys(self.state.assumed_pods(), True), nodes)
+
+    # ---- units
+
+    def get_unit_scheduling_status(self, unit_key: str) -> SchedulingStatus:
+        """UNKNOWN for a unit that nothing is known of."""
+        with self.lock:
+            return self.units.get_unit_scheduling_status(unit_key)
+
+    def set_unit_scheduling_status(self, unit_key: str, status: SchedulingStatus) -> None:
+        with self.lock:
+            self.units.set_unit_scheduling_status(unit_key, status)
+
+    def get_unit_status(self, unit_key: str) -> UnitStatus:
+        """A unit's status and running pods."""
+        with self.lock:
+            return self.units.get_unit_status(unit_key)
+
+    # ---- markers
+
+    def mark_pod_to_delete(self, pod: Pod, preemptor: Pod) -> None:
+        """A confirmed pod is to be deleted for a preemptor, in the place of another one that marked it."""
+        with self.lock:
+            self.markers.mark_pod_to_delete(pod, preemptor)
+
+    def remove_delete_pod_marker(self, pod: Pod, preemptor: Pod) -> None:
+        """Take a preemptor's marker back; CacheError where it is another one's."""
+        with self.lock:
+            self.markers.remove_delete_pod_marker(pod, preemptor)
+
+    def remove_delete_pod_marker_by_key(self, pod_key: str, preemptor_key: str) -> None:
+        """The same by the UIDs of both."""
+        with self.lock:
+            self.markers.remove_delete_pod_marker_by_key(pod_key, preemptor_key)
+
+    def is_pod_marked_to_delete(self, pod: Pod) -> bool:
+        with self.lock:
+            return self.markers.is_pod_marked_to_delete(pod)
+
+    # ---- reservations
+
+    def get_available_placeholder_pod(self, pod: Pod) -> Pod:
+        """The placeholder pod whose place a pod asks for, if it is free."""
+        with self.lock:
+            if self.reservations is None:
+                raise CacheError(GATE_OFF)
+            return self.reservations.get_available_placeholder_pod(pod)
+
+    # ---- events of pods
+
+    def add_pod(self, pod: Pod) -> None:
+        """A pod was reported. A bound one confirms an assumed one (moving it if its node differs), or is new;
+        one that was added before is an error."""
+        if not pod.spec.node_name:
+            return
+        with self._event:
+            if self.reservations is not None:
+                self.reservations.bind_pod(pod)
+            self._enter(pod)
+
+    def _enter(self, pod: Pod) -> None:
+        held = self.pods.add_pod(pod)
+        if held is not None:
+            self.units.leave(held)
+        self.units.enter(pod)
+
+    def update_pod(self, old: Pod, new: Pod) -> None:
+        """A pod changed. What was known of it, assumed or added, gives way to the new one, which is added if
+        it is bound. As long as it is not, an assumed pod stays."""
+        with self._event:
+            if not new.spec.node_name:
+                if old.spec.node_name or not self.pods.is_assumed_pod(old):
+                    self._remove(old)
+                return
+            if self.reservations is not None and not old.spec.node_name:
+                self.reservations.bind_pod(new)
+            for held in self.pods.update_pod(old, new):
+                self.units.leave(held)
+                if held.metadata.uid != new.metadata.uid:
+                    self.markers.leave(held)
+            self.units.enter(new)
+
+    def delete_pod(self, pod: Pod) -> None:
+        """A pod went, in whatever state the cache has it. A bound one that is not known is an error."""
+        with self._event:
+            if not self._remove(pod) and pod.spec.node_name:
+                raise CacheError(self._unknown(pod))
+
+    def _remove(self, pod: Pod) -> bool:
+        """Whether a pod was known; it is no more."""
+        if self.reservations is None:
+            held = self.pods.remove_pod(pod)
+        else:
+            held = self.pods.find(pod)
+            is_assumed = self.pods.is_assumed_pod(pod)
+            if held is not None and not is_assumed:
+                self.reservations.delete_pod(held)
+            self.pods.remove_pod(pod)
+            if held is not None and is_assumed:
+                self.reservations.give_back(held)
+        if held is None:
+            return False
+        self.units.leave(held)
+        self.markers.leave(held)
+        return True
+
+    def _leave(self, pod: Pod) -> None:
+        held = self.pods.remove_pod(pod)
+        if held is not None:
+            self.units.leave(held)
+
+    def _unknown(self, pod: Pod) -> str:
+        text = f"pod {pod.metadata.uid} is not found in binder cache, so cannot be removed from it"
+        if self.state.table.find_row(pod.spec.node_name) is None:
+            return text
+        return f"[no corresponding pod {pod.name} in pods of node {pod.spec.node_name}, {text}]"
+
+    # ---- after events were lost
+
+    def relist(self, nodes: Iterable[Node], pods: Iterable[Pod]) -> None:
+        """Have the Nodes and pods that there are, and no others; all or nothing.
+
+        An assumed pod stays assumed if it is listed without a node, and goes if it is not listed.
+        Placeholders of deleted pods are nobody else's, and stay.
+        """
+        with Whole(self):
+            listed = {node.name: node for node in nodes}
+            for node in list(self.state.table.objects):
+                if node is not None and node.name not in listed:
+                    self.delete_node(node)
+            for node in listed.values():
+                self.add_node(node)
+            by_uid = {pod.metadata.uid: pod for pod in pods}
+            for held in self.state.pods():
+                if held.metadata.uid not in by_uid and not is_placeholder(held):
+                    self.delete_pod(held)
+            for pod in by_uid.values():
+                known = self.pods.find(pod)
+                if known is None:
+                    self.add_pod(pod)
+                elif known != pod or self.pods.is_assumed_pod(pod):
+                    self.update_pod(pod, pod)
+
+    # ---- time
+
+    def clean(self, now: float) -> None:
+        """Drop the assumed pods, markers and placeholders whose deadline lies before `now`."""
+        with self._event:
+            expired = self.pods.expire(now)
+            self.units.leave_all(expired)
+            self.markers.clean(now)
+            if self.reservations is not None:
+                for held in expired:
+                    self.reservations.give_back(held)
+                self.reservations.clean(now)
+
+
+def new_binder_cache(handler: CacheHandler) -> BinderCache:
+    """A cache that is cleaned in the background until the handler's `stop` is set."""
+    cache = BinderCache(handler)
+    cache.run(handler.period, handler.stop)
+    return cache

@@ -1,0 +1,144 @@
+"""QosNodeInfo: a node with a ledger for guaranteed pods and one for best-effort pods."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from moorage._core.base.resources import is_counted
+from moorage._core.state.cluster_state import ClusterState
+from moorage.cache.node_info import (
+    NodeInfo,
+    NodeInfoClone,
+    Resource,
+    charge,
+    copy_of,
+)
+from moorage.objects.model.godel import CNR, NMNode
+from moorage.objects.model.meta import Resources
+from moorage.objects.model.pod import Pod
+from moorage.objects.model.quantity import parse_milli, parse_value
+from moorage.objects.model.reservation import is_placeholder
+
+GUARANTEED, BEST_EFFORT = 0, 1
+
+
+@dataclass
+class QosNodeInfoClone(NodeInfoClone):
+    """A QosNodeInfo on its own, for asking what if."""
+
+    nm_node: NMNode | None
+    cnr: CNR | None
+    best_effort_requested: Resource
+    best_effort_nonzero_requested: Resource
+    best_effort_allocatable: Resource
+
+    def _account(self, pod: Pod, sign: int) -> None:
+        shape = self.classes.shape_of(self.classes.intern(pod))
+        if shape.ledger == BEST_EFFORT:
+            charge(shape, sign, self.best_effort_requested, self.best_effort_nonzero_requested)
+        else:
+            charge(shape, sign, self.requested, self.nonzero_requested)
+
+    def clone(self) -> QosNodeInfoClone:
+        return QosNodeInfoClone(
+            **vars(super().clone()),
+            nm_node=self.nm_node,
+            cnr=self.cnr,
+            best_effort_requested=copy_of(self.best_effort_requested),
+            best_effort_nonzero_requested=copy_of(self.best_effort_nonzero_requested),
+            best_effort_allocatable=copy_of(self.best_effort_allocatable),
+        )
+
+
+class QosNodeInfo(NodeInfo):
+    """A read-only view of the node of one name. `requested`, `nonzero_requested` and `allocatable` are those
+    of guaranteed pods.
+
+    Attributes
+    ----------
+    nm_node : NMNode or None
+    cnr : CNR or None
+    best_effort_requested, best_effort_nonzero_requested, best_effort_allocatable : Resource
+    """
+
+    def __init__(
+        self, state: ClusterState, name: str, nm_nodes: Mapping[str, NMNode], cnrs: Mapping[str, CNR]
+    ) -> None:
+        super().__init__(state, name)
+        self._nm_nodes = nm_nodes
+        self._cnrs = cnrs
+
+    @property
+    def nm_node(self) -> NMNode | None:
+        return self._nm_nodes.get(self.name)
+
+    @property
+    def cnr(self) -> CNR | None:
+        return self._cnrs.get(self.name)
+
+    @property
+    def is_live(self) -> bool:
+        """Whether pods may be put here: there is a Node or an NMNode. Others are left over, or came early."""
+        return self.node is not None or self.nm_node is not None
+
+    @property
+    def guaranteed_capacity(self) -> Resource:
+        """Of the Node, or else of the NMNode."""
+        node, nm_node = self.node, self.nm_node
+        if node is not None:
+            resources = node.status.capacity
+        else:
+            resources = nm_node.status.resource_capacity if nm_node is not None else {}
+        return _parsed(resources)
+
+    @property
+    def guaranteed_reserved(self) -> Resource:
+        """What placeholders request; `requested` has it in it."""
+        out = Resource()
+        classes = self._source.classes
+        for pod in filter(is_placeholder, self.pods):
+            shape = classes.shape_of(classes.intern(pod))
+            if shape.ledger == GUARANTEED:
+                charge(shape, 1, out, Resource())
+        return out
+
+    @property
+    def best_effort_requested(self) -> Resource:
+        return self._resource(1, BEST_EFFORT)
+
+    @property
+    def best_effort_nonzero_requested(self) -> Resource:
+        return self._resource(2, BEST_EFFORT)
+
+    @property
+    def best_effort_allocatable(self) -> Resource:
+        return self._resource(0, BEST_EFFORT)
+
+    def clone(self) -> QosNodeInfoClone:
+        """A copy that pods can be added to and removed from, at the same generation."""
+        with self._source.lock:
+            return QosNodeInfoClone(
+                **vars(super().clone()),
+                nm_node=self.nm_node,
+                cnr=self.cnr,
+                best_effort_requested=self.best_effort_requested,
+                best_effort_nonzero_requested=self.best_effort_nonzero_requested,
+                best_effort_allocatable=self.best_effort_allocatable,
+            )
+
+
+def _parsed(resources: Resources) -> Resource:
+    out = Resource()
+    for name, raw in resources.items():
+        if name == "cpu":
+            out.milli_cpu = parse_milli(raw)
+        elif name == "memory":
+            out.memory = parse_value(raw)
+        elif name == "ephemeral-storage":
+            out.ephemeral_storage = parse_value(raw)
+        elif name == "pods":
+            out.allowed_pod_number = parse_value(raw)
+        elif is_counted(name):
+            out.scalar_resources[name] = parse_value(raw)
+    return out

@@ -1,0 +1,155 @@
+"""NodeStore: nodes, made up of what a Node, an NMNode and a CustomNodeResource of one name say."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Self
+
+from moorage._core.services import qos
+from moorage._core.services.binder_store import Undo
+from moorage._core.state.cluster_state import ClusterState
+from moorage.cache.snapshot import NodeInfos
+from moorage.errors import CacheError
+from moorage.objects.model.godel import (
+    CNR,
+    IGNORE_PODS_LIMIT,
+    SCHEDULER_NAME,
+    NMNode,
+    resource_type,
+)
+from moorage.objects.model.node import Node
+from moorage.objects.model.pod import Pod
+
+from ..cache_handler import CacheHandler
+from ..qos_node_info import QosNodeInfo
+from .common import Store, StoreName
+
+Read = dict[str | int, int]
+"""Resources as the node table takes them."""
+
+
+def _missing(name: str) -> CacheError:
+    return CacheError(f"node {name} is not found")
+
+
+class NodeStore(Store):
+    """Rows of the node table by name; usage is written there when pods come and go."""
+
+    name = StoreName.NODE
+
+    def __init__(self, state: ClusterState, handler: CacheHandler, undo: Undo) -> None:
+        super().__init__(state, handler, undo)
+        self.nm_nodes: dict[str, NMNode] = {}
+        self.cnrs: dict[str, CNR] = {}
+
+    def clone(self, state: ClusterState, undo: Undo) -> Self:
+        out = super().clone(state, undo)
+        out.nm_nodes = self.nm_nodes.copy()
+        out.cnrs = self.cnrs.copy()
+        return out
+
+    # ---- reading
+
+    def get(self, name: str) -> QosNodeInfo | None:
+        """A view of a node, also of one that is left over; None for one that is not known."""
+        known = bool(name) and self.state.find_row(name) is not None
+        return QosNodeInfo(self.state, name, self.nm_nodes, self.cnrs) if known else None
+
+    def dump(self) -> NodeInfos[QosNodeInfo]:
+        """All nodes at this moment, by name."""
+        state, nm_nodes, cnrs = self.state.fork(), self.nm_nodes.copy(), self.cnrs.copy()
+        return NodeInfos(state, lambda name: QosNodeInfo(state, name, nm_nodes, cnrs))
+
+    def in_partition(self, name: str) -> bool:
+        """Whether a node says that it is this component's."""
+        ours = self.handler.scheduler_name
+        said = (self._node(name), self.nm_nodes.get(name))
+        return any(one is not None and one.metadata.annotations.get(SCHEDULER_NAME) == ours for one in said)
+
+    def fits(self, pod: Pod, name: str, without: Iterable[Pod] = ()) -> tuple[str, ...]:
+        """Why a pod does not fit a node by what is left of its own ledger; nothing where it fits.
+
+        Rules of Gödel, pkg/plugins/noderesources: pods of either QoS count as pods, and a pod of an unknown
+        QoS always fits.
+
+        Parameters
+        ----------
+        without : iterable of Pod
+            Pods taken for gone, such as its victims; those that are not on the node do not matter.
+
+        Raises CacheError where there is neither a Node nor an NMNode of this name.
+        """
+        if self._node(name) is None and name not in self.nm_nodes:
+            raise _missing(name)
+        if resource_type(pod) is None:
+            return ()
+        ignore = IGNORE_PODS_LIMIT in pod.metadata.annotations
+        return tuple(qos.misfits(self.state, pod, name, without, ignore))
+
+    def _node(self, name: str) -> Node | None:
+        row = self.state.table.find_row(name)
+        return None if row is None else self.state.table.objects[row]
+
+    # ---- events
+
+    def set_node(self, node: Node) -> None:
+        """A Node came or changed."""
+        self.state.safely(self._set_node, node)
+
+    def _set_node(self, node: Node) -> None:
+        self.state.set_node(node)
+        self._describe(node.name, self.nm_nodes.get(node.name), self.cnrs.get(node.name))
+
+    def delete_node(self, node: Node) -> None:
+        """A Node went. Its row stays while it has pods, or another object describes it."""
+        self.state.safely(self._delete_node, node.name)
+
+    def _delete_node(self, name: str) -> None:
+        self.state.remove_node(name)
+        if self.state.table.find_row(name) is not None:
+            self._describe(name, self.nm_nodes.get(name), self.cnrs.get(name))
+
+    def set_nm_node(self, nm_node: NMNode) -> None:
+        self._describe(nm_node.name, nm_node, self.cnrs.get(nm_node.name))
+        self.undo.put(self.nm_nodes, nm_node.name, nm_node)
+
+    def delete_nm_node(self, nm_node: NMNode) -> None:
+        if nm_node.name not in self.nm_nodes:
+            raise _missing(nm_node.name)
+        self._describe(nm_node.name, None, self.cnrs.get(nm_node.name))
+        self.undo.drop(self.nm_nodes, nm_node.name)
+
+    def set_cnr(self, cnr: CNR) -> None:
+        self._describe(cnr.name, self.nm_nodes.get(cnr.name), cnr)
+        self.undo.put(self.cnrs, cnr.name, cnr)
+
+    def delete_cnr(self, cnr: CNR) -> None:
+        if cnr.name not in self.cnrs:
+            raise _missing(cnr.name)
+        self._describe(cnr.name, self.nm_nodes.get(cnr.name), None)
+        self.undo.drop(self.cnrs, cnr.name)
+
+    def _describe(self, name: str, nm_node: NMNode | None, cnr: CNR | None) -> None:
+        """Write down what is allocatable in each ledger."""
+        read = self.state.table.read_allocatable
+        node = self._node(name)
+        guaranteed = read(node.status.allocatable) if node is not None else {}
+        if nm_node is not None:
+            status = nm_node.status
+            guaranteed = _shared(
+                guaranteed, read(status.resource_capacity), read(status.resource_allocatable)
+            )
+        best_effort = read(cnr.status.best_effort_resource_allocatable) if cnr is not None else {}
+        held = nm_node is not None or cnr is not None
+        qos.describe(self.state, name, (guaranteed, best_effort), held)
+
+
+def _shared(node: Read, capacity: Read, allocatable: Read) -> Read:
+    """What a Node has to allocate less what its NMNode keeps for itself, resource by resource."""
+    out = dict(node)
+    for resource, value in allocatable.items():
+        if resource not in node:
+            out[resource] = value
+        elif resource in capacity:
+            out[resource] = max(0, node[resource] - max(0, capacity[resource] - value))
+    return out

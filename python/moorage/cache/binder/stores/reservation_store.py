@@ -1,0 +1,227 @@
+"""ReservationStore: what deleted pods leave stays reserved, until another pod takes its place."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple, Self
+
+from moorage._core.services import binder_pods
+from moorage._core.services.binder_store import Undo
+from moorage._core.state.cluster_state import ClusterState
+from moorage.errors import CacheError
+from moorage.objects.model.godel import Reservation, node_name_of
+from moorage.objects.model.pod import Pod
+from moorage.objects.model.reservation import (
+    deployment_of,
+    occupies,
+    placeholder_key,
+    placeholder_of,
+    placeholder_pod,
+    reserved_pod,
+    wants_reservation,
+)
+from moorage.objects.model.workload import Deployment
+
+from ..cache_handler import CacheHandler
+from .common import Store, StoreName
+
+PodOp = Callable[[Pod], None]
+NEVER = float("inf")
+
+
+class Identifier(NamedTuple):
+    """Where a reservation is: its placeholder, the key of its placeholder pod, its node."""
+
+    placeholder: str
+    pod_key: str
+    node_name: str
+
+    def __str__(self) -> str:
+        return "/".join(self)
+
+
+class ReservationInfo(NamedTuple):
+    """A placeholder pod, the UID of the pod that has its place, and until when it lasts where no Reservation
+    stands for it."""
+
+    placeholder_pod: Pod
+    matched: str = ""
+    deadline: float = NEVER
+
+
+def identifier(pod: Pod) -> Identifier:
+    """Which reservation a pod is the placeholder of, or asks for."""
+    found = Identifier(placeholder_of(pod), placeholder_key(pod), node_name_of(pod))
+    for value, what in zip(found, ("placeholder", "placeholder podKey", "node name"), strict=True):
+        if not value:
+            raise CacheError(f"failed to get reservation identifier, empty {what}")
+    return found
+
+
+class ReservationStore(Store):
+    """Reservations by identifier. A placeholder that is free stands in the ledger as a pod of its own, so
+    that its node is charged; one that is matched does not. Pods of one name that follow one another have the
+    same identifier and other UIDs: an event about one of them does not concern another one's placeholder.
+
+    `enter` and `leave` put such pods into the other stores and take them away.
+    """
+
+    name = StoreName.RESERVATION
+
+    def __init__(self, state: ClusterState, handler: CacheHandler, undo: Undo) -> None:
+        super().__init__(state, handler, undo)
+        self._infos: dict[Identifier, ReservationInfo] = {}
+        self._deployments: dict[str, bool] = {}
+        self.enter: PodOp
+        self.leave: PodOp
+
+    def clone(self, state: ClusterState, undo: Undo) -> Self:
+        out = super().clone(state, undo)
+        out._infos = self._infos.copy()
+        out._deployments = self._deployments.copy()
+        return out
+
+    def get_available_placeholder_pod(self, pod: Pod) -> Pod:
+        found = identifier(pod)
+        info = self._infos.get(found)
+        if info is None:
+            raise CacheError(f"reservation info {found} not found")
+        if info.matched:
+            raise CacheError("reservation placeholder is already matched")
+        return info.placeholder_pod
+
+    # ---- deployments that ask for it
+
+    def set_deployment(self, deployment: Deployment) -> None:
+        """A Deployment came or changed."""
+        if wants_reservation(deployment):
+            self.undo.put(self._deployments, deployment.key, True)
+        else:
+            self.delete_deployment(deployment)
+
+    def delete_deployment(self, deployment: Deployment) -> None:
+        self.undo.drop(self._deployments, deployment.key)
+
+    # ---- pods, before the other stores hear of them
+
+    def assume_pod(self, pod: Pod) -> None:
+        """A pod that asks for a placeholder gets its place; it must be there."""
+        found = self._asked_for(pod)
+        if found is None:
+            return
+        info = self._infos.get(found)
+        if info is None:
+            raise CacheError("failed to get reservationInfo when assume pod, reservation info not found")
+        if info.matched not in ("", pod.metadata.uid):
+            raise CacheError("reservation placeholder is already matched")
+        self._match(found, pod.metadata.uid)
+
+    def bind_pod(self, pod: Pod) -> None:
+        """The same for a pod that was reported as bound, which cannot be refused."""
+        found = self._asked_for(pod)
+        if found is not None and found in self._infos and not self._infos[found].matched:
+            self._match(found, pod.metadata.uid)
+
+    def give_back(self, pod: Pod) -> None:
+        """An assumed pod is no more: the placeholder whose place it had is free again."""
+        found = self._asked_for(pod)
+        if found is not None and found in self._infos and self._infos[found].matched == pod.metadata.uid:
+            info = self._infos[found]
+            self._reserve(info.placeholder_pod, NEVER if info.deadline == NEVER else self._deadline())
+
+    def delete_pod(self, pod: Pod) -> None:
+        """A confirmed pod goes: what it had stays reserved if it asks for that."""
+        if not placeholder_of(pod) or not self._should_reserve(pod):
+            return
+        fake = placeholder_pod(pod)
+        if identifier(fake) not in self._infos:
+            self._reserve(fake, self._deadline())
+
+    def _deadline(self) -> float:
+        return self.handler.clock() + min(self.handler.pod_assumed_ttl, self.handler.reservation_ttl)
+
+    def _should_reserve(self, pod: Pod) -> bool:
+        return bool(pod.spec.node_name) and (
+            wants_reservation(pod) or self._deployments.get(deployment_of(pod), False)
+        )
+
+    @staticmethod
+    def _asked_for(pod: Pod) -> Identifier | None:
+        found = Identifier(placeholder_of(pod), placeholder_key(pod), node_name_of(pod))
+        return found if all(found) else None
+
+    # ---- Reservations
+
+    def add_reservation(self, reservation: Reservation) -> None:
+        if not occupies(reservation):
+            return
+        fake = reserved_pod(reservation)
+        info = self._info_of(fake)
+        if info is not None and info.deadline != NEVER:  # it stands already, and stays
+            self.undo.put(self._infos, identifier(fake), info._replace(deadline=NEVER))
+        else:
+            self._reserve(fake)
+
+    def update_reservation(self, old: Reservation, new: Reservation) -> None:
+        if occupies(new):
+            if occupies(old):
+                self.delete_reservation(old)
+            self._reserve(reserved_pod(new))
+        elif occupies(old):
+            fake = reserved_pod(old)
+            owner = binder_pods.find_uid(self.state, new.status.current_owners.uid)
+            if owner is not None and self._info_of(fake) is not None:
+                self._match(identifier(fake), owner.metadata.uid)
+
+    def delete_reservation(self, reservation: Reservation) -> None:
+        fake = reserved_pod(reservation)
+        if self._info_of(fake) is not None:
+            self._drop(identifier(fake))
+
+    def clean(self, now: float) -> None:
+        """Drop the placeholders that no Reservation stands for, whose time is over and whose place nobody
+        has."""
+        for found in [found for found, info in self._infos.items() if info.deadline < now]:
+            matched = self._infos[found].matched
+            if not matched or binder_pods.find_uid(self.state, matched) is None:
+                self._drop(found)
+
+    # ---- placeholders
+
+    def _info_of(self, fake: Pod) -> ReservationInfo | None:
+        """What is known of this very placeholder; None also where there is another pod's in its place."""
+        info = self._infos.get(identifier(fake))
+        return info if info is not None and info.placeholder_pod.metadata.uid == fake.metadata.uid else None
+
+    def _reserve(self, fake: Pod, deadline: float = NEVER) -> None:
+        """A placeholder is there and free, in place of another pod's with its identifier and of itself with
+        another one."""
+        found = identifier(fake)
+        held = binder_pods.find(self.state, fake)
+        if held is not None and identifier(held) != found:
+            self._drop(identifier(held))
+        if self._info_of(fake) is None:
+            self._drop(found)
+        self.undo.put(self._infos, found, ReservationInfo(fake, deadline=deadline))
+        if binder_pods.find(self.state, fake) is None:
+            self.enter(fake)
+
+    def _match(self, found: Identifier, uid: str) -> None:
+        """A placeholder gives its place to a pod."""
+        info = self._infos.get(found)
+        if info is None:
+            return
+        self.undo.put(self._infos, found, info._replace(matched=uid))
+        self._leave(found, info.placeholder_pod)
+
+    def _drop(self, found: Identifier) -> None:
+        """A placeholder is no more."""
+        info = self._infos.get(found)
+        if info is not None:
+            self.undo.drop(self._infos, found)
+            self._leave(found, info.placeholder_pod)
+
+    def _leave(self, found: Identifier, fake: Pod) -> None:
+        held = binder_pods.find(self.state, fake)
+        if held is not None and identifier(held) == found:
+            self.leave(fake)

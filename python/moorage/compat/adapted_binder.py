@@ -1,0 +1,107 @@
+"""Volume binders of v1.14 in schedulers of today."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from moorage.framework.plugin.handle import FrameworkHandle
+from moorage.framework.runtime.steps import Steps
+from moorage.objects.model.node import Node
+from moorage.objects.model.pod import Pod
+from moorage.objects.workloads.ownership import FINISHED
+from moorage.store import DeletedFinalStateUnknown
+from moorage.volume.binding.find import (
+    BIND_CONFLICT,
+    NODE_CONFLICT,
+    PodVolumeClaims,
+    PodVolumes,
+    get_pod_volume_claims,
+)
+from moorage.volume.binding.sources import VolumeSources
+
+from .pod_binding_cache import PodBindingCache
+from .scheduler_binder import CachingVolumeBinder, SchedulerVolumeBinder, kept_volumes
+
+MakeBinder = Callable[[FrameworkHandle], SchedulerVolumeBinder]
+"""Makes a volume binder over the client and the informers of a handle."""
+
+
+class AdaptedVolumeBinder:
+    """A `SchedulerVolumeBinder` with the calls of `VolumeBinder`: what schedulers of v1.14 did around it.
+
+    Parameters
+    ----------
+    binder : SchedulerVolumeBinder
+    sources : VolumeSources
+        What tells which claims of a pod are bound, and which wait for its node.
+    """
+
+    def __init__(self, binder: SchedulerVolumeBinder, sources: VolumeSources) -> None:
+        self.sources = sources
+        self._binder = binder
+
+    def get_pod_volume_claims(self, pod: Pod) -> PodVolumeClaims:
+        """See `VolumeBinder.get_pod_volume_claims`."""
+        return get_pod_volume_claims(self.sources, pod)
+
+    def find_pod_volumes(
+        self, pod: Pod, claims: PodVolumeClaims, node: Node
+    ) -> tuple[PodVolumes, tuple[str, ...]]:
+        """Have the binder find volumes: what it keeps of that, and why the node will not do."""
+        unbound, bound = self._binder.find_pod_volumes(pod, node)
+        reasons = (*(() if bound else (NODE_CONFLICT,)), *(() if unbound else (BIND_CONFLICT,)))
+        kept = self._binder.get_bindings_cache()
+        return PodVolumes() if kept is None else kept_volumes(kept, pod, node.name), reasons
+
+    def assume_pod_volumes(self, pod: Pod, node_name: str, pod_volumes: PodVolumes) -> bool:
+        """Have the binder assume what it keeps."""
+        return self._binder.assume_pod_volumes(pod, node_name)
+
+    def revert_assumed_pod_volumes(self, pod_volumes: PodVolumes) -> None:
+        """Take back what was assumed. Of the binders of v1.14 only `CachingVolumeBinder` can; what others
+        have assumed stays so until the informers bring something newer."""
+        if isinstance(self._binder, CachingVolumeBinder):
+            self._binder.revert_assumed_pod_volumes(pod_volumes)
+
+    def binding(self, pod: Pod, pod_volumes: PodVolumes, node_name: str) -> Steps[None]:
+        """Have the binder bind what it assumed, in steps if it is a `CachingVolumeBinder`, else at once."""
+        if isinstance(self._binder, CachingVolumeBinder):
+            yield from self._binder.binding(pod)
+        else:
+            self._binder.bind_pod_volumes(pod)
+
+
+class DecisionsHandler:
+    """Drops the decisions about a pod that is deleted or can no longer be scheduled: it has a node, or has
+    finished (kube-scheduler v1.14, deletePodFromSchedulingQueue)."""
+
+    def __init__(self, decisions: PodBindingCache) -> None:
+        self._decisions = decisions
+
+    def on_add(self, obj: Pod, is_in_initial_list: bool) -> None:
+        if obj.spec.node_name or obj.status.phase in FINISHED:
+            self._decisions.delete_bindings(obj)
+
+    def on_update(self, old: Pod, new: Pod) -> None:
+        if old.metadata.uid != new.metadata.uid:
+            self._decisions.delete_bindings(old)
+        self.on_add(new, False)
+
+    def on_delete(self, obj: Pod | DeletedFinalStateUnknown[Pod]) -> None:
+        self._decisions.delete_bindings(obj.obj if isinstance(obj, DeletedFinalStateUnknown) else obj)
+
+
+@dataclass(frozen=True)
+class BinderOfHandle:
+    """Makes the binder that all plugins of a handle share (`FrameworkHandle.shared`), and has the informer of
+    pods tell its cache of decisions who is gone."""
+
+    make: MakeBinder
+
+    def __call__(self, handle: FrameworkHandle) -> SchedulerVolumeBinder:
+        binder = self.make(handle)
+        decisions = binder.get_bindings_cache()
+        if decisions is not None:
+            handle.informers.informer(Pod).add_event_handler(DecisionsHandler(decisions))
+        return binder

@@ -1,0 +1,64 @@
+"""A volume binder that answers what it is told (Kubernetes v1.14, scheduler_binder_fake.go)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from moorage.objects.model.node import Node
+from moorage.objects.model.pod import Pod
+
+
+@dataclass
+class FakeVolumeBinderConfig:
+    """What a `FakeVolumeBinder` answers. May be changed later on; an error is raised instead of an answer."""
+
+    all_bound: bool = False
+    find_unbound_satisfied: bool = False
+    find_bound_satisfied: bool = False
+    find_err: Exception | None = None
+    assume_err: Exception | None = None
+    bind_err: Exception | None = None
+
+
+class FakeVolumeBinder:
+    """A `SchedulerVolumeBinder` for tests.
+
+    Attributes
+    ----------
+    assume_called, bind_called : bool
+        Whether `assume_pod_volumes` and `bind_pod_volumes` have been called, with whatever outcome.
+    """
+
+    def __init__(self, config: FakeVolumeBinderConfig) -> None:
+        self._config = config
+        self.assume_called = False
+        self.bind_called = False
+
+    def find_pod_volumes(self, pod: Pod, node: Node) -> tuple[bool, bool]:
+        """What the config says of unbound and of bound claims."""
+        _raise(self._config.find_err)
+        return self._config.find_unbound_satisfied, self._config.find_bound_satisfied
+
+    def assume_pod_volumes(self, assumed_pod: Pod, node_name: str) -> bool:
+        """What the config says of all claims."""
+        self.assume_called = True
+        _raise(self._config.assume_err)
+        return self._config.all_bound
+
+    def bind_pod_volumes(self, assumed_pod: Pod) -> None:
+        """Do nothing, or fail."""
+        self.bind_called = True
+        _raise(self._config.bind_err)
+
+    def get_bindings_cache(self) -> None:
+        """There is none."""
+
+
+def new_fake_volume_binder(config: FakeVolumeBinderConfig) -> FakeVolumeBinder:
+    """Make a volume binder that answers what `config` says."""
+    return FakeVolumeBinder(config)
+
+
+def _raise(error: Exception | None) -> None:
+    if error is not None:
+        raise error

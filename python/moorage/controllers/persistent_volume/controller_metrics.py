@@ -1,0 +1,120 @@
+"""Metrics of the controller: how many claims and volumes there are, and how long operations take
+(controller/volume/persistentvolume/metrics)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from moorage.objects.model.storage import PersistentVolume, PersistentVolumeClaim
+from moorage.volume.binding.metrics import (
+    VOLUME_OPERATION_ERRORS,
+    VOLUME_OPERATION_SECONDS,
+    prometheus,
+    register,
+)
+
+from .controller_cache import ControllerCache, VolumeCache
+
+NO_PLUGIN = "N/A"
+
+
+class OperationTimes:
+    """When operations began that go on until somebody sees their result.
+
+    Parameters
+    ----------
+    clock : callable
+        Seconds.
+    """
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._begun: dict[str, tuple[float, tuple[str, str]]] = {}
+
+    def begin(self, key: str, plugin: str, operation: str) -> None:
+        """An attempt for the object of a key begins; only the first one counts."""
+        self._begun.setdefault(key, (self._clock(), (plugin or NO_PLUGIN, operation)))
+
+    def end(self, key: str) -> None:
+        """The result is there."""
+        begun = self._begun.pop(key, None)
+        if begun is not None:
+            since, labels = begun
+            VOLUME_OPERATION_SECONDS.observe(self._clock() - since, *labels)
+
+    def forget(self, key: str) -> None:
+        """There will be no result."""
+        self._begun.pop(key, None)
+
+    def save(self) -> object:
+        """What has begun, for `undo`."""
+        return self._begun.copy()
+
+    def undo(self, saved: Any) -> None:
+        """Know of what had begun at `save`. What metrics have counted since stays counted."""
+        self._begun = saved.copy()
+
+    @contextmanager
+    def counting_failures(self, key: str) -> Iterator[None]:
+        """Count it if an attempt for the object of a key fails; it goes on."""
+        try:
+            yield
+        except Exception:
+            if key in self._begun:
+                VOLUME_OPERATION_ERRORS.inc(*self._begun[key][1])
+            raise
+
+
+class VolumeCounts:
+    """Claims by namespace and volumes by class, bound or not; a collector of prometheus_client."""
+
+    def __init__(self, volumes: VolumeCache, claims: ControllerCache[PersistentVolumeClaim]) -> None:
+        self._volumes = volumes
+        self._claims = claims
+
+    def counts(self) -> dict[str, Counter[str]]:
+        """Name of each gauge, without its subsystem, to what it shows for each value of its label."""
+        found: dict[str, Counter[str]] = {name: Counter() for name in _GAUGES}
+        for volume in self._volumes.list():
+            found[f"{_state(volume)}_pv_count"][volume.spec.storage_class_name] += 1
+        for claim in self._claims.list():
+            is_bound = claim.status.phase == "Bound"
+            found["bound_pvc_count" if is_bound else "unbound_pvc_count"][claim.namespace] += 1
+        return found
+
+    def collect(self) -> Iterator[Any]:
+        """As prometheus_client asks of a collector."""
+        for name, counts in self.counts().items():
+            what, label = _GAUGES[name]
+            help = f"Gauge measuring number of {what}"
+            family = prometheus().GaugeMetricFamily(f"pv_collector_{name}", help, labels=[label])
+            for value, count in sorted(counts.items()):
+                family.add_metric([value], count)
+            yield family
+
+    def register(self) -> None:
+        """Show these counts and the metrics of operations in prometheus_client's default registry. A second
+        controller's counts are not shown.
+
+        Raises
+        ------
+        MoorageError
+            prometheus_client is not installed.
+        """
+        register("controller", self, VOLUME_OPERATION_SECONDS, VOLUME_OPERATION_ERRORS)
+
+
+_GAUGES = {
+    "bound_pv_count": ("persistent volume currently bound", "storage_class"),
+    "unbound_pv_count": ("persistent volume currently unbound", "storage_class"),
+    "failed_pv_count": ("persistent volume currently failed", "storage_class"),
+    "bound_pvc_count": ("persistent volume claim currently bound", "namespace"),
+    "unbound_pvc_count": ("persistent volume claim currently unbound", "namespace"),
+}
+
+
+def _state(volume: PersistentVolume) -> str:
+    return {"Bound": "bound", "Failed": "failed"}.get(volume.status.phase, "unbound")

@@ -1,0 +1,186 @@
+"""Storage that exists in memory only, for simulations and tests; its failures can be arranged."""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from collections.abc import Mapping, Sequence
+from typing import Literal, TypeAlias
+
+from moorage.objects.model.meta import ObjectMeta
+from moorage.objects.model.node import Node
+from moorage.objects.model.pod import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
+from moorage.objects.model.storage import (
+    CSIPersistentVolumeSource,
+    PersistentVolume,
+    PersistentVolumeSpec,
+    TopologySelectorTerm,
+    VolumeNodeAffinity,
+)
+from moorage.volume.binding.claims import VolumeError, allows_topology, parse_bytes
+from moorage.volume.constants import PROVISIONED_BY
+
+from .host import VolumeHost
+from .provisioning import RecycleEventRecorder, VolumeOptions
+
+Call: TypeAlias = Literal["new_provisioner", "provision", "new_deleter", "delete", "recycle"]
+
+
+class InMemoryProvisioner:
+    """A volume plugin that makes, deletes and recycles volumes in memory.
+
+    Parameters
+    ----------
+    name : str
+        As in a class's ``provisioner``.
+    topology_keys : sequence of str
+        Node labels: a volume made for a node can be used on the nodes that have the same values of them;
+        empty is everywhere. Without a node, the class's ``allowedTopologies`` say where.
+    capacity : int, optional
+        Bytes that can be provisioned in all; no limit by default.
+    mount_options : bool
+        Whether volumes may be mounted with options.
+
+    Attributes
+    ----------
+    volumes : dict
+        Name of each real volume that there is, to its bytes.
+    calls : list
+        The calls so far, each with the name of the volume.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        topology_keys: Sequence[str] = (),
+        capacity: int | None = None,
+        mount_options: bool = True,
+    ) -> None:
+        self.name = name
+        self.volumes: dict[str, int] = {}
+        self.calls: list[tuple[Call, str]] = []
+        self._topology_keys = tuple(topology_keys)
+        self._capacity = capacity
+        self._mount_options = mount_options
+        self._failures: defaultdict[Call, deque[Exception]] = defaultdict(deque)
+
+    def fail(self, call: Call, error: Exception | str = "", times: int = 1) -> None:
+        """Have the next calls of this kind fail, `times` more than have been asked for already.
+
+        Parameters
+        ----------
+        call : {"new_provisioner", "provision", "new_deleter", "delete", "recycle"}
+            Which calls.
+        error : Exception or str
+            What to raise, or the text of a `VolumeError`.
+        times : int
+            How many calls fail; later ones succeed again.
+        """
+        raised = error if isinstance(error, Exception) else VolumeError(error or f"{call} failed")
+        self._failures[call].extend([raised] * times)
+
+    def init(self, host: VolumeHost) -> None:
+        """Nothing to prepare."""
+
+    def can_support(self, volume: PersistentVolume) -> bool:
+        """Whether a volume says that it is of this plugin: by its driver, or by who provisioned it."""
+        made_by = volume.metadata.annotations.get(PROVISIONED_BY)
+        csi = volume.spec.csi
+        return self.name == (made_by or (csi.driver if csi else ""))
+
+    def supports_mount_option(self) -> bool:
+        """As the plugin was made."""
+        return self._mount_options
+
+    def new_provisioner(self, options: VolumeOptions) -> InMemoryVolume:
+        self._called("new_provisioner", options.pv_name)
+        return InMemoryVolume(self, options.pv_name, options)
+
+    def new_deleter(self, volume: PersistentVolume) -> InMemoryVolume:
+        self._called("new_deleter", volume.name)
+        return InMemoryVolume(self, volume.name, None)
+
+    def recycle(self, name: str, volume: PersistentVolume, recorder: RecycleEventRecorder) -> None:
+        self._called("recycle", name)
+
+    def make(
+        self, options: VolumeOptions, node: Node | None, allowed: Sequence[TopologySelectorTerm]
+    ) -> PersistentVolume:
+        """Make a volume as large as its claim asks for."""
+        self._called("provision", options.pv_name)
+        claim = options.pvc.spec
+        asked = claim.resources.requests.get("storage", 0)
+        if node is not None and not allows_topology(allowed, node.metadata.labels):
+            raise VolumeError(f'node "{node.name}" is not in the allowed topologies')
+        size = parse_bytes(asked)
+        if self._capacity is not None and sum(self.volumes.values()) + size > self._capacity:
+            raise VolumeError("not enough capacity")
+        self.volumes[options.pv_name] = size
+        return PersistentVolume(
+            metadata=ObjectMeta(name=options.pv_name),
+            spec=PersistentVolumeSpec(
+                capacity={"storage": asked},
+                access_modes=claim.access_modes,
+                volume_mode=claim.volume_mode,
+                volume_attributes_class_name=claim.volume_attributes_class_name,
+                persistent_volume_reclaim_policy=options.persistent_volume_reclaim_policy,
+                mount_options=options.mount_options,
+                node_affinity=self._affinity(node, allowed),
+                csi=CSIPersistentVolumeSource(driver=self.name, volume_handle=options.pv_name),
+            ),
+        )
+
+    def remove(self, name: str) -> None:
+        """Delete a volume; none is there is fine."""
+        self._called("delete", name)
+        self.volumes.pop(name, None)
+
+    def _affinity(
+        self, node: Node | None, allowed: Sequence[TopologySelectorTerm]
+    ) -> VolumeNodeAffinity | None:
+        wanted: list[dict[str, tuple[str, ...]]]
+        if node is None:
+            wanted = [
+                {one.key: one.values for one in term.match_label_expressions}
+                for term in allowed
+                if term.match_label_expressions
+            ]
+        else:
+            labels = node.metadata.labels
+            here: dict[str, tuple[str, ...]] = {
+                key: (labels[key],) for key in self._topology_keys if key in labels
+            }
+            wanted = [here] if here else []
+        terms = tuple(_term(labels) for labels in wanted)
+        return VolumeNodeAffinity(required=NodeSelector(node_selector_terms=terms)) if terms else None
+
+    def _called(self, call: Call, name: str) -> None:
+        self.calls.append((call, name))
+        if self._failures[call]:
+            raise self._failures[call].popleft()
+
+
+class InMemoryVolume:
+    """One volume of an `InMemoryProvisioner`: what makes it, and what deletes it."""
+
+    def __init__(self, plugin: InMemoryProvisioner, name: str, options: VolumeOptions | None) -> None:
+        self._plugin = plugin
+        self._name = name
+        self._options = options
+
+    def provision(
+        self, selected_node: Node | None, allowed_topologies: Sequence[TopologySelectorTerm]
+    ) -> PersistentVolume:
+        if self._options is None:
+            raise VolumeError(f'volume "{self._name}" is to be deleted, not made')
+        return self._plugin.make(self._options, selected_node, allowed_topologies)
+
+    def delete(self) -> None:
+        self._plugin.remove(self._name)
+
+
+def _term(labels: Mapping[str, tuple[str, ...]]) -> NodeSelectorTerm:
+    expressions = (
+        NodeSelectorRequirement(key=key, operator="In", values=values) for key, values in labels.items()
+    )
+    return NodeSelectorTerm(match_expressions=tuple(expressions))

@@ -1,0 +1,179 @@
+"""Plugins that make, delete and recycle volumes: what the controller asks of them (pkg/volume/plugins.go)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
+
+from moorage.objects.model.node import Node
+from moorage.objects.model.storage import PersistentVolume, PersistentVolumeClaim, TopologySelectorTerm
+from moorage.volume.binding.claims import VolumeError
+
+if TYPE_CHECKING:
+    from .host import VolumeHost
+
+
+class VolumeInUseError(VolumeError):
+    """A plugin cannot delete a volume yet: it is in use, which is no failure of the volume."""
+
+
+@dataclass(frozen=True, slots=True)
+class VolumeOptions:
+    """What volume is to be made.
+
+    Attributes
+    ----------
+    pv_name : str
+        The name of the PersistentVolume.
+    pvc : PersistentVolumeClaim
+        Whose volume it will be.
+    parameters : mapping
+        Those of the storage class.
+    cloud_tags : mapping
+        How to mark the real volume.
+    """
+
+    pv_name: str
+    pvc: PersistentVolumeClaim
+    persistent_volume_reclaim_policy: str
+    mount_options: tuple[str, ...] = ()
+    parameters: Mapping[str, str] = field(default_factory=dict)
+    cluster_name: str = ""
+    cloud_tags: Mapping[str, str] = field(default_factory=dict)
+
+
+class Provisioner(Protocol):
+    """Makes one volume."""
+
+    def provision(
+        self, selected_node: Node | None, allowed_topologies: Sequence[TopologySelectorTerm]
+    ) -> PersistentVolume:
+        """Make the volume, to be used on this node where one was selected."""
+
+
+class Deleter(Protocol):
+    """Deletes one volume."""
+
+    def delete(self) -> None:
+        """Delete the real volume; one that is gone already is no error.
+
+        Raises
+        ------
+        VolumeInUseError
+            Later, perhaps.
+        """
+
+
+class RecycleEventRecorder(Protocol):
+    """Where a recycler reports its progress."""
+
+    def __call__(self, type: str, message: str) -> None: ...
+
+
+@runtime_checkable
+class VolumePlugin(Protocol):
+    """One kind of storage. What it can do beyond its name shows in the further methods that it has:
+    `ProvisionableVolumePlugin`, `DeletableVolumePlugin`, `RecyclableVolumePlugin`. An exception from any of
+    them is a failure, which the controller reports and tries again."""
+
+    @property
+    def name(self) -> str:
+        """As in a class's ``provisioner``."""
+
+    def init(self, host: VolumeHost) -> None:
+        """The controller begins to use the plugin."""
+
+    def can_support(self, volume: PersistentVolume) -> bool:
+        """Whether a volume is of this kind."""
+
+    def supports_mount_option(self) -> bool:
+        """Whether volumes may be mounted with options."""
+
+
+@runtime_checkable
+class ProvisionableVolumePlugin(VolumePlugin, Protocol):
+    """Makes volumes."""
+
+    def new_provisioner(self, options: VolumeOptions) -> Provisioner: ...
+
+
+@runtime_checkable
+class DeletableVolumePlugin(VolumePlugin, Protocol):
+    """Deletes volumes."""
+
+    def new_deleter(self, volume: PersistentVolume) -> Deleter: ...
+
+
+@runtime_checkable
+class RecyclableVolumePlugin(VolumePlugin, Protocol):
+    """Wipes volumes, so that others can use them."""
+
+    def recycle(self, name: str, volume: PersistentVolume, recorder: RecycleEventRecorder) -> None: ...
+
+
+class VolumePlugins:
+    """The plugins of a controller, by name.
+
+    Raises
+    ------
+    VolumeError
+        Two have one name, or one cannot be used; names every such failure.
+    """
+
+    def __init__(self, plugins: Iterable[VolumePlugin], host: VolumeHost) -> None:
+        self._plugins: dict[str, VolumePlugin] = {}
+        errors = []
+        for plugin in plugins:
+            if plugin.name in self._plugins:
+                errors.append(f'volume plugin "{plugin.name}" was registered more than once')
+                continue
+            try:
+                plugin.init(host)
+            except Exception as error:
+                errors.append(str(error))
+            else:
+                self._plugins[plugin.name] = plugin
+        if errors:
+            raise VolumeError(errors[0] if len(errors) == 1 else f"[{', '.join(errors)}]")
+
+    def provisionable(self, name: str) -> ProvisionableVolumePlugin:
+        """The plugin of that name, which makes volumes."""
+        plugin = self._named(name)
+        if isinstance(plugin, ProvisionableVolumePlugin):
+            return plugin
+        raise VolumeError("no provisionable volume plugin matched")
+
+    def deletable(self, name: str) -> DeletableVolumePlugin:
+        """The plugin of that name, which deletes volumes."""
+        return _deletable(self._named(name))
+
+    def deletable_for(self, volume: PersistentVolume) -> DeletableVolumePlugin:
+        """The plugin of a volume, which deletes volumes."""
+        return _deletable(self._of(volume))
+
+    def recyclable_for(self, volume: PersistentVolume) -> RecyclableVolumePlugin:
+        """The plugin of a volume, which recycles volumes."""
+        plugin = self._of(volume)
+        if isinstance(plugin, RecyclableVolumePlugin):
+            return plugin
+        raise VolumeError("no recyclable volume plugin matched")
+
+    def _named(self, name: str) -> VolumePlugin:
+        if name not in self._plugins:
+            raise VolumeError(f"no volume plugin matched name: {name}")
+        return self._plugins[name]
+
+    def _of(self, volume: PersistentVolume) -> VolumePlugin:
+        able = [plugin for plugin in self._plugins.values() if plugin.can_support(volume)]
+        if not able:
+            raise VolumeError("no volume plugin matched")
+        if len(able) > 1:
+            raise VolumeError(f"multiple volume plugins matched: {','.join(one.name for one in able)}")
+        return able[0]
+
+
+def _deletable(plugin: VolumePlugin) -> DeletableVolumePlugin:
+    if isinstance(plugin, DeletableVolumePlugin):
+        return plugin
+    raise VolumeError("no deletable volume plugin matched")

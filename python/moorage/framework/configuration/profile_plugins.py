@@ -1,0 +1,304 @@
+"""What a configuration comes to when the scheduler is built (kube-scheduler v1.36, ``framework/runtime``)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import msgspec
+
+from moorage.errors import ExtenderError
+
+from .args import NodeResourcesFitArgs
+from .errors import ConfigurationError
+from .extender_tls import tls_context
+from .reading.durations import SECOND
+from .reading.field_errors import aggregate, quote
+from .reading.go_types import go_fields
+from .types import Extender, KubeSchedulerConfiguration, KubeSchedulerProfile, Plugin, Plugins, PluginSet
+from .validate_args import validate_node_resources_fit
+
+POINTS = (
+    "preFilter",
+    "filter",
+    "postFilter",
+    "reserve",
+    "preScore",
+    "score",
+    "preBind",
+    "bind",
+    "postBind",
+    "permit",
+    "preEnqueue",
+    "queueSort",
+    "placementGenerate",
+    "placementScore",
+)
+"""The extension points, in the order in which upstream builds their lists."""
+
+_SCORED = {"score": "score plugins", "placementScore": "placement score plugins"}
+_MAX_INT64 = 2**63 - 1
+_MAX_SCORE = 100
+_FIT = "NodeResourcesFit"
+_DEFAULT_EXTENDER_TIMEOUT = 5 * SECOND
+
+
+class RegisteredPlugin(Protocol):
+    """What building a profile needs to know of a plugin that a registry has."""
+
+    @property
+    def extension_points(self) -> Sequence[str]: ...
+
+
+Registry = Mapping[str, RegisteredPlugin]
+"""Plugin name to plugin, in-tree and out-of-tree."""
+
+
+@dataclass(frozen=True)
+class ProfilePlugins:
+    """The plugins of one profile, as a scheduler runs them.
+
+    Attributes
+    ----------
+    scheduler_name : str
+    percentage_of_nodes_to_score : int or None
+        In percent; 0 is adaptive, None takes the scheduler's own.
+    plugins : dict
+        Extension point (as `POINTS` spells it) to the names of its plugins, in running order; every point has
+        an entry.
+    weights : dict
+        ``score`` and ``placementScore`` to the weight of each plugin, never 0. As upstream's, they also have
+        the plugins that MultiPoint enables and the point disables.
+    args : dict
+        Plugin name to its arguments after defaulting: an args struct for plugins that have one
+        (`moorage.framework.configuration.args`), the JSON value as given for others, no entry where there is
+        none. Of all plugins that take part at some point.
+    """
+
+    scheduler_name: str
+    percentage_of_nodes_to_score: int | None
+    plugins: dict[str, tuple[str, ...]]
+    weights: dict[str, dict[str, int]]
+    args: dict[str, Any]
+
+
+class _BuildError(Exception):
+    """Upstream's text, without the words that it puts around it."""
+
+
+def build_extenders(configuration: KubeSchedulerConfiguration) -> list[Extender]:
+    """The extenders as they are called: a timeout of 0 is 5 s.
+
+    Raises
+    ------
+    ConfigurationError
+        Of stage new, for certificates and keys that cannot be read, or a certificate authority beside
+        ``insecure``.
+    """
+    extenders = []
+    for extender in configuration.extenders or ():
+        try:
+            tls_context(extender)
+        except ExtenderError as error:
+            raise ConfigurationError("new", f"couldn't build extenders: {error}") from error
+        timeout = extender.http_timeout or _DEFAULT_EXTENDER_TIMEOUT
+        extenders.append(msgspec.structs.replace(extender, http_timeout=timeout))
+    return extenders
+
+
+def build_profiles(configuration: KubeSchedulerConfiguration, registry: Registry) -> list[ProfilePlugins]:
+    """The profiles of a configuration: which plugins run where, in what order, with which weights and args.
+
+    This is all that building a scheduler needs: a profile of the framework takes the plugins of each point
+    from `ProfilePlugins.plugins`, the weights from `ProfilePlugins.weights`, and each plugin is made with its
+    `ProfilePlugins.args`.
+
+    Parameters
+    ----------
+    configuration : KubeSchedulerConfiguration
+        From `load_configuration`.
+    registry : mapping
+        Plugin name to anything that says its ``extension_points``.
+
+    Raises
+    ------
+    ConfigurationError
+        Of stage new, with upstream's text, for what only a registry can tell: unknown plugins, plugins at
+        points that they do not extend or twice at one, none or two for queue sort, none for bind, two for
+        placement generation, weights that overflow, and arguments of NodeResourcesFit.
+    """
+    build_extenders(configuration)
+    profiles = []
+    for profile, args in zip(configuration.profiles or (), _all_args(configuration), strict=True):
+        try:
+            profiles.append(_build(profile, args, registry))
+        except _BuildError as error:
+            name = profile.scheduler_name
+            message = f"initializing profiles: creating profile for scheduler name {name}: {error}"
+            raise ConfigurationError("new", message) from None
+    _check_queue_sort(profiles)
+    return profiles
+
+
+def enabled_plugins(configuration: KubeSchedulerConfiguration) -> list[dict[str, Any]]:
+    """Per profile, the plugins that some list enables, with their arguments (None for none): what a scheduler
+    must make before it can build the profile."""
+    found = []
+    for profile, args in zip(configuration.profiles or (), _all_args(configuration), strict=True):
+        plugins = profile.plugins or Plugins()
+        sets = [plugins.multi_point, *(_plugin_set(plugins, point) for point in POINTS)]
+        names = {plugin.name for one in sets for plugin in one.enabled or ()}
+        found.append({name: args.get(name) for name in sorted(names)})
+    return found
+
+
+def _all_args(configuration: KubeSchedulerConfiguration) -> list[dict[str, Any]]:
+    """Arguments by plugin, per profile; NodeResourcesFit ignores what an extender manages in its stead."""
+    ignored = [
+        resource.name
+        for extender in configuration.extenders or ()
+        for resource in extender.managed_resources or ()
+        if resource.ignored_by_scheduler
+    ]
+    everything = []
+    for profile in configuration.profiles or ():
+        args = {one.name: one.args for one in profile.plugin_config or () if one.args is not None}
+        if ignored:
+            fit = args.get(_FIT)
+            if not isinstance(fit, NodeResourcesFitArgs):
+                detail = "can't find NodeResourcesFitArgs in plugin config"
+                raise ConfigurationError("new", f"couldn't build extenders: {detail}")
+            args[_FIT] = msgspec.structs.replace(fit, ignored_resources=ignored)
+        everything.append(args)
+    return everything
+
+
+def _build(profile: KubeSchedulerProfile, args: dict[str, Any], registry: Registry) -> ProfilePlugins:
+    plugins = profile.plugins or Plugins()
+    sets = {point: _plugin_set(plugins, point) for point in POINTS}
+    multi_point = plugins.multi_point.enabled or []
+    enabled = [plugin.name for one in sets.values() for plugin in one.enabled or ()]
+    needed = {*enabled, *(plugin.name for plugin in multi_point)} & registry.keys()
+    if _FIT in needed:
+        fit = args.get(_FIT, NodeResourcesFitArgs())
+        if errors := validate_node_resources_fit(fit):
+            raise _BuildError(f"initializing plugin {quote(_FIT)}: {aggregate(errors)}")
+    lists = {point: _listed(point, sets[point], registry) for point in POINTS}
+    for point in POINTS:
+        lists[point] = _expanded(point, sets[point], lists[point], multi_point, registry)
+    _check_lists(profile.scheduler_name, lists)
+    weights = {
+        point: _weights(point, [*(sets[point].enabled or ()), *multi_point], registry, what)
+        for point, what in _SCORED.items()
+    }
+    return ProfilePlugins(
+        scheduler_name=profile.scheduler_name or "",
+        percentage_of_nodes_to_score=profile.percentage_of_nodes_to_score,
+        plugins={point: tuple(names) for point, names in lists.items()},
+        weights=weights,
+        args={name: args[name] for name in sorted(needed & args.keys())},
+    )
+
+
+def _plugin_set(plugins: Plugins, point: str) -> PluginSet:
+    found: PluginSet = getattr(plugins, go_fields(Plugins)[point].attribute)
+    return found
+
+
+def _interface(point: str) -> str:
+    """The name of Go's interface for an extension point."""
+    return f"{point[0].upper()}{point[1:]}Plugin"
+
+
+def _listed(point: str, plugins: PluginSet, registry: Registry) -> list[str]:
+    """The plugins that the point itself names."""
+    interface = _interface(point)
+    names: list[str] = []
+    for plugin in plugins.enabled or ():
+        name = quote(plugin.name)
+        if plugin.name not in registry:
+            raise _BuildError(f"{interface} {name} does not exist")
+        if point not in registry[plugin.name].extension_points:
+            raise _BuildError(f"plugin {name} does not extend {interface} plugin")
+        if plugin.name in names:
+            raise _BuildError(f"plugin {name} already registered as {quote(interface)}")
+        names.append(plugin.name)
+    return names
+
+
+def _expanded(
+    point: str, plugins: PluginSet, listed: list[str], multi_point: Sequence[Plugin], registry: Registry
+) -> list[str]:
+    """With MultiPoint's: first those named by both, then MultiPoint's own, then those of the point alone."""
+    disabled = {plugin.name for plugin in plugins.disabled or ()}
+    if "*" in disabled:
+        return listed
+    both: set[str] = set()
+    only: list[str] = []
+    for plugin in multi_point:
+        name = plugin.name
+        if name not in registry:
+            raise _BuildError(f"{_interface(point)} {quote(name)} does not exist")
+        if point not in registry[name].extension_points or name in disabled:
+            continue
+        if name in listed:
+            both.add(name)
+        elif name in only:
+            raise _BuildError(f"plugin {quote(name)} already registered as {quote(_interface(point))}")
+        else:
+            only.append(name)
+    first = [name for name in listed if name in both]
+    return [*first, *only, *(name for name in listed if name not in both)]
+
+
+def _check_lists(scheduler_name: str | None, lists: Mapping[str, Sequence[str]]) -> None:
+    profile = f"for profile with scheduler name {quote(scheduler_name or '')}"
+    sorters = len(lists["queueSort"])
+    if sorters != 1:
+        raise _BuildError(f"only one queue sort plugin required {profile}, but got {sorters}")
+    if not lists["bind"]:
+        raise _BuildError(f"at least one bind plugin is needed {profile}")
+    if len(lists["placementGenerate"]) > 1:
+        raise _BuildError(f"at most one placement generate plugin is allowed {profile}")
+
+
+def _weights(point: str, plugins: Sequence[Plugin], registry: Registry, what: str) -> dict[str, int]:
+    """The weights of the plugins that can score; the first mention counts, and 0 is 1.
+
+    The sum is checked as upstream does it, in wrapping 64-bit integers, so a sum below zero "overflows".
+    """
+    weights: dict[str, int] = {}
+    total = 0
+    for plugin in plugins:
+        known = registry.get(plugin.name)
+        if known is None or point not in known.extension_points or plugin.name in weights:
+            continue
+        weights[plugin.name] = plugin.weight or 1
+        score = weights[plugin.name] * _MAX_SCORE
+        if score > _wrapped(_MAX_INT64 - total):
+            raise _BuildError(f"{what}: total score of Score plugins could overflow")
+        total = _wrapped(total + score)
+    return weights
+
+
+def _wrapped(value: int) -> int:
+    return (value + 2**63) % 2**64 - 2**63
+
+
+def _check_queue_sort(profiles: Sequence[ProfilePlugins]) -> None:
+    """One queue serves all profiles: they must sort alike."""
+    if not profiles:
+        return
+    (first,) = profiles[0].plugins["queueSort"]
+    for profile in profiles[1:]:
+        (name,) = profile.plugins["queueSort"]
+        quoted = quote(profile.scheduler_name)
+        if name != first:
+            detail = (
+                f"different queue sort plugins for profile {quoted}: {quote(name)}, first: {quote(first)}"
+            )
+            raise ConfigurationError("new", f"initializing profiles: {detail}")
+        if profile.args.get(name) != profiles[0].args.get(name):
+            detail = f"different queue sort plugin args for profile {quoted}"
+            raise ConfigurationError("new", f"initializing profiles: {detail}")

@@ -1,0 +1,1 @@
+"""Decoding of configuration files as Go decodes them."""

@@ -1,0 +1,1 @@
+"""What a plugin is, is given, and answers."""

@@ -1,0 +1,100 @@
+"""CycleState: what plugins remember of one scheduling cycle (kube-scheduler v1.36, cycle_state.go)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from moorage.errors import MoorageError
+
+if TYPE_CHECKING:
+    from moorage._core.decide.terms import Terms
+    from moorage._core.state.pod_class import Shape
+    from moorage.objects.model.pod import Pod
+
+
+class NotFoundError(MoorageError):
+    """Nothing was written under that key."""
+
+
+NOT_FOUND = NotFoundError("not found")
+
+
+class CycleState:
+    """A store of one cycle, by key. Threads may share it: every operation is one operation of a dict.
+
+    Attributes
+    ----------
+    shape : Shape
+        What the pod of this cycle asks for, as the core has it; set by the engine.
+    terms : Terms
+        The spread constraints and affinity terms that the pod is judged by; set by the engine.
+    target : (int, int, int)
+        The pod's class, and the symbols of the node it names and of the one it is pinned to.
+    skip_filter_plugins, skip_score_plugins, skip_pre_bind_plugins : set of str
+        Plugins that answered Skip in PreFilter, PreScore or PreBindPreFlight.
+    parallel_pre_bind_plugins : set of str
+        Plugins whose PreBind may run beside others.
+    skip_all_post_filter_plugins : bool
+        A plugin may set this before PostFilter.
+    reserved : bool
+        Reserve has run, and no plugin failed there.
+    away : dict of str to Pod
+        By UID, pods that native plugins are to take for gone from other nodes than the one they are asked
+        about; plugins outside the core hear of it by their PreFilter extensions.
+    """
+
+    __slots__ = (
+        "_data",
+        "away",
+        "parallel_pre_bind_plugins",
+        "reserved",
+        "shape",
+        "skip_all_post_filter_plugins",
+        "skip_filter_plugins",
+        "skip_pre_bind_plugins",
+        "skip_score_plugins",
+        "target",
+        "terms",
+    )
+
+    shape: Shape
+    terms: Terms
+    target: tuple[int, int, int]
+
+    def __init__(self) -> None:
+        self._data: dict[str, Any] = {}
+        self.skip_filter_plugins: set[str] = set()
+        self.skip_score_plugins: set[str] = set()
+        self.skip_pre_bind_plugins: set[str] = set()
+        self.parallel_pre_bind_plugins: set[str] = set()
+        self.skip_all_post_filter_plugins = False
+        self.reserved = False
+        self.away: dict[str, Pod] = {}
+
+    def read(self, key: str) -> Any:
+        """What was written under `key`; the one error `NOT_FOUND` where nothing was."""
+        try:
+            return self._data[key]
+        except KeyError:
+            raise NOT_FOUND.with_traceback(None) from None
+
+    def write(self, key: str, value: Any) -> None:
+        """Put a value in place of what was there."""
+        self._data[key] = value
+
+    def delete(self, key: str) -> None:
+        """Remove a key, if it is there."""
+        self._data.pop(key, None)
+
+    def clone(self) -> CycleState:
+        """A copy with a clone of each value that has a method `clone`; the skip sets are shared."""
+        out = CycleState()
+        out._data = {
+            key: value.clone() if hasattr(value, "clone") else value
+            for key, value in self._data.copy().items()
+        }
+        for name in self.__slots__[1:]:
+            if hasattr(self, name):
+                setattr(out, name, getattr(self, name))
+        out.away = self.away.copy()
+        return out

@@ -1,0 +1,272 @@
+"""Cluster events: what happened to which kind of object, and what a plugin says about it.
+
+kube-scheduler v1.36, kube-scheduler/framework/types.go, framework/types.go and framework/events.go. A plugin
+registers events that may make a pod schedulable which it has rejected, each with a queueing hint: a function
+that looks at the objects of one event and tells whether the pod is worth another attempt.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import Enum, IntFlag
+from typing import Any
+
+from moorage._core.base.quantity import Quantity
+from moorage._core.base.resources import pod_requests
+from moorage.objects.model.meta import Resources
+from moorage.objects.model.node import Node
+from moorage.objects.model.pod import Pod
+
+
+class ActionType(IntFlag):
+    """What happened, one bit each; registrations join bits."""
+
+    NONE = 0
+    ADD = 1
+    DELETE = 2
+    UPDATE_NODE_ALLOCATABLE = 4
+    UPDATE_NODE_LABEL = 8
+    UPDATE_NODE_TAINT = 16
+    UPDATE_NODE_CONDITION = 32
+    UPDATE_NODE_ANNOTATION = 64
+    UPDATE_NODE_DECLARED_FEATURE = 128
+    UPDATE_POD_LABEL = 256
+    UPDATE_POD_SCALE_DOWN = 512
+    UPDATE_POD_TOLERATION = 1024
+    UPDATE_POD_SCHEDULING_GATES_ELIMINATED = 2048
+    UPDATE_POD_GENERATED_RESOURCE_CLAIM = 4096
+    UPDATE = 8188
+    ALL = 8191
+
+    @property
+    def text(self) -> str:
+        """Upstream's name: ``UpdateNodeLabel``; "" for other combinations of bits."""
+        name = self.name or ""
+        return "" if "|" in name or self == ActionType.NONE else name.title().replace("_", "")
+
+
+WILDCARD = "*"
+POD = "Pod"
+ASSIGNED_POD = "AssignedPod"
+UNSCHEDULABLE_POD = "UnschedulablePod"
+NODE = "Node"
+PERSISTENT_VOLUME = "PersistentVolume"
+PERSISTENT_VOLUME_CLAIM = "PersistentVolumeClaim"
+STORAGE_CLASS = "storage.k8s.io/StorageClass"
+CSI_NODE = "storage.k8s.io/CSINode"
+CSI_DRIVER = "storage.k8s.io/CSIDriver"
+CSI_STORAGE_CAPACITY = "storage.k8s.io/CSIStorageCapacity"
+VOLUME_ATTACHMENT = "storage.k8s.io/VolumeAttachment"
+RESOURCE_CLAIM = "resource.k8s.io/ResourceClaim"
+RESOURCE_SLICE = "resource.k8s.io/ResourceSlice"
+DEVICE_CLASS = "resource.k8s.io/DeviceClass"
+POD_GROUP = "scheduling.k8s.io/PodGroup"
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterEvent:
+    """Something that happened, or (registered) some things that may happen, to objects of one resource.
+
+    Attributes
+    ----------
+    resource : str
+        As plugins register it; what happens to pods is about ``AssignedPod`` or ``UnschedulablePod``.
+    label : str
+        How metrics and logs call it; by default resource and action, as ``NodeUpdateNodeTaint``.
+    """
+
+    resource: str
+    action: ActionType
+    label: str = ""
+
+    def __post_init__(self) -> None:
+        if not self.label:
+            object.__setattr__(self, "label", f"{self.resource}{self.action.text}")
+
+    def __hash__(self) -> int:
+        return hash(self.label)
+
+    @property
+    def is_wildcard(self) -> bool:
+        """Any action on any resource."""
+        return self.resource == WILDCARD and self.action == ActionType.ALL
+
+    def matches(self, incoming: ClusterEvent) -> bool:
+        """Whether this registration is about an event. A general Update is matched only by what registers all
+        updates, and an incoming wildcard by a wildcard only."""
+        if self.is_wildcard:
+            return True
+        same = self.resource in (incoming.resource, WILDCARD) or (
+            self.resource == POD and incoming.resource in (ASSIGNED_POD, UNSCHEDULABLE_POD)
+        )
+        return same and bool(self.action & incoming.action) and int(incoming.action) <= int(self.action)
+
+
+class QueueingHint(Enum):
+    """Whether an event makes a pod worth another attempt."""
+
+    QUEUE = "Queue"
+    QUEUE_SKIP = "QueueSkip"
+
+
+QUEUE, QUEUE_SKIP = QueueingHint.QUEUE, QueueingHint.QUEUE_SKIP
+
+Hint = Callable[[Pod, Any, Any], QueueingHint]
+"""Called with the rejected pod, the old and the new object; one of these is None where the event adds or
+deletes. An exception counts as Queue."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterEventWithHint:
+    """A registration; without a hint each such event is worth an attempt.
+
+    Attributes
+    ----------
+    of_unit : bool
+        The hint is Queue for pods of the very group that the new object is, or is in, at most; and the
+        plugin's PreEnqueue answers all pods of a group alike.
+    """
+
+    event: ClusterEvent
+    hint: Hint | None = None
+    of_unit: bool = False
+
+
+def on(
+    resource: str, action: ActionType, hint: Hint | None = None, *, of_unit: bool = False
+) -> ClusterEventWithHint:
+    """A registration in short."""
+    return ClusterEventWithHint(ClusterEvent(resource, action), hint, of_unit)
+
+
+def queue_if(worth: object) -> QueueingHint:
+    """Queue where `worth` is true."""
+    return QUEUE if worth else QUEUE_SKIP
+
+
+def is_live(pod: Pod) -> bool:
+    """Whether a pod is on a node, or nominated to one: it may be in the way of others."""
+    return bool(pod.spec.node_name or pod.status.nominated_node_name)
+
+
+def is_same_pod(pod: Pod, other: Pod | None) -> bool:
+    """Whether an event is about the rejected pod itself."""
+    return other is not None and other.metadata.uid == pod.metadata.uid
+
+
+# ---- events that the scheduler itself makes ----------------------------------------------------------------
+
+NODE_ADD = ClusterEvent(NODE, ActionType.ADD)
+NODE_DELETE = ClusterEvent(NODE, ActionType.DELETE)
+ASSIGNED_POD_ADD = ClusterEvent(ASSIGNED_POD, ActionType.ADD)
+ASSIGNED_POD_DELETE = ClusterEvent(ASSIGNED_POD, ActionType.DELETE)
+UNSCHEDULABLE_POD_ADD = ClusterEvent(UNSCHEDULABLE_POD, ActionType.ADD)
+UNSCHEDULABLE_POD_UPDATE = ClusterEvent(UNSCHEDULABLE_POD, ActionType.UPDATE)
+UNSCHEDULABLE_TIMEOUT = ClusterEvent(WILDCARD, ActionType.ALL, "UnschedulableTimeout")
+FORCE_ACTIVATE = ClusterEvent(WILDCARD, ActionType.ALL, "ForceActivate")
+SCHEDULE_ATTEMPT_FAILURE = "ScheduleAttemptFailure"
+BACKOFF_COMPLETE = "BackoffComplete"
+
+# What a plugin is registered for that does not say it.
+ANY_EVENT = tuple(
+    on(resource, ActionType.ALL)
+    for resource in (
+        POD,
+        NODE,
+        PERSISTENT_VOLUME,
+        PERSISTENT_VOLUME_CLAIM,
+        CSI_NODE,
+        CSI_DRIVER,
+        CSI_STORAGE_CAPACITY,
+        STORAGE_CLASS,
+        RESOURCE_CLAIM,
+        DEVICE_CLASS,
+    )
+)
+
+# ---- what changed ------------------------------------------------------------------------------------------
+
+_NODE_CHANGES: tuple[tuple[ClusterEvent, Callable[[Node, Node], bool]], ...] = tuple(
+    (ClusterEvent(NODE, action), changed)
+    for action, changed in (
+        (
+            ActionType.UPDATE_NODE_TAINT,
+            lambda old, new: old.spec.unschedulable and not new.spec.unschedulable,
+        ),
+        (
+            ActionType.UPDATE_NODE_ALLOCATABLE,
+            lambda old, new: not same_amounts(old.status.allocatable, new.status.allocatable),
+        ),
+        (ActionType.UPDATE_NODE_LABEL, lambda old, new: old.metadata.labels != new.metadata.labels),
+        (ActionType.UPDATE_NODE_TAINT, lambda old, new: old.spec.taints != new.spec.taints),
+        (ActionType.UPDATE_NODE_CONDITION, lambda old, new: _conditions(old) != _conditions(new)),
+        (
+            ActionType.UPDATE_NODE_ANNOTATION,
+            lambda old, new: old.metadata.annotations != new.metadata.annotations,
+        ),
+        (
+            ActionType.UPDATE_NODE_DECLARED_FEATURE,
+            lambda old, new: old.status.declared_features != new.status.declared_features,
+        ),
+    )
+)
+
+_POD_CHANGES: tuple[tuple[ActionType, Callable[[Pod, Pod], bool]], ...] = (
+    (ActionType.UPDATE_POD_LABEL, lambda old, new: old.metadata.labels != new.metadata.labels),
+    (ActionType.UPDATE_POD_SCALE_DOWN, lambda old, new: _is_scaled_down(old, new)),
+    (
+        ActionType.UPDATE_POD_SCHEDULING_GATES_ELIMINATED,
+        lambda old, new: bool(old.spec.scheduling_gates) and not new.spec.scheduling_gates,
+    ),
+    (
+        ActionType.UPDATE_POD_TOLERATION,
+        lambda old, new: len(old.spec.tolerations) != len(new.spec.tolerations),
+    ),
+    (ActionType.UPDATE_POD_GENERATED_RESOURCE_CLAIM, lambda old, new: _claims(old) != _claims(new)),
+)
+_POD_EVENTS = {
+    resource: {
+        action: ClusterEvent(resource, action)
+        for action in (*(action for action, _ in _POD_CHANGES), ActionType.UPDATE)
+    }
+    for resource in (ASSIGNED_POD, UNSCHEDULABLE_POD)
+}
+
+
+def node_update_events(old: Node, new: Node) -> list[ClusterEvent]:
+    """An event for each property that changed and that scheduling may read; often none."""
+    return [event for event, changed in _NODE_CHANGES if changed(old, new)]
+
+
+def pod_update_events(old: Pod, new: Pod) -> list[ClusterEvent]:
+    """An event for each property that changed and that scheduling may read, or else a general update."""
+    events = _POD_EVENTS[ASSIGNED_POD if new.spec.node_name else UNSCHEDULABLE_POD]
+    found = [events[action] for action, changed in _POD_CHANGES if changed(old, new)]
+    return found or [events[ActionType.UPDATE]]
+
+
+def same_amounts(a: Resources, b: Resources) -> bool:
+    """Whether amounts are equal, however they are written."""
+    return a == b or (
+        a.keys() == b.keys() and all(Quantity(amount) == Quantity(b[name]) for name, amount in a.items())
+    )
+
+
+def _conditions(node: Node) -> Mapping[str, str]:
+    return {condition.type: condition.status for condition in node.status.conditions}
+
+
+def _is_scaled_down(old: Pod, new: Pod) -> bool:
+    """Whether some request went down or away, by what is allocated."""
+    if old.spec == new.spec and old.status == new.status:
+        return False
+    now = pod_requests(new)
+    return any(
+        name not in now or now[name].milli_value() < amount.milli_value()
+        for name, amount in pod_requests(old).items()
+    )
+
+
+def _claims(pod: Pod) -> tuple[Any, Any]:
+    return pod.status.resource_claim_statuses, pod.status.extended_resource_claim_status

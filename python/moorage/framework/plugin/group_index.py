@@ -1,0 +1,93 @@
+"""PodGroups: which groups there are, and how many of their pods."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from moorage.objects.model.pod import Pod
+from moorage.objects.model.pod_group import PodGroup, UnitKey, group_of
+from moorage.objects.workloads.ownership import FINISHED
+
+if TYPE_CHECKING:
+    from .handle import FrameworkHandle
+
+INDEX = "podGroup"
+
+
+def _by_group(pod: Pod) -> tuple[str, ...]:
+    key = None if pod.status.phase in FINISHED else group_of(pod)
+    return () if key is None else ("/".join(key),)
+
+
+class PodGroups:
+    """What informers have of groups and of the pods in them; `FrameworkHandle.shared` keeps one."""
+
+    def __init__(self, handle: FrameworkHandle) -> None:
+        self._cluster = handle.cache.state
+        self._groups = handle.informers.informer(PodGroup).indexer
+        self._pods = handle.informers.informer(Pod).indexer
+        self._pods.add_index(INDEX, _by_group)
+        self._changes = self._groups.follow()
+        self._whole: dict[UnitKey, int] = {}
+        self._lowest = self._lowest_of_whole = math.inf
+        self._read = -1
+
+    def get(self, key: UnitKey) -> PodGroup | None:
+        """The group of this namespace and name."""
+        found: PodGroup | None = self._groups.get("/".join(key))
+        return found
+
+    @property
+    def whole(self) -> Mapping[UnitKey, int]:
+        """The groups that are only evicted whole, with their priorities."""
+        self._refresh()
+        return self._whole
+
+    @property
+    def lowest_priority(self) -> float:
+        """The lowest priority of any group; infinity where there is none."""
+        self._refresh()
+        return self._lowest
+
+    @property
+    def lowest_priority_of_whole(self) -> float:
+        """The lowest priority of those that are only evicted whole."""
+        self._refresh()
+        return self._lowest_of_whole
+
+    def _refresh(self) -> None:
+        if self._read == self._changes.head:
+            return
+        self._read = self._changes.head
+        groups = [(one, one.spec.priority or 0) for one in self._groups.values()]
+        self._whole = {(one.namespace, one.name): value for one, value in groups if one.is_disrupted_whole}
+        self._lowest = min((value for _, value in groups), default=math.inf)
+        self._lowest_of_whole = min(self._whole.values(), default=math.inf)
+
+    def size(self, key: UnitKey) -> int:
+        """How many pods there are in a group, on nodes or not, but for those that have finished."""
+        count: int = self._pods.count(INDEX, "/".join(key))
+        return count
+
+    def pending(self, key: UnitKey) -> list[Pod]:
+        """The pods of a group that have no node and are not about to go: higher priority first, then older
+        (kube-scheduler v1.36, by priority and the first attempt)."""
+        pods = [
+            pod
+            for pod in self.members(key)
+            if not (pod.spec.node_name or pod.metadata.deletion_timestamp or self._cluster.has_pod(pod))
+        ]
+        return sorted(
+            pods, key=lambda pod: (-(pod.spec.priority or 0), pod.metadata.creation_timestamp or "")
+        )
+
+    def members(self, key: UnitKey) -> list[Pod]:
+        """The pods of a group, on nodes or not, but for those that have finished."""
+        found: list[Pod] = self._pods.by_index(INDEX, "/".join(key))
+        return found
+
+    def scheduled(self, key: UnitKey) -> list[Pod]:
+        """The pods of a group that have a node, in fact or assumed."""
+        return [pod for pod in self.members(key) if self._cluster.has_pod(pod)]

@@ -1,0 +1,209 @@
+"""FrameworkHandle: what a plugin may ask of the framework and of the scheduler around it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
+
+from moorage.cache import SchedulerCache, Snapshot
+from moorage.errors import MoorageError
+from moorage.framework.runtime.plugin_errors import PluginErrors
+from moorage.framework.runtime.pods_in_pre_bind import PodInPreBind, PodsInPreBind
+from moorage.objects.model.meta import Object
+from moorage.objects.model.pod import Pod
+from moorage.objects.model.pod_group import PodGroup
+
+from .extender import Extender
+from .nominator import PodNominator
+from .waiting_pods import WaitingPod, WaitingPods
+
+if TYPE_CHECKING:
+    from moorage.framework.runtime.runtime import Framework
+
+    from .preempt_handle import PreemptHandle
+
+S = TypeVar("S")
+T = TypeVar("T", bound=Object)
+MAX_NOTE = 1024  # bytes
+
+
+class Client(Protocol):
+    """The part of an API client that binding and preemption need."""
+
+    def bind(self, pod: Pod, node: str) -> None: ...
+
+    def get(self, kind: type[T], name: str, namespace: str = "") -> T: ...
+
+    def patch(
+        self,
+        kind: type[T],
+        name: str,
+        namespace: str,
+        patch: Any,
+        *,
+        type: Literal["merge", "strategic", "json"] = "merge",
+        subresource: str = "",
+    ) -> T: ...
+
+    def delete(self, kind: type[T], name: str, namespace: str = "") -> T: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One event about an object, as events.k8s.io has it; `type` is Normal or Warning."""
+
+    regarding: Object
+    type: str
+    reason: str
+    action: str
+    note: str
+
+
+@dataclass(slots=True)
+class EventRecorder:
+    """Keeps the events in the order in which they happened."""
+
+    events: list[Event] = field(default_factory=list)
+
+    def save(self) -> int:
+        """How many events there are, for `undo`."""
+        return len(self.events)
+
+    def undo(self, saved: int) -> None:
+        """Forget the events since `save`."""
+        del self.events[saved:]
+
+    def event(self, regarding: Object, type: str, reason: str, action: str, note: str) -> None:
+        """Record an event; a note over 1024 bytes is cut (kube-scheduler v1.36, truncateMessage)."""
+        encoded = note.encode()
+        if len(encoded) > MAX_NOTE:
+            suffix = " ..."
+            note = encoded[: MAX_NOTE - len(suffix)].decode(errors="ignore") + suffix
+        self.events.append(Event(regarding, type, reason, action, note))
+
+
+@dataclass(frozen=True, slots=True)
+class Parallelizer:
+    """Does pieces of work: one after the other with one worker (the engine's own), else in threads."""
+
+    parallelism: int = 1
+
+    def until(self, pieces: int, work: Callable[[int], object]) -> None:
+        """Call `work` with 0 to `pieces` - 1, and return when all are done."""
+        if self.parallelism == 1 or pieces <= 1:
+            for piece in range(pieces):
+                work(piece)
+            return
+        with ThreadPoolExecutor(self.parallelism) as workers:
+            for done in [workers.submit(work, piece) for piece in range(pieces)]:
+                done.result()
+
+
+@dataclass
+class FrameworkHandle:
+    """What a plugin is handed (kube-scheduler v1.36, framework/interface.go Handle).
+
+    Attributes
+    ----------
+    cache : SchedulerCache
+    client : ObjectClient
+        The store, or an API server.
+    informers : InformerFactory
+        ``informers.informer(Node).lister``: what is known of the objects.
+    nominator : PodNominator
+    recorder : EventRecorder
+    plugin_errors : PluginErrors
+        What plugins have raised.
+    extenders : sequence
+        In configured order.
+    framework : Framework
+        Set when the framework is complete; while plugins are made it is not there yet.
+    preemption_offset : callable
+        Where among so many potential nodes the dry runs for a pod begin.
+    make_preempt_handle : callable, optional
+        Makes what `preempt_handle` answers.
+    on_eviction : list of callable
+        Told each pod that is deleted for another one, or for a group, its node, and that other one.
+    groups_pods : bool
+        Pods of a group belong together (gates GenericWorkload, GangScheduling).
+    scales_volume_limits : bool
+        CSIDrivers say whether a node must have them (gate VolumeLimitScaling).
+    places_groups : bool
+        A group is tried in placements (gate TopologyAwareWorkloadScheduling).
+    preempts_for_groups : bool
+        Pods are evicted for a group as a whole, and for no pod of it alone (gate WorkloadAwarePreemption).
+    postponed : list of callable, optional
+        What preemption does to victims and nominations waits in here, where there is a list: inside a
+        transaction of a pod group cycle.
+    clock, wait : callable
+        Seconds, and what lets so many of them pass, for who waits for others in PreBind.
+    """
+
+    cache: SchedulerCache
+    client: Client
+    informers: Any = None
+    nominator: PodNominator = field(default_factory=PodNominator)
+    recorder: EventRecorder = field(default_factory=EventRecorder)
+    plugin_errors: PluginErrors = field(default_factory=PluginErrors)
+    extenders: Sequence[Extender] = ()
+    parallelizer: Parallelizer = field(default_factory=Parallelizer)
+    waiting_pods: WaitingPods = field(default_factory=WaitingPods)
+    pods_in_pre_bind: PodsInPreBind = field(default_factory=PodsInPreBind)
+    framework: Framework | None = None
+    preemption_offset: Callable[[Pod, int], int] = lambda pod, nodes: 0
+    make_preempt_handle: Callable[[FrameworkHandle], PreemptHandle] | None = None
+    on_eviction: list[Callable[[Pod, str, Pod | PodGroup], object]] = field(default_factory=list)
+    groups_pods: bool = False
+    scales_volume_limits: bool = False
+    places_groups: bool = False
+    preempts_for_groups: bool = False
+    postponed: list[Callable[[], object]] | None = None
+    clock: Callable[[], float] = time.monotonic
+    wait: Callable[[float], object] = time.sleep
+    _snapshot: Snapshot = field(default_factory=Snapshot)
+    _shared: dict[object, Any] = field(default_factory=dict)  # by all profiles: a copy has the same
+
+    def shared(self, make: Callable[[FrameworkHandle], S]) -> S:
+        """What the plugins of this handle share; made when one of them first asks."""
+        if make not in self._shared:
+            self._shared[make] = make(self)
+        made: S = self._shared[make]
+        return made
+
+    def made(self) -> dict[object, Any]:
+        """What the plugins share that was made, by what made it."""
+        return self._shared
+
+    def snapshot(self) -> Snapshot:
+        """The nodes and pods as they were when this cycle began: what is assumed since does not show."""
+        return self._snapshot
+
+    def preempt_handle(self) -> PreemptHandle:
+        """What preemption was handed in v1.19 and v1.20."""
+        if self.make_preempt_handle is None:
+            raise MoorageError("there is no preemption in this handle")
+        return self.make_preempt_handle(self)
+
+    def begin_cycle(self) -> None:
+        """A cycle begins: bring the snapshot up to date."""
+        self.cache.update_snapshot(self._snapshot)
+
+    def get_pod_in_pre_bind(self, uid: str) -> PodInPreBind | None:
+        """The pod of a UID while it is in PreBind, or None."""
+        return self.pods_in_pre_bind.get(uid)
+
+    def iterate_over_waiting_pods(self, callback: Callable[[WaitingPod], object]) -> None:
+        """Call back for every pod that waits on Permit."""
+        self.waiting_pods.iterate(callback)
+
+    def get_waiting_pod(self, uid: str) -> WaitingPod | None:
+        """The waiting pod of a UID, or None."""
+        return self.waiting_pods.get(uid)
+
+    def reject_waiting_pod(self, uid: str) -> bool:
+        """Reject a waiting pod; False where it does not wait."""
+        waiting = self.waiting_pods.get(uid)
+        return waiting is not None and waiting.reject("", "removed")

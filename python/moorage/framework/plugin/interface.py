@@ -1,0 +1,393 @@
+"""The extension points: what a plugin may extend, and what it answers there.
+
+kube-scheduler v1.36, framework/interface.go. A plugin takes part at the points whose base classes it extends.
+Filter and Score have a vectorised form, which is used where a plugin has it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from moorage.objects.model.pod import Pod
+from moorage.objects.model.pod_group import PodGroup
+
+from .answers import Answers as Answers
+from .answers import read_answers
+from .assignments import Assignments as Assignments
+from .assignments import Placement as Placement
+from .nodes_view import InfoNodes, NodesView
+from .status import SKIP as SKIP
+from .status import Code as Code
+from .status import Status as Status
+
+if TYPE_CHECKING:
+    from moorage.framework.runtime.steps import StatusSteps
+
+    from .cycle_state import CycleState
+    from .events import ClusterEventWithHint
+    from .handle import FrameworkHandle
+    from .nodes_view import AnyNodeInfo
+
+PRE_ENQUEUE = "preEnqueue"
+QUEUE_SORT = "queueSort"
+PRE_FILTER = "preFilter"
+FILTER = "filter"
+POST_FILTER = "postFilter"
+PRE_SCORE = "preScore"
+SCORE = "score"
+RESERVE = "reserve"
+PERMIT = "permit"
+PRE_BIND = "preBind"
+BIND = "bind"
+POST_BIND = "postBind"
+PLACEMENT_GENERATE = "placementGenerate"
+PLACEMENT_SCORE = "placementScore"
+
+MAX_NODE_SCORE = 100
+
+
+class Plugin:
+    """A plugin: its name, default weight and arguments.
+
+    A class of plugins is its own factory: it is called with arguments and a handle.
+
+    Attributes
+    ----------
+    extension_points : tuple of str
+        From the base classes; a class may name them itself.
+    in_core : bool
+        The engine does this plugin's work itself, for many pods at once.
+    feature_gate : str
+        Where set, the plugin is on by default only while that gate is.
+    """
+
+    name: ClassVar[str] = ""
+    extension_points: ClassVar[tuple[str, ...]] = ()
+    default_weight: ClassVar[int] = 0
+    feature_gate: ClassVar[str] = ""
+    default_args: ClassVar[Mapping[str, Any]] = {}
+    in_core: bool = False
+
+    args: Mapping[str, Any] = {}
+    handle: FrameworkHandle | None = None
+
+    def __init__(self, args: Mapping[str, Any] | None = None, handle: FrameworkHandle | None = None) -> None:
+        self.args = {**self.default_args, **(args or {})}
+        self.handle = handle
+
+    def __init_subclass__(cls, **rest: Any) -> None:
+        super().__init_subclass__(**rest)
+        named = cls.extension_points
+        cls.extension_points = (
+            *[point for base, point in BASES.items() if issubclass(cls, base) or point in named],
+            *[point for point in named if point not in BASES.values()],
+        )
+
+    def another(self) -> Self:
+        """One like it, made of the same arguments, that belongs to no scheduler yet."""
+        return type(self)(self.args)
+
+    def close(self) -> None:
+        """The framework ends."""
+
+
+BASES: dict[type[Plugin], str] = {}
+
+
+def extends(point: str) -> Any:
+    """Mark the base class of an extension point."""
+
+    def mark(base: type[Plugin]) -> type[Plugin]:
+        BASES[base] = point
+        base.extension_points = (point,)
+        return base
+
+    return mark
+
+
+# ---- the queue ---------------------------------------------------------------------------------------------
+
+
+class QueuedPod(Protocol):
+    """A pod in the queue.
+
+    Attributes
+    ----------
+    timestamp : float
+        Seconds; when it came to the queue.
+    """
+
+    @property
+    def pod(self) -> Pod: ...
+
+    @property
+    def timestamp(self) -> float: ...
+
+
+class EnqueueExtensions(Plugin):
+    """A plugin that rejects pods and does not extend this hears of nearly everything."""
+
+    def events_to_register(self) -> Sequence[ClusterEventWithHint]:
+        """The events that may make a pod schedulable that this plugin has rejected, with queueing hints."""
+        return ()
+
+
+class SignPlugin(Plugin):
+    """Tells which pods it cannot tell apart, so that one search can serve several (opportunistic batching,
+    KEP-5598). A pod is signed where every plugin at PreFilter, Filter, PreScore and Score signs it.
+
+    Attributes
+    ----------
+    can_sign : bool
+        False where `sign_pod` refuses all pods.
+    """
+
+    @property
+    def can_sign(self) -> bool:
+        return True
+
+    def sign_pod(self, pod: Pod) -> Mapping[str, Any] | Status | None:
+        """What of the pod this plugin's answers depend on, by name, as JSON can hold it; None: nothing.
+        A Status that is no Success refuses: the answers depend on where other pods are, for instance."""
+        raise NotImplementedError
+
+
+@extends(PRE_ENQUEUE)
+class PreEnqueuePlugin(Plugin):
+    def pre_enqueue(self, pod: Pod) -> Status | None:
+        """Anything but Success keeps the pod out of the active queue."""
+        raise NotImplementedError
+
+
+@extends(QUEUE_SORT)
+class QueueSortPlugin(Plugin):
+    def less(self, a: QueuedPod, b: QueuedPod) -> bool:
+        """True where `a` is to be tried before `b`."""
+        raise NotImplementedError
+
+
+# ---- filtering ---------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class PreFilterResult:
+    """The only nodes to search; all nodes where `node_names` is None."""
+
+    node_names: frozenset[str] | None = None
+
+    def all_nodes(self) -> bool:
+        """True where nothing is left out."""
+        return self.node_names is None
+
+    def merge(self, other: PreFilterResult | None) -> PreFilterResult | None:
+        """What both leave; None where that is everything."""
+        if other is None or other.node_names is None:
+            return None if self.node_names is None else self
+        if self.node_names is None:
+            return other
+        return PreFilterResult(self.node_names & other.node_names)
+
+
+class PreFilterExtensions(Protocol):
+    """Keeps what PreFilter has computed up to date while pods come to a node or leave it in thought."""
+
+    def add_pod(
+        self, state: CycleState, pod: Pod, pod_to_add: Pod, node_info: AnyNodeInfo
+    ) -> Status | None: ...
+
+    def remove_pod(
+        self, state: CycleState, pod: Pod, pod_to_remove: Pod, node_info: AnyNodeInfo
+    ) -> Status | None: ...
+
+
+@extends(PRE_FILTER)
+class PreFilterPlugin(Plugin):
+    def pre_filter(self, state: CycleState, pod: Pod, nodes: NodesView) -> PreFilterResult | Status | None:
+        """Look at the pod and all nodes once. Skip passes Filter over; a rejection speaks for all nodes."""
+        raise NotImplementedError
+
+    def pre_filter_extensions(self) -> PreFilterExtensions | None:
+        """Where Filter depends on what PreFilter has seen of other pods."""
+        return None
+
+
+@extends(FILTER)
+class FilterPlugin(Plugin):
+    """Extend `filter`, or `filter_all`.
+
+    Attributes
+    ----------
+    filter_reason : str
+        What is said of nodes that `filter_all` rejects without a status of its own.
+    """
+
+    filter_reason: ClassVar[str] = ""
+
+    def filter(self, state: CycleState, pod: Pod, node_info: AnyNodeInfo) -> Status | None:
+        """None where the pod fits on the node, or a rejection."""
+        answer = self.filter_all(state, pod, InfoNodes([node_info]))
+        found = read_answers(self.name, answer, 1, self.verdict)
+        return found.statuses[int(found.numbers[0])]
+
+    def filter_all(self, state: CycleState, pod: Pod, nodes: NodesView) -> npt.ArrayLike | Answers:
+        """Per node True where the pod fits, or a `Code`, 0 for Success, or with statuses of the plugin's own
+        the number of one (`Answers`). Nodes come in blocks."""
+        raise NotImplementedError
+
+    def verdict(self, code: int) -> Status | None:
+        """The status of a code from `filter_all`."""
+        reason = self.filter_reason or f"node(s) didn't satisfy plugin {self.name}"
+        return None if code == Code.SUCCESS else Status(Code(code), (reason,), self.name)
+
+
+@dataclass(frozen=True, slots=True)
+class NominatingInfo:
+    """What becomes of a pod's nomination: a node takes the place of an earlier one ("" takes it away), or
+    (`noop`) it stays as it is in the pod's own status. PostFilter answers this beside its status."""
+
+    nominated_node_name: str = ""
+    noop: bool = False
+
+
+PostFilterResult = NominatingInfo
+
+
+@extends(POST_FILTER)
+class PostFilterPlugin(Plugin):
+    def post_filter(
+        self, state: CycleState, pod: Pod, statuses: Mapping[str, Status]
+    ) -> tuple[PostFilterResult | None, Status | None]:
+        """Called where no node fits; `statuses` has every node that was looked at, in that order."""
+        raise NotImplementedError
+
+
+# ---- scoring -----------------------------------------------------------------------------------------------
+
+
+@extends(PRE_SCORE)
+class PreScorePlugin(Plugin):
+    def pre_score(self, state: CycleState, pod: Pod, nodes: NodesView) -> Status | None:
+        """Look at all feasible nodes once. Skip: Score is passed over; all else but Success is an error."""
+        raise NotImplementedError
+
+
+@extends(SCORE)
+class ScorePlugin(Plugin):
+    """Extend `score`, or `score_all`."""
+
+    def score(self, state: CycleState, pod: Pod, node_info: AnyNodeInfo) -> int | Status:
+        """Any integer where `normalize_score` is extended, else 0 to 100; a Status fails the cycle."""
+        return int(np.asarray(self.score_all(state, pod, InfoNodes([node_info])))[0])
+
+    def score_all(self, state: CycleState, pod: Pod, nodes: NodesView) -> npt.ArrayLike:
+        """The same for all feasible nodes at once."""
+        raise NotImplementedError
+
+    def normalize_score(
+        self, state: CycleState, pod: Pod, scores: npt.NDArray[np.int64]
+    ) -> npt.ArrayLike | Status:
+        """The scores of all feasible nodes, brought to 0 to 100."""
+        return scores
+
+
+# ---- binding -----------------------------------------------------------------------------------------------
+
+
+@extends(RESERVE)
+class ReservePlugin(Plugin):
+    """
+    Attributes
+    ----------
+    unreserves_in_order : bool
+        `unreserve` is called in the order of `reserve` among plugins that set this, after all others.
+    """
+
+    unreserves_in_order: ClassVar[bool] = False
+
+    def reserve(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
+        """The pod is assumed on the node."""
+        return None
+
+    def unreserve(self, state: CycleState, pod: Pod, node_name: str) -> None:
+        """The pod will not be bound after all; also called where `reserve` failed or was not reached."""
+
+
+@extends(PERMIT)
+class PermitPlugin(Plugin):
+    def permit(
+        self, state: CycleState, pod: Pod, node_name: str
+    ) -> tuple[Status | None, float] | Status | None:
+        """Let the pod go on, reject it, or let it wait for that many seconds, 900 at most."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, slots=True)
+class PreBindPreFlightResult:
+    """`allow_parallel`: PreBind may run beside that of its neighbours in the profile."""
+
+    allow_parallel: bool = False
+
+
+@extends(PRE_BIND)
+class PreBindPlugin(Plugin):
+    def pre_bind_pre_flight(
+        self, state: CycleState, pod: Pod, node_name: str
+    ) -> tuple[PreBindPreFlightResult | None, Status | None] | Status | None:
+        """Success where `pre_bind` has something to do, Skip where not."""
+        return None
+
+    def pre_bind(self, state: CycleState, pod: Pod, node_name: str) -> Status | StatusSteps | None:
+        """What must be done before the pod is bound.
+
+        Whoever has to wait for others may be a generator: it yields the seconds until it wants to go on, and
+        returns its status. Other pods are decided about meanwhile, without a thread for each that waits. A
+        generator that is closed while it waits is needed no longer.
+        """
+        raise NotImplementedError
+
+
+@extends(BIND)
+class BindPlugin(Plugin):
+    def bind(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
+        """Bind the pod; Skip leaves it to the next plugin."""
+        raise NotImplementedError
+
+
+@extends(POST_BIND)
+class PostBindPlugin(Plugin):
+    def post_bind(self, state: CycleState, pod: Pod, node_name: str) -> None:
+        """The pod is bound."""
+        raise NotImplementedError
+
+
+# ---- pod groups --------------------------------------------------------------------------------------------
+
+
+@extends(PLACEMENT_GENERATE)
+class PlacementGeneratePlugin(Plugin):
+    def generate_placements(
+        self, group: PodGroup, scheduled: Sequence[Pod], parent: Placement
+    ) -> Sequence[Placement]:
+        """The placements to try for a group, some pods of which may have a node; they share out `parent`, all
+        nodes. What it raises fails the group."""
+        raise NotImplementedError
+
+
+@extends(PLACEMENT_SCORE)
+class PlacementScorePlugin(Plugin):
+    def score_placement(self, group: PodGroup, assignments: Assignments) -> int:
+        """Any integer where `normalize_placement_scores` is extended, else 0 to 100. What is asked about is
+        not on its nodes yet."""
+        raise NotImplementedError
+
+    def normalize_placement_scores(self, scores: npt.NDArray[np.int64]) -> npt.ArrayLike:
+        """The scores of all placements that the group fits, brought to 0 to 100."""
+        return scores
+
+
+POINTS = tuple(BASES.values())

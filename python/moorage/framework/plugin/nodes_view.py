@@ -1,0 +1,176 @@
+"""NodesView: several nodes as columns, for plugins that look at all of them at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from moorage._core.state.table_columns import column
+from moorage.cache import NodeInfo, NodeInfoClone
+
+if TYPE_CHECKING:
+    from moorage._core.state.cluster_state import ClusterState
+    from moorage.cache import Resource
+
+
+AnyNodeInfo = NodeInfo | NodeInfoClone
+Rows = npt.NDArray[np.int32]
+Kind = Literal["allocatable", "requested", "nonzero"]
+Column = npt.NDArray[np.int64]
+Read = Callable[[str], Column]
+
+
+class Columns(Mapping[str, Column]):
+    """Resource name to int64 array, aligned with the nodes; read when asked for.
+
+    cpu is in millicores, other resources in bytes or in their own units; a resource that no node has is 0.
+    """
+
+    def __init__(self, read: Read, names: Callable[[], Sequence[str]]) -> None:
+        self._read = read
+        self._names = names
+
+    def __getitem__(self, resource: str) -> Column:
+        return self._read(resource)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names())
+
+    def __len__(self) -> int:
+        return len(self._names())
+
+
+class NodesView:
+    """Nodes in the order in which they were found.
+
+    Attributes
+    ----------
+    names : list of str
+    rows : (n,) int32 array
+        Rows of the node table, which stay the same over cycles; -1 for a NodeInfo's clone.
+    allocatable, requested, nonzero : mapping of resource name to (n,) int64 array
+        As in the node table: ``nodes.allocatable["cpu"]`` in millicores, ``["memory"]`` in bytes.
+        `nonzero` knows cpu and memory only.
+    """
+
+    rows: Rows
+
+    @property
+    def allocatable(self) -> Columns:
+        return Columns(partial(self._column, "allocatable"), self._resources)
+
+    @property
+    def requested(self) -> Columns:
+        return Columns(partial(self._column, "requested"), self._resources)
+
+    @property
+    def nonzero(self) -> Columns:
+        return Columns(partial(self._column, "nonzero"), lambda: ("cpu", "memory"))
+
+    @property
+    def names(self) -> list[str]:
+        return [info.name for info in self]
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __iter__(self) -> Iterator[AnyNodeInfo]:
+        return (self.node_info(at) for at in range(len(self)))
+
+    def labels(self, key: str) -> list[str | None]:
+        """The value of a label per node, None where a node does not have it."""
+        nodes = (info.node for info in self)
+        return [None if node is None else node.metadata.labels.get(key) for node in nodes]
+
+    def node_info(self, at: int) -> AnyNodeInfo:
+        """The NodeInfo of one of the nodes."""
+        raise NotImplementedError
+
+    def _column(self, kind: Kind, resource: str) -> Column:
+        raise NotImplementedError
+
+    def _resources(self) -> Sequence[str]:
+        raise NotImplementedError
+
+
+class CycleColumns:
+    """Whole columns of a node table, read once as long as nothing changes: a search asks block by block."""
+
+    def __init__(self, state: ClusterState) -> None:
+        self.state = state
+        self._columns: dict[tuple[Kind, str], Column] = {}
+        self._head = -1
+
+    def column(self, kind: Kind, resource: str) -> Column:
+        """A resource of all rows."""
+        if self._head != self.state.log.head:
+            self._columns.clear()
+            self._head = self.state.log.head
+        key = kind, resource
+        if key not in self._columns:
+            self._columns[key] = column(self.state.table, kind, resource)
+        return self._columns[key]
+
+
+class TableNodes(NodesView):
+    """Rows of the live node table; valid until something changes."""
+
+    def __init__(self, columns: CycleColumns, rows: Rows | Callable[[], Rows]) -> None:
+        self._rows = rows
+        self._columns = columns
+
+    @property
+    def rows(self) -> Rows:  # type: ignore[override]
+        if callable(self._rows):
+            self._rows = self._rows()
+        return self._rows
+
+    @property
+    def names(self) -> list[str]:
+        table = self._columns.state.table
+        return [table.row_name(row) for row in self.rows.tolist()]
+
+    def node_info(self, at: int) -> AnyNodeInfo:
+        state = self._columns.state
+        return NodeInfo(state, state.table.row_name(int(self.rows[at])), state.view.images_of)
+
+    def _column(self, kind: Kind, resource: str) -> Column:
+        return self._columns.column(kind, resource).take(self.rows)
+
+    def _resources(self) -> Sequence[str]:
+        return ["cpu", "memory", "pods", *self._columns.state.table.resources]
+
+
+class InfoNodes(NodesView):
+    """NodeInfos, or clones of them, as columns."""
+
+    def __init__(self, infos: Sequence[AnyNodeInfo]) -> None:
+        self.rows = np.full(len(infos), -1, dtype=np.int32)
+        self._infos = infos
+
+    def node_info(self, at: int) -> AnyNodeInfo:
+        return self._infos[at]
+
+    def _column(self, kind: Kind, resource: str) -> Column:
+        return np.array([_amount(info, kind, resource) for info in self._infos], dtype=np.int64)
+
+    def _resources(self) -> Sequence[str]:
+        others = {name for info in self._infos for name in info.allocatable.scalar_resources}
+        return ["cpu", "memory", "pods", "ephemeral-storage", *sorted(others)]
+
+
+def _amount(info: AnyNodeInfo, kind: Kind, resource: str) -> int:
+    if resource == "pods" and kind == "requested":
+        return len(info.pods)
+    amounts: Resource = getattr(info, "nonzero_requested" if kind == "nonzero" else kind)
+    if resource == "cpu":
+        return amounts.milli_cpu
+    if resource == "memory":
+        return amounts.memory
+    if resource == "ephemeral-storage":
+        return amounts.ephemeral_storage
+    return amounts.allowed_pod_number if resource == "pods" else amounts.scalar_resources.get(resource, 0)

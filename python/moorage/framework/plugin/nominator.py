@@ -1,0 +1,122 @@
+"""PodNominator: which pods are expected on which node (kube-scheduler v1.36, backend/queue/nominator.go)."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable
+
+from moorage.objects.model.pod import Pod
+
+from .interface import NominatingInfo
+
+
+class PodNominator:
+    """Nominated pods by UID, per node in the order in which they were nominated. Thread-safe.
+
+    Parameters
+    ----------
+    is_current : callable, optional
+        False for a pod that is gone or bound: it is not nominated any more.
+
+    Attributes
+    ----------
+    lock : RLock
+        Held by whoever reads or changes several nominations as one.
+    """
+
+    def __init__(self, is_current: Callable[[Pod], bool] = lambda pod: True) -> None:
+        self._is_current = is_current
+        self.lock = threading.RLock()
+        self._pods: dict[str, dict[str, Pod]] = {}
+        self._nodes: dict[str, str] = {}
+
+    def add_nominated_pod(self, pod: Pod, info: NominatingInfo | None = None) -> None:
+        """Nominate a pod to the node of `info` (of the pod's own status where that is None or `noop`). An
+        earlier nomination ends in any case; an own status without a node ends it without a new one."""
+        with self.lock:
+            self.delete_nominated_pod_if_exists(pod)
+            if info is None or info.noop:
+                node = pod.status.nominated_node_name
+                if not node:
+                    return
+            else:
+                node = info.nominated_node_name
+            if self._is_current(pod):
+                self.put(pod, node)
+
+    def put(self, pod: Pod, node: str) -> None:
+        """Nominate a pod to a node, whoever knows of the pod; for one that is nominated nowhere."""
+        with self.lock:
+            self._nodes[pod.metadata.uid] = node
+            if node:
+                self._pods.setdefault(node, {})[pod.metadata.uid] = pod
+
+    def delete_nominated_pod_if_exists(self, pod: Pod) -> None:
+        """End a nomination, if there is one."""
+        with self.lock:
+            node = self._nodes.pop(pod.metadata.uid, None)
+            if node:
+                del self._pods[node][pod.metadata.uid]
+                if not self._pods[node]:
+                    del self._pods[node]
+
+    def rebuild(self) -> None:
+        """An exception (an interrupt by a signal) may have ended an operation halfway: drop what is half."""
+        with self.lock:
+            kept = {
+                node: {uid: pod for uid, pod in pods.items() if self._nodes.get(uid) == node}
+                for node, pods in self._pods.items()
+            }
+            self._pods = {node: pods for node, pods in kept.items() if pods}
+            nominated = {uid for pods in self._pods.values() for uid in pods}
+            self._nodes = {uid: node for uid, node in self._nodes.items() if not node or uid in nominated}
+
+    def update_nominated_pod(self, old: Pod, new: Pod) -> None:
+        """A pod changed. A nomination that only the nominator knows of stays; else the new status decides.
+        The pod moves to the end of its node's list."""
+        with self.lock:
+            kept = None
+            if not old.status.nominated_node_name and not new.status.nominated_node_name:
+                node = self._nodes.get(old.metadata.uid)
+                kept = None if node is None else NominatingInfo(node)
+            self.delete_nominated_pod_if_exists(old)
+            self.add_nominated_pod(new, kept)
+
+    def nominated_pods_for_node(self, node_name: str) -> list[Pod]:
+        """The pods nominated to a node."""
+        with self.lock:
+            return list(self._pods.get(node_name, {}).values())
+
+    def nominated_node(self, pod: Pod) -> str | None:
+        """The node that a pod is nominated to, or None; "" where its nomination was taken away, which goes
+        before its own status."""
+        with self.lock:
+            return self._nodes.get(pod.metadata.uid)
+
+    def nominated_before(self, pod: Pod) -> dict[str, list[Pod]]:
+        """Per node the pods nominated to it that go before `pod`: others of at least its priority."""
+        with self.lock:
+            if not self._pods:
+                return {}
+            found = {node: going_before(pod, pods.values()) for node, pods in self._pods.items()}
+        return {node: pods for node, pods in found.items() if pods}
+
+    def save(self) -> tuple[dict[str, str], dict[str, dict[str, Pod]]]:
+        """All nominations, for `undo`."""
+        with self.lock:
+            return self._nodes.copy(), {node: pods.copy() for node, pods in self._pods.items()}
+
+    def undo(self, saved: tuple[dict[str, str], dict[str, dict[str, Pod]]]) -> None:
+        """Have the nominations of `save` again."""
+        with self.lock:
+            self._nodes, self._pods = saved
+
+    def __bool__(self) -> bool:
+        """True where some pod is nominated to a node."""
+        return bool(self._pods)
+
+
+def going_before(pod: Pod, others: Iterable[Pod]) -> list[Pod]:
+    """Those of some nominated pods that go before `pod`: others of at least its priority."""
+    priority, uid = pod.spec.priority or 0, pod.metadata.uid
+    return [other for other in others if (other.spec.priority or 0) >= priority and other.metadata.uid != uid]

@@ -1,0 +1,127 @@
+"""Signatures of pods: what pods must have in common to get equal verdicts and scores (kube-scheduler v1.36,
+SignPod in framework/runtime/framework.go and the signers of kube-scheduler/framework)."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import msgspec
+
+from moorage._core.base.resources import ZERO, is_counted, pod_requests
+from moorage._core.state.pod_spec import spec_key
+from moorage.framework.profiles.profile import Profile
+from moorage.framework.runtime.call import StatusError, ask
+from moorage.objects.model.pod import (
+    NodeSelectorRequirement,
+    NodeSelectorTerm,
+    Pod,
+    Volume,
+)
+
+from .interface import FILTER, PRE_FILTER, PRE_SCORE, SCORE, Code, Plugin, SignPlugin
+from .status import Status
+
+logger = logging.getLogger("moorage.framework")
+encode = msgspec.json.Encoder(order="sorted").encode
+NO_SOURCE = Volume()
+STORAGE = "ephemeral-storage"
+LIMIT = 1 << 12  # signatures remembered
+UNSIGNED = Status(Code.UNSCHEDULABLE, ("the pod cannot be signed",))
+
+
+class Signer:
+    """Signs the pods of one profile.
+
+    Attributes
+    ----------
+    plugins : list of SignPlugin
+        Those that filter or score, each once; empty where one of them signs no pod.
+    """
+
+    def __init__(self, profile: Profile) -> None:
+        points = (PRE_FILTER, FILTER, PRE_SCORE, SCORE)
+        plugins = dict.fromkeys(plugin for point in points for plugin in profile.at(point))
+        found = [plugin for plugin in plugins if isinstance(plugin, SignPlugin) and plugin.can_sign]
+        self.plugins = found if len(found) == len(plugins) else []
+        # In-tree plugins look at nothing but spec and labels.
+        self._signed: dict[Any, bytes | None] | None = {} if all(p.in_core for p in found) else None
+
+    def sign(self, pod: Pod) -> bytes | None:
+        """The signature of a pod; None where a plugin refuses, raises, or answers what JSON cannot hold."""
+        if not self.plugins or self._signed is None:
+            return self._sign(pod) if self.plugins else None
+        spec = pod.spec
+        key = spec_key(pod), spec.node_name, encode(spec.volumes), tuple(pod.metadata.labels.items())
+        if key not in self._signed:
+            if len(self._signed) >= LIMIT:
+                self._signed.clear()
+            self._signed[key] = self._sign(pod)
+        return self._signed[key]
+
+    def _sign(self, pod: Pod) -> bytes | None:
+        parts: dict[str, Any] = {"schedulerName": pod.spec.scheduler_name}
+        for plugin in self.plugins:
+            try:
+                answer = ask(plugin, pod, plugin.sign_pod, pod)
+            except StatusError:
+                return None
+            if isinstance(answer, Mapping):
+                parts.update(answer)
+            elif answer is not None and not (isinstance(answer, Status) and answer.is_success):
+                return None
+        try:
+            return encode(parts)
+        except (TypeError, ValueError, RecursionError) as error:
+            logger.error("pod %s: signature: %s", pod.key, error)
+            return None
+
+
+# ---- what several plugins depend on ------------------------------------------------------------------------
+
+
+def tolerations(pod: Pod) -> dict[str, Any]:
+    """The tolerations, in an order of their own."""
+    return {"tolerations": sorted(pod.spec.tolerations, key=lambda one: (one.key, one.value))}
+
+
+def requests(plugin: Plugin, pod: Pod) -> dict[str, Any]:
+    """What must be free, as a plugin's cache reads it. Scalars count even with 0."""
+    if plugin.handle is None:
+        raise RuntimeError(f"{plugin.name} has no handle")
+    gates = plugin.handle.cache.state.classes.gates
+    found = pod_requests(pod, None, gates.pod_level_resources, resizes=False)
+    plain = [found.get(name, ZERO).value() for name in ("memory", STORAGE)]
+    scalars = {name: found[name].value() for name in found if is_counted(name) and name != STORAGE}
+    return {"requests": (found.get("cpu", ZERO).milli_value(), *plain, scalars)}
+
+
+def volumes(pod: Pod) -> dict[str, Any]:
+    """The sources of the volumes. Config maps and secrets do not count; nor does what is not read of them."""
+    sources = (msgspec.structs.replace(volume, name="") for volume in pod.spec.volumes)
+    return {"volumes": sorted(_text(source) for source in sources if source != NO_SOURCE)}
+
+
+def node_affinity(pod: Pod) -> dict[str, Any]:
+    """nodeSelector and node affinity, whatever the order of terms, requirements and values. As upstream has
+    it, required affinity without terms is signed like none."""
+    parts: dict[str, Any] = {"nodeSelector": pod.spec.node_selector, "nodeAffinity": None}
+    affinity = pod.spec.affinity.node_affinity if pod.spec.affinity else None
+    if affinity is not None:
+        terms = affinity.required.node_selector_terms if affinity.required else ()
+        weighed = ((one.weight, _term(one.preference)) for one in affinity.preferred or ())
+        parts["nodeAffinity"] = [sorted(_text(_term(term)) for term in terms), sorted(map(_text, weighed))]
+    return parts
+
+
+def _term(term: NodeSelectorTerm) -> list[list[str]]:
+    return [_requirements(term.match_expressions), _requirements(term.match_fields)]
+
+
+def _requirements(given: Iterable[NodeSelectorRequirement]) -> list[str]:
+    return sorted(_text((one.key, one.operator, sorted(one.values))) for one in given)
+
+
+def _text(value: Any) -> str:
+    return encode(value).decode()

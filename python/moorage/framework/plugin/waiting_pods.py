@@ -1,0 +1,185 @@
+"""Pods that wait on Permit (kube-scheduler v1.36, framework/runtime/waiting_pods_map.go)."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from moorage.framework.runtime.duration import format_duration
+from moorage.objects.model.pod import Pod
+
+from .status import Code, Status
+
+MAX_TIMEOUT = 15 * 60.0
+NEVER = float("inf")
+
+
+class WaitingPod:
+    """A pod that waits until each of the plugins that asked for it has allowed it, or one has rejected it.
+
+    Each waiting plugin has a timer of its own, which rejects the pod. Timers run by the clock of whoever
+    calls `expire`. Thread-safe.
+
+    Parameters
+    ----------
+    pod : Pod
+    timeouts : mapping of str to float
+        Plugin to the seconds that it waits at most; zero or less rejects at once.
+    now : float
+        Seconds, when the waiting begins.
+    """
+
+    def __init__(self, pod: Pod, timeouts: Mapping[str, float], now: float) -> None:
+        self.pod = pod
+        self._timeouts = dict(timeouts)
+        self._deadlines = {plugin: now + seconds for plugin, seconds in timeouts.items()}
+        self._pending = list(timeouts)
+        self._signal: Status | None = None
+        self._listeners: list[Callable[[], object]] = []
+        self._changed = threading.Condition(threading.RLock())
+        self.expire(now)
+
+    @property
+    def signal(self) -> Status | None:
+        """What was decided: Success, or how the pod was rejected; None while it waits."""
+        return self._signal
+
+    def get_pending_plugins(self) -> list[str]:
+        """The plugins that have not allowed the pod yet."""
+        with self._changed:
+            return list(self._pending)
+
+    def allow(self, *plugins: str) -> bool:
+        """These plugins wait no longer; with the last one the pod is allowed. False where none of them
+        waited, or the pod was decided before."""
+        with self._changed:
+            waited = self._signal is None and not set(plugins).isdisjoint(self._pending)
+            for plugin in plugins:
+                self._deadlines.pop(plugin, None)
+            self._pending = [plugin for plugin in self._pending if plugin not in plugins]
+            if not self._pending:
+                self._decide(Status(Code.SUCCESS))
+            return waited
+
+    def reject(self, plugin: str, message: str) -> bool:
+        """Reject the pod; False where it was decided before."""
+        return self._decide(Status(Code.UNSCHEDULABLE, (message,), plugin))
+
+    def preempt(self, plugin: str, message: str) -> bool:
+        """Fail the pod, so that it is tried again soon; False where it was decided before."""
+        return self._decide(Status(Code.ERROR, (message,), plugin))
+
+    def _decide(self, status: Status) -> bool:
+        with self._changed:
+            if self._signal is not None:
+                return False
+            self._deadlines.clear()
+            self._signal = status
+            self._changed.notify_all()
+            for listener in self._listeners:
+                listener()
+            return True
+
+    def when_decided(self, listener: Callable[[], object]) -> None:
+        """Call `listener` when the pod is decided, or now if it is."""
+        with self._changed:
+            self._listeners.append(listener)
+            if self._signal is not None:
+                listener()
+
+    def save(self) -> object:
+        """What has been decided, for `undo`."""
+        with self._changed:
+            return self._deadlines.copy(), self._pending.copy(), self._signal, self._listeners.copy()
+
+    def undo(self, saved: Any) -> None:
+        """Be as at `save`."""
+        with self._changed:
+            deadlines, pending, self._signal, listeners = saved
+            self._deadlines, self._pending = deadlines.copy(), pending.copy()
+            self._listeners = listeners.copy()
+
+    def deadline(self) -> float:
+        """When the first timer fires; infinite where none runs."""
+        with self._changed:
+            return min(self._deadlines.values(), default=NEVER)
+
+    def expire(self, now: float) -> bool:
+        """Let the first timer that is due at `now` fire; True where it rejected the pod."""
+        with self._changed:
+            if not self._deadlines:
+                return False
+            plugin = min(self._deadlines, key=self._deadlines.__getitem__)
+            if self._deadlines[plugin] > now:
+                return False
+            waited = format_duration(self._timeouts[plugin])
+            return self.reject(plugin, f"rejected due to timeout after waiting {waited} at plugin {plugin}")
+
+    def wait(self, clock: Callable[[], float] | None = None) -> Status:
+        """Block until the pod is decided.
+
+        Parameters
+        ----------
+        clock : callable, optional
+            Real seconds by which the timers fire here; without it, another thread calls `expire`.
+        """
+        with self._changed:
+            while (signal := self._signal) is None:
+                deadline = self.deadline()
+                if clock is None or deadline == NEVER:
+                    self._changed.wait()
+                elif not self.expire(clock()):
+                    self._changed.wait(max(deadline - clock(), 0))
+            return signal
+
+
+class WaitingPods:
+    """The waiting pods of a framework by UID, in the order in which they came. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._pods: dict[str, WaitingPod] = {}
+        self._lock = threading.RLock()
+
+    def __len__(self) -> int:
+        return len(self._pods)
+
+    def save(self) -> object:
+        """The waiting pods and what has been decided about them, for `undo`."""
+        with self._lock:
+            return [(uid, waiting, waiting.save()) for uid, waiting in self._pods.items()]
+
+    def undo(self, saved: Any) -> None:
+        """Be as at `save`."""
+        with self._lock:
+            self._pods = {uid: waiting for uid, waiting, _ in saved}
+            for _, waiting, decided in saved:
+                waiting.undo(decided)
+
+    def add(self, waiting: WaitingPod) -> None:
+        """Add a pod, in place of an earlier one of the same UID."""
+        with self._lock:
+            self._pods.pop(waiting.pod.metadata.uid, None)
+            self._pods[waiting.pod.metadata.uid] = waiting
+
+    def remove(self, uid: str) -> None:
+        """Remove a pod, if it is there."""
+        with self._lock:
+            self._pods.pop(uid, None)
+
+    def get(self, uid: str) -> WaitingPod | None:
+        """The waiting pod of a UID, or None."""
+        with self._lock:
+            return self._pods.get(uid)
+
+    def iterate(self, callback: Callable[[WaitingPod], object]) -> None:
+        """Call back for each pod, which may be allowed or rejected then; none is removed meanwhile."""
+        with self._lock:
+            for waiting in list(self._pods.values()):
+                callback(waiting)
+
+    def expire(self, now: float) -> list[WaitingPod]:
+        """Let the timers fire that are due at `now`, the earliest first; the pods rejected by it."""
+        with self._lock:
+            waiting = sorted(self._pods.values(), key=WaitingPod.deadline)
+        return [one for one in waiting if one.expire(now)]

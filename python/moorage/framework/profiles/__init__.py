@@ -1,0 +1,1 @@
+"""Profiles: which plugins run where, compiled for the core or called in Python."""

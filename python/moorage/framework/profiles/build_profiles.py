@@ -1,0 +1,118 @@
+"""From a configuration to profiles: the plugins are made, and put where the configuration has them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from moorage.errors import InputError
+from moorage.framework.configuration import (
+    ConfigurationError,
+    KubeSchedulerConfiguration,
+    ProfilePlugins,
+    build_profiles,
+    enabled_plugins,
+)
+from moorage.framework.configuration.reading.go_types import write
+from moorage.framework.configuration.types import Part
+from moorage.framework.plugin.handle import FrameworkHandle
+from moorage.framework.plugin.interface import (
+    BASES,
+    PLACEMENT_SCORE,
+    QUEUE_SORT,
+    SCORE,
+    Plugin,
+)
+
+from .plugin_registry import Registry
+from .profile import Profile
+
+
+def make_profiles(
+    configuration: KubeSchedulerConfiguration,
+    registry: Registry,
+    handles: Sequence[FrameworkHandle | None] = (),
+) -> list[Profile]:
+    """The profiles of a configuration, with plugins of their own.
+
+    Parameters
+    ----------
+    registry : Registry
+        In-tree plugins and others. Plugins are made in its order.
+    handles : sequence, optional
+        What the plugins of each profile are handed.
+
+    Raises
+    ------
+    ConfigurationError
+        Of stage new, with the texts of kube-scheduler v1.36 (runtime/framework.go NewFramework).
+    """
+    named = enabled_plugins(configuration)
+    made = [
+        _make(registry, args, profile.scheduler_name or "", handle)
+        for profile, args, handle in zip(
+            configuration.profiles or (), named, handles or [None] * len(named), strict=True
+        )
+    ]
+    points = build_profiles(configuration, {name: plugin for one in made for name, plugin in one.items()})
+    return [_profile(plugins, one) for plugins, one in zip(points, made, strict=True)]
+
+
+def _make(
+    registry: Registry, args: Mapping[str, Any], scheduler_name: str, handle: FrameworkHandle | None
+) -> dict[str, Plugin]:
+    """The plugins that a profile needs, by the names that they are registered under."""
+    made = {}
+    for name, factory in registry.items():
+        if name not in args:
+            continue
+        given = args[name]
+        try:
+            made[name] = factory(write(given) if isinstance(given, Part) else given, handle)
+        except Exception as error:  # a factory may raise anything
+            text = f"initializing profiles: creating profile for scheduler name {scheduler_name}: "
+            raise ConfigurationError("new", f'{text}initializing plugin "{name}": {error}') from error
+    return made
+
+
+def _profile(plugins: ProfilePlugins, made: Mapping[str, Plugin]) -> Profile:
+    scorers = plugins.plugins[SCORE]
+    for name in scorers:
+        if made[name].name != name:
+            raise ConfigurationError("new", f'score plugin "{made[name].name}" is not configured with weight')
+    used = {name for names in plugins.plugins.values() for name in names}
+    return Profile(
+        tuple(plugin for name, plugin in made.items() if name in used),
+        scheduler_name=plugins.scheduler_name,
+        percentage_of_nodes_to_score=plugins.percentage_of_nodes_to_score,
+        weight_overrides=plugins.weights[SCORE],
+        placement_weights=plugins.weights[PLACEMENT_SCORE],
+        points={point: [made[name].name for name in plugins.plugins[point]] for point in BASES.values()},
+    )
+
+
+def check_profiles(profiles: Sequence[Profile]) -> list[Profile]:
+    """The profiles, which must differ in their scheduler names and agree in how the queue is sorted."""
+    if not profiles:
+        raise InputError("at least one profile is required")
+    seen: set[str] = set()
+    first = profiles[0].at(QUEUE_SORT)
+    for profile in profiles:
+        name = profile.scheduler_name
+        if not name:
+            raise InputError("scheduler name is needed")
+        if not profile.plugins:
+            raise InputError(f'plugins required for profile with scheduler name "{name}"')
+        sorters = profile.at(QUEUE_SORT)
+        ours, theirs = [p.name for p in sorters], [p.name for p in first]
+        if ours != theirs:
+            raise InputError(
+                f'different queue sort plugins for profile "{name}": "{" ".join(ours)}", '
+                f'first: "{" ".join(theirs)}"'
+            )
+        if [p.args for p in sorters] != [p.args for p in first]:
+            raise InputError(f'different queue sort plugin args for profile "{name}"')
+        if name in seen:
+            raise InputError(f'duplicate profile with scheduler name "{name}"')
+        seen.add(name)
+    return list(profiles)

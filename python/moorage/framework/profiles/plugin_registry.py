@@ -1,0 +1,59 @@
+"""Registry: from the name of a plugin to what makes it (kube-scheduler v1.36, runtime/registry.go)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from importlib.metadata import EntryPoint, entry_points
+from typing import TYPE_CHECKING, Any
+
+from moorage.errors import InputError
+from moorage.framework.plugin.interface import Plugin
+
+if TYPE_CHECKING:
+    from moorage.framework.plugin.handle import FrameworkHandle
+
+ENTRY_POINTS = "moorage.plugins"
+
+# Makes a plugin from its arguments and the framework's handle; a class of plugins is one.
+PluginFactory = Callable[[Mapping[str, Any] | None, "FrameworkHandle | None"], Plugin]
+
+
+class Registry(dict[str, PluginFactory]):
+    """Plugin factories by name."""
+
+    def register(self, name: str, factory: PluginFactory) -> None:
+        """Add a factory; InputError where the name is taken."""
+        if name in self:
+            raise InputError(f"a plugin named {name} already exists")
+        self[name] = factory
+
+    def unregister(self, name: str) -> None:
+        """Remove a factory; InputError where there is none."""
+        if name not in self:
+            raise InputError(f"no plugin named {name} exists")
+        del self[name]
+
+    def merge(self, other: Mapping[str, PluginFactory]) -> None:
+        """Register all factories of another registry; stops at the first name that is taken."""
+        for name, factory in other.items():
+            self.register(name, factory)
+
+
+def installed_plugins(found: Iterable[EntryPoint] | None = None) -> Registry:
+    """The plugins that installed packages offer in the entry-point group ``moorage.plugins``, by name.
+
+    An entry point is a class of plugins, or another factory.
+    """
+    registry = Registry()
+    for entry in sorted(entry_points(group=ENTRY_POINTS) if found is None else found, key=lambda e: e.name):
+        source = f"{ENTRY_POINTS} entry point {entry.name}"
+        try:
+            factory = entry.load()
+        except (ImportError, AttributeError) as error:
+            raise InputError(str(error), source=source) from error
+        if not callable(factory):
+            raise InputError(
+                f"{entry.value} is not callable", source=f"{ENTRY_POINTS} entry point {entry.name}"
+            )
+        registry.register(entry.name, factory)
+    return registry

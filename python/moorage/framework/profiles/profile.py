@@ -1,0 +1,264 @@
+"""Profile: which plugins run, in which order, with which weights and arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, cast
+
+from moorage._core.decide.plan import Plan
+from moorage._core.state.cluster_state import ClusterState
+from moorage.errors import InputError
+from moorage.framework.plugin.interface import (
+    BASES,
+    BIND,
+    FILTER,
+    PERMIT,
+    PLACEMENT_GENERATE,
+    PLACEMENT_SCORE,
+    POINTS,
+    POST_BIND,
+    POST_FILTER,
+    PRE_BIND,
+    PRE_ENQUEUE,
+    PRE_FILTER,
+    PRE_SCORE,
+    QUEUE_SORT,
+    RESERVE,
+    SCORE,
+    BindPlugin,
+    PermitPlugin,
+    Plugin,
+    PostBindPlugin,
+    PostFilterPlugin,
+    PreBindPlugin,
+    PreFilterPlugin,
+    PreScorePlugin,
+    ReservePlugin,
+)
+
+from .in_core import NativePlugin, UnitPlugin, VolumePlugin
+from .native_library import LoadedPlugin
+
+if TYPE_CHECKING:
+    from moorage.framework.runtime.bridge import Bridge
+
+BALANCED_ALLOCATIONS = ("1.36", "1.35")
+BESIDE_CYCLES = (PRE_ENQUEUE, QUEUE_SORT, PLACEMENT_GENERATE, PLACEMENT_SCORE)
+CYCLE_POINTS = tuple(point for point in BASES.values() if point not in BESIDE_CYCLES)
+
+
+@dataclass(frozen=True)
+class Profile:
+    """A scheduling profile.
+
+    Attributes
+    ----------
+    plugins : sequence of Plugin
+        In order; a plugin takes part at the extension points that it extends. A plugin that keeps state
+        belongs to one scheduler; of others a second scheduler takes copies.
+    weight_overrides : dict
+        Score plugin to weight, where it is not the plugin's default.
+    placement_weights : dict
+        The same for plugins that score placements.
+    percentage_of_nodes_to_score : int or None
+        Overrides the scheduler's own; 0 is adaptive.
+    balanced_allocation : {"1.36", "1.35"}
+        Formula of NodeResourcesBalancedAllocation: what the pod changes, or (up to 1.35) the balance with it.
+    fit_unresolvable : bool
+        NodeResourcesFit answers UnschedulableAndUnresolvable where a request exceeds a node's allocatable
+        (since 1.34).
+    points : mapping of str to sequence of str, optional
+        The names of the plugins at each extension point, in order; a point that is not there has none.
+        Without it, `plugins` says everything.
+    """
+
+    plugins: Sequence[Plugin]
+    scheduler_name: str = "default-scheduler"
+    weight_overrides: dict[str, int] = field(default_factory=dict)
+    placement_weights: dict[str, int] = field(default_factory=dict)
+    percentage_of_nodes_to_score: int | None = None
+    balanced_allocation: str = "1.36"
+    fit_unresolvable: bool = True
+    points: Mapping[str, Sequence[str]] | None = None
+
+    def __post_init__(self) -> None:
+        if self.balanced_allocation not in BALANCED_ALLOCATIONS:
+            known = ", ".join(BALANCED_ALLOCATIONS)
+            raise ValueError(f"balanced_allocation {self.balanced_allocation!r}: one of {known}")
+        for plugin in self.plugins:
+            if not plugin.name:
+                raise InputError(f"plugin class {type(plugin).__qualname__} has no name")
+        unknown = set(self.points or ()).difference(POINTS)
+        if unknown:
+            raise InputError(f"unknown extension point {min(unknown)}")
+        _ = self._lists  # refuses a wrong list
+
+    @cached_property
+    def _lists(self) -> dict[str, list[Plugin]]:
+        return {point: self._list(point) for point in POINTS}
+
+    def _list(self, point: str) -> list[Plugin]:
+        if self.points is None:
+            found = [plugin for plugin in self.plugins if point in plugin.extension_points]
+        else:
+            by_name = {plugin.name: plugin for plugin in self.plugins}
+            found = [_extending(by_name.get(name), name, point) for name in self.points.get(point, ())]
+        names = [plugin.name for plugin in found]
+        for at, name in enumerate(names):
+            if name in names[:at]:
+                raise InputError(f'plugin "{name}" already registered as "{interface_name(point)}"')
+        return found
+
+    def at(self, point: str) -> list[Plugin]:
+        """The plugins at an extension point, in the order in which they run; none at unknown ones."""
+        return self._lists.get(point, [])
+
+    def with_volumes(self) -> Profile:
+        """The same for pods that use volumes: the plugins about those are at work, new ones each time."""
+        plugins = self.plugins
+        return replace(self, plugins=[p.at_work() if isinstance(p, VolumePlugin) else p for p in plugins])
+
+    def without(self, name: str) -> Profile:
+        """The same without one plugin."""
+        points = self.points and {
+            point: [one for one in names if one != name] for point, names in self.points.items()
+        }
+        return replace(self, plugins=[p for p in self.plugins if p.name != name], points=points)
+
+    @cached_property
+    def reads_volumes(self) -> bool:
+        """Whether it has plugins about volumes that are idle."""
+        return any(isinstance(plugin, VolumePlugin) and plugin.in_core for plugin in self.plugins)
+
+    @property
+    def filter_plugins(self) -> list[str]:
+        return [plugin.name for plugin in self.at(FILTER)]
+
+    @property
+    def score_plugins(self) -> list[str]:
+        return [plugin.name for plugin in self.at(SCORE)]
+
+    @cached_property
+    def pre_filters(self) -> list[PreFilterPlugin]:
+        return cast(list[PreFilterPlugin], self.at(PRE_FILTER))
+
+    @cached_property
+    def post_filters(self) -> list[PostFilterPlugin]:
+        return cast(list[PostFilterPlugin], self.at(POST_FILTER))
+
+    @cached_property
+    def pre_scores(self) -> list[PreScorePlugin]:
+        return cast(list[PreScorePlugin], self.at(PRE_SCORE))
+
+    @cached_property
+    def reserves(self) -> list[ReservePlugin]:
+        return cast(list[ReservePlugin], self._active(RESERVE))
+
+    @cached_property
+    def permits(self) -> list[PermitPlugin]:
+        return cast(list[PermitPlugin], self._active(PERMIT))
+
+    @cached_property
+    def pre_binds(self) -> list[PreBindPlugin]:
+        return cast(list[PreBindPlugin], self._active(PRE_BIND))
+
+    @cached_property
+    def binds(self) -> list[BindPlugin]:
+        return cast(list[BindPlugin], self.at(BIND))
+
+    @cached_property
+    def post_binds(self) -> list[PostBindPlugin]:
+        return cast(list[PostBindPlugin], self._active(POST_BIND))
+
+    def _active(self, point: str) -> list[Plugin]:
+        """The plugins at a point but for the in-tree ones that do nothing there yet."""
+        return [plugin for plugin in self.at(point) if not plugin.in_core or isinstance(plugin, UnitPlugin)]
+
+    @cached_property
+    def has_units(self) -> bool:
+        """Whether pods of a group have to wait for one another on Permit."""
+        return any(isinstance(plugin, UnitPlugin) for plugin in self.at(PERMIT))
+
+    @cached_property
+    def is_in_core(self) -> bool:
+        """True where the core does all there is to do in a cycle, for many pods at once."""
+        in_core = all(plugin.in_core for point in CYCLE_POINTS for plugin in self.at(point))
+        return in_core and not any(self.unread(p, point) for point in (FILTER, SCORE) for p in self.at(point))
+
+    @cached_property
+    def has_outsiders(self) -> bool:
+        """True where plugins take part that are not in tree, which may look at the snapshot of a cycle."""
+        at_points = {plugin for point in CYCLE_POINTS for plugin in self.at(point)}
+        return not all(plugin.in_core or isinstance(plugin, VolumePlugin) for plugin in at_points)
+
+    def unread(self, plugin: Plugin, point: str) -> str:
+        """Upstream's text where a plugin at Filter or Score misses what its own PreFilter or PreScore, which
+        is not enabled, would have written; "" where nothing is missing."""
+        words = plugin.unread.get(point, "") if isinstance(plugin, NativePlugin) else ""
+        before = PRE_FILTER if point == FILTER else PRE_SCORE
+        return f"{words} from cycleState: not found" if words and plugin not in self.at(before) else ""
+
+    @cached_property
+    def filters_in_core(self) -> bool:
+        """True where no Filter plugin is outside the core."""
+        return all(plugin.in_core for plugin in self.at(FILTER))
+
+    def weight(self, plugin: Plugin) -> int:
+        """A score plugin's weight; 0 counts as 1."""
+        return self.weight_overrides.get(plugin.name, plugin.default_weight) or 1
+
+    def placement_weight(self, plugin: Plugin) -> int:
+        """The weight of a plugin that scores placements; 0 counts as 1."""
+        return self.placement_weights.get(plugin.name, plugin.default_weight) or 1
+
+    @property
+    def weights(self) -> dict[str, int]:
+        """Weight of every score plugin."""
+        return {plugin.name: self.weight(plugin) for plugin in self.at(SCORE)}
+
+    def planned(self, point: str) -> list[Plugin]:
+        """The plugins of the plan's list for Filter or Score, in order: its indices count these."""
+        return [p for p in self.at(point) if isinstance(p, NativePlugin) or not p.in_core]
+
+    def compile(self, state: ClusterState, bridge: Bridge | None = None) -> Plan:
+        """The plan of this profile over a cluster; `bridge` carries the plugins outside the core."""
+        arguments: dict[str, Any] = {"fit": [], "balanced": []}
+        for plugin in self.plugins:
+            if isinstance(plugin, NativePlugin):
+                arguments |= plugin.plan_arguments(state)
+        return Plan(
+            state.table,
+            filters=[_kernel(plugin, bridge, self.unread(plugin, FILTER)) for plugin in self.planned(FILTER)],
+            scores=[(_kernel(plugin, bridge), self.weight(plugin)) for plugin in self.planned(SCORE)],
+            balanced_difference=self.balanced_allocation == "1.36",
+            fit_unresolvable=self.fit_unresolvable,
+            **arguments,
+        )
+
+
+def interface_name(point: str) -> str:
+    """Upstream's name of the interface of an extension point: ``PreFilterPlugin``."""
+    return f"{point[0].upper()}{point[1:]}Plugin"
+
+
+def _extending(plugin: Plugin | None, name: str, point: str) -> Plugin:
+    """A plugin named at an extension point (kube-scheduler v1.36, framework.go updatePluginList)."""
+    if plugin is None:
+        raise InputError(f'{interface_name(point)} "{name}" does not exist')
+    if point not in plugin.extension_points:
+        raise InputError(f'plugin "{name}" does not extend {interface_name(point)} plugin')
+    return plugin
+
+
+def _kernel(plugin: Plugin, bridge: Bridge | None, error: str = "") -> Any:
+    """What the plan calls: a kernel by its name, functions in C, or the bridge to a plugin in Python; or what
+    fails with an error."""
+    if error and bridge is not None:
+        return bridge.failing(plugin, error)
+    if isinstance(plugin, LoadedPlugin):
+        return plugin.external
+    if isinstance(plugin, NativePlugin) or bridge is None:
+        return plugin.name
+    return bridge.external(plugin)

@@ -1,0 +1,1 @@
+"""How a profile runs the plugins of each extension point."""

@@ -1,0 +1,263 @@
+"""Running Reserve, Permit, PreBind, Bind and PostBind (kube-scheduler v1.36, runtime/framework.go)."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from contextlib import ExitStack
+
+from moorage.framework.plugin.cycle_state import CycleState
+from moorage.framework.plugin.handle import Parallelizer
+from moorage.framework.plugin.interface import (
+    BindPlugin,
+    PermitPlugin,
+    PostBindPlugin,
+    PreBindPlugin,
+    PreBindPreFlightResult,
+    ReservePlugin,
+)
+from moorage.framework.plugin.status import (
+    SKIP,
+    Code,
+    Status,
+    error_status,
+)
+from moorage.framework.plugin.waiting_pods import MAX_TIMEOUT
+from moorage.objects.model.pod import Pod
+
+from .call import StatusError, ask, ask_status, to_status, wrong_answer
+from .pods_in_pre_bind import PodInPreBind
+from .steps import Ended, StatusSteps, Steps, take_step
+
+WAITING = "one or more plugins asked to wait and no plugin rejected pod"
+PRE_FLIGHT = "It is supposed to return Success, Skip, or Error status"
+
+
+def passed_on(text: str, name: str, status: Status, names_error: bool = True) -> Status:
+    """A failure as the runtime passes it on: a rejection with its plugin, anything else as an Error."""
+    if status.is_rejected:
+        return status.with_plugin(name)
+    return error_status(f'{text} "{name}"', status, name if names_error else "")
+
+
+def run_reserve(
+    plugins: Sequence[ReservePlugin], state: CycleState, pod: Pod, node_name: str
+) -> Status | None:
+    """Reserve in profile order, until one fails."""
+    state.reserved = False
+    for plugin in plugins:
+        status = ask_status(plugin, pod, plugin.reserve, state, pod, node_name)
+        if status is not None and not status.is_success:
+            return passed_on("running Reserve plugin", plugin.name, status, names_error=False)
+    state.reserved = True
+    return None
+
+
+def run_unreserve(plugins: Sequence[ReservePlugin], state: CycleState, pod: Pod, node_name: str) -> None:
+    """Unreserve of every Reserve plugin, in reverse order, whether it was reached or not; those that
+    unreserve in order come last."""
+    in_order = [plugin for plugin in plugins if getattr(plugin, "unreserves_in_order", False)]
+    others = [plugin for plugin in plugins if plugin not in in_order]
+    with ExitStack() as stack:  # all of them are asked, even where one ends the run
+        for plugin in (*reversed(in_order), *others):  # the last one first
+            stack.callback(ask_status, plugin, pod, plugin.unreserve, state, pod, node_name)
+
+
+def run_permit(
+    plugins: Sequence[PermitPlugin], state: CycleState, pod: Pod, node_name: str
+) -> tuple[Status | None, dict[str, float]]:
+    """Permit in profile order: a rejection or an Error ends it; else Wait where any plugin waits, with the
+    seconds that each of them waits at most."""
+    timeouts: dict[str, float] = {}
+    last: Status | None = None
+    for plugin in plugins:
+        status, seconds = _permit(plugin, state, pod, node_name)
+        if status is None or status.is_success:
+            continue
+        if not status.is_wait:
+            return passed_on("running Permit plugin", plugin.name, status), {}
+        timeouts[plugin.name] = min(seconds, MAX_TIMEOUT)
+        last = status
+    return (None if last is None else last.append_reason(WAITING)), timeouts
+
+
+def _permit(plugin: PermitPlugin, state: CycleState, pod: Pod, node_name: str) -> tuple[Status | None, float]:
+    """A Wait that says no time is for as long as there is."""
+    try:
+        answer = ask(plugin, pod, plugin.permit, state, pod, node_name)
+    except StatusError as error:
+        return error.status, 0.0
+    match answer:
+        case (None | Status() as status, int() | float() as seconds):
+            return status, seconds
+        case tuple():
+            return wrong_answer(plugin, answer, "(Status, seconds)"), 0.0
+        case _:
+            return to_status(plugin, answer), MAX_TIMEOUT
+
+
+def permitted(signal: Status) -> Status | None:
+    """What the end of waiting on Permit means: None, the rejection, or an Error."""
+    if signal.is_success:
+        return None
+    if signal.is_rejected:
+        return signal
+    return error_status("waiting on permit for pod", signal, signal.plugin)
+
+
+def run_pre_bind_pre_flight(
+    plugins: Sequence[PreBindPlugin], state: CycleState, pod: Pod, node_name: str
+) -> Status | None:
+    """PreBindPreFlight in profile order: Success where any plugin will have something to do, Skip where none
+    has. Fills the sets of skipped and of parallel plugins in the state."""
+    overall: Status | None = SKIP
+    for plugin in plugins:
+        result, status = _pre_flight(plugin, state, pod, node_name)
+        if status is None or status.is_success:
+            overall = None
+        elif status.is_skip:
+            state.skip_pre_bind_plugins.add(plugin.name)
+        elif status.code == Code.ERROR:
+            return error_status(f'running PreBindPreFlight "{plugin.name}"', status)
+        else:
+            code = str(status.code)
+            text = f'PreBindPreFlight {plugin.name} returned "{code}", which is unsupported. {PRE_FLIGHT}'
+            return Status(Code.ERROR, (text,))
+        if result is not None and result.allow_parallel:
+            state.parallel_pre_bind_plugins.add(plugin.name)
+    return overall
+
+
+def _pre_flight(
+    plugin: PreBindPlugin, state: CycleState, pod: Pod, node_name: str
+) -> tuple[PreBindPreFlightResult | None, Status | None]:
+    try:
+        answer = ask(plugin, pod, plugin.pre_bind_pre_flight, state, pod, node_name)
+    except StatusError as error:
+        return None, error.status
+    match answer:
+        case (None | PreBindPreFlightResult() as result, None | Status() as status):
+            return result, status
+        case PreBindPreFlightResult():
+            return answer, None
+        case tuple():
+            return None, wrong_answer(plugin, answer, "(PreBindPreFlightResult, Status)")
+        case _:
+            return None, to_status(plugin, answer)
+
+
+def pre_bind_groups(plugins: Sequence[PreBindPlugin], state: CycleState) -> list[list[PreBindPlugin]]:
+    """Which PreBind plugins run beside each other: neighbours that allow it. One that does not runs alone; it
+    parts its neighbours even where it is skipped."""
+    groups: list[list[PreBindPlugin]] = [[]]
+    for plugin in plugins:
+        skipped = plugin.name in state.skip_pre_bind_plugins
+        if plugin.name in state.parallel_pre_bind_plugins:
+            if not skipped:
+                groups[-1].append(plugin)
+        else:
+            groups += [[] if skipped else [plugin], []]
+    return [group for group in groups if group]
+
+
+def pre_bind_steps(
+    plugins: Sequence[PreBindPlugin],
+    state: CycleState,
+    pod: Pod,
+    node_name: str,
+    parallelizer: Parallelizer,
+    in_pre_bind: PodInPreBind | None = None,
+) -> StatusSteps:
+    """PreBind group by group, until one fails; in a group, what has not begun by then does not begin, and
+    what waits is closed. A pod that is cancelled waits no longer."""
+    for group in pre_bind_groups(plugins, state):
+        failures: list[Status] = []
+        waiting: dict[int, StatusSteps] = {}
+
+        def work(
+            piece: int,
+            group: list[PreBindPlugin] = group,
+            failures: list[Status] = failures,
+            waiting: dict[int, StatusSteps] = waiting,
+        ) -> None:
+            plugin = group[piece]
+            if failures:
+                return
+            try:
+                answer = ask(plugin, pod, plugin.pre_bind, state, pod, node_name)
+            except StatusError as error:
+                answer = error.status
+            if isinstance(answer, Generator):
+                waiting[piece] = answer
+            else:
+                _note(failures, plugin, to_status(plugin, answer))
+
+        parallelizer.until(len(group), work)
+        yield from _wait(group, pod, waiting, failures, in_pre_bind)
+        if failures:
+            return failures[0]
+    return None
+
+
+def _note(failures: list[Status], plugin: PreBindPlugin, status: Status | None) -> None:
+    if status is not None and not status.is_success:
+        failures.append(passed_on("running PreBind plugin", plugin.name, status, names_error=False))
+
+
+def _wait(
+    group: Sequence[PreBindPlugin],
+    pod: Pod,
+    waiting: dict[int, StatusSteps],
+    failures: list[Status],
+    in_pre_bind: PodInPreBind | None,
+) -> Steps[None]:
+    """Take the steps of the plugins of a group that wait, each when its time has come, until one fails."""
+    passed, due = 0.0, dict.fromkeys(sorted(waiting), 0.0)
+    has_begun = False
+    while due and not failures:
+        coming = min(due.values())
+        if has_begun:
+            yield coming - passed
+        has_begun, passed = True, coming
+        for piece in [piece for piece, at in due.items() if at <= passed and not failures]:
+            plugin = group[piece]
+            if in_pre_bind is not None and in_pre_bind.cause:
+                _note(failures, plugin, Status(Code.ERROR, (in_pre_bind.cause,)))
+            elif isinstance(step := _step(plugin, pod, waiting[piece]), Ended):
+                del due[piece], waiting[piece]
+                _note(failures, plugin, step.result)
+            else:
+                due[piece] = passed + step
+    for steps in waiting.values():
+        steps.close()
+
+
+def _step(plugin: PreBindPlugin, pod: Pod, steps: StatusSteps) -> float | Ended[Status | None]:
+    """One step of a plugin; whatever it raises or wrongly yields ends it with an Error."""
+    try:
+        step = ask(plugin, pod, take_step, steps)
+    except StatusError as error:
+        return Ended(error.status)
+    if isinstance(step, Ended):
+        return Ended(to_status(plugin, step.result))
+    if isinstance(step, int | float) and step >= 0:
+        return step
+    return Ended(wrong_answer(plugin, step, "seconds to wait"))
+
+
+def run_bind(plugins: Sequence[BindPlugin], state: CycleState, pod: Pod, node_name: str) -> Status | None:
+    """Bind in profile order, until one does not leave it to the next; Skip where all do."""
+    status: Status | None = Status(Code.SKIP, ("",))
+    for plugin in plugins:
+        status = ask_status(plugin, pod, plugin.bind, state, pod, node_name)
+        if status is not None and status.is_skip:
+            continue
+        if status is None or status.is_success:
+            return status
+        return passed_on("running Bind plugin", plugin.name, status, names_error=False)
+    return status
+
+
+def run_post_bind(plugins: Sequence[PostBindPlugin], state: CycleState, pod: Pod, node_name: str) -> None:
+    """PostBind of every plugin; what one raises is logged."""
+    for plugin in plugins:
+        ask_status(plugin, pod, plugin.post_bind, state, pod, node_name)

@@ -1,0 +1,299 @@
+"""From the search of the core to Filter and Score plugins that are not in it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from moorage._core.decide.external import PythonExternal
+from moorage._core.decide.plan import REASONS, VERDICT_SHIFT
+from moorage.framework.plugin.answers import Answers, read_answers
+from moorage.framework.plugin.cycle_state import CycleState
+from moorage.framework.plugin.interface import FilterPlugin, Plugin, ScorePlugin
+from moorage.framework.plugin.nodes_view import NodesView, TableNodes
+from moorage.framework.plugin.status import Code, Status, error_status
+from moorage.objects.model.pod import Pod
+
+from .call import StatusError, ask, ask_status
+from .filtering import filter_status
+from .scoring import normalized_scores, raw_scores
+
+if TYPE_CHECKING:
+    from .runtime import Framework
+
+Rows = npt.NDArray[np.int32]
+Codes = npt.NDArray[np.uint8]
+NOT_ASKED = -1
+MANY = 64  # statuses that are not worth keeping
+NOWHERE = np.zeros(0, dtype=np.intp)
+
+
+class Bridge:
+    """Carries the questions of one search to the plugins, and keeps what they said about each row.
+
+    `begin` names the pod; from then on until the next `begin`, no row is asked twice about the same pod: the
+    diagnosis reads what the search has heard. Errors come out of the search as StatusError.
+    """
+
+    def __init__(self, framework: Framework) -> None:
+        self.framework = framework
+        self._state = CycleState()
+        self._pod = Pod()
+        self._scoring = False
+        self._heard: dict[str, Heard] = {}
+        self._alone = self._state, self._heard
+        self._crowd: tuple[int, Sequence[Pod]] | None = None  # nominated pods that plugins have not heard of
+        self._crowded: dict[tuple[str, int], Status] = {}  # rejections of rows with nominated pods there
+        self._externals: dict[str, PythonExternal] = {}
+
+    def begin(self, state: CycleState, pod: Pod) -> None:
+        """The next search is about this pod, whose PreFilter ran with this state."""
+        self._state, self._pod = state, pod
+        self._alone = state, self._heard
+        for heard in self._heard.values():
+            heard.begin()
+        self._crowd = None
+        self._crowded.clear()
+        self._scoring = False
+
+    def judge_nominated(self, row: int, pods: Sequence[Pod] | None) -> None:
+        """Nominated pods have come to a row, for as long as the search asks about it with them; None: they
+        are off again. Plugins hear of them through AddPod, on a copy of the cycle's state; those in tree do
+        not fail in it, and hear of them where one of them is asked about the row."""
+        if pods is None and self._crowd is not None:
+            self._crowd = None
+            return
+        if pods is None:
+            crowded = () if self._heard is self._alone[1] else self._heard.items()
+            self._crowded |= {
+                (plugin, row): status
+                for plugin, heard in crowded
+                if (status := heard.status(row)) is not None
+            }
+            self._state, self._heard = self._alone
+            return
+        self._crowd = row, pods
+        if self.framework.profile.has_outsiders:
+            self._hear_of_crowd()
+
+    def _hear_of_crowd(self) -> None:
+        if self._crowd is None:
+            return
+        (row, pods), self._crowd = self._crowd, None
+        self._alone = self._state, self._heard
+        self._state, self._heard = self._state.clone(), {}
+        node_info = self.nodes(np.array([row], dtype=np.int32)).node_info(0)
+        for pod in pods:
+            change = self.framework.run_pre_filter_extension_add_pod
+            failed = change(self._state, self._pod, pod, node_info)
+            if failed is not None:
+                raise StatusError(failed)
+
+    def external(self, plugin: Plugin) -> PythonExternal:
+        """What the core's plan calls for a plugin: the same at Filter and at Score."""
+        if plugin.name in self._externals:
+            return self._externals[plugin.name]
+        filters = partial(self.filter, plugin) if isinstance(plugin, FilterPlugin) else None
+        scores = partial(self.score, plugin) if isinstance(plugin, ScorePlugin) else None
+        made = self._externals[plugin.name] = PythonExternal(plugin.name, filter=filters, score=scores)
+        return made
+
+    def failing(self, plugin: Plugin, text: str) -> PythonExternal:
+        """A filter that fails with an error wherever it is asked."""
+        status = error_status(
+            f'running "{plugin.name}" filter plugin', Status(Code.ERROR, (text,)), plugin.name
+        )
+
+        def fail(rows: Rows) -> Rows:
+            raise StatusError(status)
+
+        return PythonExternal(plugin.name, filter=fail)
+
+    def status(self, plugin: str, row: int) -> Status | None:
+        """What a plugin said about a row in this search; with nominated pods there, if it rejects it so."""
+        crowded = self._crowded.get((plugin, row))
+        if crowded is not None or plugin not in self._heard:
+            return crowded
+        return self._heard[plugin].status(row)
+
+    def number_statuses(self, rows: Rows, verdicts: npt.NDArray[np.uint64]) -> tuple[Status, ...]:
+        """What plugins outside the core said about `rows`, each different status once; in `verdicts` its
+        number takes the place of the reason bits."""
+        numbers: dict[Status, int] = {}
+        places = verdicts >> VERDICT_SHIFT
+
+        def say(status: Status, at: npt.NDArray[np.intp]) -> None:
+            number = np.uint64(numbers.setdefault(status, len(numbers)))
+            verdicts[at] = verdicts[at] & ~np.uint64(REASONS) | number
+
+        for place, plugin in enumerate(self.framework.filters, 1):
+            its = NOWHERE if plugin.in_core else np.flatnonzero(places == place)
+            heard = self._heard.get(plugin.name) if len(its) else None
+            if heard is not None:
+                for status, at in heard.by_status(rows[its]):
+                    say(status, its[at])
+        for (name, row), status in self._crowded.items():
+            crowded = np.flatnonzero(rows == row)
+            if len(crowded) and self._rejector(verdicts[crowded[0]]) == name:
+                say(status, crowded)
+        return tuple(numbers)
+
+    def _rejector(self, verdict: np.uint64) -> str:
+        """The name of the plugin that a verdict is of; "" where the pod fits."""
+        place = int(verdict >> VERDICT_SHIFT)
+        return self.framework.filters[place - 1].name if place else ""
+
+    def nodes(self, rows: Rows | Callable[[], Rows]) -> NodesView:
+        """Rows of the table, to be looked at by plugins."""
+        return TableNodes(self.framework.columns, rows)
+
+    # ---- Filter --------------------------------------------------------------------------------------------
+
+    def filter(self, plugin: FilterPlugin, rows: Rows) -> npt.NDArray[np.uint8]:
+        """The code of each row: 0 where the pod fits."""
+        if plugin.name in self._state.skip_filter_plugins or not len(rows):
+            return np.zeros(len(rows), dtype=np.uint8)
+        self._hear_of_crowd()
+        heard = self._heard.get(plugin.name)
+        if heard is None or len(heard.numbers) < self.framework.columns.state.table.used:
+            heard = self._heard[plugin.name] = Heard(plugin, self.framework.columns.state.table.used)
+        ask_about = self._filter_all if heard.at_once else self._filter_each
+        known = heard.numbers.take(rows)
+        if known.max() == NOT_ASKED:
+            return heard.hear(rows, ask_about(plugin, rows))
+        if known.min() == NOT_ASKED:
+            new = rows[known == NOT_ASKED]
+            heard.hear(new, ask_about(plugin, new))
+        return heard.codes(rows)
+
+    def _filter_all(self, plugin: FilterPlugin, rows: Rows) -> Answers:
+        try:
+            answer: Answers = ask(plugin, self._pod, self._answers, plugin, rows)
+        except StatusError as error:
+            raise StatusError(cast(Status, filter_status(plugin, error.status))) from error
+        return answer
+
+    def _answers(self, plugin: FilterPlugin, rows: Rows) -> Answers:
+        answer = plugin.filter_all(self._state, self._pod, self.nodes(rows))
+        return read_answers(plugin.name, answer, len(rows), plugin.verdict)
+
+    def _filter_each(self, plugin: FilterPlugin, rows: Rows) -> Answers:
+        nodes, statuses = self.nodes(rows), list[Status | None]()
+        for at in range(len(rows)):
+            answer = ask_status(plugin, self._pod, plugin.filter, self._state, self._pod, nodes.node_info(at))
+            status = filter_status(plugin, answer)
+            if status is not None and not status.is_rejected:
+                raise StatusError(status)
+            statuses.append(status)
+        return Answers(np.arange(len(rows)), statuses)
+
+    # ---- Score ---------------------------------------------------------------------------------------------
+
+    def pre_score(self, rows: Rows | Callable[[], Rows]) -> None:
+        """PreScore over the feasible rows, once per search."""
+        if not self._scoring:
+            self._scoring = True
+            failed = self.framework.run_pre_score_plugins(self._state, self._pod, self.nodes(rows))
+            if failed is not None:
+                raise StatusError(failed)
+
+    def score(self, plugin: ScorePlugin, rows: Rows) -> npt.NDArray[np.int64]:
+        """The normalized scores of the feasible rows."""
+        return self.raw_and_normalized(plugin, rows)[1]
+
+    def raw_and_normalized(
+        self, plugin: ScorePlugin, rows: Rows
+    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """A plugin's scores before and after normalizing; 0 where PreScore answered Skip."""
+        self.pre_score(rows)
+        if plugin.name in self._state.skip_score_plugins:
+            nothing = np.zeros(len(rows), dtype=np.int64)
+            return nothing, nothing
+        nodes = self.nodes(rows)
+        raw = raw_scores(plugin, self._state, self._pod, nodes)
+        return raw, normalized_scores(plugin, self._state, self._pod, nodes, raw)
+
+
+class Heard:
+    """What one plugin has said in one search: each different status once, and its number per row.
+
+    Attributes
+    ----------
+    at_once : bool
+        The plugin has the vectorised form of Filter.
+    numbers : (rows,) int32 array
+        NOT_ASKED where nothing was said.
+    """
+
+    def __init__(self, plugin: FilterPlugin, rows: int) -> None:
+        self.plugin = plugin
+        self.at_once = has_filter_all(plugin)
+        self.numbers = np.full(rows, NOT_ASKED, dtype=np.int32)
+        self._places: dict[Status | None, int] = {None: 0}
+        self._statuses: list[Status | None] = [None]
+        self._codes = np.zeros(1, dtype=np.uint8)
+        # By the identity of what a plugin answers again and again: that, what was in it (a list may have
+        # other entries the next time), the numbers, and which are failures.
+        self._read: dict[int, tuple[Sequence[Status | None], tuple[Status | None, ...], Rows, list[int]]] = {}
+
+    def begin(self) -> None:
+        """A search begins; what the plugin may say in it again keeps its number."""
+        self.numbers.fill(NOT_ASKED)
+        if len(self._places) < MANY and len(self._read) < MANY:
+            return
+        self._places = {None: 0}
+        self._statuses = [None]
+        self._codes = np.zeros(1, dtype=np.uint8)
+        self._read = {}
+
+    def hear(self, rows: Rows, answers: Answers) -> Codes:
+        """The plugin has answered about rows: their codes. StatusError where it failed about one."""
+        statuses = tuple(answers.statuses)
+        known = self._read.get(id(answers.statuses))
+        if known is None or known[1] != statuses:
+            known = self._read[id(answers.statuses)] = answers.statuses, statuses, *self._numbered(statuses)
+        places, failures = known[2:]
+        if failures and len(failed := np.flatnonzero(np.isin(answers.numbers, failures))):
+            failure = statuses[int(answers.numbers[failed[0]])]
+            raise StatusError(cast(Status, filter_status(self.plugin, failure)))
+        numbers = places.take(answers.numbers)
+        self.numbers[rows] = numbers
+        return self._codes.take(numbers)
+
+    def _numbered(self, statuses: tuple[Status | None, ...]) -> tuple[Rows, list[int]]:
+        """The number of each status, and the places of those that are failures."""
+        known, places = len(self._places), self._places
+        given = [filter_status(self.plugin, status) for status in statuses]
+        failures = [at for at, status in enumerate(given) if status and not status.is_rejected]
+        numbers = [places.setdefault(status, len(places)) for status in given]
+        if len(places) > known:
+            self._statuses = list(places)
+            new = [status.code if status else 0 for status in self._statuses[known:]]
+            self._codes = np.append(self._codes, np.array(new, dtype=np.uint8))
+        return np.array(numbers, dtype=np.int32), failures
+
+    def codes(self, rows: Rows) -> Codes:
+        """The code of each row; 0 where the pod fits."""
+        return self._codes.take(self.numbers.take(rows))
+
+    def by_status(self, rows: Rows) -> Iterator[tuple[Status, npt.NDArray[np.intp]]]:
+        """Each rejection of some of the rows, with their places."""
+        numbers = self.numbers.take(rows)
+        for number in np.unique(numbers[numbers > 0]).tolist():
+            status = self._statuses[number]
+            if status is not None:
+                yield status, np.flatnonzero(numbers == number)
+
+    def status(self, row: int) -> Status | None:
+        """What was said about a row; None where nothing was."""
+        number = int(self.numbers[row])
+        return None if number == NOT_ASKED else self._statuses[number]
+
+
+def has_filter_all(plugin: FilterPlugin) -> bool:
+    """True for a plugin with the vectorised form of Filter."""
+    return type(plugin).filter_all is not FilterPlugin.filter_all

@@ -1,0 +1,66 @@
+"""Calling a plugin: whatever it raises or wrongly answers becomes an Error status; the cycle stays whole."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from moorage.errors import MoorageError, PluginError
+from moorage.framework.plugin.interface import Plugin
+from moorage.framework.plugin.status import Code, Status
+from moorage.objects.model.pod import Pod
+
+from .plugin_errors import PluginErrors
+
+
+class StatusError(MoorageError):
+    """Ends a cycle with an Error status from inside a search."""
+
+    def __init__(self, status: Status) -> None:
+        self.status = status
+        super().__init__(status.message())
+
+
+def ask(plugin: Plugin, pod: Pod, function: Callable[..., Any], *arguments: Any) -> Any:
+    """What a plugin answers; where it raises, StatusError ``plugin "X" raised ValueError: …``, or the
+    exception itself where the scheduler is to fail fast."""
+    try:
+        return function(*arguments)
+    except Exception as error:  # a plugin may raise anything, and never ends the process
+        raise StatusError(_raised(plugin, pod, error)) from error
+
+
+def _raised(plugin: Plugin, pod: Pod, error: Exception) -> Status:
+    raised = PluginError(note_exception(plugin, f"pod {pod.key}", error))
+    raised.__cause__ = error
+    return Status(Code.ERROR, err=raised)
+
+
+def note_exception(plugin: Plugin, about: str, error: Exception) -> str:
+    """Count what a plugin raised about something (``pod default/p``), and answer the text of it."""
+    text = f'plugin "{plugin.name}" raised {type(error).__name__}: {error}'
+    errors = PluginErrors() if plugin.handle is None else plugin.handle.plugin_errors
+    errors.note(plugin.name, about, text, error)
+    return text
+
+
+def ask_status(plugin: Plugin, pod: Pod, function: Callable[..., Any], *arguments: Any) -> Status | None:
+    """The status that a plugin answers; an Error where it raises or answers something else."""
+    try:
+        answer = function(*arguments)
+    except Exception as error:  # as in `ask`
+        return _raised(plugin, pod, error)
+    return answer if answer is None else to_status(plugin, answer)
+
+
+def to_status(plugin: Plugin, answer: Any) -> Status | None:
+    """The answer, or an Error that says that it is none."""
+    if answer is None or isinstance(answer, Status):
+        return answer
+    return wrong_answer(plugin, answer, "a Status")
+
+
+def wrong_answer(plugin: Plugin, answer: Any, wanted: str) -> Status:
+    """An Error about an answer of a type that has no meaning there."""
+    text = f'plugin "{plugin.name}" answered {type(answer).__name__}, not {wanted}'
+    return Status(Code.ERROR, err=PluginError(text))

@@ -1,0 +1,350 @@
+"""Framework: runs the plugins of a profile (kube-scheduler v1.36, framework/runtime/framework.go)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from typing import Any, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from moorage._core.decide.cycle import Cycle
+from moorage._core.state.pod_class import Shape
+from moorage.cache import NodeInfo, NodeInfoClone, SchedulerCache
+from moorage.errors import MoorageError
+from moorage.framework.plugin.cycle_state import CycleState
+from moorage.framework.plugin.handle import FrameworkHandle
+from moorage.framework.plugin.interface import (
+    FILTER,
+    PRE_ENQUEUE,
+    QUEUE_SORT,
+    SCORE,
+    FilterPlugin,
+    Plugin,
+    PostFilterResult,
+    PreEnqueuePlugin,
+    PreFilterPlugin,
+    PreScorePlugin,
+    QueuedPod,
+    QueueSortPlugin,
+    ScorePlugin,
+)
+from moorage.framework.plugin.nodes_view import (
+    AnyNodeInfo,
+    CycleColumns,
+    NodesView,
+    TableNodes,
+)
+from moorage.framework.plugin.signing import Signer
+from moorage.framework.plugin.status import Status
+from moorage.framework.plugin.waiting_pods import WaitingPod
+from moorage.framework.profiles.in_core import (
+    NativePlugin,
+    UnbuiltPlugin,
+    VolumePlugin,
+    always_skips,
+)
+from moorage.framework.profiles.profile import Profile
+from moorage.objects.model.pod import Pod
+
+from . import binding_points as binding
+from . import filtering, scoring
+from .call import StatusError, ask_status
+from .filtering import PreFilterRun
+from .kernels import Kernels
+from .pods_in_pre_bind import PodInPreBind
+from .remembered import Remembered
+from .scoring import NodePluginScores
+from .steps import StatusSteps, take_all
+
+Target = tuple[int, int, int]
+
+
+def target_of(cache: SchedulerCache, pod: Pod) -> Target:
+    """A pod's class, and the symbols of the node it names and of the one it is pinned to (0: none)."""
+    state = cache.state
+    pod_class = state.classes.intern(pod)
+    node_name = state.symbols.intern(pod.spec.node_name) if pod.spec.node_name else 0
+    return pod_class, node_name, state.classes.pinned_symbol(pod_class, pod)
+
+
+class Framework:
+    """The plugins of one profile, and how each extension point runs.
+
+    A plugin that raises fails what it was asked for with an Error status, and nothing else.
+
+    Parameters
+    ----------
+    profile : Profile
+    handle : FrameworkHandle
+        What its plugins are handed, unless they have a handle already.
+    """
+
+    def __init__(self, profile: Profile, handle: FrameworkHandle) -> None:
+        self.profile = profile
+        self.handle = handle
+        handle.framework = self
+        for plugin in profile.plugins:
+            if plugin.handle is None:
+                plugin.handle = handle
+        self.cycle: Cycle | None = None  # the search of the engine
+        self.kernels: Kernels | None = None
+        # That of the same profile where the plugins about volumes are idle, if they are at work here.
+        self.without_volumes: Framework | None = None
+        self.columns = CycleColumns(handle.cache.state)
+
+        asked, self._skipping = _asked(profile.pre_filters, "pre_filter")
+        self._pre_filters = cast(list[PreFilterPlugin], asked)
+        self._ran: Remembered[PreFilterRun] | None = _remembered(asked)
+        asked, not_scoring = _asked(profile.pre_scores, "pre_score")
+        self._not_scoring = [name for _, name in not_scoring]
+        unread = {plugin.name: profile.unread(plugin, SCORE) for plugin in profile.at(SCORE)}
+        self._unread = next((scoring.unread(name, text) for name, text in unread.items() if text), None)
+        self._pre_scores = cast(list[PreScorePlugin], asked)
+        self._skipped: Remembered[frozenset[str]] | None = _remembered(asked)
+
+    def attach(self, cycle: Cycle) -> None:
+        """The engine's search: what native plugins on single nodes and their terms come from."""
+        self.cycle = cycle
+        self.kernels = Kernels(self.handle.cache, cycle)
+
+    def searching(self, now: bool) -> None:
+        """A search begins or ends."""
+        if self.kernels is not None:
+            self.kernels.searching = now
+
+    # ---- a cycle's state -----------------------------------------------------------------------------------
+
+    def new_state(self, pod: Pod) -> CycleState:
+        """The state of a cycle for `pod` that begins now."""
+        return self.state_of(target_of(self.handle.cache, pod))
+
+    def state_of(self, target: Target) -> CycleState:
+        """The same where the pod's class is known."""
+        state = CycleState()
+        state.target = target
+        state.shape = self.shape_of(target)
+        if self.cycle is not None:
+            state.terms = self.cycle.terms_of(target[0], target[2])
+        return state
+
+    def shape_of(self, target: Target) -> Shape:
+        """The shape of a pod's class."""
+        return self.handle.cache.state.classes.shape_of(target[0])
+
+    def all_nodes(self) -> NodesView:
+        """The nodes of the view, in list order; listed when somebody looks."""
+        return TableNodes(self.columns, self._rows)
+
+    def nodes(self, rows: npt.NDArray[np.int32]) -> NodesView:
+        """Rows of the node table, as plugins see them."""
+        return TableNodes(self.columns, rows)
+
+    def _rows(self) -> npt.NDArray[np.int32]:
+        view = self.handle.cache.state.view
+        view.refresh()
+        return view.rows()
+
+    # ---- the queue -----------------------------------------------------------------------------------------
+
+    def run_pre_enqueue_plugins(self, pod: Pod) -> Status | None:
+        """What keeps a pod out of the active queue: the first plugin's status that is no Success."""
+        for plugin in self.pre_enqueues:
+            status = ask_status(plugin, pod, plugin.pre_enqueue, pod)
+            if status is not None and not status.is_success:
+                return status.with_plugin(plugin.name)
+        return None
+
+    @cached_property
+    def pre_enqueues(self) -> list[PreEnqueuePlugin]:
+        """The PreEnqueue plugins that are built."""
+        found = [p for p in self.profile.at(PRE_ENQUEUE) if not isinstance(p, UnbuiltPlugin)]
+        return cast(list[PreEnqueuePlugin], found)
+
+    def queue_sort_func(self) -> Callable[[QueuedPod, QueuedPod], bool]:
+        """`less` of the QueueSort plugin."""
+        sorters = cast(list[QueueSortPlugin], self.profile.at(QUEUE_SORT))
+        if not sorters:
+            raise MoorageError("No QueueSort plugin is registered in the frameworkImpl.")
+        return sorters[0].less
+
+    # ---- signatures ----------------------------------------------------------------------------------------
+
+    @cached_property
+    def signer(self) -> Signer:
+        """Signs the pods of the profile."""
+        return Signer(self.profile)
+
+    def sign_pod(self, pod: Pod) -> bytes | None:
+        """The signature of a pod, which pods share that get equal answers; None where it has none."""
+        return self.signer.sign(pod)
+
+    # ---- the scheduling cycle ------------------------------------------------------------------------------
+
+    @cached_property
+    def filters(self) -> list[FilterPlugin]:
+        """The Filter plugins that can reject."""
+        return cast(list[FilterPlugin], self.profile.planned(FILTER))
+
+    @cached_property
+    def scorers(self) -> list[tuple[ScorePlugin, int]]:
+        """The Score plugins that can differ, with their weights."""
+        return [(p, self.profile.weight(p)) for p in cast(list[ScorePlugin], self.profile.planned(SCORE))]
+
+    def run_pre_filter_plugins(
+        self, state: CycleState, pod: Pod, nodes: NodesView | None = None
+    ) -> PreFilterRun:
+        """See `filtering.run_pre_filters`."""
+        known = self._ran if hasattr(state, "terms") else None
+        if known is not None and (ran := known.find(state, state.terms.affinity_filters)) is not None:
+            state.skip_filter_plugins = set(ran.skipped)
+            return ran
+        view = self.all_nodes() if nodes is None else nodes
+        ran = filtering.run_pre_filters(self._pre_filters, state, pod, view, self._skipping)
+        return ran if known is None else known.keep(state, state.terms.affinity_filters, ran)
+
+    def run_pre_filter_extension_add_pod(
+        self, state: CycleState, pod: Pod, pod_to_add: Pod, node_info: AnyNodeInfo
+    ) -> Status | None:
+        """`pod_to_add` is on the node now, as far as this state goes."""
+        return filtering.run_pod_change(self.profile.pre_filters, state, pod, pod_to_add, node_info, True)
+
+    def run_pre_filter_extension_remove_pod(
+        self, state: CycleState, pod: Pod, pod_to_remove: Pod, node_info: AnyNodeInfo
+    ) -> Status | None:
+        """`pod_to_remove` is off the node now, as far as this state goes."""
+        return filtering.run_pod_change(self.profile.pre_filters, state, pod, pod_to_remove, node_info, False)
+
+    def run_filter_plugins(self, state: CycleState, pod: Pod, node_info: AnyNodeInfo) -> Status | None:
+        """See `filtering.run_filters`."""
+        return filtering.run_filters(self.filters, state, pod, node_info, self.kernels)
+
+    def run_filter_plugins_with_nominated_pods(
+        self, state: CycleState, pod: Pod, node_info: NodeInfo | NodeInfoClone
+    ) -> Status | None:
+        """See `filtering.run_filters_with_nominated_pods`."""
+        return filtering.run_filters_with_nominated_pods(
+            self.filters,
+            self.profile.pre_filters,
+            self.handle.nominator,
+            state,
+            pod,
+            node_info,
+            self.kernels,
+        )
+
+    def run_post_filter_plugins(
+        self, state: CycleState, pod: Pod, statuses: Mapping[str, Status]
+    ) -> tuple[PostFilterResult | None, Status | None]:
+        """See `filtering.run_post_filters`."""
+        return filtering.run_post_filters(self.profile.post_filters, state, pod, statuses)
+
+    def run_pre_score_plugins(self, state: CycleState, pod: Pod, nodes: NodesView) -> Status | None:
+        """See `scoring.run_pre_scores`. The Error of a Score plugin without its PreScore comes here too."""
+        known = self._skipped if hasattr(state, "terms") and self._unread is None else None
+        if known is not None and (skipped := known.find(state, state.terms.affinity_scores)) is not None:
+            state.skip_score_plugins = set(skipped)
+            return None
+        failed = scoring.run_pre_scores(self._pre_scores, state, pod, nodes, self._not_scoring)
+        if known is not None and failed is None:
+            known.keep(state, state.terms.affinity_scores, frozenset(state.skip_score_plugins))
+        return failed or self._unread
+
+    def run_score_plugins(
+        self, state: CycleState, pod: Pod, nodes: NodesView
+    ) -> tuple[list[NodePluginScores], Status | None]:
+        """See `scoring.run_scores`; an Error comes with no scores."""
+        try:
+            return scoring.run_scores(self.scorers, state, pod, nodes), None
+        except StatusError as error:
+            return [], error.status
+
+    # ---- from a node to a binding --------------------------------------------------------------------------
+
+    def run_reserve_plugins_reserve(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
+        """See `binding.run_reserve`."""
+        return binding.run_reserve(self.profile.reserves, state, pod, node_name)
+
+    def run_reserve_plugins_unreserve(self, state: CycleState, pod: Pod, node_name: str) -> None:
+        """See `binding.run_unreserve`."""
+        binding.run_unreserve(self.profile.reserves, state, pod, node_name)
+
+    def run_permit_plugins(
+        self, state: CycleState, pod: Pod, node_name: str
+    ) -> tuple[Status | None, dict[str, float]]:
+        """See `binding.run_permit`."""
+        return binding.run_permit(self.profile.permits, state, pod, node_name)
+
+    def add_waiting_pod(self, pod: Pod, timeouts: Mapping[str, float], now: float) -> WaitingPod:
+        """A pod begins to wait on Permit."""
+        waiting = WaitingPod(pod, timeouts, now)
+        self.handle.waiting_pods.add(waiting)
+        return waiting
+
+    def wait_on_permit(self, pod: Pod, clock: Callable[[], float] | None = None) -> Status | None:
+        """Block until a waiting pod is decided; None at once where it does not wait. `clock` as in
+        `WaitingPod.wait`."""
+        waiting = self.handle.waiting_pods.get(pod.metadata.uid)
+        if waiting is None:
+            return None
+        signal = waiting.wait(clock)
+        self.handle.waiting_pods.remove(pod.metadata.uid)
+        return binding.permitted(signal)
+
+    def run_pre_bind_pre_flights(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
+        """See `binding.run_pre_bind_pre_flight`."""
+        return binding.run_pre_bind_pre_flight(self.profile.pre_binds, state, pod, node_name)
+
+    def run_pre_bind_plugins(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
+        """All of `pre_bind_steps`; time passes by the handle's `wait`."""
+        return take_all(self.pre_bind_steps(state, pod, node_name), self.handle.wait)
+
+    def pre_bind_steps(
+        self, state: CycleState, pod: Pod, node_name: str, in_pre_bind: PodInPreBind | None = None
+    ) -> StatusSteps:
+        """See `binding.pre_bind_steps`."""
+        plugins, parallelizer = self.profile.pre_binds, self.handle.parallelizer
+        return binding.pre_bind_steps(plugins, state, pod, node_name, parallelizer, in_pre_bind)
+
+    def run_bind_plugins(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
+        """See `binding.run_bind`."""
+        return binding.run_bind(self.profile.binds, state, pod, node_name)
+
+    def run_post_bind_plugins(self, state: CycleState, pod: Pod, node_name: str) -> None:
+        """See `binding.run_post_bind`."""
+        binding.run_post_bind(self.profile.post_binds, state, pod, node_name)
+
+    # ---- the end -------------------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """Close every plugin; MoorageError joins what failed."""
+        failures = []
+        for plugin in self.profile.plugins:
+            try:
+                plugin.close()
+            except Exception as error:  # whatever it is, the others are closed
+                failures.append(f"{plugin.name} failed to close: {error}")
+        if failures:
+            raise MoorageError("\n".join(failures))
+
+
+def _remembered(plugins: Sequence[Plugin]) -> Remembered[Any] | None:
+    """A memory, where all plugins that are asked are native."""
+    return Remembered() if all(isinstance(plugin, NativePlugin) for plugin in plugins) else None
+
+
+def _asked(plugins: Sequence[Plugin], method: str) -> tuple[list[Plugin], list[tuple[int, str]]]:
+    """The plugins that look at a pod in PreFilter or PreScore; and those that always answer Skip, each with
+    the number of the former before it."""
+    nothing = getattr(NativePlugin, method)
+    asked: list[Plugin] = []
+    skipping: list[tuple[int, str]] = []
+    for plugin in plugins:
+        if always_skips(plugin, method):
+            skipping.append((len(asked), plugin.name))
+        elif isinstance(plugin, VolumePlugin) and plugin.is_idle:
+            continue
+        elif getattr(type(plugin), method) is not nothing:
+            asked.append(plugin)
+    return asked, skipping

@@ -1,0 +1,182 @@
+"""Running PreScore and Score (kube-scheduler v1.36, framework/runtime/framework.go)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from moorage.errors import PluginError
+from moorage.framework.plugin.cycle_state import CycleState
+from moorage.framework.plugin.interface import MAX_NODE_SCORE, PreScorePlugin, ScorePlugin
+from moorage.framework.plugin.nodes_view import NodesView
+from moorage.framework.plugin.status import Code, Status, error_status
+from moorage.framework.profiles.in_core import NativePlugin
+from moorage.objects.model.pod import Pod
+
+from .call import StatusError, ask, ask_status
+
+Scores = npt.NDArray[np.int64]
+WEIGHTS = "applying score defaultWeights on Score plugins"
+SCORE_ERROR = 'running Score plugins: plugin "{}" failed with'
+NORMALIZE_ERROR = 'running Normalize on Score plugins: plugin "{}" failed with'
+
+
+def run_pre_scores(
+    plugins: Sequence[PreScorePlugin],
+    state: CycleState,
+    pod: Pod,
+    nodes: NodesView,
+    skipping: Iterable[str] = (),
+) -> Status | None:
+    """PreScore in profile order: fills `CycleState.skip_score_plugins`; anything but Success and Skip is an
+    Error that ends the cycle. `skipping` names plugins that are not asked, since they always answer Skip."""
+    state.skip_score_plugins = set(skipping)
+    for plugin in plugins:
+        status = ask_status(plugin, pod, plugin.pre_score, state, pod, nodes)
+        if status is None or status.is_success:
+            continue
+        if not status.is_skip:
+            return error_status(f'running PreScore plugin "{plugin.name}"', status)
+        state.skip_score_plugins.add(plugin.name)
+    return None
+
+
+def unread(plugin: str, text: str) -> Status:
+    """The Error of a Score plugin that misses what its PreScore would have written."""
+    return error_status(SCORE_ERROR.format(plugin), Status(Code.ERROR, (text,)))
+
+
+def raw_scores(plugin: ScorePlugin, state: CycleState, pod: Pod, nodes: NodesView) -> Scores:
+    """A plugin's scores before normalizing; StatusError where it fails."""
+    text = SCORE_ERROR.format(plugin.name)
+    if type(plugin).score_all is not ScorePlugin.score_all:
+        return _integers(
+            plugin, _ask(text, plugin, pod, plugin.score_all, state, pod, nodes), len(nodes), text
+        )
+    one_by_one = [
+        _ask(text, plugin, pod, plugin.score, state, pod, nodes.node_info(at)) for at in range(len(nodes))
+    ]
+    return _integers(plugin, one_by_one, len(nodes), text)
+
+
+def normalized_scores(
+    plugin: ScorePlugin, state: CycleState, pod: Pod, nodes: NodesView, raw: Scores
+) -> Scores:
+    """The scores that count, each 0 to 100; StatusError where the plugin fails or leaves the range."""
+    scores = raw
+    if type(plugin).normalize_score is not ScorePlugin.normalize_score:
+        text = NORMALIZE_ERROR.format(plugin.name)
+        answer = _ask(text, plugin, pod, plugin.normalize_score, state, pod, raw.copy())
+        scores = _integers(plugin, answer, len(nodes), text)
+    if len(scores) and (scores.min() < 0 or scores.max() > MAX_NODE_SCORE):
+        wrong = scores[(scores < 0) | (scores > MAX_NODE_SCORE)]
+        raise out_of_range(plugin.name, int(wrong[0]))
+    return scores
+
+
+def out_of_range(plugin: str, score: int) -> StatusError:
+    """What ends a cycle over a score that is not 0 to 100."""
+    return StatusError(Status(Code.ERROR, err=PluginError(invalid_score(plugin, score))))
+
+
+def check_range(columns: Mapping[str, Scores]) -> None:
+    """StatusError for the first node with a score that is not 0 to 100, of its first plugin; `columns` are
+    scores by plugin, one for each node."""
+    wrong = {
+        name: np.flatnonzero((column < 0) | (column > MAX_NODE_SCORE)) for name, column in columns.items()
+    }
+    first = min((places[0] for places in wrong.values() if len(places)), default=-1)
+    for name, places in wrong.items():
+        if len(places) and places[0] == first:
+            raise out_of_range(name, int(columns[name][first]))
+
+
+def invalid_score(plugin: str, score: int) -> str:
+    """The error about a score that is not 0 to 100."""
+    text = f'plugin "{plugin}" returns an invalid score {score}, it should in the range of'
+    return f"{WEIGHTS}: {text} [0, {MAX_NODE_SCORE}] after normalizing"
+
+
+@dataclass(frozen=True, slots=True)
+class NodePluginScores:
+    """The scores of one node: (plugin, weighted score) in profile order, and their sum."""
+
+    name: str
+    scores: tuple[tuple[str, int], ...]
+    total_score: int
+
+
+def run_scores(
+    plugins: Sequence[tuple[ScorePlugin, int]], state: CycleState, pod: Pod, nodes: NodesView
+) -> list[NodePluginScores]:
+    """All scores of all nodes, weighted; StatusError for the first plugin that fails. All plugins score
+    before the first one normalizes."""
+    asked = [(plugin, weight) for plugin, weight in plugins if plugin.name not in state.skip_score_plugins]
+    are_rows = bool((nodes.rows >= 0).all())
+    raw = [
+        None if are_rows and isinstance(plugin, NativePlugin) else raw_scores(plugin, state, pod, nodes)
+        for plugin, _ in asked
+    ]
+    normalized = {
+        plugin.name: _normalized(plugin, state, pod, nodes, scores)
+        for (plugin, _), scores in zip(asked, raw, strict=True)
+    }
+    check_range(normalized)
+    weighted = [(plugin.name, (normalized[plugin.name] * weight).tolist()) for plugin, weight in asked]
+    out = []
+    for at, name in enumerate(nodes.names):
+        scores = tuple((plugin, column[at]) for plugin, column in weighted)
+        out.append(NodePluginScores(name, scores, sum(score for _, score in scores)))
+    return out
+
+
+def _normalized(
+    plugin: ScorePlugin, state: CycleState, pod: Pod, nodes: NodesView, raw: Scores | None
+) -> Scores:
+    """The scores that count; those of a kernel, which does all in one go, where `raw` is None."""
+    if raw is None:
+        return cast(NativePlugin, plugin).normalized_scores(state, nodes.rows)
+    return normalized_scores(plugin, state, pod, nodes, raw)
+
+
+def _ask(text: str, plugin: ScorePlugin, pod: Pod, function: Callable[..., Any], *arguments: Any) -> Any:
+    """A plugin's answer, which must not be a failure."""
+    try:
+        answer = ask(plugin, pod, function, *arguments)
+    except StatusError as error:
+        raise StatusError(error_status(text, error.status)) from error
+    if isinstance(answer, Status):
+        raise StatusError(error_status(text, answer))
+    return answer
+
+
+def _integers(plugin: ScorePlugin, answer: Any, wanted: int, text: str) -> Scores:
+    """The answer as int64, one per node; floats only where all of them are integers."""
+
+    def fail(why: str) -> StatusError:
+        return StatusError(Status(Code.ERROR, err=PluginError(f"{text}: {why}")))
+
+    try:
+        scores = np.asarray(answer)
+    except ValueError as error:
+        raise fail(str(error)) from error
+    if scores.shape != (wanted,):
+        raise fail(f"scores of shape {scores.shape} for {wanted} nodes")
+    if wanted == 0:
+        return np.zeros(0, dtype=np.int64)
+    if scores.dtype.kind == "f":
+        wrong = scores[(scores != np.floor(scores)) | (np.abs(scores) >= 2.0**63)]
+        if len(wrong):
+            raise fail(f"score {wrong[0]} is not an integer")
+    elif scores.dtype.kind == "u":
+        if scores.max() >= 2**63:
+            raise fail(f"score {scores.max()} is not an integer of 64 bits")
+    elif scores.dtype.kind not in "ib":
+        wrong = [score for score in scores.tolist() if not isinstance(score, int)]
+        what = f"{wrong[0]!r} is not an integer" if wrong else "is not an integer of 64 bits"
+        raise fail(f"score {what}")
+    return scores.astype(np.int64)

@@ -1,0 +1,344 @@
+"""Binder: binds what several schedulers propose, each placement checked against a cache that knows them all.
+
+Schedulers decide at the same time, each assuming that nobody else does (optimistic concurrency, as in Gödel).
+The binder takes their placements one after the other. Its cache already has every pod that it has let pass:
+a conflict shows as what it is, no room, a port in use, a skew, a victim that somebody else has claimed.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import groupby
+from threading import RLock
+from typing import cast
+
+from moorage._core.decide.chooser import TieBreak
+from moorage._core.state.pod_spec import bound
+from moorage.cache import (
+    BinderCache,
+    CacheHandler,
+    CachePodInfo,
+    SchedulerCache,
+    SchedulingStatus,
+    Victims,
+)
+from moorage.errors import CacheError
+from moorage.framework.configuration import feature_gates as all_gates
+from moorage.framework.configuration import groups_pods
+from moorage.framework.plugin.cycle_state import CycleState
+from moorage.framework.plugin.handle import FrameworkHandle
+from moorage.framework.plugin.nominator import PodNominator
+from moorage.framework.plugin.status import Code, Status, as_status
+from moorage.framework.profiles.plugin_registry import Registry
+from moorage.framework.profiles.profile import Profile
+from moorage.objects.model.godel import ledger_of, unit_key
+from moorage.objects.model.pod import Pod
+from moorage.objects.model.pod_group import PodGroup, UnitKey, group_of
+from moorage.plugins.node_resources_fit import NodeResourcesFit
+from moorage.plugins.registry import ConfigurationSource, default_profile, read_configuration
+from moorage.preemption.importance import split_by_budget
+from moorage.preemption.runtime_handle import budgets_of
+from moorage.scheduler.cycle.engine import Engine
+from moorage.scheduler.cycle.engines import make_engines
+from moorage.scheduler.cycle.opportunistic_batching import Batching
+from moorage.scheduler.cycle.placement_check import check
+from moorage.scheduler.own_volumes import OthersVolumes
+from moorage.store import ApiError, InformerFactory, NotFoundError, ObjectClient, ObjectStore
+
+from .binder_events import watch
+from .client import BindingClient
+from .placement import Outcome, Placement
+
+VICTIMS_TIMEOUT = 600.0
+"""Seconds that a pod waits for its victims to be gone (Gödel's binder)."""
+
+LEFT = "pod {} is gone, or going"
+CLAIMED = "victim {} is claimed by another pod"
+GONE = "victim {} is not on node {}"
+VIOLATES = "{} victims are protected by a PodDisruptionBudget now, {} when they were chosen"
+TOO_FEW = "pod group {}: {} of its pods could be bound, {} are wanted"
+TOO_LATE = "victims were not gone after {:g} s"
+
+
+@dataclass(frozen=True, slots=True)
+class Admitted:
+    """A placement whose pod is assumed."""
+
+    placement: Placement
+    engine: Engine
+    state: CycleState | None  # None: no plugin keeps anything there
+    assumed: Pod
+    deadline: float = 0.0
+
+
+class Binder:
+    """Checks placements, binds those that hold, and rejects the others with the reason.
+
+    Parameters
+    ----------
+    client : ObjectClient
+        Where pods are bound and victims deleted. The binder follows it through informers of its own; see
+        `sync`.
+    profile, profiles, config, feature_gates, registry
+        As those of `Scheduler`: a pod is checked by the PreFilter and Filter plugins of its profile, and
+        bound by the Reserve, PreBind, Bind and PostBind plugins. Pod groups count if a gate says so.
+    cache : BinderCache, optional
+        Empty; by default one with Gödel's times.
+    clock : callable
+        Seconds, for how long a pod waits for its victims.
+    wait : callable
+        Lets so many seconds pass while the volumes of a pod are being bound.
+    """
+
+    def __init__(
+        self,
+        client: ObjectClient,
+        *,
+        profile: Profile | None = None,
+        profiles: Sequence[Profile] = (),
+        config: ConfigurationSource | None = None,
+        feature_gates: Mapping[str, bool] | None = None,
+        registry: Registry | None = None,
+        cache: BinderCache | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        wait: Callable[[float], object] = time.sleep,
+    ) -> None:
+        self.client = client
+        self.clock = clock
+        self.cache = cache or BinderCache(CacheHandler(clock=clock))
+        self.informers = InformerFactory(client)
+        # Checking asks of a cache what all caches have.
+        of_all, nominator = cast(SchedulerCache, self.cache), PodNominator(lambda pod: False)
+        self._handle = FrameworkHandle(
+            of_all,
+            client,
+            informers=self.informers,
+            nominator=nominator,
+            wait=OthersVolumes(self.sync, wait).wait,
+        )
+        gates = all_gates(feature_gates)
+        self._has_units = groups_pods(gates)
+        configuration = None if config is None else read_configuration(config, gates)
+        one_or_more = profiles or (profile or default_profile(gates),)
+        setting = registry, TieBreak.FIRST, None, 0, Batching(False, clock)
+        self._engines = make_engines(self._handle, configuration, one_or_more, *setting)
+        self._pods = self.informers.informer(Pod).indexer
+        self._by_name = {engine.profile.scheduler_name: engine for engine in self._engines}
+        self._best_effort: dict[str, Engine] = {}
+        self._waiting: dict[str, Admitted] = {}
+        self._lock = RLock()  # one unit after the other
+        watch(self.informers, self.cache)
+        self.sync()
+
+    def sync(self) -> bool:
+        """Take over everything that the store has to tell; whether there was anything."""
+        heard = False
+        while self.informers.run_once():
+            heard = True
+        return heard
+
+    def client_for(self, name: str = "") -> ObjectClient:
+        """The client of one of several schedulers that follow the same store, each in a thread of its own if
+        need be: ``Scheduler(binder.client_for("one"))``. A placement that the binder rejects is a
+        ConflictError to it, with the reason: it forgets the pod, and tries it again."""
+        return cast(ObjectClient, BindingClient(self, name))
+
+    # ---- placements ----------------------------------------------------------------------------------------
+
+    def bind(self, placements: Sequence[Placement]) -> list[Outcome]:
+        """Decide about placements one after the other; pods of a pod group that follow one another are a
+        unit, of which its minimum is bound or nobody. Returns the outcomes in the same order."""
+        with self._lock:
+            return self._decide(placements)
+
+    def _decide(self, placements: Sequence[Placement]) -> list[Outcome]:
+        outcomes: list[Outcome] = []
+        ready: list[Admitted] = []
+        with self.cache.lock:
+            for group, unit in groupby(placements, key=self._unit_of):
+                some = [self._admit(placement) for placement in unit]
+                if group is not None:
+                    some = self._all_or_nothing("/".join(group), some)
+                outcomes += [_outcome(one) for one in some]
+                ready += [one for one in some if isinstance(one, Admitted)]
+        ended = {id(one.placement): one for one in self._proceed(ready)}
+        return [ended.get(id(one.placement), one) for one in outcomes]
+
+    def _unit_of(self, placement: Placement) -> UnitKey | None:
+        return group_of(placement.pod) if self._has_units else None
+
+    def resume(self) -> list[Outcome]:
+        """Go on with the pods whose victims are gone, or not gone in time; what the cache assumes or marks
+        too long expires."""
+        with self._lock:
+            self.sync()
+            self.cache.clean(self.clock())
+            now, waiting, self._waiting = self.clock(), self._waiting, {}
+            ready, late = list[Admitted](), list[Admitted]()
+            for uid, one in waiting.items():
+                if not self._has_victims(one):
+                    ready.append(one)
+                elif now > one.deadline:
+                    late.append(one)
+                else:
+                    self._waiting[uid] = one
+            status = Status(Code.ERROR, (TOO_LATE.format(VICTIMS_TIMEOUT),))
+            return [self._take_back(one, status) for one in late] + self._bind_all(ready)
+
+    def _admit(self, placement: Placement) -> Admitted | Outcome:
+        """Check one placement; where it holds its victims are marked and its pod is assumed."""
+        pod = placement.pod
+        ledger = ledger_of(pod)
+        engine = self._engine(pod, ledger)
+        status = self._check_pod(pod) or (self._check_victims(placement) if placement.victims else None)
+        if status is not None:
+            return Outcome(placement, status)
+        said = check(engine, pod, placement.node, placement.victims)
+        if ledger and not isinstance(said, Status):
+            said = self._check_best_effort(placement) or said
+        if isinstance(said, Status):
+            return Outcome(placement, said)
+        assumed = bound(pod, placement.node)
+        marked: list[Pod] = []
+        try:
+            for victim in placement.victims:
+                self.cache.mark_pod_to_delete(victim, pod)
+                marked.append(victim)
+            self.cache.assume_pod(CachePodInfo(assumed, victims=Victims(placement.victims)))
+        except CacheError as error:
+            self._unmark(marked, pod)
+            return Outcome(placement, as_status(error))
+        return Admitted(placement, engine, said, assumed, self.clock() + VICTIMS_TIMEOUT)
+
+    def _engine(self, pod: Pod, ledger: int) -> Engine:
+        """The engine that checks a pod. NodeResourcesFit knows of the guaranteed ledger alone."""
+        engine = self._by_name.get(pod.spec.scheduler_name, self._engines[0])
+        if ledger:
+            name = engine.profile.scheduler_name
+            if name not in self._best_effort:
+                profile = engine.profile.without(NodeResourcesFit.name)
+                self._best_effort[name] = Engine(profile, engine.handle, TieBreak.FIRST, 0, 0)
+            engine = self._best_effort[name]
+        engine = engine.for_pod(pod)
+        engine.take_turn()
+        return engine
+
+    def _check_best_effort(self, placement: Placement) -> Status | None:
+        """Whether what best-effort pods may have of the node is enough."""
+        reasons = self.cache.fits(placement.pod, placement.node, placement.victims)
+        return Status(Code.UNSCHEDULABLE, reasons, NodeResourcesFit.name) if reasons else None
+
+    def _check_pod(self, pod: Pod) -> Status | None:
+        """Whether the pod still waits for a node."""
+        held = self._pods.get(pod.key)
+        if held is None or held.metadata.uid != pod.metadata.uid or held.metadata.deletion_timestamp:
+            return Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (LEFT.format(pod.key),))
+        return None
+
+    def _check_victims(self, placement: Placement) -> Status | None:
+        """Whether the victims are there, nobody else's, and no better protected than they were."""
+        for victim in placement.victims:
+            with self.cache.lock:
+                held = self.cache.pods.find(victim)
+                is_assumed = self.cache.pods.is_assumed_pod(victim)
+            if held is None or held.spec.node_name != placement.node or is_assumed:
+                return Status(Code.UNSCHEDULABLE, (GONE.format(victim.key, placement.node),))
+            if self.cache.is_pod_marked_to_delete(victim):
+                return Status(Code.UNSCHEDULABLE, (CLAIMED.format(victim.key),))
+        protected, _ = split_by_budget(placement.victims, budgets_of(self._handle))
+        if len(protected) > placement.violations:
+            return Status(Code.UNSCHEDULABLE, (VIOLATES.format(len(protected), placement.violations),))
+        return None
+
+    def _all_or_nothing(self, group: str, unit: list[Admitted | Outcome]) -> list[Admitted | Outcome]:
+        """Take a unit back of which too few pods were admitted."""
+        there = self.informers.informer(PodGroup).indexer.get(group)
+        wanted = 0 if there is None else there.min_count
+        running = len(self.cache.get_unit_status(unit_key(unit[0].placement.pod)).running_pods)
+        if running >= wanted:
+            return unit
+        few = Status(Code.UNSCHEDULABLE, (TOO_FEW.format(group, running, wanted),))
+        return [self._take_back(one, few) if isinstance(one, Admitted) else one for one in unit]
+
+    # ---- after the decision --------------------------------------------------------------------------------
+
+    def _proceed(self, admitted: Sequence[Admitted]) -> list[Outcome]:
+        """Delete victims, and bind the pods that need not wait for theirs; the outcomes of all."""
+        outcomes, ready = [], []
+        for one in admitted:
+            for victim in one.placement.victims:
+                with suppress(NotFoundError):  # somebody was faster
+                    self.client.delete(Pod, victim.name, victim.namespace, uid=victim.metadata.uid)
+        if any(one.placement.victims for one in admitted):
+            self.sync()
+        for one in admitted:
+            if self._has_victims(one):
+                self._waiting[one.assumed.metadata.uid] = one
+                outcomes.append(Outcome(one.placement, waiting=True))
+            else:
+                ready.append(one)
+        return outcomes + self._bind_all(ready)
+
+    def _has_victims(self, one: Admitted) -> bool:
+        return any(self.cache.state.has_pod(victim) for victim in one.placement.victims)
+
+    def _bind_all(self, ready: Sequence[Admitted]) -> list[Outcome]:
+        """Bind pods, in bulk where only the store has to hear of it."""
+        outcomes = []
+        plain = [one for one in ready if one.engine.is_in_core_for(one.placement.pod)]
+        try:
+            if isinstance(self.client, ObjectStore) and plain:
+                self.client.bind_many(
+                    [one.placement.pod for one in plain], [one.placement.node for one in plain]
+                )
+                self._finish(plain)
+                outcomes = [Outcome(one.placement) for one in plain]
+        except ApiError:
+            pass  # none is bound: somebody else was faster with one of them
+        told = {id(outcome.placement) for outcome in outcomes}
+        outcomes += [self._bind(one) for one in ready if id(one.placement) not in told]
+        self.sync()
+        return outcomes
+
+    def _bind(self, one: Admitted) -> Outcome:
+        """Reserve, PreBind, Bind and PostBind of one pod."""
+        framework, pod, node = one.engine.framework, one.assumed, one.placement.node
+        state = one.state or framework.new_state(pod)
+        one.engine.take_turn()
+        status = framework.run_reserve_plugins_reserve(state, pod, node)
+        if status is None:
+            status = framework.run_pre_bind_pre_flights(state, pod, node)
+        if status is None:
+            status = framework.run_pre_bind_plugins(state, pod, node)
+        if status is None or status.is_skip:
+            status = framework.run_bind_plugins(state, pod, node)
+        if status is not None and not status.is_success:
+            framework.run_reserve_plugins_unreserve(state, pod, node)
+            return self._take_back(one, status)
+        framework.run_post_bind_plugins(state, pod, node)
+        self._finish([one])
+        return Outcome(one.placement)
+
+    def _finish(self, bound_pods: Sequence[Admitted]) -> None:
+        for one in bound_pods:
+            self.cache.finish_binding(one.assumed)
+            if self._unit_of(one.placement) is not None:
+                self.cache.set_unit_scheduling_status(unit_key(one.assumed), SchedulingStatus.SCHEDULED)
+
+    def _take_back(self, one: Admitted, status: Status) -> Outcome:
+        """The pod goes back to its scheduler; its victims, where they are still there, are spared."""
+        with self.cache.lock:
+            self._unmark(one.placement.victims, one.placement.pod)
+            self.cache.forget_pod(CachePodInfo(one.assumed))
+        return Outcome(one.placement, status)
+
+    def _unmark(self, victims: Sequence[Pod], preemptor: Pod) -> None:
+        for victim in victims:
+            self.cache.remove_delete_pod_marker(victim, preemptor)
+
+
+def _outcome(one: Admitted | Outcome) -> Outcome:
+    return Outcome(one.placement) if isinstance(one, Admitted) else one

@@ -1,0 +1,1 @@
+"""Objects from files and back: decoding, defaults, building a cluster, writing."""

@@ -1,0 +1,143 @@
+"""From objects to a cluster: validation, defaults, duplicates, workloads, statuses of budgets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from moorage.errors import InputError
+from moorage.objects.model.cluster import Cluster
+from moorage.objects.model.meta import Object, ObjectMeta
+from moorage.objects.model.node import Namespace, Node
+from moorage.objects.model.pod import Pod
+from moorage.objects.model.workload import PriorityClass
+from moorage.objects.validate.validate_object import validate
+from moorage.objects.workloads.disruption import with_statuses
+from moorage.objects.workloads.expand_workloads import expand_workloads
+from moorage.objects.workloads.naming import Names
+from moorage.objects.workloads.ownership import FINISHED
+
+from .decode import shorten
+from .object_defaults import default_namespace, default_object, priority_classes
+
+_EXAMPLES = 3
+
+
+class Origin(NamedTuple):
+    """Where an object was read: the file, the number of the document in it, and of the item in a list."""
+
+    source: str = ""
+    document: int = 0
+    item: int | None = None
+
+    def at(self, item: int) -> Origin:
+        return Origin(self.source, self.document, item)
+
+
+def label(kind: str, namespace: str, name: str, origin: Origin) -> str:
+    """What to call an object in an error; one without a name is found by its position."""
+    if name:
+        return shorten(f"{kind} {namespace}/{name}" if namespace else f"{kind} {name}").strip()
+    position = f"document {origin.document}" if origin.item is None else f"items[{origin.item}]"
+    return f"{shorten(kind)} ({position})" if kind else position
+
+
+def build_cluster(
+    objects: Iterable[Object],
+    *,
+    origins: Sequence[Origin] | None = None,
+    skipped: Mapping[str, int] | None = None,
+) -> Cluster:
+    """Make a cluster of objects: validate them, fill in defaults, expand workloads.
+
+    A PodDisruptionBudget without a status, as manifests have it, gets the one that it has in this cluster
+    (see `disruption_status`).
+
+    Parameters
+    ----------
+    objects : iterable of Object
+        As decoded or made by hand, in any order; controllers among them are expanded.
+    origins : sequence of Origin, optional
+        Where each object comes from, for errors.
+    skipped : mapping, optional
+        What the reader left out, by kind.
+
+    Raises
+    ------
+    InputError
+        For the first object that is wrong, or that stands twice in the input.
+    """
+    listed = list(objects)
+    places = origins if origins is not None else [Origin()] * len(listed)
+    names = Names()
+    for obj, origin in zip(listed, places, strict=True):
+        try:
+            validate(obj)
+            _take_name(obj, names)
+        except InputError as error:
+            raise _located(error, obj, origin) from None
+    classes = priority_classes(listed)
+    cluster = Cluster(skipped=dict(sorted((skipped or {}).items())))
+    uids: set[str] = set()
+    for obj, origin in zip(listed, places, strict=True):
+        try:
+            filled = default_object(obj, classes, names)
+            if filled.metadata.uid in uids:
+                raise InputError("another object has the same UID", path="metadata.uid")
+        except InputError as error:
+            raise _located(error, obj, origin) from None
+        uids.add(filled.metadata.uid)
+        _place(cluster, filled)
+    cluster.namespaces += _implied_namespaces(cluster, classes, names)
+    cluster.warnings += _warnings(cluster)
+    cluster = expand_workloads(cluster)
+    cluster.others = with_statuses(cluster)
+    return cluster
+
+
+def _located(error: InputError, obj: Object, origin: Origin) -> InputError:
+    named = label(obj.kind, obj.namespace, obj.name, origin)
+    return InputError(error.message, source=origin.source, obj=named, path=error.path)
+
+
+def _take_name(obj: Object, names: Names) -> None:
+    if obj.name and not names.take(obj.kind, default_namespace(obj), obj.name):
+        raise InputError("listed twice")
+
+
+def _place(cluster: Cluster, obj: Object) -> None:
+    if isinstance(obj, Pod):
+        (cluster.finished if obj.status.phase in FINISHED else cluster.pods).append(obj)
+    elif isinstance(obj, Node):
+        cluster.nodes.append(obj)
+    elif isinstance(obj, Namespace):
+        cluster.namespaces.append(obj)
+    else:
+        cluster.others.append(obj)
+
+
+def _implied_namespaces(
+    cluster: Cluster, classes: Mapping[str, PriorityClass], names: Names
+) -> Iterable[Namespace]:
+    """Namespaces that are not listed, but hold something: inter-pod affinity selects namespaces by labels,
+    and every namespace has at least that of its name."""
+    listed = {namespace.name for namespace in cluster.namespaces}
+    held = dict.fromkeys(one.namespace for one in (*cluster.pods, *cluster.finished, *cluster.others))
+    for name in held:
+        if name and name not in listed:
+            yield default_object(Namespace(metadata=ObjectMeta(name=name)), classes, names)
+
+
+def _warnings(cluster: Cluster) -> list[str]:
+    warnings = []
+    if cluster.skipped:
+        kinds = ", ".join(f"{kind} ({count})" for kind, count in cluster.skipped.items())
+        warnings.append(f"Left out, because scheduling does not read these kinds: {kinds}.")
+    nodes = {node.name for node in cluster.nodes}
+    stray = [pod for pod in cluster.pods if pod.spec.node_name and pod.spec.node_name not in nodes]
+    if stray:
+        examples = [f"{pod.key} on {shorten(pod.spec.node_name)}" for pod in stray[:_EXAMPLES]]
+        more = ["…"] if len(stray) > _EXAMPLES else []
+        verb = "1 pod is" if len(stray) == 1 else f"{len(stray)} pods are"
+        warnings.append(f"{verb} bound to nodes that are not listed: {', '.join(examples + more)}.")
+    return warnings

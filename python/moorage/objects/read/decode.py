@@ -1,0 +1,204 @@
+"""Literal decoding: one object from its JSON or YAML form, nothing added and nothing checked but types."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, TypeGuard, TypeVar
+
+import msgspec
+
+from moorage.errors import InputError
+from moorage.objects.model.meta import Object
+from moorage.objects.model.node import Namespace, Node
+from moorage.objects.model.pod import Pod
+from moorage.objects.model.pod_group import GODEL, PodGroup
+from moorage.objects.model.policy import PodDisruptionBudget
+from moorage.objects.model.storage import (
+    CSIDriver,
+    CSINode,
+    CSIStorageCapacity,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    StorageClass,
+    VolumeAttachment,
+)
+from moorage.objects.model.workload import (
+    DaemonSet,
+    Deployment,
+    Job,
+    PriorityClass,
+    ReplicaSet,
+    ReplicationController,
+    Service,
+    StatefulSet,
+)
+
+T = TypeVar("T")
+
+Document = bytes | msgspec.Raw | dict[str, Any]
+"""One object as read: JSON text, or a JSON value."""
+
+_APPS = frozenset({"apps", "extensions"})
+_CORE = frozenset({""})
+_STORAGE = frozenset({"storage.k8s.io"})
+_KINDS: dict[str, tuple[type[Object], frozenset[str]]] = {
+    "Pod": (Pod, _CORE),
+    "Node": (Node, _CORE),
+    "Namespace": (Namespace, _CORE),
+    "Service": (Service, _CORE),
+    "ReplicationController": (ReplicationController, _CORE),
+    "ReplicaSet": (ReplicaSet, _APPS),
+    "Deployment": (Deployment, _APPS),
+    "StatefulSet": (StatefulSet, _APPS),
+    "DaemonSet": (DaemonSet, _APPS),
+    "Job": (Job, frozenset({"batch"})),
+    "PriorityClass": (PriorityClass, frozenset({"scheduling.k8s.io"})),
+    "PodGroup": (PodGroup, frozenset({"scheduling.k8s.io", GODEL})),
+    "PodDisruptionBudget": (PodDisruptionBudget, frozenset({"policy"})),
+    "PersistentVolume": (PersistentVolume, _CORE),
+    "PersistentVolumeClaim": (PersistentVolumeClaim, _CORE),
+    "StorageClass": (StorageClass, _STORAGE),
+    "CSINode": (CSINode, _STORAGE),
+    "CSIDriver": (CSIDriver, _STORAGE),
+    "CSIStorageCapacity": (CSIStorageCapacity, _STORAGE),
+    "VolumeAttachment": (VolumeAttachment, _STORAGE),
+}
+CLUSTER_SCOPED = frozenset(
+    {
+        *("Node", "Namespace", "PriorityClass", "DeviceClass", "ResourceSlice"),
+        *("PersistentVolume", "StorageClass", "CSINode", "CSIDriver", "VolumeAttachment"),
+    }
+)
+
+# Where Go reads null into a map of strings or quantities, the key stays, with the zero value.
+_MAP_ZERO = dict.fromkeys(("labels", "annotations", "matchLabels", "nodeSelector"), "") | dict.fromkeys(
+    ("requests", "limits", "capacity", "allocatable", "overhead", "allocatedResources"), "0"
+)
+_DECODERS = {kind: msgspec.json.Decoder(entry[0]) for kind, entry in _KINDS.items()}
+_STEP = re.compile(r"\.?([^.\[]+)|\[(\d+|\.\.\.)\]")
+_WORDS = {
+    "int": "integer",
+    "str": "string",
+    "bool": "boolean",
+    "float": "number",
+    "object": "map",
+    "array": "list",
+}
+
+
+class _Header(msgspec.Struct):
+    kind: str = ""
+    api_version: str = msgspec.field(default="", name="apiVersion")
+
+
+def is_known(kind: str, api_version: str) -> bool:
+    """Whether scheduling reads this kind; an empty `api_version` stands for the right one."""
+    entry = _KINDS.get(kind)
+    return entry is not None and (not api_version or api_version.rpartition("/")[0] in entry[1])
+
+
+def decode_object(document: Document) -> Object:
+    """Decode one object by its kind, literally: no defaults, no validation.
+
+    Unknown fields are ignored and null counts as absent, as in the Kubernetes API.
+
+    Parameters
+    ----------
+    document : dict or bytes
+        The object as a JSON value, or its JSON text.
+
+    Raises
+    ------
+    InputError
+        If the kind is not one that scheduling reads, or a field has the wrong type.
+    """
+    header = decode(document, _Header)
+    if not header.kind:
+        raise InputError("no kind")
+    if not is_known(header.kind, header.api_version):
+        raise InputError(f"unknown kind {header.kind} ({header.api_version or 'no apiVersion'})")
+    return decode_kind(document, header.kind)
+
+
+def decode_kind(document: Document, kind: str) -> Object:
+    """Decode one object that is known to be of this kind."""
+    try:
+        if is_json(document):
+            return _DECODERS[kind].decode(document)
+        return msgspec.convert(document, _KINDS[kind][0])
+    except msgspec.ValidationError as error:
+        return _decode_with_nulls(document, _KINDS[kind][0], error)
+
+
+def decode(document: Document, type_: type[T]) -> T:
+    """Decode into any struct, with the same rules."""
+    try:
+        if is_json(document):
+            return msgspec.json.decode(document, type=type_)
+        return msgspec.convert(document, type_)
+    except msgspec.ValidationError as error:
+        return _decode_with_nulls(document, type_, error)
+
+
+def is_json(document: object) -> TypeGuard[bytes | msgspec.Raw]:
+    """Whether this is JSON text, and not a value yet."""
+    return isinstance(document, bytes | msgspec.Raw)
+
+
+def _decode_with_nulls(document: Document, type_: type[T], error: msgspec.ValidationError) -> T:
+    """The slow path: either there are nulls, or the error has to be explained."""
+    value: Any = None
+    try:
+        value = _without_nulls(msgspec.json.decode(document) if is_json(document) else document)
+        return msgspec.convert(value, type_)
+    except msgspec.ValidationError as last:
+        # Without a value, a number was too large even to be read.
+        message, path = _explain(str(error if value is None else last), value)
+        raise InputError(message, path=path) from None
+
+
+def _without_nulls(value: Any, zero: str | None = None) -> Any:
+    """A copy without the map entries that are null; `zero` stands in for them in a map of plain values."""
+    if isinstance(value, dict):
+        return {
+            key: zero if item is None else _without_nulls(item, _MAP_ZERO.get(key))
+            for key, item in value.items()
+            if item is not None or zero is not None
+        }
+    return [_without_nulls(item) for item in value] if isinstance(value, list) else value
+
+
+def _explain(error: str, value: Any) -> tuple[str, str]:
+    """Message and field path of a msgspec error; finds the map key, which msgspec does not name."""
+    message, _, place = error.partition(" - at ")
+    numbers = "float" in message.partition(", got")[0]
+    path = ""
+    for name, index in _STEP.findall(place.removeprefix("`key` in ").strip("`").removeprefix("$")):
+        if index.isdigit():
+            path += f"[{index}]"
+            value = value[int(index)] if isinstance(value, list) else None
+            continue
+        entries = value if isinstance(value, dict) else {}
+        if index:
+            name = next((key for key, item in entries.items() if not _is_plain(item, numbers)), "")
+        path += f".{name}" if path else name
+        value = entries.get(name)
+    words = re.sub(r"`([^`]*)`", lambda match: _words(match[1]), message)
+    return words[0].lower() + words[1:], path
+
+
+def _is_plain(item: Any, numbers: bool) -> bool:
+    return isinstance(item, str) or (numbers and type(item) in (int, float))
+
+
+def _words(types: str) -> str:
+    """The field's words for the type names in a msgspec message."""
+    names = types.split(" | ")
+    implied = {"int"} if "float" in names else set()
+    kept = [name for name in names if name not in implied | {"null"}] or names
+    return " or ".join(_WORDS.get(name, name) for name in kept)
+
+
+def shorten(text: str, limit: int = 240) -> str:
+    """The text with its middle left out, if it is too long for one line."""
+    return text if len(text) <= limit else f"{text[: limit // 2]}…{text[-limit // 4 :]}"

@@ -1,0 +1,121 @@
+"""The bytes of the files that a user names: directories, standard input, compressed files."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import stat
+import sys
+import zlib
+from io import BytesIO
+from pathlib import Path
+
+from moorage.errors import InputError
+
+from .decode import shorten
+
+STDIN = "-"
+MAX_UNPACKED = 1 << 30
+"""How many bytes a compressed file may unpack to: a small one can stand for more than fits into memory."""
+MAX_RATIO, ALWAYS_UNPACKED = 250, 16 << 20
+"""Beyond 16 MiB, how many times its own size: dumps of clusters have 10 to 100, zeros 1,030."""
+MAX_STREAMED = 4 << 30
+"""How many bytes are read: a device or a pipe may have no end."""
+_PIECE = 1 << 20
+
+YAML_SUFFIXES = (".yaml", ".yml")
+_SUFFIXES = (".json", *YAML_SUFFIXES)
+_GZIP = b"\x1f\x8b"
+
+
+def list_files(path: str | Path) -> list[str]:
+    """The files that a path stands for: those of a directory, in the order of their names, or itself."""
+    if not str(path):
+        raise InputError("the name of a file is empty", source="-f")
+    path = Path(path)
+    if not _is_directory(path):
+        return [str(path)]
+    found = sorted(file for file in path.iterdir() if has_suffix(file.name, _SUFFIXES) and file.is_file())
+    if not found:
+        raise InputError("no .json, .yaml or .yml file in this directory", source=str(path))
+    return [str(file) for file in found]
+
+
+def _is_directory(path: Path) -> bool:
+    try:
+        return path.is_dir()
+    except (OSError, ValueError):  # a name that is too long; a zero byte. Reading it says what is wrong
+        return False
+
+
+def has_suffix(name: str, suffixes: tuple[str, ...]) -> bool:
+    """Whether a file name ends so, compressed or not."""
+    return name.removesuffix(".gz").endswith(suffixes)
+
+
+def source_name(file: str) -> str:
+    """What a file is called in errors."""
+    return "stdin" if file == STDIN else shorten(file)
+
+
+def read_file(file: str) -> bytes:
+    """The content of a file or (``-``) of standard input, unpacked.
+
+    Raises
+    ------
+    InputError
+        If it cannot be read, is broken, or unpacks to more than `MAX_UNPACKED` bytes.
+    """
+    source = source_name(file)
+    try:
+        data = _read_stdin() if file == STDIN else _read(file)
+    except FileNotFoundError:
+        raise InputError("no such file", source=source) from None
+    except OSError as error:
+        raise InputError(f"cannot be read: {error.strerror}", source=source) from None
+    except ValueError as error:  # a zero byte, or what is no text, in the name
+        raise InputError(f"cannot be read: {error}", source=source) from None
+    if len(data) > MAX_STREAMED:
+        raise InputError(f"more than {MAX_STREAMED} bytes", source=source)
+    return _unpack(data, source) if data.startswith(_GZIP) else data
+
+
+def _read_stdin() -> bytes:
+    if sys.stdin is None:
+        raise InputError("cannot be read: it is closed", source=source_name(STDIN))
+    return sys.stdin.buffer.read(MAX_STREAMED + 1)
+
+
+def _read(file: str) -> bytes:
+    """The content of a regular file, or of a pipe that somebody writes to (a shell's ``<(command)``)."""
+    # Without waiting, since a named pipe that nobody writes to would keep the process waiting for ever.
+    with open(os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as opened:
+        mode = os.fstat(opened.fileno()).st_mode
+        if stat.S_ISREG(mode):
+            return opened.read(MAX_STREAMED + 1)
+        if not stat.S_ISFIFO(mode):
+            raise InputError("neither a file nor a directory", source=file)
+        try:
+            first = os.read(opened.fileno(), _PIECE)
+            if not first:  # nobody has it open for writing
+                return b""
+        except BlockingIOError:
+            first = b""
+        os.set_blocking(opened.fileno(), True)
+        return first + opened.read(MAX_STREAMED + 1)
+
+
+def _unpack(data: bytes, source: str) -> bytes:
+    """The content of gzip data, a piece at a time: a few bytes may stand for more than there is memory."""
+    most = min(MAX_UNPACKED, max(ALWAYS_UNPACKED, MAX_RATIO * len(data)))
+    pieces, size = [], 0
+    try:
+        with gzip.GzipFile(fileobj=BytesIO(data)) as file:
+            while piece := file.read(_PIECE):
+                size += len(piece)
+                if size > most:
+                    raise InputError(f"unpacks to more than {most} bytes", source=source)
+                pieces.append(piece)
+    except (EOFError, gzip.BadGzipFile, zlib.error):
+        raise InputError("broken gzip data", source=source) from None
+    return b"".join(pieces)

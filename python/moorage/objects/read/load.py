@@ -1,0 +1,189 @@
+"""Reading files into a cluster: JSON and YAML, lists and directories."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from moorage.errors import InputError
+from moorage.objects.model.cluster import Cluster
+from moorage.objects.model.meta import Object
+
+from .cluster_builder import Origin, build_cluster, label
+from .decode import decode, decode_kind, is_json, is_known, shorten
+from .files import YAML_SUFFIXES, has_suffix, list_files, read_file, source_name
+from .yaml_reader import read_yaml
+
+_PEEK = 4096
+_BOM = b"\xef\xbb\xbf"
+
+
+class _Head(msgspec.Struct, rename="camel"):
+    """What says how to read a document; the items of a list stay undecoded."""
+
+    kind: str = ""
+    api_version: str = ""
+    items: list[msgspec.Raw] | None = None
+
+
+class _DictHead(msgspec.Struct, rename="camel"):
+    kind: str = ""
+    api_version: str = ""
+    items: list[Any] | None = None
+
+
+def load(*paths: str | Path) -> Cluster:
+    """Read a cluster and its workloads from files and directories.
+
+    Understands what ``kubectl get -o json`` and ``-o yaml`` print, single objects, lists, multi-document
+    YAML and concatenated JSON, each compressed with gzip or not (up to 1 GiB unpacked); of a directory, its
+    ``.json``, ``.yaml`` and ``.yml`` files, also with ``.gz`` after that, in the order of their names. The
+    objects are validated, get the API server's defaults, workloads are expanded to the pods that are missing,
+    and disruption budgets without a status get one (see `build_cluster`). Kinds that scheduling does not read
+    are counted in `Cluster.skipped` and named in a warning.
+
+    Parameters
+    ----------
+    *paths : str or Path
+        Files and directories, read in this order; ``"-"`` is standard input.
+
+    Raises
+    ------
+    InputError
+        For the first thing that is wrong; names file, object and field. Nothing is half-loaded.
+    """
+    reader = _Reader()
+    for path in paths:
+        for file in list_files(path):
+            reader.read(file)
+    return build_cluster(reader.objects, origins=reader.origins, skipped=reader.skipped)
+
+
+class _Reader:
+    """Collects the objects of all files, in reading order."""
+
+    def __init__(self) -> None:
+        self.objects: list[Object] = []
+        self.origins: list[Origin] = []
+        self.skipped: Counter[str] = Counter()
+
+    def read(self, file: str) -> None:
+        source = source_name(file)
+        number = 0
+        for number, document in enumerate(_documents(read_file(file), source), start=1):
+            self._read_document(document, Origin(source, number))
+        if not number:
+            raise InputError("empty: there is no object in this file", source=source)
+
+    def _read_document(self, document: Any, origin: Origin) -> None:
+        """Read an object, or a list of them; lists in lists are flattened, without recursion."""
+        pending = [(document, "", origin)]
+        while pending:
+            document, kind, origin = pending.pop()
+            try:
+                pending += self._read_one(document, kind, origin)
+            except InputError as error:
+                obj = label(*_identity(document, kind), origin)
+                path = shorten(error.path)
+                raise InputError(error.message, source=origin.source, obj=obj, path=path) from None
+            except RecursionError:
+                raise InputError("nested too deeply", source=origin.source) from None
+            except (msgspec.DecodeError, UnicodeDecodeError) as error:
+                raise InputError(f"invalid JSON: {_reason(error)}", source=origin.source) from None
+
+    def _read_one(self, document: Any, kind: str, origin: Origin) -> list[tuple[Any, str, Origin]]:
+        """Keep or count one object; the items of a list are returned, the first one last."""
+        head = decode(document, _Head) if is_json(document) else decode(document, _DictHead)
+        kind = head.kind or kind
+        if head.api_version.startswith("audit.k8s.io/"):
+            raise InputError("an audit log, not a dump of objects")
+        if not kind:
+            raise InputError(_no_kind(document))
+        if kind == "List" or (kind.endswith("List") and head.items is not None):
+            item_kind = kind.removesuffix("List")
+            items = [(item, item_kind, origin.at(i)) for i, item in enumerate(head.items or ())]
+            return items[::-1]
+        if is_known(kind, head.api_version):
+            self.objects.append(decode_kind(document, kind))
+            self.origins.append(origin)
+        else:
+            self.skipped[kind] += 1
+        return []
+
+
+def _documents(data: bytes, source: str) -> Iterable[Any]:
+    """The documents of a file: JSON texts, or the values of YAML documents."""
+    data = data.removeprefix(_BOM)
+    if data[:_PEEK].lstrip()[:1] in (b"{", b"["):
+        try:
+            return _json_documents(data, source)
+        except InputError:
+            if not has_suffix(source, YAML_SUFFIXES):  # where a flow map may look like JSON
+                raise
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        text = "\0"
+    if "\0" in text:
+        raise InputError("not a text file", source=source)
+    return read_yaml(text, source)
+
+
+def _json_documents(data: bytes, source: str) -> list[msgspec.Raw]:
+    """Split concatenated JSON texts; only their syntax is looked at."""
+    documents = []
+    start = 0
+    while start < len(data):
+        end = len(data)
+        try:
+            document = msgspec.json.decode(memoryview(data)[start:], type=msgspec.Raw)
+        except RecursionError:
+            raise InputError("nested too deeply", source=source) from None
+        except msgspec.DecodeError as error:
+            at = re.search(r"\(byte (\d+)\)", str(error))
+            end = start + int(at[1]) - 1 if at else len(data)
+            if at is None or "trailing characters" not in str(error):
+                line = data.count(b"\n", 0, end) + 1
+                raise InputError(f"invalid JSON: {_reason(error)}", source=f"{source}:{line}") from None
+            document = msgspec.Raw(data[start:end])
+        documents.append(document)
+        start = end
+    return documents
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, UnicodeDecodeError):
+        return "not UTF-8"
+    text = str(error).removeprefix("JSON is malformed: ")
+    return "it ends too early" if "truncated" in text else text.partition(" (byte")[0]
+
+
+def _no_kind(document: Any) -> str:
+    fields = decode(document, dict[str, Any])
+    return "no kind: a trace, not a dump of objects" if "events" in fields else "no kind"
+
+
+class _Identity(msgspec.Struct):
+    """What names an object, whatever the rest of it is."""
+
+    kind: Any = ""
+    metadata: Any = None
+
+
+def _identity(document: Any, kind: str) -> tuple[str, str, str]:
+    """Kind, namespace and name of an object that cannot be decoded, as far as they can be read."""
+    try:
+        found = decode(document, _Identity)
+    except (InputError, UnicodeDecodeError):
+        found = _Identity()
+    names = found.metadata if isinstance(found.metadata, dict) else {}
+    texts = [
+        item if isinstance(item, str) else ""
+        for item in (found.kind or kind, names.get("namespace"), names.get("name"))
+    ]
+    return texts[0], texts[1], texts[2]

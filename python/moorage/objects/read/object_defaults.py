@@ -1,0 +1,351 @@
+"""Defaults: what the API server and its admission plugins fill in, as far as scheduling reads it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, TypeVar
+
+from msgspec.structs import replace
+
+from moorage.errors import InputError
+from moorage.objects.model.meta import LabelSelector, Object, Resources
+from moorage.objects.model.node import Namespace, Node
+from moorage.objects.model.pod import (
+    Container,
+    ContainerPort,
+    Pod,
+    PodSpec,
+    ResourceRequirements,
+    Toleration,
+)
+from moorage.objects.model.pod_group import PodGroup
+from moorage.objects.model.quantity import Quantity
+from moorage.objects.model.storage import StorageClass
+from moorage.objects.model.workload import (
+    DaemonSet,
+    Deployment,
+    Job,
+    PodTemplateSpec,
+    PriorityClass,
+    ReplicaSet,
+    ReplicationController,
+    StatefulSet,
+)
+from moorage.objects.workloads.match_label_keys import merge_label_keys
+from moorage.objects.workloads.naming import Names, stable_uid
+
+from .decode import CLUSTER_SCOPED
+
+T = TypeVar("T", bound=Object)
+
+BUILT_IN_CLASSES = {
+    "system-node-critical": PriorityClass(value=2_000_001_000),
+    "system-cluster-critical": PriorityClass(value=2_000_000_000),
+}
+NOT_READY = "node.kubernetes.io/not-ready"
+UNREACHABLE = "node.kubernetes.io/unreachable"
+_TOLERATION_SECONDS = 300
+_OVERCOMMITTABLE = frozenset({"cpu", "memory"})
+
+PriorityClasses = Mapping[str, PriorityClass]
+
+
+def priority_classes(objects: Iterable[Object]) -> dict[str, PriorityClass]:
+    """The priority classes by name: those listed, and the two that every cluster has."""
+    listed = {obj.name: obj for obj in objects if isinstance(obj, PriorityClass)}
+    return BUILT_IN_CLASSES | listed
+
+
+def defaults(objects: Iterable[Object]) -> list[Object]:
+    """Fill in what the API server would fill in.
+
+    Priority classes are looked up among the objects. An object with ``generateName`` alone gets a name,
+    one without UID a UID; both follow from the input, so that the same input gives the same objects.
+
+    Parameters
+    ----------
+    objects : iterable of Object
+        Valid objects (see `validate`), of one cluster.
+
+    Returns
+    -------
+    list of Object
+        In the same order; an object that lacks nothing is returned as it is.
+
+    Raises
+    ------
+    InputError
+        If a pod names a priority class that does not exist and has no priority.
+    """
+    objects = list(objects)
+    classes = priority_classes(objects)
+    names = Names()
+    for obj in objects:
+        names.take(obj.kind, default_namespace(obj), obj.name)
+    return [default_object(obj, classes, names) for obj in objects]
+
+
+def default_object(obj: T, classes: PriorityClasses, names: Names) -> T:
+    """Fill in one object; see `defaults`."""
+    obj = _default_metadata(obj, names)
+    fill = _DEFAULTS.get(type(obj))
+    if fill is None:
+        return obj
+    try:
+        filled: T = fill(obj, classes)
+    except InputError as error:
+        raise InputError(error.message, obj=f"{obj.kind} {obj.key}", path=error.path) from None
+    return filled
+
+
+def default_namespace(obj: Object) -> str:
+    """The namespace that the object is in, empty for a kind that has none."""
+    return "" if obj.kind in CLUSTER_SCOPED else obj.namespace or "default"
+
+
+def _default_metadata(obj: T, names: Names) -> T:
+    meta = obj.metadata
+    namespace = default_namespace(obj)
+    if meta.name and meta.uid and meta.namespace == namespace:
+        return obj
+    name = meta.name or names.generate(obj.kind, namespace, meta.generate_name)
+    uid = meta.uid or stable_uid(obj.kind, namespace, name)
+    return replace(obj, metadata=replace(meta, name=name, namespace=namespace, uid=uid))
+
+
+def _default_pod(pod: Pod, classes: PriorityClasses) -> Pod:
+    spec = default_pod_spec(pod.spec, classes, "spec", tolerate=not pod.spec.node_name)
+    spec = merge_label_keys(spec, pod.metadata.labels)
+    status = pod.status if pod.status.phase else replace(pod.status, phase="Pending")
+    if spec is pod.spec and status is pod.status:
+        return pod
+    return replace(pod, spec=spec, status=status)
+
+
+def default_pod_spec(spec: PodSpec, classes: PriorityClasses, path: str, *, tolerate: bool) -> PodSpec:
+    """Fill in a pod spec.
+
+    Requests default to limits, host ports to container ports under ``hostNetwork``, the protocol to TCP
+    (kubernetes v1.36, SetDefaults_Pod); the priority comes from its class (admission plugin Priority); if
+    `tolerate`, the pod tolerates nodes that are not ready or unreachable for 300 s (admission plugin
+    DefaultTolerationSeconds). `path` is where the spec stands in its object, for errors.
+    """
+    changes = _priority(spec, classes, path)
+    containers = tuple(_default_container(item, spec.host_network) for item in spec.containers)
+    if not _same(containers, spec.containers):
+        changes["containers"] = containers
+    init_containers = tuple(_default_container(item, spec.host_network) for item in spec.init_containers)
+    if not _same(init_containers, spec.init_containers):
+        changes["init_containers"] = init_containers
+    if spec.resources is not None and spec.resources.limits:
+        changes["resources"] = _pod_level_requests(spec.resources, containers, init_containers)
+    if not spec.scheduler_name:
+        changes["scheduler_name"] = "default-scheduler"
+    if not spec.restart_policy:
+        changes["restart_policy"] = "Always"
+    if spec.termination_grace_period_seconds is None:
+        changes["termination_grace_period_seconds"] = 30
+    if tolerate:
+        missing = tuple(_missing_tolerations(spec.tolerations))
+        if missing:
+            changes["tolerations"] = spec.tolerations + missing
+    return replace(spec, **changes) if changes else spec
+
+
+def _same(new: tuple[Container, ...], old: tuple[Container, ...]) -> bool:
+    return all(a is b for a, b in zip(new, old, strict=True))
+
+
+def _priority(spec: PodSpec, classes: PriorityClasses, path: str) -> dict[str, Any]:
+    if spec.priority is not None:
+        return {}
+    name = spec.priority_class_name
+    found = _priority_class(name, classes, path)
+    if found is None:
+        return {"priority": 0}
+    changes: dict[str, Any] = {"priority": found.value}
+    if not name:
+        changes["priority_class_name"] = found.name
+    if spec.preemption_policy is None and found.preemption_policy is not None:
+        changes["preemption_policy"] = found.preemption_policy
+    return changes
+
+
+def _priority_class(name: str, classes: PriorityClasses, path: str) -> PriorityClass | None:
+    if name and name not in classes:
+        raise InputError(f'there is no PriorityClass "{name}"', path=f"{path}.priorityClassName")
+    return classes[name] if name else _global_default(classes)
+
+
+def _global_default(classes: PriorityClasses) -> PriorityClass | None:
+    """The class of pods that name none: of several global defaults, the one with the lowest value."""
+    candidates = (item for item in classes.values() if item.global_default)
+    return min(candidates, key=lambda item: (item.value, item.name), default=None)
+
+
+def _default_container(container: Container, host_network: bool) -> Container:
+    changes: dict[str, Any] = {}
+    resources = container.resources
+    if resources.limits and not resources.limits.keys() <= resources.requests.keys():
+        changes["resources"] = replace(resources, requests=resources.requests | _rest(resources))
+    if any(not port.protocol or (host_network and not port.host_port) for port in container.ports):
+        changes["ports"] = tuple(_default_port(port, host_network) for port in container.ports)
+    return replace(container, **changes) if changes else container
+
+
+def _rest(resources: ResourceRequirements) -> Resources:
+    """The limits of resources that have no request."""
+    return {name: limit for name, limit in resources.limits.items() if name not in resources.requests}
+
+
+def _default_port(port: ContainerPort, host_network: bool) -> ContainerPort:
+    host_port = port.host_port or (port.container_port if host_network else 0)
+    return replace(port, protocol=port.protocol or "TCP", host_port=host_port)
+
+
+def _pod_level_requests(
+    resources: ResourceRequirements, containers: tuple[Container, ...], init_containers: tuple[Container, ...]
+) -> ResourceRequirements:
+    """Pod-level requests under pod-level limits (kubernetes v1.36, defaultPodRequests).
+
+    A missing request for cpu or memory becomes what the containers request in all; any other resource
+    that a pod can have, and one that no container requests, becomes the limit.
+    """
+    requests = dict(resources.requests)
+    total = _total_requests(containers, init_containers)
+    for name, quantity in total.items():
+        if name in _OVERCOMMITTABLE:
+            requests.setdefault(name, str(quantity))
+    for name, limit in resources.limits.items():
+        if name in _OVERCOMMITTABLE or name.startswith("hugepages-"):
+            requests.setdefault(name, limit)
+    return replace(resources, requests=requests)
+
+
+def _total_requests(
+    containers: tuple[Container, ...], init_containers: tuple[Container, ...]
+) -> dict[str, Quantity]:
+    """What the containers request in all: sidecars run on, other init containers run one at a time."""
+    sidecars: dict[str, Quantity] = {}
+    peak: dict[str, Quantity] = {}
+    for container in init_containers:
+        step = _add(sidecars, container.resources.requests)
+        if container.restart_policy == "Always":
+            sidecars = step
+        peak = _max(peak, step)
+    total = sidecars
+    for container in containers:
+        total = _add(total, container.resources.requests)
+    return _max(total, peak)
+
+
+def _add(total: dict[str, Quantity], requests: Resources) -> dict[str, Quantity]:
+    result = dict(total)
+    for name, raw in requests.items():
+        result[name] = result[name] + Quantity(raw) if name in result else Quantity(raw)
+    return result
+
+
+def _max(first: dict[str, Quantity], second: dict[str, Quantity]) -> dict[str, Quantity]:
+    result = dict(first)
+    for name, quantity in second.items():
+        if name not in result or quantity > result[name]:
+            result[name] = quantity
+    return result
+
+
+def _missing_tolerations(tolerations: tuple[Toleration, ...]) -> Iterable[Toleration]:
+    for key in (NOT_READY, UNREACHABLE):
+        if not any(item.key in (key, "") and item.effect in ("NoExecute", "") for item in tolerations):
+            yield Toleration(
+                key=key, operator="Exists", effect="NoExecute", toleration_seconds=_TOLERATION_SECONDS
+            )
+
+
+def _default_node(node: Node, classes: PriorityClasses) -> Node:
+    if node.status.allocatable or not node.status.capacity:
+        return node
+    return replace(node, status=replace(node.status, allocatable=node.status.capacity))
+
+
+def _default_namespace(namespace: Namespace, classes: PriorityClasses) -> Namespace:
+    labels = namespace.metadata.labels | {"kubernetes.io/metadata.name": namespace.name}
+    return replace(namespace, metadata=replace(namespace.metadata, labels=labels))
+
+
+def _default_pod_group(group: PodGroup, classes: PriorityClasses) -> PodGroup:
+    """The priority of its class (admission plugin Priority)."""
+    if group.spec.priority is not None:
+        return group
+    found = _priority_class(group.spec.priority_class_name, classes, "spec")
+    return replace(group, spec=replace(group.spec, priority=found.value if found is not None else 0))
+
+
+def _default_template(
+    template: PodTemplateSpec, classes: PriorityClasses, *, tolerate: bool
+) -> PodTemplateSpec:
+    spec = default_pod_spec(template.spec, classes, "spec.template.spec", tolerate=tolerate)
+    return replace(template, spec=spec)
+
+
+def _default_workload(
+    obj: Deployment | ReplicaSet | StatefulSet | DaemonSet, classes: PriorityClasses
+) -> Deployment | ReplicaSet | StatefulSet | DaemonSet:
+    """One replica; the selector of the template's labels, as in API versions before apps/v1."""
+    # The DaemonSet controller adds tolerations of its own, and admission then finds nothing to add.
+    template = _default_template(obj.spec.template, classes, tolerate=not isinstance(obj, DaemonSet))
+    changes: dict[str, Any] = {"template": template}
+    if obj.spec.selector is None:
+        changes["selector"] = LabelSelector(match_labels=template.metadata.labels)
+    if not isinstance(obj, DaemonSet) and obj.spec.replicas is None:
+        changes["replicas"] = 1
+    return replace(obj, spec=replace(obj.spec, **changes))
+
+
+def _default_replication_controller(
+    obj: ReplicationController, classes: PriorityClasses
+) -> ReplicationController:
+    template = _default_template(obj.spec.template or PodTemplateSpec(), classes, tolerate=True)
+    replicas = 1 if obj.spec.replicas is None else obj.spec.replicas
+    selector = obj.spec.selector or template.metadata.labels
+    return replace(obj, spec=replace(obj.spec, template=template, replicas=replicas, selector=selector))
+
+
+def _default_job(job: Job, classes: PriorityClasses) -> Job:
+    """One pod once, unless the Job says otherwise (kubernetes v1.36, SetDefaults_Job)."""
+    spec = job.spec
+    completions, parallelism = spec.completions, spec.parallelism
+    if completions is None and parallelism is None:
+        completions = 1
+    if parallelism is None:
+        parallelism = 1
+    template = _default_template(spec.template, classes, tolerate=True)
+    mode = spec.completion_mode or "NonIndexed"
+    changed = replace(
+        spec, completions=completions, parallelism=parallelism, completion_mode=mode, template=template
+    )
+    return replace(job, spec=changed)
+
+
+def _default_storage_class(one: StorageClass, classes: PriorityClasses) -> StorageClass:
+    """Volumes are bound at once, and deleted with their claims (v1.36, SetDefaults_StorageClass)."""
+    return replace(
+        one,
+        reclaim_policy="Delete" if one.reclaim_policy is None else one.reclaim_policy,
+        volume_binding_mode="Immediate" if one.volume_binding_mode is None else one.volume_binding_mode,
+    )
+
+
+_DEFAULTS: dict[type[Object], Any] = {
+    Pod: _default_pod,
+    Node: _default_node,
+    Namespace: _default_namespace,
+    PodGroup: _default_pod_group,
+    Deployment: _default_workload,
+    ReplicaSet: _default_workload,
+    StatefulSet: _default_workload,
+    DaemonSet: _default_workload,
+    ReplicationController: _default_replication_controller,
+    Job: _default_job,
+    StorageClass: _default_storage_class,
+}

@@ -1,0 +1,136 @@
+"""Writing objects as Kubernetes JSON and YAML, so that reading gives them back."""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Callable, Iterable, Iterator
+from functools import cache
+from itertools import chain, islice
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+import yaml
+from msgspec.structs import fields
+
+from moorage.objects.model.cluster import Cluster
+from moorage.objects.model.meta import Object, Struct
+from moorage.objects.model.policy import NO_STATUS, PodDisruptionBudget
+
+from .files import YAML_SUFFIXES, has_suffix
+from .yaml_reader import is_text
+
+
+class _Dumper(yaml.CSafeDumper):
+    """No anchors; a string that YAML 1.1 or Kubernetes would read as something else is quoted."""
+
+    def ignore_aliases(self, data: Any) -> bool:
+        return True
+
+    def resolve(self, kind: type[yaml.Node], value: Any, implicit: Any) -> Any:
+        tag = super().resolve(kind, value, implicit)  # type: ignore[no-untyped-call]
+        if kind is yaml.ScalarNode and implicit[0] and tag == "tag:yaml.org,2002:str" and not is_text(value):
+            return None  # no plain scalar: the emitter looks for a style that says "string"
+        return tag
+
+
+@cache
+def _fields(struct: type[Struct]) -> list[tuple[str, str, Any]]:
+    """(attribute, wire name, what it is when absent) of a struct."""
+    return [
+        (info.name, info.encode_name, info.default if made is msgspec.NODEFAULT else made())
+        for info in fields(struct)
+        for made in [info.default_factory]
+    ]
+
+
+def plain(value: Any) -> Any:
+    """Maps, lists and scalars only; a field that reads back the same when it is absent is left out."""
+    if isinstance(value, Struct):
+        return {
+            wire: plain(item)
+            for name, wire, absent in _fields(type(value))
+            if (item := getattr(value, name)) != absent
+        }
+    if isinstance(value, tuple):
+        return [plain(item) for item in value]
+    return value
+
+
+def to_value(obj: Object) -> dict[str, Any]:
+    """An object as a JSON value, ``apiVersion`` and ``kind`` first; empty fields are left out."""
+    value: dict[str, Any] = plain(obj)
+    if isinstance(obj, PodDisruptionBudget) and obj.status is not NO_STATUS:
+        value.setdefault("status", {})  # which is not the same as none: see `with_statuses`
+    return {"apiVersion": obj.api_version, "kind": obj.kind} | value
+
+
+def encode_object(obj: Object) -> bytes:
+    """The JSON text of one object, as `decode_object` reads it; quantities stand as they were read."""
+    return msgspec.json.encode(to_value(obj))
+
+
+def dump_yaml(value: Any) -> str:
+    """One YAML document of maps, lists and scalars; keys keep their order."""
+    text: str = yaml.dump(
+        value, Dumper=_Dumper, default_flow_style=False, sort_keys=False, allow_unicode=True, width=1 << 20
+    )
+    return text
+
+
+def dump(objects: Iterable[Object], format: Literal["json", "yaml"] = "json") -> str:
+    """Objects as text that `load` and ``kubectl apply -f`` read.
+
+    Parameters
+    ----------
+    objects : iterable of Object
+        Written in this order.
+    format : {"json", "yaml"}
+        JSON: a single object as it is, otherwise a ``List`` with one item per line. YAML: one document each.
+    """
+    return b"".join(_FORMATS[format](objects)).decode()
+
+
+def write(path: str | Path, objects: Iterable[Object]) -> None:
+    """Write objects to a file; the same objects give the same bytes.
+
+    The name decides: YAML for ``.yaml`` and ``.yml``, JSON otherwise, compressed if ``.gz`` follows.
+    """
+    path = Path(path)
+    parts = _FORMATS["yaml" if has_suffix(path.name, YAML_SUFFIXES) else "json"](objects)
+    with path.open("wb") as file:
+        if path.suffix != ".gz":
+            file.writelines(parts)
+            return
+        with gzip.GzipFile(filename="", fileobj=file, mode="wb", mtime=0) as packed:
+            packed.writelines(parts)
+
+
+def write_cluster(path: str | Path, cluster: Cluster) -> None:
+    """Write all objects of a cluster (see `write`); `load` gives an equal cluster.
+
+    What the reader of the cluster skipped is not in it, nor are its warnings.
+    """
+    write(path, chain(cluster.namespaces, cluster.nodes, cluster.others, cluster.pods, cluster.finished))
+
+
+def _json(objects: Iterable[Object]) -> Iterator[bytes]:
+    rest = iter(objects)
+    first = list(islice(rest, 2))
+    if len(first) == 1:
+        yield encode_object(first[0]) + b"\n"
+        return
+    yield b'{"apiVersion":"v1","kind":"List","items":['
+    separator = b"\n"
+    for obj in chain(first, rest):
+        yield separator + encode_object(obj)
+        separator = b",\n"
+    yield b"\n]}\n"
+
+
+def _yaml(objects: Iterable[Object]) -> Iterator[bytes]:
+    for number, obj in enumerate(objects):
+        yield ("---\n" * bool(number) + dump_yaml(to_value(obj))).encode()
+
+
+_FORMATS: dict[str, Callable[[Iterable[Object]], Iterator[bytes]]] = {"json": _json, "yaml": _yaml}

@@ -1,0 +1,1 @@
+"""Validation of objects, with the texts of the API server."""

@@ -1,0 +1,1 @@
+"""Pods of workloads: expansion by their templates, ownership, names."""

@@ -1,0 +1,120 @@
+"""What a PodDisruptionBudget allows: its status, as the disruption controller computes it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from msgspec.structs import replace
+
+from moorage.objects.model.cluster import Cluster
+from moorage.objects.model.meta import Int32, Object
+from moorage.objects.model.pod import Pod
+from moorage.objects.model.policy import (
+    NO_STATUS,
+    PodDisruptionBudget,
+    PodDisruptionBudgetStatus,
+    percent,
+)
+from moorage.objects.model.selectors import LabelSelectorMatcher
+from moorage.objects.model.workload import (
+    Deployment,
+    ReplicaSet,
+    ReplicationController,
+    StatefulSet,
+)
+
+from .ownership import FINISHED, refers_to
+
+_SCALABLE = (Deployment, ReplicaSet, ReplicationController, StatefulSet)
+
+
+def disruption_status(budget: PodDisruptionBudget, cluster: Cluster) -> PodDisruptionBudgetStatus:
+    """The status that a budget has in a cluster (kubernetes v1.36, pkg/controller/disruption).
+
+    - **expected pods:** under `minAvailable` as a number, the pods that the selector matches; otherwise the
+      replicas of the workloads that control them, of a Deployment rather than of its ReplicaSet. Pods without
+      a controller are not expected.
+    - **current healthy:** the pods that the selector matches and that are ready: the condition Ready is true,
+      or, where nothing has reported one, the pod is bound and has not finished. Pods that are being deleted
+      do not count.
+    - **desired healthy:** `minAvailable`, or what `maxUnavailable` leaves of the expected pods; percentages
+      are of the expected pods, rounded up.
+    - **disruptions allowed:** by how many more pods are healthy than desired. None where no pod is expected,
+      and none where replicas are asked for and a pod has a controller that is not in the cluster or has no
+      replicas (a Job, a DaemonSet): the controller fails then, and so nothing else is known.
+
+    Parameters
+    ----------
+    budget : PodDisruptionBudget
+        Valid; a status that it has is not looked at.
+    cluster : Cluster
+        Its pods, those that have finished included, and its workloads among the `others`.
+    """
+    matcher = LabelSelectorMatcher(budget.spec.selector)
+    pods = [
+        pod
+        for pod in (*cluster.pods, *cluster.finished)
+        if pod.namespace == budget.namespace and matcher.matches(pod.metadata.labels)
+    ]
+    low, high = budget.spec.min_available, budget.spec.max_unavailable
+    expected: int | None = 0
+    if high is not None or isinstance(low, str):
+        expected = _replicas(pods, cluster.others)
+    elif low is not None:
+        expected = len(pods)
+    if expected is None:
+        return PodDisruptionBudgetStatus()
+    desired = _share(low or 0, expected) if high is None else max(0, expected - _share(high, expected))
+    healthy = sum(map(_is_healthy, pods))
+    return PodDisruptionBudgetStatus(
+        disruptions_allowed=max(0, healthy - desired) if expected else 0,
+        current_healthy=healthy,
+        desired_healthy=desired,
+        expected_pods=expected,
+    )
+
+
+def with_statuses(cluster: Cluster) -> list[Object]:
+    """The others of a cluster, where budgets that came without a status have one."""
+    return [
+        replace(obj, status=disruption_status(obj, cluster))
+        if isinstance(obj, PodDisruptionBudget) and obj.status is NO_STATUS
+        else obj
+        for obj in cluster.others
+    ]
+
+
+def _share(value: Int32 | str, total: int) -> int:
+    """A number, or a percentage of a total, rounded up."""
+    return value if isinstance(value, int) else -(-percent(value) * total // 100)
+
+
+def _is_healthy(pod: Pod) -> bool:
+    if pod.metadata.deletion_timestamp is not None:
+        return False
+    for condition in pod.status.conditions:
+        if condition.type == "Ready":
+            return condition.status == "True"
+    return bool(pod.spec.node_name) and pod.status.phase not in FINISHED
+
+
+def _replicas(pods: list[Pod], others: Iterable[Object]) -> int | None:
+    """The replicas of all workloads that control the pods; None if one of them is unknown or has none."""
+    scales = {(obj.namespace, obj.kind, obj.name): obj for obj in others if isinstance(obj, _SCALABLE)}
+
+    def controller(obj: Object) -> Deployment | ReplicaSet | ReplicationController | StatefulSet | None:
+        reference = obj.metadata.controller()
+        found = reference and scales.get((obj.namespace, reference.kind, reference.name))
+        return found if found and refers_to(reference, found) else None
+
+    total: dict[str, int] = {}
+    for pod in pods:
+        if pod.metadata.controller() is None:
+            continue
+        found = controller(pod)
+        if found is None:
+            return None
+        if isinstance(found, ReplicaSet):
+            found = controller(found) or found
+        total[f"{found.kind} {found.name}"] = found.spec.replicas or 0
+    return sum(total.values())

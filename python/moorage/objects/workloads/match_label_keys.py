@@ -1,0 +1,76 @@
+"""matchLabelKeys and mismatchLabelKeys: the API server writes them into the label selectors of a new pod."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from msgspec.structs import replace
+
+from moorage.objects.model.meta import LabelSelector, LabelSelectorRequirement
+from moorage.objects.model.pod import (
+    PodAffinity,
+    PodAffinityTerm,
+    PodSpec,
+    TopologySpreadConstraint,
+    WeightedPodAffinityTerm,
+)
+
+
+def merge_label_keys(spec: PodSpec, labels: Mapping[str, str]) -> PodSpec:
+    """The spec with selectors that ask for the pod's own values of these keys (kubernetes v1.36,
+    registry/core/pod/strategy.go). Keys that the pod lacks, and constraints without a selector, say nothing;
+    what is merged already, as in objects read from a cluster, stays as it is."""
+    constraints = tuple([_constraint(one, labels) for one in spec.topology_spread_constraints])
+    if _differ(constraints, spec.topology_spread_constraints):
+        spec = replace(spec, topology_spread_constraints=constraints)
+    affinity = spec.affinity
+    if affinity is None:
+        return spec
+    sides = [_side(one, labels) for one in (affinity.pod_affinity, affinity.pod_anti_affinity)]
+    if not _differ(sides, (affinity.pod_affinity, affinity.pod_anti_affinity)):
+        return spec
+    return replace(spec, affinity=replace(affinity, pod_affinity=sides[0], pod_anti_affinity=sides[1]))
+
+
+def _differ(new: Iterable[object], old: Iterable[object]) -> bool:
+    return any(one is not other for one, other in zip(new, old, strict=True))
+
+
+def _side(side: PodAffinity | None, labels: Mapping[str, str]) -> PodAffinity | None:
+    if side is None:
+        return None
+    required = tuple([_term(term, labels) for term in side.required])
+    preferred = tuple([_weighted(term, labels) for term in side.preferred])
+    if not _differ(required, side.required) and not _differ(preferred, side.preferred):
+        return side
+    return replace(side, required=required, preferred=preferred)
+
+
+def _weighted(weighted: WeightedPodAffinityTerm, labels: Mapping[str, str]) -> WeightedPodAffinityTerm:
+    term = _term(weighted.pod_affinity_term, labels)
+    return weighted if term is weighted.pod_affinity_term else replace(weighted, pod_affinity_term=term)
+
+
+def _term(term: PodAffinityTerm, labels: Mapping[str, str]) -> PodAffinityTerm:
+    selector = _merged(term.label_selector, "In", term.match_label_keys, labels)
+    selector = _merged(selector, "NotIn", term.mismatch_label_keys, labels)
+    return term if selector is term.label_selector else replace(term, label_selector=selector)
+
+
+def _constraint(constraint: TopologySpreadConstraint, labels: Mapping[str, str]) -> TopologySpreadConstraint:
+    selector = _merged(constraint.label_selector, "In", constraint.match_label_keys, labels)
+    return (
+        constraint if selector is constraint.label_selector else replace(constraint, label_selector=selector)
+    )
+
+
+def _merged(
+    selector: LabelSelector | None, operator: str, keys: Iterable[str], labels: Mapping[str, str]
+) -> LabelSelector | None:
+    if selector is None:
+        return None
+    wanted = [LabelSelectorRequirement(key, operator, (labels[key],)) for key in keys if key in labels]
+    missing = tuple([one for one in wanted if one not in selector.match_expressions])
+    if not missing:
+        return selector
+    return replace(selector, match_expressions=selector.match_expressions + missing)

@@ -1,0 +1,77 @@
+"""Names, UIDs and hashes that Kubernetes makes up at random: here they follow from the input."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+
+import msgspec
+
+from moorage.objects.model.workload import PodTemplateSpec
+
+_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
+"""The characters of generated names: no vowels, no digits that look like letters (apimachinery, rand)."""
+_SUFFIX_LENGTH = 5
+_MAX_BASE = 63 - _SUFFIX_LENGTH
+_SPACE = len(_ALPHABET) ** _SUFFIX_LENGTH
+_STEP = 8_675_309
+"""Prime to `_SPACE`, so that as many steps give as many different suffixes."""
+
+
+def stable_uid(kind: str, namespace: str, name: str) -> str:
+    """A UID that depends on the object's identity alone; different objects have different ones."""
+    digest = hashlib.sha1(f"{kind}/{namespace}/{name}".encode(), usedforsecurity=False).hexdigest()
+    return f"{digest[:8]}-{digest[8:12]}-{digest[12:16]}-{digest[16:20]}-{digest[20:32]}"
+
+
+def template_hash(template: PodTemplateSpec) -> str:
+    """The value of a label like ``pod-template-hash``: the same for equal templates.
+
+    It is not the hash that the controllers compute, which depends on Go's memory layout.
+    """
+    return _letters(_hash(msgspec.json.encode(template, order="deterministic")), 10)
+
+
+def _hash(data: bytes) -> int:
+    return int.from_bytes(hashlib.sha1(data, usedforsecurity=False).digest()[:8], "big")
+
+
+def _letters(number: int, length: int) -> str:
+    letters = []
+    for _ in range(length):
+        number, digit = divmod(number, len(_ALPHABET))
+        letters.append(_ALPHABET[digit])
+    return "".join(letters)
+
+
+def generated_names(base: str, seed: str) -> Iterator[str]:
+    """What ``generateName`` may become: `base`, cut to 58 characters, with one suffix of five characters
+    after the other; which one is the first follows from `seed`, and they repeat after 14 million."""
+    number = _hash(seed.encode())
+    while True:
+        number %= _SPACE
+        yield base[:_MAX_BASE] + _letters(number, _SUFFIX_LENGTH)
+        number += _STEP
+
+
+class Names:
+    """The names that are taken, by kind and namespace; makes up new ones for ``generateName``."""
+
+    def __init__(self) -> None:
+        self._taken: set[tuple[str, str, str]] = set()
+        self._generated: dict[tuple[str, str, str], Iterator[str]] = {}
+
+    def take(self, kind: str, namespace: str, name: str) -> bool:
+        """Reserve a name; false if it was taken."""
+        entry = (kind, namespace, name)
+        if entry in self._taken:
+            return False
+        self._taken.add(entry)
+        return True
+
+    def generate(self, kind: str, namespace: str, base: str) -> str:
+        """Reserve and return `base` with a suffix of five characters."""
+        key = (kind, namespace, base[:_MAX_BASE])
+        if key not in self._generated:
+            self._generated[key] = generated_names(base, "/".join(key))
+        return next(name for name in self._generated[key] if self.take(kind, namespace, name))

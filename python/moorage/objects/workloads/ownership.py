@@ -1,0 +1,80 @@
+"""Which of the listed pods belong to which workload."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+
+from moorage.objects.model.meta import LabelSelector, Object, OwnerReference
+from moorage.objects.model.pod import Pod
+from moorage.objects.model.selectors import LabelSelectorMatcher
+
+from .naming import stable_uid
+
+HASH_LABEL = "pod-template-hash"
+FINISHED = frozenset({"Succeeded", "Failed"})
+"""Phases in which a pod holds nothing any more."""
+
+
+def is_active(pod: Pod) -> bool:
+    """Whether a controller counts the pod as running or about to (kubernetes v1.36, IsPodActive)."""
+    return pod.status.phase not in FINISHED and pod.metadata.deletion_timestamp is None
+
+
+def refers_to(reference: OwnerReference | None, obj: Object) -> bool:
+    """Whether an owner reference means this object: by kind and name, and by UID where both know it.
+
+    A UID that was made up because the object had none cannot be expected in a reference.
+    """
+    if reference is None or (reference.kind, reference.name) != (obj.kind, obj.name):
+        return False
+    made_up = stable_uid(obj.kind, obj.namespace, obj.name)
+    return reference.uid in ("", obj.metadata.uid) or obj.metadata.uid == made_up
+
+
+class PodIndex:
+    """The listed pods by controller; those without one by namespace and label."""
+
+    def __init__(self, pods: Iterable[Pod]) -> None:
+        self._controlled: defaultdict[tuple[str, str, str], list[Pod]] = defaultdict(list)
+        self._orphans: defaultdict[tuple[str, ...], list[Pod]] = defaultdict(list)
+        self._hashed: defaultdict[tuple[str, str], list[Pod]] = defaultdict(list)
+        self._adopted: set[str] = set()
+        for pod in pods:
+            controller = pod.metadata.controller()
+            if controller is not None:
+                self._controlled[pod.namespace, controller.kind, controller.name].append(pod)
+                template = pod.metadata.labels.get(HASH_LABEL, "")
+                if (
+                    controller.kind == "ReplicaSet"
+                    and controller.name.endswith(f"-{template}")
+                    and is_active(pod)
+                ):
+                    self._hashed[pod.namespace, controller.name.removesuffix(template)].append(pod)
+            elif is_active(pod):
+                self._orphans[pod.namespace,].append(pod)
+                for key, value in pod.metadata.labels.items():
+                    self._orphans[pod.namespace, key, value].append(pod)
+
+    def owned(self, obj: Object) -> list[Pod]:
+        """The pods that the object controls, whatever their state."""
+        pods = self._controlled.get((obj.namespace, obj.kind, obj.name), ())
+        return [pod for pod in pods if refers_to(pod.metadata.controller(), obj)]
+
+    def adopt(self, namespace: str, selector: LabelSelector | None) -> list[Pod]:
+        """The active pods without controller that the selector matches; each is adopted once."""
+        if selector is None:
+            return []
+        key: tuple[str, ...] = (namespace, *next(iter(selector.match_labels.items()), ()))
+        matcher = LabelSelectorMatcher(selector)
+        found = [
+            pod
+            for pod in self._orphans.get(key, ())
+            if pod.key not in self._adopted and matcher.matches(pod.metadata.labels)
+        ]
+        self._adopted.update(pod.key for pod in found)
+        return found
+
+    def of_template(self, namespace: str, deployment: str) -> list[Pod]:
+        """The active pods whose controller is called like a ReplicaSet of the Deployment."""
+        return self._hashed.get((namespace, f"{deployment}-"), [])

@@ -1,0 +1,95 @@
+"""Which pods are evicted together: one pod by itself, or all pods of a group that asks for that.
+
+kube-scheduler v1.37, framework/preemption/types.go; KEP-5710 (spec.disruptionMode). Pods of other groups are
+evicted one by one: for a pod by their own priority, as in v1.36, and for a group by that of theirs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from moorage._core.decide.pod_batches import pods_below
+from moorage._core.state.cluster_state import ClusterState
+from moorage.framework.plugin.group_index import PodGroups
+from moorage.framework.plugin.handle import FrameworkHandle
+from moorage.objects.model.pod import Pod
+from moorage.objects.model.pod_group import UnitKey, group_of
+
+from .eligibility import priority_of
+from .importance import Unit, by_importance
+
+
+def groups_of(handle: FrameworkHandle) -> PodGroups | None:
+    """What is known of pod groups, where pods of a group belong together."""
+    return handle.shared(PodGroups) if handle.groups_pods else None
+
+
+def has_pods_below(state: ClusterState, priority: int) -> bool:
+    """Whether there is a pod on a node whose own priority is lower."""
+    return state.classes.lowest_priority < priority and bool(pods_below(state, priority).any())
+
+
+class Units:
+    """The units of a cluster as it is now. False where each pod is one, as no group is only evicted whole.
+
+    Parameters
+    ----------
+    for_group : bool
+        They may have to leave for a group.
+    """
+
+    def __init__(self, handle: FrameworkHandle, for_group: bool = False) -> None:
+        self._for_group = for_group
+        self._cache = handle.cache
+        self._groups = groups_of(handle)
+        self._whole: Mapping[UnitKey, int] = {} if self._groups is None else self._groups.whole
+        self._pods: dict[UnitKey, dict[str, Pod]] = {}
+        self._made: dict[UnitKey, Unit] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._whole)
+
+    def concern(self, pods: Iterable[Pod]) -> bool:
+        """Whether one of these pods cannot be evicted by itself."""
+        return any(self._key(pod) is not None for pod in pods)
+
+    def priority_of(self, pod: Pod) -> int:
+        """The priority of the unit that a pod belongs to."""
+        key = self._key(pod)
+        return self._single(pod).priority if key is None else self._whole[key]
+
+    def of(self, pods: Iterable[Pod]) -> list[Unit]:
+        """The units that the pods of a node belong to, in the order of the first of each. A group has all its
+        pods that have a node, on whichever."""
+        found: dict[str | UnitKey, list[Pod]] = {}
+        for pod in pods:
+            found.setdefault(self._key(pod) or pod.metadata.uid, []).append(pod)
+        return [
+            self._single(there[0]) if isinstance(key, str) else self._group(key, there)
+            for key, there in found.items()
+        ]
+
+    def _key(self, pod: Pod) -> UnitKey | None:
+        """The group that a pod is only evicted with."""
+        key = group_of(pod) if self._whole else None
+        return key if key in self._whole else None
+
+    def _single(self, pod: Pod) -> Unit:
+        """A pod that is evicted by itself."""
+        key = group_of(pod) if self._for_group else None
+        group = self._groups.get(key) if self._groups is not None and key is not None else None
+        priority = priority_of(pod) if group is None else group.spec.priority or 0
+        return Unit((pod,), priority, key is not None)
+
+    def _group(self, key: UnitKey, there: Sequence[Pod]) -> Unit:
+        """A group of which the cache shows these pods; informers may not know them."""
+        assert self._groups is not None
+        if key not in self._pods:
+            known = [pod for pod in self._groups.members(key) if self._cache.state.has_pod(pod)]
+            self._pods[key] = {pod.metadata.uid: self._cache.get_pod(pod) for pod in known}
+        pods = self._pods[key]
+        before = len(pods)
+        pods.update((pod.metadata.uid, pod) for pod in there)
+        if key not in self._made or len(pods) > before:
+            self._made[key] = Unit(tuple(by_importance(pods.values())), self._whole[key], True)
+        return self._made[key]

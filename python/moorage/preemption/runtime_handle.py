@@ -1,0 +1,176 @@
+"""PreemptHandle of kube-scheduler v1.19 and v1.20 over today's runtime.
+
+It is what a preemption plugin works with, DefaultPreemption as any other: the nominator, the plugins of the
+profile, to be run about a pod on a node as it might be, and the extenders. Nominator and plugins are the
+scheduler's own; only the answers have the form that they had then (framework/interface.go and
+framework/runtime/framework.go of v1.20).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from hashlib import blake2b
+
+import numpy as np
+
+from moorage.cache import NodeInfo, NodeInfoClone
+from moorage.errors import MoorageError
+from moorage.framework.plugin.cycle_state import CycleState
+from moorage.framework.plugin.extender import Extender
+from moorage.framework.plugin.handle import FrameworkHandle
+from moorage.framework.plugin.nodes_view import AnyNodeInfo, NodesView
+from moorage.framework.plugin.preempt_handle import NodeScore, PluginToNodeScores, PluginToStatus
+from moorage.framework.plugin.status import Status, error_status
+from moorage.framework.runtime.call import ask_status
+from moorage.framework.runtime.runtime import Framework
+from moorage.objects.model.node import Node
+from moorage.objects.model.pod import Pod
+from moorage.objects.model.policy import PodDisruptionBudget
+
+
+class PreemptHandle:
+    """The `moorage.framework.plugin.preempt_handle.PreemptHandle` of a framework handle.
+
+    Parameters
+    ----------
+    run_all_filters : bool
+        Filter goes on after a rejection, so that all of them are told (WithRunAllFilters).
+    """
+
+    def __init__(self, handle: FrameworkHandle, run_all_filters: bool = False) -> None:
+        self.handle = handle
+        self.run_all_filters = run_all_filters
+
+    def extenders(self) -> Sequence[Extender]:
+        """In configured order."""
+        return self.handle.extenders
+
+    def pod_disruption_budgets(self) -> Sequence[PodDisruptionBudget]:
+        """Those that are known."""
+        return budgets_of(self.handle)
+
+    # ---- PodNominator --------------------------------------------------------------------------------------
+
+    def add_nominated_pod(self, pod: Pod, node_name: str) -> None:
+        """Nominate a pod to a node; "" takes the one that its own status names, and where that names none,
+        an earlier nomination ends all the same. Nobody asks whether the pod is there or bound."""
+        node = node_name or pod.status.nominated_node_name
+        nominator = self.handle.nominator
+        with nominator.lock:
+            nominator.delete_nominated_pod_if_exists(pod)
+            if node:
+                nominator.put(pod, node)
+
+    def delete_nominated_pod_if_exists(self, pod: Pod) -> None:
+        """End a nomination, if there is one."""
+        self.handle.nominator.delete_nominated_pod_if_exists(pod)
+
+    def update_nominated_pod(self, old: Pod, new: Pod) -> None:
+        """A pod changed. A nomination that neither status tells of stays; else the new status decides. The
+        pod moves to the end of its node's list."""
+        with self.handle.nominator.lock:
+            node = ""
+            if not old.status.nominated_node_name and not new.status.nominated_node_name:
+                node = self.handle.nominator.nominated_node(old) or ""
+            self.delete_nominated_pod_if_exists(old)
+            self.add_nominated_pod(new, node)
+
+    def nominated_pods_for_node(self, node_name: str) -> list[Pod]:
+        """The pods nominated to a node, in the order in which they were."""
+        return self.handle.nominator.nominated_pods_for_node(node_name)
+
+    # ---- PluginsRunner -------------------------------------------------------------------------------------
+
+    @property
+    def framework(self) -> Framework:
+        """The runtime."""
+        if self.handle.framework is None:
+            raise MoorageError("the framework of this handle is not complete")
+        return self.handle.framework
+
+    def run_pre_score_plugins(self, state: CycleState, pod: Pod, nodes: Sequence[Node]) -> Status | None:
+        """PreScore of all plugins; the first failure is an Error. A plugin that skips its Score, which there
+        was no way to say in v1.20, does so here."""
+        return self.framework.run_pre_score_plugins(state, pod, self._view(nodes))
+
+    def run_score_plugins(
+        self, state: CycleState, pod: Pod, nodes: Sequence[Node]
+    ) -> tuple[PluginToNodeScores | None, Status | None]:
+        """The weighted scores of each plugin, in the order of the nodes; None with an Error."""
+        records, failed = self.framework.run_score_plugins(state, pod, self._view(nodes))
+        if failed is not None:
+            return None, failed
+        scores: PluginToNodeScores = {plugin.name: [] for plugin, _ in self.framework.scorers}
+        for record in records:
+            for plugin, score in record.scores:
+                scores[plugin].append(NodeScore(record.name, score))
+        return {plugin: its for plugin, its in scores.items() if its}, None
+
+    def run_filter_plugins(self, state: CycleState, pod: Pod, node_info: AnyNodeInfo) -> PluginToStatus:
+        """The rejections: the first one alone, unless all filters are to run. Empty where the pod fits; the
+        one entry is an Error where a plugin answers anything else."""
+        rejections = PluginToStatus()
+        for plugin in self.framework.filters:
+            if plugin.name in state.skip_filter_plugins:
+                continue
+            status = ask_status(plugin, pod, plugin.filter, state, pod, node_info)
+            if status is None or status.is_success:
+                continue
+            if not status.is_rejected:
+                text = f'running "{plugin.name}" filter plugin for pod "{pod.name}"'
+                return PluginToStatus({plugin.name: error_status(text, status, plugin.name)})
+            rejections[plugin.name] = status.with_plugin(plugin.name)
+            if not self.run_all_filters:
+                break
+        return rejections
+
+    def run_filter_plugins_with_nominated_pods(
+        self, state: CycleState, pod: Pod, node_info: NodeInfo | NodeInfoClone
+    ) -> Status | None:
+        """Why a pod does not fit a node: with the pods of at least its priority that are nominated there,
+        then without."""
+        return self.framework.run_filter_plugins_with_nominated_pods(state, pod, node_info)
+
+    def run_pre_filter_extension_add_pod(
+        self, state: CycleState, pod_to_schedule: Pod, pod_to_add: Pod, node_info: AnyNodeInfo
+    ) -> Status | None:
+        """`pod_to_add` is on the node now, as far as this state goes; it must be in `node_info` too."""
+        return self.framework.run_pre_filter_extension_add_pod(state, pod_to_schedule, pod_to_add, node_info)
+
+    def run_pre_filter_extension_remove_pod(
+        self, state: CycleState, pod_to_schedule: Pod, pod_to_remove: Pod, node_info: AnyNodeInfo
+    ) -> Status | None:
+        """`pod_to_remove` is off the node now, as far as this state goes; it must be off `node_info` too."""
+        return self.framework.run_pre_filter_extension_remove_pod(
+            state, pod_to_schedule, pod_to_remove, node_info
+        )
+
+    def _view(self, nodes: Sequence[Node]) -> NodesView:
+        table = self.handle.cache.state.table
+        rows = [table.find_row(node.name) for node in nodes]
+        unknown = [node.name for node, row in zip(nodes, rows, strict=True) if row is None]
+        if unknown:
+            raise MoorageError(f"node {unknown[0]} is not in the cache")
+        return self.framework.nodes(np.array(rows, dtype=np.int32))
+
+
+def budgets_of(handle: FrameworkHandle) -> Sequence[PodDisruptionBudget]:
+    """The PodDisruptionBudgets that are known."""
+    if handle.informers is None:
+        return ()
+    return tuple(handle.informers.informer(PodDisruptionBudget).lister.list())
+
+
+def preempts(handle: FrameworkHandle, seed: int | None) -> None:
+    """Let the plugins of a handle preempt. Dry runs begin at the first node that could help; with a seed, at
+    a random one, as upstream's."""
+    handle.make_preempt_handle = PreemptHandle
+    if seed is not None:
+        handle.preemption_offset = partial(random_offset, seed)
+
+
+def random_offset(seed: int, pod: Pod, nodes: int) -> int:
+    """Where among so many nodes the dry runs for a pod begin: anywhere, but always there for this pod."""
+    digest = blake2b(f"{seed} {pod.metadata.uid}".encode(), digest_size=8).digest()
+    return int.from_bytes(digest) % nodes

@@ -1,0 +1,46 @@
+"""The waiting pods of each pod group: when one is popped, all of them are."""
+
+from __future__ import annotations
+
+from moorage.objects.model.pod_group import UnitKey, group_of
+
+from .queued_pod_info import QueuedPodInfo
+
+
+def in_unit(info: QueuedPodInfo) -> tuple[int, float, int]:
+    """The order of the pods of a group: by priority, then by when each was first ready."""
+    return -(info.pod.spec.priority or 0), info.initial_attempt_timestamp or 0.0, info.order
+
+
+class Units:
+    """Pods with a group by UID, by group; wherever in the queue they are. Of no use where groups are ignored.
+
+    Parameters
+    ----------
+    is_on : bool
+        False: no pod has a group (gate GenericWorkload).
+    """
+
+    def __init__(self, is_on: bool) -> None:
+        self.is_on = is_on
+        self.members: dict[UnitKey, dict[str, QueuedPodInfo]] = {}
+
+    def enter(self, info: QueuedPodInfo) -> None:
+        """A pod entered the queue."""
+        info.unit = group_of(info.pod) if self.is_on else None
+        if info.unit is not None:
+            self.members.setdefault(info.unit, {})[info.pod.metadata.uid] = info
+
+    def leave(self, info: QueuedPodInfo) -> None:
+        """A pod left the queue; its `unit` says still where it was."""
+        if info.unit is None:
+            return
+        members = self.members[info.unit]
+        del members[info.pod.metadata.uid]
+        if not members:
+            del self.members[info.unit]
+
+    def mates(self, unit: UnitKey | None) -> list[QueuedPodInfo]:
+        """The waiting pods of a group, in order of entry."""
+        members = {} if unit is None else self.members.get(unit, {})
+        return sorted(members.values(), key=lambda info: info.order)

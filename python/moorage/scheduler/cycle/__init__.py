@@ -1,0 +1,1 @@
+"""One scheduling cycle: engines, what they answer, and its diagnosis."""

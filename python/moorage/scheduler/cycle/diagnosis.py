@@ -1,0 +1,156 @@
+"""Why a pod fits nowhere, as data; the text is made when somebody reads it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+from moorage._core.decide.plan import REASONS, UNRESOLVABLE, VERDICT_SHIFT
+from moorage.framework.plugin.fit_error import fit_error, with_detail
+from moorage.framework.plugin.interface import FILTER, Code, Status
+from moorage.framework.profiles.in_core import CorePostFilter, NativePlugin
+from moorage.framework.profiles.profile import Profile
+from moorage.queue.hints import EXTENDER
+
+if TYPE_CHECKING:
+    from moorage._core.state.pod_class import Shape
+
+NO_NODES = "no nodes available to schedule pods"
+
+
+class Rejectors(NamedTuple):
+    """The plugins that rejected a pod; those that made it wait (code Pending) are in both."""
+
+    unschedulable: frozenset[str] = frozenset()
+    pending: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """The rejections of one failed pod, counted when it failed.
+
+    Attributes
+    ----------
+    nodes : int
+        Nodes in the view.
+    pre_filter : Status or None
+        The rejection of a PreFilter plugin, which speaks for all nodes.
+    verdicts : dict of int to int
+        Verdict (see `Cycle.verdicts`) to number of nodes.
+    absent : Status or None
+        Status of the nodes that PreFilter left out of the search.
+    narrowing : tuple of str
+        The PreFilter plugins that left nodes out.
+    statuses : tuple of Status
+        What plugins outside the core said; their verdicts have the place in here as reason bits.
+    said_by_extenders : dict of str to Status
+        Statuses that extenders gave to nodes by name; those nodes have no verdict.
+    extender_rejected : bool
+        An extender rejected nodes that every plugin let pass: `Extender` is among what the pod waits for.
+    chosen : Status or None
+        The rejection of the one node that was chosen, at Reserve, at Permit, or while waiting.
+    post_filter : str
+        What PostFilter says.
+    unhelpful : tuple of CorePostFilter
+        In its stead, the PostFilter plugins that were not asked, as they could not have helped.
+    """
+
+    nodes: int
+    profile: Profile
+    shape: Shape
+    pre_filter: Status | None = None
+    verdicts: dict[int, int] = field(default_factory=dict)
+    absent: Status | None = None
+    narrowing: tuple[str, ...] = ()
+    statuses: tuple[Status, ...] = ()
+    said_by_extenders: Mapping[str, Status] = field(default_factory=dict)
+    extender_rejected: bool = False
+    chosen: Status | None = None
+    post_filter: str = ""
+    unhelpful: tuple[CorePostFilter, ...] = ()
+
+    @property
+    def potential(self) -> int:
+        """How many nodes were rejected, but not for good."""
+        if self.pre_filter is not None:
+            return self.nodes if self.pre_filter.code == Code.UNSCHEDULABLE else 0
+        said = {
+            verdict: explain_verdict(self.profile, self.shape, verdict, self.statuses)
+            for verdict in self.verdicts
+        }
+        counted = [(status, self.verdicts[verdict]) for verdict, status in said.items()]
+        counted += [(status, 1) for status in self.said_by_extenders.values()]
+        return sum(nodes for status, nodes in counted if status.code == Code.UNSCHEDULABLE)
+
+    def post_filter_message(self) -> str:
+        """What PostFilter says, or would have said."""
+        if not self.unhelpful:
+            return self.post_filter
+        nodes, potential = self.nodes, self.potential
+        return ", ".join(plugin.unhelpful(self.shape, nodes, potential)[0] for plugin in self.unhelpful)
+
+    def reasons(self) -> dict[str, int]:
+        """Reason to number of nodes that gave it; by plugin, then by verdict."""
+        if self.pre_filter is not None:
+            return dict.fromkeys(self.pre_filter.reasons, self.nodes)
+        counts: Counter[str] = Counter()
+        if self.chosen is not None:
+            counts.update(self.chosen.reasons)
+            return dict(counts)
+        for verdict, nodes in sorted(self.verdicts.items()):
+            for reason in explain_verdict(self.profile, self.shape, verdict, self.statuses).reasons:
+                counts[reason] += nodes
+        for status in self.said_by_extenders.values():
+            counts.update(status.reasons)
+        left_out = self.nodes - sum(self.verdicts.values()) - len(self.said_by_extenders)
+        if self.absent is not None and left_out > 0:
+            counts.update(dict.fromkeys(self.absent.reasons, left_out))
+        return dict(counts)
+
+    def rejectors(self) -> Rejectors:
+        """Who rejected the pod: what they have registered decides which events bring it back. PostFilter
+        plugins never do; where there are no nodes, nobody does."""
+        if self.nodes == 0:
+            return Rejectors()
+        if self.chosen is not None:
+            return _rejectors([self.chosen], {self.chosen.plugin})
+        statuses = [] if self.pre_filter is None else [self.pre_filter]
+        plugins = {*self.narrowing, *(status.plugin for status in statuses if status.plugin)}
+        if self.extender_rejected:
+            plugins.add(EXTENDER)
+        filters = self.profile.planned(FILTER)
+        for verdict in self.verdicts:
+            plugin = filters[(verdict >> VERDICT_SHIFT) - 1]
+            plugins.add(plugin.name)
+            if not isinstance(plugin, NativePlugin):
+                statuses.append(self.statuses[verdict & REASONS])
+        return _rejectors(statuses, plugins)
+
+    def message(self) -> str:
+        """The text of upstream's FitError (kube-scheduler v1.36, types.go)."""
+        after = self.post_filter_message() if self.nodes else ""
+        return f"{self.search_message()} {after}" if after else self.search_message()
+
+    def search_message(self) -> str:
+        """The same without what PostFilter says."""
+        if self.nodes == 0:
+            return NO_NODES
+        if self.pre_filter is not None:
+            return with_detail(self.nodes, self.pre_filter.message())
+        return fit_error(self.nodes, self.reasons())
+
+
+def explain_verdict(profile: Profile, shape: Shape, verdict: int, statuses: Sequence[Status] = ()) -> Status:
+    """The status that a verdict stands for; `statuses` as in `Diagnosis`."""
+    plugin = profile.planned(FILTER)[(verdict >> VERDICT_SHIFT) - 1]
+    if not isinstance(plugin, NativePlugin):
+        return statuses[verdict & REASONS]
+    code = Code.UNSCHEDULABLE_AND_UNRESOLVABLE if verdict & UNRESOLVABLE else Code.UNSCHEDULABLE
+    return Status(code, plugin.reasons(verdict & REASONS, shape), plugin.name)
+
+
+def _rejectors(statuses: Iterable[Status], plugins: Iterable[str]) -> Rejectors:
+    pending = frozenset(status.plugin for status in statuses if status.code == Code.PENDING)
+    return Rejectors(frozenset(plugins), pending)

@@ -1,0 +1,418 @@
+"""Engine: one profile at work over the cache, from PreFilter to the choice of a node."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, MutableMapping
+from dataclasses import replace
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from moorage._core.decide.chooser import TieBreak, count_verdicts
+from moorage._core.decide.cycle import Cycle
+from moorage._core.preempt.preemptor import Preemptor
+from moorage._core.state.pod_class import Shape
+from moorage._core.state.pod_volumes import uses_volumes
+from moorage.framework.plugin.cycle_state import CycleState
+from moorage.framework.plugin.extender import Extender
+from moorage.framework.plugin.handle import FrameworkHandle
+from moorage.framework.plugin.interface import NominatingInfo
+from moorage.framework.plugin.status import Status, message_of
+from moorage.framework.profiles.in_core import CorePostFilter
+from moorage.framework.profiles.profile import Profile
+from moorage.framework.runtime.bridge import Bridge
+from moorage.framework.runtime.call import StatusError
+from moorage.framework.runtime.filtering import PreFilterRun
+from moorage.framework.runtime.runtime import Framework, Target
+from moorage.framework.runtime.scoring import out_of_range
+from moorage.objects.model.pod import Pod
+from moorage.objects.model.pod_group import group_of
+from moorage.scheduler.extenders.extended_search import ExtendedSearch
+
+from .diagnosis import Diagnosis, explain_verdict
+from .opportunistic_batching import (
+    Batching,
+    KeptNodes,
+    find_hint,
+    leave_nodes,
+)
+from .results import Decision, Failure
+
+NO_ROWS = np.zeros(0, dtype=np.int32)
+TARGETS_LIMIT = 1 << 16
+
+
+class Engine:
+    """Decides for the pods of one profile.
+
+    Attributes
+    ----------
+    failures : mapping
+        Target to the failure of pods like it, with the head of the change log at that time.
+    runs_post_filter : bool
+        Whether PostFilter is run for pods that fit nowhere; without, nobody is evicted.
+    """
+
+    def __init__(
+        self,
+        profile: Profile,
+        handle: FrameworkHandle,
+        tie_break: TieBreak,
+        percentage: int,
+        seed: int,
+        batching: Batching | None = None,
+    ) -> None:
+        if profile.percentage_of_nodes_to_score is not None:
+            percentage = profile.percentage_of_nodes_to_score
+        if not 0 <= percentage <= 100:
+            raise ValueError(f"percentage_of_nodes_to_score {percentage}: 0 (adaptive) to 100")
+        self.profile = profile
+        self._setting = tie_break, percentage, seed
+        self._divides = profile.reads_volumes
+        self.handle = handle
+        self.cache = handle.cache
+        self.framework = Framework(profile, handle)
+        self.bridge = Bridge(self.framework)
+        self.plan = profile.compile(self.cache.state, self.bridge)
+        self.cycle = Cycle(self.cache.state, self.plan, tie_break, percentage, seed & 0xFFFFFFFFFFFFFFFF)
+        self.cycle.outsiders = any(one.is_filter or one.is_prioritizer for one in handle.extenders)
+        self.cycle.invalid_score = out_of_range
+        self.framework.attach(self.cycle)
+        if not profile.is_in_core:
+            self.cycle.judging = self.bridge.judge_nominated
+        self.runs_post_filter = True
+        self.failures: MutableMapping[Target, tuple[int, Failure]] = {}
+        self._passing: dict[Target, bool] = {}
+        self.batching = batching or Batching(False, self.cache.clock)
+
+    # ---- pods that use volumes -----------------------------------------------------------------------------
+
+    def is_for(self, pod: Pod) -> bool:
+        """False for a pod of this profile that only the plugins about volumes can judge."""
+        return not (self._divides and uses_volumes(pod))
+
+    def for_pod(self, pod: Pod) -> Engine:
+        """The engine of this profile that decides about a pod."""
+        return self.for_volumes if self._divides and uses_volumes(pod) else self
+
+    @cached_property
+    def for_volumes(self) -> Engine:
+        """The engine of this profile for pods that use volumes, made when the first one comes. Both have one
+        handle, whose framework is that of the engine whose turn it is."""
+        out = Engine(self.profile.with_volumes(), self.handle, *self._setting, self.batching)
+        out.runs_post_filter = self.runs_post_filter
+        out.framework.without_volumes = self.framework
+        out.cycle.threads, out.cycle.parallel_from = self.cycle.threads, self.cycle.parallel_from
+        self.take_turn()
+        return out
+
+    def take_turn(self) -> None:
+        """What plugins ask of their handle from now on is about this engine."""
+        self.handle.framework = self.framework
+
+    # ---- one cycle -----------------------------------------------------------------------------------------
+
+    def begin_cycle(self) -> None:
+        """A cycle begins: plugins from outside may look at the snapshot."""
+        if self.profile.has_outsiders:
+            self.handle.begin_cycle()
+
+    def nodes_in_view(self) -> int:
+        """The number of nodes that a cycle sees which begins now."""
+        self.cache.state.view.refresh()
+        return self.cycle.nodes
+
+    def schedule(
+        self, pod: Pod, target: Target, order: Callable[[], list[str]]
+    ) -> tuple[Decision, CycleState]:
+        """Search and choose, without placing the pod; the state is that of its cycle."""
+        kept = self.batching.take()
+        state = self.framework.state_of(target)
+        self.begin_cycle()
+        nodes = self.nodes_in_view()
+        if nodes == 0:
+            return self._no_search(Diagnosis(0, self.profile, state.shape), order), state
+        ran = self.framework.run_pre_filter_plugins(state, pod)
+        if ran.error:
+            return replace(self._no_search(None, order), error=ran.error), state
+        if ran.rejection is not None:
+            diagnosis = Diagnosis(
+                nodes, self.profile, state.shape, pre_filter=ran.rejection, narrowing=ran.plugins
+            )
+            decision = self._no_search(diagnosis, order)
+            return self._post_filter(state, pod, decision, self._rejected_by_all(ran.rejection)), state
+        self.begin_search(state, pod, ran)
+        if self.decides_alone(pod):
+            return self._search(state, pod, ran, kept, order), state
+        search = ExtendedSearch(self, state, pod, ran, order)
+        return self._post_filter(state, pod, search.run(), search.statuses), state
+
+    def schedule_at_once(self, pod: Pod, target: Target, order: Callable[[], list[str]]) -> Decision | None:
+        """What `schedule` decides about a pod that fits, where no plugin but the core's has a say: nominated
+        pods, hints, objections. None where one has, or the pod fits nowhere."""
+        objects = (
+            pod.status.nominated_node_name
+            or self.handle.nominator
+            or self.plan.externals
+            or not self.decides_alone(pod)
+        )
+        if objects or not self.passes_at_once(target, pod) or self.sign(pod) is not None:
+            return None
+        start = self.cycle.start
+        self.cycle.nominate(())
+        try:
+            row, _, evaluated, positions, totals = self.cycle.decide(*target)
+        except StatusError:  # a score out of range
+            row = -1
+        if row < 0:
+            self.cycle.start = start
+            return None
+        self.batching.take()
+        node = self.cache.state.table.row_name(row)
+        return Decision(node, start, self.cycle.start, evaluated, positions, totals, order)
+
+    def interested(self, pod: Pod) -> list[Extender]:
+        """The extenders that want to hear of a pod, in their order."""
+        return [extender for extender in self.handle.extenders if extender.is_interested(pod)]
+
+    def decides_alone(self, pod: Pod) -> bool:
+        """Whether no extender has a say in a pod."""
+        return not (self.handle.extenders and self.interested(pod))
+
+    def is_in_core_for(self, pod: Pod) -> bool:
+        """Whether the core alone decides about a pod, and nobody has anything to do before it is bound."""
+        return self.profile.is_in_core and self.is_for(pod) and self.decides_alone(pod)
+
+    def waits_for_others(self, pod: Pod) -> bool:
+        """Whether a pod that comes alone has to wait on Permit for others of its group."""
+        return self.profile.has_units and group_of(pod) is not None
+
+    def way_of(self, pod: Pod) -> tuple[Engine, bool, bool]:
+        """What pods must share to be decided about together: the engine, whether extenders have a say, and
+        whether they have to wait for others."""
+        return self.for_pod(pod), self.decides_alone(pod), self.waits_for_others(pod)
+
+    def passes_at_once(self, target: Target, pod: Pod) -> bool:
+        """Whether no PreFilter or PreScore plugin of a profile in the core objects to pods of a target. They
+        object to malformed selectors and terms of the pod alone, whatever else is there."""
+        if len(self._passing) > TARGETS_LIMIT:
+            self._passing.clear()
+        passes = self._passing.get(target)
+        if passes is None:
+            state, framework = self.framework.state_of(target), self.framework
+            ran = framework.run_pre_filter_plugins(state, pod)
+            scored = framework.run_pre_score_plugins(state, pod, framework.all_nodes())
+            passes = self._passing[target] = not ran.error and ran.rejection is None and scored is None
+        return passes
+
+    @cached_property
+    def preemptor(self) -> Preemptor:
+        """Places pods at once that evict others."""
+        return Preemptor(self.cycle)
+
+    @cached_property
+    def signs(self) -> bool:
+        """Whether batching may know a pod of this profile by its signature."""
+        return self.batching.is_on and bool(self.framework.signer.plugins)
+
+    def sign(self, pod: Pod) -> bytes | None:
+        """The signature by which batching knows equal pods; None where it leaves this one alone."""
+        return self.framework.sign_pod(pod) if self.signs else None
+
+    def begin_search(self, state: CycleState, pod: Pod, ran: PreFilterRun) -> None:
+        """What the search is asked next is about this pod, whose PreFilter ran with this state."""
+        self._narrow(ran)
+        self.bridge.begin(state, pod)
+        self._nominate(pod)
+
+    def _nominate(self, pod: Pod) -> None:
+        """Tell the next search which nominated pods go before `pod`, and where."""
+        nominator = self.handle.nominator
+        before = nominator.nominated_before(pod) if nominator else {}
+        rows = [(self.row_in_view(name), pods) for name, pods in before.items()]
+        self.cycle.nominate([(row, pods) for row, pods in rows if row >= 0])
+
+    def row_in_view(self, name: str) -> int:
+        """Row of a node that a cycle sees, or -1."""
+        row = self.cache.state.table.find_row(name)
+        return -1 if row is None or not self.cache.state.table.is_present(row) else row
+
+    def _narrow(self, ran: PreFilterRun) -> None:
+        """Tell the search of the nodes that PreFilter plugins outside the core have named; what those inside
+        name, it knows itself."""
+        outside = bool(ran.plugins) and any(
+            plugin.name in ran.plugins and not plugin.in_core for plugin in self.profile.pre_filters
+        )
+        self.cycle.node_names = ran.node_names if outside else None
+
+    def _search(
+        self,
+        state: CycleState,
+        pod: Pod,
+        ran: PreFilterRun,
+        kept: KeptNodes | None,
+        order: Callable[[], list[str]],
+    ) -> Decision:
+        start = self.cycle.start
+        node, error, diagnosis = None, "", None
+        try:
+            self.framework.searching(True)
+            hint = find_hint(self, kept, state, pod)
+            tried, fits = self.try_first(state, pod, hint.node)
+            if fits:
+                return leave_nodes(self, hint, self.on_tried_node(tried, order))
+            row, start, evaluated, positions, totals = self.cycle.decide(*state.target, tried)
+        except StatusError as failed:
+            text = failed.status.message()
+            return Decision(None, start, self.cycle.start, 0, NO_ROWS, None, order, error=text)
+        finally:
+            self.framework.searching(False)
+        if row < 0:
+            diagnosis, statuses = self.diagnose(state.target, state.shape, ran, tried)
+        elif len(positions) == 1 or not (error := self.pre_score(positions)):
+            node = self.cache.state.table.row_name(row)
+        decision = Decision(
+            node, start, self.cycle.start, evaluated, positions, totals, order, diagnosis, error
+        )
+        if node is not None:
+            return leave_nodes(self, hint, decision)
+        return decision if diagnosis is None else self._post_filter(state, pod, decision, statuses)
+
+    def try_first(self, state: CycleState, pod: Pod, hint: str) -> tuple[int, bool]:
+        """The node that is tried before all others: the one that the pod is nominated to, else the hint. Its
+        row, -1 where there is none that counts, and whether the pod fits. One about which a plugin fails is
+        passed over (kube-scheduler v1.36, evaluateNominatedNode)."""
+        name = pod.status.nominated_node_name or hint
+        row = self.row_in_view(name) if name else -1
+        try:
+            return row, row >= 0 and not self.cycle.verdict(row, *state.target)
+        except StatusError:
+            return -1, False
+
+    def on_tried_node(self, row: int, order: Callable[[], list[str]]) -> Decision:
+        """The pod fits the node that was tried first: no other is looked at, and the rotation stays."""
+        start = self.cycle.start
+        positions = np.flatnonzero(self.cache.state.view.rows() == row).astype(np.int32)
+        return Decision(self.cache.state.table.row_name(row), start, start, 1, positions, None, order)
+
+    def pre_score(self, positions: npt.NDArray[np.int32]) -> str:
+        """PreScore over the feasible nodes, unless a Score plugin had it run; the error of the cycle."""
+        try:
+            self.bridge.pre_score(lambda: self.cache.state.view.rows()[positions])
+        except StatusError as failed:
+            return failed.status.message()
+        return ""
+
+    def _no_search(self, diagnosis: Diagnosis | None, order: Callable[[], list[str]]) -> Decision:
+        start = self.cycle.start
+        error = diagnosis.message() if diagnosis is not None and diagnosis.nodes == 0 else ""
+        return Decision(None, start, start, 0, NO_ROWS, None, order, diagnosis, error)
+
+    # ---- why not -------------------------------------------------------------------------------------------
+
+    def diagnose(
+        self, target: Target, shape: Shape, ran: PreFilterRun, tried: int = -1
+    ) -> tuple[Diagnosis, Callable[[], dict[str, Status]]]:
+        """Why no node fits, counted, and the same by node for those who ask before a change; `tried` as
+        in `Cycle.decide`."""
+        known = None
+        if tried < 0 and self.profile.filters_in_core:
+            statuses: tuple[Status, ...] = ()
+            counts = self.cycle.rejections(*target)
+        else:
+            known = self._verdicts(target, tried)
+            _, verdicts, statuses = known
+            counts = count_verdicts(verdicts)
+        diagnosis = Diagnosis(
+            self.nodes_in_view(),
+            self.profile,
+            shape,
+            verdicts=counts,
+            absent=ran.absent,
+            narrowing=ran.plugins,
+            statuses=statuses,
+        )
+
+        def by_node() -> dict[str, Status]:
+            rows, verdicts, statuses = known or self._verdicts(target, tried)
+            table = self.cache.state.table
+            found = {} if ran.absent is None else self._rejected_by_all(ran.absent)()
+            said = {
+                verdict: explain_verdict(self.profile, shape, verdict, statuses)
+                for verdict in set(verdicts.tolist())
+            }
+            for row, verdict in zip(rows.tolist(), verdicts.tolist(), strict=True):
+                found[table.row_name(row)] = said[verdict]
+            return found
+
+        return diagnosis, by_node
+
+    def _verdicts(
+        self, target: Target, tried: int
+    ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.uint64], tuple[Status, ...]]:
+        """Rows, what they say, and what plugins outside the core mean by it."""
+        rows, verdicts = self.cycle.verdicts(*target)
+        if tried >= 0 and tried not in rows:
+            rows = np.append(rows, np.int32(tried))
+            verdicts = np.append(verdicts, np.uint64(self.cycle.verdict(tried, *target)))
+        return rows, verdicts, self.heard(rows, verdicts)
+
+    def heard(self, rows: npt.NDArray[np.int32], verdicts: npt.NDArray[np.uint64]) -> tuple[Status, ...]:
+        """Number the statuses of plugins outside the core: a verdict's reason bits become the number of what
+        the plugin said. Changes `verdicts`."""
+        if self.profile.filters_in_core:
+            return ()
+        return self.bridge.number_statuses(rows, verdicts)
+
+    def _rejected_by_all(self, status: Status) -> Callable[[], dict[str, Status]]:
+        return lambda: dict.fromkeys(self.cache.state.view.node_names(), status)
+
+    def _post_filter(
+        self, state: CycleState, pod: Pod, decision: Decision, statuses: Callable[[], dict[str, Status]]
+    ) -> Decision:
+        """The decision with what PostFilter made of it."""
+        if not (self.runs_post_filter and self.profile.post_filters) or decision.diagnosis is None:
+            return decision
+        if not pod.status.nominated_node_name and self.is_helpless(decision.diagnosis):
+            failed = self._post_filter_failure(state)
+            if failed is not None:
+                return replace(decision, diagnosis=replace(decision.diagnosis, post_filter=failed.message()))
+            diagnosis, result = self.as_helpless(decision.diagnosis)
+            return replace(decision, diagnosis=diagnosis, nominating=result)
+        result, status = self.framework.run_post_filter_plugins(state, pod, statuses())
+        diagnosis = replace(decision.diagnosis, post_filter=message_of(status))
+        return replace(decision, diagnosis=diagnosis, nominating=result)
+
+    def _post_filter_failure(self, state: CycleState) -> Status | None:
+        """The Error of a PostFilter plugin that cannot do without what it would have written in PreFilter."""
+        failures = (plugin.failure(state) for plugin in self.core_post_filters or ())
+        return next((status for status in failures if status is not None), None)
+
+    @property
+    def core_post_filters(self) -> tuple[CorePostFilter, ...] | None:
+        """The PostFilter plugins, where all of them tell when they cannot help."""
+        if not self.runs_post_filter:
+            return ()
+        plugins = tuple(p for p in self.profile.post_filters if isinstance(p, CorePostFilter))
+        return plugins if len(plugins) == len(self.profile.post_filters) else None
+
+    def may_be_helped(self, shape: Shape, potential: int = 1) -> bool:
+        """Whether PostFilter could make room for pods of a shape; so many nodes were rejected, but not for
+        good."""
+        plugins = self.core_post_filters
+        return plugins is None or any(plugin.could_help(shape, potential) for plugin in plugins)
+
+    def is_helpless(self, diagnosis: Diagnosis) -> bool:
+        """Whether it certainly makes none for a pod that is nominated nowhere."""
+        return not self.may_be_helped(diagnosis.shape, diagnosis.potential)
+
+    def as_helpless(self, diagnosis: Diagnosis) -> tuple[Diagnosis, NominatingInfo | None]:
+        """What comes of PostFilter then, without asking it."""
+        plugins = self.core_post_filters or ()
+        answers = [plugin.unhelpful(diagnosis.shape, diagnosis.nodes, 0) for plugin in plugins]
+        result = NominatingInfo() if any(ends for _, ends in answers) else None
+        if any(plugin.reason_against for plugin in plugins):  # only in this cycle
+            said = ", ".join(text for text, _ in answers)
+            return replace(diagnosis, post_filter=said), result
+        return replace(diagnosis, unhelpful=plugins), result

@@ -1,0 +1,218 @@
+"""The engines of a scheduler, what they are handed, and the rotation that they share."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from copy import copy
+from dataclasses import replace
+from typing import Any, cast
+
+from moorage._core.decide.chooser import TieBreak
+from moorage._core.decide.search import MAX_THREADS
+from moorage.cache import SchedulerCache
+from moorage.errors import InputError
+from moorage.framework.configuration import KubeSchedulerConfiguration, groups_pods
+from moorage.framework.plugin.handle import FrameworkHandle
+from moorage.framework.plugin.interface import Plugin
+from moorage.framework.plugin.nominator import PodNominator
+from moorage.framework.profiles.build_profiles import check_profiles, make_profiles
+from moorage.framework.profiles.native_library import LoadedPlugin
+from moorage.framework.profiles.plugin_registry import Registry
+from moorage.framework.profiles.profile import Profile
+from moorage.plugins.registry import IN_TREE, all_plugins
+from moorage.preemption.runtime_handle import preempts
+from moorage.scheduler.extenders.http_extender import make_extenders
+from moorage.scheduler.own_volumes import OthersVolumes, OwnVolumes
+from moorage.store import InformerFactory, ObjectClient
+
+from .engine import Engine
+from .opportunistic_batching import Batching
+
+PARALLELISM = 16  # kube-scheduler's default
+OWN_ATTRIBUTES = vars(Plugin()).keys()  # of a plugin that keeps no state
+
+
+def make_handle(
+    cache: SchedulerCache,
+    client: ObjectClient,
+    informers: InformerFactory,
+    nominator: PodNominator,
+    configuration: KubeSchedulerConfiguration | None,
+    tie_break: str,
+    seed: int,
+    time: OwnVolumes | OthersVolumes,
+    gates: Mapping[str, bool],
+) -> FrameworkHandle:
+    """What plugins are handed, with the extenders of a configuration."""
+    handle = FrameworkHandle(
+        cache,
+        client,
+        informers=informers,
+        nominator=nominator,
+        extenders=make_extenders(configuration, cache.node_info),
+        groups_pods=groups_pods(gates),
+        scales_volume_limits=gates["VolumeLimitScaling"],
+        places_groups=gates["TopologyAwareWorkloadScheduling"],
+        preempts_for_groups=groups_pods(gates) and gates["WorkloadAwarePreemption"],
+        clock=time.now,
+        wait=time.wait,
+    )
+    preempts(handle, seed if tie_break == "random" else None)
+    return handle
+
+
+class Rotation:
+    """Where the next search begins: all profiles share it. A Participant of the cache's transactions."""
+
+    def __init__(self, engines: Sequence[Engine]) -> None:
+        self.engines = engines
+        self.holder = engines[0]
+
+    def take(self, engine: Engine) -> Engine:
+        """The next search is this engine's, from where the last one ended."""
+        if engine is not self.holder:
+            engine.cycle.start = self.holder.cycle.start
+            self.holder = engine
+        engine.take_turn()
+        return engine
+
+    @property
+    def start(self) -> int:
+        """Where the next search begins."""
+        return self.holder.cycle.start
+
+    @start.setter
+    def start(self, start: int) -> None:
+        self.holder.cycle.start = start
+
+    def save(self) -> object:
+        return self.holder, self.holder.cycle.start
+
+    def undo(self, saved: object) -> None:
+        self.holder, self.holder.cycle.start = cast(tuple[Engine, int], saved)
+
+    def release(self, saved: object) -> None:
+        pass
+
+    def clone(self) -> Rotation:
+        """A fork has no engines of its own yet; it takes over nothing that could change here."""
+        out = Rotation(self.engines)
+        out.holder = self.holder
+        return out
+
+
+def make_engines(
+    handle: FrameworkHandle,
+    configuration: KubeSchedulerConfiguration | None,
+    profiles: Sequence[Profile],
+    registry: Registry | None,
+    tie_break: TieBreak,
+    percentage: int | None,
+    seed: int,
+    batching: Batching,
+) -> list[Engine]:
+    """The engines of a configuration, else of some profiles."""
+    setting = handle, tie_break, percentage, seed, batching
+    if configuration is None:
+        return profile_engines(profiles, *setting)
+    return configured_engines(configuration, all_plugins(registry), *setting)
+
+
+def profile_engines(
+    profiles: Sequence[Profile],
+    handle: FrameworkHandle,
+    tie_break: TieBreak,
+    percentage: int | None,
+    seed: int,
+    batching: Batching,
+) -> list[Engine]:
+    """An engine for each profile, with a handle of its own."""
+    checked = check_profiles(profiles)
+    handles = [replace(handle) for _ in checked]
+    engines = _engines(checked, handles, tie_break, percentage or 0, seed, batching)
+    return with_threads(engines, PARALLELISM)
+
+
+def configured_engines(
+    configuration: KubeSchedulerConfiguration,
+    registry: Registry,
+    handle: FrameworkHandle,
+    tie_break: TieBreak,
+    percentage: int | None,
+    seed: int,
+    batching: Batching,
+) -> list[Engine]:
+    """The engines of a configuration; `percentage` goes before the configuration's own."""
+    handles = [replace(handle) for _ in configuration.profiles or ()]
+    if percentage is None:
+        percentage = configuration.percentage_of_nodes_to_score
+    profiles = make_profiles(configuration, registry, handles)
+    engines = _engines(profiles, handles, tie_break, percentage or 0, seed, batching)
+    return with_threads(engines, configuration.parallelism or PARALLELISM)
+
+
+def _engines(profiles: Sequence[Profile], handles: Sequence[FrameworkHandle], *setting: Any) -> list[Engine]:
+    owned: list[Profile] = []
+    engines = []
+    with disowned_on_error(owned):
+        for profile, its in zip(profiles, handles, strict=True):
+            owned.append(owned_profile(profile, its))
+            engines.append(Engine(owned[-1], its, *setting))
+    return engines
+
+
+@contextmanager
+def disowned_on_error(profiles: Sequence[Profile]) -> Iterator[None]:
+    """Where making a scheduler fails, the plugins of its profiles can be given to another one."""
+    try:
+        yield
+    except BaseException:
+        for profile in profiles:
+            for plugin in profile.plugins:
+                plugin.handle = None
+        raise
+
+
+def owned_profile(profile: Profile, handle: FrameworkHandle) -> Profile:
+    """A profile whose plugins belong to the scheduler of `handle`, so that a profile can be used again: of
+    another scheduler's plugins it has copies.
+
+    Raises
+    ------
+    InputError
+        A plugin that keeps state belongs to another scheduler.
+    """
+    plugins = tuple(_owned_plugin(plugin, handle) for plugin in profile.plugins)
+    return profile if plugins == tuple(profile.plugins) else replace(profile, plugins=plugins)
+
+
+def _owned_plugin(plugin: Plugin, handle: FrameworkHandle) -> Plugin:
+    if plugin.handle is None or plugin.handle is handle:
+        return plugin
+    if type(plugin) in IN_TREE:
+        return plugin.another()
+    if plugin.handle.cache is handle.cache:
+        return plugin
+    if isinstance(plugin, LoadedPlugin) or not vars(plugin).keys() <= OWN_ATTRIBUTES:
+        raise InputError(
+            f'plugin "{plugin.name}" keeps state and belongs to another scheduler already: '
+            f"make an instance for each scheduler"
+        )
+    anew = copy(plugin)
+    anew.handle = None
+    return anew
+
+
+def placements_percentage(configuration: KubeSchedulerConfiguration | None) -> int | None:
+    """percentageOfPlacementsToScore; None where nothing says it."""
+    return None if configuration is None else configuration.percentage_of_placements_to_score
+
+
+def with_threads(engines: list[Engine], parallelism: int) -> list[Engine]:
+    """Have looks at very many nodes shared by so many threads, but no more than this process has cores."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    for engine in engines:
+        engine.cycle.threads = min(parallelism, cores, MAX_THREADS)
+    return engines

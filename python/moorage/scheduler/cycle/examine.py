@@ -1,0 +1,122 @@
+"""Examining a pod: every filter's verdict and every score, per node, through the kernels of scheduling."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from moorage._core.decide.chooser import count_verdicts
+from moorage.framework.plugin.cycle_state import CycleState
+from moorage.framework.plugin.interface import SCORE, Code, ScorePlugin
+from moorage.framework.profiles.in_core import NativePlugin
+from moorage.framework.runtime.call import StatusError
+from moorage.framework.runtime.filtering import PreFilterRun
+from moorage.framework.runtime.scoring import check_range
+from moorage.objects.model.pod import Pod
+
+from .diagnosis import NO_NODES, Diagnosis, explain_verdict
+from .results import Examination, PreFilterOutcome
+
+if TYPE_CHECKING:
+    from .engine import Engine
+
+
+def examine(engine: Engine, pod: Pod, order: list[str]) -> Examination:
+    """The whole of one cycle for `pod`, unsampled and without placing it; `order` is the node list."""
+    if not order:
+        return Examination(order=order, error=NO_NODES)
+    engine.begin_cycle()
+    profile, state = engine.profile, engine.framework.new_state(pod)
+    ran = engine.framework.run_pre_filter_plugins(state, pod)
+    examination = Examination(
+        order=order,
+        pre_filter=_outcome(ran),
+        skipped_filter=sorted(ran.skipped),
+    )
+    if ran.error:
+        return Examination(order=order, error=ran.error)
+    if ran.rejection is not None:
+        diagnosis = Diagnosis(len(order), profile, state.shape, pre_filter=ran.rejection)
+        return replace(examination, fit_error=diagnosis.message())
+    engine.begin_search(state, pod, ran)
+    try:
+        return _search(engine, state, ran, examination)
+    except StatusError as failed:
+        return Examination(order=order, error=failed.status.message())
+
+
+def _search(engine: Engine, state: CycleState, ran: PreFilterRun, examination: Examination) -> Examination:
+    """The examination with the verdict on every node, and the scores of those that pass."""
+    profile, table = engine.profile, engine.cache.state.table
+    rows, verdicts = engine.cycle.verdicts(*state.target)
+    statuses = engine.heard(rows, verdicts)
+    names = [table.row_name(row) for row in rows]
+    counts = count_verdicts(verdicts)
+    diagnosis = Diagnosis(
+        len(examination.order),
+        profile,
+        state.shape,
+        verdicts=counts,
+        absent=ran.absent,
+        statuses=statuses,
+    )
+    said = {verdict: explain_verdict(profile, state.shape, verdict, statuses) for verdict in counts}
+    found = replace(
+        examination,
+        rejected={
+            name: said[verdict] for name, verdict in zip(names, verdicts.tolist(), strict=True) if verdict
+        },
+        feasible=[name for name, verdict in zip(names, verdicts, strict=True) if not verdict],
+        fit_error="" if (verdicts == 0).any() else diagnosis.message(),
+    )
+    return _score(engine, state, found, rows[verdicts == 0]) if found.feasible else found
+
+
+def _outcome(ran: PreFilterRun) -> PreFilterOutcome | None:
+    if ran.rejection is not None:
+        return PreFilterOutcome(ran.rejection.plugin, ran.rejection.code, ran.rejection.reasons)
+    if ran.node_names is None:
+        return None
+    return PreFilterOutcome("", Code.SUCCESS, (), sorted(ran.node_names), list(ran.plugins))
+
+
+def _score(
+    engine: Engine, state: CycleState, examination: Examination, rows: npt.NDArray[np.int32]
+) -> Examination:
+    """The examination with scores over its feasible nodes."""
+    profile = engine.profile
+    if not profile.at(SCORE):  # every node counts 1 (kube-scheduler v1.36, schedule_one.go prioritizeNodes)
+        return replace(examination, total=np.ones(len(rows), dtype=np.int64), best=examination.feasible)
+    try:
+        engine.bridge.pre_score(rows)
+    except StatusError:
+        if len(rows) > 1:  # a single node is not scored
+            raise
+    raw, normalized = {}, {}
+    total = np.zeros(len(rows), dtype=np.int64)
+    for plugin in profile.at(SCORE):
+        if plugin.name in state.skip_score_plugins:
+            continue
+        if isinstance(plugin, NativePlugin):
+            scores = engine.cycle.scores(plugin.name, rows, *state.target)
+        elif plugin.in_core:
+            scores = np.zeros(len(rows), dtype=np.int64), np.zeros(len(rows), dtype=np.int64)
+        else:
+            scores = engine.bridge.raw_and_normalized(cast(ScorePlugin, plugin), rows)
+        raw[plugin.name], normalized[plugin.name] = scores
+        total += profile.weight(plugin) * normalized[plugin.name]
+    try:
+        check_range(normalized)
+    except StatusError as failed:
+        return replace(examination, error=failed.status.message())
+    return replace(
+        examination,
+        skipped_score=sorted(state.skip_score_plugins),
+        raw=raw,
+        normalized=normalized,
+        total=total,
+        best=[name for name, score in zip(examination.feasible, total, strict=True) if score == total.max()],
+    )

@@ -1,0 +1,81 @@
+"""Examining a pod that fits nowhere: whom preemption would evict for it, on each node where that helps."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from moorage.framework.plugin.cycle_state import CycleState
+from moorage.framework.plugin.status import Status
+from moorage.framework.runtime.call import StatusError
+from moorage.framework.runtime.filtering import PreFilterRun
+from moorage.objects.model.pod import Pod
+from moorage.preemption.default_preemption import DefaultPreemption
+from moorage.preemption.evaluator import Found, find_candidates
+from moorage.preemption.pick import Candidate, Choice, pick_one_node
+
+if TYPE_CHECKING:
+    from .engine import Engine
+
+
+@dataclass(frozen=True, slots=True)
+class PreemptionExamination:
+    """What preemption could do for a pod, on all nodes; nothing is done.
+
+    Attributes
+    ----------
+    found : Found
+        Who may preempt, and the candidates among all potential nodes.
+    choice : Choice or None
+        The node that would be taken, and what decided; None without candidates.
+    """
+
+    found: Found = field(default_factory=Found)
+    choice: Choice | None = None
+
+    def listed(self, limit: int | None) -> list[Candidate]:
+        """So many of the candidates, the chosen one first; None for all."""
+        chosen = [] if self.choice is None else [self.choice.candidate]
+        others = [one for one in self.found.candidates if one not in chosen]
+        return (chosen + others)[:limit]
+
+    def rejections(self) -> dict[str, int]:
+        """Reason to number of nodes that were tried and where it would not help; the most frequent first."""
+        counts = Counter(reason for status in self.found.rejected.values() for reason in status.reasons)
+        return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
+
+
+def examine_preemption(engine: Engine, pod: Pod, everywhere: bool = True) -> PreemptionExamination:
+    """Try every node where others could make room for a pod; or, as the plugin does, from an offset on as
+    many as are needed for enough candidates. Extenders are not asked."""
+    engine = engine.for_pod(pod)
+    engine.take_turn()
+    engine.begin_cycle()
+    if engine.nodes_in_view() == 0:
+        return PreemptionExamination()
+    state = engine.framework.new_state(pod)
+    ran = engine.framework.run_pre_filter_plugins(state, pod)
+    if ran.error:
+        return PreemptionExamination()
+    statuses = _statuses(engine, state, pod, ran)
+    if not statuses:
+        return PreemptionExamination()
+    plugin = next((p for p in engine.profile.post_filters if isinstance(p, DefaultPreemption)), None)
+    if everywhere or plugin is None:
+        found = find_candidates(engine.handle.preempt_handle(), state, pod, statuses)
+    else:
+        found = plugin.find_candidates(state, pod, statuses, engine.handle.preempt_handle())
+    return PreemptionExamination(found, pick_one_node(found.candidates))
+
+
+def _statuses(engine: Engine, state: CycleState, pod: Pod, ran: PreFilterRun) -> dict[str, Status]:
+    """Why each node rejects the pod; nothing where one does not, or where a plugin fails."""
+    if ran.rejection is not None:
+        return dict.fromkeys(engine.cache.state.view.node_names(), ran.rejection)
+    engine.begin_search(state, pod, ran)
+    try:
+        _, verdicts = engine.cycle.verdicts(*state.target)
+        return {} if (verdicts == 0).any() else engine.diagnose(state.target, state.shape, ran)[1]()
+    except StatusError:
+        return {}

@@ -1,0 +1,232 @@
+"""What the scheduler answers: a decision about one pod, an examination of one pod, the result of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from moorage.framework.plugin.interface import Code, NominatingInfo, Status
+from moorage.plugins.gang_scheduling import GangScheduling
+
+from .diagnosis import Diagnosis, Rejectors
+
+
+@dataclass(frozen=True, slots=True)
+class PreFilterOutcome:
+    """What PreFilter did to the search: a rejection, or (code Success) the nodes it narrowed the search to.
+
+    Attributes
+    ----------
+    node_names : list of str or None
+        Sorted; may name nodes that do not exist.
+    plugins : list of str
+        Who narrowed the search.
+    """
+
+    plugin: str = ""
+    code: Code = Code.SUCCESS
+    reasons: tuple[str, ...] = ()
+    node_names: list[str] | None = None
+    plugins: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Examination:
+    """All nodes filtered and all feasible ones scored, whatever their number; nothing is placed.
+
+    Attributes
+    ----------
+    order : list of str
+        Node names in list order.
+    pre_filter : PreFilterOutcome or None
+        None where PreFilter neither rejected nor narrowed.
+    skipped_filter, skipped_score : list of str
+        Plugins that answered Skip, sorted.
+    rejected : dict of str to Status
+        Node to the status of the first filter that rejected it, in list order.
+    feasible : list of str
+        Nodes that pass, in list order; `raw`, `normalized` and `total` are aligned with it.
+    best : list of str
+        Feasible nodes with the highest total.
+    fit_error : str
+        FitError text where nothing is feasible.
+    error : str
+        Set where the cycle fails with an error instead of a decision. Over a score that is not 0 to 100, what
+        the filters said is there all the same.
+    """
+
+    order: list[str]
+    pre_filter: PreFilterOutcome | None = None
+    skipped_filter: list[str] = field(default_factory=list)
+    skipped_score: list[str] = field(default_factory=list)
+    rejected: dict[str, Status] = field(default_factory=dict)
+    feasible: list[str] = field(default_factory=list)
+    raw: dict[str, npt.NDArray[np.int64]] = field(default_factory=dict)
+    normalized: dict[str, npt.NDArray[np.int64]] = field(default_factory=dict)
+    total: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    best: list[str] = field(default_factory=list)
+    fit_error: str = ""
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """The outcome of one cycle.
+
+    Attributes
+    ----------
+    node : str or None
+        Where the pod was put.
+    start, next : int
+        Positions at which this search and the next one begin.
+    evaluated : int
+        Nodes looked at that count: feasible and rejected. A node that an extender leaves out without a reason
+        is neither. 0 where extenders were asked and the search failed with an error.
+    feasible : (n,) int32 array
+        Positions of the feasible nodes in the order found.
+    totals : (n,) int64 array or None
+        Their weighted totals; None where fewer than two are feasible, which are not scored.
+    order : callable
+        The node list of this cycle; valid until the next one.
+    diagnosis : Diagnosis or None
+        Why nothing was feasible.
+    error : str
+        Set where the cycle failed with an error.
+    nominating : NominatingInfo or None
+        What PostFilter does to the pod's nomination.
+    waiting, binding : bool
+        The pod is assumed on `node` and waits on Permit, or is being bound to it.
+    hinted : bool
+        `node` is what the list of an earlier, equal pod proposed (`Batching`).
+    """
+
+    node: str | None
+    start: int
+    next: int
+    evaluated: int
+    feasible: npt.NDArray[np.int32]
+    totals: npt.NDArray[np.int64] | None
+    order: Callable[[], list[str]]
+    diagnosis: Diagnosis | None = None
+    error: str = ""
+    nominating: NominatingInfo | None = None
+    waiting: bool = False
+    binding: bool = False
+    hinted: bool = False
+
+    @property
+    def evicts(self) -> bool:
+        """Whether others have to leave a node for the pod."""
+        return self.nominating is not None and bool(self.nominating.nominated_node_name)
+
+    @property
+    def fit_error(self) -> str:
+        """FitError text, or "" where the pod was placed."""
+        return self.diagnosis.message() if self.diagnosis is not None and not self.error else ""
+
+
+def after_binding(
+    decision: Decision, failure: Failure | None, waiting: bool = False, binding: bool = False
+) -> Decision:
+    """A decision with what became of the pod since: whether it failed, waits on Permit or is being bound."""
+    if failure is not None:
+        return replace(decision, node=None, diagnosis=failure.diagnosis, error=failure.error, binding=False)
+    if waiting == decision.waiting and binding == decision.binding:
+        return decision
+    return replace(decision, waiting=waiting, binding=binding)
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Why one pod of a run was not placed; pods of one class that failed alike share one.
+
+    Attributes
+    ----------
+    nominating : NominatingInfo or None
+        What the attempt made of the pod's nomination.
+    held_back : str
+        Why its group failed, whether the pod itself fitted or not.
+    """
+
+    diagnosis: Diagnosis | None = None
+    error: str = ""
+    nominating: NominatingInfo | None = None
+    held_back: str = ""
+
+    @classmethod
+    def of(cls, decision: Decision) -> Failure:
+        """Why a single pod was not placed."""
+        return cls(decision.diagnosis, decision.error, decision.nominating)
+
+    @property
+    def nominated_node(self) -> str:
+        """The node on which others were evicted for the pod."""
+        return self.nominating.nominated_node_name if self.nominating else ""
+
+    @cached_property
+    def message(self) -> str:
+        """FitError text; or the error of the cycle, or why its group failed."""
+        return self.error or (self.diagnosis.message() if self.diagnosis else self.held_back)
+
+    @property
+    def search_message(self) -> str:
+        """The same without what PostFilter says."""
+        return self.error or (self.diagnosis.search_message() if self.diagnosis else self.held_back)
+
+    @cached_property
+    def reasons(self) -> dict[str, int]:
+        """Reason to number of nodes; empty where the cycle failed with an error."""
+        return self.diagnosis.reasons() if self.diagnosis and not self.error else {}
+
+    @cached_property
+    def rejectors(self) -> Rejectors:
+        """Who rejected the pod; nobody where the cycle failed with an error."""
+        found = self.diagnosis.rejectors() if self.diagnosis and not self.error else Rejectors()
+        if self.held_back:
+            return found._replace(unschedulable=found.unschedulable | {GangScheduling.name})
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Eviction:
+    """A pod that had to leave its node for another one, or for a group: both are ``namespace/name``."""
+
+    node: str
+    by: str
+
+
+@dataclass(slots=True)
+class Result:
+    """The outcome of a run; pods are ``namespace/name``.
+
+    Attributes
+    ----------
+    placements : dict of str to str
+        Pod to node, in the order of the decisions.
+    unschedulable : dict of str to Failure
+    waiting : dict of str to str
+        Pods that wait on Permit, and the node that each is assumed on; `Scheduler.advance` goes on with them.
+    binding : dict of str to str
+        Pods that are being bound, and their nodes, where it is not for the scheduler to let time pass.
+    evicted : dict of str to Eviction
+        Pods that were preempted, in the order in which they went; nobody makes them anew.
+    skipped : dict of str to str
+        Pods that were not this scheduler's to place, and why.
+    warnings : list of str
+        What the decisions left out, one sentence each.
+    seconds : float
+        Time spent deciding.
+    """
+
+    placements: dict[str, str] = field(default_factory=dict)
+    unschedulable: dict[str, Failure] = field(default_factory=dict)
+    waiting: dict[str, str] = field(default_factory=dict)
+    binding: dict[str, str] = field(default_factory=dict)
+    evicted: dict[str, Eviction] = field(default_factory=dict)
+    skipped: dict[str, str] = field(default_factory=dict)
+    warnings: list[str] = field(default_factory=list)
+    seconds: float = 0.0

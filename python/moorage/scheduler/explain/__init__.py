@@ -1,0 +1,1 @@
+"""Why a pod fits nowhere, and which changes would help."""

@@ -1,0 +1,228 @@
+"""An explanation as maps and lists, for JSON and YAML: the schema ``explain.moorage.dev/v1``.
+
+``apiVersion``, ``kind``
+    ``explain.moorage.dev/v1``, ``Explanation``. Fields may be added to v1; none changes its meaning.
+``pod``, ``boundTo``, ``skipped``
+    ``namespace/name``; the node that the pod was taken off for the explanation; why a run would leave the pod
+    alone. Empty where there is nothing to say, as everywhere.
+``situation``
+    ``kind``: ``in-turn`` (as a run finds the cluster when it decides about the pod: what it places before is
+    on nodes), ``alone`` (other pending pods are ignored), ``after-run`` (a run has ended) or ``now`` (as
+    `Scheduler.explain` finds its cache). ``placed`` and ``pending``: how many other pending pods a run has
+    placed by then, and how many it has not. ``node``, ``message``: what became of the pod in the run.
+``fits``, ``message``
+    Whether some node is feasible; the FitError text, or the error of the cycle.
+``nodes``
+    ``total`` and ``feasible``.
+``preFilter``
+    ``plugins`` that rejected the pod (``code``, ``reasons``) or narrowed the search to ``nodeNames``,
+    or null.
+``skippedFilters``, ``skippedScores``
+    Plugins that answered Skip.
+``groups``
+    Rejected nodes on which all filters say the same, the largest group first: ``nodes`` (how many), ``names``
+    (the first few), ``verdicts`` (every filter that rejects: ``plugin``, ``code``, ``reasons``), ``needs``
+    (what most of them lack: ``kind``, ``name``, ``nodes`` that lack it; of resources the ``least`` and
+    ``most`` that is missing, as quantities), ``otherNeeds`` (how many are not listed).
+``weights``, ``ranking``
+    Weight per score plugin; the best nodes with ``rank``, ``node``, ``total``, and ``raw`` and ``normalized``
+    score per plugin. Total is the sum of normalized scores times weights.
+``changes``
+    Single changes that place the pod, best first: ``kind``, ``text``, ``opens`` (nodes that the pod then
+    fits). ``lower-request``: ``resource``, effective request ``from`` and ``to``, ``reduction`` (relative),
+    ``edits`` (``path``, ``container``, ``from``, ``to``). ``add-toleration``: ``toleration``. ``add-label``:
+    ``label``, one ``node``, and on how many nodes, one at a time, it ``helps``. ``add-node``: the node it is
+    ``like``, ``allocatable``. ``drop``: ``constraint`` (``kind``, ``name``).
+``conflicts``, ``blocked``
+    Where no single change helps: sets of constraints (``kind``, ``name``), each minimal by inclusion; or the
+    FitError text of a pod without any constraint, if not even that one fits.
+``preemption``
+    Null where the pod fits, or the profile does not preempt. ``message``: why the pod may not preempt others;
+    ``potential``: on how many nodes that could help; ``candidates``, the chosen one first, then as they were
+    tried: ``node``, ``victims`` (``pod``, ``priority``, ``startTime``), ``pdbViolations``,
+    ``sumOfPriorities``; ``otherCandidates`` (how many are not listed); ``rejected`` (reason to number of
+    nodes where it does not help); ``chosen`` node, the ``criterion`` that decided, the nodes ``tied`` then.
+``details``
+    The nodes that were asked for: ``node``, ``verdicts`` by filter (null: passes), ``needs``, ``score``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import asdict
+from typing import Any
+
+import msgspec
+
+from moorage.framework.plugin.status import Code, Status
+from moorage.preemption.eligibility import priority_of
+from moorage.preemption.pick import Candidate
+from moorage.scheduler.cycle.examine_preemption import PreemptionExamination
+
+from .changes import LABEL, LOWER, NODE, TOLERATE, Change
+from .constraints import Constraint
+from .explanation import Explanation, NodeExplanation, NodeGroup, ScoredNode
+from .quantity_text import amount_text
+from .shortfalls import Need, NeedRange
+
+API_VERSION = "explain.moorage.dev/v1"
+EXAMPLES = 3
+NEEDS = 20
+"""Names and needs per group, unless all are wanted."""
+
+Json = dict[str, Any]
+
+
+def document(explanation: Explanation, limit: int | None = 10, nodes: Iterable[str] = ()) -> Json:
+    """The explanation as a document.
+
+    Parameters
+    ----------
+    limit : int, optional
+        How many feasible nodes are listed; None for all of them, and all names of each group.
+    nodes : iterable of str
+        Nodes to give in detail; KeyError for one that is not there.
+    """
+    seen = explanation.examination
+    return {
+        "apiVersion": API_VERSION,
+        "kind": "Explanation",
+        "pod": explanation.pod.key,
+        "boundTo": explanation.bound_to,
+        "skipped": explanation.skipped,
+        "situation": asdict(explanation.situation),
+        "fits": bool(explanation.feasible),
+        "message": explanation.message,
+        "nodes": {"total": len(explanation.order), "feasible": len(explanation.feasible)},
+        "preFilter": _pre_filter(explanation),
+        "skippedFilters": seen.skipped_filter,
+        "skippedScores": seen.skipped_score,
+        "groups": [_group(group, limit) for group in explanation.groups],
+        "weights": explanation.weights,
+        "ranking": [_scored(node) for node in explanation.ranking(limit)],
+        "changes": [_change(change) for change in explanation.changes],
+        "conflicts": [[_constraint(each) for each in conflict] for conflict in explanation.conflicts],
+        "blocked": explanation.blocked,
+        "preemption": _preemption(explanation.preemption, limit),
+        "details": [_details(explanation.node(name)) for name in nodes],
+    }
+
+
+def _pre_filter(explanation: Explanation) -> Json | None:
+    outcome = explanation.examination.pre_filter
+    if outcome is None:
+        return None
+    return {
+        "plugins": outcome.plugins or [outcome.plugin],
+        "code": code_name(outcome.code),
+        "reasons": list(outcome.reasons),
+        "nodeNames": outcome.node_names or [],
+    }
+
+
+def code_name(code: Code) -> str:
+    """A status code by upstream's name."""
+    return "".join(word.capitalize() for word in code.name.split("_"))
+
+
+def _status(status: Status | None) -> Json | None:
+    if status is None:
+        return None
+    return {"plugin": status.plugin, "code": code_name(status.code), "reasons": list(status.reasons)}
+
+
+def _group(group: NodeGroup, limit: int | None) -> Json:
+    return {
+        "nodes": len(group.nodes),
+        "names": group.nodes if limit is None else group.nodes[:EXAMPLES],
+        "verdicts": [_status(status) for status in group.verdicts],
+        "needs": [_range(need) for need in (group.needs if limit is None else group.needs[:NEEDS])],
+        "otherNeeds": 0 if limit is None else max(len(group.needs) - NEEDS, 0),
+    }
+
+
+def _range(need: NeedRange) -> Json:
+    out: Json = {"kind": need.kind, "name": need.name, "nodes": need.nodes}
+    if need.kind == "resource":
+        out |= {"least": amount_text(need.name, need.least), "most": amount_text(need.name, need.most)}
+    return out
+
+
+def _need(need: Need) -> Json:
+    out: Json = {"kind": need.kind, "name": need.name}
+    return out | ({"missing": amount_text(need.name, need.missing)} if need.kind == "resource" else {})
+
+
+def _scored(node: ScoredNode) -> Json:
+    return {
+        "rank": node.rank,
+        "node": node.node,
+        "total": node.total,
+        "raw": node.raw,
+        "normalized": node.normalized,
+    }
+
+
+def _details(node: NodeExplanation) -> Json:
+    return {
+        "node": node.node,
+        "verdicts": {plugin: _status(status) for plugin, status in node.verdicts.items()},
+        "needs": [_need(need) for need in node.needs],
+        "score": _scored(node.score) if node.score else None,
+    }
+
+
+def _preemption(seen: PreemptionExamination | None, limit: int | None) -> Json | None:
+    if seen is None:
+        return None
+    found, choice = seen.found, seen.choice
+    shown = seen.listed(limit)
+    return {
+        "message": found.message,
+        "potential": len(found.potential),
+        "candidates": [_candidate(candidate) for candidate in shown],
+        "otherCandidates": len(found.candidates) - len(shown),
+        "rejected": seen.rejections(),
+        "chosen": None if choice is None else choice.candidate.name,
+        "criterion": None if choice is None else choice.criterion,
+        "tied": [] if choice is None else list(choice.tied),
+    }
+
+
+def _candidate(candidate: Candidate) -> Json:
+    victims = candidate.victims
+    return {
+        "node": candidate.name,
+        "victims": [
+            {"pod": pod.key, "priority": priority_of(pod), "startTime": pod.status.start_time}
+            for pod in victims.pods
+        ],
+        "pdbViolations": victims.num_pdb_violations,
+        "sumOfPriorities": sum(map(priority_of, victims.pods)),
+    }
+
+
+def _constraint(constraint: Constraint) -> Json:
+    return {"kind": constraint.kind, "name": constraint.name}
+
+
+def _change(change: Change) -> Json:
+    return {"kind": change.kind, "text": change.text, "opens": change.opens} | _of_kind(change)
+
+
+def _of_kind(change: Change) -> Json:
+    if change.kind == LOWER:
+        edits = [
+            {"path": edit.path, "container": edit.container, "from": edit.before, "to": edit.after}
+            for edit in change.edits
+        ]
+        amounts = {"from": change.before, "to": change.after, "reduction": round(change.amount, 6)}
+        return {"resource": change.resource} | amounts | {"edits": edits}
+    if change.kind == TOLERATE:
+        return {"toleration": msgspec.to_builtins(change.toleration)}
+    if change.kind == LABEL:
+        return {"label": dict([change.label]), "node": change.node_name, "helps": change.helps}
+    if change.kind == NODE:
+        allocatable = change.node.status.allocatable if change.node else {}
+        return {"like": change.node_name, "allocatable": allocatable}
+    return {"constraint": _constraint(change.constraint) if change.constraint else None}

@@ -1,0 +1,181 @@
+"""Explaining a pod: every filter on every node, the scores, and what would make the pod fit."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import replace
+from typing import TYPE_CHECKING, cast
+
+import numpy as np
+import numpy.typing as npt
+from msgspec import structs
+
+from moorage._core.decide.plan import REASONS, UNRESOLVABLE
+from moorage._core.state.table_columns import row_ports
+from moorage.cache import SchedulerCache, Snapshot
+from moorage.framework.plugin.group_index import PodGroups
+from moorage.framework.plugin.interface import FILTER, FilterPlugin
+from moorage.framework.plugin.status import Code, Status
+from moorage.framework.profiles.in_core import NativePlugin
+from moorage.framework.runtime.call import StatusError
+from moorage.framework.runtime.filtering import PreFilterRun
+from moorage.objects.model.pod import Pod, PodStatus
+from moorage.preemption.default_preemption import DefaultPreemption
+from moorage.scheduler.cycle.engine import Engine
+from moorage.scheduler.cycle.examine import examine
+from moorage.scheduler.cycle.examine_preemption import examine_preemption
+
+from .changes import find_changes
+from .conflicts import find_conflicts
+from .explanation import Explanation, FilterVerdicts, NodeTableFacts, group_nodes
+from .probe import Probe
+from .shortfalls import NodeFacts, PodNeeds
+
+if TYPE_CHECKING:
+    from moorage._core.state.pod_class import Shape
+    from moorage.framework.plugin.cycle_state import CycleState
+
+PRE_FILTER_COLUMN = "PreFilter"
+
+
+def explain(engine: Engine, pod: Pod, skipped: str) -> Explanation:
+    """See `Scheduler.explain`; `skipped` says why the scheduler leaves the pod alone."""
+    twin = _twin(engine)
+    waiting, bound_to = _as_if_pending(twin.cache, pod)
+    return _explain(twin.for_pod(waiting), waiting, bound_to, skipped)
+
+
+def _twin(engine: Engine) -> Engine:
+    """The engine over a copy of its cluster: what is tried out there leaves no trace, neither nodes and pods
+    nor the counters that the terms of a changed pod ask for."""
+    cache = SchedulerCache()
+    if engine.handle.groups_pods:
+        engine.handle.shared(PodGroups)  # else the first to ask for it would be the copy
+    with engine.cache.lock:
+        cache.state = engine.cache.state.fork()
+    handle = replace(engine.handle, cache=cache, framework=None, _snapshot=Snapshot())
+    return Engine(engine.profile, handle, engine.cycle.tie_break, engine.cycle.percentage, 0)
+
+
+def _as_if_pending(cache: SchedulerCache, pod: Pod) -> tuple[Pod, str]:
+    """The pod as it would wait, and the node that it is on, off which it is taken."""
+    if not pod.metadata.uid or not cache.state.has_pod(pod):
+        return pod, ""
+    held = cache.get_pod(pod)
+    (cache.forget_pod if cache.is_assumed_pod(held) else cache.remove_pod)(held)
+    spec = structs.replace(held.spec, node_name="")
+    return structs.replace(held, spec=spec, status=PodStatus()), held.spec.node_name
+
+
+def _explain(engine: Engine, pod: Pod, bound_to: str, skipped: str) -> Explanation:
+    view = engine.cache.state.view
+    view.refresh()
+    rows = view.rows()
+    seen = examine(engine, pod, view.node_names())
+    probe = Probe(engine, pod)
+    state, ran = probe.begin(pod)
+    facts = _facts(engine, pod, state.shape, rows)
+    filters = _filters(engine, state, ran, rows)
+    explanation = Explanation(
+        pod=pod,
+        bound_to=bound_to,
+        skipped=skipped,
+        weights=engine.profile.weights,
+        examination=seen,
+        filters=filters,
+        groups=group_nodes(seen.order, filters, facts),
+        facts=facts,
+    )
+    if seen.feasible or seen.error:
+        return explanation
+    changes = find_changes(probe, facts.pod)
+    conflicts, blocked = ([], "") if changes else find_conflicts(probe, facts.pod)
+    preempts = any(isinstance(plugin, DefaultPreemption) for plugin in engine.profile.post_filters)
+    preemption = examine_preemption(engine, pod, everywhere=False) if preempts else None
+    return replace(explanation, changes=changes, conflicts=conflicts, blocked=blocked, preemption=preemption)
+
+
+# ---- verdicts ----------------------------------------------------------------------------------------------
+
+
+def _filters(
+    engine: Engine, state: CycleState, ran: PreFilterRun, rows: npt.NDArray[np.int32]
+) -> list[FilterVerdicts]:
+    """Every filter's own verdicts; of a pod that PreFilter rejects, only that."""
+    if ran.rejection is not None:
+        status = replace(ran.rejection, plugin=ran.rejection.plugin or " ".join(ran.plugins))
+        return [FilterVerdicts(PRE_FILTER_COLUMN, np.ones(len(rows), dtype=np.intp), [None, status])]
+    asked, _ = engine.cycle.filter_verdicts("NodeName", *state.target)  # any kernel: which nodes are searched
+    place = np.zeros(int(rows.max(initial=-1)) + 1, dtype=np.intp)
+    place[rows] = np.arange(len(rows))
+    found = []
+    for plugin in engine.profile.at(FILTER):
+        if isinstance(plugin, NativePlugin):
+            numbers, statuses = _native(engine, plugin, state)
+        elif plugin.in_core or plugin.name in ran.skipped:
+            continue
+        else:
+            numbers, statuses = _outside(engine, cast(FilterPlugin, plugin), asked)
+        codes = np.zeros(len(rows), dtype=np.intp)
+        codes[place[asked]] = numbers
+        found.append(FilterVerdicts(plugin.name, codes, statuses))
+    if ran.absent is not None:
+        left_out = np.ones(len(rows), dtype=np.intp)
+        left_out[place[asked]] = 0
+        absent = replace(ran.absent, plugin=" ".join(ran.plugins))
+        found.insert(0, FilterVerdicts(PRE_FILTER_COLUMN, left_out, [None, absent]))
+    return found
+
+
+Numbered = tuple[npt.NDArray[np.intp], list[Status | None]]
+"""Per searched node the number of a status, and the statuses; 0 is None: the node passes."""
+
+
+def _native(engine: Engine, plugin: NativePlugin, state: CycleState) -> Numbered:
+    """What a kernel says of the searched nodes."""
+    _, bits = engine.cycle.filter_verdicts(plugin.name, *state.target)
+    values, inverse = np.unique(np.append(bits, np.uint64(0)), return_inverse=True)
+    statuses = [_status(plugin, int(value), state.shape) for value in values]
+    return inverse[:-1].astype(np.intp), statuses
+
+
+def _status(plugin: NativePlugin, bits: int, shape: Shape) -> Status | None:
+    if not bits:
+        return None
+    code = Code.UNSCHEDULABLE_AND_UNRESOLVABLE if bits & UNRESOLVABLE else Code.UNSCHEDULABLE
+    return Status(code, plugin.reasons(bits & REASONS, shape), plugin.name)
+
+
+def _outside(engine: Engine, plugin: FilterPlugin, asked: npt.NDArray[np.int32]) -> Numbered:
+    """What a plugin outside the core says of them; one that fails on a node that the search would not have
+    asked it about says nothing."""
+    with suppress(StatusError):
+        engine.bridge.filter(plugin, asked)
+    numbers: dict[Status | None, int] = {None: 0}
+    codes = [
+        numbers.setdefault(engine.bridge.status(plugin.name, row), len(numbers)) for row in asked.tolist()
+    ]
+    return np.array(codes, dtype=np.intp), list(numbers)
+
+
+# ---- nodes -------------------------------------------------------------------------------------------------
+
+
+def _facts(engine: Engine, pod: Pod, shape: Shape, rows: npt.NDArray[np.int32]) -> NodeTableFacts:
+    """The nodes as they are now; NodeFacts are made when they are asked for."""
+    table, names = engine.cache.state.table, engine.cache.state.symbols.names
+    requests = {"pods": 1} | shape.needs
+    requests = {resource: request for resource, request in requests.items() if request}
+    free = {name: table.allocatable[name][rows] - table.requested[name][rows] for name in requests}
+    nodes = [table.objects[row] for row in rows]
+    used = [row_ports(table, int(row)) for row in rows] if shape.ports else []
+    ports = tuple((names[ip] or "", names[protocol] or "", port) for ip, protocol, port in shape.ports)
+
+    def at(place: int) -> NodeFacts:
+        node = nodes[place]
+        if node is None:
+            raise RuntimeError(f"row {rows[place]} is listed without a node")
+        amounts = {name: int(column[place]) for name, column in free.items()}
+        return NodeFacts(node, amounts, used[place] if used else frozenset())
+
+    return NodeTableFacts(PodNeeds(pod, requests, shape.tolerations, ports), at)

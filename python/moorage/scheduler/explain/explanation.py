@@ -1,0 +1,281 @@
+"""What `Scheduler.explain` answers: verdicts per filter, groups of nodes, scores, and what would help."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from moorage.framework.plugin.status import Status
+from moorage.objects.model.pod import Pod
+from moorage.scheduler.cycle.results import Examination
+
+from .shortfalls import (
+    Need,
+    NeedRange,
+    NodeFacts,
+    PodNeeds,
+    sum_up,
+)
+
+if TYPE_CHECKING:
+    from moorage.scheduler.cycle.examine_preemption import PreemptionExamination
+
+    from .changes import Change
+    from .constraints import Constraint
+
+NOW, IN_TURN, ALONE, AFTER_RUN = "now", "in-turn", "alone", "after-run"
+
+# The kind of need that a plugin's rejection speaks of.
+KIND_OF_NEED = {
+    "NodeUnschedulable": "toleration",
+    "NodeName": "node-name",
+    "TaintToleration": "toleration",
+    "NodeAffinity": "label",
+    "NodePorts": "host-port",
+    "NodeResourcesFit": "resource",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class FilterVerdicts:
+    """One filter's own verdict on every node, whatever the others say.
+
+    Attributes
+    ----------
+    plugin : str
+    codes : (nodes,) int array
+        In list order: 0 where the node passes, else an index into `statuses`.
+    statuses : list of Status or None
+        The first is None: the node passes.
+    """
+
+    plugin: str
+    codes: npt.NDArray[np.intp]
+    statuses: list[Status | None]
+
+
+@dataclass(frozen=True)
+class NodeGroup:
+    """Nodes on which every filter says the same.
+
+    Attributes
+    ----------
+    nodes : list of str
+        In list order.
+    verdicts : list of Status
+        The rejections, in the order of the filters; each names its plugin.
+    """
+
+    nodes: list[str]
+    verdicts: list[Status]
+    _needs: Callable[[], list[NeedRange]] = field(repr=False)
+
+    @cached_property
+    def needs(self) -> list[NeedRange]:
+        """What these nodes lack, over all of them."""
+        return self._needs()
+
+
+@dataclass(frozen=True, slots=True)
+class ScoredNode:
+    """A feasible node: 1 is the best rank, equal totals have equal ranks."""
+
+    rank: int
+    node: str
+    total: int
+    raw: dict[str, int]
+    normalized: dict[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class NodeExplanation:
+    """All that is known of one node.
+
+    Attributes
+    ----------
+    verdicts : dict of str to Status or None
+        Filter to its own verdict; None where the node passes. Without the filters that PreFilter skipped or,
+        by leaving the node out, did not ask.
+    needs : tuple of Need
+        What the node lacks.
+    score : ScoredNode or None
+        None for a node that is not feasible.
+    """
+
+    node: str
+    verdicts: dict[str, Status | None]
+    needs: tuple[Need, ...]
+    score: ScoredNode | None = None
+
+
+@dataclass(frozen=True)
+class NodeTableFacts:
+    """The nodes as they were when the pod was explained, by list position."""
+
+    pod: PodNeeds
+    at: Callable[[int], NodeFacts]
+
+
+@dataclass(frozen=True, slots=True)
+class Situation:
+    """What of the other pending pods is on nodes where a pod is explained.
+
+    Attributes
+    ----------
+    kind : str
+        ``now``: as the cache is; ``in-turn``: as a run finds the cluster when it decides about the pod;
+        ``alone``: as if no other pod were pending; ``after-run``: when a run has ended.
+    placed, pending : int
+        How many other pending pods a run has placed by then, and how many it has not; 0 for ``now``.
+    node, message : str
+        What became of the pod in the run: its node, or why it has none. Both are empty without a run.
+    """
+
+    kind: str = NOW
+    placed: int = 0
+    pending: int = 0
+    node: str = ""
+    message: str = ""
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """Why a pod goes where it goes, or nowhere.
+
+    Attributes
+    ----------
+    pod : Pod
+        As it was explained: without a node if it was on one.
+    bound_to : str
+        The node that the pod was taken off for the explanation, "" for a pod that waits.
+    skipped : str
+        Why a run would leave the pod alone (gated, other scheduler, terminating), "" where it would not.
+    weights : dict of str to int
+        Weight of every score plugin.
+    examination : Examination
+        The whole of one cycle.
+    filters : list of FilterVerdicts
+        In the order in which they run, PreFilter first where it rejects or leaves nodes out.
+    groups : list of NodeGroup
+        The rejected nodes, the largest group first.
+    changes : list of Change
+        Single changes that place the pod, where it fits nowhere: by kind, then by amount.
+    conflicts : list of list of Constraint
+        Where no single change places it: disjoint sets of its constraints that cannot be met together, each
+        minimal by inclusion. The pod fits nowhere while one of them stands.
+    blocked : str
+        Where not even a pod without its constraints fits: the FitError text of such a pod.
+    preemption : PreemptionExamination or None
+        Whom a pod that fits nowhere would evict, and why there; None where the profile does not preempt.
+    situation : Situation
+        Which other pods are on their nodes.
+    """
+
+    pod: Pod
+    bound_to: str
+    skipped: str
+    weights: dict[str, int]
+    examination: Examination
+    filters: list[FilterVerdicts]
+    groups: list[NodeGroup]
+    facts: NodeTableFacts = field(repr=False)
+    changes: list[Change] = field(default_factory=list)
+    conflicts: list[list[Constraint]] = field(default_factory=list)
+    blocked: str = ""
+    preemption: PreemptionExamination | None = None
+    situation: Situation = Situation()
+
+    @property
+    def order(self) -> list[str]:
+        """Node names in list order."""
+        return self.examination.order
+
+    @property
+    def feasible(self) -> list[str]:
+        """Nodes that pass every filter, in list order."""
+        return self.examination.feasible
+
+    @property
+    def message(self) -> str:
+        """FitError text or the error of the cycle; "" where the pod fits."""
+        return self.examination.error or self.examination.fit_error
+
+    @cached_property
+    def _by_rank(self) -> npt.NDArray[np.intp]:
+        return np.argsort(-self.examination.total, kind="stable")
+
+    def ranking(self, limit: int | None = None) -> list[ScoredNode]:
+        """The feasible nodes, the best first; equal totals in list order."""
+        return [self._scored(int(at)) for at in self._by_rank[:limit]]
+
+    def _scored(self, at: int) -> ScoredNode:
+        seen = self.examination
+        total = int(seen.total[at])
+        return ScoredNode(
+            rank=1 + int((seen.total > total).sum()),
+            node=seen.feasible[at],
+            total=total,
+            raw={plugin: int(column[at]) for plugin, column in seen.raw.items()},
+            normalized={plugin: int(column[at]) for plugin, column in seen.normalized.items()},
+        )
+
+    @cached_property
+    def _positions(self) -> dict[str, int]:
+        return {name: at for at, name in enumerate(self.order)}
+
+    def node(self, name: str) -> NodeExplanation:
+        """One node; KeyError where there is none of this name."""
+        at = self._positions[name]
+        verdicts = {
+            each.plugin: each.statuses[each.codes[at]]
+            for each in self.filters
+            if each.plugin not in self.examination.skipped_filter
+        }
+        scores = self.examination
+        scored = name in scores.feasible and len(scores.total)
+        return NodeExplanation(
+            name,
+            verdicts,
+            needs_of(self.facts, at, [status for status in verdicts.values() if status]),
+            self._scored(scores.feasible.index(name)) if scored else None,
+        )
+
+
+def needs_of(facts: NodeTableFacts, at: int, rejections: list[Status]) -> tuple[Need, ...]:
+    """What the node at a list position lacks, as far as the rejections speak of it."""
+    plugins = {plugin for status in rejections for plugin in status.plugin.split()}
+    kinds = {KIND_OF_NEED.get(plugin) for plugin in plugins}
+    return tuple(need for need in facts.pod.of(facts.at(at)) if need.kind in kinds)
+
+
+def group_nodes(order: list[str], filters: list[FilterVerdicts], facts: NodeTableFacts) -> list[NodeGroup]:
+    """The rejected nodes by equal verdicts of all filters: large groups first, equal ones in list order."""
+    keys = np.zeros(len(order), dtype=np.intp)
+    for each in filters:
+        _, keys = np.unique(keys * len(each.statuses) + each.codes, return_inverse=True)
+    groups: list[tuple[int, int, NodeGroup]] = []
+    for key in range(int(keys.max(initial=-1)) + 1):
+        places = np.flatnonzero(keys == key).tolist()
+        found = [each.statuses[each.codes[places[0]]] for each in filters]
+        verdicts = [status for status in found if status is not None]
+        if verdicts:
+            group = NodeGroup([order[at] for at in places], verdicts, _Needs(facts, places, verdicts))
+            groups.append((-len(places), places[0], group))
+    return [group for *_, group in sorted(groups, key=lambda each: each[:2])]
+
+
+@dataclass(frozen=True, slots=True)
+class _Needs:
+    """The needs of a group, found when somebody asks."""
+
+    facts: NodeTableFacts
+    places: list[int]
+    verdicts: list[Status]
+
+    def __call__(self) -> list[NeedRange]:
+        return sum_up(needs_of(self.facts, at, self.verdicts) for at in self.places)

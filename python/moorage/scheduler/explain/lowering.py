@@ -1,0 +1,177 @@
+"""Lowering a pod's request of one resource: at one place of its spec if that is enough, else at several."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+
+from msgspec.structs import replace
+
+from moorage._core.base.resources import ZERO, pod_requests
+from moorage.objects.model.pod import Pod, ResourceRequirements
+from moorage.objects.model.quantity import Quantity
+
+from .quantity_text import amount_text
+
+OVERCOMMITTED = ("cpu", "memory", "ephemeral-storage")
+"""Only of these a container may have a limit above its request (core/v1 validation)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """One request in the spec and its new value, as quantities; a limit that has to be equal goes with it."""
+
+    path: str
+    container: str
+    before: str
+    after: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """A place of the spec that requests the resource. `index` -1 is the pod's own spec.resources."""
+
+    where: str
+    index: int
+    container: str
+    amount: Quantity
+
+    def path(self, resource: str) -> str:
+        at = f"{self.where}[{self.index}]." if self.index >= 0 else ""
+        return f"spec.{at}resources.requests[{resource}]"
+
+
+def effective(pod: Pod, resource: str) -> int:
+    """The effective request in millicores, bytes or the resource's own unit."""
+    return _whole(resource, pod_requests(pod, resizes=False).get(resource, ZERO))
+
+
+def lower(pod: Pod, resource: str, target: int) -> tuple[Pod, list[Edit]] | None:
+    """The pod with an effective request of at most `target`, and what was edited; None where that cannot be.
+
+    One place is edited if that is enough: the one with the largest request. Otherwise all are, in proportion.
+    """
+    places = sorted(_places(pod, resource), key=lambda place: place.amount, reverse=True)
+    excess = pod_requests(pod, resizes=False).get(resource, ZERO) - Quantity(_text(resource, target))
+    for place in places:
+        rest = place.amount - excess
+        if rest.sign() >= 0:
+            lowered = _set(pod, resource, [(place, rest)])
+            if _is_enough(lowered, resource, target):
+                return lowered, _edits(resource, [(place, rest)])
+    values = _in_proportion(pod, resource, places, target)
+    lowered = _set(pod, resource, values)
+    return (lowered, _edits(resource, values)) if _is_enough(lowered, resource, target) else None
+
+
+def drop_request(pod: Pod, resource: str) -> Pod:
+    """The pod with requests of 0; what its runtime class adds (overhead) stays."""
+    return _set(pod, resource, [(place, ZERO) for place in _places(pod, resource)])
+
+
+def _places(pod: Pod, resource: str) -> Iterator[_Place]:
+    spec = pod.spec
+    if spec.resources is not None and resource in spec.resources.requests:
+        yield _Place("", -1, "", Quantity(spec.resources.requests[resource]))
+    for where, containers in (("containers", spec.containers), ("initContainers", spec.init_containers)):
+        for index, container in enumerate(containers):
+            requests = container.resources.requests
+            if resource in requests:
+                yield _Place(where, index, container.name, Quantity(requests[resource]))
+
+
+def _is_enough(pod: Pod, resource: str, target: int) -> bool:
+    """Also true to the rule that a pod's own request covers those of its containers."""
+    own = pod.spec.resources
+    if own is not None and resource in own.requests:
+        bare = replace(pod, spec=replace(pod.spec, overhead={}))
+        if pod_requests(bare, None, False, resizes=False).get(resource, ZERO) > Quantity(
+            own.requests[resource]
+        ):
+            return False
+    return effective(pod, resource) <= target
+
+
+def _in_proportion(
+    pod: Pod, resource: str, places: list[_Place], target: int
+) -> list[tuple[_Place, Quantity]]:
+    """Every request by the same factor, rounded down; what is left over goes to the first that can use it."""
+    fixed = _whole(resource, Quantity(pod.spec.overhead.get(resource, 0)))
+    factor = Fraction(max(target - fixed, 0), max(effective(pod, resource) - fixed, 1))
+
+    def scaled(place: _Place) -> int:
+        return int(_floor(resource, place.amount) * factor)
+
+    values = [(place, scaled(place)) for place in places]
+    for at, (place, value) in enumerate(values):
+        spare = target - effective(_set(pod, resource, _quantities(resource, values)), resource)
+        more = min(value + max(spare, 0), _floor(resource, place.amount))
+        tried = [*values[:at], (place, more), *values[at + 1 :]]
+        if _is_enough(_set(pod, resource, _quantities(resource, tried)), resource, target):
+            values = tried
+    return _quantities(resource, values)
+
+
+def _quantities(resource: str, values: list[tuple[_Place, int]]) -> list[tuple[_Place, Quantity]]:
+    return [(place, Quantity(_text(resource, value))) for place, value in values]
+
+
+def _edits(resource: str, values: list[tuple[_Place, Quantity]]) -> list[Edit]:
+    return [
+        Edit(place.path(resource), place.container, str(place.amount), _shown(resource, value))
+        for place, value in values
+        if value != place.amount
+    ]
+
+
+def _set(pod: Pod, resource: str, values: list[tuple[_Place, Quantity]]) -> Pod:
+    """The pod with these values at these places."""
+    spec = pod.spec
+    lists = {"containers": list(spec.containers), "initContainers": list(spec.init_containers)}
+    own = spec.resources
+    for place, value in values:
+        if place.index < 0 and own is not None:
+            own = _with_request(own, resource, value)
+        else:
+            container = lists[place.where][place.index]
+            resources = _with_request(container.resources, resource, value)
+            lists[place.where][place.index] = replace(container, resources=resources)
+    changed = replace(
+        spec,
+        resources=own,
+        containers=tuple(lists["containers"]),
+        init_containers=tuple(lists["initContainers"]),
+    )
+    return replace(pod, spec=changed)
+
+
+def _with_request(held: ResourceRequirements, resource: str, value: Quantity) -> ResourceRequirements:
+    text = _shown(resource, value)
+    limits = held.limits
+    if resource in limits and resource not in OVERCOMMITTED:
+        limits = limits | {resource: text}
+    return replace(held, requests=held.requests | {resource: text}, limits=limits)
+
+
+# ---- numbers -----------------------------------------------------------------------------------------------
+
+
+def _text(resource: str, amount: int) -> str:
+    return f"{amount}m" if resource == "cpu" else str(amount)
+
+
+def _whole(resource: str, quantity: Quantity) -> int:
+    """Rounded up, as requests are."""
+    return quantity.milli_value() if resource == "cpu" else quantity.value()
+
+
+def _floor(resource: str, quantity: Quantity) -> int:
+    whole = _whole(resource, quantity)
+    return whole - (Quantity(_text(resource, whole)) > quantity)
+
+
+def _shown(resource: str, quantity: Quantity) -> str:
+    """The shortest text; a quantity with a fraction of its unit keeps that."""
+    whole = _whole(resource, quantity)
+    return amount_text(resource, whole) if Quantity(_text(resource, whole)) == quantity else str(quantity)

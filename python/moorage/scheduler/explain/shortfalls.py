@@ -1,0 +1,204 @@
+"""What a node lacks for a pod: amounts, tolerations, labels, host ports; and the same over many nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from moorage._core.base.selectors import tolerates
+from moorage._core.base.sets import Toleration
+from moorage.objects.model.node import Node, Taint
+from moorage.objects.model.pod import (
+    NodeSelector,
+    NodeSelectorRequirement,
+    NodeSelectorTerm,
+    Pod,
+    PodSpec,
+)
+from moorage.objects.model.selectors import NodeSelectorMatcher
+
+from .quantity_text import amount_text
+
+REJECTING = ("NoSchedule", "NoExecute")
+CORDON = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
+ANY_IP = "0.0.0.0"
+NO_TERMS = "terms (required node affinity has none)"
+
+Port = tuple[str, str, int]
+"""A host port: address, protocol, number."""
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """One thing that a node lacks for a pod to fit there.
+
+    Attributes
+    ----------
+    kind : str
+        ``resource`` (`name` is short by `missing`), ``toleration`` (of the taint `name`), ``label`` (`name`
+        is a requirement that the node's labels or name do not meet), ``host-port`` (`name` is in use),
+        ``node-name`` (the pod names the node `name`).
+    missing : int
+        Request less what is free: millicores, bytes, or the resource's own unit; 0 for other kinds.
+    """
+
+    kind: str
+    name: str
+    missing: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class NeedRange:
+    """A need that several nodes share.
+
+    Attributes
+    ----------
+    least, most : int
+        The least and the greatest missing amount.
+    nodes : int
+        How many nodes have the need.
+    """
+
+    kind: str
+    name: str
+    least: int
+    most: int
+    nodes: int
+
+
+@dataclass(frozen=True, slots=True)
+class NodeFacts:
+    """A node as it was when a pod was explained.
+
+    Attributes
+    ----------
+    free : dict of str to int
+        Allocatable less requested, for each resource that the pod is held against.
+    ports : frozenset of Port
+        Host ports in use.
+    """
+
+    node: Node
+    free: dict[str, int]
+    ports: frozenset[Port] = frozenset()
+
+
+@dataclass(frozen=True)
+class PodNeeds:
+    """What of a pod nodes are held against.
+
+    Attributes
+    ----------
+    requests : dict of str to int
+        What must be free: effective requests that are not zero, and 1 of ``pods``.
+    tolerations : tuple of Toleration
+        Those that count, of the pod's shape.
+    """
+
+    pod: Pod
+    requests: dict[str, int]
+    tolerations: tuple[Toleration, ...] = ()
+    ports: tuple[Port, ...] = ()
+    terms: list[list[tuple[str, NodeSelectorMatcher]]] = field(init=False)
+
+    def __post_init__(self) -> None:
+        terms = required_terms(self.pod.spec) or ()
+        object.__setattr__(self, "terms", [_split(term) for term in terms])
+
+    @property
+    def resources(self) -> list[str]:
+        """What the pod requests."""
+        return [resource for resource in self.requests if resource != "pods"]
+
+    def of(self, facts: NodeFacts) -> tuple[Need, ...]:
+        """Everything that a node lacks, in the order of kube-scheduler v1.36's filters."""
+        spec, node = self.pod.spec, facts.node
+        found = []
+        if spec.node_name and spec.node_name != node.name:
+            found.append(Need("node-name", spec.node_name))
+        found += [Need("toleration", taint_text(taint)) for taint in self.untolerated(node)]
+        found += [Need("label", text) for text in self._unmet(node)]
+        taken = [port for port in self.ports if any(conflict(port, used) for used in facts.ports)]
+        found += [Need("host-port", port_text(port)) for port in taken]
+        for resource, request in self.requests.items():
+            if request > facts.free[resource]:
+                found.append(Need("resource", resource, request - facts.free[resource]))
+        return tuple(found)
+
+    def untolerated(self, node: Node) -> list[Taint]:
+        """The taints of a node that keep the pod away; a cordoned node counts as tainted with `CORDON`."""
+        taints = [Taint(key=t.key, value=t.value, effect=t.effect) for t in node.spec.taints]
+        if node.spec.unschedulable and CORDON not in taints:
+            taints.append(CORDON)
+        return [t for t in taints if t.effect in REJECTING and not tolerates(self.tolerations, t, True)]
+
+    def _unmet(self, node: Node) -> list[str]:
+        """What nodeSelector and required node affinity ask for and the node does not have; of several terms
+        the one that lacks least."""
+        labels, spec = node.metadata.labels, self.pod.spec
+        selector = (spec.node_selector or {}).items()
+        found = [f"{key}={value}" for key, value in selector if labels.get(key) != value]
+        if required_terms(spec) is not None:
+            lacking = [[text for text, one in term if not one.matches(node)] for term in self.terms]
+            found += sorted(lacking, key=len)[0] if lacking else [NO_TERMS]
+        return found
+
+
+def sum_up(needs: Iterable[tuple[Need, ...]]) -> list[NeedRange]:
+    """The needs of several nodes; those of most nodes first, then in order of appearance."""
+    found: dict[tuple[str, str], list[int]] = {}
+    for of_node in needs:
+        for need in of_node:
+            found.setdefault((need.kind, need.name), []).append(need.missing)
+    ranges = [NeedRange(*key, min(all_), max(all_), len(all_)) for key, all_ in found.items()]
+    return sorted(ranges, key=lambda each: -each.nodes)
+
+
+def required_terms(spec: PodSpec) -> tuple[NodeSelectorTerm, ...] | None:
+    """The terms of required node affinity, of which any will do; None without it."""
+    affinity = spec.affinity and spec.affinity.node_affinity
+    return affinity.required.node_selector_terms if affinity and affinity.required is not None else None
+
+
+def _split(term: NodeSelectorTerm) -> list[tuple[str, NodeSelectorMatcher]]:
+    """The requirements of a term, each on its own: its text, and what it matches."""
+    on_labels = [(r, NodeSelectorTerm(match_expressions=(r,))) for r in term.match_expressions]
+    on_name = [(r, NodeSelectorTerm(match_fields=(r,))) for r in term.match_fields]
+    if not on_labels and not on_name:
+        return [("(an empty term matches no node)", NodeSelectorMatcher(NodeSelector()))]
+    return [
+        (requirement_text(r), NodeSelectorMatcher(NodeSelector(node_selector_terms=(alone,))))
+        for r, alone in (*on_labels, *on_name)
+    ]
+
+
+def requirement_text(requirement: NodeSelectorRequirement) -> str:
+    """A requirement on one line: ``zone In [a, b]``."""
+    values = f" [{', '.join(requirement.values)}]" if requirement.values else ""
+    return f"{requirement.key} {requirement.operator}{values}"
+
+
+def taint_text(taint: Taint) -> str:
+    """A taint as kubectl writes it."""
+    value = f"={taint.value}" if taint.value else ""
+    return f"{taint.key}{value}:{taint.effect}"
+
+
+def port_text(port: Port) -> str:
+    """A host port as ``80/TCP``, with its address where it is bound to one."""
+    ip, protocol, number = port
+    return f"{number}/{protocol}" if ip == ANY_IP else f"{ip}:{number}/{protocol}"
+
+
+def conflict(one: Port, other: Port) -> bool:
+    """True where both cannot be on one node (kube-scheduler v1.36, HostPortInfo.CheckConflict)."""
+    return one[1:] == other[1:] and (one[0] == other[0] or ANY_IP in (one[0], other[0]))
+
+
+def need_text(need: Need | NeedRange) -> str:
+    """What has to be there, in a few words."""
+    if need.kind != "resource":
+        return f"{need.kind} {need.name}"
+    amounts = (need.missing, need.missing) if isinstance(need, Need) else (need.least, need.most)
+    least, most = (amount_text(need.name, amount) for amount in amounts)
+    return f"{least} more {need.name}" if least == most else f"{least} to {most} more {need.name}"

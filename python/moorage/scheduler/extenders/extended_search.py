@@ -1,0 +1,234 @@
+"""The search for a pod that extenders are interested in: they filter what was found, and score what is left.
+
+kube-scheduler v1.36, schedule_one.go findNodesThatPassExtenders, prioritizeNodes, extendersBinding. Upstream
+asks the extenders that score at the same time; here one after the other. It draws a random number for each
+node that an extender scored, which decides among equal totals before the order in Go's heap does. Here, where
+the tie-break is the heap's, lots are drawn by the seed among those of the equals that were scored.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from moorage._core.decide.chooser import count_verdicts
+from moorage.errors import ExtenderError
+from moorage.framework.plugin.cycle_state import CycleState
+from moorage.framework.plugin.extender import Extender
+from moorage.framework.plugin.interface import MAX_NODE_SCORE, Code, Status
+from moorage.framework.runtime.call import StatusError
+from moorage.framework.runtime.filtering import PreFilterRun
+from moorage.objects.model.node import Node
+from moorage.objects.model.pod import Pod
+from moorage.scheduler.cycle.diagnosis import Diagnosis, explain_verdict
+from moorage.scheduler.cycle.results import Decision
+
+if TYPE_CHECKING:
+    from moorage.scheduler.cycle.engine import Engine
+
+MAX_EXTENDER_PRIORITY = 10
+Rows = npt.NDArray[np.int32]
+
+logger = logging.getLogger("moorage.scheduler")
+
+
+def weighted_scores(extenders: Sequence[Extender], pod: Pod, nodes: list[Node]) -> dict[str, int]:
+    """What extenders add to the totals, by node; the scores of one that fails are left out."""
+    sums: dict[str, int] = {}
+    for extender in extenders:
+        try:
+            scores = extender.prioritize(pod, nodes)
+        except ExtenderError as error:
+            text = "Failed to run extender's priority function. No score given by this extender: %s: %s"
+            logger.info(text, extender.name, error)
+            continue
+        for name, score in scores.items():
+            weighted = score * extender.weight * (MAX_NODE_SCORE // MAX_EXTENDER_PRIORITY)
+            sums[name] = sums.get(name, 0) + weighted
+    return {name: (score + 2**63) % 2**64 - 2**63 for name, score in sums.items()}  # int64, as Go wraps it
+
+
+def bind_by_extender(extenders: Sequence[Extender], pod: Pod, node: str) -> bool:
+    """Have the first extender bind that does bind; False where none does. ExtenderError where it fails and
+    cannot be ignored."""
+    for extender in extenders:
+        if not extender.is_binder:
+            continue
+        try:
+            extender.bind(pod, node)
+        except ExtenderError as error:
+            if not extender.is_ignorable:
+                raise
+            text = "Skipping extender in bind as it returned error and has ignorable flag set: %s: %s"
+            logger.info(text, extender.name, error)
+            continue
+        return True
+    return False
+
+
+class ExtendedSearch:
+    """One search, in which the extenders have their say.
+
+    Attributes
+    ----------
+    said : dict of str to Status
+        What extenders say about nodes that do not pass, and maybe about nodes that nobody asked about.
+    empty : bool
+        What is left is scored as if it were empty (`Extender.empties_nodes`).
+    decision : Decision
+        As far as it has come.
+    statuses : callable
+        What became of each node, where there is a diagnosis.
+    """
+
+    def __init__(
+        self, engine: Engine, state: CycleState, pod: Pod, ran: PreFilterRun, order: Callable[[], list[str]]
+    ) -> None:
+        self.engine = engine
+        self.state = state
+        self.pod = pod
+        self.ran = ran
+        self.extenders = engine.interested(pod)
+        self.said: dict[str, Status] = {}
+        self.empty = False
+        start = engine.cycle.start
+        self.decision = Decision(None, start, start, 0, np.zeros(0, dtype=np.int32), None, order)
+        self.statuses: Callable[[], dict[str, Status]] = dict
+
+    def run(self) -> Decision:
+        """Search and choose."""
+        engine = self.engine
+        try:
+            engine.framework.searching(True)
+            tried, fits = engine.try_first(self.state, self.pod, "")
+            if fits and self._pass_on(tried):
+                found = engine.on_tried_node(tried, self.decision.order)
+                return replace(found, evaluated=1 + len(self.said))
+            self._find(-1 if fits else tried)
+        except (StatusError, ExtenderError) as failed:
+            text = failed.status.message() if isinstance(failed, StatusError) else str(failed)
+            self.decision = replace(self.decision, next=engine.cycle.start, evaluated=0, error=text)
+        finally:
+            engine.framework.searching(False)
+        return self.decision
+
+    def _pass_on(self, row: int) -> bool:
+        """Whether extenders let the node pass that is tried before all others. One that fails about it is
+        asked again in the search."""
+        try:
+            return bool(self._pass_extenders(self._nodes([row])))
+        except ExtenderError as error:
+            logger.error("Evaluation failed on nominated node: %s", error)
+            return False
+
+    def _pass_extenders(self, nodes: list[Node]) -> list[Node]:
+        """The nodes that all extenders let pass, each asked about what those before it left. ExtenderError
+        where one fails that cannot be ignored."""
+        self.empty = False
+        for extender in self.extenders:
+            if not nodes:
+                break
+            try:
+                names, failed, unresolvable = extender.filter(self.pod, nodes)
+            except ExtenderError as error:
+                if not extender.is_ignorable:
+                    raise
+                text = "Skipping extender %s as it returned error and has ignorable flag set: %s"
+                logger.info(text, extender.name, error)
+                continue
+            for name, reason in sorted(unresolvable.items()):
+                self.said[name] = Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (reason,))
+            for name, reason in sorted(failed.items()):
+                if name not in unresolvable:
+                    self.said[name] = Status(Code.UNSCHEDULABLE, (reason,))
+            by_name = {node.name: node for node in nodes}
+            nodes = [by_name[name] for name in names]
+            self.empty |= extender.empties_nodes
+        return nodes
+
+    def _nodes(self, rows: list[int]) -> list[Node]:
+        return [
+            node for node in map(self.engine.cache.state.table.objects.__getitem__, rows) if node is not None
+        ]
+
+    def _find(self, tried: int) -> None:
+        """Search all nodes; `tried` has been rejected before."""
+        engine, cycle, view = self.engine, self.engine.cycle, self.engine.cache.state.view
+        _, looked_at, positions = cycle.find(*self.state.target)
+        found = view.rows()[positions]
+        rejected = set(np.setdiff1d(looked_at, found).tolist())
+        # Whatever has a status counts as looked at, and what was found once more.
+        more = sum(engine.row_in_view(name) not in rejected for name in self.said)
+        if tried >= 0 and tried not in rejected:
+            rejected.add(tried)
+            more += 1
+        cycle.start = (cycle.start + more) % view.size
+        self.decision = replace(self.decision, next=cycle.start)
+        nodes = self._nodes(found.tolist())
+        place = {node.name: position for node, position in zip(nodes, positions.tolist(), strict=True)}
+        left = self._pass_extenders(nodes)
+        with_status = len(rejected) + sum(engine.row_in_view(name) not in rejected for name in self.said)
+        self.decision = replace(self.decision, evaluated=len(left) + with_status)
+        if left:
+            self._choose(left, np.array([place[node.name] for node in left], dtype=np.int32))
+        else:
+            self._diagnose(rejected, bool(nodes))
+
+    def _choose(self, nodes: list[Node], positions: Rows) -> None:
+        """Choose among the nodes that are left; one alone is not scored."""
+        self.decision = replace(self.decision, feasible=positions)
+        if len(nodes) == 1:
+            self.decision = replace(self.decision, node=nodes[0].name)
+            return
+        engine = self.engine
+        failed = engine.pre_score(positions)
+        if failed:
+            self.decision = replace(self.decision, error=failed)
+            return
+        totals = self.score(engine.cache.state.view.rows()[positions])
+        extra = weighted_scores(self.extenders, self.pod, nodes)
+        totals += np.array([extra.get(node.name, 0) for node in nodes], dtype=np.int64)
+        at = engine.cycle.pick(totals, np.array([node.name in extra for node in nodes]))
+        self.decision = replace(self.decision, node=nodes[at].name, totals=totals)
+
+    def score(self, rows: Rows) -> npt.NDArray[np.int64]:
+        """What plugins give to these rows."""
+        return self.engine.cycle.score(rows, *self.state.target, self.empty)
+
+    def _diagnose(self, rejected: set[int], extender_rejected: bool) -> None:
+        """Why no node is left: rows that filters rejected, and what extenders say. Nodes without a status are
+        those that nobody looked at, or that an extender passed over in silence."""
+        engine, cycle, target = self.engine, self.engine.cycle, self.state.target
+        table, names = engine.cache.state.table, cycle.node_names
+        cycle.node_names = frozenset(map(table.row_name, rejected)) - self.said.keys()
+        try:
+            rows, verdicts = cycle.verdicts(*target)
+            statuses = engine.heard(rows, verdicts)
+        finally:
+            cycle.node_names = names
+        profile, shape, view = engine.profile, self.state.shape, engine.cache.state.view
+        diagnosis = Diagnosis(
+            view.size,
+            profile,
+            shape,
+            verdicts=count_verdicts(verdicts),
+            absent=self.ran.absent,
+            statuses=statuses,
+            said_by_extenders=self.said,
+            extender_rejected=extender_rejected,
+        )
+        self.decision = replace(self.decision, diagnosis=diagnosis)
+
+        def by_node() -> dict[str, Status]:
+            unseen = self.ran.absent or Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE)
+            found = dict.fromkeys(view.node_names(), unseen)
+            for row, verdict in zip(rows.tolist(), verdicts.tolist(), strict=True):
+                found[table.row_name(row)] = explain_verdict(profile, shape, verdict, statuses)
+            return found | {name: self.said[name] for name in self.said if name in found}
+
+        self.statuses = by_node

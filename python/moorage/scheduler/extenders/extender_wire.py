@@ -1,0 +1,160 @@
+"""What goes over the wire to an extender and back (k8s.io/kube-scheduler v0.36, extender/v1).
+
+Fields are spelt as in Go, since they have no names of their own for JSON; what may be None is a pointer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+from msgspec import Raw, field
+from msgspec.json import Decoder
+
+from moorage.errors import ExtenderError
+from moorage.framework.configuration.reading.decoding import DecodeError, decode_leniently
+from moorage.framework.configuration.reading.go_types import GoType, go_fields
+from moorage.framework.configuration.reading.json_text import parse_first
+from moorage.framework.configuration.types import Part
+from moorage.objects.model.meta import Int64
+
+WORDS_UP_TO = 1 << 16
+"""Bytes up to which an answer that is not spelt as Go spells it is read value by value, as Go does."""
+
+
+class Wire(Part, rename="pascal", kw_only=True, forbid_unknown_fields=True):
+    """A message, or a part of one."""
+
+
+class ObjectMeta(Part, kw_only=True):
+    name: str = ""
+
+
+class Node(Part, kw_only=True):
+    """As far as an answer is read."""
+
+    metadata: ObjectMeta = field(default_factory=ObjectMeta)
+
+
+class NodeList(Part, kw_only=True, forbid_unknown_fields=True):
+    """With the fields of a list that are not looked at."""
+
+    kind: Any = None
+    api_version: Any = None
+    metadata: Any = None
+    items: list[Node] | None = None
+
+
+class ExtenderFilterResult(Wire, kw_only=True):
+    nodes: NodeList | None = None
+    node_names: list[str] | None = None
+    failed_nodes: dict[str, str] | None = None
+    failed_and_unresolvable_nodes: dict[str, str] | None = None
+    error: str = ""
+
+
+class HostPriority(Wire, kw_only=True):
+    host: str = ""
+    score: Int64 = 0
+
+
+class ExtenderBindingResult(Wire, kw_only=True):
+    error: str = ""
+
+
+class MetaPod(Wire, kw_only=True):
+    uid: str = field(default="", name="UID")
+
+
+class MetaVictims(Wire, kw_only=True):
+    pods: list[MetaPod] | None = None
+    num_pdb_violations: Int64 = field(default=0, name="NumPDBViolations")
+
+
+class ExtenderPreemptionResult(Wire, kw_only=True):
+    node_name_to_meta_victims: dict[str, MetaVictims] | None = None
+
+
+class Answer:
+    """A kind of answer: a message, or a list of such.
+
+    Attributes
+    ----------
+    decoder : Decoder
+        Reads it where it is spelt as Go spells it.
+    go_type : GoType
+        What Go reads it into.
+    """
+
+    def __init__(self, struct: type[Wire], list_name: str = "") -> None:
+        self.is_list = bool(list_name)
+        self.struct = struct
+        self.decoder = Decoder((list[struct] if list_name else struct) | None)  # type: ignore[valid-type]
+        go_type = GoType(f"v1.{struct.__name__}", "struct", struct=struct)
+        self.go_type = GoType(list_name, "list", item=go_type) if list_name else go_type
+
+    def respelt(self, body: bytes) -> bytes:
+        """The same answer with fields as Go spells them, and without those that are not known."""
+        names = {name.lower(): name for name in go_fields(self.struct)}
+
+        def spell(members: dict[str, Raw]) -> dict[str, Raw]:
+            return {names[key.lower()]: value for key, value in members.items() if key.lower() in names}
+
+        if self.is_list:
+            return encode([spell(one) for one in _LIST.decode(body) or ()])
+        found = _MESSAGE.decode(body)
+        return encode(None if found is None else spell(found))
+
+
+_MESSAGE = Decoder(dict[str, Raw] | None)
+_LIST = Decoder(list[dict[str, Raw]] | None)
+
+FILTER_RESULT = Answer(ExtenderFilterResult)
+BINDING_RESULT = Answer(ExtenderBindingResult)
+PREEMPTION_RESULT = Answer(ExtenderPreemptionResult)
+HOST_PRIORITIES = Answer(HostPriority, "v1.HostPriorityList")
+
+
+def extender_args(pod: Raw, nodes: Sequence[Raw] | None, names: Sequence[str] | None) -> dict[str, Any]:
+    """ExtenderArgs: the pod, and its candidate nodes as they are or by name."""
+    node_list = None if nodes is None else {"metadata": {}, "items": nodes}
+    return {"Pod": pod, "Nodes": node_list, "NodeNames": names}
+
+
+def encode(message: Any) -> bytes:
+    """The JSON text of a message."""
+    return msgspec.json.encode(message)
+
+
+def decode(body: bytes, answer: Answer) -> Any:
+    """The message of an answer.
+
+    One that is spelt as Go spells it is read into small structs at once, in time and memory that its bytes
+    bound. Others are read as Go reads them: names of fields in whatever case, unknown ones passed over, what
+    follows the message ignored. Of long ones only the names of the outermost fields may be spelt otherwise.
+
+    Raises
+    ------
+    ExtenderError
+        Where it is no such message: in Go's words, or msgspec's for a long one.
+    """
+    try:
+        found = answer.decoder.decode(body)
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        found = _long(body, answer) if len(body) > WORDS_UP_TO else _as_go_reads(body, answer.go_type)
+    return answer.struct() if found is None and not answer.is_list else found
+
+
+def _long(body: bytes, answer: Answer) -> Any:
+    try:
+        return answer.decoder.decode(answer.respelt(body))
+    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+        raise ExtenderError(f"json: cannot unmarshal into {answer.go_type.name}: {error}") from None
+
+
+def _as_go_reads(body: bytes, type_: GoType) -> Any:
+    try:
+        return decode_leniently(parse_first(body.decode(errors="replace")), type_)
+    except DecodeError as error:
+        raise ExtenderError(str(error)) from None

@@ -1,0 +1,204 @@
+"""HTTPExtender: an extender that is asked over HTTP (kube-scheduler v1.36, extender.go)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from operator import attrgetter
+from typing import Any
+
+from msgspec import Raw
+
+from moorage.cache import NodeInfo
+from moorage.errors import ExtenderError, printable
+from moorage.framework.configuration import Extender as ExtenderConfig
+from moorage.framework.configuration import KubeSchedulerConfiguration, build_extenders
+from moorage.framework.configuration.extender_tls import tls_context
+from moorage.framework.plugin.extender import Victims
+from moorage.objects import encode_object
+from moorage.objects.model.node import Node
+from moorage.objects.model.pod import Container, Pod
+
+from . import extender_wire as wire
+from .extender_transport import Transport
+
+# Bytes of an answer at most: these, so many for each node that was sent, and twice what was sent, for an
+# extender that sends nodes back. With names of usual length that is 140 MB for 130,000 nodes.
+MAX_RESPONSE = 1 << 20
+MAX_RESPONSE_PER_NODE = 1 << 10
+NANOSECONDS = 1_000_000_000
+
+
+class HTTPExtender:
+    """An extender of a configuration. Asked for one thing at a time; its connection is kept between requests.
+
+    Parameters
+    ----------
+    config : Extender
+        From `build_extenders`.
+    node_info : callable
+        The node of a name with its pods, or None: what UIDs of victims are looked up in.
+    max_response : int
+        Bytes of an answer at most, besides what is granted for what was sent.
+
+    Raises
+    ------
+    ExtenderError
+        For certificates that cannot be read.
+    """
+
+    def __init__(
+        self,
+        config: ExtenderConfig,
+        node_info: Callable[[str], NodeInfo | None],
+        max_response: int = MAX_RESPONSE,
+    ) -> None:
+        self.config = config
+        self.node_info = node_info
+        self.name = config.url_prefix
+        self.weight = config.weight
+        self.is_ignorable = config.ignorable
+        self.is_filter = bool(config.filter_verb)
+        self.empties_nodes = self.is_filter and not config.node_cache_capable
+        self.is_prioritizer = bool(config.prioritize_verb)
+        self.is_binder = bool(config.bind_verb)
+        self.supports_preemption = bool(config.preempt_verb)
+        self.managed = {resource.name for resource in config.managed_resources or ()}
+        server_name = config.tls_config.server_name if config.tls_config else ""
+        timeout = config.http_timeout / NANOSECONDS
+        self.transport = Transport(config.url_prefix, tls_context(config), server_name, timeout)
+        self.max_response = max_response
+        self._encoded: dict[str, tuple[Node, Raw]] = {}
+
+    def is_interested(self, pod: Pod) -> bool:
+        """Whether some container asks for a resource that it manages; always, if it manages none."""
+        return not self.managed or any(map(self._manages, (*pod.spec.containers, *pod.spec.init_containers)))
+
+    def _manages(self, container: Container) -> bool:
+        resources = container.resources
+        return not self.managed.isdisjoint(resources.requests.keys() | resources.limits.keys())
+
+    def filter(self, pod: Pod, nodes: Sequence[Node]) -> tuple[list[str], dict[str, str], dict[str, str]]:
+        """See `Extender.filter`. A name that is none of `nodes` is an error; upstream takes a node that is
+        sent whole as it is."""
+        names = [node.name for node in nodes]
+        if not self.is_filter:
+            return names, {}, {}
+        result: wire.ExtenderFilterResult = self._ask(
+            self.config.filter_verb, self._args(pod, nodes), wire.FILTER_RESULT, len(nodes)
+        )
+        if result.error:
+            raise ExtenderError(result.error)
+        passed: list[str] = []
+        if self.config.node_cache_capable and result.node_names is not None:
+            passed = result.node_names
+        elif result.nodes is not None:
+            passed = [node.metadata.name for node in result.nodes.items or ()]
+        known = set(names)
+        for name in passed:
+            if name not in known:
+                claim = f'claims a filtered node "{name}" which is not found in the input node list'
+                raise ExtenderError(f'extender "{self.name}" {claim}')
+        return passed, _reasons(result.failed_nodes), _reasons(result.failed_and_unresolvable_nodes)
+
+    def prioritize(self, pod: Pod, nodes: Sequence[Node]) -> dict[str, int]:
+        """See `Extender.prioritize`; scores of a node that is named twice are added."""
+        if not self.is_prioritizer:
+            return dict.fromkeys((node.name for node in nodes), 0)
+        found: list[wire.HostPriority] | None = self._ask(
+            self.config.prioritize_verb, self._args(pod, nodes), wire.HOST_PRIORITIES, len(nodes)
+        )
+        scores: dict[str, int] = {}
+        for one in found or ():
+            scores[one.host] = scores.get(one.host, 0) + one.score
+        return scores
+
+    def bind(self, pod: Pod, node: str) -> None:
+        """See `Extender.bind`."""
+        if not self.is_binder:
+            raise ExtenderError("unexpected empty bindVerb in extender")
+        meta = pod.metadata
+        args = {"PodName": meta.name, "PodNamespace": meta.namespace, "PodUID": meta.uid, "Node": node}
+        result: wire.ExtenderBindingResult = self._ask(self.config.bind_verb, args, wire.BINDING_RESULT)
+        if result.error:
+            raise ExtenderError(result.error)
+
+    def process_preemption(self, pod: Pod, victims: Mapping[str, Victims]) -> dict[str, Victims]:
+        """See `Extender.process_preemption`; a node or a pod that is not known is an error."""
+        if not self.supports_preemption:
+            raise ExtenderError(
+                f"preempt verb is not defined for extender {self.name} but run into ProcessPreemption"
+            )
+        by_uid = self.config.node_cache_capable
+        offered = {
+            node: {
+                "Pods": [{"UID": one.metadata.uid} if by_uid else _raw(one) for one in victims[node].pods],
+                "NumPDBViolations": victims[node].num_pdb_violations,
+            }
+            for node in sorted(victims)
+        }
+        args = {
+            "Pod": _raw(pod),
+            "NodeNameToVictims": None if by_uid else offered,
+            "NodeNameToMetaVictims": offered if by_uid else None,
+        }
+        result: wire.ExtenderPreemptionResult = self._ask(
+            self.config.preempt_verb, args, wire.PREEMPTION_RESULT
+        )
+        left = result.node_name_to_meta_victims or {}
+        nobody = Victims(())
+        return {node: self._victims(node, left[node], victims.get(node, nobody)) for node in sorted(left)}
+
+    def _victims(self, node: str, meta: wire.MetaVictims, offered: Victims) -> Victims:
+        info = self.node_info(node)
+        if info is None or info.node is None:
+            raise ExtenderError(f'nodeinfo not found for node name "{node}"')
+        # Of a group that is evicted whole, pods on other nodes were offered as well.
+        there = {pod.metadata.uid: pod for pod in (*info.pods, *offered.pods)} if meta.pods else {}
+        for one in meta.pods or ():
+            if one.uid not in there:
+                claim = f"claims to preempt pod (UID: &{{{one.uid}}}) on node: {node}"
+                raise ExtenderError(f"extender: {self.name} {claim}, but the pod is not found on that node")
+        return Victims(tuple(there[one.uid] for one in meta.pods or ()), meta.num_pdb_violations)
+
+    def _args(self, pod: Pod, nodes: Sequence[Node]) -> dict[str, Any]:
+        if self.config.node_cache_capable:
+            return wire.extender_args(_raw(pod), None, [node.name for node in nodes])
+        return wire.extender_args(_raw(pod), [self._encode(node) for node in nodes], None)
+
+    def _encode(self, node: Node) -> Raw:
+        """The text of a node, which is made once for as long as it stays the same."""
+        known, text = self._encoded.get(node.name, (None, None))
+        if text is None or known is not node:
+            text = _raw(node)
+            self._encoded[node.name] = node, text
+        return text
+
+    def _ask(self, verb: str, args: dict[str, Any], answer: wire.Answer, nodes: int = 0) -> Any:
+        """The answer to a message about so many nodes."""
+        message = wire.encode(args)
+        limit = self.max_response + nodes * MAX_RESPONSE_PER_NODE + 2 * len(message)
+        return wire.decode(self.transport.post(verb, message, limit), answer)
+
+
+def _reasons(by_node: dict[str, str] | None) -> dict[str, str]:
+    """Reasons that can be shown."""
+    return {node: printable(reason) for node, reason in (by_node or {}).items()}
+
+
+def _raw(obj: Node | Pod) -> Raw:
+    return Raw(encode_object(obj))
+
+
+def make_extenders(
+    configuration: KubeSchedulerConfiguration | None, node_info: Callable[[str], NodeInfo | None]
+) -> list[HTTPExtender]:
+    """The extenders of a configuration, ignorable ones last (kube-scheduler v1.36, scheduler.go
+    buildExtenders); `node_info` as in `HTTPExtender`.
+
+    Raises
+    ------
+    ConfigurationError
+        Of stage new, for certificates that cannot be read.
+    """
+    found = [] if configuration is None else build_extenders(configuration)
+    return [HTTPExtender(one, node_info) for one in sorted(found, key=attrgetter("ignorable"))]

@@ -1,0 +1,1 @@
+"""Scheduling cycles of pod groups."""

@@ -1,0 +1,336 @@
+"""One attempt to place the pods of a group, inside a transaction that somebody else opens and closes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from moorage._core.decide.pod_batches import look_at
+from moorage._core.state.pod_spec import bound
+from moorage.framework.plugin.cycle_state import CycleState
+from moorage.framework.plugin.interface import PERMIT, NominatingInfo
+from moorage.framework.runtime.binding_points import WAITING
+from moorage.framework.runtime.runtime import Target
+from moorage.objects.model.pod import Pod
+from moorage.objects.model.pod_group import PodGroup
+from moorage.plugins.gang_scheduling import WAITS, GangScheduling
+from moorage.scheduler.cycle.diagnosis import Diagnosis
+from moorage.scheduler.cycle.engine import Engine
+from moorage.scheduler.cycle.results import Failure
+from moorage.scheduler.placing.batch import ScheduleResult
+from moorage.scheduler.placing.binding_cycle import Started
+
+if TYPE_CHECKING:
+    from moorage.scheduler.scheduler import Scheduler
+
+UNSCHEDULABLE = "pod group is unschedulable"
+WAITS_FOR_VICTIMS = f"{UNSCHEDULABLE}, pod group is waiting for preemption to complete"
+WAITS_FOR_MEMBERS = f"{UNSCHEDULABLE}, {WAITS}, {WAITING}"
+
+
+class Members:
+    """The pods of a group that are to be placed.
+
+    Attributes
+    ----------
+    classes, pinned : (pods,) int32 array
+        See `look_at`.
+    runs : list of (Engine, bool, int, int)
+        Pods that follow one another and are decided about in one way: the engine, whether the core does it
+        alone, the first of them and the end.
+    """
+
+    def __init__(
+        self,
+        scheduler: Scheduler,
+        engine: Engine,
+        group: PodGroup | None,
+        pods: Sequence[Pod],
+        scheduled: Sequence[Pod],
+    ) -> None:
+        self.scheduler = scheduler
+        self.engine = engine
+        self.group = group
+        self.minimum = group.min_count if group is not None and counts_members(engine) else 0
+        self.pods = pods
+        self.scheduled = scheduled
+        self.classes, self._named, self.pinned, self._alone, volumes = look_at(scheduler.cache.state, pods)
+        if engine.signs:
+            self._alone |= [engine.sign(pod) is not None for pod in pods]
+        # Where extenders may be interested in a pod, each is asked about by itself.
+        are_others = np.ones(max(len(pods) - 1, 0), dtype=bool)
+        ends = 1 + np.flatnonzero(are_others if engine.handle.extenders else volumes[1:] != volumes[:-1])
+        self._hard: dict[int, npt.NDArray[np.bool_]] = {}
+        self.runs: list[tuple[Engine, bool, int, int]] = []
+        for first, end in pairwise((0, *ends.tolist(), len(pods))):
+            if end > first:
+                its = engine.for_pod(pods[first])
+                self.runs.append((its, its.is_in_core_for(pods[first]), first, end))
+
+    def target(self, at: int) -> Target:
+        """The target of a pod."""
+        return int(self.classes[at]), int(self._named[at]), int(self.pinned[at])
+
+    def hard(self, engine: Engine, first: int, end: int) -> npt.NDArray[np.bool_]:
+        """Of the pods of a run, those that the core cannot decide about in one go with others."""
+        if first not in self._hard:
+            hard = self._alone[first:end] | (self._named[first:end] != 0)
+            targets = self.classes[first:end].astype(np.int64) << 32 | self.pinned[first:end]
+            kinds, places = np.unique(targets, return_index=True)
+            for kind, at in zip(kinds, (first + places).tolist(), strict=True):
+                if not self.scheduler.batches.is_easy(engine, self.target(at), self.pods[at]):
+                    hard |= targets == kind
+            self._hard[first] = hard
+        return self._hard[first]
+
+    @cached_property
+    def carry_terms(self) -> bool:
+        """Whether they have affinity terms by which those placed first could matter to the others."""
+        shape_of = self.scheduler.cache.state.classes.shape_of
+        return len(self.pods) > 1 and any(shape_of(one).carried for one in set(self.classes.tolist()))
+
+    def read_terms(self) -> None:
+        """Have all counters that they are judged by."""
+        for engine, _, first, end in self.runs:
+            known = zip(self.classes[first:end].tolist(), self.pinned[first:end].tolist(), strict=True)
+            for pod_class, pinned in set(known):
+                engine.cycle.terms_of(pod_class, pinned)
+
+    @cached_property
+    def engines(self) -> list[Engine]:
+        """The engines that decide about them."""
+        return list(dict.fromkeys([self.engine, *(engine for engine, *_ in self.runs)]))
+
+
+def counts_members(engine: Engine) -> bool:
+    """Whether a group needs its minimum: not where the gates let pods be grouped without GangScheduling.
+    Where no gate does, somebody asks for a group all the same."""
+    has_plugin = any(plugin.name == GangScheduling.name for plugin in engine.profile.at(PERMIT))
+    return has_plugin or not engine.handle.groups_pods
+
+
+@dataclass(frozen=True, slots=True)
+class Reserved:
+    """A pod that plugins outside the core have been asked about."""
+
+    at: int
+    engine: Engine
+    state: CycleState
+    pod: Pod
+    assumed: Pod
+
+
+class Attempt:
+    """One attempt.
+
+    Attributes
+    ----------
+    rows, failures
+        As those of a `GroupResult`, before the transaction is undone.
+    error : str
+        The error that ended it.
+    is_permitted : bool
+        Whether Permit has let a pod go on. GangScheduling does as soon as the minimum is there.
+    preempting : dict of int to str
+        Position of each pod that others are to leave for, to the node that it is nominated to. Pods after it
+        see it there.
+    nominating : dict of int to NominatingInfo
+        Position of each pod that fits nowhere to what PostFilter makes of its nomination.
+    waits : bool
+        Permit has let a pod go on after one that others are to leave for.
+    next_start : int
+        Where the next search would begin.
+    """
+
+    def __init__(self, members: Members) -> None:
+        self.members = members
+        self.scheduler = members.scheduler
+        n = len(members.pods)
+        self.result = ScheduleResult(np.full(n, -1, dtype=np.int32), {})
+        self.rows, self.failures = self.result.rows, self.result.failures
+        self.reserved: list[Reserved] = []
+        self.error = ""
+        self.is_permitted = self.waits = False
+        self.preempting: dict[int, str] = {}
+        self.nominating: dict[int, NominatingInfo] = {}
+        self._asked_to_wait: dict[int, str] = {}
+        self._gets_room = False
+        self.next_start = self.scheduler.rotation.start
+        self._entered = 0
+        self._message = ""
+
+    @property
+    def succeeded(self) -> bool:
+        return self.is_permitted and not self.waits and not self.error
+
+    @property
+    def is_feasible(self) -> bool:
+        """Whether the group has succeeded, or would if some pods left."""
+        return self.is_permitted and not self.error
+
+    @property
+    def placed(self) -> int:
+        """How many of the pods have a node, be it one that others are to leave."""
+        return int(np.count_nonzero(self.rows >= 0)) + len(self.preempting)
+
+    @property
+    def message(self) -> str:
+        """Why the group has failed."""
+        return self._message or (WAITS_FOR_VICTIMS if self.waits else UNSCHEDULABLE)
+
+    @message.setter
+    def message(self, message: str) -> None:
+        self._message = message
+
+    def failed(self) -> tuple[dict[int, Failure], dict[int, NominatingInfo]]:
+        """What becomes of each pod of a group that has failed without an error, and of its nomination."""
+        waits, held = self.waits or self._gets_room, Failure(held_back=WAITS_FOR_MEMBERS)
+        failures = dict.fromkeys(range(len(self.rows)), Failure(held_back=self.message)) | self.failures
+        nominating = dict(self.nominating)
+        for at in np.flatnonzero(self.rows >= 0).tolist():
+            node = self.scheduler.table.row_name(self.rows[at]) if waits else ""
+            failures[at] = Failure(held_back=self.message, nominating=NominatingInfo(node)) if waits else held
+            nominating[at] = NominatingInfo(node)
+        if not waits:
+            for at in self.preempting:
+                failures[at], nominating[at] = held, NominatingInfo()
+            for at, text in self._asked_to_wait.items():
+                failures[at] = Failure(held_back=text)
+        return failures, nominating
+
+    @property
+    def _has_minimum(self) -> bool:
+        return len(self.members.scheduled) + self.placed >= self.members.minimum
+
+    def gets_room(self) -> None:
+        """Others are to leave for the group."""
+        self._gets_room = True
+
+    def _permit(self) -> None:
+        """A pod was placed that no other plugin has wait."""
+        if self._has_minimum:
+            self.is_permitted, self.waits = True, bool(self.preempting)
+
+    # ---- placing -------------------------------------------------------------------------------------------
+
+    def place(self) -> None:
+        """Put every pod on a node, as far as nodes are found. Pods that the core alone decides about are not
+        in the ledger before `enter`."""
+        nominator = self.scheduler.handle.nominator
+        for engine, in_core, at, end in self.members.runs:
+            self.scheduler.rotation.take(engine)
+            first, hard = at, self.members.hard(engine, at, end) if in_core else None
+            while at < end and not self.error:
+                easy = at
+                if hard is not None and not nominator:
+                    rest = hard[at - first :]
+                    easy = at + int(np.argmax(rest)) if rest.any() else end
+                at = self._place_from(engine, in_core, at, easy)
+        self.next_start = self.scheduler.rotation.start
+
+    def _place_from(self, engine: Engine, in_core: bool, at: int, easy: int) -> int:
+        """Place the pods up to `easy` in one go, or a single one; where it ends."""
+        members, batches, done = self.members, self.scheduler.batches, at
+        if easy > at:
+            some = members.classes[at:easy], members.pinned[at:easy], members.pods[at:easy]
+            done = batches.place_many(engine, *some, self.result, at, False)
+            if np.any(self.rows[at:done] >= 0):
+                self._permit()
+        if done < easy or easy == at:
+            self._enter_until(done)
+            self._place_one(engine, in_core, done)
+            done += 1
+        return done
+
+    def enter(self) -> None:
+        """Enter the pods in the ledger that are not there yet."""
+        state = self.scheduler.cache.state
+        if state.journal.depth:
+            state.safely(self._enter_until, len(self.rows))
+        else:
+            self._enter_until(len(self.rows))
+
+    def _enter_until(self, end: int) -> None:
+        members = self.members
+        if end > self._entered:
+            state = self.scheduler.cache.state
+            state.assume_many(members.classes, members.pods, self.rows, self._entered, end)
+            self._entered = end
+
+    def _place_one(self, engine: Engine, in_core: bool, at: int) -> None:
+        """A cycle of one pod, up to Permit."""
+        pod, scheduler = self.members.pods[at], self.scheduler
+        self._entered = at + 1
+        decision, state = engine.schedule(pod, self.members.target(at), scheduler.view_order)
+        node = decision.node
+        if node is None:
+            self.failures[at] = failure = Failure.of(decision)
+            self.error, node = decision.error, failure.nominated_node
+            if decision.nominating is not None:
+                self.nominating[at] = decision.nominating
+            if not node:
+                return
+            self.preempting[at] = node
+        else:
+            self.rows[at] = engine.row_in_view(node)
+        assumed = bound(pod, node)
+        scheduler.cache.assume_pod(assumed)
+        scheduler.handle.nominator.delete_nominated_pod_if_exists(pod)
+        if in_core:
+            self._permit()
+        else:
+            self._reserve(Reserved(at, engine, state, pod, assumed))
+
+    def _reserve(self, one: Reserved) -> None:
+        """Ask the plugins outside the core about a pod that is assumed."""
+        framework, node = one.engine.framework, one.assumed.spec.node_name
+        status = framework.run_reserve_plugins_reserve(one.state, one.assumed, node)
+        if status is None:
+            status, _ = framework.run_permit_plugins(one.state, one.assumed, node)
+        if status is None or status.is_wait:
+            self.reserved.append(one)
+            if status is None:
+                self._permit()
+            elif self._has_minimum:
+                self._asked_to_wait[one.at] = f"{UNSCHEDULABLE}, {status.message()}"
+            return
+        framework.run_reserve_plugins_unreserve(one.state, one.assumed, node)
+        self.scheduler.cache.forget_pod(one.assumed)
+        self.rows[one.at] = -1
+        self.preempting.pop(one.at, None)
+        self.nominating[one.at] = NominatingInfo()
+        if status.is_rejected:
+            failure = Failure(Diagnosis(1, one.engine.profile, one.state.shape, chosen=status))
+        else:
+            failure = Failure(error=status.message() or str(status.code))
+        self.failures[one.at], self.error = failure, failure.error
+
+    # ---- what comes of it ----------------------------------------------------------------------------------
+
+    def unreserve(self) -> None:
+        """What was reserved was so in thought only: a group that has succeeded reserves for good."""
+        for one in reversed(self.reserved):
+            framework, node = one.engine.framework, one.assumed.spec.node_name
+            framework.run_reserve_plugins_unreserve(one.state, one.assumed, node)
+
+    def start(self) -> dict[int, Started]:
+        """The group has succeeded: pods that plugins outside the core have a say in begin their binding
+        cycles, with Reserve and Permit for good. Position to each that has begun."""
+        started: dict[int, Started] = {}
+        for one in reversed(self.reserved):
+            self.scheduler.cache.forget_pod(one.assumed)
+        for one in self.reserved:
+            node = one.assumed.spec.node_name
+            outcome = self.scheduler.bindings.reserve(one.engine, one.state, one.pod, node)
+            if isinstance(outcome, Started):
+                started[one.at] = outcome
+            elif outcome.failure is not None:
+                self.rows[one.at] = -1
+                self.failures[one.at] = outcome.failure
+        return started

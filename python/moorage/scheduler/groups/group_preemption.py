@@ -1,0 +1,146 @@
+"""Preemption for a pod group that fits nowhere: its pods get their nodes together, and others leave for that.
+
+kube-scheduler v1.36, DefaultPreemption at PodGroupPostFilter, framework/preemption/podgrouppreemption.go;
+KEP-5710. All units of lower priority in the cluster are taken away and the group is placed; then they come
+back one after the other, unless the group, placed anew, would not fit with them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from itertools import chain
+from typing import TYPE_CHECKING
+
+from moorage.framework.runtime.call import StatusError
+from moorage.objects.model.pod import Pod
+from moorage.objects.model.pod_group import PodGroup
+from moorage.preemption.actuation import preempt_pod
+from moorage.preemption.default_preemption import DefaultPreemption
+from moorage.preemption.eligibility import NEVER, TERMINATING, is_leaving
+from moorage.preemption.eviction_units import Units, has_pods_below
+from moorage.preemption.importance import Unit, units_by_importance, violations
+from moorage.preemption.runtime_handle import budgets_of
+from moorage.scheduler.groups.group_algorithm import decide
+
+from .group_attempt import Attempt, Members
+
+if TYPE_CHECKING:
+    from moorage.scheduler.cycle.engine import Engine
+
+NOBODY = "No preemption victims found for incoming preemptor"
+TOPOLOGY = "workload aware preemption is not supported for pod groups with scheduling constraints"
+NO_PLUGIN = "default preemption plugin is not registered, workload aware preemption is disabled"
+EVERYWHERE = "cluster"
+"""What stands for the node in the events of victims."""
+
+
+def preempt_for_group(members: Members, group: PodGroup, failed: Attempt) -> None:
+    """Evict pods for a group that has failed, if that makes room for it: the attempt waits then, and those of
+    its pods that had got a node are nominated to it. Else its message says why not."""
+    search = _Search(members, group)
+    why = search.run()
+    if why:
+        failed.message = f"{failed.message}, {why}"
+        return
+    failed.gets_room()
+    handle = members.engine.handle
+    for victim in search.victims:
+        if victim.metadata.deletion_timestamp is None:
+            preempt_pod(handle, EVERYWHERE, group, victim, DefaultPreemption.name)
+
+
+class _Search:
+    """Whom a group would have to evict; nothing is changed but the rotation.
+
+    Attributes
+    ----------
+    victims : list of Pod
+        The most important unit first.
+    """
+
+    def __init__(self, members: Members, group: PodGroup) -> None:
+        self.members, self.group = members, group
+        self.scheduler, self.handle = members.scheduler, members.engine.handle
+        self.cache = self.scheduler.cache
+        self.units = Units(self.handle, for_group=True)
+        self.priority = group.spec.priority or 0
+        self.victims: list[Pod] = []
+
+    def run(self) -> str:
+        """Why there is no room; "" where there is. StatusError where the group fails with an error."""
+        if why := self._not_eligible():
+            return why
+        state = self.cache.state
+        lowest = self.scheduler.groups.lowest_priority
+        if lowest >= self.priority and not has_pods_below(state, self.priority):
+            return NOBODY
+        there = self.units.of(chain.from_iterable(map(state.pods_of, self.scheduler.view_rows().tolist())))
+        ordered = units_by_importance(unit for unit in there if unit.priority < self.priority)
+        if not ordered:
+            return NOBODY
+        rotation = self.scheduler.rotation
+        with _without_post_filter(self.members.engines):
+            with self.cache.transaction():
+                for unit in ordered:
+                    self._take_away(unit)
+                why = self._does_not_fit()
+                gone = [] if why else self._reprieve(ordered)
+                start = rotation.start
+            rotation.start = start
+        self.victims = [pod for at in sorted(gone) for pod in ordered[at].pods]
+        return why
+
+    def _not_eligible(self) -> str:
+        """Why the group may evict nobody."""
+        pods, post_filters = self.members.pods, self.members.engine.profile.post_filters
+        if not any(isinstance(one, DefaultPreemption) for one in post_filters):
+            return NO_PLUGIN
+        if self.group.topology_keys:
+            return TOPOLOGY
+        if any(pod.spec.preemption_policy == "Never" for pod in pods):
+            return NEVER
+        for name in sorted({pod.status.nominated_node_name for pod in pods} - {""}):
+            info = self.cache.node_info(name)
+            lower = (p for p in info.pods if self.units.priority_of(p) < self.priority) if info else ()
+            if any(map(is_leaving, lower)):
+                return TERMINATING
+        return ""
+
+    def _reprieve(self, ordered: Sequence[Unit]) -> list[int]:
+        """The places of those units that cannot come back; those come first that a budget protects."""
+        costs = violations(ordered, budgets_of(self.handle))
+        gone = []
+        for at in sorted(range(len(ordered)), key=lambda at: not costs[at]):
+            for pod in ordered[at].pods:
+                self.cache.state.assume_pod(pod)
+            if self._does_not_fit():
+                self._take_away(ordered[at])
+                gone.append(at)
+        return gone
+
+    def _take_away(self, unit: Unit) -> None:
+        state = self.cache.state
+        for pod in unit.pods:
+            (state.forget_pod if state.is_assumed_pod(pod) else state.remove_pod)(pod)
+
+    def _does_not_fit(self) -> str:
+        """Why the group fails as things are; "" where it does not."""
+        try:
+            attempt = decide(self.members, keep=False)
+        except StatusError as error:
+            return error.status.message()
+        return "" if attempt.succeeded else attempt.error or attempt.message
+
+
+@contextmanager
+def _without_post_filter(engines: Sequence[Engine]) -> Iterator[None]:
+    kept = [(engine, engine.runs_post_filter, engine.failures) for engine in engines]
+    for engine, *_ in kept:
+        engine.runs_post_filter, engine.failures = False, {}
+        engine.cycle.forget_failures()
+    try:
+        yield
+    finally:
+        for engine, runs_post_filter, failures in kept:
+            engine.runs_post_filter, engine.failures = runs_post_filter, failures

@@ -1,0 +1,59 @@
+"""What the scheduler writes to a pod group's status. A failure to write is only logged."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from moorage.objects.model.meta import Condition, with_condition
+from moorage.objects.model.pod_group import PodGroup
+from moorage.objects.read.write import plain
+from moorage.store import ApiError, NotFoundError, ObjectClient
+
+logger = logging.getLogger("moorage.scheduler")
+
+POD_GROUP_SCHEDULED = "PodGroupScheduled"
+SCHEDULED, PENDING = "Scheduled", "Pending"
+
+
+def patch_group(client: ObjectClient, group: PodGroup, message: str, is_error: bool = False) -> None:
+    """Write what came of an attempt, if that changes something: the condition PodGroupScheduled of a
+    Kubernetes group, the phase of a Gödel one. A group that has been scheduled stays so.
+
+    Parameters
+    ----------
+    message : str
+        Why the attempt failed; "" where it succeeded.
+    is_error : bool
+        It failed with an error.
+    """
+    try:
+        current = client.get(PodGroup, group.name, group.namespace)
+        change = _phase(current, message) if current.is_godel else _condition(current, message, is_error)
+        if change:
+            patch = {"status": change}
+            client.patch(PodGroup, group.name, group.namespace, patch, subresource="status")
+    except NotFoundError:
+        return
+    except ApiError as error:
+        logger.error("Error updating pod group %s: %s", group.key, error)
+
+
+def _phase(group: PodGroup, message: str) -> dict[str, Any]:
+    phase = PENDING if message else SCHEDULED
+    done = group.status.phase not in ("", "Unknown", "Pending", "PreScheduling")
+    return {} if done or phase == group.status.phase else {"phase": phase}
+
+
+def _condition(group: PodGroup, message: str, is_error: bool) -> dict[str, Any]:
+    held = next((one for one in group.status.conditions if one.type == POD_GROUP_SCHEDULED), None)
+    new = Condition(
+        type=POD_GROUP_SCHEDULED,
+        status="False" if message else "True",
+        reason="SchedulerError" if is_error else "Unschedulable" if message else SCHEDULED,
+        message=message,
+    )
+    conditions = with_condition(group.status.conditions, new)
+    if conditions == group.status.conditions or (message and held is not None and held.status == "True"):
+        return {}
+    return {"conditions": [plain(one) for one in conditions]}

@@ -1,0 +1,258 @@
+"""Pod group cycles: the pods of a group are decided about together, in one view of the cluster.
+
+kube-scheduler v1.36, schedule_one_podgroup.go podGroupCycle and submitPodGroupAlgorithmResult.
+"""
+
+from __future__ import annotations
+
+from collections import ChainMap
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from moorage.errors import MoorageError
+from moorage.framework.plugin.interface import NominatingInfo
+from moorage.framework.runtime.call import StatusError
+from moorage.framework.runtime.runtime import Target
+from moorage.objects.model.pod import Pod
+from moorage.objects.model.pod_group import PodGroup
+from moorage.preemption.default_preemption import DefaultPreemption
+from moorage.preemption.for_group import reason_against
+from moorage.scheduler.cycle.engine import NO_ROWS, Engine
+from moorage.scheduler.cycle.results import Failure
+from moorage.scheduler.groups.group_algorithm import decide
+from moorage.scheduler.placing.batch import ScheduleResult
+from moorage.scheduler.placing.binding_cycle import Started
+
+from .group_attempt import Attempt, Members
+from .group_preemption import preempt_for_group
+
+if TYPE_CHECKING:
+    from moorage.scheduler.scheduler import Scheduler
+
+SEVERAL_SCHEDULERS = (
+    "all pods in a single pod group should have the same .spec.schedulerName set, got: {} and {}"
+)
+DEFAULT = "default-scheduler"
+OTHER_FAILED = "failed to schedule other pod from a pod group: {}"
+
+
+@dataclass(frozen=True, slots=True)
+class GroupResult:
+    """What became of the pods of a group.
+
+    Attributes
+    ----------
+    rows : (n,) int32 array
+        Row of the node table that each pod was put on, -1 where it has none: everywhere, if the group failed.
+    failures : dict of int to Failure
+        Position of each pod without a row to the reason.
+    succeeded : bool
+        Whether the pods that have a row are assumed. Otherwise nothing has changed.
+    message : str
+        Why the group failed.
+    is_error : bool
+        It failed with an error.
+    started : dict of int to Started
+        Position to what `BindingCycles.bind` goes on with, for placed pods that plugins outside the core have
+        a say in; all others are to be bound like those of a batch.
+    nominating : dict of int to NominatingInfo
+        Position of each pod without a row to what becomes of its nomination.
+    """
+
+    rows: npt.NDArray[np.int32]
+    failures: dict[int, Failure]
+    succeeded: bool
+    message: str = ""
+    is_error: bool = False
+    started: dict[int, Started] = field(default_factory=dict)
+    nominating: dict[int, NominatingInfo] = field(default_factory=dict)
+
+
+def rejected(pods: Sequence[Pod], error: str) -> GroupResult:
+    """What becomes of pods that cannot be a group."""
+    every = range(len(pods))
+    rows = np.full(len(pods), -1, dtype=np.int32)
+    clear = dict.fromkeys(every, NominatingInfo())
+    return GroupResult(rows, dict.fromkeys(every, Failure(error=error)), False, error, True, nominating=clear)
+
+
+def place_group(
+    scheduler: Scheduler,
+    engine: Engine,
+    group: PodGroup | None,
+    pods: Sequence[Pod],
+    scheduled: Sequence[Pod] = (),
+    evicts: bool = False,
+) -> GroupResult:
+    """Place the pods of a group, in this order: all that fit, if with those that have a node they make up the
+    group's minimum; else none.
+
+    Parameters
+    ----------
+    engine : Engine
+        Of the profile of the pods.
+    group : PodGroup, optional
+        None is a group without a minimum.
+    pods : sequence of Pod
+        Pending members, not in the cache.
+    scheduled : sequence of Pod
+        Members that have a node already, assumed ones included.
+    evicts : bool
+        Whether PostFilter is run, and pods are evicted for the group.
+    """
+    with scheduler.cache.lock:
+        members = Members(scheduler, engine, group, pods, scheduled)
+        with _cycle(members, evicts) as cycle:
+            try:
+                result = _decide(members, evicts)
+            except StatusError as failed:
+                result = rejected(pods, failed.status.message())
+            cycle.placed = result.rows if result.succeeded else None
+    for act in cycle.postponed:
+        act()
+    return result
+
+
+def _decide(members: Members, evicts: bool) -> GroupResult:
+    attempt, handle = decide(members), members.engine.handle
+    if attempt.error:
+        return _failed_with_error(attempt)
+    if attempt.succeeded:
+        started = attempt.start()
+        return GroupResult(
+            attempt.rows, attempt.failures, True, started=started, nominating=attempt.nominating
+        )
+    if evicts and handle.preempts_for_groups and members.group is not None:
+        preempt_for_group(members, members.group, attempt)
+    failures, nominating = attempt.failed()
+    rows = np.full(len(members.pods), -1, dtype=np.int32)
+    return GroupResult(rows, failures, False, attempt.message, nominating=nominating)
+
+
+def _failed_with_error(attempt: Attempt) -> GroupResult:
+    """The cycle of one pod ended with an error: that is all that is said of the others."""
+    result = rejected(attempt.members.pods, OTHER_FAILED.format(attempt.error))
+    own = {at: one for at, one in attempt.failures.items() if one.error}
+    return replace(result, failures=result.failures | own)
+
+
+# ---- the situation of a cycle ------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class _Cycle:
+    """What a cycle leaves to do: what preemption would, and the rows of its pods if it has succeeded."""
+
+    postponed: list[Callable[[], object]] = field(default_factory=list)
+    placed: npt.NDArray[np.int32] | None = None
+
+
+@contextmanager
+def _cycle(members: Members, evicts: bool) -> Iterator[_Cycle]:
+    """A pod group cycle: one snapshot, in which the pods of the group see one another. Inside, preemption
+    only notes what it would do; what engines remember of failures is not for later pods.
+
+    Unless the scheduler follows upstream's bugs, a cycle that fails leaves no trace."""
+    scheduler, cycle = members.scheduler, _Cycle()
+    with ExitStack() as stack:
+        if not scheduler.group_cycle_bugs:
+            transaction = stack.enter_context(scheduler.cache.transaction())
+        scheduler.cache.state.view.refresh()
+        stack.enter_context(_engines_in_cycle(members, evicts))
+        stack.enter_context(_one_snapshot(members))
+        members.engine.handle.postponed = cycle.postponed
+        try:
+            yield cycle
+        finally:
+            members.engine.handle.postponed = None
+        if not scheduler.group_cycle_bugs and cycle.placed is not None:
+            transaction.commit()
+    if cycle.placed is not None:
+        scheduler.cache.state.view.log_stale_counts(cycle.placed)
+
+
+@contextmanager
+def _one_snapshot(members: Members) -> Iterator[None]:
+    """Inside, what upstream copies into its snapshot is as it was when the cycle began: how many nodes have
+    the images of each, and, as a bug has it, which nodes have pods with terms."""
+    state = members.scheduler.cache.state
+    lists = members.scheduler.group_cycle_bugs and members.carry_terms
+    state.view.keeps_counts = True
+    if lists:
+        state.domains.list_carriers()
+        members.read_terms()
+    try:
+        yield
+    finally:
+        state.view.keeps_counts = False
+        if lists:
+            state.domains.unlist_carriers()
+
+
+@contextmanager
+def _engines_in_cycle(members: Members, evicts: bool) -> Iterator[None]:
+    """Inside, engines run PostFilter only where they are to, and search where they are told to."""
+    reason = reason_against(members.engine.handle, members.group)
+    plugins = [one for one in members.engine.profile.post_filters if isinstance(one, DefaultPreemption)]
+    for plugin in plugins:
+        plugin.reason_against = reason
+    kept = [
+        (one, one.runs_post_filter, one.failures, dict[Target, tuple[int, Failure]]())
+        for one in members.engines
+    ]
+    for one, runs, failures, inside in kept:
+        one.runs_post_filter = runs and evicts
+        one.failures = ChainMap(inside, failures)
+        if reason:  # known ones are of pods that may evict others
+            one.failures = inside
+            one.cycle.forget_failures()
+    try:
+        yield
+    finally:
+        for plugin in plugins:
+            plugin.reason_against = ""
+        for one, runs, failures, inside in kept:
+            one.runs_post_filter, one.failures = runs, failures
+            one.cycle.search_in(None)
+            if inside:
+                one.cycle.forget_failures()
+
+
+def schedule_workload(
+    scheduler: Scheduler, group: PodGroup, pods: Sequence[Pod] | None = None
+) -> ScheduleResult:
+    """See `Scheduler.schedule_workload`."""
+    groups, unit = scheduler.groups, (group.namespace, group.name)
+    pending = groups.pending(unit) if pods is None else pods
+    scheduler.check_new(pending)
+    engines = {scheduler.engine_of(pod) for pod in pending}
+    if len(engines) > 1:
+        raise MoorageError(several_schedulers(pending))
+    if not engines:
+        return ScheduleResult(NO_ROWS, {})
+    placed = place_group(scheduler, engines.pop(), group, pending, groups.scheduled(unit))
+    failures = placed.failures
+    for at, started in placed.started.items():
+        outcome = scheduler.bindings.bind(started)
+        if outcome.failure is not None:
+            placed.rows[at] = -1
+            failures[at] = outcome.failure
+    later = scheduler.finish_binding([started.pod for started in placed.started.values()])
+    for at, started in placed.started.items():
+        if started.pod.key in later:
+            placed.rows[at] = -1
+            failures[at] = later[started.pod.key]
+    scheduler.sync()
+    return ScheduleResult(placed.rows, failures)
+
+
+def several_schedulers(pods: Sequence[Pod]) -> str:
+    """Why pods that ask for different schedulers are no group."""
+    names = [pod.spec.scheduler_name or DEFAULT for pod in pods]
+    other = next(name for name in names if name != names[0])
+    return SEVERAL_SCHEDULERS.format(*(f'"{name}"' for name in (names[0], other)))

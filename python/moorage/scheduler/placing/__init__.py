@@ -1,0 +1,1 @@
+"""Placing pods: batches, templates, preemption, and binding cycles."""

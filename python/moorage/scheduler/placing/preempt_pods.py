@@ -1,0 +1,195 @@
+"""Pods placed at once, where they fit or where others are evicted for them; all of it can be taken back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+from itertools import groupby
+from typing import TYPE_CHECKING, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from moorage._core.preempt.preemptor import Evictions
+from moorage.errors import CacheError, MoorageError
+from moorage.framework.runtime.runtime import Target
+from moorage.objects.model.pod import Pod
+from moorage.preemption.default_preemption import DefaultPreemption
+from moorage.preemption.eviction_units import Units
+from moorage.preemption.runtime_handle import budgets_of
+from moorage.scheduler.cycle.engine import Engine
+from moorage.store import NotFoundError
+
+if TYPE_CHECKING:
+    from moorage.scheduler.scheduler import Scheduler
+
+CANNOT_BE_ASSUMED = "pod {} is in the cache, so can't be assumed"
+NOT_IN_CORE = "pod {}: a plugin or an extender outside the core has a say, so it cannot be placed at once"
+WHOLE = "pod {}: there are pod groups that are only evicted whole, so it cannot be placed at once"
+ENDED = "what was placed has been kept or taken back already"
+Offsets = npt.NDArray[np.int64]
+
+
+class Preemption:
+    """Pods that were placed, and whom they evicted.
+
+    Until `commit` or `undo` the transaction is open that holds all of it: the cache's lock is this thread's,
+    and the store has not heard of anything. As a context manager it undoes at the end what was not committed.
+
+    Attributes
+    ----------
+    pods : list of Pod
+        As they were given.
+    rows : (pods,) int32 array
+        Row of the node table that each pod was put on, -1 where it fits nowhere.
+    """
+
+    def __init__(self, scheduler: Scheduler, pods: Sequence[Pod]) -> None:
+        self._scheduler = scheduler
+        self._stack = ExitStack()
+        self._transaction = self._stack.enter_context(scheduler.cache.transaction())
+        self._evictions: list[tuple[int, Evictions]] = []
+        self._is_open = True
+        self.pods = list(pods)
+        self.rows: npt.NDArray[np.int32] = np.full(len(pods), -1, dtype=np.int32)
+
+    def victims(self, at: int) -> list[Pod]:
+        """Whom the pod at this place evicted, most important first, with the node they were on."""
+        for first, evictions in self._evictions:
+            if first <= at < first + len(evictions.rows):
+                return evictions.victims(at - first)
+        return []
+
+    def place(self, engine: Engine, target: Target, at: int, end: int, offsets: Offsets) -> None:
+        """Place the pods from `at` to `end`, which are of one target."""
+        run, arguments = self.pods[at:end], _arguments(engine)
+        engine.batching.take()
+        engine.cycle.node_names = None
+        engine.cycle.nominate(_going_before(engine, run))
+        evictions = engine.preemptor.place_run(
+            target[0],
+            run,
+            budgets_of(engine.handle),
+            target[1],
+            target[2],
+            offsets,
+            arguments["minCandidateNodesPercentage"],
+            arguments["minCandidateNodesAbsolute"],
+        )
+        self._evictions.append((at, evictions))
+        self.rows[at : at + len(evictions.rows)] = evictions.rows
+
+    def undo(self) -> None:
+        """Take everything back: pods, victims, their order on each node, the rotation."""
+        self._end()
+        self._stack.close()
+
+    def commit(self) -> None:
+        """Keep everything. The pods that were placed stay assumed and are nominated no more; victims that the
+        store knows are deleted there."""
+        self._end()
+        victims = [victim for at in range(len(self.pods)) for victim in self.victims(at)]
+        self._transaction.commit()
+        self._stack.close()
+        scheduler = self._scheduler
+        for pod, row in zip(self.pods, self.rows.tolist(), strict=True):
+            if row >= 0:
+                scheduler.handle.nominator.delete_nominated_pod_if_exists(pod)
+        for victim in victims:
+            try:
+                current = scheduler.client.get(Pod, victim.name, victim.namespace)
+                if current.metadata.uid == victim.metadata.uid:
+                    scheduler.client.delete(Pod, victim.name, victim.namespace)
+            except NotFoundError:
+                pass  # the cache alone knew it, or somebody else was faster
+        scheduler.sync()
+
+    def _end(self) -> None:
+        if not self._is_open:
+            raise MoorageError(ENDED)
+        self._is_open = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        if self._is_open:
+            self.undo()
+
+
+def preempt(scheduler: Scheduler, pods: Sequence[Pod], offsets: Sequence[int] = ()) -> Preemption:
+    """Place pods at once, one after the other: where they fit, or else on the node where that costs least,
+    without the pods of lower priority there that have to go. Victims need no time, and nobody takes evictions
+    off disruption budgets in between.
+
+    Parameters
+    ----------
+    pods : sequence of Pod
+        Not in the cache. Their own nominations have no effect.
+    offsets : sequence of int, optional
+        Of each pod, the index of the node at which dry runs begin, among those that eviction might help,
+        modulo their number; 0 by default.
+
+    Returns
+    -------
+    Preemption
+        To be committed or undone.
+
+    Raises
+    ------
+    CacheError
+        For a pod that is in the cache, or comes twice.
+    MoorageError
+        Where not all plugins of a pod's profile are in the core, there are extenders, or pod groups that are
+        only evicted whole.
+    """
+    if offsets and len(offsets) != len(pods):
+        raise ValueError("an offset for each pod is wanted")
+    begin = np.array(offsets or [0] * len(pods), dtype=np.int64)
+    asked = [(scheduler.engine_of(pod), scheduler.classify(pod)) for pod in pods]
+    _check(scheduler, pods, asked)
+    out, at = Preemption(scheduler, pods), 0
+    try:
+        for (_, target), equal in groupby(asked, key=lambda one: (id(one[0]), one[1])):
+            end, engine = at + len(list(equal)), asked[at][0]
+            if engine.passes_at_once(target, pods[at]):  # else PreFilter rejects it whoever goes
+                out.place(scheduler.rotation.take(engine), target, at, end, begin[at:end])
+            at = end
+    except BaseException:
+        out.undo()
+        raise
+    return out
+
+
+def _check(scheduler: Scheduler, pods: Sequence[Pod], asked: Sequence[tuple[Engine, Target]]) -> None:
+    seen = set()
+    for pod, (engine, _) in zip(pods, asked, strict=True):
+        if pod.metadata.uid in seen or scheduler.cache.state.has_pod(pod):
+            raise CacheError(CANNOT_BE_ASSUMED.format(pod.metadata.uid))
+        seen.add(pod.metadata.uid)
+        if why := why_not_at_once(engine, pod):
+            raise MoorageError(why)
+
+
+def why_not_at_once(engine: Engine, pod: Pod) -> str:
+    """Why a pod cannot be placed at once; "" where it can."""
+    in_core = engine.is_in_core_for(pod) and engine.preemptor.suits
+    if not in_core or engine.handle.extenders:
+        return NOT_IN_CORE.format(pod.key)
+    return WHOLE.format(pod.key) if Units(engine.handle) else ""
+
+
+def _going_before(engine: Engine, run: Sequence[Pod]) -> list[tuple[int, list[Pod]]]:
+    """Per row the nominated pods that go before those of a run."""
+    ours = {pod.metadata.uid for pod in run}
+    before = [
+        (engine.row_in_view(node), [pod for pod in pods if pod.metadata.uid not in ours])
+        for node, pods in engine.handle.nominator.nominated_before(run[0]).items()
+    ]
+    return [(row, pods) for row, pods in before if row >= 0]
+
+
+def _arguments(engine: Engine) -> dict[str, int]:
+    """The arguments of the profile's DefaultPreemption; the default ones where it has none."""
+    found = [plugin.args for plugin in engine.profile.plugins if isinstance(plugin, DefaultPreemption)]
+    return {**DefaultPreemption.default_args, **(found[0] if found else {})}

@@ -1,0 +1,45 @@
+"""What the scheduler writes to a pod's status: the condition PodScheduled and the nominated node.
+
+kube-scheduler v1.36, schedule_one.go updatePod. A failure to write is only logged.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from msgspec.structs import replace
+
+from moorage.framework.plugin.interface import NominatingInfo
+from moorage.objects.model.meta import Condition, with_condition
+from moorage.objects.model.pod import Pod
+from moorage.store import ApiError, NotFoundError, ObjectClient, patch_pod_status
+
+logger = logging.getLogger("moorage.scheduler")
+
+POD_SCHEDULED = "PodScheduled"
+
+
+def not_scheduled(reason: str, message: str) -> Condition:
+    """The condition of a pod that was not scheduled."""
+    return Condition(type=POD_SCHEDULED, status="False", reason=reason, message=message)
+
+
+def patch_pod(
+    client: ObjectClient, pod: Pod, condition: Condition | None, nominating: NominatingInfo | None
+) -> None:
+    """Write a condition and a nomination (None, or `noop`, leaves it), if that changes something. A pod that
+    is not in the store, or is another one by now, is left alone."""
+    try:
+        current = client.get(Pod, pod.name, pod.namespace)
+        if current.metadata.uid != pod.metadata.uid:
+            return
+        status = current.status
+        if nominating is not None and not nominating.noop:
+            status = replace(status, nominated_node_name=nominating.nominated_node_name)
+        if condition is not None:
+            status = replace(status, conditions=with_condition(status.conditions, condition))
+        patch_pod_status(client, current, status)
+    except NotFoundError:
+        return
+    except ApiError as error:
+        logger.error("Error updating pod %s: %s", pod.key, error)

@@ -1,0 +1,299 @@
+"""Reading a scheduler_perf file: cases, workloads, and operations with the parameters filled in."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from moorage.errors import InputError
+from moorage.framework.configuration import feature_gates as all_gates
+from moorage.objects.read.decode import decode
+from moorage.objects.read.files import read_file, source_name
+from moorage.objects.read.yaml_reader import read_yaml
+
+from .ops import OPS, UNBUILT_OPS, Op, UnbuiltOp
+from .templates.fold import fold_case
+from .templates.object_templates import TemplateFiles
+
+THROUGHPUT = "SchedulingThroughput"
+QUEUE_GATES = frozenset({"SchedulerQueueingHints"})
+"""Gates that concern the scheduling queue alone: what a workload says of them changes nothing here."""
+GATES_OF_V1_37 = frozenset({"CompositePodGroup"})
+"""Gates of operations and objects that are not built; without those they have no effect."""
+
+
+class _Workload(msgspec.Struct, rename="camel", forbid_unknown_fields=True, frozen=True, kw_only=True):
+    name: str
+    params: dict[str, str | int | float | bool] = {}
+    labels: tuple[str, ...] = ()
+    threshold: float | dict[str, float] = 0.0
+    threshold_metric_selector: Any = None
+    feature_gates: dict[str, bool] = {}
+
+
+class _Case(msgspec.Struct, rename="camel", forbid_unknown_fields=True, frozen=True, kw_only=True):
+    name: str
+    workload_template: tuple[dict[str, Any], ...]
+    workloads: tuple[_Workload, ...]
+    feature_gates: dict[str, bool] = {}
+    metrics_collector_config: Any = None
+    scheduler_config_path: str = ""
+    default_pod_template_path: str = ""
+    labels: tuple[str, ...] = ()
+    default_threshold_metric_selector: Any = None
+    scheduler_api_client_qps: float = msgspec.field(default=0.0, name="schedulerApiClientQPS")
+    scheduler_api_client_burst: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """A workload that is ready to run.
+
+    Attributes
+    ----------
+    source : str
+        The file, for errors; templates are looked up beside it.
+    threshold : float or None
+        Pods per second that upstream expects at least.
+    feature_gates : dict of str to bool
+        Of the case and the workload together, without those of the scheduling queue.
+    ops : tuple of Op
+        With the parameters filled in.
+    scheduler_config : Path or None
+    pod_template : str
+        Path of the template of pods whose operation names none; "" for scheduler_perf's own.
+    unbuilt : str
+        The first thing that cannot run yet; "" where everything can.
+    """
+
+    source: str
+    case: str
+    name: str
+    threshold: float | None
+    feature_gates: Mapping[str, bool]
+    ops: tuple[Op, ...]
+    scheduler_config: Path | None
+    pod_template: str
+    unbuilt: str
+
+    @property
+    def full_name(self) -> str:
+        return f"{self.case}/{self.name}"
+
+    def path(self, relative: str) -> Path:
+        """A path that the file names."""
+        return Path(self.source).parent / relative
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A test case and its workloads, in the order of the file."""
+
+    name: str
+    workloads: tuple[Workload, ...]
+
+
+def read_cases(file: str, only: str = "") -> list[Case]:
+    """Read a file.
+
+    Parameters
+    ----------
+    file : str
+        Path of the YAML file.
+    only : str, optional
+        ``CASE`` or ``CASE/WORKLOAD``; what is left out is not checked beyond its shape.
+
+    Raises
+    ------
+    InputError
+        For what is not YAML, unknown or missing fields, operations that do not exist, parameters that are
+        missing or not used, unknown feature gates, a case that does not exist, template files that cannot
+        be read; names workload and field.
+    """
+    source = source_name(file)
+    documents = list(read_yaml(_text(file, source), source))
+    if len(documents) != 1 or not isinstance(documents[0], list):
+        raise InputError("not a list of test cases", source=source)
+    cases = []
+    case_name, _, workload_name = only.partition("/")
+    for number, document in enumerate(documents[0]):
+        case = _decode(document, _Case, source, f"case {_name(document, number)}")
+        if only and case.name != case_name:
+            continue
+        chosen = [one for one in case.workloads if workload_name in ("", one.name)]
+        cases.append(Case(case.name, tuple(_workload(case, one, source) for one in chosen)))
+    if only and not any(case.workloads for case in cases):
+        raise InputError(f"there is no case or workload {only}", source=source)
+    return cases
+
+
+def _text(file: str, source: str) -> str:
+    try:
+        return read_file(file).decode()
+    except UnicodeDecodeError:
+        raise InputError("not a text file", source=source) from None
+
+
+def _name(document: Any, number: int) -> str:
+    name = document.get("name") if isinstance(document, dict) else None
+    return name if isinstance(name, str) else str(number + 1)
+
+
+def _decode(document: Any, struct: type[Any], source: str, obj: str, path: str = "") -> Any:
+    try:
+        return decode(fold_case(document, struct), struct)
+    except InputError as error:
+        inner = ".".join(filter(None, (path, error.path)))
+        raise InputError(error.message, source=source, obj=obj, path=inner) from None
+
+
+def _workload(case: _Case, workload: _Workload, source: str) -> Workload:
+    named = f"{case.name}/{workload.name}"
+    params = _Params(workload.params)
+    ops = tuple(
+        _op(document, params, source, named, f"workloadTemplate[{number}]")
+        for number, document in enumerate(case.workload_template)
+    )
+    params.expect_all_used(source, named)
+    for number, op in enumerate(ops):
+        _check(op, source, named, f"workloadTemplate[{number}]")
+    threshold = workload.threshold
+    ready = Workload(
+        source=source,
+        case=case.name,
+        name=workload.name,
+        threshold=(threshold.get(THROUGHPUT) if isinstance(threshold, dict) else threshold) or None,
+        feature_gates=_gates(case.feature_gates | workload.feature_gates),
+        ops=ops,
+        scheduler_config=Path(source).parent / case.scheduler_config_path
+        if case.scheduler_config_path
+        else None,
+        pod_template=case.default_pod_template_path,
+        unbuilt=next(filter(None, (op.unbuilt() for op in ops)), ""),
+    )
+    if not ready.unbuilt:
+        _check_runnable(ready)
+    return ready
+
+
+def _check(op: Op, source: str, named: str, path: str) -> None:
+    field, message = op.wrong()
+    if message:
+        raise InputError(message, source=source, obj=named, path=f"{path}.{field}")
+
+
+OF_GROUPS = ("GangScheduling", "WorkloadAwarePreemption")
+
+
+def _gates(gates: dict[str, bool]) -> dict[str, bool]:
+    """What the scheduler is told; OpportunisticBatching is off unless a file says otherwise. The files about
+    pod groups are of v1.37, where GenericWorkload stands for all that concerns them."""
+    gangs = dict.fromkeys(OF_GROUPS, True) if gates.get("GenericWorkload") else {}
+    return (
+        {"OpportunisticBatching": False}
+        | gangs
+        | {name: value for name, value in gates.items() if name not in QUEUE_GATES | GATES_OF_V1_37}
+    )
+
+
+def _check_runnable(workload: Workload) -> None:
+    """Refuse feature gates that the scheduler does not know, and template files that cannot be read."""
+    try:
+        all_gates(workload.feature_gates)
+    except ValueError as error:
+        raise InputError(
+            str(error), source=workload.source, obj=workload.full_name, path="featureGates"
+        ) from None
+    files = TemplateFiles()
+    for path in (workload.pod_template, *(path for op in workload.ops for path in op.templates())):
+        if path:
+            files.get(workload.path(path))
+
+
+class _Params:
+    """The parameters of a workload, each of which has to be used."""
+
+    def __init__(self, values: Mapping[str, Any]) -> None:
+        self.values = values
+        self.unused = set(values)
+
+    def get(self, reference: Any) -> Any:
+        """The value of ``$name``.
+
+        Raises
+        ------
+        InputError
+        """
+        if not isinstance(reference, str) or not reference.startswith("$"):
+            raise InputError(f"{reference!r} is not the name of a parameter with $ before it")
+        if reference[1:] not in self.values:
+            raise InputError(f"the workload has no parameter {reference[1:]}")
+        self.unused.discard(reference[1:])
+        return self.values[reference[1:]]
+
+    def note(self, value: Any) -> None:
+        """Parameters that an operation names which is not looked at any closer count as used."""
+        if isinstance(value, dict):
+            value = list(value.values())
+        if isinstance(value, list):
+            for item in value:
+                self.note(item)
+        elif isinstance(value, str):
+            self.unused.discard(value.removeprefix("$"))
+
+    def expect_all_used(self, source: str, obj: str) -> None:
+        if self.unused:
+            raise InputError(
+                "no operation uses it", source=source, obj=obj, path=f"params.{min(self.unused)}"
+            )
+
+
+def _op(document: dict[str, Any], params: _Params, source: str, obj: str, path: str) -> Op:
+    opcode = document.get("opcode")
+    if opcode in UNBUILT_OPS:
+        params.note(document)
+        return UnbuiltOp(opcode=opcode)
+    if opcode not in OPS:
+        raise InputError(f"unknown: {opcode!r}", source=source, obj=obj, path=f"{path}.opcode")
+    op: Op = _decode(document, OPS[opcode], source, obj, path)
+    filled, fields = _fill(op, params, source, obj, path)
+    # Once more, as a parameter may be of the wrong type.
+    return _decode(msgspec.to_builtins(filled), OPS[opcode], source, obj, path) if fields else filled
+
+
+def _fill(op: Op, params: _Params, source: str, obj: str, path: str) -> tuple[Op, Sequence[str]]:
+    """The operation with its parameters filled in, and the fields that changed."""
+    changes: dict[str, Any] = {}
+    for field in op.__struct_fields__:
+        value = getattr(op, field)
+        wire = f"{path}.{_camel(field)}"
+        try:
+            if isinstance(value, Op):
+                changes[field] = _fill(value, params, source, obj, wire)[0]
+            elif field == "template_params":
+                changes[field] = {
+                    name: params.get(item) if isinstance(item, str) and item.startswith("$") else item
+                    for name, item in value.items()
+                }
+            elif field == "count_multiplier_param" and value:
+                factor = params.get(value)
+                if type(factor) is not int:
+                    raise InputError(f"{factor!r} is not an integer")
+                changes["count"] = changes.get("count", getattr(op, "count", 0)) * factor
+            elif field.endswith("_param") and value:
+                changes[field.removesuffix("_param")] = params.get(value)
+        except InputError as error:
+            if error.source:
+                raise
+            raise InputError(error.message, source=source, obj=obj, path=wire) from None
+    return replace(op, **changes), list(changes)
+
+
+def _camel(name: str) -> str:
+    head, *rest = name.split("_")
+    return head + "".join(map(str.title, rest))

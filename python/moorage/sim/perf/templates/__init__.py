@@ -1,0 +1,1 @@
+"""Go templates, as scheduler_perf's object files use them."""

@@ -1,0 +1,204 @@
+"""The cluster of a workload: its nodes, namespaces and other objects, in the scheduler's store."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from msgspec.structs import replace
+
+from moorage.errors import InputError
+from moorage.objects.model.meta import Object, ObjectMeta, Resources
+from moorage.objects.model.node import Namespace, Node, NodeStatus
+from moorage.objects.model.pod import Pod
+from moorage.objects.model.storage import CSINode, CSINodeDriver, CSINodeSpec
+from moorage.objects.read.object_defaults import default_object
+from moorage.objects.workloads.naming import Names
+from moorage.scheduler import Scheduler
+from moorage.store import ApiError, NotFoundError, ObjectStore
+from moorage.volume.constants import MIGRATED_PLUGINS
+
+from .ops import CreateNodes, NodeAllocatable
+from .pods import GONE, PodRun
+from .templates.object_templates import CLASSES, ObjectTemplate
+
+HOSTNAME = "kubernetes.io/hostname"
+CAPACITY: Resources = {"pods": "110", "cpu": "4", "memory": "32Gi"}
+
+
+class SimulatedCluster:
+    """Writes objects as the benchmark's client does, and tells the scheduler.
+
+    Parameters
+    ----------
+    scheduler : Scheduler
+        Over a store of its own.
+    """
+
+    def __init__(self, scheduler: Scheduler) -> None:
+        assert isinstance(scheduler.client, ObjectStore)
+        self.scheduler, self.store = scheduler, scheduler.client
+        self.names = Names()
+        self.nodes = 0
+
+    # ---- objects -------------------------------------------------------------------------------------------
+
+    def create(self, obj: Object) -> Object:
+        """Create an object that is no pod; a name is made up where there is none.
+
+        Raises
+        ------
+        InputError
+            If there is one of this name.
+        """
+        if isinstance(obj, Pod):
+            raise TypeError("pods are runs")
+        made = default_object(obj, CLASSES, self.names)
+        self._write(made)
+        self.scheduler.sync()
+        return made
+
+    def create_many(self, objects: Iterable[Object]) -> None:
+        """Create objects that have their names and defaults.
+
+        Raises
+        ------
+        InputError
+            If there is one of a name; then none is created.
+        """
+        try:
+            self.store.create_many(objects)
+        except ApiError as error:
+            raise InputError(str(error)) from None
+        self.scheduler.sync()
+
+    def _write(self, obj: Object) -> None:
+        try:
+            self.store.create(obj)
+        except ApiError as error:
+            raise InputError(str(error), obj=f"{obj.kind} {obj.key}") from None
+
+    def delete(self, obj: Object) -> None:
+        """Delete an object that is no pod."""
+        self.store.delete(type(obj), obj.name, obj.namespace)
+        self.scheduler.sync()
+
+    def update(self, obj: Object) -> None:
+        """Replace an object that is no pod.
+
+        Raises
+        ------
+        InputError
+            If there is none of this name.
+        """
+        names = Names()
+        filled = default_object(obj, CLASSES, names)
+        try:
+            self.store.update(replace(filled, metadata=replace(filled.metadata, uid=obj.metadata.uid)))
+        except ApiError as error:
+            raise InputError(str(error), obj=f"{obj.kind} {obj.key}") from None
+        self.scheduler.sync()
+
+    def namespace(self, name: str, template: ObjectTemplate | None = None, index: int = 0) -> None:
+        """Create a namespace, unless it is there."""
+        try:
+            self.store.get(Namespace, name)
+        except NotFoundError:
+            named = Namespace(metadata=ObjectMeta(name=name))
+            self.create(named if template is None else template.make(index, "Namespace", name=name))
+
+    # ---- nodes ---------------------------------------------------------------------------------------------
+
+    def create_nodes(self, op: CreateNodes, template: ObjectTemplate | None) -> None:
+        """Create the nodes of an operation; then, in the order of their names, change them as its strategy
+        says: the scheduler sees a node come, and its labels after that."""
+        made: list[Node] = []
+        for index in range(op.count):
+            made.append(self._named(made[0] if made and not _varies(template) else _node(template, index)))
+            self._write(made[-1])
+        self.nodes += len(made)
+        for number, node in enumerate(sorted(made, key=lambda node: node.name)):
+            changed = _prepared(op, node, number)
+            if changed is not None:
+                self.store.update(changed)
+            if op.node_allocatable_strategy is not None:
+                self._write(_csi_node(op.node_allocatable_strategy, node.name))
+        self.scheduler.sync()
+
+    def _named(self, node: Node) -> Node:
+        """The node with a name, the label of its host name, and defaults."""
+        meta = node.metadata
+        if meta.generate_name:
+            meta = replace(meta, name=self.names.generate("Node", "", meta.generate_name), uid="")
+        named = replace(node, metadata=replace(meta, labels=meta.labels | {HOSTNAME: meta.name}))
+        return default_object(named, CLASSES, self.names)
+
+    # ---- pods ----------------------------------------------------------------------------------------------
+
+    def delete_pod(self, run: PodRun, number: int) -> None:
+        """Delete a pod. One with finalizers stays where it is, terminating."""
+        try:
+            gone = self.store.delete(Pod, run.name(number), run.template.metadata.namespace)
+        except NotFoundError:
+            return  # evicted
+        if run.state[number] < 0 or not gone.metadata.finalizers:
+            run.state[number] = GONE
+        self.scheduler.sync()
+
+    def update_pod(self, pod: Pod) -> None:
+        """A pod changed; it stays on its node.
+
+        Raises
+        ------
+        InputError
+            If there is none of this name.
+        """
+        try:
+            held = self.store.get(Pod, pod.name, pod.namespace)
+            spec = replace(pod.spec, node_name=held.spec.node_name)
+            self.store.update(
+                replace(pod, metadata=replace(pod.metadata, uid=""), spec=spec, status=held.status)
+            )
+        except ApiError as error:
+            raise InputError(str(error), obj=f"Pod {pod.key}") from None
+        self.scheduler.sync()
+
+
+def _varies(template: ObjectTemplate | None) -> bool:
+    return template is not None and template.by_index
+
+
+def _node(template: ObjectTemplate | None, index: int) -> Node:
+    if template is None:
+        meta = ObjectMeta(generate_name="scheduler-perf-")
+        return Node(metadata=meta, status=NodeStatus(capacity=CAPACITY))
+    node = template.make(index, "Node")
+    assert isinstance(node, Node)
+    if node.name:
+        return replace(node, metadata=replace(node.metadata, generate_name=""))
+    return node
+
+
+def _prepared(op: CreateNodes, node: Node, number: int) -> Node | None:
+    """The node as the operation's strategy changes it; None where it does not."""
+    if (label := op.label_node_prepare_strategy) is not None:
+        return _labelled(node, label.label_key, label.label_values[number % len(label.label_values)])
+    if (unique := op.unique_node_label_strategy) is not None:
+        return _labelled(node, unique.label_key, node.metadata.uid)
+    if (amounts := op.node_allocatable_strategy) is not None:
+        allocatable = node.status.allocatable | amounts.node_allocatable
+        return replace(node, status=replace(node.status, allocatable=allocatable))
+    return None
+
+
+def _csi_node(amounts: NodeAllocatable, name: str) -> CSINode:
+    """How many volumes of each driver a node takes, and what is migrated there."""
+    drivers = tuple(
+        CSINodeDriver(name=driver, node_id=name, allocatable=allocatable)
+        for driver, allocatable in amounts.csi_node_allocatable.items()
+    )
+    meta = ObjectMeta(name=name, annotations={MIGRATED_PLUGINS: ",".join(amounts.migrated_plugins)})
+    return CSINode(metadata=meta, spec=CSINodeSpec(drivers=drivers))
+
+
+def _labelled(node: Node, key: str, value: str) -> Node:
+    return replace(node, metadata=replace(node.metadata, labels=node.metadata.labels | {key: value}))

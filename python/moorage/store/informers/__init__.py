@@ -1,0 +1,1 @@
+"""Informers, indexers and listers over a store."""

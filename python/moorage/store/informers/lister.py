@@ -1,0 +1,73 @@
+"""Lister: reading from an informer's local copy."""
+
+from __future__ import annotations
+
+from typing import Generic, TypeVar
+
+from moorage.objects.model.meta import Object
+from moorage.objects.model.selectors import LabelSelectorMatcher
+from moorage.store.errors import NotFoundError
+from moorage.store.kinds import singular
+
+from .indexer import NAMESPACE_INDEX, Indexer
+
+T = TypeVar("T", bound=Object)
+Objects = list
+
+
+class Lister(Generic[T]):
+    """Reads the objects of one kind, in one namespace or in all, as client-go's listers.
+
+    Parameters
+    ----------
+    struct : type
+        The kind.
+    indexer : Indexer
+        An informer's local copy.
+    namespace : str
+        Restricts the lister; see `by_namespace`.
+    """
+
+    def __init__(self, struct: type[T], indexer: Indexer[T], namespace: str = "") -> None:
+        self._struct = struct
+        self._indexer = indexer
+        self._namespace = namespace
+
+    def by_namespace(self, namespace: str) -> Lister[T]:
+        """Return a lister of one namespace."""
+        return Lister(self._struct, self._indexer, namespace)
+
+    def get(self, name: str) -> T:
+        """Return one object: by name in a lister of one namespace, else by key (which may be the name).
+
+        Raises
+        ------
+        NotFoundError
+        """
+        found = self._indexer.get(f"{self._namespace}/{name}" if self._namespace else name)
+        if found is None:
+            what, short = singular(self._struct), name.rpartition("/")[2]
+            raise NotFoundError(f'{what} "{short}" not found')
+        return found
+
+    def list(self, selector: LabelSelectorMatcher | None = None) -> Objects[T]:
+        """Return the objects whose labels match; without a selector, all of them."""
+        if self._namespace:
+            return self._select(self._indexer.by_index(NAMESPACE_INDEX, self._namespace), selector)
+        return self._select(self._indexer.values(), selector)
+
+    def by_index(self, name: str, value: str) -> Objects[T]:
+        """Return the objects that have `value` in the index `name`, in the lister's namespace.
+
+        Raises
+        ------
+        KeyError
+            There is no such index.
+        """
+        found = self._indexer.by_index(name, value)
+        return [obj for obj in found if obj.namespace == self._namespace] if self._namespace else found
+
+    def _select(self, objects: Objects[T], selector: LabelSelectorMatcher | None) -> Objects[T]:
+        if selector is None:
+            return objects
+        return [obj for obj in objects if selector.matches(obj.metadata.labels)]

@@ -1,0 +1,101 @@
+"""What a patch makes of an object: its kinds, subresources, and what it may not change."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any, TypeVar
+
+from msgspec.structs import fields, replace
+
+from moorage.errors import InputError
+from moorage.objects.model.meta import Object
+from moorage.objects.read.decode import decode
+from moorage.objects.read.write import plain
+from moorage.store.errors import BadRequestError, NotFoundError, invalid
+from moorage.store.protocol import Patch, PatchType
+
+from .json_patch import json_patch, json_text
+from .merge_patch import merge_patch, strategic_merge
+
+T = TypeVar("T", bound=Object)
+
+MAX_DEPTH = 200
+"""Levels of lists and maps in a patch."""
+MAX_BYTES = 3 << 20
+"""Bytes of a patch as JSON (MaxRequestBodyBytes of the API server)."""
+_KEPT = ("apiVersion", "status")
+"""What a patch of the object itself leaves alone."""
+
+
+@cache
+def _parts(struct: type[Object]) -> dict[str, str]:
+    """Wire name to attribute."""
+    return {info.encode_name: info.name for info in fields(struct)}
+
+
+def apply_patch(current: T, patch: Patch, type_: PatchType, subresource: str) -> T:
+    """The object that a patch makes of another, to be stored as an update. See `ObjectStore.patch`."""
+    parts = _parts(type(current))
+    if subresource and (subresource != "status" or "status" not in parts):
+        raise NotFoundError("the server could not find the requested resource")
+    if type_ not in ("merge", "strategic", "json"):
+        raise BadRequestError(f"{type_}: unimplemented patch type")
+    if not isinstance(patch, list if type_ == "json" else dict):
+        form = "list of operations" if type_ == "json" else "map"
+        raise BadRequestError(f"error decoding patch: a {type_} patch is a {form}")
+    _check_json(patch)
+    # A merge patch changes only what it names, so nothing else is looked at.
+    named = [name for name in parts if isinstance(patch, list) or name in patch]
+    value = {name: plain(getattr(current, parts[name])) for name in dict.fromkeys((*named, "metadata"))}
+    try:
+        patched = decode(_apply(value, patch, type_), type(current))
+    except InputError as error:
+        why = f"{error.path}: {error.message}" if error.path else error.message
+        raise invalid(type(current), current.name, why) from None
+    _check_identity(patched, current)
+    if subresource:
+        meta = patched.metadata
+        held = replace(current.metadata, uid=meta.uid, resource_version=meta.resource_version)
+        return replace(current, metadata=held, status=patched.status)  # type: ignore[attr-defined]
+    changed = {parts[name]: getattr(patched, parts[name]) for name in named if name not in _KEPT}
+    return replace(current, **{name: new for name, new in changed.items() if new != getattr(current, name)})
+
+
+def _check_json(patch: Any) -> None:
+    """Refuse what is no JSON value, what is nested without end, and what is larger than a request may be."""
+    pending, nodes = [(patch, 1)], 0
+    while pending:
+        value, depth = pending.pop()
+        if not isinstance(value, dict | list | tuple):
+            continue
+        nodes += len(value)
+        if depth > MAX_DEPTH:
+            raise BadRequestError(f"error decoding patch: nested more than {MAX_DEPTH} levels deep")
+        if nodes > MAX_BYTES // 2:  # an item and a comma
+            break
+        pending += [(item, depth + 1) for item in (value.values() if isinstance(value, dict) else value)]
+    try:
+        too_large = bool(pending) or len(json_text(patch)) > MAX_BYTES
+    except (TypeError, ValueError) as error:  # a lone surrogate is a UnicodeEncodeError
+        raise BadRequestError(f"error decoding patch: {error}") from None
+    if too_large:
+        raise BadRequestError(f"Request entity too large: limit is {MAX_BYTES}")
+
+
+def _apply(value: dict[str, Any], patch: Any, type_: PatchType) -> Any:
+    if type_ == "json":
+        return json_patch(value, patch)
+    return merge_patch(value, patch) if type_ == "merge" else strategic_merge(value, patch)
+
+
+def _check_identity(patched: Object, current: Object) -> None:
+    if patched.kind != current.kind:
+        raise BadRequestError(f"the kind of the object ({patched.kind}) does not match ({current.kind})")
+    if patched.namespace != current.namespace:
+        raise BadRequestError(
+            "the namespace of the provided object does not match the namespace sent on the request"
+        )
+    if patched.name != current.name:
+        raise BadRequestError(
+            f"the name of the object ({patched.name}) does not match the name on the URL ({current.name})"
+        )

@@ -1,0 +1,49 @@
+"""The subresource ``pods/binding``: what it refuses, and what it makes of a pod (kube-apiserver v1.36)."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from moorage.objects.model.meta import Condition
+from moorage.objects.model.pod import Pod
+
+from .errors import conflict, other_uid
+
+
+def bound(pod: Pod, current: Pod, node: str, now: str) -> Pod:
+    """`current` on a node; `pod` says which one is meant.
+
+    Raises
+    ------
+    ConflictError
+        The pod has another UID, is bound, gated or being deleted.
+    """
+    uid, meta, spec, status = pod.metadata.uid, current.metadata, current.spec, current.status
+    if uid and uid != meta.uid:
+        raise other_uid(pod, meta.uid)
+    wrong = ""
+    if meta.deletion_timestamp is not None:
+        wrong = f"pod {meta.name} is being deleted, cannot be assigned to a host"
+    elif spec.node_name:
+        wrong = f'pod {meta.name} is already assigned to node "{spec.node_name}"'
+    elif spec.scheduling_gates:
+        wrong = f"pod {meta.name} has non-empty .spec.schedulingGates"
+    if wrong:
+        raise conflict("pods/binding", meta.name, wrong)
+    return replace(
+        current,
+        spec=replace(spec, node_name=node),
+        status=replace(
+            status, nominated_node_name="", conditions=_with_pod_scheduled(status.conditions, now)
+        ),
+    )
+
+
+def _with_pod_scheduled(conditions: tuple[Condition, ...], now: str) -> tuple[Condition, ...]:
+    """The conditions with PodScheduled true; where it was true before, the time of transition stays."""
+    for place, condition in enumerate(conditions):
+        if condition.type == "PodScheduled":
+            time = condition.last_transition_time if condition.status == "True" else now
+            scheduled = Condition(type="PodScheduled", status="True", last_transition_time=time)
+            return (*conditions[:place], scheduled, *conditions[place + 1 :])
+    return (*conditions, Condition(type="PodScheduled", status="True", last_transition_time=now))

@@ -1,0 +1,179 @@
+"""What a claim asks for, what a volume offers, and whether they belong together
+(component-helpers/storage/volume)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Protocol, TypeVar
+
+from msgspec.structs import replace
+
+from moorage.errors import MoorageError
+from moorage.objects.model.meta import Object, ObjectMeta, QuantityLike
+from moorage.objects.model.node import Node
+from moorage.objects.model.pod import NodeSelector
+from moorage.objects.model.quantity import parse_value
+from moorage.objects.model.selectors import NodeSelectorMatcher
+from moorage.objects.model.storage import (
+    ObjectReference,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    StorageClass,
+    TopologySelectorTerm,
+)
+from moorage.store.errors import NotFoundError
+from moorage.volume.constants import (
+    BETA_STORAGE_CLASS,
+    BIND_COMPLETED,
+    BOUND_BY_CONTROLLER,
+    FILESYSTEM,
+    SELECTED_NODE,
+    WAIT_FOR_FIRST_CONSUMER,
+    YES,
+)
+
+T = TypeVar("T", bound=Object)
+
+
+class VolumeError(MoorageError):
+    """Volumes cannot be matched, assumed, bound or provisioned; the text is upstream's."""
+
+
+class ClassLister(Protocol):
+    """Where storage classes are looked up: the lister of an informer is one."""
+
+    def get(self, name: str) -> StorageClass: ...
+
+
+def claim_class(claim: PersistentVolumeClaim) -> str:
+    """The storage class of a claim: the beta annotation, else the field; "" where there is none."""
+    annotated = claim.metadata.annotations.get(BETA_STORAGE_CLASS)
+    return (claim.spec.storage_class_name or "") if annotated is None else annotated
+
+
+def volume_class(volume: PersistentVolume) -> str:
+    """The storage class of a volume: the beta annotation, else the field."""
+    return volume.metadata.annotations.get(BETA_STORAGE_CLASS, volume.spec.storage_class_name)
+
+
+def requested_storage(claim: PersistentVolumeClaim) -> int:
+    """Bytes that a claim asks for; 0 where it does not say."""
+    return parse_bytes(claim.spec.resources.requests.get("storage", 0))
+
+
+def storage_capacity(volume: PersistentVolume) -> int:
+    """Bytes of a volume; 0 where it does not say."""
+    return parse_bytes(volume.spec.capacity.get("storage", 0))
+
+
+@lru_cache(4096)
+def parse_bytes(quantity: QuantityLike) -> int:
+    """Value of a quantity, rounded up."""
+    return parse_value(quantity)
+
+
+def is_fully_bound(claim: PersistentVolumeClaim) -> bool:
+    """Whether a claim has a volume and the binding is complete."""
+    return bool(claim.spec.volume_name) and BIND_COMPLETED in claim.metadata.annotations
+
+
+def is_volume_bound_to_claim(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
+    """Whether a volume is bound to a claim, or the user bound it to a claim of that name beforehand: name and
+    namespace are equal, and the UID where the volume has one."""
+    held = volume.spec.claim_ref
+    if held is None or (held.name, held.namespace) != (claim.name, claim.namespace):
+        return False
+    return held.uid in ("", claim.metadata.uid)
+
+
+def is_delay_binding_provisioning(claim: PersistentVolumeClaim) -> bool:
+    """Whether a node has been selected for which the claim's volume is to be provisioned."""
+    return SELECTED_NODE in claim.metadata.annotations
+
+
+def is_delay_binding_mode(claim: PersistentVolumeClaim, class_lister: ClassLister) -> bool:
+    """Whether a claim's volume is chosen only when a pod that uses it is scheduled.
+
+    Raises
+    ------
+    VolumeError
+        The class does not say when its volumes are bound.
+    """
+    name = claim_class(claim)
+    if not name:
+        return False
+    try:
+        its_class = class_lister.get(name)
+    except NotFoundError:
+        return False
+    if its_class.volume_binding_mode is None:
+        raise VolumeError(f'VolumeBindingMode not set for StorageClass "{name}"')
+    return its_class.volume_binding_mode == WAIT_FOR_FIRST_CONSUMER
+
+
+def have_equal_modes(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
+    """Whether both are file systems or both are block devices; a file system where nothing is said."""
+    return (volume.spec.volume_mode or FILESYSTEM) == (claim.spec.volume_mode or FILESYSTEM)
+
+
+def has_access_modes(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
+    """Whether a volume offers every access mode that a claim asks for."""
+    return set(claim.spec.access_modes) <= set(volume.spec.access_modes)
+
+
+def get_bind_volume_to_claim(
+    volume: PersistentVolume, claim: PersistentVolumeClaim
+) -> tuple[PersistentVolume, bool]:
+    """The volume as it is when bound to a claim, and whether that is another than before.
+
+    A volume that the user bound beforehand, by name alone, gets the claim's UID, but is not marked as bound
+    by the controller.
+    """
+    was_bound = is_volume_bound_to_claim(volume, claim)
+    held, meta = volume.spec.claim_ref, claim.metadata
+    bound = volume
+    if held is None or (held.name, held.namespace, held.uid) != (meta.name, meta.namespace, meta.uid):
+        reference = ObjectReference(
+            kind=claim.kind,
+            api_version=claim.api_version,
+            namespace=meta.namespace,
+            name=meta.name,
+            uid=meta.uid,
+            resource_version=meta.resource_version,
+        )
+        bound = replace(bound, spec=replace(volume.spec, claim_ref=reference))
+    if not was_bound and BOUND_BY_CONTROLLER not in volume.metadata.annotations:
+        bound = with_annotations(bound, {BOUND_BY_CONTROLLER: YES})
+    return bound, bound is not volume
+
+
+def with_annotations(obj: T, changes: dict[str, str]) -> T:
+    """The object with some annotations set."""
+    return replace(obj, metadata=replace(obj.metadata, annotations=obj.metadata.annotations | changes))
+
+
+# ---- where a volume can be ---------------------------------------------------------------------------------
+
+
+def reaches_node(volume: PersistentVolume, labels: dict[str, str]) -> bool:
+    """Whether a volume's node affinity admits nodes with these labels; fields of a node are not asked for."""
+    affinity = volume.spec.node_affinity
+    if affinity is None or affinity.required is None:
+        return True
+    return _matcher(affinity.required).matches(Node(metadata=ObjectMeta(labels=labels)))
+
+
+@lru_cache(4096)
+def _matcher(selector: NodeSelector) -> NodeSelectorMatcher:
+    return NodeSelectorMatcher(selector)
+
+
+def allows_topology(terms: Sequence[TopologySelectorTerm], labels: dict[str, str]) -> bool:
+    """Whether some term of a class's ``allowedTopologies`` matches a node's labels; without terms, every node
+    does. A term without expressions matches nothing."""
+    return not terms or any(
+        bool(term.match_label_expressions)
+        and all(labels.get(one.key) in one.values for one in term.match_label_expressions)
+        for term in terms
+    )

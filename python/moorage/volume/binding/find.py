@@ -1,0 +1,292 @@
+"""Whether a pod's volumes can be had on a node, and what is to be done for it
+(kube-scheduler v1.36, volumebinding/binder.go)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal, NamedTuple
+
+from moorage.objects.model.node import Node
+from moorage.objects.model.pod import Pod, Volume
+from moorage.objects.model.selectors import LabelSelectorMatcher
+from moorage.objects.model.storage import (
+    CSIStorageCapacity,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    StorageClass,
+)
+from moorage.store import NotFoundError
+from moorage.volume.constants import NO_PROVISIONER, SELECTED_NODE
+
+from .assume_cache import ObjectNotFoundError
+from .claim_matcher import ClaimMatcher
+from .claims import (
+    VolumeError,
+    allows_topology,
+    claim_class,
+    is_delay_binding_mode,
+    is_fully_bound,
+    parse_bytes,
+    reaches_node,
+    requested_storage,
+)
+from .sources import VolumeSources
+
+Claims = list[PersistentVolumeClaim]
+
+UNBOUND_IMMEDIATE = "pod has unbound immediate PersistentVolumeClaims"
+BIND_CONFLICT = "node(s) didn't find available persistent volumes to bind"
+NODE_CONFLICT = "node(s) didn't match PersistentVolume's node affinity"
+NOT_ENOUGH_SPACE = "node(s) did not have enough free storage"
+VOLUME_MISSING = "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)"
+
+
+class BindingInfo(NamedTuple):
+    """A claim and the volume that it is to be bound to."""
+
+    pv: PersistentVolume
+    pvc: PersistentVolumeClaim
+
+
+class DynamicProvision(NamedTuple):
+    """A claim whose volume is to be provisioned, and what was found to have the space for it, if that had to
+    be looked for."""
+
+    pvc: PersistentVolumeClaim
+    node_capacity: CSIStorageCapacity | None = None
+
+
+@dataclass(slots=True)
+class PodVolumes:
+    """What is to be done for a pod's volumes on one node. None is "not decided", which cannot be bound; an
+    empty list is "nothing to do"."""
+
+    static_bindings: list[BindingInfo] | None = None
+    dynamic_provisions: list[DynamicProvision] | None = None
+
+
+@dataclass
+class PodVolumeClaims:
+    """A pod's claims, by what is to be done about them, each in the order of the pod's volumes.
+
+    Attributes
+    ----------
+    bound : list of PersistentVolumeClaim
+        They have their volumes.
+    unbound_delayed : list of PersistentVolumeClaim
+        Their volumes are chosen with the node.
+    unbound_immediate : list of PersistentVolumeClaim
+        The controller is to bind them first.
+    volumes : dict
+        For each class of the delayed ones, its volumes as they were when the claims were looked at.
+    """
+
+    bound: Claims
+    unbound_delayed: Claims
+    unbound_immediate: Claims
+    volumes: dict[str, tuple[PersistentVolume, ...]]
+
+    @cached_property
+    def selected(self) -> Claims:
+        """The delayed ones for which a node has been selected: they are provisioned there, or nowhere."""
+        return [claim for claim in self.unbound_delayed if SELECTED_NODE in claim.metadata.annotations]
+
+    @cached_property
+    def matchers(self) -> list[ClaimMatcher]:
+        """The other delayed ones, the smallest first, each with what it may be bound to."""
+        others = [claim for claim in self.unbound_delayed if SELECTED_NODE not in claim.metadata.annotations]
+        others.sort(key=requested_storage)
+        return [ClaimMatcher(claim, self.volumes.get(claim_class(claim), ())) for claim in others]
+
+
+# ---- a pod's claims ----------------------------------------------------------------------------------------
+
+
+def claim_key(pod: Pod, volume: Volume) -> str | None:
+    """The key of the claim that a volume of a pod uses; None where it uses none."""
+    if volume.persistent_volume_claim is not None:
+        return f"{pod.namespace}/{volume.persistent_volume_claim.claim_name}"
+    return None if volume.ephemeral is None else f"{pod.namespace}/{pod.name}-{volume.name}"
+
+
+def claim_of(sources: VolumeSources, pod: Pod, volume: Volume) -> PersistentVolumeClaim | None:
+    """The claim that a volume of a pod uses; None where it uses none.
+
+    Raises
+    ------
+    VolumeError
+        It is not there, or is another pod's ephemeral volume.
+    """
+    key = claim_key(pod, volume)
+    if key is None:
+        return None
+    try:
+        claim = sources.pvc_cache.get_pvc(key)
+    except VolumeError as error:
+        raise VolumeError(f'error getting PVC "{key}": {error}') from error
+    if volume.persistent_volume_claim is None:
+        owner = claim.metadata.controller()
+        if owner is None or owner.uid != pod.metadata.uid:
+            raise VolumeError(f"PVC {key} was not created for pod {pod.key} (pod is not owner)")
+    return claim
+
+
+def get_pod_volume_claims(sources: VolumeSources, pod: Pod) -> PodVolumeClaims:
+    """Sort a pod's claims by what is to be done about them.
+
+    Raises
+    ------
+    VolumeError
+        A claim is not there, or its class does not say when its volumes are bound.
+    """
+    bound: Claims = []
+    delayed: Claims = []
+    immediate: Claims = []
+    for volume in pod.spec.volumes:
+        claim = claim_of(sources, pod, volume)
+        if claim is None:
+            continue
+        if is_fully_bound(claim):
+            bound.append(claim)
+        elif is_delay_binding_mode(claim, sources.class_lister) and not claim.spec.volume_name:
+            delayed.append(claim)
+        else:
+            immediate.append(claim)
+    classes = dict.fromkeys(map(claim_class, delayed))
+    return PodVolumeClaims(
+        bound, delayed, immediate, {name: sources.pv_cache.list_pvs(name) for name in classes}
+    )
+
+
+# ---- on one node -------------------------------------------------------------------------------------------
+
+
+def check_bound_claims(
+    sources: VolumeSources, claims: Sequence[PersistentVolumeClaim], node: Node
+) -> ObjectNotFoundError | bool:
+    """Whether the volumes of bound claims can be used on a node; the error where one is not there. The first
+    one that says no decides."""
+    for claim in claims:
+        try:
+            volume = sources.pv_cache.get_pv(claim.spec.volume_name)
+        except ObjectNotFoundError as error:
+            return error
+        if not reaches_node(sources.translate(volume, node.name), node.metadata.labels):
+            return False
+    return True
+
+
+class Unbound(NamedTuple):
+    """What was found for the delayed claims."""
+
+    volumes: PodVolumes
+    satisfied: bool = True
+    enough_storage: bool = True
+
+
+def find_unbound(sources: VolumeSources, claims: PodVolumeClaims, node: Node) -> Unbound:
+    """Find volumes on a node for the delayed claims, or where they can be provisioned.
+
+    Raises
+    ------
+    VolumeError
+        A claim cannot be provisioned for lack of a class.
+    """
+    if not claims.unbound_delayed:
+        return Unbound(PodVolumes())
+    if any(claim.metadata.annotations[SELECTED_NODE] != node.name for claim in claims.selected):
+        return Unbound(PodVolumes(), satisfied=False)
+    bindings: list[BindingInfo] = []
+    to_provision, chosen = list(claims.selected), set[str]()
+    for matcher in claims.matchers:
+        volume = matcher.find(node.metadata.labels, chosen)
+        if volume is None:
+            to_provision.append(matcher.claim)
+        else:
+            chosen.add(volume.name)
+            bindings.append(BindingInfo(volume, matcher.claim))
+    provisions = check_volume_provisions(sources, to_provision, node)
+    if isinstance(provisions, bool):
+        return Unbound(PodVolumes(bindings or None), satisfied=provisions, enough_storage=not provisions)
+    return Unbound(PodVolumes(bindings or None, provisions or None))
+
+
+def check_volume_provisions(
+    sources: VolumeSources, claims: Sequence[PersistentVolumeClaim], node: Node
+) -> list[DynamicProvision] | bool:
+    """What is to be provisioned for claims on a node. False where it cannot be; True where it could be, but
+    there is not enough storage.
+
+    Raises
+    ------
+    VolumeError
+        A claim has no class, or one that is not there.
+    """
+    provisions = []
+    for claim in claims:
+        name = claim_class(claim)
+        if not name:
+            raise VolumeError(f'no class for claim "{claim.key}"')
+        try:
+            its_class = sources.class_lister.get(name)
+        except NotFoundError as error:
+            raise VolumeError(f'failed to find storage class "{name}"') from error
+        if its_class.provisioner in ("", NO_PROVISIONER):
+            return False
+        if not allows_topology(its_class.allowed_topologies, node.metadata.labels):
+            return False
+        enough = find_capacity(sources, claim, its_class, node)
+        if enough is False:
+            return True
+        provisions.append(DynamicProvision(claim, enough))
+    return provisions
+
+
+def find_capacity(
+    sources: VolumeSources, claim: PersistentVolumeClaim, its_class: StorageClass, node: Node
+) -> CSIStorageCapacity | Literal[False] | None:
+    """Storage within reach of a node from which a claim's volume can be made: the first that is large enough.
+    None where it need not be looked for, False where there is none."""
+    drivers, capacities = sources.csi_driver_lister, sources.csi_storage_capacity_lister
+    if drivers is None or capacities is None or "storage" not in claim.spec.resources.requests:
+        return None
+    try:
+        driver = drivers.get(its_class.provisioner)
+    except NotFoundError:
+        return None
+    if not driver.spec.storage_capacity:
+        return None
+    size = requested_storage(claim)
+    for capacity in capacities.list():
+        fits = capacity.storage_class_name == its_class.name and _is_sufficient(capacity, size)
+        if fits and _has_access(node, capacity):
+            return capacity
+    return False
+
+
+def _has_access(node: Node, capacity: CSIStorageCapacity) -> bool:
+    """A selector that cannot be read reaches no node."""
+    if capacity.node_topology is None:
+        return False
+    try:
+        return LabelSelectorMatcher(capacity.node_topology).matches(node.metadata.labels)
+    except ValueError:
+        return False
+
+
+def _is_sufficient(capacity: CSIStorageCapacity, size: int) -> bool:
+    limit = capacity.capacity if capacity.maximum_volume_size is None else capacity.maximum_volume_size
+    return limit is not None and parse_bytes(limit) >= size
+
+
+def conflict_reasons(bound: ObjectNotFoundError | bool, unbound: Unbound) -> tuple[str, ...]:
+    """Why a node will not do, in upstream's order; empty if it does."""
+    reasons = (
+        (NODE_CONFLICT, bound is False),
+        (BIND_CONFLICT, not unbound.satisfied),
+        (NOT_ENOUGH_SPACE, not unbound.enough_storage),
+        (VOLUME_MISSING, isinstance(bound, ObjectNotFoundError)),
+    )
+    return tuple(reason for reason, holds in reasons if holds)

@@ -1,0 +1,195 @@
+"""Metrics of volume scheduling (scheduler_volume_*) and of the controller (volume_operation_*): counted here,
+shown by prometheus_client."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from importlib import import_module
+from threading import Lock
+from typing import Any
+
+from moorage.errors import MoorageError
+from moorage.volume.constants import VOLUME_SCHEDULER_SUBSYSTEM
+
+OF_SCHEDULING = ("operation",)
+OF_CONTROLLER = ("plugin_name", "operation_name")
+
+
+class OperationCounter:
+    """A counter.
+
+    Parameters
+    ----------
+    name, help : str
+        Upstream's; without the subsystem, which is put in front, where `labels` are `OF_SCHEDULING`.
+    labels : tuple of str
+        What is told apart.
+    """
+
+    def __init__(self, name: str, help: str, labels: tuple[str, ...] = OF_SCHEDULING) -> None:
+        self.name = _full_name(name, labels)
+        self.help = help
+        self.labels = labels
+        self._lock = Lock()
+        self._values: dict[tuple[str, ...], int] = {}
+
+    def inc(self, *labels: str) -> None:
+        """Count one."""
+        with self._lock:
+            self._values[labels] = self._values.get(labels, 0) + 1
+
+    def value(self, *labels: str) -> int:
+        """How many there were."""
+        return self._values.get(labels, 0)
+
+    def collect(self) -> Iterator[Any]:
+        """As prometheus_client asks of a collector."""
+        family = prometheus().CounterMetricFamily(self.name, self.help, labels=list(self.labels))
+        with self._lock:
+            for labels, value in self._values.items():
+                family.add_metric(list(labels), value)
+        yield family
+
+
+class OperationHistogram:
+    """A histogram; parameters as for `OperationCounter`.
+
+    Parameters
+    ----------
+    buckets : tuple of float
+        The upper bounds, ascending, without the infinite one.
+    """
+
+    def __init__(
+        self, name: str, help: str, buckets: tuple[float, ...], labels: tuple[str, ...] = OF_SCHEDULING
+    ) -> None:
+        self.name = _full_name(name, labels)
+        self.help = help
+        self.buckets = buckets
+        self.labels = labels
+        self._lock = Lock()
+        self._counts: dict[tuple[str, ...], list[int]] = {}
+        self._sums: dict[tuple[str, ...], float] = {}
+
+    def observe(self, value: float, *labels: str) -> None:
+        """Count one value."""
+        with self._lock:
+            counts = self._counts.setdefault(labels, [0] * (len(self.buckets) + 1))
+            counts[bisect_left(self.buckets, value)] += 1
+            self._sums[labels] = self._sums.get(labels, 0.0) + value
+
+    def count(self, *labels: str) -> int:
+        """How many values there were."""
+        return sum(self._counts.get(labels, ()))
+
+    def sum(self, *labels: str) -> float:
+        """Their sum."""
+        return self._sums.get(labels, 0.0)
+
+    def counts(self, *labels: str) -> tuple[int, ...]:
+        """How many values fell into each bucket, the last being the infinite one; not cumulative."""
+        return tuple(self._counts.get(labels, [0] * (len(self.buckets) + 1)))
+
+    def collect(self) -> Iterator[Any]:
+        """As prometheus_client asks of a collector."""
+        family = prometheus().HistogramMetricFamily(self.name, self.help, labels=list(self.labels))
+        bounds = [*map(str, self.buckets), "+Inf"]
+        with self._lock:
+            for labels, counts in self._counts.items():
+                rising = [sum(counts[: place + 1]) for place in range(len(counts))]
+                pairs = [[bound, float(count)] for bound, count in zip(bounds, rising, strict=True)]
+                family.add_metric(list(labels), pairs, self._sums[labels])
+        yield family
+
+
+def _full_name(name: str, labels: tuple[str, ...]) -> str:
+    return f"{VOLUME_SCHEDULER_SUBSYSTEM}_{name}" if labels == OF_SCHEDULING else name
+
+
+VOLUME_BINDING_REQUEST_SCHEDULER_BINDER_CACHE = OperationCounter(
+    "binder_cache_requests_total", "Total number for request volume binding cache"
+)
+"""Entries made (``add``) and pods dropped (``delete``) in a `PodBindingCache`."""
+VOLUME_SCHEDULING_STAGE_LATENCY = OperationHistogram(
+    "scheduling_duration_seconds",
+    "Volume scheduling stage latency",
+    tuple(1000.0 * 2**step for step in range(15)),
+)
+"""Seconds of each ``predicate``, ``assume`` and ``bind``. The bounds are upstream's, as for microseconds."""
+VOLUME_SCHEDULING_STAGE_FAILED = OperationCounter(
+    "scheduling_stage_error_total", "Volume scheduling stage error count"
+)
+"""Failures of ``predicate``, ``assume`` and ``bind``."""
+VOLUME_OPERATION_SECONDS = OperationHistogram(
+    "volume_operation_total_seconds",
+    "Storage operation end to end duration in seconds",
+    (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 15.0, 25.0, 50.0, 120.0, 300.0, 600.0),
+    OF_CONTROLLER,
+)
+"""Seconds from the first attempt to ``provision`` until the claim is bound, from that to ``delete`` until the
+volume is gone."""
+VOLUME_OPERATION_ERRORS = OperationCounter(
+    "volume_operation_total_errors", "Total volume operation errors", OF_CONTROLLER
+)
+"""Failures of ``provision`` and ``delete``."""
+
+
+@contextmanager
+def counting_failures(operation: str) -> Iterator[None]:
+    """Count it if the stage fails."""
+    try:
+        yield
+    except Exception:
+        VOLUME_SCHEDULING_STAGE_FAILED.inc(operation)
+        raise
+
+
+@contextmanager
+def measuring(operation: str, clock: Callable[[], float]) -> Iterator[None]:
+    """Note how long the stage takes, in seconds on `clock`, however it ends."""
+    start = clock()
+    try:
+        yield
+    finally:
+        VOLUME_SCHEDULING_STAGE_LATENCY.observe(clock() - start, operation)
+
+
+_registering = Lock()
+_registered: list[tuple[object, str]] = []
+
+
+def register_volume_scheduling_metrics() -> None:
+    """Show the metrics in prometheus_client's default registry; again is once.
+
+    Raises
+    ------
+    MoorageError
+        prometheus_client is not installed.
+    """
+    register(
+        "scheduling",
+        VOLUME_BINDING_REQUEST_SCHEDULER_BINDER_CACHE,
+        VOLUME_SCHEDULING_STAGE_LATENCY,
+        VOLUME_SCHEDULING_STAGE_FAILED,
+    )
+
+
+def register(what: str, *collectors: object) -> None:
+    """Show collectors in prometheus_client's default registry, the first ones of `what` only."""
+    registry = prometheus().REGISTRY
+    with _registering:
+        if (registry, what) not in _registered:
+            for collector in collectors:
+                registry.register(collector)
+            _registered.append((registry, what))
+
+
+def prometheus() -> Any:
+    try:
+        return import_module("prometheus_client.core")
+    except ImportError as error:
+        raise MoorageError(
+            "the metrics need prometheus_client: install the extra moorage[metrics]"
+        ) from error

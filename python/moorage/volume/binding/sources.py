@@ -1,0 +1,96 @@
+"""What the volume binder reads and writes."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from moorage.errors import MoorageError
+from moorage.objects.model.node import Node
+from moorage.objects.model.pod import Pod
+from moorage.objects.model.storage import (
+    CSIDriver,
+    CSIStorageCapacity,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    StorageClass,
+)
+from moorage.store import InformerFactory, Lister, NotFoundError, ObjectClient
+
+from .assume_cache import PVAssumeCache, PVCAssumeCache
+from .claims import VolumeError
+
+logger = logging.getLogger("moorage.volume")
+
+Translate = Callable[[PersistentVolume, str], PersistentVolume]
+"""A volume, and the name of a node: the volume as the CSI driver has it that took over on that node."""
+RequirePod = Callable[[Pod], None]
+"""Raises VolumeError if a pod is gone, which ends the binding of its volumes."""
+
+
+def as_it_is(volume: PersistentVolume, node_name: str) -> PersistentVolume:
+    """Translate nothing."""
+    return volume
+
+
+@dataclass(frozen=True, slots=True)
+class VolumeSources:
+    """What the volume binder reads and writes.
+
+    Attributes
+    ----------
+    client : ObjectClient
+        Where bindings are written.
+    pv_cache, pvc_cache : PVAssumeCache, PVCAssumeCache
+        Volumes and claims.
+    class_lister, node_lister : Lister
+        Storage classes and nodes.
+    require_pod : callable
+        Raises if a pod whose volumes are being bound is gone.
+    csi_driver_lister, csi_storage_capacity_lister : Lister or None
+        Without them, there is always enough storage.
+    translate : callable
+        Applied before a volume's node affinity is looked at, except when volumes are chosen.
+    """
+
+    client: ObjectClient
+    pv_cache: PVAssumeCache
+    pvc_cache: PVCAssumeCache
+    class_lister: Lister[StorageClass]
+    node_lister: Lister[Node]
+    require_pod: RequirePod
+    csi_driver_lister: Lister[CSIDriver] | None = None
+    csi_storage_capacity_lister: Lister[CSIStorageCapacity] | None = None
+    translate: Translate = as_it_is
+
+    @classmethod
+    def over(
+        cls, client: ObjectClient, informers: InformerFactory, translate: Translate = as_it_is
+    ) -> VolumeSources:
+        """What the informers of a factory know, with assume caches of its own."""
+        return cls(
+            client,
+            PVAssumeCache(informers.informer(PersistentVolume)),
+            PVCAssumeCache(informers.informer(PersistentVolumeClaim)),
+            informers.lister(StorageClass),
+            informers.lister(Node),
+            listed_pods(informers.lister(Pod)),
+            informers.lister(CSIDriver),
+            informers.lister(CSIStorageCapacity),
+            translate,
+        )
+
+
+def listed_pods(lister: Lister[Pod]) -> RequirePod:
+    """A pod is gone when its lister does not know it."""
+
+    def require(pod: Pod) -> None:
+        try:
+            lister.get(pod.key)
+        except NotFoundError as error:
+            raise VolumeError(f"pod does not exist any more: {error}") from error
+        except MoorageError as error:
+            logger.error("Failed to get pod %s from the lister: %s", pod.key, error)
+
+    return require

@@ -1,0 +1,1 @@
+"""Which volumes are in use on which node, attach limits and migration."""

@@ -1,0 +1,161 @@
+"""Which volumes are in use, and where: by row, by claim, by disk, and attached through CSI drivers.
+
+Derived from the pods of the cache and from what informers have of claims and volumes, and kept current by
+their logs of changes; what a transaction did to the cache is undone by the entries that undo it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from moorage._core.state.cluster_state import ClusterState
+from moorage.objects.model.pod import DiskVolumeSource, Pod, Volume
+from moorage.store import InformerFactory
+
+from .attached import NO_NODE, AttachedVolumes
+
+if TYPE_CHECKING:
+    from moorage.framework.plugin.handle import FrameworkHandle
+
+NEVER = -1
+NOBODY: dict[str, Pod] = {}
+
+Disk = tuple[str, ...]
+"""What disks have in common that cannot be mounted twice; see `disk_of`."""
+
+
+class VolumesInUse:
+    """The pods that use volumes, on the nodes that are there.
+
+    All of it is to be read after `refresh`.
+
+    Attributes
+    ----------
+    pods : dict of int to dict
+        Row of the node table to its pods by UID; rows without such pods are left out.
+    claims : dict of str to int
+        ``namespace/name`` of a claim to the number of times that pods name it, ephemeral volumes left out.
+    disks : dict
+        Disk (`disk_of`) to the inline volumes of it, by row.
+    attached : AttachedVolumes
+        Volumes of CSI drivers, and how many more each node takes.
+    """
+
+    def __init__(self, state: ClusterState, informers: InformerFactory) -> None:
+        self._state = state
+        self._cursor = NEVER
+        self.attached = AttachedVolumes(state.table, informers)
+        self._logs = self.attached.logs()
+        self._heads = [NEVER] * len(self._logs)
+        self._clear()
+
+    @classmethod
+    def of(cls, handle: FrameworkHandle) -> VolumesInUse:
+        """That of a handle's cluster, which its plugins share; use it through `FrameworkHandle.shared`."""
+        return cls(handle.cache.state, handle.informers)
+
+    def _clear(self) -> None:
+        self.pods: dict[int, dict[str, Pod]] = {}
+        self.claims: dict[str, int] = {}
+        self.disks: dict[Disk, dict[int, list[Volume]]] = {}
+        self.attached.clear()
+
+    # ---- following what changes ----------------------------------------------------------------------------
+
+    def refresh(self) -> None:
+        """Take over what has changed."""
+        if [log.head for log in self._logs] != self._heads:
+            self._refresh_objects()
+        if self._cursor != self._state.log.head:
+            self._refresh_rows()
+
+    def _refresh_objects(self) -> None:
+        """Claims, volumes, classes and the like have changed."""
+        heads = [log.head for log in self._logs]  # before: what comes meanwhile is taken over once more
+        changes = [log.since(head) for log, head in zip(self._logs, self._heads, strict=True)]
+        self._heads = heads
+        claims, volumes, classes, nodes, attachments = changes
+        if classes or None in changes:  # classes change seldom
+            self._clear()
+            self._cursor = NEVER
+            return
+        self.attached.renew(claims or (), volumes or (), nodes or (), attachments or (), self.pods)
+
+    def _refresh_rows(self) -> None:
+        """Pods have come to rows or left them."""
+        state = self._state
+        changed = None if self._cursor == NEVER else state.log.rows_since(self._cursor)
+        self._cursor = state.log.head
+        used = state.table.used
+        self.attached.make_room(used)
+        for row in sorted({*range(used), *self.pods}) if changed is None else changed:
+            self._renew_row(row)
+
+    def _renew_row(self, row: int) -> None:
+        table, old, new = self._state.table, self.pods.get(row, NOBODY), NOBODY
+        if row < table.used and table.is_present(row):
+            self.attached.name_row(row, table.row_name(row))
+            new = {pod.metadata.uid: pod for pod in self._state.ledger.volume_pods_of(row)}
+        else:
+            self.attached.name_row(row, NO_NODE)
+        if not (old or new):
+            return
+        for uid, pod in old.items():
+            if not _uses_the_same(pod, new.get(uid)):
+                self._count(pod, row, -1)
+                self.attached.leave(pod, row)
+        for uid, pod in new.items():
+            if not _uses_the_same(pod, old.get(uid)):
+                self._count(pod, row, 1)
+                self.attached.come(pod, row)
+        if new:
+            self.pods[row] = new
+        else:
+            del self.pods[row]
+
+    def _count(self, pod: Pod, row: int, sign: int) -> None:
+        """A pod has come to a row (1) or left it (-1)."""
+        for volume in pod.spec.volumes:
+            if volume.persistent_volume_claim is not None:
+                key = f"{pod.metadata.namespace}/{volume.persistent_volume_claim.claim_name}"
+                _add(self.claims, key, sign)
+            elif (disk := disk_of(volume)) is not None:
+                held = self.disks.setdefault(disk, {}).setdefault(row, [])
+                if sign > 0:
+                    held.append(volume)
+                else:
+                    held.remove(volume)
+                _drop_if_empty(self.disks, disk, row)
+
+
+def _uses_the_same(pod: Pod, other: Pod | None) -> bool:
+    """Whether a pod, as reported before and after, uses the same volumes."""
+    return pod is other or (other is not None and pod.spec.volumes == other.spec.volumes)
+
+
+def _add(counts: dict[str, int], key: str, sign: int) -> None:
+    counts[key] = counts.get(key, 0) + sign
+    if not counts[key]:
+        del counts[key]
+
+
+def _drop_if_empty(index: dict[Any, dict[int, list[Volume]]], key: object, row: int) -> None:
+    if not index[key][row]:
+        del index[key][row]
+        if not index[key]:
+            del index[key]
+
+
+def disk_of(volume: Volume) -> Disk | None:
+    """What two inline volumes share that are one disk of those that may be mounted only once, or once for
+    writing; of RBD images they may still have no monitor in common. None for all other volumes."""
+    disk: DiskVolumeSource | None
+    if (disk := volume.gce_persistent_disk) is not None:
+        return "gce", disk.pd_name
+    if (disk := volume.aws_elastic_block_store) is not None:
+        return "aws", disk.volume_id
+    if (disk := volume.iscsi) is not None:
+        return "iscsi", disk.iqn
+    if (disk := volume.rbd) is not None:
+        return "rbd", disk.pool, disk.image
+    return None

@@ -1,0 +1,81 @@
+"""In-tree volumes that CSI drivers have taken over, and what those call them (csi-translation-lib)."""
+
+from __future__ import annotations
+
+from urllib.parse import urlsplit
+
+from moorage.objects.model.pod import DiskVolumeSource, Volume
+from moorage.objects.model.storage import PersistentVolume
+
+MIGRATED = {
+    "aws_elastic_block_store": "ebs.csi.aws.com",
+    "gce_persistent_disk": "pd.csi.storage.gke.io",
+    "azure_disk": "disk.csi.azure.com",
+    "cinder": "cinder.csi.openstack.org",
+}
+"""The field of a volume's source to the CSI driver."""
+MIGRATED_PROVISIONERS = {
+    "kubernetes.io/aws-ebs": MIGRATED["aws_elastic_block_store"],
+    "kubernetes.io/gce-pd": MIGRATED["gce_persistent_disk"],
+    "kubernetes.io/azure-disk": MIGRATED["azure_disk"],
+    "kubernetes.io/cinder": MIGRATED["cinder"],
+    "kubernetes.io/portworx-volume": "pxd.portworx.com",
+}
+"""The provisioner of a class to the CSI driver."""
+UNCOUNTED_PROVISIONERS = frozenset({"kubernetes.io/azure-file", "kubernetes.io/vsphere-volume"})
+"""Provisioners that have a CSI driver too, but whose volumes the scheduler does not take for its."""
+
+ZONE_LABELS = ("topology.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/zone")
+ZONES_DELIMITER = "__"
+AWS = "aws://"
+
+
+def migrated_driver(volume: Volume) -> str | None:
+    """The CSI driver that has taken over an inline volume, or None."""
+    return next((driver for field, driver in MIGRATED.items() if getattr(volume, field) is not None), None)
+
+
+def driver_and_handle(volume: PersistentVolume) -> tuple[str, str]:
+    """The CSI driver of a volume and its handle there; both "" where no driver has it."""
+    spec = volume.spec
+    if spec.csi is not None:
+        return spec.csi.driver, spec.csi.volume_handle
+    for field, driver in MIGRATED.items():
+        if (disk := getattr(spec, field)) is not None:
+            labels = volume.metadata.labels
+            zones = next((labels[label] for label in ZONE_LABELS if labels.get(label)), "")
+            return driver, _handle(field, disk, zones)
+    return "", ""
+
+
+def inline_driver_and_handle(volume: Volume) -> tuple[str, str]:
+    """The same for an inline volume of a pod."""
+    for field, driver in MIGRATED.items():
+        if (disk := getattr(volume, field)) is not None:
+            return driver, _handle(field, disk, "")
+    return "", ""
+
+
+def _handle(field: str, disk: DiskVolumeSource, zones: str) -> str:
+    """What a CSI driver calls a disk in these zones; "" where that cannot be told."""
+    if field == "azure_disk":
+        return disk.disk_uri
+    if field == "cinder":
+        return disk.volume_id
+    if field == "aws_elastic_block_store":
+        return _aws_handle(disk.volume_id)
+    names = zones.split(ZONES_DELIMITER) if zones else ["UNSPECIFIED"]
+    if len(names) == 1:
+        return f"projects/UNSPECIFIED/zones/{names[0]}/disks/{disk.pd_name}"
+    regions = {name.rpartition("-")[0] for name in names}
+    if len(regions) != 1:
+        return ""
+    return f"projects/UNSPECIFIED/regions/{regions.pop()}/disks/{disk.pd_name}"
+
+
+def _aws_handle(volume_id: str) -> str:
+    """The id in ``aws://<zone>/<id>``; a bare one stands for itself."""
+    if not volume_id.startswith(AWS):
+        return volume_id
+    found = urlsplit(volume_id).path.strip("/")
+    return found if found.startswith("vol-") and "/" not in found else ""

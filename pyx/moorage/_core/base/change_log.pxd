@@ -1,0 +1,35 @@
+from libc.stdint cimport int32_t, int64_t, uint8_t
+
+from moorage._core.base.buffers cimport Buffer, Journal
+
+cpdef enum Kind:
+    LOG_ROW = 0
+    LOG_STATIC = 1
+    LOG_ORDER = 2
+    LOG_NAMESPACE = 3
+    LOG_WORKLOAD = 4
+    LOG_VOLUME = 5
+    LOG_NOMINATION = 6
+    LOG_DOMAIN = 7
+
+
+cdef class ChangeLog:
+    cdef ChangeLog clone(self, Journal journal)
+    cdef int repeat(self, int64_t mark) except -1
+    cdef readonly int64_t head
+    cdef readonly int64_t capacity
+    cdef Buffer kinds, ids, repeated
+    cdef uint8_t* kind
+    cdef int32_t* id
+
+    cdef inline int64_t append(self, Kind kind, int32_t id) noexcept nogil:
+        """Record that `id` of `kind` changed; returns the entry's sequence number, from 1."""
+        cdef int64_t slot = self.head & (self.capacity - 1)
+        self.kind[slot] = <uint8_t>kind
+        self.id[slot] = id
+        self.head += 1
+        return self.head
+
+    cdef inline bint lost(self, int64_t cursor) noexcept nogil:
+        """True when entries after `cursor` have been overwritten: the consumer must rebuild."""
+        return self.head - cursor > self.capacity

@@ -1,0 +1,26 @@
+cimport cython
+from libc.stdint cimport int32_t
+
+from moorage._core.base.buffers cimport Buffer, Journal
+
+cdef struct Deadline:
+    double when
+    int32_t number
+
+
+@cython.final
+cdef class Deadlines:
+    cdef Buffer heap, count
+
+    cdef Deadlines clone(self, Journal journal)
+    cdef int reserve(self, Py_ssize_t items) except -1
+    cdef int push(self, Deadline item) except -1
+    cdef int pop(self) except -1
+    cdef int _rise(self, int32_t at, Deadline item) except -1
+
+    cdef inline int32_t size(self) noexcept:
+        return (<int32_t*>self.count.data)[0]
+
+    cdef inline Deadline first(self) noexcept:
+        """The earliest; there must be one."""
+        return (<Deadline*>self.heap.data)[0]

@@ -1,0 +1,66 @@
+"""A heap of (deadline, number)."""
+
+from moorage._core.base.buffers cimport Buffer, Journal
+
+
+cdef class Deadlines:
+    """Numbers by deadline, earliest first; of equal deadlines the smallest number."""
+
+    def __cinit__(self, Journal journal not None):
+        self.heap = Buffer(journal, sizeof(Deadline))
+        self.count = Buffer(journal, sizeof(int32_t), 1)
+
+    cdef Deadlines clone(self, Journal journal):
+        """An independent copy."""
+        cdef Deadlines out = Deadlines(journal)
+        out.heap.copy_from(self.heap)
+        out.count.copy_from(self.count)
+        return out
+
+    cdef int reserve(self, Py_ssize_t items) except -1:
+        """Have the memory for so many more."""
+        return self.heap.reserve(self.size() + items)
+
+    cdef int push(self, Deadline item) except -1:
+        cdef int32_t at = self.size()
+        self.reserve(1)
+        self.count.touch(0)
+        (<int32_t*>self.count.data)[0] = at + 1
+        return self._rise(at, item)
+
+    cdef int pop(self) except -1:
+        """Take the earliest away; there must be one."""
+        cdef Deadline* heap = <Deadline*>self.heap.data
+        cdef bint kept = self.heap.journal.depth != 0
+        cdef int32_t at = 0, child = 1, n = self.size() - 1
+        self.count.touch(0)
+        (<int32_t*>self.count.data)[0] = n
+        while child < n:  # to the bottom: what takes the last place belongs there, or near
+            child += child + 1 < n and is_earlier(heap[child + 1], heap[child])
+            if kept:
+                self.heap.touch(at)
+            heap[at] = heap[child]
+            at = child
+            child = 2 * at + 1
+        return self._rise(at, heap[n])
+
+    cdef int _rise(self, int32_t at, Deadline item) except -1:
+        """Put an item where it belongs, from a free place up."""
+        cdef Deadline* heap = <Deadline*>self.heap.data
+        cdef bint kept = self.heap.journal.depth != 0
+        cdef int32_t parent
+        while at > 0:
+            parent = (at - 1) // 2
+            if not is_earlier(item, heap[parent]):
+                break
+            if kept:
+                self.heap.touch(at)
+            heap[at] = heap[parent]
+            at = parent
+        self.heap.touch(at)
+        heap[at] = item
+        return 0
+
+
+cdef inline bint is_earlier(Deadline one, Deadline other) noexcept:
+    return one.when < other.when or (one.when == other.when and one.number < other.number)

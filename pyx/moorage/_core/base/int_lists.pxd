@@ -1,0 +1,29 @@
+from libc.stdint cimport int32_t, int64_t
+
+from moorage._core.base.buffers cimport Buffer, Journal
+
+
+cdef class Chunks:
+    cdef Buffer arena, first, count, room, state
+
+    cdef inline int32_t size(self, Py_ssize_t row) noexcept nogil:
+        return (<int32_t*>self.count.data)[row]
+
+    cdef inline Py_ssize_t rows(self) noexcept:
+        """Rows that there is room for; others have no items."""
+        return self.count.capacity
+
+    cdef inline int32_t* items(self, Py_ssize_t row) noexcept nogil:
+        return <int32_t*>self.arena.data + (<int32_t*>self.first.data)[row]
+
+    cdef Chunks clone(self, Journal journal)
+    cdef int touch_items(self, Py_ssize_t row) except -1
+    cdef Py_ssize_t nbytes(self) noexcept
+    cdef void keep_items(self, Py_ssize_t row) noexcept nogil
+    cdef int touch_item(self, Py_ssize_t row, Py_ssize_t at) except -1
+    cdef int reserve(self, Py_ssize_t rows) except -1
+    cdef int reserve_items(self, Py_ssize_t items) except -1
+    cdef int _fit(self, Py_ssize_t row, int32_t items) except -1
+    cdef int append(self, Py_ssize_t row, int32_t value) except -1
+    cdef int resize(self, Py_ssize_t row, int32_t items) except -1
+    cdef int assign(self, Py_ssize_t row, const int32_t* values, int32_t items) except -1

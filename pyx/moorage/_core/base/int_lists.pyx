@@ -1,0 +1,117 @@
+"""Per row, a short list of int32: power-of-two pieces of one arena, freed pieces kept per size."""
+
+from libc.string cimport memcpy
+
+from moorage._core.base.buffers cimport Buffer, Journal
+
+cdef enum:
+    SIZES = 31
+    USED = SIZES  # state[0..30]: first free piece of 2^i items, plus 1; state[31]: end of the arena
+
+
+cdef class Chunks:
+    """Lists of int32 by row, in order of insertion."""
+
+    def __cinit__(self, Journal journal not None):
+        self.arena = Buffer(journal, sizeof(int32_t), 64)
+        self.first = Buffer(journal, sizeof(int32_t))
+        self.count = Buffer(journal, sizeof(int32_t))
+        self.room = Buffer(journal, sizeof(int32_t))
+        self.state = Buffer(journal, sizeof(int32_t), SIZES + 1)
+
+    cdef Chunks clone(self, Journal journal):
+        """An independent copy."""
+        cdef Chunks out = Chunks(journal)
+        out.arena.copy_from(self.arena)
+        out.first.copy_from(self.first)
+        out.count.copy_from(self.count)
+        out.room.copy_from(self.room)
+        out.state.copy_from(self.state)
+        return out
+
+    cdef int touch_items(self, Py_ssize_t row) except -1:
+        """Call before changing the items of a row in place."""
+        return self.arena.touch_range((<int32_t*>self.first.data)[row], self.size(row))
+
+    cdef Py_ssize_t nbytes(self) noexcept:
+        """The bytes of all items there ever were."""
+        return (<int32_t*>self.state.data)[USED] * self.arena.itemsize
+
+    cdef void keep_items(self, Py_ssize_t row) noexcept nogil:
+        """`touch_items` while a transaction is open, where the memory for it is there."""
+        self.arena.keep((<int32_t*>self.first.data)[row], self.size(row))
+
+    cdef int touch_item(self, Py_ssize_t row, Py_ssize_t at) except -1:
+        """Call before changing one item of a row in place."""
+        return self.arena.touch((<int32_t*>self.first.data)[row] + at)
+
+    cdef int reserve(self, Py_ssize_t rows) except -1:
+        self.first.reserve(rows)
+        self.count.reserve(rows)
+        self.room.reserve(rows)
+        return 0
+
+    cdef int reserve_items(self, Py_ssize_t items) except -1:
+        """Have the memory for one more list of so many items."""
+        cdef Py_ssize_t room = 1
+        while room < items:
+            room *= 2
+        return self.arena.reserve((<int32_t*>self.state.data)[USED] + room)
+
+    cdef int _fit(self, Py_ssize_t row, int32_t items) except -1:
+        """Give `row` a piece for at least `items` items, with its items moved there."""
+        cdef int32_t* room = <int32_t*>self.room.data
+        cdef int32_t* first = <int32_t*>self.first.data
+        cdef int32_t* state = <int32_t*>self.state.data
+        cdef int32_t power = 0, old = 0, at
+        if items <= room[row]:
+            return 0
+        while (1 << power) < items:
+            power += 1
+        self.state.touch(power)
+        if state[power]:
+            at = state[power] - 1
+            state[power] = (<int32_t*>self.arena.data)[at]
+        else:
+            at = state[USED]
+            self.arena.reserve(at + (<Py_ssize_t>1 << power))
+            self.state.touch(USED)
+            state[USED] = at + (1 << power)
+        self.arena.touch_range(at, 1 << power)
+        memcpy(<int32_t*>self.arena.data + at, self.items(row), self.size(row) * sizeof(int32_t))
+        self.first.touch(row)
+        self.room.touch(row)
+        if room[row]:
+            while (1 << old) < room[row]:
+                old += 1
+            self.state.touch(old)
+            self.arena.touch(first[row])
+            (<int32_t*>self.arena.data)[first[row]] = state[old]
+            state[old] = first[row] + 1
+        first[row] = at
+        room[row] = 1 << power
+        return 0
+
+    cdef int append(self, Py_ssize_t row, int32_t value) except -1:
+        cdef int32_t n = self.size(row)
+        self._fit(row, n + 1)
+        self.arena.touch((<int32_t*>self.first.data)[row] + n)
+        self.count.touch(row)
+        self.items(row)[n] = value
+        (<int32_t*>self.count.data)[row] = n + 1
+        return 0
+
+    cdef int resize(self, Py_ssize_t row, int32_t items) except -1:
+        """Make the list of `row` so long; the caller fills it in anew."""
+        self._fit(row, items)
+        self.arena.touch_range((<int32_t*>self.first.data)[row], items)
+        self.count.touch(row)
+        (<int32_t*>self.count.data)[row] = items
+        return 0
+
+    cdef int assign(self, Py_ssize_t row, const int32_t* values, int32_t items) except -1:
+        """Replace the whole list of `row`."""
+        self.resize(row, items)
+        if items:
+            memcpy(self.items(row), values, items * sizeof(int32_t))
+        return 0

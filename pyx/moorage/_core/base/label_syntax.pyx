@@ -1,0 +1,183 @@
+"""Well-formed label keys, values and requirements.
+
+The rules are those of k8s.io/apimachinery v0.36, pkg/labels and pkg/api/validate/content; texts of errors are
+upstream's, without the path of the object.
+"""
+
+import json
+import re
+
+from moorage._core.base.quantity cimport parse_int64
+
+cdef str NAME = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
+cdef str VALUE = f"({NAME})?"
+cdef str DNS_LABEL = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+cdef str DNS_SUBDOMAIN = rf"{DNS_LABEL}(\.{DNS_LABEL})*"
+cdef object NAME_SYNTAX = re.compile(NAME)
+cdef object DNS_SUBDOMAIN_SYNTAX = re.compile(DNS_SUBDOMAIN)
+cdef int MAX_NAME = 63
+cdef int MAX_DNS_SUBDOMAIN = 253
+
+cdef str NAME_WRONG = (
+    "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric "
+    f"character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '{NAME}')"
+)
+cdef str KEY_WRONG = (
+    f"a valid label key {NAME_WRONG} with an optional DNS subdomain prefix and '/' "
+    "(e.g. 'example.com/MyName')"
+)
+cdef str VALUE_WRONG = (
+    "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must "
+    "start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', "
+    f"regex used for validation is '{VALUE}')"
+)
+cdef str PREFIX_WRONG = (
+    "prefix part a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or "
+    "'.', and must start and end with an alphanumeric character (e.g. 'example.com', "
+    f"regex used for validation is '{DNS_SUBDOMAIN}')"
+)
+
+cdef tuple LABEL_OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist")
+cdef tuple NODE_OPERATORS = (*LABEL_OPERATORS, "Gt", "Lt")
+cdef tuple FIELD_OPERATORS = ("In", "NotIn")
+
+
+cdef str quoted(object value):
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+cdef str invalid(str path, object value, str detail):
+    return f"{path}: Invalid value: {quoted(value)}: {detail}"
+
+
+cdef str unsupported(str op, tuple supported):
+    supported_text = ", ".join(map(quoted, supported))
+    return f"operator: Unsupported value: {quoted(op)}: supported values: {supported_text}"
+
+
+cdef Py_ssize_t size(str text) except -1:
+    return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
+
+
+cdef str key_detail(str key):
+    """What is wrong with a label key, or "" if nothing is."""
+    cdef list parts = key.split("/")
+    if len(parts) > 2:
+        return KEY_WRONG
+    cdef list details = []
+    cdef str name = parts.pop()
+    cdef str prefix
+    for prefix in parts:
+        if not prefix:
+            details.append("prefix part must be non-empty")
+            continue
+        if size(prefix) > MAX_DNS_SUBDOMAIN:
+            details.append(f"prefix part must be no more than {MAX_DNS_SUBDOMAIN} bytes")
+        if DNS_SUBDOMAIN_SYNTAX.fullmatch(prefix) is None:
+            details.append(PREFIX_WRONG)
+    if not name:
+        details.append("name part must be non-empty")
+    elif size(name) > MAX_NAME:
+        details.append(f"name part must be no more than {MAX_NAME} bytes")
+    if NAME_SYNTAX.fullmatch(name) is None:
+        details.append(f"name part {NAME_WRONG}")
+    return "; ".join(details)
+
+
+cdef str value_detail(str value):
+    """What is wrong with a label value, or "" if nothing is."""
+    cdef list details = []
+    if size(value) > MAX_NAME:
+        details.append(f"must be no more than {MAX_NAME} bytes")
+    if value and NAME_SYNTAX.fullmatch(value) is None:
+        details.append(VALUE_WRONG)
+    return "; ".join(details)
+
+
+cdef str count_detail(str op, Py_ssize_t count):
+    """What is wrong with the number of values, or "" if nothing is."""
+    if op in ("In", "NotIn") and not count:
+        return "for 'in', 'notin' operators, values set can't be empty"
+    if op in ("Exists", "DoesNotExist") and count:
+        return "values set must be empty for exists and does not exist"
+    if op in ("Gt", "Lt") and count != 1:
+        return "for 'Gt', 'Lt' operators, exactly one value is required"
+    return ""
+
+
+cdef str joined(list errors):
+    """Several errors as upstream's aggregate shows them; None if there are none."""
+    cdef list distinct = list(dict.fromkeys(errors))
+    if not distinct:
+        return None
+    return distinct[0] if len(distinct) == 1 else f"[{', '.join(distinct)}]"
+
+
+cdef str syntax_error(str key, str op, tuple values):
+    """The error of labels.NewRequirement, or None."""
+    cdef list errors = []
+    cdef str detail = key_detail(key)
+    if detail:
+        errors.append(invalid("key", key, detail))
+    detail = count_detail(op, len(values))
+    if detail:
+        errors.append(invalid("values", values or None, detail))
+    if op in ("Gt", "Lt"):
+        for i, value in enumerate(values):
+            if parse_int64(value) is None:
+                errors.append(
+                    invalid(f"values[{i}]", value, "for 'Gt', 'Lt' operators, the value must be an integer")
+                )
+    for i, value in enumerate(values):
+        detail = value_detail(value)
+        if detail:
+            errors.append(invalid(f"values[{i}][{key}]", value, detail))
+    return joined(errors)
+
+
+def requirement_error(key: str, operator: str, values: tuple[str, ...], *, node: bool) -> str | None:
+    """Say what is wrong with one entry of matchExpressions.
+
+    Parameters
+    ----------
+    key, operator : str
+        The label key, and In, NotIn, Exists, DoesNotExist or (for nodes) Gt or Lt.
+    values : tuple of str
+        The values.
+    node : bool
+        Whether the requirement is one of a node selector.
+
+    Returns
+    -------
+    str or None
+        The text of labels.NewRequirement or of its caller, relative to the requirement (apimachinery v0.36).
+        A Gt or Lt value is also a label value, so a negative number is malformed.
+    """
+    if node and operator not in NODE_OPERATORS:
+        return unsupported(operator, NODE_OPERATORS)
+    if not node and operator not in LABEL_OPERATORS:
+        return f"{quoted(operator)} is not a valid label selector operator"
+    return syntax_error(key, operator, values)
+
+
+def field_requirement_error(key: str, operator: str, values: tuple[str, ...]) -> str | None:
+    """Say what is wrong with one entry of matchFields.
+
+    Parameters
+    ----------
+    key, operator : str
+        The field, which can only be ``metadata.name``, and In or NotIn.
+    values : tuple of str
+        Exactly one node name.
+
+    Returns
+    -------
+    str or None
+        The text of component-helpers v0.36, scheduling/corev1/nodeaffinity, relative to the requirement; for
+        the key, that of the API's validation.
+    """
+    if key != "metadata.name":
+        return invalid("key", key, "not a valid field selector key")
+    if operator not in FIELD_OPERATORS:
+        return unsupported(operator, FIELD_OPERATORS)
+    return None if len(values) == 1 else invalid("values", values or None, "must have one element")

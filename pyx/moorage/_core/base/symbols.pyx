@@ -1,0 +1,75 @@
+"""Symbols: dense int32 ids of interned strings. Append-only, so forks share them and nothing is undone.
+
+Forks may be used from several threads: making an id takes a lock, finding one does not.
+"""
+
+import threading
+
+from cpython.unicode cimport PyUnicode_AsUTF8
+
+from moorage._core.base.buffers cimport Buffer, Journal
+from moorage._core.base.quantity cimport parse_int64
+
+
+cdef class Symbols:
+    """Interned strings; id 0 stands for "absent" and belongs to no string."""
+
+    def __cinit__(self):
+        cdef Journal journal = Journal()
+        self.lock = threading.RLock()
+        self.ids = {}
+        self.names = [None]
+        self.numbers = Buffer(journal, sizeof(int64_t), 1024)
+        self.are_numbers = Buffer(journal, sizeof(uint8_t), 1024)
+        self.texts = Buffer(journal, sizeof(char*))
+
+    def __len__(self):
+        return len(self.names)
+
+    cpdef int32_t intern(self, str text) except -1:
+        """The symbol of `text`, made if it is new."""
+        found = self.ids.get(text)
+        if found is not None:
+            return found
+        with self.lock:
+            return self._make(text)
+
+    cdef int32_t _make(self, str text) except -1:
+        cdef int32_t symbol = <int32_t>len(self.names)
+        found = self.ids.get(text)  # another thread may have made it
+        if found is not None:
+            return found
+        self.numbers.reserve(symbol + 1)
+        self.are_numbers.reserve(symbol + 1)
+        number = parse_int64(text)
+        if number is not None:
+            (<int64_t*>self.numbers.data)[symbol] = number
+            (<uint8_t*>self.are_numbers.data)[symbol] = 1
+        self.names.append(text)
+        self.ids[text] = symbol
+        return symbol
+
+    cpdef int32_t find(self, str text) except -1:
+        """The symbol of `text`, or 0."""
+        return self.ids.get(text, 0)
+
+    cdef int check(self, int32_t symbol) except -1:
+        """IndexError for what is neither a symbol nor 0."""
+        if not 0 <= symbol < len(self.names):
+            raise IndexError(f"there is no symbol {symbol} among {len(self.names)}")
+        return 0
+
+    cdef int sync_texts(self) except -1:
+        """Bring `texts` up to date: UTF-8 by symbol, of the strings' own memory; NULL where there is none."""
+        cdef Py_ssize_t at
+        if self.n_texts == len(self.names):
+            return 0
+        with self.lock:
+            self.texts.reserve(len(self.names))
+            for at in range(max(self.n_texts, 1), len(self.names)):
+                try:
+                    (<const char**>self.texts.data)[at] = PyUnicode_AsUTF8(self.names[at])
+                except UnicodeEncodeError:  # half a surrogate pair
+                    pass
+            self.n_texts = len(self.names)
+        return 0

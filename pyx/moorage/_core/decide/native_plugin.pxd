@@ -1,0 +1,89 @@
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
+
+from moorage._core.base.buffers cimport Buffer
+from moorage._core.csrc cimport mr_cluster
+from moorage._core.decide.external cimport External, ExternalView
+from moorage._core.state.cluster_state cimport ClusterState
+
+
+cdef extern from "native.h" nogil:
+    const uint32_t MOORAGE_ABI_MAJOR
+    const int MOORAGE_ERROR_SIZE
+    const size_t MR_NATIVE_FIRST_SIZE
+
+    ctypedef struct moorage_row:
+        pass
+
+    ctypedef struct moorage_context:
+        uint32_t struct_size
+        int32_t nodes
+        void* state
+        const moorage_row* rows
+        const int64_t* wide
+        const int64_t** resources
+        const int32_t** labels
+        const int32_t* values
+        const int32_t* names
+        const char** texts
+        const int64_t* numbers
+        const uint8_t* are_numbers
+        char* error
+
+    ctypedef struct moorage_class:
+        uint32_t struct_size
+        int32_t name_space
+        int64_t cpu, memory, nonzero_cpu, nonzero_memory
+        const int64_t* requests
+        const int32_t* labels
+
+    struct moorage_plugin:
+        uint32_t abi_major, struct_size
+        const char* name
+        void* filter
+        void* score
+        void* normalize
+        void (*add_pod)(const moorage_context* context, const moorage_class* pod,
+                        const moorage_class* other, int32_t row) noexcept nogil
+        void (*remove_pod)(const moorage_context* context, const moorage_class* pod,
+                           const moorage_class* other, int32_t row) noexcept nogil
+        void (*destroy)(void* state) noexcept nogil
+        void* state
+        const char* reason
+        int32_t weight
+        const char** resources
+        const char** labels
+        const char** values
+
+    ctypedef struct mr_native_view:
+        moorage_context context
+        moorage_class pod
+        int32_t failure, row
+        int64_t value
+        char* error
+
+    int mr_native_filter(void* plugin, void* view, const int32_t* rows, int32_t n, uint8_t* codes) noexcept
+    int mr_native_score(void* plugin, void* view, const int32_t* rows, int32_t n, int64_t* scores) noexcept
+    int mr_native_raw(void* plugin, void* view, const int32_t* rows, int32_t n, int64_t* scores) noexcept
+    int mr_native_normalize(void* plugin, void* view, const int32_t* rows, int32_t n,
+                            int64_t* scores) noexcept
+
+
+cdef class NativeExternal(External):
+    cdef moorage_plugin table
+    cdef readonly str reason
+    cdef readonly tuple resources, labels, values
+    cdef object keep, explain
+    cdef bint is_loaded
+
+
+cdef class NativeView(ExternalView):
+    cdef mr_native_view c
+    cdef moorage_class other
+    cdef NativeExternal plugin
+    cdef ClusterState state
+    cdef list resource_ids, label_columns
+    cdef Buffer resources, labels, values, requests, pod_labels, other_requests, other_labels
+    cdef int32_t pod_class
+    cdef object held
+
+    cdef int _describe(self, int32_t pod_class, moorage_class* out, Buffer requests, Buffer labels) except -1

@@ -1,0 +1,60 @@
+from libc.stdint cimport int32_t, int64_t
+
+from moorage._core.base.buffers cimport Buffer, Kept
+from moorage._core.decide.candidates cimport Candidates
+from moorage._core.csrc cimport (
+    mr_candidates,
+    mr_changes,
+    mr_counter,
+    mr_matched,
+    mr_search,
+    mr_shape,
+    mr_tally,
+)
+from moorage._core.state.node_table cimport NodeTable
+from moorage._core.state.pod_class cimport Shape
+
+
+cdef struct Undo:
+    Kept kept
+    const mr_counter* counter  # whose domains the items are, item 0 their sum; NULL: items are rows
+
+
+cdef struct Ready:
+    mr_search search
+    const mr_shape* shape
+    mr_candidates* candidates  # NULL: none are kept
+    mr_matched** counted       # what counts pods of the class, NULL at the end
+    Undo* undo                 # what an open transaction saves of before a placement
+    int32_t n_undo
+    void* owner                # its Prepared
+    int32_t wanted
+    int32_t by_node            # each pod names its node
+    int32_t by_totals          # see mr_scan_suits
+    int64_t credit, last       # see is_worth
+    int64_t failed             # the change log's head when a pod fitted nowhere, or -1
+
+
+cdef bint is_worth(Ready* one, int64_t head, int64_t following) noexcept nogil
+
+
+cdef class Prepared:
+    cdef Ready c
+    cdef Shape shape
+    cdef Candidates candidates
+    cdef Py_ssize_t charged
+    cdef Buffer counted, order, undo
+    cdef Py_ssize_t undo_bytes
+    cdef object held
+    cdef mr_tally tally
+    cdef Buffer verdicts, named
+    cdef int64_t named_by
+    cdef int named_state
+    cdef object tallied
+
+    cdef int keep_named(self, mr_search* search, int64_t said) except -1
+    cdef int keep_order(self, mr_search* search) except -1
+    cdef dict rejections(self, const mr_changes* changes, object terms)
+    cdef int count(self, list matched) except -1
+    cdef Py_ssize_t watch(self, NodeTable table, list matched) except -1
+    cdef int _watch(self, Buffer buffer, const mr_counter* counter=*) except -1

@@ -1,0 +1,45 @@
+from libc.stdint cimport int32_t, uint64_t
+
+from moorage._core.base.buffers cimport Buffer
+from moorage._core.csrc cimport mr_cluster, mr_found, mr_search
+from moorage._core.decide.external cimport Views
+from moorage._core.decide.plan cimport Plan
+from moorage._core.state.pod_class cimport Shape
+from moorage._core.state.cluster_state cimport ClusterState
+from moorage._core.decide.terms cimport Terms
+from moorage._core.state.view cimport View
+
+
+cdef class Search:
+    cdef readonly ClusterState state
+    cdef readonly Plan plan
+    cdef mr_cluster cluster
+    cdef mr_search search
+    cdef mr_found found
+    cdef object held
+    cdef Buffer positions, totals, rows, scratch, lanes, seen, restricted, nominated
+    cdef View listing, placement  # the nodes that are searched: those of the view, or of a placement
+    cdef bint in_placement
+    cdef dict fixed_ok
+    cdef int32_t wanted_threads, shared_from
+    cdef Terms terms
+    cdef Views views
+    cdef dict known_terms
+    cdef readonly list nominations
+    cdef list judged
+    cdef public object node_names, invalid_score
+
+    cdef int32_t listed(self) noexcept nogil
+    cdef int _prepare(self, int32_t pod_class, int32_t node_name, int32_t pinned) except -1
+    cdef int _point(self, Shape shape) except -1
+    cdef Terms _terms_of(self, int32_t pod_class, int32_t pinned)
+    cdef bint _asks_much(self, Shape shape) except -1
+    cdef int _set_terms(self, int32_t pod_class, int32_t pinned) except -1
+    cdef int _hold(self, Shape shape) except -1
+    cdef bint _has_images(self, Shape shape) noexcept
+    cdef int _set_fixed_ok(self, Shape shape) except -1
+    cdef int _restrict(self, object names, int32_t pinned) except -1
+    cdef tuple _scores(self, int32_t kernel, const int32_t[::1] rows)
+    cdef int _ask_external(self, int32_t place, uint64_t[::1] out) except -1
+    cdef int _judge_nominated(self, int32_t pod_class) except -1
+    cdef int32_t _place_of(self, int32_t row) noexcept

@@ -1,0 +1,422 @@
+"""Search: what a scheduling cycle reads, brought up to date for one pod, and what every node says to it.
+
+`Cycle` decides and places by it; diagnosis, examination and explanation look at all nodes.
+"""
+
+import numpy as np
+from libc.stdint cimport INT32_MAX, int16_t, int32_t, int64_t, uint64_t
+from libc.string cimport memcpy
+
+from moorage._core.base.buffers cimport Buffer, Journal
+from moorage._core.csrc cimport (
+    MR_CALL,
+    MR_EXTERNAL,
+    MR_REASONS,
+    MR_SHAPE_TOLERATES_UNSCHEDULABLE,
+    MR_UNRESOLVABLE,
+    MR_VERDICT_SHIFT,
+    mr_external_filter,
+    mr_filter,
+    mr_is_fused,
+    mr_is_normalized,
+    mr_nominated,
+    mr_normalize,
+    mr_prefer_no_schedule,
+    mr_score_rows,
+    mr_scores,
+    mr_verdicts,
+)
+from moorage._core.decide.external cimport Views
+from moorage._core.decide.plan cimport Plan
+from moorage._core.state.pod_class cimport Shape
+from moorage._core.base.sets cimport PortSets
+from moorage._core.settings cimport within
+from moorage._core.state.cluster_state cimport ClusterState
+from moorage._core.base.symbols cimport Symbols
+from moorage._core.decide.terms cimport Terms
+from moorage._core.base.threads cimport usable_threads
+from moorage._core.state.view cimport View
+
+cdef enum:
+    TERMS_LIMIT = 1 << 14  # classes whose constraints are kept as read
+    PARALLEL_FROM = 20_000  # nodes; below, to wake a thread costs more than it does
+    PLAIN = 20  # times as many, where a node costs a nanosecond
+
+MAX_THREADS = 1024
+
+
+cdef class Search:
+    """The search of one profile over one cluster.
+
+    Attributes
+    ----------
+    threads, parallel_from : int
+        Threads (1 to 1024) of a look at `parallel_from` nodes, 20 times as many for plain pods. No result
+        depends on it.
+    node_names : frozenset of str or None
+        The only nodes to search, in place of those that the shape names.
+    invalid_score : callable
+        A native plugin's name and its score that is not in 0..100, to the exception that ends the cycle.
+    """
+
+    def __cinit__(self, ClusterState state not None, Plan plan not None, *settings, **named):
+        cdef Journal journal = Journal()
+        self.state = state
+        self.plan = plan
+        self.positions = Buffer(journal, sizeof(int32_t))
+        self.totals = Buffer(journal, sizeof(int64_t))
+        self.rows = Buffer(journal, sizeof(int32_t))
+        self.scratch = Buffer(journal, sizeof(int64_t))
+        self.lanes = Buffer(journal, sizeof(int32_t))
+        self.seen = Buffer(journal, 1)
+        self.fixed_ok = {}
+        self.wanted_threads = 1
+        self.shared_from = PARALLEL_FROM
+        self.restricted = Buffer(journal, sizeof(int32_t))
+        self.listing = state.view
+        self.nominated = Buffer(journal, sizeof(mr_nominated))
+        self.views = Views(plan.externals, state)
+        self.search.views = <void**>self.views.pointers.data
+        self.known_terms = {}
+        self.nominations = []
+        self.invalid_score = _invalid_score
+
+    @property
+    def threads(self):
+        return self.wanted_threads
+
+    @threads.setter
+    def threads(self, value):
+        self.wanted_threads = <int32_t>within("threads", value, 1, MAX_THREADS)
+
+    @property
+    def parallel_from(self):
+        return self.shared_from
+
+    @parallel_from.setter
+    def parallel_from(self, value):
+        self.shared_from = <int32_t>within("parallel_from", value, 0, INT32_MAX // PLAIN)
+
+    # ---- preparing -----------------------------------------------------------------------------------------
+
+    def search_in(self, const int32_t[::1] rows=None):
+        """Search as if there were no other nodes than those of some rows, which are given in list order; by
+        default all of the view again. Pods and images are counted over all nodes in any case."""
+        cdef View view = self.state.view
+        self.listing, self.in_placement = view, rows is not None
+        if rows is not None:
+            self.state.table.check_rows(rows)
+            if self.placement is None:
+                self.placement = View(Journal(), view.table, view.tree, view.images)
+            self.placement.show_only(rows)
+            self.listing = self.placement
+
+    cdef int32_t listed(self) noexcept nogil:
+        """How many nodes there are for a search."""
+        return self.listing.size
+
+    @property
+    def nodes(self):
+        """How many nodes there are for a search, as the view was last brought up to date."""
+        return self.listed()
+
+    cdef int _prepare(self, int32_t pod_class, int32_t node_name, int32_t pinned) except -1:
+        """Bring the view and the counters up to date and point the search at them."""
+        cdef Shape shape
+        self.state.classes.check(pod_class)
+        self.state.symbols.check(node_name)
+        self.state.symbols.check(pinned)
+        shape = self.state.classes.shape(pod_class)
+        self.search.pod.node_name = node_name
+        self.search.pod.pinned_name = pinned
+        self.search.pod.ignored = self.plan.ignored_of(shape)
+        self.search.n_nominated = 0
+        self.state.view.refresh()
+        if self.in_placement:
+            self.listing.follow_usage()
+        self._set_terms(pod_class, pinned)
+        self.views.learn(pod_class)
+        self._point(shape)
+        if self.nominations:
+            self._judge_nominated(pod_class)
+        if self.node_names is not None:
+            self._restrict(self.node_names, 0)
+        elif shape.is_pinned:
+            self._restrict(None, pinned)
+        elif shape.node_names is not None:
+            self._restrict(shape.node_names, 0)
+        if self.nominations:
+            self._place_nominated()
+        return 0
+
+    cdef int _point(self, Shape shape) except -1:
+        """Take the addresses of everything that the search reads; the memory may have moved."""
+        cdef Py_ssize_t nodes = self.state.view.size + 1
+        self.state.view.fill_cluster(&self.cluster, 0)
+        self.views.show(&self.cluster)
+        self._hold(shape)
+        for buffer in (self.positions, self.totals, self.rows, self.scratch, self.lanes):
+            (<Buffer>buffer).reserve(nodes)
+        self.found.positions = <int32_t*>self.positions.data
+        self.found.totals = <int64_t*>self.totals.data
+        self.found.rows = <int32_t*>self.rows.data
+        self.found.scores = <int64_t*>self.scratch.data
+        self.found.lanes = <int32_t*>self.lanes.data
+        self.search.threads = usable_threads(self.wanted_threads)
+        self.search.plan = &self.plan.c
+        self.search.cluster = &self.cluster
+        self.search.shape = &shape.c
+        self.search.columns = &self.listing.columns
+        self.search.order = <int32_t*>self.listing.order.data
+        self.search.n = self.listing.size
+        self.cluster.nodes = self.state.view.size
+        self.search.has_images = self._has_images(shape)
+        self.search.pod.terms = NULL
+        if self.terms is not None:
+            self.state.domains.refresh()
+            self.terms.fill()
+            self.search.pod.terms = &self.terms.c
+            self.seen.reserve(self.terms.domains())
+            self.found.seen = <unsigned char*>self.seen.data
+        self._set_fixed_ok(shape)
+        self.search.parallel_from = self.shared_from * (1 if self._asks_much(shape) else PLAIN)
+        return 0
+
+    cdef bint _asks_much(self, Shape shape) except -1:
+        """Whether a node is asked more about than its columns show."""
+        cdef bint names = shape.has_node_affinity or shape.has_preferred
+        return names or bool(shape.ports) or self.terms is not None or not mr_is_fused(&self.search)
+
+    cdef int _set_terms(self, int32_t pod_class, int32_t pinned) except -1:
+        """What counters the pod is judged by; none for most pods."""
+        cdef Terms terms = self._terms_of(pod_class, pinned)
+        self.terms = None if terms.is_empty else terms
+        return 0
+
+    cdef Terms _terms_of(self, int32_t pod_class, int32_t pinned):
+        key = pod_class, pinned
+        cdef Terms terms = self.known_terms.get(key)
+        if terms is None or not terms.is_current():
+            if len(self.known_terms) >= TERMS_LIMIT:
+                self.known_terms.clear()
+            self.state.domains.keep_small()
+            terms = self.known_terms[key] = Terms(self.state, self.plan, pod_class, pinned)
+        return terms
+
+    def terms_of(self, int32_t pod_class, int32_t pinned=0):
+        """The spread constraints and affinity terms that a pod is judged by, as the counters are now."""
+        self.state.classes.check(pod_class)
+        self.state.symbols.check(pinned)
+        cdef Terms terms = self._terms_of(pod_class, pinned)
+        self.state.domains.refresh()
+        terms.fill()
+        return terms
+
+    # ---- nominated pods ------------------------------------------------------------------------------------
+
+    cdef int _judge_nominated(self, int32_t pod_class) except -1:
+        """The verdict of each node that pods are nominated to, with these pods there (see `Supposing`)."""
+        raise NotImplementedError
+
+    def _place_nominated(self):
+        """From rows to positions in the searched list; nodes outside of it do not count."""
+        cdef mr_nominated* out = <mr_nominated*>self.nominated.data
+        cdef int32_t at, place, kept = 0
+        for at in range(<int32_t>len(self.nominations)):
+            place = self._place_of(out[at].position)
+            if place >= 0:
+                out[kept].position, out[kept].verdict = place, out[at].verdict
+                kept += 1
+        self.search.nominated = out
+        self.search.n_nominated = kept
+
+    cdef int32_t _place_of(self, int32_t row) noexcept:
+        """Position of a row in the searched list, or -1."""
+        cdef int32_t at
+        for at in range(self.search.n):
+            if self.search.order[at] == row:
+                return at
+        return -1
+
+    cdef int _hold(self, Shape shape) except -1:
+        """Keep the memory of what is shared with forks: another thread may make it grow meanwhile."""
+        cdef Buffer taints = self.state.table.taint_sets.verdicts_of(shape.tolerations)
+        cdef Symbols symbols = self.state.symbols
+        cdef PortSets ports = self.state.table.port_sets
+        self.search.pod.taints = <const int16_t*>taints.data
+        self.held = (
+            taints.memory, symbols.numbers.memory, symbols.are_numbers.memory,
+            ports.ports.memory, ports.first.memory, ports.count.memory,
+        )
+        return 0
+
+    cdef bint _has_images(self, Shape shape) noexcept:
+        cdef int32_t at
+        for at in range(shape.c.n_images):
+            if self.state.images.nodes(shape.c.images[at]):
+                return True
+        return False
+
+    cdef int _set_fixed_ok(self, Shape shape) except -1:
+        """Per (taint set, unschedulable): whether NodeUnschedulable and TaintToleration pass the shape; and
+        whether TaintToleration can score one node worse than another."""
+        cdef Py_ssize_t at, sets = len(self.state.table.taint_sets.sets)
+        cdef bint tolerates = (shape.c.flags & MR_SHAPE_TOLERATES_UNSCHEDULABLE) != 0
+        cdef Buffer out
+        self.search.fixed_ok = NULL
+        self.search.taints_alike = True
+        if self.state.view.columns.n_fixed == 0:
+            return 0
+        out = self.fixed_ok.get(shape.tolerations)
+        if out is None:
+            out = self.fixed_ok[shape.tolerations] = Buffer(Journal(), 1)
+        out.reserve(2 * sets)
+        for at in range(sets):
+            self.search.taints_alike &= mr_prefer_no_schedule(self.search.pod.taints[at]) == 0
+            out.data[2 * at] = self.search.pod.taints[at] >= 0
+            out.data[2 * at + 1] = self.search.pod.taints[at] >= 0 and tolerates
+        self.search.fixed_ok = <const signed char*>out.data
+        return 0
+
+    cdef int _restrict(self, object names, int32_t pinned) except -1:
+        """Search only the named nodes that exist, in list order (PreFilterResult)."""
+        cdef int32_t* order = <int32_t*>self.state.view.order.data
+        cdef int32_t* position = <int32_t*>self.state.view.position.data
+        cdef int32_t row, at
+        if names is None:
+            symbols = [pinned]
+        else:
+            symbols = [self.state.symbols.find(name) for name in names]
+        places = []
+        for symbol in symbols:
+            row = self.state.table.find(symbol)
+            if row >= 0 and row < self.state.view.position.capacity and position[row]:
+                places.append(position[row] - 1)
+        if self.in_placement:
+            inside = {position[self.search.order[at]] - 1 for at in range(self.search.n)}
+            places = [place for place in places if place in inside]
+        self.restricted.reserve(len(places) + 1)
+        for at, place in enumerate(sorted(places)):
+            (<int32_t*>self.restricted.data)[at] = order[<int32_t>place]
+        self.search.columns = NULL
+        self.search.order = <int32_t*>self.restricted.data
+        self.search.n = <int32_t>len(places)
+        return 0
+
+    # ---- looking -------------------------------------------------------------------------------------------
+
+    def verdicts(self, int32_t pod_class, int32_t node_name=0, int32_t pinned=0):
+        """The verdict of every searched node: (rows, verdicts), int32 and uint64 arrays in list order.
+
+        A verdict is 0 where the pod fits, else (index of the rejecting filter + 1) << 56, bit 55 where it is
+        unresolvable, and the plugin's reasons as bits (csrc/state.h).
+        """
+        cdef int32_t at, n
+        self._prepare(pod_class, node_name, pinned)
+        cdef uint64_t[::1] out = np.empty(self.search.n + 1, dtype=np.uint64)
+        for at in range(0, self.search.n, MR_CALL):
+            n = min(MR_CALL, self.search.n - at)
+            if mr_verdicts(&self.search, self.search.order + at, n, &out[at]):
+                self._raise_failure()
+        for at in range(self.search.n_nominated):
+            if self.search.nominated[at].verdict:
+                out[self.search.nominated[at].position] = self.search.nominated[at].verdict
+        return self._searched(), np.asarray(out[:self.search.n])
+
+    def verdict(self, int32_t row, int32_t pod_class, int32_t node_name=0, int32_t pinned=0):
+        """The verdict of one node of the view, searched or not."""
+        cdef uint64_t out
+        cdef int32_t at
+        self.state.table.check_row(row)
+        self._prepare(pod_class, node_name, pinned)
+        for at, (nominated_row, _) in enumerate(self.nominations):
+            if nominated_row == row and self.judged[at]:
+                return self.judged[at]
+        if mr_verdicts(&self.search, &row, 1, &out):
+            self._raise_failure()
+        return out
+
+    def filter_verdicts(self, str plugin not None, int32_t pod_class, int32_t node_name=0, int32_t pinned=0):
+        """What one filter of the plan alone says of every searched node: (rows, reason bits, 0 where it
+        passes). Of a node that only nominated pods make unfit, the filter that rejects it then."""
+        cdef int32_t kernel = self.plan.number(plugin), at, position
+        cdef uint64_t verdict
+        self._prepare(pod_class, node_name, pinned)
+        cdef uint64_t[::1] out = np.zeros(self.search.n, dtype=np.uint64)
+        if kernel >= MR_EXTERNAL:
+            self._ask_external(<int32_t>self.plan.filters.index(plugin), out)
+        else:
+            for at in range(self.search.n):
+                out[at] = mr_filter(kernel, &self.plan.c, &self.cluster, self.search.shape, &self.search.pod,
+                                    self.search.order[at])
+        for at in range(self.search.n_nominated):
+            position, verdict = self.search.nominated[at].position, self.search.nominated[at].verdict
+            is_ours = verdict and self.plan.c.filters[(verdict >> MR_VERDICT_SHIFT) - 1] == kernel
+            if is_ours and not out[position]:
+                out[position] = verdict & (MR_REASONS | MR_UNRESOLVABLE)
+        return self._searched(), np.asarray(out)
+
+    cdef int _ask_external(self, int32_t place, uint64_t[::1] out) except -1:
+        """The reason bits of a filter that is no kernel, by its place in the plan."""
+        cdef int32_t at, n
+        for at in range(0, self.search.n, MR_CALL):
+            n = min(MR_CALL, self.search.n - at)
+            if mr_external_filter(&self.search, place, self.search.order + at, n, &out[at]):
+                self._raise_failure()
+        for at in range(self.search.n):
+            out[at] &= MR_UNRESOLVABLE | MR_REASONS
+        return 0
+
+    def _searched(self):
+        """Rows of the searched nodes."""
+        cdef int32_t[::1] rows = np.empty(self.search.n + 1, dtype=np.int32)
+        memcpy(&rows[0], self.search.order, self.search.n * sizeof(int32_t))
+        return np.asarray(rows[:self.search.n])
+
+    def scores(self, str plugin not None, const int32_t[::1] rows not None, int32_t pod_class,
+               int32_t node_name=0, int32_t pinned=0):
+        """Raw and normalized scores of one native plugin over feasible rows: two int64 arrays."""
+        cdef int32_t kernel = self.plan.number(plugin)
+        self.state.table.check_rows(rows)
+        self._prepare(pod_class, node_name, pinned)
+        if len(rows) and kernel >= MR_EXTERNAL:
+            return self.views.scores(plugin, rows) or self._raise_failure()
+        return self._scores(kernel, rows)
+
+    cdef tuple _scores(self, int32_t kernel, const int32_t[::1] rows):
+        """The same of a kernel, for the pod that the search is prepared for."""
+        cdef int32_t n = <int32_t>rows.shape[0]
+        cdef int64_t[::1] raw = np.empty(n + 1, dtype=np.int64)
+        cdef int64_t[::1] normalized
+        if n == 0 or not mr_scores(kernel, &self.plan.c, self.search.shape, &self.search.pod):
+            return np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.int64)
+        mr_score_rows(&self.search, kernel, &rows[0], n, &raw[0], self.found.seen)
+        normalized = np.array(raw)
+        if mr_is_normalized(kernel):
+            mr_normalize(kernel, &self.search.pod, &rows[0], &normalized[0], n)
+        return np.asarray(raw[:n]), np.asarray(normalized[:n])
+
+    def _raise_failure(self):
+        """Raise what a plugin has failed with."""
+        self.views.raise_failure()
+        self.plan.raise_error()
+        self._raise_invalid_score()
+        raise RuntimeError("a plugin failed and did not say why")
+
+    def _raise_invalid_score(self):
+        """Raise that a score of a kernel is not in 0..100: that of the first node found, of its first plugin
+        (kube-scheduler v1.36, RunScorePlugins with one worker)."""
+        cdef int32_t[::1] rows = np.empty(self.found.feasible, dtype=np.int32)
+        cdef int32_t at
+        for at in range(self.found.feasible):
+            rows[at] = self.found.rows[at]
+        kernels = [(name, self.plan.number(name)) for name in self.plan.scores]
+        scored = [(name, self._scores(kernel, rows)[1]) for name, kernel in kernels if kernel < MR_EXTERNAL]
+        for at in range(self.found.feasible):
+            for name, scores in scored:
+                if not 0 <= scores[at] <= 100:
+                    raise self.invalid_score(name, int(scores[at]))
+
+
+def _invalid_score(str plugin, score):
+    return ValueError(f'plugin "{plugin}" returns an invalid score {score}')

@@ -1,0 +1,34 @@
+from libc.stdint cimport int32_t
+
+from moorage._core.csrc cimport mr_constraint, mr_pod_term, mr_terms
+from moorage._core.state.domains cimport Counter, Domains, Matched
+from moorage._core.decide.plan cimport Plan
+from moorage._core.state.pod_class cimport Shape
+from moorage._core.state.cluster_state cimport ClusterState
+
+
+cdef class Terms:
+    cdef mr_terms c
+    cdef ClusterState state
+    cdef Shape shape
+    cdef int32_t pinned
+    cdef dict labels
+    cdef list memory, held, of_hosts
+    cdef tuple versions
+    # Per matcher of `mr_spread_filter_without` a key, and whether labels alone count a class.
+    cdef list predicates
+    cdef dict of_hard  # counter of a hard constraint to whether it has an empty selector
+    cdef readonly str spread_error, spread_score_error
+
+    cdef bint is_current(self) except -1
+    cdef int fill(self) except -1
+    cdef int32_t domains(self) noexcept
+    cdef void* _keep(self, Py_ssize_t itemsize, Py_ssize_t items) except? NULL
+    cdef Matched _constrain(self, mr_constraint* out, object constraint, object selector, tuple labels)
+    cdef mr_pod_term* _pod_terms(self, list counters) except? NULL
+    cdef Matched _of_selector(self, object selector)
+    cdef Counter _of_terms(self, tuple terms, str label)
+    cdef Counter _of_carriers(self, int32_t number, bint everywhere)
+    cdef tuple _selecting(self, object selector)
+    cdef tuple _meant_by(self, tuple terms)
+    cdef tuple _carrying(self, int32_t number)

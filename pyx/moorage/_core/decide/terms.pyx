@@ -1,0 +1,338 @@
+"""What counters a pod class is judged by: its spread constraints and affinity terms, and others' terms."""
+
+from functools import partial
+
+from moorage._core.state.pod_terms import TermKind
+from moorage._core.base.selectors import LabelSelectorMatcher, with_labels
+
+from libc.stdint cimport int32_t
+from libc.string cimport memset
+
+from moorage._core.base.buffers cimport Buffer, Journal
+from moorage._core.csrc cimport (
+    mr_constraint,
+    mr_counter_add,
+    mr_inter_pod_scores,
+    mr_inter_pod_skips,
+    mr_pod_term,
+    mr_terms,
+    mr_terms_prepare,
+)
+from moorage._core.state.domains cimport Counter, Domains, Eligibility, Matched, TopologyKey
+from moorage._core.decide.plan cimport Plan
+from moorage._core.state.pod_class cimport PodClasses
+from moorage._core.state.cluster_state cimport ClusterState
+
+HOSTNAME = "kubernetes.io/hostname"
+HARD, SOFT = "DoNotSchedule", "ScheduleAnyway"
+
+
+def _no_class(pod_class):
+    return False
+
+
+# Whom a matcher counts: what tells it apart, the answer for a class, and where such classes are found
+# (`Domains.matching`).
+cdef tuple NOBODY = (("none",), _no_class, ((),))
+
+
+cdef class Terms:
+    """The constraints and terms of one class under one plan, as the kernels take them.
+
+    Parameters
+    ----------
+    pinned : int
+        Symbol of the node that matchFields pins the pod to, or 0.
+
+    Attributes
+    ----------
+    spread_error, spread_score_error : str
+        Why upstream cannot read the hard or the soft constraints; "" where it can.
+    """
+
+    def __cinit__(self, ClusterState state not None, Plan plan not None, int32_t pod_class, int32_t pinned):
+        memset(&self.c, 0, sizeof(mr_terms))
+        self.state = state
+        self.shape = state.classes.shape(pod_class)
+        self.labels = state.classes.labels(pod_class)
+        self.pinned = pinned
+        self.memory, self.held, self.of_hosts, self.of_hard, self.predicates = [], [], [], {}, []
+        self.versions = self._versions()
+        constraints = self.shape.spread
+        selector = None
+        defaulted = not constraints
+        if defaulted and plan.default_constraints:
+            owner = state.classes.keys[pod_class][2]
+            selector = state.workloads.selector_of(self.shape.namespace, self.labels, owner)
+            constraints = () if selector is None else plan.default_constraints
+        self.c.soft_needs_all = not (defaulted and plan.system_defaulted)
+        self.spread_error = self._read_hard(constraints, selector)
+        self.spread_score_error = self._read_soft(constraints, selector)
+        self._read_terms(plan)
+        self.versions = self._versions()
+
+    def _versions(self):
+        state = self.state
+        read = state.namespaces.version, state.workloads.version, len(state.classes.terms)
+        return *read, state.domains.epoch
+
+    cdef bint is_current(self) except -1:
+        """Whether nothing has changed that this was read from."""
+        return self.versions == self._versions()
+
+    cdef void* _keep(self, Py_ssize_t itemsize, Py_ssize_t items) except? NULL:
+        if items == 0:
+            return NULL
+        cdef Buffer buffer = Buffer(Journal(), itemsize, items)
+        self.memory.append(buffer)
+        return buffer.data
+
+    # ---- topology spread -----------------------------------------------------------------------------------
+
+    def _read_hard(self, constraints, selector):
+        cdef mr_constraint* out
+        hard = [constraint for constraint in constraints if constraint.when_unsatisfiable == HARD]
+        try:
+            selectors = [self._selector(constraint, selector) for constraint in hard]
+        except ValueError as error:
+            return str(error)
+        self.c.hard = out = <mr_constraint*>self._keep(sizeof(mr_constraint), len(hard))
+        self.c.n_hard = <int32_t>len(hard)
+        labels = tuple(sorted({constraint.topology_key for constraint in hard}))
+        for at, constraint in enumerate(hard):
+            self._constrain(&out[<Py_ssize_t>at], constraint, selectors[at], labels)
+            out[<Py_ssize_t>at].min_domains = 1 if constraint.min_domains is None else constraint.min_domains
+            self.predicates.append(self._selecting(selectors[at]))
+        return ""
+
+    def _read_soft(self, constraints, selector):
+        cdef mr_constraint* out
+        soft = [constraint for constraint in constraints if constraint.when_unsatisfiable == SOFT]
+        try:
+            selectors = [self._selector(constraint, selector) for constraint in soft]
+        except ValueError as error:
+            return str(error)
+        self.c.soft = out = <mr_constraint*>self._keep(sizeof(mr_constraint), len(soft))
+        self.c.n_soft = <int32_t>len(soft)
+        labels = tuple(sorted({one.topology_key for one in soft})) if self.c.soft_needs_all else ()
+        for at, constraint in enumerate(soft):
+            matched = self._constrain(&out[<Py_ssize_t>at], constraint, selectors[at], labels)
+            if constraint.topology_key == HOSTNAME:
+                self.of_hosts.append((at, matched))
+        return ""
+
+    def _selector(self, constraint, selector):
+        """What a constraint counts: its selector and matchLabelKeys; the workload's for default ones."""
+        if selector is not None:
+            return selector
+        own = LabelSelectorMatcher(constraint.label_selector)
+        keys = {key: self.labels[key] for key in constraint.match_label_keys if key in self.labels}
+        return with_labels(keys, own) if keys and own.identity is not None else own
+
+    cdef Matched _constrain(self, mr_constraint* out, constraint, selector, tuple labels):
+        cdef Domains domains = self.state.domains
+        cdef Matched matched = self._of_selector(selector)
+        cdef TopologyKey topology = domains.topology(constraint.topology_key)
+        follows_affinity = constraint.node_affinity_policy in (None, "Honor")
+        has_affinity = self.shape.node_affinity != ((), (), False)
+        tolerations = self.shape.tolerations if constraint.node_taints_policy == "Honor" else None
+        cdef Eligibility eligibility = domains.eligibility(
+            labels, self.shape if follows_affinity and has_affinity else None,
+            self.pinned if follows_affinity else 0, tolerations,
+        )
+        cdef Counter counter = domains.counter(matched, topology, eligibility, not labels)
+        self.held.append(counter)
+        out.counter = &counter.c
+        out.max_skew = constraint.max_skew
+        out.self = selector.matches(self.labels)
+        if constraint.when_unsatisfiable == HARD:
+            self.of_hard[counter] = selector.is_empty
+        return matched
+
+    cdef Matched _of_selector(self, selector):
+        """Pods of this namespace that a selector matches and that do not terminate; an empty one has none."""
+        if selector.is_empty:
+            return self.state.domains.matching(NOBODY, False)
+        return self.state.domains.matching(self._selecting(selector), False)
+
+    cdef tuple _selecting(self, selector):
+        namespace = self.shape.namespace
+        counts = partial(_selects, self.state.classes, namespace, selector)
+        return ("spread", namespace, selector.identity), counts, _found_by((namespace,), selector)
+
+    # ---- inter-pod affinity --------------------------------------------------------------------------------
+
+    def _read_terms(self, Plan plan):
+        cdef list affinity = [], anti = [], existing = [], preferred = []
+        required, required_anti, own, own_anti = self.shape.terms
+        for label in dict.fromkeys([term.topology_key for term in required]):
+            affinity.append((self._of_terms(required, label), 0))
+        self.predicates.append(self._meant_by(required) if required else NOBODY)
+        for term in required_anti:
+            self.predicates.append(self._meant_by((term,)))
+            anti.append((self._of_terms((term,), term.topology_key), 0))
+        self.c.self_affine = bool(required) and self._matches_all(required)
+        ignore = plan.ignore_preferred and not own and not own_anti
+        for term in () if ignore else own + own_anti:
+            sign = 1 if term.kind == TermKind.PREFERRED_AFFINITY else -1
+            preferred.append((self._of_terms((term,), term.topology_key), sign * term.weight))
+        namespace_labels = self.state.namespaces.labels_of(self.shape.namespace)
+        for number, term in enumerate(self.state.classes.terms):
+            weight = _weight(term, plan.hard_pod_affinity_weight)
+            concerns = term.kind == TermKind.ANTI_AFFINITY or (weight and not ignore)
+            if concerns and term.matches(self.shape.namespace, namespace_labels, self.labels):
+                is_anti = term.kind == TermKind.ANTI_AFFINITY
+                everywhere = bool(own or own_anti) and not is_anti  # then upstream looks at all nodes
+                (existing if is_anti else preferred).append((self._of_carriers(number, everywhere), weight))
+                if is_anti:
+                    self.predicates.append(self._carrying(number))
+        self.c.affinity, self.c.n_affinity = self._pod_terms(affinity), <int32_t>len(affinity)
+        self.c.anti, self.c.n_anti = self._pod_terms(anti), <int32_t>len(anti)
+        self.c.existing, self.c.n_existing = self._pod_terms(existing), <int32_t>len(existing)
+        self.c.preferred, self.c.n_preferred = self._pod_terms(preferred), <int32_t>len(preferred)
+
+    cdef mr_pod_term* _pod_terms(self, list counters) except? NULL:
+        cdef mr_pod_term* out = <mr_pod_term*>self._keep(sizeof(mr_pod_term), len(counters))
+        cdef Counter counter
+        cdef Py_ssize_t at
+        for at, (counter, weight) in enumerate(counters):
+            self.held.append(counter)
+            out[at].counter = &counter.c
+            out[at].weight = weight
+        return out
+
+    def _resolved(self, term):
+        """Namespaces of a term of the pod at hand: None for all, else those listed and those selected now."""
+        if term.namespace_selector.is_empty:
+            return None
+        return term.namespaces | self.state.namespaces.selected(term.namespace_selector)
+
+    def _asked(self, tuple terms):
+        return tuple([(self._resolved(term), term.selector) for term in terms])
+
+    cdef tuple _meant_by(self, tuple terms):
+        asked = self._asked(terms)
+        key = "terms", *[(namespaces, selector.identity) for namespaces, selector in asked]
+        return key, partial(_matches_terms, self.state.classes, asked), _found_by(*asked[0])
+
+    cdef tuple _carrying(self, int32_t number):
+        return ("carries", number), partial(_carries, self.state.classes, number), (((number,),),)
+
+    def _matches_all(self, terms):
+        return all([_meant(self._resolved(t), t.selector, self.shape.namespace, self.labels) for t in terms])
+
+    cdef Counter _of_terms(self, tuple terms, str label):
+        """Pods that match all of some terms, over the domains of a label."""
+        cdef Domains domains = self.state.domains
+        matched = domains.matching(self._meant_by(terms), True)
+        everywhere = domains.eligibility((), None, 0, None)
+        return domains.counter(matched, domains.topology(label), everywhere, False)
+
+    cdef Counter _of_carriers(self, int32_t number, bint everywhere):
+        """Pods that have a term themselves, over the domains of its label; in a pod group cycle, unless they
+        count `everywhere`, on listed nodes."""
+        cdef Domains domains = self.state.domains
+        term = self.state.classes.terms[number]
+        if everywhere or not domains.is_listing():
+            matched = domains.matching(self._carrying(number), True)
+        else:
+            matched = domains.carrying(self._carrying(number), term.kind == TermKind.ANTI_AFFINITY)
+        topology = domains.topology(term.topology_key)
+        return domains.counter(matched, topology, domains.eligibility((), None, 0, None), False)
+
+    # ---- reading -------------------------------------------------------------------------------------------
+
+    cdef int fill(self) except -1:
+        """Have the addresses right and the minima as the counters are now."""
+        cdef Matched matched
+        self.state.domains.point()
+        for at, matched in self.of_hosts:
+            self.c.soft[<Py_ssize_t>at].row_pods = matched.c.pods
+        mr_terms_prepare(&self.c)
+        return 0
+
+    def count_unlisted(self, pods, int32_t row, int32_t sign):
+        """Pods come to a row in thought, or leave it: hard spread constraints go by the labels of those of
+        this namespace, though they count no terminating pods otherwise, and with an empty selector none at
+        all (upstream's AddPod and RemovePod)."""
+        cdef Counter counter
+        cdef int32_t unlisted
+        self.state.table.check_row(row)
+        if not self.of_hard:
+            return
+        here = [pod for pod in pods if pod.metadata.namespace == self.shape.namespace]
+        for counter, is_empty in self.of_hard.items():
+            unlisted = 0
+            for pod in here:
+                terminates = pod.metadata.deletion_timestamp is not None
+                matches = terminates and counter.matched.matches(self.state.classes.intern(pod))
+                unlisted += is_empty or matches
+            mr_counter_add(&counter.c, row, sign * unlisted, 0)
+
+    cdef int32_t domains(self) noexcept:
+        """More than the number of domains of any counter."""
+        cdef Counter counter
+        cdef int32_t most = 1
+        for counter in self.held:
+            most = max(most, counter.c.domains)
+        return most
+
+    @property
+    def is_empty(self):
+        """True where no counter concerns the pod."""
+        return not self.held
+
+    @property
+    def n_hard(self):
+        """Hard spread constraints."""
+        return self.c.n_hard
+
+    @property
+    def n_soft(self):
+        """Soft spread constraints."""
+        return self.c.n_soft
+
+    @property
+    def affinity_filters(self):
+        """False where InterPodAffinity's PreFilter skips."""
+        return not mr_inter_pod_skips(&self.c)
+
+    @property
+    def affinity_scores(self):
+        """False where InterPodAffinity's PreScore skips."""
+        return bool(mr_inter_pod_scores(&self.c))
+
+
+def _weight(term, hard_pod_affinity_weight):
+    """What a pod that has the term adds to the score of the nodes of its domain, for a pod that it means."""
+    if term.kind == TermKind.AFFINITY:
+        return hard_pod_affinity_weight
+    return term.weight if term.kind == TermKind.PREFERRED_AFFINITY else -term.weight
+
+
+def _found_by(namespaces, selector):
+    """Sets of traits (`Domains.traits`): a class that a selector means in some namespaces has one of each."""
+    if namespaces is None:
+        return (((),),)
+    values = [[(key, value) for value in values] for key, values in selector.asked_values()]
+    return (
+        tuple([(namespace,) for namespace in namespaces]),
+        *[tuple([(namespace, *pair) for namespace in namespaces for pair in pairs]) for pairs in values],
+    )
+
+
+def _selects(PodClasses classes, str namespace, selector, int32_t pod_class):
+    return classes.shape(pod_class).namespace == namespace and selector.matches(classes.labels(pod_class))
+
+
+def _meant(namespaces, selector, namespace, labels):
+    return (namespaces is None or namespace in namespaces) and selector.matches(labels)
+
+
+def _matches_terms(PodClasses classes, terms, int32_t pod_class):
+    namespace, labels = classes.shape(pod_class).namespace, classes.labels(pod_class)
+    return all([_meant(namespaces, selector, namespace, labels) for namespaces, selector in terms])
+
+
+def _carries(PodClasses classes, number, int32_t pod_class):
+    return number in classes.shape(pod_class).carried

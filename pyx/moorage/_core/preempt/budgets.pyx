@@ -1,0 +1,145 @@
+"""Budgets: which PodDisruptionBudgets the pods of each class count against."""
+
+from moorage._core.base.selectors import LabelSelectorMatcher
+
+from libc.stdint cimport INT32_MAX, int32_t
+from libc.string cimport memset
+
+from moorage._core.base.buffers cimport Buffer, Journal
+from moorage._core.csrc cimport mr_budgets, mr_resident
+from moorage._core.state.ledger cimport Ledger
+from moorage._core.state.pod_class cimport PodClasses
+
+
+cdef class Budgets:
+    """The budgets of one moment, by the sets of them that pods count against; set 0 is empty.
+
+    kube-scheduler v1.36, filterPodsWithPDBViolation: a selector that is missing, empty or malformed matches
+    nothing, and no budget matches a pod without labels.
+
+    Attributes
+    ----------
+    version : int
+        Grows with each change.
+    """
+
+    def __cinit__(self, PodClasses classes not None):
+        cdef Journal journal = Journal()
+        memset(&self.c, 0, sizeof(mr_budgets))
+        self.classes = classes
+        self.of_class = Buffer(journal, sizeof(int32_t))
+        self.of_pod = Buffer(journal, sizeof(int32_t))
+        self.first = Buffer(journal, sizeof(int32_t))
+        self.count = Buffer(journal, sizeof(int32_t))
+        self.members = Buffer(journal, sizeof(int32_t))
+        self.only = Buffer(journal, sizeof(int32_t))
+        self.allowed = Buffer(journal, sizeof(int32_t))
+        self.taken = Buffer(journal, sizeof(int32_t))
+        self._begin((), [])
+
+    def _begin(self, tuple given, list rules):
+        """Forget what classes count against."""
+        self.given, self.rules = given, rules
+        self.by_namespace, self.set_ids, self.sets = {}, {}, []
+        self.known = self.n_members = 0
+        self.has_several = False
+        for at, budget in enumerate(given):
+            matcher = _matcher(budget.spec.selector)
+            if matcher is not None:
+                self.by_namespace.setdefault(budget.metadata.namespace, []).append((at, matcher))
+        self._intern(())
+
+    cdef int take(self, tuple budgets) except -1:
+        """These are the budgets now."""
+        cdef Py_ssize_t at
+        if len(budgets) == len(self.given) and all([a is b for a, b in zip(budgets, self.given)]):
+            return 0
+        rules = [(budget.metadata.namespace, budget.spec.selector) for budget in budgets]
+        if rules == self.rules:
+            self.given = budgets
+        else:
+            self._begin(budgets, rules)
+        self.allowed.reserve(len(budgets) + 1)
+        self.taken.reserve(len(budgets) + 1)
+        for at, budget in enumerate(budgets):
+            (<int32_t*>self.allowed.data)[at] = budget.status.disruptions_allowed
+        (<int32_t*>self.allowed.data)[len(budgets)] = INT32_MAX
+        self.exempt_names = [frozenset(budget.status.disrupted_pods) for budget in budgets]
+        self.exempts = any(self.exempt_names)
+        self.version += 1
+        return 0
+
+    cdef int follow(self) except -1:
+        """Match the classes that are new, and have all addresses right."""
+        cdef int32_t pod_class
+        self.of_class.reserve(len(self.classes.keys))
+        for pod_class in range(self.known, <int32_t>len(self.classes.keys)):
+            (<int32_t*>self.of_class.data)[pod_class] = self._set_of(pod_class)
+            self.known = pod_class + 1
+        self.c.of_class = <int32_t*>self.of_class.data
+        self.c.of_pod = NULL
+        self._point()
+        return 0
+
+    def _point(self):
+        self.c.first = <int32_t*>self.first.data
+        self.c.count = <int32_t*>self.count.data
+        self.c.members = <int32_t*>self.members.data
+        self.c.only = NULL if self.has_several else <int32_t*>self.only.data
+        self.c.allowed = <int32_t*>self.allowed.data
+        self.c.taken = <int32_t*>self.taken.data
+
+    cdef int32_t _set_of(self, int32_t pod_class) except -1:
+        cdef dict labels = self.classes.labels(pod_class)
+        listed = self.by_namespace.get(self.classes.shape(pod_class).namespace, ()) if labels else ()
+        return self._intern(tuple([at for at, matcher in listed if matcher.matches(labels)]))
+
+    cdef int32_t _intern(self, tuple budgets) except -1:
+        cdef Py_ssize_t at
+        found = self.set_ids.get(budgets)
+        if found is not None:
+            return found
+        at = len(self.sets)
+        self.first.reserve(at + 1)
+        self.count.reserve(at + 1)
+        self.members.reserve(self.n_members + len(budgets))
+        self.only.reserve(at + 1)
+        self.has_several = self.has_several or len(budgets) > 1
+        (<int32_t*>self.only.data)[at] = budgets[0] if budgets else <int32_t>len(self.given)
+        (<int32_t*>self.first.data)[at] = self.n_members
+        (<int32_t*>self.count.data)[at] = <int32_t>len(budgets)
+        for budget in budgets:
+            (<int32_t*>self.members.data)[self.n_members] = budget
+            self.n_members += 1
+        self.set_ids[budgets] = at
+        self.sets.append(budgets)
+        return <int32_t>at
+
+    cdef int exempt(self, Ledger ledger, const mr_resident* pods, int32_t n) except -1:
+        """Pods of a row that a budget's status names as disrupted do not count against it."""
+        cdef int32_t at, held
+        self.c.of_pod = NULL
+        if not self.exempts:
+            return 0
+        self.of_pod.reserve(n)
+        for at in range(n):
+            held = (<int32_t*>self.of_class.data)[pods[at].pod_class]
+            budgets = self.sets[held]
+            if any([self.exempt_names[budget] for budget in budgets]):
+                name = ledger.object_of(pods[at].number).metadata.name
+                held = self._intern(tuple([one for one in budgets if name not in self.exempt_names[one]]))
+            (<int32_t*>self.of_pod.data)[at] = held
+        self._point()
+        self.c.of_pod = <int32_t*>self.of_pod.data
+        return 0
+
+
+def _matcher(selector):
+    """What a budget's selector matches; None for nothing."""
+    if selector is None:
+        return None
+    try:
+        matcher = LabelSelectorMatcher(selector)
+    except ValueError:
+        return None
+    return None if matcher.is_empty else matcher

@@ -1,0 +1,234 @@
+"""Dry runs of preemption: whom a pod would have to evict from a node to fit there. Nothing is changed.
+
+kube-scheduler v1.36, SelectVictimsOnNode: all less important pods leave the node, and the pod must pass all
+filters, with the pods nominated there that go before it and without them; then they come back one by one,
+those whose eviction violates a disruption budget first, the most important first, as long as the pod passes.
+"""
+
+import numpy as np
+
+from libc.stdint cimport int32_t, uint64_t
+from libc.string cimport memset
+
+from moorage._core.preempt.budgets cimport Budgets
+from moorage._core.base.buffers cimport Buffer, Journal
+from moorage._core.csrc cimport (
+    MR_NO_VICTIMS,
+    mr_dry_run,
+    mr_eviction,
+    mr_has_external_filters,
+    mr_matchers,
+    mr_preemptor,
+    mr_preemptor_read,
+    mr_resident,
+)
+from moorage._core.preempt.importance cimport Importance
+from moorage._core.state.pod_spec import bound
+from moorage._core.decide.search cimport Search
+from moorage._core.state.cluster_state cimport ClusterState
+from moorage._core.decide.terms cimport Terms
+
+cdef enum:
+    MATCHES_LIMIT = 1 << 10  # sets of terms of which it is kept which classes they count
+
+# The verdict on a node without less important pods; no filter speaks it.
+NO_VICTIMS = MR_NO_VICTIMS
+
+
+cdef class DryRun:
+    """What dry runs came to, row by row.
+
+    Attributes
+    ----------
+    rows : (n,) int32 array
+        The rows that were tried, in order.
+    verdicts : (n,) uint64 array
+        0 where evicting pods helps; else why not, as `Search.verdicts` packs it, or `NO_VICTIMS`.
+    violations : (n,) int32 array
+        Victims whose eviction violates a disruption budget.
+    """
+
+    def __cinit__(self, ClusterState state not None, list rows not None, list verdicts not None,
+                  list violations not None, list numbers not None):
+        self.state = state
+        self.rows = np.array(rows, dtype=np.int32)
+        self.verdicts = np.array(verdicts, dtype=np.uint64)
+        self.violations = np.array(violations, dtype=np.int32)
+        self.numbers = numbers
+
+    def victims(self, Py_ssize_t at):
+        """The victims on the row at this place, most important first, as the cache has them. To be asked for
+        before the cache changes."""
+        if not 0 <= at < len(self.numbers):
+            raise IndexError(f"there is no row {at} among the {len(self.numbers)} that were tried")
+        name = self.state.table.row_name(self.rows[at])
+        return [bound(self.state.ledger.object_of(number), name) for number in self.numbers[at]]
+
+
+cdef class DryRuns:
+    """Dry runs for the pods of one profile.
+
+    Parameters
+    ----------
+    search : Search
+        Of the profile; the pods that it was told of by `nominate` count where they are nominated.
+    """
+
+    def __cinit__(self, Search search not None, *settings):
+        cdef Journal journal = Journal()
+        cdef ClusterState state = search.state
+        memset(&self.c, 0, sizeof(mr_preemptor))
+        self.search, self.state = search, state
+        self.importance = Importance(state.table, state.classes, state.ledger)
+        self.budgets = Budgets(state.classes)
+        self.matches = {}
+        self.gone = Buffer(journal, sizeof(int32_t))
+        self.gone_with = Buffer(journal, sizeof(int32_t))
+        self.victims = Buffer(journal, sizeof(uint64_t))
+        self.violating = Buffer(journal, sizeof(uint64_t))
+        self.nominated = Buffer(journal, sizeof(int32_t))
+
+    @property
+    def suits(self):
+        """False where a filter is none of the core's: it would have to be asked with the pods gone."""
+        return not mr_has_external_filters(&self.search.plan.c)
+
+    def dry_run(self, int32_t pod_class, rows, budgets=(), int32_t node_name=0, int32_t pinned=0,
+                int32_t wanted=-1):
+        """Try rows, one after the other.
+
+        Parameters
+        ----------
+        rows : iterable of int
+            Rows of nodes in the view.
+        budgets : iterable of PodDisruptionBudget
+        node_name, pinned : int
+            As in `Search.verdicts`.
+        wanted : int
+            How many rows on which evicting pods helps are enough, if one of them violates no budget; -1 for
+            all rows.
+
+        Returns
+        -------
+        DryRun
+            For the rows that were tried.
+        """
+        cdef mr_eviction result
+        cdef int32_t row, found = 0
+        cdef bint clean = False
+        tried, verdicts, violations, numbers = [], [], [], []
+        nominations, self.search.nominations = self.search.nominations, []
+        try:
+            self.search._prepare(pod_class, node_name, pinned)
+        finally:
+            self.search.nominations = nominations
+        self._begin(pod_class, pinned, tuple(budgets))
+        for row in rows:
+            self.state.table.check_row(row)
+            self._run(row, &result)
+            tried.append(row)
+            verdicts.append(result.verdict)
+            violations.append(0 if result.verdict else result.violations)
+            numbers.append([] if result.verdict else self._victims(row, &result))
+            if not result.verdict and result.victims:
+                found += 1
+                clean = clean or result.violations == 0
+                if clean and 0 <= wanted <= found:
+                    break
+        return DryRun(self.state, tried, verdicts, violations, numbers)
+
+    cdef int _begin(self, int32_t pod_class, int32_t pinned, tuple budgets) except -1:
+        """Dry runs that come next are about a pod that the search is prepared for."""
+        self.nominated_rows = {
+            row: [self.state.classes.intern(pod) for pod in pods] for row, pods in self.search.nominations
+        }
+        self.c.n_nominated = 0
+        self.importance.follow()
+        self.c.search = &self.search.search
+        self.c.loads = self.importance.loads_of()
+        self.c.settled, self.c.explains = False, True
+        self.c.adds_up = self.importance.adds_up
+        self.budgets.take(budgets)
+        self.c.budgets = NULL
+        if budgets:
+            self.budgets.follow()
+            self.c.budgets = &self.budgets.c
+        self._match()
+        mr_preemptor_read(&self.c)
+        return 0
+
+    cdef int _match(self) except -1:
+        """Which classes count for the terms of the pod."""
+        cdef Terms terms = self.search.terms
+        cdef int32_t known = 0, classes = <int32_t>len(self.state.classes.keys), each, at
+        cdef Buffer bits
+        cdef uint64_t* word
+        self.c.words = 0
+        if terms is None:
+            return 0
+        self.c.words = (mr_matchers(&terms.c) + 63) // 64
+        key = tuple([one for one, _, _ in terms.predicates])
+        kept = self.matches.pop(key, None)
+        if kept is not None:
+            bits, known = kept
+        else:
+            bits = Buffer(Journal(), self.c.words * sizeof(uint64_t))
+        bits.reserve(classes)
+        for each in range(known, classes):
+            word = <uint64_t*>bits.data + <Py_ssize_t>each * self.c.words
+            for at, (_, counts, _) in enumerate(terms.predicates):
+                if counts(each):
+                    word[at // 64] |= <uint64_t>1 << (at % 64)
+        if len(self.matches) >= MATCHES_LIMIT:
+            self.matches.clear()
+        self.matches[key] = bits, classes
+        self.gone.reserve(64 * self.c.words)
+        self.gone_with.reserve(64 * self.c.words)
+        self.c.matches = <uint64_t*>bits.data
+        self.c.gone, self.c.gone_with = <int32_t*>self.gone.data, <int32_t*>self.gone_with.data
+        return 0
+
+    cdef int _run(self, int32_t row, mr_eviction* out) except -1:
+        """Try one row; the bits of its victims stay in the preemptor's."""
+        cdef int32_t n
+        cdef mr_resident* pods = self._read(row, &n)
+        if self.c.budgets != NULL:
+            self.budgets.exempt(self.state.ledger, pods, n)
+        if self.nominated_rows:
+            self._set_nominated(row)
+        mr_dry_run(&self.c, row, pods, n, out)
+        return 0
+
+    cdef mr_resident* _read(self, int32_t row, int32_t* n) except NULL:
+        """The pods of a row and their number, with room for a bit of each."""
+        cdef mr_resident* pods = self.importance.pods_of(row, n)
+        self._make_room_for(n[0])
+        return pods
+
+    cdef int _make_room_for(self, int32_t pods) except -1:
+        """Have a bit for each of so many pods of a row."""
+        if pods > self.pods_limit or self.c.victims == NULL:
+            self.victims.reserve(pods // 64 + 1)
+            self.violating.reserve(pods // 64 + 1)
+            self.pods_limit = 64 * <int32_t>min(self.victims.capacity, self.violating.capacity)
+            self.c.victims = <uint64_t*>self.victims.data
+            self.c.violating = <uint64_t*>self.violating.data
+        return 0
+
+    cdef int _set_nominated(self, int32_t row) except -1:
+        cdef Py_ssize_t at
+        cdef list classes = self.nominated_rows.get(row)
+        self.c.n_nominated = 0
+        if classes is not None:
+            self.nominated.reserve(len(classes))
+            for at, pod_class in enumerate(classes):
+                (<int32_t*>self.nominated.data)[at] = pod_class
+            self.c.nominated = <int32_t*>self.nominated.data
+            self.c.n_nominated = <int32_t>len(classes)
+        return 0
+
+    cdef list _victims(self, int32_t row, const mr_eviction* result):
+        """Numbers of the victims of the row that was tried last."""
+        cdef int32_t n, at
+        cdef mr_resident* pods = self.importance.pods_of(row, &n)
+        return [pods[at].number for at in range(result.first, n) if self._is_victim(at, result)]

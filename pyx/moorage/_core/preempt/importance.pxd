@@ -1,0 +1,37 @@
+from libc.stdint cimport int32_t, int64_t, uint64_t
+
+from moorage._core.base.buffers cimport Buffer
+from moorage._core.base.change_log cimport ChangeLog
+from moorage._core.csrc cimport mr_load, mr_resident, mr_stretch
+from moorage._core.state.ledger cimport Ledger
+from moorage._core.state.node_table cimport NodeTable
+from moorage._core.state.pod_class cimport PodClasses
+
+
+cdef class Importance:
+    cdef NodeTable table
+    cdef PodClasses classes
+    cdef Ledger ledger
+    cdef ChangeLog log
+    cdef Buffer residents, stretches, scratch, loads
+    cdef Py_ssize_t used, lost
+    cdef int32_t known, moves
+    cdef int64_t cursor
+    cdef bint adds_up
+
+    cdef int follow(self) except -1
+    cdef int _forget(self) except -1
+    cdef int _learn_classes(self) except -1
+    cdef mr_resident* pods_of(self, int32_t row, int32_t* n) except NULL
+    cdef int32_t read_all(self, const int32_t* order, uint64_t bits) except -1
+    cdef int _make_room(self, int32_t row, int32_t pods) except -1
+    cdef int _read(self, int32_t row) except -1
+    cdef int64_t _start_of(self, int32_t number) except? -1
+
+    cdef inline mr_stretch* stretches_of(self) noexcept:
+        """Where the pods of each row stand."""
+        return <mr_stretch*>self.stretches.data
+
+    cdef inline mr_load* loads_of(self) noexcept:
+        """What the pods of each class take."""
+        return <mr_load*>self.loads.data

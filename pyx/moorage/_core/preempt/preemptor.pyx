@@ -1,0 +1,405 @@
+"""Preemptor: pods of one class placed at once, each evicting whom it must from the best node for that.
+
+What dry runs came to is kept per class and taken over by the next pod: a preemption changes one row, so only
+that one is tried again. Where the pod's terms count pods of other rows, or others are nominated, nothing is
+kept.
+
+kube-scheduler v1.36, preemption.go: dry runs go round the nodes that eviction might help, from a given one
+on, until enough of them were found; the best of these is taken, of equal ones the first.
+"""
+
+import numpy as np
+
+from libc.stdint cimport INT32_MAX, int8_t, int32_t, int64_t, uint8_t, uint64_t
+from libc.string cimport memset
+
+from moorage._core.base.buffers cimport Buffer, Journal
+from moorage._core.base.change_log cimport LOG_ORDER
+from moorage._core.decide.chooser cimport FAILED
+from moorage._core.csrc cimport (
+    MR_BLOCK,
+    MR_HELPABLE,
+    MR_HOPELESS,
+    MR_NOBODY,
+    MR_UNRESOLVABLE,
+    mr_eviction,
+    mr_local,
+    mr_local_read,
+    mr_outcomes,
+    mr_outcomes_begin,
+    mr_outcomes_forget,
+    mr_outcomes_note,
+    mr_outcomes_set_code,
+    mr_outcomes_try,
+    mr_resident,
+    mr_search,
+    mr_status_block,
+    mr_status_by_columns,
+    mr_terms,
+    mr_verdict,
+    mr_walk,
+    mr_walk_begin,
+    mr_walk_on,
+)
+from moorage._core.decide.cycle cimport Cycle
+from moorage._core.preempt.dry_runs cimport DryRuns
+from moorage._core.state.ledger cimport ASSUMED, PodRecord
+from moorage._core.state.pod_class cimport Shape
+from moorage._core.state.pod_spec import bound
+from moorage._core.settings cimport within
+from moorage._core.state.cluster_state cimport ClusterState
+from moorage._core.state.templates cimport Replicas
+
+cdef extern from *:
+    int ctz "__builtin_ctzll"(unsigned long long word) noexcept nogil
+    int popcount "__builtin_popcountll"(unsigned long long word) noexcept nogil
+
+cdef enum:
+    CLASSES = 16  # whose outcomes are kept, with 41 bytes for each node
+
+
+cdef class Outcomes:
+    """Memory of `mr_outcomes`, and what they were found by."""
+
+    def __cinit__(self):
+        cdef Journal journal = Journal()
+        memset(&self.c, 0, sizeof(mr_outcomes))
+        self.codes = Buffer(journal, 1)
+        self.results = Buffer(journal, sizeof(mr_eviction))
+        self.bits = Buffer(journal, sizeof(uint64_t))
+        self.winners = Buffer(journal, 1)
+
+    cdef int make(self, int32_t n) except -1:
+        """Room for so many positions."""
+        cdef Py_ssize_t words = n // 64 + 1
+        self.codes.reserve(64 * words)
+        self.results.reserve(n)
+        self.bits.reserve(4 * words)
+        self.winners.reserve(64 * words)
+        self.c.n = n
+        self.c.codes = <uint8_t*>self.codes.data
+        self.c.results = <mr_eviction*>self.results.data
+        self.c.potential = <uint64_t*>self.bits.data
+        self.c.known = self.c.potential + words
+        self.c.helps = self.c.known + words
+        self.c.clean = self.c.helps + words
+        self.c.winners = <int8_t*>self.winners.data
+        return 0
+
+
+cdef class Evictions:
+    """Where pods were placed one after the other, and who had to go.
+
+    Attributes
+    ----------
+    rows : (placed,) int32 array
+        The row of each pod that was placed; it ended before the first that fits nowhere.
+    """
+    # places: per pod its row, the symbol of that row's name, and where its victims begin among all
+
+    def __cinit__(self, ClusterState state not None, Py_ssize_t most):
+        self.state = state
+        self.places = np.empty((3, most + 1), dtype=np.int32)
+        self.places[2, 0] = 0
+        self.pods = []
+
+    cdef int note_victim(self, int32_t number) except -1:
+        """The next pod evicts this one, which is still there."""
+        cdef PodRecord* record = self.state.ledger.record(number)
+        if record.origin:  # made when somebody asks for it
+            self.pods.append((self.state.ledger.templates.entry(record.origin - 1), record.ordinal))
+        else:
+            self.pods.append(self.state.ledger.objects[number])
+        return 0
+
+    cdef int note_row(self, int32_t row) except -1:
+        """The next pod is placed."""
+        self.places[0, self.placed] = row
+        self.places[1, self.placed] = (<int32_t*>self.state.table.name.data)[row]
+        self.placed += 1
+        self.places[2, self.placed] = <int32_t>len(self.pods)
+        return 0
+
+    @property
+    def rows(self):
+        return np.asarray(self.places[0, :self.placed])
+
+    def victims(self, Py_ssize_t at):
+        """Whom the pod at this place evicted, most important first, with the node they were on."""
+        if not 0 <= at < self.placed:
+            raise IndexError(at)
+        name = self.state.symbols.names[self.places[1, at]]
+        out = []
+        for pod in self.pods[self.places[2, at]:self.places[2, at + 1]]:
+            if type(pod) is tuple:
+                like, ordinal = pod
+                pod = (<Replicas>like).make(ordinal)
+            out.append(bound(pod, name))
+        return out
+
+
+cdef class Preemptor(DryRuns):
+    """Preemption for the pods of one profile.
+
+    Parameters
+    ----------
+    cycle : Cycle
+        Of the profile; pods that fit without eviction go where it puts them.
+
+    Attributes
+    ----------
+    keeps_outcomes : bool
+        Whether what dry runs came to is kept. No decision depends on it.
+    classes : int
+        Of so many classes at most, those that were used last.
+    dry_runs : int
+        Dry runs so far.
+    """
+
+    def __cinit__(self, Cycle cycle not None):
+        self.cycle = cycle
+        self.kept = {}
+        self.most_kept = CLASSES
+        self.keeps_outcomes = True
+
+    @property
+    def classes(self):
+        return self.most_kept
+
+    @classes.setter
+    def classes(self, value):
+        self.most_kept = <int>within("classes", value, 1, INT32_MAX)
+
+    def place_run(self, int32_t pod_class, pods, budgets=(), int32_t node_name=0, int32_t pinned=0,
+                  const int64_t[::1] offsets=None, int32_t percentage=10, int32_t least=100):
+        """Choose nodes for pods of one class, one after the other; take the victims away and assume each pod.
+        It ends before the first pod that fits nowhere; those that may not preempt evict nobody.
+
+        Parameters
+        ----------
+        pods : sequence of Pod
+            Not in the cache, and without a node.
+        budgets : iterable of PodDisruptionBudget
+            As they are for all of the pods: nobody takes evictions off them.
+        offsets : (pods,) int64 array, optional
+            Of each pod, the index of the node to begin with among those that eviction might help, modulo
+            their number; 0 by default.
+        percentage, least : int
+            DefaultPreemption's minCandidateNodesPercentage and minCandidateNodesAbsolute.
+
+        Returns
+        -------
+        Evictions
+
+        Can run out of memory half-way; to be run inside `ClusterState.safely` where that must not be.
+        """
+        cdef int32_t n = <int32_t>len(pods), row, at
+        self.state.classes.check(pod_class)
+        self.state.symbols.check(node_name)
+        self.state.symbols.check(pinned)
+        cdef Evictions out = Evictions(self.state, n)
+        cdef Shape shape = self.state.classes.shape(pod_class)
+        if offsets is not None and offsets.shape[0] < n:
+            raise ValueError("an offset for each pod is wanted")
+        if not self.suits:
+            raise ValueError("a filter is none of the core's")
+        self.cycle._save()
+        self.cycle._make_room(n)
+        self.target, self.given = (pod_class, node_name, pinned), tuple(budgets)
+        self.moves = -1
+        for at in range(n):
+            self._bring_up_to_date()
+            row = self._fitting_row(n - at - 1)
+            if row < 0:
+                if shape.may_preempt:
+                    row = self._row_to_clear(0 if offsets is None else offsets[at], percentage, least)
+                if row < 0:
+                    break
+                self._clear(row, out)
+            out.note_row(row)
+            self.state._place(pods[at], pod_class, row, ASSUMED)
+            if shape.ports:
+                self.moves = -1
+        return out
+
+    cdef int32_t _fitting_row(self, Py_ssize_t following) except -2:
+        """Where the pod goes without eviction, or -1. A search in vain goes round all nodes."""
+        cdef int32_t at, n = self.search.search.n
+        if not self.outcomes.c.feasible and self.search.search.columns != NULL:
+            if n:
+                self.cycle.rotation %= n
+            return -1
+        at = self.cycle._choose(&self.one.c, following)
+        if at == FAILED:
+            self.cycle._raise_failure()
+        return -1 if at < 0 else self.search.search.order[at]
+
+    cdef int32_t _row_to_clear(self, int64_t offset, int32_t percentage, int32_t least) except -2:
+        """The best row to evict pods from, or -1."""
+        cdef mr_outcomes* outcomes = &self.outcomes.c
+        cdef mr_walk walk
+        cdef uint64_t unknown
+        if outcomes.potentials == 0:
+            return -1
+        mr_walk_begin(&walk, outcomes, offset, percentage, least)
+        unknown = mr_walk_on(&walk, outcomes)
+        while unknown:
+            if self.nominated_rows or (self.c.budgets != NULL and self.budgets.exempts):
+                self._try_each(walk.word, unknown)
+            else:
+                self._try_word(walk.word, unknown)
+            unknown = mr_walk_on(&walk, outcomes)
+        return -1 if walk.best == MR_NOBODY else self.search.search.order[walk.best]
+
+    cdef int _try_each(self, int32_t word, uint64_t bits) except -1:
+        """Dry runs of positions of a word, each with what is special about its row."""
+        cdef mr_eviction result
+        cdef int32_t at
+        while bits:
+            at = word * 64 + ctz(bits)
+            bits &= bits - 1
+            self._run(self.search.search.order[at], &result)
+            mr_outcomes_note(&self.outcomes.c, at, &result)
+            self.dry_runs += 1
+        return 0
+
+    cdef int _try_word(self, int32_t word, uint64_t bits) except -1:
+        """Dry runs of positions of a word."""
+        self._make_room_for(self.importance.read_all(self.search.search.order + word * 64, bits))
+        mr_outcomes_try(&self.outcomes.c, &self.c, self.importance.stretches_of(),
+                        <mr_resident*>self.importance.residents.data, word, bits)
+        self.dry_runs += popcount(bits)
+        return 0
+
+    cdef int _clear(self, int32_t row, Evictions out) except -1:
+        """Take those away who have to go from a row."""
+        cdef mr_eviction result
+        cdef int32_t n, at
+        cdef const mr_resident* pods
+        self._run(row, &result)
+        pods = self.importance.pods_of(row, &n)
+        for at in range(result.first, n):
+            if not self._is_victim(at, &result):
+                continue
+            if self.c.loads[pods[at].pod_class].shape.n_ports:
+                self.moves = -1  # the memory of sets of ports may move
+            out.note_victim(pods[at].number)
+            self.state._take_away(pods[at].number)
+        return 0
+
+    # ---- ready ---------------------------------------------------------------------------------------------
+
+    cdef int _make_ready(self) except -1:
+        """Point at everything anew."""
+        cdef int32_t pod_class, node_name, pinned
+        cdef mr_local local
+        pod_class, node_name, pinned = self.target
+        self.one = self.cycle._ready(pod_class, node_name, pinned)
+        self.cycle.batch = {self.one}
+        self._begin(pod_class, pinned, self.given)
+        mr_local_read(&local, &self.search.search)
+        self.c.settled, self.c.explains = mr_status_by_columns(&self.search.search, &local), False
+        self.outcomes = self._kept_outcomes()
+        self.moves = self.state.journal.moves
+        return self._follow()
+
+    cdef int _bring_up_to_date(self) except -1:
+        """The pod before has been placed."""
+        if self.moves != self.state.journal.moves or self.search.nominations \
+                or self.search.search.columns == NULL:
+            return self._make_ready()
+        self.state.view.refresh()
+        if self.search.terms is not None:
+            self.state.domains.refresh()
+            self.search.terms.fill()
+        self.importance.follow()
+        return self._follow()
+
+    cdef Outcomes _kept_outcomes(self):
+        """What is kept of pods like these, with room for all positions."""
+        cdef int32_t n = self.search.search.n
+        cdef Outcomes out = self.kept.pop(self.target, None)
+        if out is None:
+            # Fresh memory would cost more than the dry runs.
+            out = self.kept.pop(next(iter(self.kept))) if len(self.kept) >= self.most_kept else Outcomes()
+            out.is_made = False
+        out.is_made = out.is_made and out.c.n == n
+        out.make(n)
+        self.kept[self.target] = out  # the last one is the one used last
+        return out
+
+    cdef int _follow(self) except -1:
+        """Take over what has changed since the class was last looked at."""
+        cdef Outcomes outcomes = self.outcomes
+        cdef int64_t at, head = self.state.log.head, last = self.state.log.capacity - 1
+        cdef int32_t row, before = -1
+        if not self._can_follow(head):
+            self._look_at_all()
+        else:
+            if outcomes.budgets != self.budgets.version:
+                mr_outcomes_forget(&outcomes.c)
+            for at in range(outcomes.cursor, head):
+                row = self.state.log.id[at & last]
+                if self.state.log.kind[at & last] < LOG_ORDER and row != before:
+                    self._look_at_row(row)
+                before = row
+        outcomes.cursor, outcomes.budgets, outcomes.terms = head, self.budgets.version, self.search.terms
+        outcomes.is_made = self.keeps_outcomes
+        return 0
+
+    cdef bint _can_follow(self, int64_t head) except -1:
+        """Whether only rows that were named since have other outcomes. Terms count pods of other rows."""
+        cdef Outcomes outcomes = self.outcomes
+        cdef const mr_terms* terms = self.search.search.pod.terms
+        cdef int64_t at
+        if not outcomes.is_made or self.search.search.columns == NULL or self.search.nominations:
+            return False
+        if outcomes.terms is not self.search.terms:
+            return False
+        if outcomes.cursor == head:
+            return True
+        if terms != NULL and (terms.n_hard or terms.n_affinity or terms.n_anti or terms.n_existing):
+            return False
+        if self.state.log.lost(outcomes.cursor) or head - outcomes.cursor > outcomes.c.n // 4 + MR_BLOCK:
+            return False
+        for at in range(outcomes.cursor, head):
+            if self.state.log.kind[at & (self.state.log.capacity - 1)] == LOG_ORDER:
+                return False
+        return True
+
+    cdef int _look_at_all(self) except -1:
+        """What the filters say of every position; nothing is known of evictions."""
+        cdef mr_search* search = &self.search.search
+        cdef uint8_t* codes = self.outcomes.c.codes
+        cdef int32_t at = 0
+        cdef mr_local local
+        self.state.view.scan_columns()
+        mr_local_read(&local, search)
+        while at < search.n:  # a range whose step is not known here would count in Python
+            mr_status_block(search, &local, at, min(MR_BLOCK, search.n - at), codes + at)
+            at += MR_BLOCK
+        for at in range(search.n_nominated):
+            if search.nominated[at].verdict:
+                codes[search.nominated[at].position] = _code(search.nominated[at].verdict)
+        mr_outcomes_begin(&self.outcomes.c)
+        return 0
+
+    cdef int _look_at_row(self, int32_t row) except -1:
+        """A row has changed: nothing is known of it but what the filters say."""
+        cdef mr_search* search = &self.search.search
+        cdef int32_t at
+        if row >= self.state.table.used:  # made and undone since
+            return 0
+        at = (<int32_t*>self.state.view.position.data)[row] - 1
+        if at >= 0:
+            mr_outcomes_set_code(&self.outcomes.c, at, _code(
+                mr_verdict(search.plan, search.cluster, search.shape, &search.pod, row)
+            ))
+        return 0
+
+
+cdef uint8_t _code(uint64_t verdict) noexcept nogil:
+    """The code of a status."""
+    if not verdict:
+        return 0
+    return MR_HOPELESS if verdict & MR_UNRESOLVABLE else MR_HELPABLE

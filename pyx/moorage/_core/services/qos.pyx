@@ -1,0 +1,91 @@
+"""Rows with two resource ledgers, guaranteed and best effort: what objects beside the Node say of them, and
+whether a pod fits what is left of its own ledger."""
+
+from moorage.errors import CacheError
+
+from libc.stdint cimport int32_t, int64_t
+
+from moorage._core.base.change_log cimport LOG_STATIC
+from moorage._core.csrc cimport MR_HELD, mr_ledger, mr_row_value
+from moorage._core.base.fields cimport METADATA, UID
+from moorage._core.state.pod_class cimport Shape
+from moorage._core.state.cluster_state cimport ClusterState
+
+
+def describe(ClusterState state not None, str name not None, allocatable, bint held):
+    """Have a row say what its node has in each ledger, whether its Node is there or not.
+
+    Parameters
+    ----------
+    allocatable : sequence of dicts
+        Per ledger, as `NodeTable.read_allocatable` gives them.
+    held : bool
+        Whether the row stays without Node and pods. One that does not, and has neither, goes.
+    """
+    state.safely(_describe, state, name, allocatable, held)
+
+
+def _describe(ClusterState state, str name, allocatable, bint held):
+    cdef int32_t row = state.table.row_for(state.symbols.intern(name))
+    for ledger, resources in enumerate(allocatable):
+        state.table.set_allocatable(ledger, row, resources)
+    if held:
+        state.table.row(0, row).flags |= MR_HELD
+    else:
+        state.table.row(0, row).flags &= ~MR_HELD
+    state.table.changed(LOG_STATIC, row)
+    state._release_if_empty(row)
+
+
+def misfits(ClusterState state not None, pod, str name not None, without=(), bint ignore_pods_limit=False):
+    """Why a pod does not fit a node, by its own ledger (Gödel, pkg/plugins/noderesources): a list of reasons.
+
+    Parameters
+    ----------
+    without : iterable of Pod
+        Pods taken for gone; only those on the node count.
+    ignore_pods_limit : bool
+        Whether the number of pods does not matter.
+    """
+    cdef int32_t row = state.table.find(state.symbols.find(name)), number, at, pods
+    cdef Shape shape, other
+    cdef mr_ledger ledger
+    cdef list reasons = []
+    cdef int64_t cpu, memory
+    if row < 0:
+        raise CacheError(f"node {name} is not found")
+    shape = state.classes.shape(state.classes.intern(pod))
+    state.table.sync_columns()
+    state.table.fill_ledger(shape.ledger, &ledger)
+    pods = ledger.rows[row].pods + 1
+    cpu, memory = shape.c.cpu, shape.c.memory
+    cdef dict others = {}
+    cdef set seen = set()
+    for at in range(shape.c.n_others):
+        others[shape.c.others[at].resource] = shape.c.others[at].value
+    for gone in without:
+        number = state.ledger.find(UID.of(METADATA.of(gone)))
+        if number < 0 or state.ledger.row_of(number) != row or number in seen:
+            continue
+        seen.add(number)
+        pods -= 1
+        other = state.classes.shape(state.ledger.class_of(number))
+        if other.ledger == shape.ledger:
+            cpu -= other.c.cpu
+            memory -= other.c.memory
+            for at in range(other.c.n_others):
+                if other.c.others[at].resource in others:
+                    others[other.c.others[at].resource] -= other.c.others[at].value
+    if pods > ledger.rows[row].pods_max and not ignore_pods_limit:
+        reasons.append("Too many pods")
+    if shape.c.cpu == 0 and shape.c.memory == 0 and shape.c.n_others == 0:
+        return reasons
+    if mr_row_value(&ledger, row, 0) < mr_row_value(&ledger, row, 2) + cpu:
+        reasons.append("Insufficient cpu")
+    if mr_row_value(&ledger, row, 1) < mr_row_value(&ledger, row, 3) + memory:
+        reasons.append("Insufficient memory")
+    for at, resource in enumerate(shape.others):
+        number = shape.c.others[at].resource
+        if ledger.others[number][2 * row] < ledger.others[number][2 * row + 1] + <int64_t>others[number]:
+            reasons.append(f"Insufficient {resource}")
+    return reasons

@@ -1,0 +1,116 @@
+"""The pods of each unit, by UID: an index that is written whenever a pod comes or goes."""
+
+from functools import partial
+
+from moorage._core.services.binder_store cimport BinderStore, Undo
+from moorage._core.base.fields cimport METADATA, SPEC, UID, Field
+from moorage._core.state.cluster_state cimport ClusterState
+
+cdef Field ANNOTATIONS = Field("annotations")
+cdef Field NAME = Field("name")
+cdef Field NAMESPACE = Field("namespace")
+cdef Field SCHEDULING_GROUP = Field("scheduling_group")
+
+
+cdef class RunningPods(BinderStore):
+    """Which pods of a unit are assumed or bound.
+
+    Parameters
+    ----------
+    state, handler, undo
+        Of a store.
+    unit_key : callable
+        The key of the unit of a pod that has a group.
+    group : str
+        The annotation that names a pod's group.
+    single : str
+        What keys of units of one pod begin with: single/namespace/name.
+    """
+
+    cdef dict groups  # sets of UIDs by key
+    cdef dict singles  # a pod by name, or a list where several have that name
+    cdef object unit_key
+    cdef str group, single
+
+    def __init__(self, ClusterState state not None, handler, Undo undo not None, unit_key, str group not None,
+                 str single not None):
+        super().__init__(state, handler, undo)
+        self.groups = {}
+        self.singles = {}
+        self.unit_key = unit_key
+        self.group = group
+        self.single = single
+
+    def clone(self, ClusterState state not None, Undo undo not None):
+        """An independent copy."""
+        cdef RunningPods out = super().clone(state, undo)
+        out.groups = {key: (<set>held).copy() for key, held in self.groups.items()}
+        out.singles = {key: held[:] if type(held) is list else held for key, held in self.singles.items()}
+        return out
+
+    def enter(self, pod):
+        """A pod was assumed or bound."""
+        self._put(pod)
+        if self.undo.depth:
+            self.undo.on_undo(partial(self._drop, pod))
+
+    cpdef leave(self, pod):
+        """A pod that had entered is no more."""
+        self._drop(pod)
+        if self.undo.depth:
+            self.undo.on_undo(partial(self._put, pod))
+
+    def leave_all(self, list pods not None):
+        """The same for several."""
+        for pod in pods:
+            self.leave(pod)
+
+    cdef bint _has_group(self, pod) except -1:
+        return (
+            SCHEDULING_GROUP.of(SPEC.of(pod)) is not None
+            or self.group in <dict>ANNOTATIONS.of(METADATA.of(pod))
+        )
+
+    cpdef _put(self, pod):
+        cdef str name
+        if self._has_group(pod):
+            self.groups.setdefault(self.unit_key(pod), set()).add(UID.of(METADATA.of(pod)))
+            return
+        name = NAME.of(METADATA.of(pod))
+        held = self.singles.setdefault(name, pod)
+        if held is pod:
+            return
+        if type(held) is list:
+            (<list>held).append(pod)
+        else:
+            self.singles[name] = [held, pod]
+
+    cpdef _drop(self, pod):
+        cdef str name, uid = UID.of(METADATA.of(pod))
+        cdef list rest
+        if self._has_group(pod):
+            key = self.unit_key(pod)
+            held = self.groups[key]
+            (<set>held).discard(uid)
+            if not held:
+                del self.groups[key]
+            return
+        name = NAME.of(METADATA.of(pod))
+        held = self.singles.pop(name)
+        if type(held) is not list:
+            return
+        rest = [other for other in <list>held if UID.of(METADATA.of(other)) != uid]
+        self.singles[name] = rest if len(rest) > 1 else rest[0]
+
+    def running(self, str key not None):
+        """UIDs of a unit, sorted: a tuple."""
+        cdef str namespace, name
+        if not key.startswith(f"{self.single}/"):
+            return tuple(sorted(self.groups.get(key, ())))
+        namespace, _, name = key[len(self.single) + 1 :].partition("/")
+        held = self.singles.get(name, [])
+        return tuple(sorted([
+            UID.of(METADATA.of(pod))
+            for pod in (held if type(held) is list else [held])
+            if NAMESPACE.of(METADATA.of(pod)) == namespace
+        ]))

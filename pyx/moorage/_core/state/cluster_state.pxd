@@ -1,0 +1,46 @@
+from libc.stdint cimport int32_t, int64_t
+
+from moorage._core.base.buffers cimport Journal
+from moorage._core.base.change_log cimport ChangeLog
+from moorage._core.state.domains cimport Domains
+from moorage._core.state.images cimport ImageStates
+from moorage._core.state.ledger cimport Ledger, PodState
+from moorage._core.base.namespaces cimport Namespaces
+from moorage._core.state.node_table cimport NodeTable
+from moorage._core.state.zone_tree cimport NodeTree
+from moorage._core.state.pod_class cimport PodClasses
+from moorage._core.base.symbols cimport Symbols
+from moorage._core.state.view cimport View
+from moorage._core.state.workloads cimport Workloads
+
+
+cdef class ClusterState:
+    cdef readonly object lock
+    cdef readonly Symbols symbols
+    cdef readonly Journal journal
+    cdef readonly ChangeLog log
+    cdef readonly NodeTable table
+    cdef readonly NodeTree tree
+    cdef readonly ImageStates images
+    cdef readonly View view
+    cdef readonly PodClasses classes
+    cdef readonly Ledger ledger
+    cdef readonly Namespaces namespaces
+    cdef readonly Workloads workloads
+    cdef readonly Domains domains
+    cdef dict zones
+
+    cdef int _place(self, object pod, int32_t pod_class, int32_t row, PodState state) except -1
+    cpdef int _take_away(self, int32_t number) except -1
+    cdef int32_t _known(self, object pod) except -2
+    cpdef int _replace(self, int32_t number, object pod, int32_t pod_class, PodState state) except -1
+    cdef int _enter(self, int32_t number, object pod, int32_t pod_class, PodState state) except -1
+    cdef bint _is_confirmed_by(self, int32_t number, object pod) except -1
+    cdef int _confirm(self, int32_t number, object pod) except -1
+    cdef int _leave(self, int32_t number) except -1
+    cdef bint _can_run_out(self, int32_t number, object pod, int32_t pod_class) except -1
+    cdef int _release_if_empty(self, int32_t row) except -1
+
+    cdef inline str _node_of(self, int32_t number):
+        """Name of the node that a pod is on."""
+        return self.symbols.names[(<int32_t*>self.table.name.data)[self.ledger.row_of(number)]]

@@ -1,0 +1,81 @@
+from libc.stdint cimport int32_t, int64_t
+
+from moorage._core.base.buffers cimport Buffer, Journal
+from moorage._core.csrc cimport mr_cluster, mr_counter, mr_matched
+from moorage._core.state.ledger cimport Ledger
+from moorage._core.state.node_table cimport NodeTable
+from moorage._core.state.pod_class cimport PodClasses, Shape
+from moorage._core.state.view cimport View
+
+
+cdef class TopologyKey:
+    cdef str label
+    cdef int32_t column, last, last_value
+    cdef dict ids
+    cdef Buffer domain
+
+
+cdef class Eligibility:
+    cdef tuple tolerations
+    cdef Shape shape
+    cdef int32_t pinned
+    cdef Py_ssize_t n_columns
+    cdef Buffer columns, counts
+
+
+cdef class Counter:
+    cdef mr_counter c
+    cdef TopologyKey topology
+    cdef Eligibility eligibility
+    cdef Matched matched
+    cdef Buffer pods, nodes
+
+
+cdef class Matched:
+    cdef mr_matched c
+    cdef tuple key, traits
+    cdef object matches
+    cdef bint all_pods
+    cdef list counters
+    cdef Buffer pods, pointers, listed
+
+
+cdef class Domains:
+    cdef View view
+    cdef NodeTable table
+    cdef PodClasses classes
+    cdef Ledger ledger
+    cdef Journal journal
+    cdef mr_cluster cluster
+    cdef int64_t moves, undone
+    cdef Py_ssize_t rows
+    cdef dict topologies, eligibilities, matched, counters, spare
+    cdef dict classes_of, matched_of  # by trait
+    cdef list by_class
+    cdef Py_ssize_t n_classes, nbytes
+    cdef Buffer listed_any, listed_anti
+    cdef readonly int64_t cursor
+    cdef readonly int64_t epoch
+    cdef public Py_ssize_t limit
+
+    cdef int refresh(self) except -1
+    cdef int point(self) except -1
+    cdef int _point_counter(self, Counter counter) except -1
+    cdef int _point_matched(self, Matched matched) except -1
+    cdef int pod_moved(self, int32_t pod_class, bint terminating, int32_t row, int32_t sign) except -1
+    cdef list matched_by(self, int32_t pod_class)
+    cdef list traits(self, int32_t pod_class)
+    cdef int _find_classes(self) except -1
+    cdef TopologyKey topology(self, str label)
+    cdef Eligibility eligibility(self, tuple labels, Shape shape, int32_t pinned, object tolerations)
+    cdef Matched matching(self, tuple matcher, bint all_pods)
+    cdef bint is_listing(self) noexcept
+    cdef int count_unlisted(self, bint counts) noexcept
+    cdef Matched carrying(self, tuple matcher, bint is_anti)
+    cdef Buffer _rows_with(self, str name, object has)
+    cdef Counter counter(self, Matched matched, TopologyKey topology, Eligibility eligibility, bint absent)
+    cdef int _follow_row(self, int32_t row) except -1
+    cdef int _shift(self, Counter counter, int32_t row, int32_t sign) except -1
+    cdef int32_t _domain(self, TopologyKey topology, int32_t row) except -1
+    cdef bint _counts(self, Eligibility eligibility, int32_t row) except -1
+    cdef Buffer _buffer(self, Py_ssize_t items, Py_ssize_t itemsize=*)

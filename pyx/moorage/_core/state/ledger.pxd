@@ -1,0 +1,105 @@
+cimport cython
+from libc.stdint cimport INT64_MIN, int8_t, int32_t, int64_t
+
+from moorage._core.base.buffers cimport Buffer, Journal
+from moorage._core.base.deadlines cimport Deadlines
+from moorage._core.state.templates cimport Replicas, Templates
+
+cdef extern from "math.h":
+    const double INFINITY
+
+cdef extern from *:
+    void prefetch "__builtin_prefetch"(const void* address) noexcept nogil
+
+cdef enum:
+    AHEAD = 8  # so many pods before a batch comes to one, its memory is fetched
+
+cdef enum PodState:
+    FREE = 0
+    ASSUMED = 1
+    ADDED = 2
+    MARKED = 3  # assumed, and seen by a batch that is being checked
+
+cdef struct PodRecord:
+    double deadline
+    int64_t start  # since when it runs, as Importance has read it; or INT64_MIN
+    int32_t row, before, after  # neighbours on the row; `after` of a free number: the next free one, plus 1
+    int32_t pod_class
+    int32_t origin, ordinal  # id of the Replicas that it is one of, plus 1; 0 for a pod with an object
+    int8_t state, terminating
+
+cdef struct RowRecord:
+    int32_t first, last, count, shared  # `shared`: whether `given` may hold the row's pods
+
+cdef struct Totals:
+    int32_t used, free, alive  # `free`: the first free number, plus 1
+
+
+@cython.final
+cdef class RowPods:
+    cdef list pods, ordinals
+
+    cdef list read(self)
+
+
+@cython.final
+cdef class Ledger:
+    cdef Journal journal
+    cdef dict index
+    cdef list objects, given
+    cdef readonly Templates templates
+    cdef Deadlines deadlines
+    cdef Buffer pods, rows, totals
+
+    cdef Ledger clone(self, Journal journal)
+    cdef int32_t find(self, str uid) except -2
+    cdef str uid_of(self, int32_t number)
+    cdef object object_of(self, int32_t number)
+    cdef int reserve_rows(self, Py_ssize_t rows) except -1
+    cdef int make_room(self, Py_ssize_t pods) except -1
+    cdef int _reserve(self, Py_ssize_t pods) except -1
+    cdef RowPods share(self, int32_t row)
+    cdef list read(self, RowPods given, int32_t row)
+    cdef int _list(self, RowPods out, int32_t row) except -1
+    cdef int32_t insert(self, object pod, int32_t pod_class, int32_t row, PodState state) except -1
+    cdef int insert_replicas(self, Replicas replicas, int32_t pod_class, const int32_t[::1] rows) except -1
+    cdef int remove(self, int32_t number) except -1
+    cdef int confirm(self, int32_t number, object pod=?) except -1
+    cdef int _fill(self, int32_t row) except -1
+    cdef int32_t _enter(self, int32_t row, int32_t pod_class, bint terminating, PodState state) except -1
+    cdef int _append(self, int32_t number, int32_t row) except -1
+    cdef int _unlink(self, int32_t number) except -1
+    cdef int set_deadline(self, int32_t number, double deadline) except -1
+    cdef list expired(self, double now)
+    cdef list binding(self)
+    cdef int count(self, const unsigned char[::1] matching, bint all_pods, int32_t* pods) except -1
+
+    cdef inline int _keep(self, int32_t row) except -1:
+        """Call before changing the pods of a row: who shares them gets a list."""
+        return self._fill(row) if self.row(row).shared else 0
+
+    cdef inline RowRecord* row(self, int32_t row) noexcept:
+        return <RowRecord*>self.rows.data + row
+
+    cdef inline PodRecord* record(self, int32_t number) noexcept:
+        return <PodRecord*>self.pods.data + number
+
+    cdef inline bint has_object(self, int32_t number) noexcept:
+        """False for one of a template's replicas."""
+        return self.record(number).origin == 0
+
+    cdef inline int32_t pods_on(self, int32_t row) noexcept:
+        """Number of pods on a row."""
+        return self.row(row).count if 0 <= row < self.rows.capacity else 0
+
+    cdef inline PodState state_of(self, int32_t number) noexcept:
+        return <PodState>self.record(number).state
+
+    cdef inline int32_t row_of(self, int32_t number) noexcept:
+        return self.record(number).row
+
+    cdef inline int32_t class_of(self, int32_t number) noexcept:
+        return self.record(number).pod_class
+
+    cdef inline bint is_terminating(self, int32_t number) noexcept:
+        return self.record(number).terminating

@@ -1,0 +1,401 @@
+"""The ledger: every pod that the cache knows, with its class, row and state. Usage is the node table's.
+
+State machine (kube-scheduler, cache interface): Initial → Assumed → Added → gone, with Forget and Expire from
+Assumed. Initial and gone pods are not in the ledger.
+"""
+
+from functools import partial
+
+cimport cython
+
+from moorage._core.base.buffers cimport Buffer, Journal
+from moorage._core.base.deadlines cimport Deadline, Deadlines
+from moorage._core.base.fields cimport DELETION_TIMESTAMP, METADATA, UID
+from moorage._core.state.pod_volumes cimport uses_volumes
+from moorage._core.state.templates cimport Replicas, Templates
+
+cdef enum:
+    LATER = -1  # a deadline that has not been set
+
+cdef double NEVER = LATER
+
+
+@cython.no_gc  # pods refer to no ledger; thousands are made at a time
+@cython.freelist(64)
+cdef class RowPods:
+    """The pods of a row at one moment, for whoever copies rows.
+
+    Empty, and to be asked for with `Ledger.read`, for as long as the row does not change. The ledger fills it
+    in before the first change; replicas stand in it unmade, with their ordinals beside them.
+    """
+
+    cdef list read(self):
+        """The pod objects; replicas are made now."""
+        cdef list ordinals = self.ordinals
+        if ordinals is not None:
+            self.pods = [
+                (<Replicas>pod).make(ordinal) if isinstance(pod, Replicas) else pod
+                for pod, ordinal in zip(self.pods, ordinals, strict=True)
+            ]
+            self.ordinals = None
+        return self.pods
+
+
+cdef class Ledger:
+    """Pods by number; numbers of removed pods are reused, the last one first.
+
+    A pod has an object, and is found by its UID in `index`; or it is one of a template's replicas, and found
+    by arithmetic. A row's pods are linked in the order in which they came, except that a removal moves the
+    last one into the hole, as upstream's NodeInfo.RemovePod.
+    """
+
+    def __cinit__(self, Journal journal not None):
+        self.journal = journal
+        self.index = {}
+        self.objects = []
+        self.given = []
+        self.templates = Templates(journal)
+        self.pods = Buffer(journal, sizeof(PodRecord))
+        self.rows = Buffer(journal, sizeof(RowRecord))
+        self.totals = Buffer(journal, sizeof(Totals), 1)
+        self.deadlines = Deadlines(journal)
+        self.make_room(0)
+
+    def __len__(self):
+        return (<Totals*>self.totals.data).alive
+
+    cdef Ledger clone(self, Journal journal):
+        """An independent copy; pod objects are shared."""
+        cdef Ledger out = Ledger(journal)
+        out.index = self.index.copy()
+        out.objects = self.objects.copy()
+        out.given = [None] * len(self.given)
+        out.templates = self.templates.clone(journal)
+        out.pods.copy_from(self.pods)
+        out.rows.copy_from(self.rows)
+        out.totals.copy_from(self.totals)
+        out.deadlines = self.deadlines.clone(journal)
+        return out
+
+    cdef int32_t find(self, str uid) except -2:
+        """Number of a pod, or -1."""
+        found = self.index.get(uid)
+        return self.templates.find(uid) if found is None else found
+
+    cdef str uid_of(self, int32_t number):
+        cdef PodRecord* pod = self.record(number)
+        if pod.origin:
+            return self.templates.entry(pod.origin - 1).uid(pod.ordinal)
+        return UID.of(METADATA.of(self.objects[number]))
+
+    cdef object object_of(self, int32_t number):
+        """The pod as it was entered; one of replicas is made now."""
+        cdef PodRecord* pod = self.record(number)
+        if pod.origin:
+            return self.templates.entry(pod.origin - 1).make(pod.ordinal)
+        return self.objects[number]
+
+    # ---- memory --------------------------------------------------------------------------------------------
+
+    cdef int reserve_rows(self, Py_ssize_t rows) except -1:
+        self.rows.reserve(rows)
+        while len(self.given) < rows:
+            self.given.append(None)
+        return 0
+
+    cdef int make_room(self, Py_ssize_t pods) except -1:
+        """Have the memory for so many more pods, replicas among them."""
+        self._reserve(pods)
+        return self.templates.reserve(pods)
+
+    cdef int _reserve(self, Py_ssize_t pods) except -1:
+        cdef Py_ssize_t need = (<Totals*>self.totals.data).alive + pods
+        cdef Py_ssize_t there = len(self.objects)
+        self.pods.reserve(need)
+        if there < need:  # what `pods` has the memory for may be more, where an earlier call failed here
+            self.objects.extend([None] * (max(need, 2 * there) - there))
+        return 0
+
+    # ---- rows ----------------------------------------------------------------------------------------------
+
+    cdef RowPods share(self, int32_t row):
+        """The pods that a row has now."""
+        cdef RowPods out
+        if row >= len(self.given):
+            self.reserve_rows(row + 1)
+        out = self.given[row]
+        if out is None:
+            out = self.given[row] = RowPods()
+            self.row(row).shared = True
+            if self.journal.depth:  # what it shows is filled in before it is undone
+                self.journal.on_undo(partial(self._filled, row))
+        return out
+
+    def _filled(self, int32_t row):
+        self._keep(row)
+
+    cdef int _fill(self, int32_t row) except -1:
+        cdef RowPods given = self.given[row]
+        if given is not None and given.pods is None:
+            self._list(given, row)
+        self.given[row] = None
+        self.rows.touch(row)  # for the journal alone: the flag may be set without need, never the reverse
+        self.row(row).shared = False
+        return 0
+
+    cdef int _list(self, RowPods out, int32_t row) except -1:
+        cdef Py_ssize_t at, n = self.pods_on(row)
+        cdef list pods = [None] * n, ordinals = None
+        cdef int32_t number = self.row(row).first if n else 0
+        cdef PodRecord* pod
+        for at in range(n):
+            pod = self.record(number)
+            if pod.origin:
+                if ordinals is None:
+                    ordinals = [0] * n
+                pods[at] = self.templates.entry(pod.origin - 1)
+                ordinals[at] = pod.ordinal
+            else:
+                pods[at] = self.objects[number]
+            number = pod.after
+        out.ordinals = ordinals
+        out.pods = pods
+        return 0
+
+    cdef list read(self, RowPods given, int32_t row):
+        """The pod objects of a row that was shared, as it was then."""
+        if given.pods is None:
+            self._list(given, row)
+        return given.read()
+
+    def pods_of(self, int32_t row):
+        """Pod objects of a row, in the row's order; none where there is no such row."""
+        cdef RowPods out = RowPods()
+        self._list(out, row)
+        return out.read()
+
+    def volume_pods_of(self, int32_t row):
+        """Those of them that use volumes; of a template's replicas only these are made."""
+        cdef list found = []
+        cdef Py_ssize_t n = self.pods_on(row)
+        cdef int32_t number = self.row(row).first if n else 0
+        cdef PodRecord* pod
+        cdef Replicas replicas
+        for _ in range(n):
+            pod = self.record(number)
+            if pod.origin:
+                replicas = self.templates.entry(pod.origin - 1)
+                if uses_volumes(replicas.template):
+                    found.append(replicas.make(pod.ordinal))
+            elif uses_volumes(self.objects[number]):
+                found.append(self.objects[number])
+            number = pod.after
+        return found
+
+    cdef int _append(self, int32_t number, int32_t row) except -1:
+        """Link a pod, whose record is journaled, as a row's last."""
+        cdef PodRecord* pods = <PodRecord*>self.pods.data
+        cdef RowRecord* pods_of = self.row(row)
+        if self.journal.depth:
+            self.rows.touch(row)
+            if pods_of.count:
+                self.pods.touch(pods_of.last)
+        if pods_of.count:
+            pods[pods_of.last].after = number
+        else:
+            pods_of.first = number
+        pods[number].row = row
+        pods[number].before = pods_of.last
+        pods[number].after = 0
+        pods_of.last = number
+        pods_of.count += 1
+        return 0
+
+    cdef int _unlink(self, int32_t number) except -1:
+        """Take a pod, whose record is journaled, off its row; the last one moves into the hole."""
+        cdef PodRecord* pods = <PodRecord*>self.pods.data
+        cdef PodRecord* gone = pods + number
+        cdef RowRecord* pods_of = self.row(gone.row)
+        cdef int32_t last = pods_of.last
+        if self.journal.depth:
+            self.rows.touch(gone.row)
+            self.pods.touch(last)
+            self.pods.touch(gone.before)
+            self.pods.touch(gone.after)
+        pods_of.count -= 1
+        if last == number:
+            pods_of.last = gone.before
+            return 0
+        if pods[last].before != number:
+            pods_of.last = pods[last].before
+            pods[last].after = gone.after
+            pods[gone.after].before = last
+        pods[last].before = gone.before
+        if pods_of.first == number:
+            pods_of.first = last
+        else:
+            pods[gone.before].after = last
+        return 0
+
+    # ---- pods ----------------------------------------------------------------------------------------------
+
+    cdef int32_t _enter(self, int32_t row, int32_t pod_class, bint terminating, PodState state) except -1:
+        """The number of a new pod at the end of a row. The memory is there."""
+        cdef Totals* totals = <Totals*>self.totals.data
+        cdef int32_t number = totals.free - 1 if totals.free else totals.used
+        cdef PodRecord* pod = self.record(number)
+        if self.journal.depth:
+            self.totals.touch(0)
+            self.pods.touch(number)
+        if totals.free:
+            totals.free = pod.after
+        else:
+            totals.used += 1
+        totals.alive += 1
+        pod.deadline = NEVER
+        pod.start = INT64_MIN
+        pod.pod_class = pod_class
+        pod.origin = pod.ordinal = 0
+        pod.state = state
+        pod.terminating = terminating
+        self._append(number, row)
+        return number
+
+    cdef int32_t insert(self, object pod, int32_t pod_class, int32_t row, PodState state) except -1:
+        """Enter a pod that is not in the ledger."""
+        cdef int32_t number
+        cdef str uid = UID.of(METADATA.of(pod))
+        cdef bint terminating = DELETION_TIMESTAMP.of(METADATA.of(pod)) is not None
+        self._reserve(1)
+        self.reserve_rows(row + 1)
+        self._keep(row)
+        number = self._enter(row, pod_class, terminating, state)
+        self.templates.note_stray(uid)
+        self.objects[number] = pod
+        self.index[uid] = number
+        if self.journal.depth:
+            self.journal.on_undo(partial(self._strike, number, uid))
+        return number
+
+    cdef int insert_replicas(self, Replicas replicas, int32_t pod_class, const int32_t[::1] rows) except -1:
+        """Enter assumed pods of a template, one for each of `rows`."""
+        cdef bint terminating = replicas.template.metadata.deletion_timestamp is not None
+        cdef int32_t at, number
+        cdef int32_t* numbers
+        self.make_room(replicas.count)
+        self.templates.enter(replicas)
+        numbers = self.templates.numbers(replicas.id)
+        for at in range(replicas.count):
+            if at + 2 * AHEAD < replicas.count:
+                prefetch(self.row(rows[at + 2 * AHEAD]))
+                prefetch(self.record(self.row(rows[at + AHEAD]).last))
+            self._keep(rows[at])
+            number = self._enter(rows[at], pod_class, terminating, ASSUMED)
+            self.record(number).origin = replicas.id + 1
+            self.record(number).ordinal = replicas.first + at
+            numbers[at] = number
+        return 0
+
+    def _strike(self, int32_t number, str uid):
+        self.objects[number] = None
+        del self.index[uid]
+
+    def _put_back(self, int32_t number, str uid, pod):
+        self.objects[number] = pod
+        self.index[uid] = number
+
+    cdef int remove(self, int32_t number) except -1:
+        """Strike a pod out; its number is free again."""
+        cdef Totals* totals = <Totals*>self.totals.data
+        cdef PodRecord* pod = self.record(number)
+        self._keep(pod.row)
+        if self.journal.depth:
+            self.totals.touch(0)
+            self.pods.touch(number)
+        self._unlink(number)
+        pod.state = FREE
+        pod.deadline = NEVER
+        pod.after = totals.free
+        totals.free = number + 1
+        totals.alive -= 1
+        if pod.origin:
+            return self.templates.leave(pod.origin - 1, pod.ordinal)
+        held = self.objects[number]
+        uid = UID.of(METADATA.of(held))
+        self.objects[number] = None
+        del self.index[uid]
+        if self.journal.depth:
+            self.journal.on_undo(partial(self._put_back, number, uid, held))
+        return 0
+
+    cdef int confirm(self, int32_t number, object pod=None) except -1:
+        """An assumed pod is added where and as it is: it goes to the end of its row, as if it came anew.
+        Outside of transactions one that has an object can get another."""
+        cdef PodRecord* record = self.record(number)
+        cdef int32_t row = record.row
+        self._keep(row)
+        if self.journal.depth:
+            self.pods.touch(number)
+        self._unlink(number)
+        record.state = ADDED
+        record.deadline = NEVER
+        self._append(number, row)
+        if pod is not None:
+            self.objects[number] = pod
+            record.start = INT64_MIN
+        return 0
+
+    cdef int count(self, const unsigned char[::1] matching, bint all_pods, int32_t* pods) except -1:
+        """Add to `pods`, by row, the pods of matching classes; terminating ones only with `all_pods`."""
+        cdef PodRecord* pod
+        cdef int32_t number
+        for number in range((<Totals*>self.totals.data).used):
+            pod = self.record(number)
+            if pod.state != FREE and matching[pod.pod_class] and (all_pods or not pod.terminating):
+                pods[pod.row] += 1
+        return 0
+
+    # ---- expiry --------------------------------------------------------------------------------------------
+
+    cdef int set_deadline(self, int32_t number, double deadline) except -1:
+        """An assumed pod may expire after `deadline` (seconds on the caller's clock)."""
+        # Entries of the heap are hints: one counts only while the pod still has that deadline.
+        if deadline != INFINITY:
+            self.deadlines.push(Deadline(deadline, number))
+        self.pods.touch(number)
+        self.record(number).deadline = deadline
+        return 0
+
+    cdef list expired(self, double now):
+        """Numbers of the assumed pods whose deadline lies strictly before `now`, earliest first; they have
+        none any more."""
+        cdef Deadline hint
+        cdef PodRecord* pod
+        cdef list out = []
+        while self.deadlines.size() and self.deadlines.first().when < now:
+            hint = self.deadlines.first()
+            self.deadlines.pop()
+            pod = self.record(hint.number)
+            if pod.state == ASSUMED and pod.deadline == hint.when:
+                self.pods.touch(hint.number)
+                pod.deadline = NEVER
+                out.append(hint.number)
+        return out
+
+    def assumed(self):
+        """UIDs of the assumed pods, sorted."""
+        cdef int32_t number
+        return sorted([
+            self.uid_of(number)
+            for number in range((<Totals*>self.totals.data).used)
+            if self.record(number).state == ASSUMED
+        ])
+
+    cdef list binding(self):
+        """Numbers of the assumed pods without a deadline, sorted by UID."""
+        cdef int32_t number
+        return [number for _, number in sorted([
+            (self.uid_of(number), number)
+            for number in range((<Totals*>self.totals.data).used)
+            if self.record(number).state == ASSUMED and self.record(number).deadline == NEVER
+        ])]

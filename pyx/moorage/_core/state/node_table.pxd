@@ -1,0 +1,54 @@
+from libc.stdint cimport int32_t, int64_t
+
+from moorage._core.base.buffers cimport Buffer, Journal
+from moorage._core.base.change_log cimport ChangeLog, Kind
+from moorage._core.csrc cimport mr_ledger, mr_row, mr_shape
+from moorage._core.base.sets cimport PortSets, TaintSets
+from moorage._core.base.symbols cimport Symbols
+
+
+cdef class NodeTable:
+    cdef readonly Symbols symbols
+    cdef readonly ChangeLog log
+    cdef readonly TaintSets taint_sets
+    cdef readonly PortSets port_sets
+    cdef readonly list objects
+    cdef readonly Symbols resource_names, label_keys
+    cdef Journal journal
+    cdef list row_buffers
+    cdef list rows, wide, others, other_pointers, labels, free_rows
+    cdef Buffer name, taint_set, port_set, generation, row_of, label_pointers
+    cdef readonly int32_t ledgers
+    cdef readonly int32_t used
+
+    cdef int fill_ledger(self, int32_t ledger, mr_ledger* out) except -1
+    cdef int check_row(self, int32_t row) except -1
+    cdef int check_rows(self, const int32_t[::1] rows) except -1
+    cdef int check_ledger(self, int32_t ledger) except -1
+    cdef int32_t other_columns(self) noexcept
+    cdef int _reserve(self, Py_ssize_t rows) except -1
+    cdef int32_t find(self, int32_t name) noexcept nogil
+    cdef int32_t row_for(self, int32_t name) except -1
+    cdef int release(self, int32_t row) except -1
+    cdef int set_node(self, int32_t row, object node, dict allocatable) except -1
+    cdef int clear_node(self, int32_t row) except -1
+    cdef int set_allocatable(self, int32_t which, int32_t row, dict allocatable) except -1
+    cdef int add_pod(self, int32_t ledger, int32_t row, const mr_shape* shape, tuple ports,
+                     int32_t sign) except -1
+    cdef int changed(self, Kind kind, int32_t row) except -1
+    cdef int32_t resource_id(self, str resource) except -1
+    cdef int sync_columns(self) except -1
+    cdef list column_buffers(self)
+    cdef int make_room(self, int32_t rows) except -1
+    cdef NodeTable clone(self, Journal journal, ChangeLog log)
+    cdef inline int count_pod(self, int32_t charged, int32_t row, int32_t sign) except -1:
+        """Count a pod in the ledgers that it is not charged to."""
+        cdef int32_t which
+        for which in range(self.ledgers):
+            if which != charged:
+                (<Buffer>self.rows[which]).touch(row)
+                self.row(which, row).pods += sign
+        return 0
+
+    cdef inline mr_row* row(self, int32_t ledger, int32_t row) noexcept:
+        return &(<mr_row*>(<Buffer>self.rows[ledger]).data)[row]

@@ -1,0 +1,427 @@
+"""The node table: one row per node, and the only place where a node's usage is written down.
+
+A row is named by the symbol of its node's name and keeps its number until the node and its last pod are gone;
+then the number is reused. Per resource ledger there is a slab of `mr_row` records (csrc/state.h), a column of
+(allocatable, requested) for each other resource, and the exact values of rows beyond 2^53. Label columns are
+filled when a selector first asks for a key.
+"""
+
+from functools import partial
+
+import numpy as np
+
+from moorage._core.base.buffers cimport Buffer, Journal
+from moorage._core.base.change_log cimport LOG_STATIC, ChangeLog, Kind
+from moorage._core.csrc cimport (
+    MR_FIELDS,
+    MR_PRESENT,
+    MR_UNSCHEDULABLE,
+    mr_ledger,
+    mr_row,
+    mr_row_add_pod,
+    mr_row_set,
+    mr_row_value,
+    mr_shape,
+)
+from moorage._core.base.quantity cimport parse_milli, parse_value
+from moorage._core.base.resources import is_counted
+from moorage._core.base.sets import Taint
+
+from moorage._core.base.sets cimport PortSets, TaintSets
+from moorage._core.base.symbols cimport Symbols
+
+ROW = np.dtype(
+    [
+        *((kind + name, "f8") for kind in ("alloc_", "req_", "nonzero_") for name in ("cpu", "memory")),
+        *((name, "i4") for name in ("balanced", "pods", "pods_max")),
+        ("flags", "u4"),
+    ]
+)
+
+cdef enum:
+    INT32_MAX = 0x7FFFFFFF
+
+
+cdef int _reserve_columns(Buffer pointers, list columns, Py_ssize_t rows) except -1:
+    """Make room for `rows` rows in each column, and point at the columns anew."""
+    cdef Py_ssize_t at
+    cdef Buffer column
+    pointers.reserve(len(columns))
+    for at, column in enumerate(columns):
+        column.reserve(rows)
+        (<void**>pointers.data)[at] = column.data
+    return 0
+
+
+def _columns(table, kind):
+    from moorage._core.state.table_columns import TableColumns  # which needs this module to be there
+
+    return TableColumns(table, kind)
+
+
+cdef class NodeTable:
+    """Rows of nodes. Millicores for cpu, bytes for memory and storage, units otherwise.
+
+    Parameters
+    ----------
+    ledgers : int
+        Resource ledgers: how many accounts of usage each row keeps side by side.
+    """
+
+    def __cinit__(self, Symbols symbols not None, Journal journal not None, ChangeLog log not None,
+                  int32_t ledgers=1):
+        if ledgers < 1:
+            raise ValueError(f"{ledgers} ledgers: there is one or more")
+        self.symbols = symbols
+        self.journal = journal
+        self.log = log
+        self.ledgers = ledgers
+        self.taint_sets = TaintSets()
+        self.port_sets = PortSets(symbols)
+        self.objects = []
+        self.free_rows = []
+        self.resource_names = Symbols()
+        self.resource_names.intern("ephemeral-storage")
+        self.label_keys = Symbols()
+        self.rows = [Buffer(journal, sizeof(mr_row)) for _ in range(ledgers)]
+        self.wide = [Buffer(journal, MR_FIELDS * sizeof(int64_t)) for _ in range(ledgers)]
+        self.others = [[] for _ in range(ledgers)]
+        self.other_pointers = [Buffer(journal, sizeof(void*)) for _ in range(ledgers)]
+        self.name = Buffer(journal, sizeof(int32_t))
+        self.taint_set = Buffer(journal, sizeof(int32_t))
+        self.port_set = Buffer(journal, sizeof(int32_t))
+        self.generation = Buffer(journal, sizeof(int64_t))
+        self.row_of = Buffer(journal, sizeof(int32_t), 1024)
+        self.labels = []
+        self.label_pointers = Buffer(journal, sizeof(void*))
+        self.row_buffers = [*self.rows, *self.wide, self.name, self.taint_set, self.port_set, self.generation]
+        self._reserve(16)
+        self.sync_columns()
+
+    cdef NodeTable clone(self, Journal journal, ChangeLog log):
+        """An independent copy; names, sets and their ids are shared."""
+        cdef NodeTable out = NodeTable(self.symbols, journal, log, self.ledgers)
+        cdef Buffer mine, theirs
+        out.taint_sets = self.taint_sets
+        out.port_sets = self.port_sets
+        out.resource_names = self.resource_names
+        out.label_keys = self.label_keys
+        out.objects = list(self.objects)
+        out.free_rows = list(self.free_rows)
+        out.used = self.used
+        out._reserve((<Buffer>self.name).capacity)
+        out.sync_columns()
+        self.sync_columns()
+        for theirs, mine in zip(out._buffers(), self._buffers(), strict=True):
+            theirs.copy_from(mine)
+        out._reserve((<Buffer>self.name).capacity)
+        return out
+
+    def _buffers(self):
+        """All buffers, in a fixed order."""
+        out = [*self.row_buffers, self.row_of]
+        for columns in self.others:
+            out += columns
+        return out + self.labels
+
+    # ---- access --------------------------------------------------------------------------------------------
+
+    cdef int fill_ledger(self, int32_t ledger, mr_ledger* out) except -1:
+        """Point `out` at a ledger's arrays; valid until the next growth."""
+        out.rows = <mr_row*>(<Buffer>self.rows[ledger]).data
+        out.wide = <int64_t*>(<Buffer>self.wide[ledger]).data
+        out.others = <int64_t**>(<Buffer>self.other_pointers[ledger]).data
+        return 0
+
+    cdef int32_t find(self, int32_t name) noexcept nogil:
+        """Row of a node name's symbol, or -1."""
+        if name >= self.row_of.capacity:
+            return -1
+        return (<int32_t*>self.row_of.data)[name] - 1
+
+    cdef int check_row(self, int32_t row) except -1:
+        """IndexError for what is no row. Results hold -1 for pods without a node."""
+        if not 0 <= row < self.used:
+            raise IndexError(f"there is no row {row} among {self.used}")
+        return 0
+
+    cdef int check_rows(self, const int32_t[::1] rows) except -1:
+        cdef Py_ssize_t at
+        for at in range(rows.shape[0]):
+            self.check_row(rows[at])
+        return 0
+
+    cdef int check_ledger(self, int32_t ledger) except -1:
+        if not 0 <= ledger < self.ledgers:
+            raise IndexError(f"there is no ledger {ledger} among {self.ledgers}")
+        return 0
+
+    def find_row(self, str name not None):
+        """Row of a node name, or None."""
+        cdef int32_t row = self.find(self.symbols.find(name))
+        return None if row < 0 else row
+
+    def row_name(self, int32_t row):
+        """The node name of a row; None for a free one. IndexError for what is no row, as -1."""
+        self.check_row(row)
+        return self.symbols.names[(<int32_t*>self.name.data)[row]]
+
+    def name_symbols(self, rows):
+        """Symbols of the node names of rows, an int32 array; a row may belong to another node later."""
+        return self.name.array(np.int32, self.used)[rows]
+
+    def is_present(self, int32_t row):
+        """True for a node that exists; False for a ghost, which only has pods."""
+        self.check_row(row)
+        return bool(self.row(0, row).flags & MR_PRESENT)
+
+    # ---- rows ----------------------------------------------------------------------------------------------
+
+    cdef int32_t row_for(self, int32_t name) except -1:
+        """Row of a name, made (without a node) if it is new: pods may arrive before their node."""
+        cdef int32_t row = self.find(name)
+        if row >= 0:
+            return row
+        if self.free_rows:
+            row = self.free_rows.pop()
+            self.journal.on_undo(partial(self.free_rows.append, row))
+        else:
+            row = self.used
+            self._reserve(row + 1)
+            self.used = row + 1
+            self.objects.append(None)
+            self.journal.on_undo(self._drop_last_row)
+        self.row_of.reserve(name + 1)
+        self.row_of.touch(name)
+        self.name.touch(row)
+        (<int32_t*>self.row_of.data)[name] = row + 1
+        (<int32_t*>self.name.data)[row] = name
+        return row
+
+    def _drop_last_row(self):
+        self.used -= 1
+        self.objects.pop()
+
+    cdef int release(self, int32_t row) except -1:
+        """Free a row that has neither node nor pods."""
+        cdef int32_t name = (<int32_t*>self.name.data)[row]
+        self.row_of.touch(name)
+        self.name.touch(row)
+        (<int32_t*>self.row_of.data)[name] = 0
+        (<int32_t*>self.name.data)[row] = 0
+        self.free_rows.append(row)
+        self.journal.on_undo(self.free_rows.pop)
+        return 0
+
+    cdef int _reserve(self, Py_ssize_t rows) except -1:
+        cdef Buffer buffer
+        # The capacity of the names is what columns that are made later start with, so they come last.
+        _reserve_columns(self.label_pointers, self.labels, rows)
+        for pointers, columns in zip(self.other_pointers, self.others, strict=True):
+            _reserve_columns(pointers, columns, rows)
+        for buffer in self.row_buffers:
+            if buffer is not self.name:
+                buffer.reserve(rows)
+        self.name.reserve(rows)
+        return 0
+
+    cdef int changed(self, Kind kind, int32_t row) except -1:
+        """Log a change of a row."""
+        self.generation.touch(row)
+        (<int64_t*>self.generation.data)[row] = self.log.append(kind, row)
+        return 0
+
+    # ---- nodes ---------------------------------------------------------------------------------------------
+
+    cdef int set_node(self, int32_t row, object node, dict allocatable) except -1:
+        """Take over what a node says of itself: allocatable (as read), taints, labels, unschedulable."""
+        taints = self.taint_sets.intern(tuple([Taint(t.key, t.value, t.effect) for t in node.spec.taints]))
+        labels = node.metadata.labels
+        self._set_capacity(row, allocatable, True, node.spec.unschedulable)
+        self.taint_set.touch(row)
+        (<int32_t*>self.taint_set.data)[row] = taints
+        for column in range(len(self.labels)):
+            self._set_label(column, row, labels.get(self.label_keys.names[column + 1]))
+        self.journal.on_undo(partial(self.objects.__setitem__, row, self.objects[row]))
+        self.objects[row] = node
+        return self.changed(LOG_STATIC, row)
+
+    cdef int clear_node(self, int32_t row) except -1:
+        """The node is gone; its pods and their usage stay."""
+        self._set_capacity(row, {}, False, False)
+        self.taint_set.touch(row)
+        (<int32_t*>self.taint_set.data)[row] = 0
+        for column in range(len(self.labels)):
+            self._set_label(column, row, None)
+        self.journal.on_undo(partial(self.objects.__setitem__, row, self.objects[row]))
+        self.objects[row] = None
+        return self.changed(LOG_STATIC, row)
+
+    def read_allocatable(self, resources):
+        """{"cpu": millicores, "memory": bytes, "pods": n, resource id: value}; raises before any change."""
+        out = {}
+        for name, raw in resources.items():
+            if name == "cpu":
+                out[name] = parse_milli(raw)
+            elif name in ("memory", "pods"):
+                out[name] = parse_value(raw)
+            elif is_counted(name):
+                out[self.resource_id(name)] = parse_value(raw)
+        return out
+
+    def _set_capacity(self, int32_t row, dict allocatable, bint present, bint unschedulable):
+        for which in range(self.ledgers):
+            self.set_allocatable(which, row, allocatable)
+            self.row(which, row).flags &= ~(MR_PRESENT | MR_UNSCHEDULABLE)
+            self.row(which, row).flags |= MR_PRESENT if present else 0
+            self.row(which, row).flags |= MR_UNSCHEDULABLE if unschedulable else 0
+
+    cdef int set_allocatable(self, int32_t which, int32_t row, dict allocatable) except -1:
+        cdef mr_ledger ledger
+        cdef int64_t[6] values
+        cdef int32_t field
+        (<Buffer>self.rows[which]).touch(row)
+        (<Buffer>self.wide[which]).touch(row)
+        self.fill_ledger(which, &ledger)
+        for field in range(MR_FIELDS):
+            values[field] = mr_row_value(&ledger, row, field)
+        values[0] = allocatable.get("cpu", 0)
+        values[1] = allocatable.get("memory", 0)
+        ledger.rows[row].pods_max = max(-INT32_MAX, min(INT32_MAX, allocatable.get("pods", 0)))
+        mr_row_set(&ledger, row, values)
+        for resource, column in enumerate(self.others[which]):
+            (<Buffer>column).touch(row)
+            (<int64_t*>(<Buffer>column).data)[2 * row] = allocatable.get(resource, 0)
+
+    # ---- pods ----------------------------------------------------------------------------------------------
+
+    cdef int add_pod(self, int32_t ledger, int32_t row, const mr_shape* shape, tuple ports,
+                     int32_t sign) except -1:
+        """Account for a pod on a row (sign 1), or take it back (sign -1). The caller logs the row."""
+        cdef mr_ledger view
+        cdef int32_t moved, at
+        if shape.n_others:
+            self.sync_columns()
+        (<Buffer>self.rows[ledger]).touch(row)
+        (<Buffer>self.wide[ledger]).touch(row)
+        for at in range(shape.n_others):
+            (<Buffer>self.others[ledger][shape.others[at].resource]).touch(row)
+        self.fill_ledger(ledger, &view)
+        mr_row_add_pod(&view, row, shape, sign)
+        self.count_pod(ledger, row, sign)
+        if ports:
+            moved = self.port_sets.moved((<int32_t*>self.port_set.data)[row], ports, sign > 0)
+            self.port_set.touch(row)
+            (<int32_t*>self.port_set.data)[row] = moved
+        return 0
+
+    def set_ports(self, int32_t row, ports):
+        """Have other host ports in use on a row: a set of (ip, protocol, port). The caller logs the row."""
+        self.check_row(row)
+        symbols = frozenset([
+            (self.symbols.intern(ip), self.symbols.intern(protocol), port) for ip, protocol, port in ports
+        ])
+        self.port_set.touch(row)
+        (<int32_t*>self.port_set.data)[row] = self.port_sets.intern(symbols)
+
+    # ---- columns -------------------------------------------------------------------------------------------
+
+    cdef int32_t resource_id(self, str resource) except -1:
+        """Id of a resource other than cpu and memory, made if it is new."""
+        cdef int32_t found = self.resource_names.intern(resource) - 1
+        self.sync_columns()
+        return found
+
+    cdef int sync_columns(self) except -1:
+        """Make the columns of all resources and label keys that are known. The names are shared with forks,
+        so that a shape means the same columns everywhere; the columns are this table's own."""
+        cdef Py_ssize_t rows = (<Buffer>self.name).capacity
+        cdef Buffer pointers
+        while len(self.others[0]) < len(self.resource_names) - 1:
+            for pointers in self.other_pointers:
+                pointers.reserve(len(self.others[0]) + 1)
+            new = [Buffer(self.journal, 2 * sizeof(int64_t), rows) for _ in range(self.ledgers)]
+            for pointers, columns, column in zip(self.other_pointers, self.others, new, strict=True):
+                columns.append(column)
+                _reserve_columns(pointers, columns, rows)
+                self.journal.on_undo(columns.pop)
+        while len(self.labels) < len(self.label_keys) - 1:
+            self._add_label_column(rows)
+        return 0
+
+    def _add_label_column(self, Py_ssize_t rows):
+        """Fill the next label column from the nodes. An undo drops it: it is filled anew when next needed."""
+        cdef int32_t row, at = <int32_t>len(self.labels)
+        cdef Buffer column = Buffer(Journal(), sizeof(int32_t), rows)
+        key = self.label_keys.names[at + 1]
+        for row in range(self.used):
+            node = self.objects[row]
+            if node is not None and key in node.metadata.labels:
+                (<int32_t*>column.data)[row] = self.symbols.intern(node.metadata.labels[key])
+        self.label_pointers.reserve(at + 1)
+        self.labels.append(self.journal.adopt(column))
+        _reserve_columns(self.label_pointers, self.labels, rows)
+        self.journal.on_undo(self.labels.pop)
+
+    def _set_label(self, int32_t at, int32_t row, value):
+        cdef Buffer column = self.labels[at]
+        column.touch(row)
+        (<int32_t*>column.data)[row] = 0 if value is None else self.symbols.intern(value)
+
+    cdef int32_t other_columns(self) noexcept:
+        """Resources other than cpu and memory that have a column; forks may have named more."""
+        return <int32_t>len(<list>self.others[0])
+
+    cdef list column_buffers(self):
+        """The buffers that hold one item per row, in a fixed order."""
+        return [*self.row_buffers, *(column for ledger in self.others for column in ledger)]
+
+    cdef int make_room(self, int32_t rows) except -1:
+        """Have at least `rows` rows, the new ones free."""
+        self._reserve(rows)
+        while self.used < rows:
+            self.objects.append(None)
+            self.used += 1
+        return 0
+
+    # ---- what Python sees ----------------------------------------------------------------------------------
+
+    @property
+    def resources(self):
+        """Names of the resources other than cpu and memory, by id."""
+        return self.resource_names.names[1:]
+
+    @property
+    def names(self):
+        """Node name by row; None for a free row."""
+        cdef int32_t row
+        return [self.symbols.names[(<int32_t*>self.name.data)[row]] for row in range(self.used)]
+
+    @property
+    def allocatable(self):
+        """Resource name to a read-only int64 array by row."""
+        return _columns(self, "allocatable")
+
+    @property
+    def requested(self):
+        """What the pods of each row request, like `allocatable`."""
+        return _columns(self, "requested")
+
+    @property
+    def nonzero(self):
+        """The same with defaults for containers that request nothing; cpu and memory."""
+        return _columns(self, "nonzero")
+
+    def raw(self, int32_t ledger=0):
+        """Zero-copy, read-only and stale after a growth: the records of a ledger, and per other resource its
+        (allocatable, requested) pairs; zeros for a resource that has no column yet."""
+        cdef int32_t rows = self.used
+        self.check_ledger(ledger)
+        others = {resource: np.zeros((rows, 2), dtype=np.int64) for resource in self.resources}
+        for resource, column in zip(others, list(self.others[ledger]), strict=False):
+            others[resource] = (<Buffer>column).array(np.int64, rows).reshape(rows, 2)
+        return (<Buffer>self.rows[ledger]).array(ROW, rows), others
+
+    def generations(self):
+        """Per row the sequence number of its last log entry (zero-copy int64)."""
+        return self.generation.array(np.int64, self.used)

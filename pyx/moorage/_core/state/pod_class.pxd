@@ -1,0 +1,54 @@
+from libc.stdint cimport int32_t
+
+from moorage._core.base.buffers cimport Buffer
+from moorage._core.csrc cimport mr_shape
+from moorage._core.base.symbols cimport Symbols
+
+
+cdef class Shape:
+    cdef mr_shape c
+    cdef list memory
+    cdef readonly int32_t id
+    cdef readonly tuple key
+    cdef readonly tuple tolerations
+    cdef readonly tuple ports
+    cdef readonly tuple others
+    cdef readonly bint has_node_affinity
+    cdef readonly bint is_pinned
+    cdef readonly bint has_preferred
+    cdef readonly object node_names
+    cdef readonly bint names_conflict
+    cdef readonly str preferred_error
+    cdef readonly str namespace
+    cdef readonly tuple node_affinity
+    cdef readonly tuple spread
+    cdef readonly tuple terms
+    cdef readonly tuple carried
+    cdef readonly str terms_error
+    cdef readonly bint declares_affinity
+    cdef readonly int32_t priority
+    cdef readonly int32_t ledger  # of the node table: the one that its pods are charged to
+    cdef readonly bint may_preempt  # its preemptionPolicy does not forbid it
+
+    cdef void* keep(self, Py_ssize_t itemsize, Py_ssize_t items) except? NULL
+
+
+cdef class PodClasses:
+    cdef object lock
+    cdef readonly Symbols symbols, resources, label_keys, images
+    cdef dict shape_ids, class_ids, memo, term_ids, label_sets
+    cdef tuple last
+    cdef readonly list shapes
+    cdef readonly list keys
+    cdef readonly list terms
+    cdef readonly object gates
+    cdef readonly object ledger_of
+    cdef readonly int32_t lowest_priority
+
+    cpdef int32_t intern(self, pod) except -1
+    cdef object _find(self, pod)
+    cdef bint knows(self, pod) except -1
+    cdef int remember(self, pod, int32_t pod_class) except -1
+    cdef int check(self, int32_t pod_class) except -1
+    cdef Shape shape(self, int32_t pod_class)
+    cdef dict labels(self, int32_t pod_class)

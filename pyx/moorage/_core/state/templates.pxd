@@ -1,0 +1,43 @@
+cimport cython
+from libc.stdint cimport int32_t, int64_t
+
+from moorage._core.base.buffers cimport Buffer, Journal
+from moorage._core.base.int_lists cimport Chunks
+
+
+@cython.final
+cdef class Replicas:
+    cdef readonly object template
+    cdef readonly str base, prefix
+    cdef readonly int32_t id, first, count
+
+    cdef str uid(self, int32_t ordinal)
+    cdef object make(self, int32_t ordinal)
+
+
+@cython.final
+cdef class Templates:
+    cdef Journal journal
+    cdef list entries, free
+    cdef dict by_prefix, strays
+    cdef Chunks members
+    cdef Buffer living
+
+    cdef Templates clone(self, Journal journal)
+    cdef int32_t find(self, str uid) except -2
+    cdef int find_range(self, Replicas wanted, dict index, int32_t* out) except -1
+    cdef int note_stray(self, str uid) except -1
+    cdef int reserve(self, Py_ssize_t pods) except -1
+    cdef Replicas prepare(self, object template, int64_t first, int64_t count, dict index)
+    cdef int enter(self, Replicas replicas) except -1
+    cdef int leave(self, int32_t id, int32_t ordinal) except -1
+
+    cdef inline Replicas entry(self, int32_t id):
+        return self.entries[id]
+
+    cdef inline int32_t* numbers(self, int32_t id) noexcept:
+        """Pod number by ordinal, from the first on; -1 for a pod that is gone."""
+        return self.members.items(id)
+
+
+cdef Replicas replicas_of(object template, int64_t first, int64_t count, int32_t id=?)

@@ -1,0 +1,46 @@
+from libc.stdint cimport int32_t, int64_t
+
+from moorage._core.base.buffers cimport Buffer, Journal
+from moorage._core.base.change_log cimport Kind
+from moorage._core.base.int_lists cimport Chunks
+from moorage._core.csrc cimport mr_cluster, mr_columns, mr_ledger
+from moorage._core.state.images cimport ImageStates
+from moorage._core.state.node_table cimport NodeTable
+from moorage._core.state.zone_tree cimport NodeTree
+
+
+cdef class View:
+    cdef readonly NodeTable table
+    cdef readonly NodeTree tree
+    cdef readonly ImageStates images
+    cdef readonly int64_t cursor, scanned, said
+    cdef readonly int32_t size
+    cdef Journal journal
+    cdef Buffer order, names, position, shown, seen_epoch
+    cdef list columns_memory
+    cdef bint is_scanned
+    cdef public bint keeps_counts
+    cdef mr_columns columns
+    cdef mr_ledger ledger
+    cdef const int32_t* taint_set
+    cdef Chunks seen
+
+    cpdef int refresh(self) except -1
+    cdef int skip_since(self, int64_t mark) except -1
+    cdef int _reorder(self) except -1
+    cdef int _keep_order(self) except -1
+    cdef int _rebuild(self) except -1
+    cdef int _set_positions(self) except -1
+    cdef int show_only(self, const int32_t[::1] rows) except -1
+    cdef int follow_usage(self) except -1
+    cdef int scan_columns(self) noexcept nogil
+    cdef void _set_all_columns(self) noexcept nogil
+    cdef int _follow_row(self, int32_t row, Kind kind) except -1
+    cdef int _has_shown(self, int32_t row) except -1
+    cdef int _copy_images(self, int32_t row) except -1
+    cdef void _freeze_counts(self, int32_t row) noexcept nogil
+    cdef Py_ssize_t begin_run(self, Py_ssize_t pods) except -1
+    cdef void follow(self, int32_t row) noexcept nogil
+    cdef dict images_by(self, int32_t row, const int64_t* sizes)
+    cdef int fill_cluster(self, mr_cluster* out, int32_t ledger) except -1
+    cdef View clone(self, Journal journal, NodeTable table, NodeTree tree, ImageStates images)

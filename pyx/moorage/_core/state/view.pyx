@@ -1,0 +1,395 @@
+"""The view: what a scheduling cycle sees. Brought up to date at the start of each cycle, by upstream's rules.
+
+kube-scheduler v1.36, cache.go UpdateSnapshot: the node list is rebuilt only when a name is new to the view or
+the view holds a node that is gone; a zone that moves alone reorders nothing, nor does a node that went and
+came back between two cycles. What a row shows of its images is frozen when the row is copied, that is when
+it has changed.
+
+The compact columns for scans stand in list order. They follow the change log on their own, when a scan is
+about to read them: decisions that need no scan do not pay for them.
+"""
+
+from functools import partial
+
+import numpy as np
+from libc.string cimport memset
+
+from moorage._core.base.buffers cimport HEADER, Buffer, Journal
+from moorage._core.base.change_log cimport LOG_ORDER, LOG_ROW, LOG_STATIC, ChangeLog, Kind
+from moorage._core.base.int_lists cimport Chunks
+from moorage._core.csrc cimport MR_PRESENT, mr_cluster, mr_columns_set, mr_port
+from moorage._core.state.images cimport ImageStates
+from moorage._core.state.node_table cimport NodeTable
+from moorage._core.state.zone_tree cimport NodeTree
+
+cdef enum:
+    DOUBLES = 10
+
+
+cdef class View:
+    """Positions of the nodes in list order, and the scan columns unless they are not wanted; `refresh`
+    consumes the change log.
+
+    Attributes
+    ----------
+    cursor : int
+        How far the list has read the change log.
+    scanned : int
+        How far the columns have; -1 where they have to be made anew.
+    said : int
+        Grows whenever the list changes, or what a node of it says of itself.
+    keeps_counts : bool
+        Rows that change show the image counts that they showed: in a pod group cycle there is one snapshot.
+    """
+
+    def __cinit__(self, Journal journal not None, NodeTable table not None, NodeTree tree not None,
+                  ImageStates images not None, bint is_scanned=True):
+        self.journal = journal
+        self.table = table
+        self.tree = tree
+        self.images = images
+        self.order = Buffer(journal, sizeof(int32_t))
+        self.names = Buffer(journal, sizeof(int32_t))
+        self.position = Buffer(journal, sizeof(int32_t))
+        self.shown = Buffer(journal, sizeof(int64_t))
+        self.seen_epoch = Buffer(journal, sizeof(int64_t))
+        self.seen = Chunks(journal)
+        self.columns_memory = []
+        self.is_scanned = is_scanned
+        if is_scanned:
+            journal = Journal()  # an undo logs what it undoes: the columns follow
+            self.columns_memory += [Buffer(journal, 8) for _ in range(DOUBLES)]
+            self.columns_memory += [Buffer(journal, 4) for _ in range(3)]
+            self.columns_memory.append(Buffer(journal, 1))
+
+    cpdef int refresh(self) except -1:
+        """Take over every change since the last refresh."""
+        cdef ChangeLog log = self.table.log
+        cdef int64_t at, head = log.head
+        cdef int32_t row
+        cdef bint lost = log.lost(self.cursor), order_changed = lost, says_other = lost
+        # Memory can have moved without a change: in a fork, or where growing failed half-way.
+        self.table.fill_ledger(0, &self.ledger)
+        self.taint_set = <int32_t*>self.table.taint_set.data
+        if head == self.cursor:
+            if self.scanned < 0:
+                self.scan_columns()
+            return 0
+        # The log may name rows that an undo has dropped: room for all that there ever were.
+        if not lost:
+            for at in range(self.cursor, head):
+                order_changed |= log.kind[at & (log.capacity - 1)] == LOG_ORDER
+                says_other |= log.kind[at & (log.capacity - 1)] == LOG_STATIC
+        self.position.reserve(self.table.name.capacity)
+        self.shown.reserve(self.table.name.capacity)
+        self.seen_epoch.reserve(self.table.name.capacity)
+        self.seen.reserve(self.table.name.capacity)
+        if self.journal.depth:
+            is_other = order_changed or says_other
+            self.journal.on_undo(partial(self._restore, self.cursor, self.size, order_changed, is_other))
+        if order_changed:
+            self._reorder()
+        if lost:
+            for row in range(self.table.used):
+                self._follow_row(row, LOG_STATIC)
+        else:
+            for at in range(self.cursor, head):
+                if log.kind[at & (log.capacity - 1)] <= LOG_STATIC:
+                    self._follow_row(log.id[at & (log.capacity - 1)], <Kind>log.kind[at & (log.capacity - 1)])
+        for at in range(self.table.used if lost else head - self.cursor):
+            self._has_shown(at if lost else log.id[(self.cursor + at) & (log.capacity - 1)])
+        self.cursor = head
+        if says_other or order_changed:
+            self.said += 1
+        if says_other or self.scanned < 0:
+            self.scan_columns()  # whether any node is tainted must be known before a search
+        return 0
+
+    cdef int skip_since(self, int64_t mark) except -1:
+        """Go on after what was logged since `mark`, all of it undone. What was pending is logged anew."""
+        cdef ChangeLog log = self.table.log
+        cdef int64_t at
+        if log.head == mark or self.cursor > mark or log.lost(self.cursor):
+            return 0
+        pending = dict.fromkeys([
+            (log.kind[at & (log.capacity - 1)], log.id[at & (log.capacity - 1)])
+            for at in range(self.cursor, mark)
+        ])
+        self.cursor = log.head
+        for kind, id in pending:
+            log.append(kind, id)
+        return 0
+
+    def _restore(self, int64_t cursor, int32_t size, bint order_changed, bint says_other):
+        self.cursor = cursor
+        self.size = size
+        self.said += says_other
+        if order_changed:
+            self.scanned = -1
+
+    cdef int _follow_row(self, int32_t row, Kind kind) except -1:
+        """Take over one row. What it shows of its images changes only if the row is another one than was last
+        shown: an undo logs rows that are what they were, to all but those who looked in between."""
+        if row >= self.table.used:  # made and undone since
+            return 0
+        if not (<int32_t*>self.position.data)[row]:
+            return 0
+        if (<int64_t*>self.table.generation.data)[row] != (<int64_t*>self.shown.data)[row]:
+            if kind == LOG_STATIC:
+                self._copy_images(row)
+            if self.journal.depth:
+                self.seen_epoch.touch(row)
+                self.seen.touch_items(row)
+            self._freeze_counts(row)
+        return 0
+
+    cdef int _has_shown(self, int32_t row) except -1:
+        if row < self.table.used and (<int32_t*>self.position.data)[row]:
+            self.shown.touch(row)
+            (<int64_t*>self.shown.data)[row] = (<int64_t*>self.table.generation.data)[row]
+        return 0
+
+    cdef int _copy_images(self, int32_t row) except -1:
+        """A row whose node changed: its images may be other ones."""
+        cdef int32_t at
+        cdef Chunks held = self.images.held
+        held.reserve(row + 1)
+        self.seen.assign(row, NULL, 0)
+        for at in range(held.size(row)):
+            self.seen.append(row, held.items(row)[at])
+            self.seen.append(row, self.images.nodes(held.items(row)[at]))
+        return 0
+
+    cdef void _freeze_counts(self, int32_t row) noexcept nogil:
+        """Take over how many nodes have each image of a row that has changed."""
+        cdef int64_t* seen_epoch = <int64_t*>self.seen_epoch.data
+        cdef int32_t* seen
+        cdef int32_t at
+        if seen_epoch[row] != self.images.epoch and not self.keeps_counts:
+            seen = self.seen.items(row)
+            for at in range(0, self.seen.size(row), 2):
+                seen[at + 1] = (<int32_t*>self.images.counts.data)[seen[at]]
+            seen_epoch[row] = self.images.epoch
+
+    def log_stale_counts(self, const int32_t[::1] rows not None):
+        """Have the next refresh take over the image counts of those of some rows, changed since the last one,
+        that could not show them yet."""
+        cdef int32_t at
+        for at in range(rows.shape[0]):
+            if not 0 <= rows[at] < min(self.table.used, self.seen_epoch.capacity):
+                continue
+            if (<int64_t*>self.seen_epoch.data)[rows[at]] != self.images.epoch \
+                    and self.seen.size(rows[at]):
+                self.table.changed(LOG_ROW, rows[at])
+
+    cdef Py_ssize_t begin_run(self, Py_ssize_t pods) except -1:
+        """So many usage changes will be followed inside a transaction. Answers how many bytes its journal
+        needs for that."""
+        self.journal.on_undo(partial(self._restore, self.cursor, self.size, False, False))
+        return pods * (HEADER + 8) + min(pods, <Py_ssize_t>self.size) * (2 * HEADER + 8) + self.seen.nbytes()
+
+    cdef void follow(self, int32_t row) noexcept nogil:
+        """Take over one usage change of a run that the caller has just logged, when nothing but the one
+        followed before was pending. It stays pending: before the next cycle images may change."""
+        cdef int64_t* shown = <int64_t*>self.shown.data
+        cdef int32_t before
+        if self.journal.depth and (<int64_t*>self.seen_epoch.data)[row] != self.images.epoch:
+            self.seen_epoch.keep(row)
+            self.seen.keep_items(row)
+        self._freeze_counts(row)
+        if self.cursor < self.table.log.head - 1:
+            before = self.table.log.id[self.cursor & (self.table.log.capacity - 1)]
+            if before != row:
+                if self.journal.depth:
+                    self.shown.keep(before)
+                shown[before] = (<int64_t*>self.table.generation.data)[before]
+            self.cursor += 1
+
+    cdef int _reorder(self) except -1:
+        """Nodes came or went: keep the list if its names are still exactly the tree's, else rebuild it."""
+        if not self._keep_order():
+            self._rebuild()
+        self.scanned = -1
+        return self._set_positions()
+
+    cdef int _keep_order(self) except -1:
+        cdef int32_t at, row
+        if self.size != self.tree.num_nodes:
+            return 0
+        for at in range(self.size):
+            row = self.table.find((<int32_t*>self.names.data)[at])
+            if row < 0 or not self.table.row(0, row).flags & MR_PRESENT:
+                return 0
+        self.order.touch_range(0, self.size)
+        for at in range(self.size):
+            (<int32_t*>self.order.data)[at] = self.table.find((<int32_t*>self.names.data)[at])
+        return 1
+
+    cdef int _rebuild(self) except -1:
+        cdef int32_t at, name
+        names = self.tree.list()
+        self.order.touch_range(0, self.size)
+        self.names.touch_range(0, self.size)
+        self.order.reserve(len(names))
+        self.names.reserve(len(names))
+        self.size = <int32_t>len(names)
+        for at, name in enumerate(names):
+            (<int32_t*>self.names.data)[at] = name
+            (<int32_t*>self.order.data)[at] = self.table.find(name)
+        return 0
+
+    cdef int _set_positions(self) except -1:
+        cdef Buffer buffer
+        cdef int32_t at
+        cdef int32_t* order = <int32_t*>self.order.data
+        for buffer in self.columns_memory:
+            buffer.reserve(self.size)
+        if self.is_scanned:
+            self._point_columns()
+        self.position.touch_range(0, self.position.capacity)
+        memset(self.position.data, 0, self.position.capacity * sizeof(int32_t))
+        for at in range(self.size):
+            (<int32_t*>self.position.data)[order[at]] = at + 1
+        return 0
+
+    cdef int show_only(self, const int32_t[::1] rows) except -1:
+        """Have a list of some rows, of which nothing is followed but their usage, in the columns."""
+        cdef int32_t at
+        self.size = <int32_t>rows.shape[0]
+        self.order.reserve(self.size)
+        for at in range(self.size):
+            (<int32_t*>self.order.data)[at] = rows[at]
+        self.position.reserve(self.table.name.capacity)
+        self.scanned = -1
+        return self._set_positions()
+
+    cdef int follow_usage(self) except -1:
+        """Bring the columns up to date; the memory of the table may have moved."""
+        self.table.fill_ledger(0, &self.ledger)
+        self.taint_set = <int32_t*>self.table.taint_set.data
+        return self.scan_columns()
+
+    cdef int scan_columns(self) noexcept nogil:
+        """Take over what has changed of rows since the columns were last read."""
+        cdef int64_t at, head = self.table.log.head, last = self.table.log.capacity - 1
+        cdef int32_t position, row
+        if not self.is_scanned or self.scanned == head:
+            return 0
+        if self.scanned < 0 or self.table.log.lost(self.scanned):
+            self._set_all_columns()
+        else:
+            for at in range(self.scanned, head):
+                row = self.table.log.id[at & last]
+                if self.table.log.kind[at & last] > LOG_STATIC or row >= self.table.used:
+                    continue
+                position = (<int32_t*>self.position.data)[row] - 1
+                if position >= 0:
+                    mr_columns_set(&self.columns, position, &self.ledger, self.taint_set, row)
+        self.scanned = head
+        return 0
+
+    def scan(self):
+        """Have the scan columns as the rows are, which a scan does before it reads them."""
+        self.scan_columns()
+
+    cdef void _set_all_columns(self) noexcept nogil:
+        cdef int32_t at
+        memset(self.columns.fixed, 0, self.size * sizeof(int32_t))
+        memset(self.columns.slow, 0, self.size)
+        self.columns.n_fixed = self.columns.n_slow = 0
+        for at in range(self.size):
+            mr_columns_set(&self.columns, at, &self.ledger, self.taint_set, (<int32_t*>self.order.data)[at])
+
+    def _point_columns(self):
+        self.columns.alloc_cpu = <double*>(<Buffer>self.columns_memory[0]).data
+        self.columns.alloc_memory = <double*>(<Buffer>self.columns_memory[1]).data
+        self.columns.free_cpu = <double*>(<Buffer>self.columns_memory[2]).data
+        self.columns.free_memory = <double*>(<Buffer>self.columns_memory[3]).data
+        self.columns.used_cpu = <double*>(<Buffer>self.columns_memory[4]).data
+        self.columns.used_memory = <double*>(<Buffer>self.columns_memory[5]).data
+        self.columns.nonzero_free_cpu = <double*>(<Buffer>self.columns_memory[6]).data
+        self.columns.nonzero_free_memory = <double*>(<Buffer>self.columns_memory[7]).data
+        self.columns.per_cpu = <double*>(<Buffer>self.columns_memory[8]).data
+        self.columns.per_memory = <double*>(<Buffer>self.columns_memory[9]).data
+        self.columns.balanced = <int32_t*>(<Buffer>self.columns_memory[10]).data
+        self.columns.slots = <int32_t*>(<Buffer>self.columns_memory[11]).data
+        self.columns.fixed = <int32_t*>(<Buffer>self.columns_memory[12]).data
+        self.columns.slow = <unsigned char*>(<Buffer>self.columns_memory[13]).data
+
+    cdef int fill_cluster(self, mr_cluster* out, int32_t ledger) except -1:
+        """Point `out` at all arrays that kernels read; valid until the next change of a node."""
+        cdef NodeTable table = self.table
+        table.sync_columns()
+        self.images.sync()
+        table.fill_ledger(ledger, &out.ledger)
+        out.name = <int32_t*>table.name.data
+        out.taint_set = <int32_t*>table.taint_set.data
+        out.port_set = <int32_t*>table.port_set.data
+        out.labels = <const int32_t**>table.label_pointers.data
+        out.number = <int64_t*>table.symbols.numbers.data
+        out.is_number = <unsigned char*>table.symbols.are_numbers.data
+        out.ports = <mr_port*>table.port_sets.ports.data
+        out.port_first = <int32_t*>table.port_sets.first.data
+        out.port_count = <int32_t*>table.port_sets.count.data
+        out.any_ip = table.port_sets.any_ip
+        out.images = <int32_t*>self.seen.arena.data
+        out.image_first = <int32_t*>self.seen.first.data
+        out.image_count = <int32_t*>self.seen.count.data
+        out.image_size = <int64_t*>self.images.sizes.data
+        out.nodes = self.size
+        return 0
+
+    cdef View clone(self, Journal journal, NodeTable table, NodeTree tree, ImageStates images):
+        """An independent copy over copies of what it shows."""
+        cdef View out = View(journal, table, tree, images)
+        cdef Buffer mine, theirs
+        out.cursor = self.cursor
+        out.size = self.size
+        out.seen = self.seen.clone(journal)
+        for theirs, mine in zip(out._buffers(), self._buffers(), strict=True):
+            theirs.copy_from(mine)
+        for mine, theirs in zip(self.columns_memory, out.columns_memory, strict=True):
+            theirs.reserve(mine.capacity)
+        out._point_columns()
+        out.scanned = -1
+        return out
+
+    def _buffers(self):
+        return [self.order, self.names, self.position, self.shown, self.seen_epoch]
+
+    def images_of(self, int32_t row):
+        """Image name to (bytes, nodes that had it when the row last changed)."""
+        self.table.check_row(row)
+        return self.images_by(row, <int64_t*>self.images.sizes.data)
+
+    cdef dict images_by(self, int32_t row, const int64_t* sizes):
+        """Image name to (bytes by `sizes`, nodes that had it when the row last changed)."""
+        cdef int32_t at
+        cdef int32_t* seen
+        out = {}
+        self.seen.reserve(row + 1)
+        seen = self.seen.items(row)
+        for at in range(0, self.seen.size(row), 2):
+            out[self.images.names.names[seen[at]]] = sizes[seen[at]], seen[at + 1]
+        return out
+
+    def find_row(self, str name not None):
+        """Row of a node that is in the list, or None."""
+        cdef int32_t symbol = self.table.symbols.find(name), at, row = self.table.find(symbol)
+        if 0 <= row < self.position.capacity:  # of a node that has not gone since
+            at = (<int32_t*>self.position.data)[row] - 1
+            if at >= 0 and (<int32_t*>self.names.data)[at] == symbol:
+                return row
+        for at in range(self.size):
+            if (<int32_t*>self.names.data)[at] == symbol:
+                return (<int32_t*>self.order.data)[at]
+        return None
+
+    def rows(self):
+        """Rows in list order, a new int32 array."""
+        return np.array(self.order.array(np.int32, self.size))
+
+    def node_names(self):
+        """Node names in list order."""
+        cdef int32_t at
+        return [self.table.symbols.names[(<int32_t*>self.names.data)[at]] for at in range(self.size)]

@@ -1,0 +1,20 @@
+from libc.stdint cimport int32_t
+
+from moorage._core.base.buffers cimport Journal
+
+
+cdef class NodeTree:
+    cdef Journal journal
+    cdef dict tree
+    cdef readonly list zones
+    cdef readonly Py_ssize_t num_nodes
+    cdef dict last_index
+    cdef Py_ssize_t zone_index
+
+    cdef NodeTree clone(self, Journal journal)
+    cdef int add(self, str zone, int32_t node) except -1
+    cdef int remove(self, str zone, int32_t node) except -1
+    cdef void _start_again(self) noexcept
+    cdef int _save_iteration(self) except -1
+    cpdef int32_t next(self) except -1
+    cpdef list list(self)

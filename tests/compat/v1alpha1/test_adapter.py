@@ -1,0 +1,151 @@
+"""Plugins of v1alpha1 in today's framework."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+from tests.compat.v1alpha1.world import Log, plugin, wait
+from tests.core.make import pod
+
+from moorage.compat.v1alpha1 import (
+    Code,
+    Error,
+    FrameworkError,
+    NewStatus,
+    Success,
+    Unschedulable,
+    Wait,
+    adapt,
+    adapt_factory,
+)
+from moorage.framework.plugin import interface as today
+from moorage.framework.plugin.cycle_state import CycleState as State
+
+POD = pod("p")
+POINTS = ("reserve", "unreserve", "permit", "pre_bind")
+
+
+def adapted(**answers: Any) -> Any:
+    return adapt(plugin("x", **answers))
+
+
+@pytest.mark.parametrize(
+    ("answers", "methods", "points"),
+    [
+        ({}, (), ()),
+        ({"Reserve": None}, ("reserve", "unreserve"), ("reserve",)),
+        ({"Unreserve": None}, ("reserve", "unreserve"), ("reserve",)),
+        ({"Permit": (None, 0.0)}, ("permit",), ("permit",)),
+        ({"Prebind": None}, ("pre_bind",), ("preBind",)),
+        (
+            {"Reserve": None, "Unreserve": None, "Permit": (None, 0.0), "Prebind": None},
+            POINTS,
+            ("reserve", "permit", "preBind"),
+        ),
+    ],
+)
+def test_it_has_the_points_of_its_plugin(
+    answers: dict[str, Any], methods: tuple[str, ...], points: tuple[str, ...]
+) -> None:
+    one = adapted(**answers)
+    assert (one.name, one.extension_points) == ("x", points)
+    assert tuple(point for point in POINTS if hasattr(one, point)) == methods
+    assert isinstance(one, today.Plugin)
+
+
+@pytest.mark.parametrize(
+    ("code", "now", "number"),
+    [
+        (Success, today.Code.SUCCESS, 0),
+        (Error, today.Code.ERROR, 1),
+        (Unschedulable, today.Code.UNSCHEDULABLE, 2),
+        (Wait, today.Code.WAIT, 4),
+        (17, today.Code.ERROR, 1),
+    ],
+)
+def test_codes_are_todays(code: Code, now: today.Code, number: int) -> None:
+    status = NewStatus(code, "why")
+    one = adapted(Reserve=status, Permit=(status, 1.5), Prebind=status)
+    expected = today.Status(now, ("why",))
+    assert one.pre_bind(State(), POD, "a") == expected
+    assert one.permit(State(), POD, "a") == (expected, 1.5 if code == Wait else 0.0)
+    assert int(one.pre_bind(State(), POD, "a").code) == number
+    failed = today.Status(today.Code.ERROR, ("why",))
+    assert one.reserve(State(), POD, "a") == (expected if code == Success else failed)
+
+
+@pytest.mark.parametrize(
+    ("answer", "seconds"),
+    [(wait(3), 3), (wait(3600), 900), (wait(math.nan), 900), ((None, 3), 0), ((None, None), 0)],
+)
+def test_how_long_counts_for_who_waits_and_15_minutes_are_most(answer: Any, seconds: float) -> None:
+    assert adapted(Permit=answer).permit(State(), POD, "a")[1] == seconds
+
+
+@pytest.mark.parametrize("point", ["reserve", "pre_bind"])
+def test_what_is_no_status_is_left_for_todays_framework_to_refuse(point: str) -> None:
+    assert getattr(adapted(Reserve="no", Prebind="no"), point)(State(), POD, "a") == "no"
+    assert adapted(Permit=("no", 1.0)).permit(State(), POD, "a") == ("no", 0.0)
+
+
+def test_a_status_without_a_message_has_no_reasons() -> None:
+    assert adapted(Prebind=NewStatus(Error, "")).pre_bind(State(), POD, "a") == today.Status(today.Code.ERROR)
+
+
+def test_none_stays_none() -> None:
+    one = adapted(Reserve=None, Permit=(None, 2.0), Prebind=None)
+    assert one.reserve(State(), POD, "a") is one.pre_bind(State(), POD, "a") is None
+    assert one.permit(State(), POD, "a") == (None, 0.0)
+
+
+def test_pre_bind_always_runs_and_alone() -> None:
+    assert adapted(Prebind=None).pre_bind_pre_flight(State(), POD, "a") is None
+    assert not hasattr(adapted(Reserve=None), "pre_bind_pre_flight")
+
+
+def test_its_plugin_is_called_with_pod_and_node() -> None:
+    log: Log = []
+    answers = {"Reserve": None, "Unreserve": None, "Permit": (None, 0.0), "Prebind": None}
+    one: Any = adapt(plugin("x", log, **answers))
+    state = State()
+    state.reserved = True
+    for point in POINTS:
+        getattr(one, point)(state, POD, "a")
+    assert log == [("x", point, "p", "a") for point in ("Reserve", "Unreserve", "Permit", "Prebind")]
+
+
+def test_reserve_and_unreserve_do_nothing_that_the_plugin_does_not_have() -> None:
+    log: Log = []
+    reserving: Any = adapt(plugin("r", log, Reserve=NewStatus(Error, "no")))
+    state = State()
+    state.reserved = True
+    reserving.unreserve(state, POD, "a")
+    clearing: Any = adapt(plugin("u", log, Unreserve=None))
+    assert clearing.reserve(State(), POD, "a") is None
+    assert log == []
+
+
+def test_the_plugins_of_a_cycle_share_one_context_and_cycles_do_not() -> None:
+    contexts: list[Any] = []
+
+    def note(pc: Any, p: Any, node_name: str) -> None:
+        contexts.append(pc)
+
+    first, second = adapted(Reserve=note, Unreserve=note), adapted(Prebind=note)
+    cycle, other = State(), State()
+    cycle.reserved = True
+    first.reserve(cycle, POD, "a")
+    second.pre_bind(cycle, POD, "a")
+    first.unreserve(cycle.clone(), POD, "a")
+    first.reserve(other, POD, "a")
+    assert contexts[0] is contexts[1] is contexts[2]
+    assert contexts[3] is not contexts[0]
+
+
+def test_what_has_no_name_is_no_plugin() -> None:
+    with pytest.raises(FrameworkError, match=r"^7 has no Name$"):
+        adapt(7)  # type: ignore[arg-type]
+    with pytest.raises(FrameworkError, match=r"^7 has no Name$"):
+        adapt_factory(lambda configuration, handle: 7)()  # type: ignore[arg-type, return-value]

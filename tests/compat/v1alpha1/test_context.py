@@ -1,0 +1,172 @@
+"""PluginContext: its data, and its lock."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from tests.cache.threads import running
+from tests.compat.v1alpha1.world import Acquiring
+
+from moorage.compat.v1alpha1 import (
+    ContextKey,
+    FrameworkError,
+    NewPluginContext,
+    NotFound,
+    PluginContext,
+)
+
+
+def test_what_was_written_is_read() -> None:
+    pc, value, other = NewPluginContext(), object(), ContextKey("other")
+    pc.Write("key", value)
+    pc.Write(other, None)
+    assert pc.Read("key") is value
+    assert pc.Read(other) is None
+
+
+def test_reading_an_absent_key_is_an_error() -> None:
+    with pytest.raises(FrameworkError) as caught:
+        NewPluginContext().Read("key")
+    assert str(caught.value) == NotFound == "not found"
+
+
+def test_writing_replaces() -> None:
+    pc = NewPluginContext()
+    pc.Write("key", 1)
+    pc.Write("key", "two")
+    assert pc.Read("key") == "two"
+
+
+def test_deleted_data_is_not_found_and_deleting_again_is_silent() -> None:
+    pc = NewPluginContext()
+    pc.Write("key", 1)
+    pc.Write("other", 2)
+    pc.Delete("key")
+    pc.Delete("key")
+    with pytest.raises(FrameworkError, match=r"^not found$"):
+        pc.Read("key")
+    assert pc.Read("other") == 2
+
+
+def test_each_context_has_data_of_its_own() -> None:
+    one, other = NewPluginContext(), NewPluginContext()
+    one.Write("key", 1)
+    with pytest.raises(FrameworkError, match=r"^not found$"):
+        other.Read("key")
+
+
+def test_data_is_not_protected_by_the_lock() -> None:
+    pc = NewPluginContext()
+    pc.Lock()
+    pc.Write("key", 1)
+    assert pc.Read("key") == 1
+    pc.Delete("key")
+    pc.Unlock()
+
+
+def test_several_readers_hold_the_lock_together() -> None:
+    pc = NewPluginContext()
+    pc.RLock()
+    assert Acquiring(pc, pc.RLock).acquires()
+
+
+def test_a_writer_waits_for_all_readers() -> None:
+    pc = NewPluginContext()
+    pc.RLock()
+    pc.RLock()
+    writer = Acquiring(pc, pc.Lock)
+    pc.RUnlock()
+    assert not writer.acquired()
+    pc.RUnlock()
+    assert writer.acquires()
+
+
+@pytest.mark.parametrize("kind", ["Lock", "RLock"])
+def test_a_writer_excludes_everybody(kind: str) -> None:
+    pc = NewPluginContext()
+    pc.Lock()
+    other = Acquiring(pc, getattr(pc, kind))
+    assert not other.acquired()
+    pc.Unlock()
+    assert other.acquires()
+
+
+def test_no_reader_joins_while_a_writer_waits() -> None:
+    pc = NewPluginContext()
+    pc.RLock()
+    writer = Acquiring(pc, pc.Lock)
+    reader = Acquiring(pc, pc.RLock)
+    assert (writer.acquired(), reader.acquired()) == (False, False)
+    pc.RUnlock()
+    assert writer.acquires()
+    assert not reader.acquired()
+    pc.Unlock()
+    assert reader.acquires()
+
+
+def test_readers_that_came_while_a_writer_held_the_lock_go_before_the_next_writer() -> None:
+    pc = NewPluginContext()
+    pc.Lock()
+    writer = Acquiring(pc, pc.Lock)
+    readers = [Acquiring(pc, pc.RLock) for _ in range(2)]
+    pc.Unlock()
+    assert [reader.acquires() for reader in readers] == [True, True]
+    pc.RUnlock()
+    assert not writer.acquired()
+    pc.RUnlock()
+    assert writer.acquires()
+
+
+def test_the_lock_is_not_reentrant_and_another_thread_may_release_it() -> None:
+    pc = NewPluginContext()
+
+    def twice() -> None:
+        pc.Lock()
+        pc.Lock()
+
+    again = Acquiring(pc, twice)
+    assert not again.acquired()
+    pc.Unlock()
+    assert again.acquires()
+
+
+@pytest.mark.parametrize(
+    ("release", "text"),
+    [
+        (PluginContext.Unlock, "sync: Unlock of unlocked RWMutex"),
+        (PluginContext.RUnlock, "sync: RUnlock of unlocked RWMutex"),
+    ],
+)
+def test_a_lock_that_nobody_holds_cannot_be_released(
+    release: Callable[[PluginContext], None], text: str
+) -> None:
+    with pytest.raises(RuntimeError) as caught:
+        release(NewPluginContext())
+    assert str(caught.value) == text
+
+
+def test_threads_that_take_the_lock_lose_nothing() -> None:
+    pc = NewPluginContext()
+    pc.Write("left", 0)
+    pc.Write("right", 0)
+    torn: list[tuple[int, int]] = []
+
+    def write() -> None:
+        for _ in range(200):
+            pc.Lock()
+            pc.Write("left", pc.Read("left") + 1)
+            pc.Write("right", pc.Read("right") + 1)
+            pc.Unlock()
+
+    def read() -> None:
+        for _ in range(200):
+            pc.RLock()
+            left, right = pc.Read("left"), pc.Read("right")
+            pc.RUnlock()
+            if left != right:
+                torn.append((left, right))
+
+    with running(write, write, read, read):
+        pass
+    assert (pc.Read("left"), pc.Read("right"), torn) == (400, 400, [])

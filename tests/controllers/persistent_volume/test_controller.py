@@ -1,0 +1,336 @@
+"""A controller that lives: what it hears, when it works, and its threads."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from threading import Event, Thread
+from typing import Any
+
+import pytest
+from tests.controllers.persistent_volume.controller_kit import (
+    BBC,
+    CHOSEN,
+    DP,
+    DP_EXTERNAL,
+    NS,
+    PLUGIN,
+    World,
+    free,
+    made_by,
+    pv,
+    pvc,
+)
+
+from moorage.controllers.persistent_volume.in_memory_plugin import InMemoryProvisioner
+from moorage.objects.model.storage import PersistentVolume, PersistentVolumeClaim
+from moorage.volume.binding.claims import VolumeError
+from moorage.volume.binding.metrics import VOLUME_OPERATION_SECONDS
+
+LIMIT = 60.0
+
+
+def bound(policy: str = "Retain", *marks: dict[str, str]) -> tuple[PersistentVolume, PersistentVolumeClaim]:
+    return pv("v", "1Gi", "uid", "c", "Bound", policy, "", BBC, *marks), pvc(
+        "c", "uid", "1Gi", "v", "Bound", None, CHOSEN
+    )
+
+
+def phases(world: World) -> list[str]:
+    volumes = [volume.status.phase for volume in world.volumes()]
+    return volumes + [claim.status.phase for claim in world.claims()]
+
+
+def test_a_claim_comes() -> None:
+    """5-2"""
+    world = World(free("v"))
+    world.controller.settle()
+    world.store.create(pvc("c", "uid", "1Gi"))
+    world.controller.settle()
+    assert (world.volumes(), world.claims()) == (
+        [pv("v", "1Gi", "uid", "c", "Bound", "Retain", "", BBC)],
+        [pvc("c", "uid", "1Gi", "v", "Bound", None, CHOSEN)],
+    )
+
+
+@pytest.mark.parametrize(
+    ("policy", "marks", "then"),
+    [("Retain", {}, ["Released"]), ("Delete", DP_EXTERNAL, ["Released"]), ("Delete", DP, [])],
+    ids=["5-3 retain", "5-6 outside", "delete"],
+)
+def test_a_claim_goes(policy: str, marks: dict[str, str], then: list[str]) -> None:
+    world = World(*bound(policy, marks))
+    world.controller.settle()
+    assert phases(world) == ["Bound", "Bound"]
+    world.store.delete(PersistentVolumeClaim, "c", "default")
+    world.controller.settle()
+    assert phases(world) == then
+
+
+def test_a_volume_goes() -> None:
+    """5-4"""
+    world = World(*bound())
+    world.controller.settle()
+    world.store.delete(PersistentVolume, "v")
+    world.controller.settle()
+    assert phases(world) == ["Lost"]
+    assert [event.partition(" Bound")[0] for event in world.events()] == ["Warning ClaimLost"]
+
+
+def test_both_go() -> None:
+    """5-5"""
+    world = World(*bound())
+    world.controller.settle()
+    world.store.delete(PersistentVolumeClaim, "c", "default")
+    world.store.delete(PersistentVolume, "v")
+    world.controller.settle()
+    assert (phases(world), world.events()) == ([], [])
+
+
+def test_nothing_is_done_before_the_informers_have_synced() -> None:
+    world = World(free("v"), pvc("c", "uid", "1Gi"))
+    assert world.controller.run_once() == 0
+    assert world.controller.node_lister_synced() is False
+    world.informers.run_once()
+    assert world.controller.node_lister_synced() is True
+    assert world.controller.node_lister.list() == []
+    assert world.controller.run_once() > 0
+    assert phases(world) == ["Bound", "Bound"]
+
+
+def test_resyncs() -> None:
+    world = World(pvc("c", "uid", "1Gi"))
+    assert world.controller.next_due() == 1000.0
+    world.controller.settle()
+    events = len(world.events())
+    assert world.controller.next_due() == 1015.0
+    world.clock.now = 1014.9
+    assert world.controller.run_once() == 0
+    world.clock.now = 1015.0
+    assert world.controller.run_once() == 1
+    assert (len(world.events()), world.controller.next_due()) == (events + 1, 1030.0)
+
+
+def test_a_controller_as_it_was_saved() -> None:
+    """Beside one that was left alone: a claim without a volume, claims that it has heard of but not looked
+    at, and news of one whose volume could not be made, which pauses. When it looks again, what it makes and
+    which times it measures is as without what was undone."""
+
+    def begun() -> World:
+        world = World(pvc("c", "u1", "1Gi"), pvc("d", "u2", "1Gi", class_name="gold"))
+        world.plugin.fail("provision")
+        world.controller.settle()
+        world.clock.now = 1000.2
+        world.store.create(pvc("z", "u3", "1Gi", class_name="gold"))
+        world.store.create(pvc("a", "u4", "1Gi", class_name="gold"))
+        assert world.informers.run_once() == 2
+        world.store.patch(PersistentVolumeClaim, "d", NS, {"metadata": {"labels": {"x": "y"}}})
+        return world
+
+    def seen(world: World) -> Any:
+        due = world.controller.next_due()
+        return (
+            due,
+            world.store.list(PersistentVolume),
+            world.store.list(PersistentVolumeClaim),
+            world.events(),
+        )
+
+    def go_on(world: World) -> list[Any]:
+        found, measured = [seen(world)], VOLUME_OPERATION_SECONDS.sum(PLUGIN, "provision")
+        for now in (1000.2, 1014.9, 1015.0, 1030.0):
+            world.clock.now = now
+            world.controller.settle()
+            found.append((seen(world), world.plugin.calls[2:]))
+        return [*found, round(VOLUME_OPERATION_SECONDS.sum(PLUGIN, "provision") - measured, 6)]
+
+    one, twin = begun(), begun()
+    saved, calls = one.controller.save(), one.plugin.calls.copy()
+    for _ in range(2):
+        mark = one.store.save()
+        go_on(one)
+        one.store.undo(mark)
+        one.controller.undo(saved)
+        one.clock.now, one.plugin.calls = 1000.2, calls.copy()
+    assert go_on(one) == go_on(twin)
+    assert [call for call, _ in one.plugin.calls].count("provision") == 4
+
+
+def test_no_resyncs() -> None:
+    world = World(pvc("c", "uid", "1Gi"), sync_period=0.0)
+    world.controller.settle()
+    assert world.controller.next_due() is None
+    world.store.create(free("v"))
+    world.informers.run_once()
+    assert world.controller.next_due() == 1000.0
+
+
+def test_plugins_that_cannot_be_used() -> None:
+    class Broken(InMemoryProvisioner):
+        def init(self, host: Any) -> None:
+            raise OSError("no disk")
+
+    start = "Could not initialize volume plugins for PersistentVolume Controller: "
+    with pytest.raises(VolumeError) as raised:
+        World(plugins=[Broken("a")])
+    assert str(raised.value) == f"{start}no disk"
+    with pytest.raises(VolumeError) as raised:
+        World(plugins=[InMemoryProvisioner("a"), InMemoryProvisioner("a"), Broken("b")])
+    assert str(raised.value) == f'{start}[volume plugin "a" was registered more than once, no disk]'
+
+
+# ---- threads ----
+
+
+class Watches:
+    """Sets an event when a claim is in a phase."""
+
+    def __init__(self, phase: str) -> None:
+        self.phase = phase
+        self.seen = Event()
+
+    def on_add(self, obj: PersistentVolumeClaim, is_in_initial_list: bool) -> None:
+        if obj.status.phase == self.phase:
+            self.seen.set()
+
+    def on_update(self, old: PersistentVolumeClaim, new: PersistentVolumeClaim) -> None:
+        self.on_add(new, False)
+
+    def on_delete(self, obj: Any) -> None:
+        pass
+
+
+def test_run() -> None:
+    world = World(pvc("c", "uid", "1Gi", class_name="gold"))
+    watches, stop = Watches("Bound"), Event()
+    world.informers.informer(PersistentVolumeClaim).add_event_handler(watches)
+    controller = Thread(target=world.controller.run, args=(stop,), daemon=True)
+    controller.start()
+    informers = world.informers.run(stop)
+    assert watches.seen.wait(LIMIT)
+    assert controller.is_alive()
+    stop.set()
+    for thread in (controller, *informers):
+        thread.join(LIMIT)
+        assert not thread.is_alive()
+    assert world.claims() == [pvc("c", "uid", "1Gi", "pvc-uid", "Bound", "gold", made_by() | CHOSEN)]
+    assert world.plugin.volumes == {"pvc-uid": 2**30}
+
+
+class Loops:
+    """A controller that runs in threads, with informers that do."""
+
+    def __init__(self, world: World) -> None:
+        self.world, self.stop = world, Event()
+        self.threads = [Thread(target=world.controller.run, args=(self.stop,), daemon=True)]
+
+    def __enter__(self) -> Loops:
+        self.threads[0].start()
+        self.threads += self.world.informers.run(self.stop)
+        return self
+
+    def until(self, done: Callable[[], bool]) -> None:
+        end = time.monotonic() + LIMIT
+        while not done():
+            assert self.threads[0].is_alive()
+            assert time.monotonic() < end
+
+    def __exit__(self, *raised: object) -> None:
+        self.stop.set()
+        for thread in self.threads:
+            thread.join(LIMIT)
+            assert not thread.is_alive()
+
+
+def test_run_works_on_volumes_and_on_claims() -> None:
+    """Only the loop of volumes notes that a claim is gone, and only that of claims binds one."""
+    lost, _ = bound()
+    with Loops(World(lost, free("w"), pvc("d", "uid-d", "1Gi"), sync_period=0.0)) as loops:
+        loops.until(lambda: phases(loops.world) == ["Released", "Bound", "Bound"])
+
+
+def test_run_looks_again_and_again() -> None:
+    """A volume that comes after its claim was looked at is found when all claims are looked at again."""
+    world = World(pvc("c", "uid", "1Gi"), sync_period=0.01)
+    with Loops(world) as loops:
+        loops.until(lambda: bool(world.events()))
+        world.store.create(free("v"))
+        loops.until(lambda: phases(world) == ["Bound", "Bound"])
+
+
+def test_run_is_stopped_while_it_waits_for_the_informers() -> None:
+    world = World(free("v"), pvc("c", "uid", "1Gi"))
+    stop = Event()
+    stop.set()
+    world.controller.run(stop)
+    assert phases(world) == ["Available", "Pending"]
+
+
+def test_an_operation_in_a_thread_holds_up_nobody() -> None:
+    """One claim's volume takes its time; another claim is bound meanwhile."""
+    began, go_on = Event(), Event()
+
+    class Slow(InMemoryProvisioner):
+        def make(self, *args: Any) -> PersistentVolume:
+            began.set()
+            assert go_on.wait(LIMIT)
+            return super().make(*args)
+
+    world = World(pvc("slow", "u1", "1Gi", class_name="gold"), plugins=[Slow(PLUGIN)], sync_period=0.01)
+    watches, stop = Watches("Bound"), Event()
+    world.informers.informer(PersistentVolumeClaim).add_event_handler(watches)
+    threads = [Thread(target=world.controller.run, args=(stop,), daemon=True)]
+    threads[0].start()
+    threads += world.informers.run(stop)
+    assert began.wait(LIMIT)
+    world.store.create(free("v"))
+    world.store.create(pvc("quick", "u2", "1Gi"))
+    assert watches.seen.wait(LIMIT)
+    assert [claim.status.phase for claim in world.claims()] == ["Bound", "Pending"]
+    go_on.set()
+    while any(claim.status.phase != "Bound" for claim in world.claims()):
+        assert threads[0].is_alive()
+    stop.set()
+    for thread in threads:
+        thread.join(LIMIT)
+        assert not thread.is_alive()
+    assert len(world.plugins[0].calls) == 2
+
+
+# ---- what goes wrong ----
+
+
+def test_a_refused_synchronization_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    """The others go on."""
+    wrong = pvc("a", "ua", "1Gi", "taken", "Pending", None, BBC)
+    world = World(pv("taken", "1Gi", "other", "other", "Released"), wrong, free("v"), pvc("c", "uid", "1Gi"))
+    world.controller.settle()
+    text = 'Invalid binding of claim "default/a" to volume "taken": volume already claimed by "default/other"'
+    assert f'could not sync claim "default/a": {text}' in caplog.messages
+    assert [claim.status.phase for claim in world.claims()] == ["Pending", "Bound"]
+
+
+def test_a_claim_that_went_while_nobody_watched() -> None:
+    world = World(*bound())
+    world.controller.settle()
+    store = world.store
+    lossy = world.informers.informer(PersistentVolumeClaim)
+    store.delete(PersistentVolumeClaim, "c", "default")
+    assert lossy._watch is not None
+    lossy._watch.close()
+    lossy._watch = None  # list again: a tombstone
+    world.controller.settle()
+    assert phases(world) == ["Released"]
+
+
+def test_an_older_state_than_the_controller_s_own_is_not_looked_at() -> None:
+    """Its own write is known to it before the informer tells."""
+    world = World(free("v"), pvc("c", "uid", "1Gi"))
+    world.informers.run_once()
+    world.controller.run_once()
+    writes = world.store.list(PersistentVolume)[1]
+    for _ in range(3):  # the informers still show both as they were
+        world.clock.now += 15.0
+        assert world.controller.run_once() == 2
+    assert world.store.list(PersistentVolume)[1] == writes
+    assert (phases(world), world.events()) == (["Bound", "Bound"], [])

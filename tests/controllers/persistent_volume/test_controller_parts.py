@@ -1,0 +1,273 @@
+"""The controller's own cache, its queue, its operations, and the plugin in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from threading import Event, Thread
+
+import pytest
+from msgspec.structs import replace
+from tests.controllers.persistent_volume.controller_kit import Clock, free, pvc
+
+from moorage.controllers.persistent_volume.controller_cache import ControllerCache, VolumeCache
+from moorage.controllers.persistent_volume.in_memory_plugin import InMemoryProvisioner
+from moorage.controllers.persistent_volume.operations import Operations
+from moorage.controllers.persistent_volume.provisioning import (
+    DeletableVolumePlugin,
+    ProvisionableVolumePlugin,
+    RecyclableVolumePlugin,
+    VolumeOptions,
+)
+from moorage.controllers.persistent_volume.work_queue import WorkQueue
+from moorage.objects.model.meta import ObjectMeta
+from moorage.objects.model.node import Node
+from moorage.objects.model.storage import (
+    PersistentVolume,
+    PersistentVolumeClaim,
+    TopologySelectorLabelRequirement,
+    TopologySelectorTerm,
+)
+from moorage.volume.binding.claims import VolumeError, reaches_node
+
+LIMIT = 60.0
+ZONE = "topology.kubernetes.io/zone"
+
+
+def version(text: str, **spec: object) -> PersistentVolume:
+    volume = free("v", **spec)  # type: ignore[arg-type]
+    return replace(volume, metadata=replace(volume.metadata, resource_version=text))
+
+
+# ---- cache ----
+
+
+def test_versions() -> None:
+    """TestControllerCache"""
+    cache = VolumeCache()
+    stored = [cache.store(version(text)) for text in ("1", "1", "2", "1", "10")]
+    assert stored == [True, True, True, False, True]
+    held = cache.get("v")
+    assert held is not None
+    assert held.metadata.resource_version == "10"
+
+
+def test_versions_that_are_no_numbers() -> None:
+    """TestControllerCacheParsingError; the first of an object is not looked at."""
+    volumes = VolumeCache()
+    volumes.store(version("1"))
+    with pytest.raises(VolumeError) as raised:
+        volumes.store(version("xxx"))
+    why = 'strconv.ParseInt: parsing "xxx": invalid syntax'
+    assert str(raised.value) == f'Error parsing ResourceVersion "xxx" of volume "v": {why}'
+    assert volumes.get("v") == version("1")
+    claims: ControllerCache[PersistentVolumeClaim] = ControllerCache("claim")
+    claim = pvc("c", "uid", "1Gi")
+    assert claims.store(claim)
+    newer = replace(claim, metadata=replace(claim.metadata, resource_version="5"))
+    with pytest.raises(VolumeError, match=r'^Error parsing old ResourceVersion "" of claim "default/c": '):
+        claims.store(newer)
+
+
+def test_the_index_follows() -> None:
+    cache, claim = VolumeCache(), pvc("c", "uid", "1Gi", access_modes=("ReadWriteMany",))
+    cache.store(version("1"))
+    assert cache.best_match(claim, False) is None
+    cache.store(version("2", access_modes=("ReadOnlyMany", "ReadWriteMany")))
+    assert cache.best_match(claim, False) is cache.get("v")
+    assert cache.remove("v") is not None
+    assert (cache.remove("v"), cache.best_match(claim, False), cache.get("v")) == (None, None, None)
+
+
+def test_a_cache_as_it_was_saved() -> None:
+    """Its index as well, any number of times."""
+    cache, claim = VolumeCache(), pvc("c", "uid", "1Gi")
+    cache.store(free("w", "5Gi"))
+    cache.store(free("v", "9Gi"))
+    saved = cache.save()
+    for _ in range(2):
+        cache.remove("w")
+        cache.store(free("x", "2Gi"))
+        cache.undo(saved)
+        assert [volume.name for volume in cache.list()] == ["w", "v"]
+        assert cache.best_match(claim, False) is cache.get("w")
+
+
+# ---- queue ----
+
+
+def test_a_key_waits_once() -> None:
+    queue = WorkQueue()
+    for key in "aba":
+        queue.add(key)
+    assert len(queue) == 2
+    assert [queue.take(), queue.take(), queue.take()] == ["a", "b", None]
+
+
+def test_a_queue_as_it_was_saved() -> None:
+    queue = WorkQueue()
+    for key in "ba":
+        queue.add(key)
+    saved = queue.save()
+    for _ in range(2):
+        assert queue.take() == "b"
+        for key in "cb":
+            queue.add(key)
+        queue.undo(saved)
+    assert [queue.take(), queue.take(), queue.take()] == ["b", "a", None]
+
+
+def test_a_queue_that_is_shut_down() -> None:
+    queue, got = WorkQueue(), []
+    worker = Thread(target=lambda: got.append(queue.wait()), daemon=True)
+    worker.start()
+    queue.shut_down()
+    worker.join(LIMIT)
+    queue.add("a")
+    assert (got, len(queue)) == ([None], 0)
+
+
+# ---- operations ----
+
+
+def test_the_pause_doubles() -> None:
+    clock = Clock()
+    operations, attempts = Operations(clock), []
+
+    def work() -> Iterator[float]:
+        attempts.append(clock.now)
+        raise VolumeError("no")
+
+    pauses = [0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 122.0, 122.0]
+    for pause in pauses:
+        assert operations.run("a", work)
+        clock.now += pause
+        assert not operations.run("a", work)
+        clock.now += 0.001
+    assert len(attempts) == len(pauses)
+    assert operations.run("b", lambda: ())
+    assert operations.run("b", lambda: ())
+    assert operations.run("a", lambda: ())
+    assert operations.run("a", work)
+    clock.now += 0.501
+    assert operations.run("a", work)
+
+
+def test_an_operation_that_waits_is_running() -> None:
+    clock = Clock()
+    operations, seen = Operations(clock), []
+
+    def work() -> Iterator[float]:
+        seen.append("begins")
+        yield 10.0
+        seen.append("goes on")
+
+    assert operations.next_due() is None
+    assert operations.run("a", work)
+    assert (operations.run("a", work), operations.is_running("a")) == (False, True)
+    assert (operations.next_due(), operations.run_due()) == (1010.0, 0)
+    clock.now = 1010.0
+    assert (operations.run_due(), operations.next_due(), operations.is_running("a")) == (1, None, False)
+    assert seen == ["begins", "goes on"]
+
+
+def test_operations_as_they_were_saved() -> None:
+    """One has failed and pauses, one waits, and one goes on after `save`; each goes on as it would have."""
+    clock = Clock()
+    operations, seen = Operations(clock), []
+
+    def fails() -> Iterator[float]:
+        raise VolumeError("no")
+
+    def waits(name: str, seconds: float) -> Iterator[float]:
+        yield seconds
+        seen.append(name)
+
+    assert operations.run("fails", fails)
+    assert operations.run("late", lambda: waits("late", 10.0))
+    assert operations.run("soon", lambda: waits("soon", 1.0))
+    saved = operations.save()
+    for _ in range(2):
+        clock.now = 1001.0
+        operations.run_due()
+        assert operations.run("fails", fails)
+        assert operations.run("new", lambda: waits("new", 0.5))
+        clock.now = 1000.1
+        operations.undo(saved)
+        running = [operations.is_running(name) for name in ("fails", "late", "soon", "new")]
+        assert running == [False, True, False, False]
+        assert not operations.run("fails", lambda: ())
+        assert operations.next_due() == 1010.0
+    clock.now = 1010.0
+    assert operations.run_due() == 1
+    assert seen == ["soon", "late"]
+
+
+def test_operations_in_threads() -> None:
+    operations, stop, began, go_on, done = Operations(Clock()), Event(), Event(), Event(), Event()
+    operations.use_threads(stop)
+
+    def work() -> Iterator[float]:
+        began.set()
+        assert go_on.wait(LIMIT)
+        yield 0.0
+        done.set()
+
+    assert operations.run("a", work)
+    assert began.wait(LIMIT)
+    assert not operations.run("a", work)
+    go_on.set()
+    assert done.wait(LIMIT)
+
+
+# ---- plugin ----
+
+
+def make(plugin: InMemoryProvisioner, node: Node | None = None, *zones: str) -> PersistentVolume:
+    terms: tuple[TopologySelectorTerm, ...] = ()
+    if zones:
+        label = TopologySelectorLabelRequirement(key=ZONE, values=zones)
+        terms = (TopologySelectorTerm(match_label_expressions=(label,)),)
+    options = VolumeOptions("v", pvc("c", "uid", "1Gi"), "Delete")
+    return plugin.new_provisioner(options).provision(node, terms)
+
+
+def test_what_the_plugin_is() -> None:
+    plugin = InMemoryProvisioner("p")
+    for kind in (ProvisionableVolumePlugin, DeletableVolumePlugin, RecyclableVolumePlugin):
+        assert isinstance(plugin, kind)
+    assert plugin.can_support(make(plugin))
+    assert not plugin.can_support(free("v"))
+
+
+@pytest.mark.parametrize(
+    ("node", "keys", "zones", "reaches"),
+    [
+        (None, (), (), {"a", "b"}),
+        (None, (ZONE,), ("a",), {"a"}),
+        ("a", (), ("a",), {"a", "b"}),
+        ("a", (ZONE,), ("a", "b"), {"a"}),
+        ("a", ("other",), (), {"a", "b"}),
+    ],
+)
+def test_where_a_volume_can_be_used(
+    node: str | None, keys: tuple[str, ...], zones: tuple[str, ...], reaches: set[str]
+) -> None:
+    on = Node(metadata=ObjectMeta(name="n", labels={ZONE: node})) if node else None
+    volume = make(InMemoryProvisioner("p", topology_keys=keys), on, *zones)
+    assert {zone for zone in ("a", "b") if reaches_node(volume, {ZONE: zone})} == reaches
+
+
+def test_what_the_plugin_refuses() -> None:
+    plugin = InMemoryProvisioner("p", capacity=2**30)
+    node = Node(metadata=ObjectMeta(name="n", labels={ZONE: "c"}))
+    with pytest.raises(VolumeError, match=r'^node "n" is not in the allowed topologies$'):
+        make(plugin, node, "a", "b")
+    make(plugin)
+    with pytest.raises(VolumeError, match=r"^not enough capacity$"):
+        make(plugin)
+    plugin.new_deleter(free("v")).delete()
+    plugin.fail("provision", "broken", 2)
+    for _ in range(2):
+        with pytest.raises(VolumeError, match=r"^broken$"):
+            make(plugin)
+    assert make(plugin).name == "v"

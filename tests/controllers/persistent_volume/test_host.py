@@ -1,0 +1,107 @@
+"""What volume plugins are answered by their host, the controller."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from tests.controllers.persistent_volume.controller_kit import PLUGIN, World
+
+from moorage.controllers.persistent_volume.controller import PersistentVolumeController
+from moorage.controllers.persistent_volume.in_memory_plugin import InMemoryProvisioner
+from moorage.objects.model.pod import Pod
+from moorage.objects.model.storage import PersistentVolume
+from moorage.volume.binding.claims import VolumeError
+
+
+@pytest.fixture
+def host() -> PersistentVolumeController:
+    return World().controller
+
+
+@pytest.mark.parametrize(
+    ("method", "arguments", "answer"),
+    [
+        ("get_plugin_dir", ("p",), ""),
+        ("get_volume_device_plugin_dir", ("p",), ""),
+        ("get_pods_dir", (), ""),
+        ("get_pod_volume_dir", ("u", "p", "v"), ""),
+        ("get_pod_plugin_dir", ("u", "p"), ""),
+        ("get_pod_volume_device_dir", ("u", "p"), ""),
+        ("get_host_name", (), ""),
+        ("get_node_name", (), ""),
+        ("get_mounter", ("p",), None),
+        ("get_subpather", (), None),
+        ("get_node_allocatable", (), {}),
+    ],
+)
+def test_answers(host: PersistentVolumeController, method: str, arguments: Any, answer: Any) -> None:
+    assert getattr(host, method)(*arguments) == answer
+
+
+NO_MOUNTER = "PersistentVolumeController.NewWrapperMounter is not implemented"
+
+
+@pytest.mark.parametrize(
+    ("ask", "text"),
+    [
+        (lambda host: host.get_host_ip(), "PersistentVolumeController.GetHostIP() is not implemented"),
+        (lambda host: host.get_node_labels(), "GetNodeLabels() unsupported in PersistentVolumeController"),
+        (lambda host: host.new_wrapper_mounter("v", PersistentVolume(), Pod()), NO_MOUNTER),
+        (lambda host: host.new_wrapper_unmounter("v", PersistentVolume(), "u"), NO_MOUNTER),
+        (
+            lambda host: host.get_secret_func()("n", "s"),
+            "GetSecret unsupported in PersistentVolumeController",
+        ),
+        (
+            lambda host: host.get_config_map_func()("n", "c"),
+            "GetConfigMap unsupported in PersistentVolumeController",
+        ),
+        (
+            lambda host: host.get_service_account_token_func()("n", "a", None),
+            "GetServiceAccountToken unsupported in PersistentVolumeController",
+        ),
+    ],
+)
+def test_refusals(
+    host: PersistentVolumeController, ask: Callable[[PersistentVolumeController], object], text: str
+) -> None:
+    with pytest.raises(VolumeError) as raised:
+        ask(host)
+    assert str(raised.value) == text
+
+
+def test_deleting_a_token_only_logs(
+    host: PersistentVolumeController, caplog: pytest.LogCaptureFixture
+) -> None:
+    host.delete_service_account_token_func()("uid")
+    assert caplog.messages == ["DeleteServiceAccountToken unsupported in PersistentVolumeController"]
+
+
+def test_the_controller_s_own() -> None:
+    world = World()
+    assert world.controller.get_kube_client() is world.client
+    assert world.controller.get_event_recorder() is world.recorder
+
+
+def test_exec(host: PersistentVolumeController) -> None:
+    run = host.get_exec("p").run
+    code = "import sys; print('out', flush=True); print('err', file=sys.stderr)"
+    assert run(sys.executable, "-c", code) == b"out\nerr\n"
+    with pytest.raises(subprocess.CalledProcessError) as raised:
+        run(sys.executable, "-c", "print('why'); raise SystemExit(3)")
+    assert (raised.value.returncode, raised.value.output) == (3, b"why\n")
+
+
+def test_plugins_are_handed_the_host() -> None:
+    hosts = []
+
+    class Plugin(InMemoryProvisioner):
+        def init(self, host: Any) -> None:
+            hosts.append(host)
+
+    controller = World(plugins=[Plugin(PLUGIN)]).controller
+    assert hosts == [controller]

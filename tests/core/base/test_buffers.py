@@ -1,0 +1,210 @@
+"""Buffers and the journal: alignment, growth, and what a rollback takes back."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.core.inside import assert_labels_follow_nodes, dump, inside
+from tests.core.make import node, pod
+
+from moorage._core.base.buffers import Buffer, Journal
+from moorage._core.decide.chooser import TieBreak
+from moorage._core.decide.cycle import Cycle
+from moorage._core.state.cluster_state import ClusterState
+from moorage.objects.model.pod import Pod
+from moorage.plugins.registry import default_profile
+
+
+@pytest.mark.parametrize(("itemsize", "items"), [(1, 1), (4, 16), (8, 1000), (64, 3)])
+def test_buffers_are_zero_and_aligned(itemsize: int, items: int) -> None:
+    buffer = Buffer(Journal(), itemsize, items)
+    array = buffer.array("u1", items)
+    assert (len(array), buffer.capacity, buffer.itemsize) == (items * itemsize, items, itemsize)
+    assert not array.any()
+    assert array.ctypes.data % 64 == 0
+
+
+def test_arrays_share_memory_and_are_read_only() -> None:
+    buffer = Buffer(Journal(), 8, 4)
+    assert np.shares_memory(buffer.array("i8", 4), buffer.array("f8", 2))
+    with pytest.raises(ValueError, match="read-only"):
+        buffer.array("i8", 4)[0] = 1
+
+
+def test_buffers_grow_by_doubling_and_arrays_are_stale_then() -> None:
+    one = ClusterState()
+    held = inside(one.table)["generation"]
+    before, capacity = one.table.generations(), held.capacity
+    for number in range(capacity + 1):
+        one.set_node(node(f"n{number}"))
+    assert held.capacity == 2 * capacity
+    assert not np.shares_memory(before, one.table.generations())
+    assert one.table.generations().ctypes.data % 64 == 0
+    assert (np.diff(one.table.generations()) > 0).all()
+
+
+# ---- rollback --------------------------------------------------------------------------------------------
+
+
+def state() -> ClusterState:
+    """Nodes a and b with an assumed pod on each, which may expire."""
+    one = ClusterState()
+    for name in "ab":
+        one.set_node(node(name, zone=f"z{name}", labels={"disk": name}))
+        one.assume_pod(bound(f"on-{name}", name))
+        one.finish_binding(bound(f"on-{name}", name), 10.0)
+    return one
+
+
+def bound(name: str, on: str) -> Pod:
+    return pod(name, on=on, requests={"cpu": 1})
+
+
+def test_growth_inside_a_transaction_is_undone() -> None:
+    one = state()
+    before = dump(one)
+    mark = one.begin()
+    for number in range(100):
+        one.set_node(node(f"n{number}", **{f"example.com/{number}": 1}))
+        one.add_pod(bound(f"p{number}", f"n{number}"))
+    one.rollback(mark)
+    assert dump(one, before) == before
+    assert one.table.names == ["a", "b"]
+
+
+def test_the_view_has_room_for_rows_that_are_gone_but_logged() -> None:
+    one = state()
+    one.view.refresh()
+    mark = one.begin()
+    for number in range(500):
+        one.set_node(node(f"n{number}"))
+    one.rollback(mark)
+    logged = max(row for _, _, row in one.log.since(0))
+    assert inside(one.view)["position"].capacity > logged >= 500
+    assert one.view.node_names() == ["a", "b"]
+
+
+def test_the_journal_itself_grows() -> None:
+    one = state()
+    before = dump(one)
+    mark = one.begin()
+    for number in range(2000):
+        one.set_node(node("a", cpu=str(number)))
+    one.rollback(mark)
+    assert dump(one, before) == before
+
+
+def test_places_in_the_tree_come_back() -> None:
+    one = state()
+    one.set_node(node("c", zone="za"))
+    order = list(one.tree.list())
+    mark = one.begin()
+    one.remove_node("b")
+    one.remove_node("a")
+    one.set_node(node("c", zone="zb"))
+    one.set_node(node("b", zone="za"))
+    one.rollback(mark)
+    assert one.tree.list() == order
+    assert one.tree.zones == [":\x00:za", ":\x00:zb"]
+
+
+def test_an_expiry_comes_back() -> None:
+    one = state()
+    mark = one.begin()
+    assert len(one.expire(11.0)) == 2
+    one.rollback(mark)
+    assert len(one.ledger) == 2
+    assert [held.name for held in one.expire(10.5)] == ["on-a", "on-b"]
+
+
+def test_a_deadline_from_an_undone_transaction_does_not_count() -> None:
+    one = state()
+    mark = one.begin()
+    one.finish_binding(bound("on-a", "a"), 1.0)
+    one.assume_pod(bound("new", "a"))
+    one.finish_binding(bound("new", "a"), 1.0)
+    one.rollback(mark)
+    assert one.expire(5.0) == []
+    assert len(one.expire(11.0)) == 2
+
+
+def test_a_label_column_outlives_the_transaction_that_first_used_it() -> None:
+    one = state()
+    mark = one.begin()
+    one.set_node(node("a", labels={"disk": "changed"}))
+    one.set_node(node("c", labels={"disk": "c"}))
+    one.remove_node("b")
+    one.classes.intern(pod("p", node_selector={"disk": "a"}))
+    assert_labels_follow_nodes(one)
+    one.rollback(mark)
+    assert_labels_follow_nodes(one)
+    assert fits(one, pod("p", node_selector={"disk": "a"})) == ["a"]
+
+
+def fits(one: ClusterState, one_pod: Pod) -> list[str]:
+    """Nodes where a pod fits, by the kernels."""
+    cycle = Cycle(one, default_profile().compile(one), TieBreak.FIRST)
+    rows, verdicts = cycle.verdicts(one.classes.intern(one_pod))
+    return [one.table.row_name(row) for row in rows[verdicts == 0]]
+
+
+def test_an_inner_rollback_leaves_the_outer_changes() -> None:
+    one = state()
+    outer = one.begin()
+    one.add_pod(bound("outer", "a"))
+    between = dump(one)
+    inner = one.begin()
+    one.remove_pod(bound("outer", "a"))
+    one.remove_node("a")
+    assert one.journal.depth == 2
+    one.rollback(inner)
+    assert one.journal.depth == 1
+    assert dump(one, between) == between
+    one.commit(outer)
+    assert one.journal.depth == 0
+    assert dump(one, between) == between
+
+
+def test_an_inner_commit_can_still_be_undone() -> None:
+    one = state()
+    before = dump(one)
+    outer = one.begin()
+    inner = one.begin()
+    one.remove_node("a")
+    one.commit(inner)
+    assert not one.has_node("a")
+    one.rollback(outer)
+    assert dump(one, before) == before
+
+
+def test_nothing_is_recorded_outside_a_transaction() -> None:
+    one = state()
+    one.commit(one.begin())
+    one.remove_node("a")
+    assert (one.journal.depth, inside(one.journal)["actions"], one.journal.begin()) == (0, [], 0)
+
+
+@pytest.mark.parametrize("error", [MemoryError, KeyboardInterrupt])
+def test_an_undo_that_raises_does_not_keep_the_others_from_being_called(error: type[BaseException]) -> None:
+    one = state()
+    before, head, epoch = dump(one), one.log.head, one.journal.undone
+    mark = one.begin()
+    one.remove_node("a")
+    one.set_node(node("c", zone="zc"))
+    one.assume_pod(bound("p", "c"))
+    actions = inside(one.journal)["actions"]
+
+    def failing(undo: Any) -> None:
+        undo()
+        raise error("as memory runs out")
+
+    actions[3:] = [partial(failing, undo) for undo in actions[3:]]
+    assert len(actions) > 5
+    with pytest.raises(error, match="as memory runs out"):
+        one.rollback(mark)
+    assert dump(one, before) == before
+    assert (one.journal.depth, one.journal.undone) == (0, epoch + 1)
+    assert one.log.head > head  # who has seen what was undone hears of it

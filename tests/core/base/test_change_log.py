@@ -1,0 +1,84 @@
+"""The change log: a ring of what changed."""
+
+from __future__ import annotations
+
+import pytest
+from tests.core.make import node, pod
+
+from moorage._core.base.buffers import Journal
+from moorage._core.base.change_log import ChangeLog, Kind
+from moorage._core.state.cluster_state import ClusterState
+
+ROW, STATIC, ORDER = Kind.LOG_ROW, Kind.LOG_STATIC, Kind.LOG_ORDER
+
+
+@pytest.mark.parametrize("capacity", [0, -1, 3, 12])
+def test_the_capacity_is_a_power_of_two(capacity: int) -> None:
+    with pytest.raises(ValueError, match=r"^the capacity of a change log is a power of two$"):
+        ChangeLog(Journal(), capacity)
+
+
+def test_a_new_log_is_empty() -> None:
+    log = ChangeLog(Journal(), 4)
+    assert (log.head, log.capacity, log.since(0)) == (0, 4, [])
+    assert log.rows_since(0) == []
+
+
+def entries(one: ClusterState, cursor: int) -> list[tuple[Kind, int]]:
+    return [(kind, row) for _, kind, row in one.log.since(cursor)]
+
+
+def test_what_each_operation_logs() -> None:
+    one = ClusterState()
+    steps = [
+        (lambda: one.set_node(node("a")), [(STATIC, 0), (ORDER, 0)]),
+        (lambda: one.set_node(node("b")), [(STATIC, 1), (ORDER, 1)]),
+        (lambda: one.set_node(node("a", zone="z")), [(STATIC, 0)]),
+        (lambda: one.assume_pod(pod("p", on="a")), [(ROW, 0)]),
+        (lambda: one.finish_binding(pod("p"), 1.0), []),
+        (lambda: one.add_pod(pod("p", on="a")), [(ROW, 0)]),
+        (lambda: one.remove_pod(pod("p", on="a")), [(ROW, 0)]),
+        (lambda: one.assume_pod(pod("p", on="a")), [(ROW, 0)]),
+        (lambda: one.add_pod(pod("p", on="b")), [(ROW, 0), (ROW, 1)]),
+        (lambda: one.update_pod(pod("p"), pod("p", on="b")), [(ROW, 1), (ROW, 1)]),
+        (lambda: one.remove_node("b"), [(STATIC, 1), (ORDER, 1)]),
+        (lambda: one.remove_pod(pod("p", on="b")), [(ROW, 1)]),
+    ]
+    for operation, logged in steps:
+        cursor = one.log.head
+        operation()
+        assert entries(one, cursor) == logged
+        assert one.log.rows_since(cursor) == list(dict.fromkeys(row for _, row in logged))
+        assert one.log.head == cursor + len(logged)
+
+
+def test_sequence_numbers_and_generations() -> None:
+    one = ClusterState()
+    one.set_node(node("a"))
+    one.set_node(node("b"))
+    one.add_pod(pod("p", on="a"))
+    assert [sequence for sequence, _, _ in one.log.since(2)] == [3, 4, 5]
+    # An order entry is not a change of the row.
+    assert one.table.generations().tolist() == [5, 3]
+
+
+def test_a_consumer_that_fell_behind_learns_it() -> None:
+    one = ClusterState()
+    one.add_pod(pod("p", on="a"))
+    for _ in range(one.log.capacity // 2):
+        one.update_pod(pod("p"), pod("p", on="a"))
+    assert one.log.head == one.log.capacity + 1
+    assert one.log.since(0) is None
+    assert one.log.rows_since(0) is None
+    assert one.log.rows_since(1) == [0]
+    assert len(one.log.since(1)) == one.log.capacity
+    assert one.log.since(one.log.head) == []
+
+
+def test_rows_are_of_rows_alone() -> None:
+    one = ClusterState()
+    one.set_node(node("a"))
+    one.namespaces.set("n", {"team": "a"})
+    assert [kind for kind, _ in entries(one, 2)] == [Kind.LOG_NAMESPACE]
+    assert one.log.rows_since(2) == []
+    assert one.log.rows_since(0) == [0]

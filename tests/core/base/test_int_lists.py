@@ -1,0 +1,71 @@
+"""Chunks: short lists per row in power-of-two pieces of one arena."""
+
+from __future__ import annotations
+
+from random import Random
+
+from tests.core.inside import chunk, inside, values
+from tests.core.make import node
+
+from moorage._core.state.cluster_state import ClusterState
+
+END = 31  # in `state`: the end of the arena
+
+
+def hold(one: ClusterState, name: str, images: int) -> None:
+    """Let a node hold so many images of its own."""
+    one.set_node(node(name, images=[([f"{name}-{number}"], 1) for number in range(images)]))
+
+
+def held(one: ClusterState, name: str) -> list[str | None]:
+    row = one.table.find_row(name)
+    return [one.images.names.names[image] for image in chunk(inside(one.images)["held"], row)]
+
+
+def arena_end(one: ClusterState) -> int:
+    return int(inside(inside(one.images)["held"])["state"].array("i4", END + 1)[END])
+
+
+def test_lists_grow_by_powers_of_two() -> None:
+    one = ClusterState()
+    rooms = []
+    for images in range(10):
+        hold(one, "a", images)
+        rooms.append(values(inside(inside(one.images)["held"])["room"], "i4", 1)[0])
+        assert held(one, "a") == [f"a-{number}" for number in range(images)]
+    assert rooms == [0, 1, 2, 4, 4, 8, 8, 8, 8, 16]
+
+
+def test_outgrown_pieces_are_used_again() -> None:
+    one = ClusterState()
+    hold(one, "a", 9)
+    end = arena_end(one)
+    assert end == 1 + 2 + 4 + 8 + 16
+    for name in "bcd":
+        hold(one, name, 1)
+    assert arena_end(one) == end + 2  # one of the three found the piece that node a outgrew
+    hold(one, "e", 4)
+    assert arena_end(one) == end + 2 + 1
+    assert held(one, "a") == [f"a-{number}" for number in range(9)]
+
+
+def test_an_emptied_row_keeps_its_piece() -> None:
+    one = ClusterState()
+    hold(one, "a", 4)
+    end = arena_end(one)
+    one.remove_node("a")
+    hold(one, "b", 4)
+    assert (one.table.find_row("b"), arena_end(one)) == (0, end)
+    assert held(one, "b") == [f"b-{number}" for number in range(4)]
+
+
+def test_lists_of_many_rows_do_not_mix() -> None:
+    one, random = ClusterState(), Random(3)
+    lists: dict[str, int] = {}
+    for _ in range(300):
+        name = f"n{random.randrange(20)}"
+        lists[name] = random.randrange(12)
+        hold(one, name, lists[name])
+    assert {name: len(held(one, name)) for name in lists} == lists
+    for name, images in lists.items():
+        assert held(one, name) == [f"{name}-{number}" for number in range(images)]

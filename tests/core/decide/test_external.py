@@ -1,0 +1,150 @@
+"""Plugins in a plan that are no kernels: when they are asked, and what their answers and failures do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.core.make import node, pod
+
+from moorage._core.decide.chooser import TieBreak
+from moorage._core.decide.cycle import Cycle
+from moorage._core.decide.external import PythonExternal
+from moorage._core.decide.plan import (
+    REASONS,
+    UNRESOLVABLE,
+    VERDICT_SHIFT,
+    Plan,
+)
+from moorage._core.state.cluster_state import ClusterState
+
+FIT: Any = [("cpu", 1), ("memory", 1)]
+
+
+class Asked:
+    """Remembers the rows that a plugin was asked about."""
+
+    def __init__(self, answer: Callable[[Any], Any]) -> None:
+        self.rows: list[list[int]] = []
+        self.answer = answer
+
+    def __call__(self, rows: Any) -> Any:
+        self.rows.append(rows.tolist())
+        return self.answer(rows)
+
+
+def make(filters: list[Any], scores: list[Any], nodes: int = 4, percentage: int = 100) -> Cycle:
+    """Nodes n0, n1, ... of which every third is full."""
+    state = ClusterState()
+    for at in range(nodes):
+        state.set_node(node(f"n{at}", cpu=0 if at % 3 == 2 else 4))
+    return Cycle(state, Plan(state.table, filters, scores, FIT, FIT), TieBreak.FIRST, percentage)
+
+
+def target(cycle: Cycle) -> int:
+    return cycle.state.classes.intern(pod("p", requests={"cpu": 1}))
+
+
+def codes(*values: int) -> Callable[[Any], Any]:
+    """A code by row."""
+    return lambda rows: np.array([values[row] for row in rows])
+
+
+def test_a_filter_is_asked_about_what_earlier_ones_passed() -> None:
+    before, after = Asked(codes(0, 2, 0, 0)), Asked(codes(0, 0, 0, 3))
+    filters = [PythonExternal("A", before), "NodeResourcesFit", PythonExternal("B", after)]
+    cycle = make(filters, [])
+    rows, verdicts = cycle.verdicts(target(cycle))
+    assert before.rows == [[0, 1, 2, 3]]
+    assert after.rows == [[0, 3]]
+    found = {
+        row: (verdict >> VERDICT_SHIFT, bool(verdict & UNRESOLVABLE), verdict & REASONS)
+        for row, verdict in zip(rows.tolist(), verdicts.tolist(), strict=True)
+    }
+    assert found == {0: (0, False, 0), 1: (1, False, 1), 2: (2, True, 2), 3: (3, True, 1)}
+
+
+@pytest.mark.parametrize(
+    "native", [["NodeResourcesFit"], ["NodeUnschedulable", "TaintToleration", "NodeResourcesFit"]]
+)
+def test_a_search_takes_what_all_pass(native: list[str]) -> None:
+    """With the fused kernel, and without."""
+    filters = [*native, PythonExternal("A", lambda rows: np.where(rows % 2 == 1, 2, 0))]
+    cycle = make(filters, [("NodeResourcesFit", 1)], nodes=700)
+    row, start, evaluated, positions, _ = cycle.decide(target(cycle))
+    expected = [at for at in range(700) if at % 3 != 2 and at % 2 == 0]
+    assert (row, start, evaluated, positions.tolist()) == (0, 0, 700, expected)
+
+
+def test_scores_are_weighed_and_decide() -> None:
+    scores = Asked(lambda rows: rows * 10)
+    cycle = make(["NodeResourcesFit"], [(PythonExternal("S", score=scores), 3)])
+    row, _, _, positions, totals = cycle.decide(target(cycle))
+    assert scores.rows == [[0, 1, 3]]
+    assert totals is not None
+    assert (row, positions.tolist(), totals.tolist()) == (3, [0, 1, 3], [0, 30, 90])
+
+
+def test_a_single_feasible_node_is_not_scored() -> None:
+    scores = Asked(lambda rows: rows)
+    cycle = make(["NodeResourcesFit"], [(PythonExternal("S", score=scores), 1)], nodes=1)
+    assert cycle.decide(target(cycle))[0] == 0
+    assert scores.rows == []
+
+
+def test_a_run_asks_for_each_pod() -> None:
+    full: set[int] = set()
+
+    def answer(rows: Any) -> Any:
+        return np.array([2 if row in full else 0 for row in rows])
+
+    cycle = make([PythonExternal("A", answer)], [("NodeResourcesFit", 1)])
+    full.add(0)
+    assert 0 not in cycle.place_run(target(cycle), 4).tolist()
+
+
+def lose(rows: Any) -> Any:
+    raise LookupError("lost")
+
+
+@pytest.mark.parametrize("ask", ["decide", "verdicts"])
+def test_what_a_filter_raises_comes_out(ask: str) -> None:
+    cycle = make([PythonExternal("A", lose)], [])
+    for _ in range(2):
+        with pytest.raises(LookupError, match=r"^lost$"):
+            getattr(cycle, ask)(target(cycle))
+
+
+def test_a_run_ends_before_the_pod_that_a_plugin_fails_about() -> None:
+    left = [2]
+
+    def count_down(rows: Any) -> Any:
+        left[0] -= 1
+        return lose(rows) if left[0] < 0 else np.zeros(len(rows), dtype=np.uint8)
+
+    cycle = make([PythonExternal("A", count_down)], [])
+    rows = cycle.place_run(target(cycle), 5)
+    assert (len(rows), cycle.failed, cycle.start) == (2, True, 2)
+
+
+def test_large_blocks_are_asked_at_once() -> None:
+    asked = Asked(lambda rows: np.zeros(len(rows), dtype=np.uint8))
+    cycle = make([PythonExternal("A", asked)], [("NodeResourcesFit", 1)], nodes=5000)
+    assert len(cycle.decide(target(cycle))[3]) == 5000
+    assert [len(rows) for rows in asked.rows] == [2048, 2048, 904]
+
+
+@pytest.mark.parametrize(
+    ("filter", "score", "text"),
+    [
+        (lambda rows: [0], None, "plugin A answered 1 codes for 4 nodes"),
+        (None, lambda rows: [1, 2], "plugin A answered 2 scores for 4 nodes"),
+    ],
+)
+def test_answers_of_another_length(filter: Any, score: Any, text: str) -> None:
+    plugin = PythonExternal("A", filter, score)
+    cycle = make([plugin] if filter else [], [(plugin, 1)] if score else [])
+    with pytest.raises(ValueError, match=rf"^{text}$"):
+        cycle.decide(target(cycle))

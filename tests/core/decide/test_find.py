@@ -1,0 +1,176 @@
+"""A decision in parts: find, score and pick come to what decide comes to; and what they do beyond that."""
+
+from __future__ import annotations
+
+from random import Random
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from tests.core.made_up import make_node, make_pod, make_spec
+from tests.core.make import ZONE, node, pinned, pod
+
+from moorage._core.decide.cycle import Cycle
+from moorage.framework.runtime.call import StatusError
+from moorage.objects import Cluster, LabelSelector, decode_object
+from moorage.objects.model.pod import Pod, TopologySpreadConstraint
+from moorage.scheduler import Scheduler
+
+
+def in_parts(cycle: Cycle, target: tuple[int, int, int]) -> tuple[object, ...]:
+    """What `Cycle.decide` answers, by its parts."""
+    start, looked_at, positions = cycle.find(*target)
+    rows = cycle.state.view.rows()[positions]
+    assert set(rows) <= set(looked_at)
+    assert len(set(looked_at.tolist())) == len(looked_at)
+    totals = cycle.score(rows, *target) if len(rows) > 1 else None
+    row = -1
+    if len(rows):
+        row = rows[0 if totals is None else cycle.pick(totals)]
+    return row, start, len(looked_at), positions.tolist(), None if totals is None else totals.tolist()
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    st.integers(0, 2**64),
+    st.sampled_from([1, 2, 30, 130]),
+    st.sampled_from([0, 7, 100]),
+    st.sampled_from(["first", "go-heap"]),
+)
+def test_the_parts_of_a_decision(seed: int, nodes: int, percentage: int, tie_break: str) -> None:
+    random = Random(seed)
+    cluster = Cluster(nodes=[decode_object(make_node(random, at)) for at in range(nodes)])  # type: ignore[misc]
+    one = Scheduler(cluster, percentage_of_nodes_to_score=percentage, tie_break=tie_break)
+    for at in range(8):
+        waiting = decode_object(make_pod(f"p{at}", make_spec(random, nodes)))
+        target = one.classify(waiting)  # type: ignore[arg-type]
+        start = one.cycle.start
+        parts, after = in_parts(one.cycle, target), one.cycle.start
+        one.cycle.start = start
+        row, began, evaluated, positions, totals = one.cycle.decide(*target)
+        whole = row, began, evaluated, positions.tolist(), None if totals is None else totals.tolist()
+        assert (parts, after) == (whole, one.cycle.start)
+        if row >= 0:
+            one.batches.assume(waiting, one.table.row_name(row))  # type: ignore[arg-type]
+
+
+def three() -> Scheduler:
+    return Scheduler(Cluster(nodes=[node(name) for name in "abc"]), tie_break="go-heap", seed=5)
+
+
+def test_rows_may_come_twice_and_in_any_order() -> None:
+    one = three()
+    target = one.classify(pod("p", requests={"cpu": 1}))
+    rows = np.array([2, 0, 0] * 50, dtype=np.int32)
+    assert len(set(one.cycle.score(rows, *target).tolist())) == 1
+    assert one.cycle.score(rows[:0], *target).tolist() == []
+
+
+def test_only_the_rows_that_were_looked_at() -> None:
+    one = three()
+    one.cycle.start = 1
+    start, looked_at, positions = one.cycle.find(*one.classify(pod("p", affinity=pinned("c"))))
+    assert (start, looked_at.tolist(), positions.tolist(), one.cycle.start) == (1, [2], [2], 2)
+    start, looked_at, positions = one.cycle.find(*one.classify(pod("p", affinity=pinned("x"))))
+    assert (start, looked_at.tolist(), positions.tolist(), one.cycle.start) == (2, [], [], 2)
+
+
+def test_outsiders_want_more_than_one_node() -> None:
+    profile = {"plugins": {"score": {"disabled": [{"name": "*"}]}}}
+    head = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
+    one = Scheduler(Cluster(nodes=[node(name) for name in "abc"]), config=head | {"profiles": [profile]})
+    target = one.classify(pod("p"))
+    assert len(one.cycle.find(*target)[2]) == 1
+    one.cycle.outsiders = True
+    assert len(one.cycle.find(*target)[2]) == 3
+    assert one.cycle.score(np.arange(3, dtype=np.int32), *target).tolist() == [0, 0, 0]
+
+
+@pytest.mark.parametrize(
+    ("totals", "drawn", "winners"),
+    [
+        ([3, 1, 3, 3], [0, 0, 0, 0], {0}),
+        ([1, 3, 2, 1, 3], [0, 0, 0, 0, 0], {1}),
+        ([3, 1, 3, 3], [0, 1, 0, 1], {3}),
+        ([3, 1, 3, 3], [0, 1, 1, 1], {2, 3}),
+        ([5, 5, 5], [1, 1, 1], {0, 1, 2}),
+        ([7], [0], {0}),
+    ],
+)
+def test_lots_are_drawn_among_the_best(totals: list[int], drawn: list[int], winners: set[int]) -> None:
+    one = three()
+    found = {one.cycle.pick(np.array(totals), np.array(drawn, dtype=bool)) for _ in range(40)}
+    assert found == winners
+
+
+def test_a_rollback_takes_the_lots_back() -> None:
+    one = three()
+    totals, drawn = np.zeros(1000, dtype=np.int64), np.ones(1000, dtype=bool)
+    with one.cache.transaction():
+        first = one.cycle.pick(totals, drawn)
+    assert one.cycle.pick(totals, drawn) == first
+    assert one.cycle.pick(totals, drawn) != first
+
+
+# ---- rows without pods and images
+
+
+def config(**scoring: object) -> dict[str, object]:
+    head = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
+    fit = {"name": "NodeResourcesFit", "args": {"scoringStrategy": scoring}}
+    return head | {"profiles": [{"pluginConfig": [fit] if scoring else []}]}
+
+
+GPU = "example.com/gpu"
+RESOURCES = [{"name": name, "weight": 1} for name in ("cpu", "memory", GPU)]
+PACKED = config(type="MostAllocated", resources=RESOURCES)
+
+
+@settings(deadline=None, max_examples=40)
+@given(st.integers(0, 2**64), st.sampled_from([config(), PACKED]))
+def test_bare_rows_score_as_those_of_an_empty_cluster(seed: int, configuration: dict[str, object]) -> None:
+    random = Random(seed)
+    manifests = [make_node(random, at) for at in range(12)]
+    for manifest in manifests:
+        manifest["status"]["allocatable"][GPU] = str(random.randrange(4))
+    full = Cluster(nodes=[decode_object(one) for one in manifests])  # type: ignore[misc]
+    for manifest in manifests:
+        manifest["status"].pop("images", None)
+    empty = Cluster(nodes=[decode_object(one) for one in manifests])  # type: ignore[misc]
+    one, twin = (Scheduler(cluster, config=configuration) for cluster in (full, empty))
+    for at in range(20):
+        requests = {"cpu": random.choice(["1m", "2", "9007199254740993"]), GPU: random.randrange(2)}
+        row = random.randrange(12)
+        one.cache.add_pod(pod(f"b{at}", on=one.table.row_name(row), requests=requests))
+    for at in range(4):
+        waiting = decode_object(make_pod(f"p{at}", make_spec(random, 12)))
+        assert isinstance(waiting, Pod)
+        rows = np.array(random.sample(range(12), 7), dtype=np.int32)
+        before, expected = scores(one, waiting, rows), scores(twin, waiting, rows)
+        assert scores(one, waiting, rows, bare=True) == expected
+        assert scores(one, waiting, rows) == before
+
+
+def scores(one: Scheduler, waiting: Pod, rows: NDArray[np.int32], bare: bool = False) -> list[int] | str:
+    """Score of each row; or the error of amounts so large that a score is out of range, as upstream's is."""
+    try:
+        return one.cycle.score(rows, *one.classify(waiting), bare=bare).tolist()
+    except StatusError as error:
+        return str(error)
+
+
+@pytest.mark.parametrize(("key", "counted"), [("kubernetes.io/hostname", False), (ZONE, True)])
+def test_pods_of_a_bare_row_count_for_its_zone_only(key: str, counted: bool) -> None:
+    """Upstream counts those of other domains before it scores, over all nodes as they are."""
+    nodes = [node(name, zone=f"z{name}", labels={"kubernetes.io/hostname": name}) for name in "abc"]
+    one = Scheduler(Cluster(nodes=nodes, pods=[pod("t", on="a", labels={"app": "x"})]))
+    selector = LabelSelector(match_labels={"app": "x"})
+    soft = TopologySpreadConstraint(1, key, "ScheduleAnyway", selector)
+    target = one.classify(pod("p", labels={"app": "x"}, topology_spread_constraints=(soft,)))
+    rows = np.arange(3, dtype=np.int32)
+    whole, bare = one.cycle.score(rows, *target), one.cycle.score(rows, *target, bare=True)
+    assert whole[0] < whole[1] == whole[2]
+    assert (bare[0] < bare[1]) == counted
+    assert one.cycle.score(rows, *target).tolist() == whole.tolist()

@@ -1,0 +1,279 @@
+"""The fused kernel answers on every lane what the row-local kernels answer on its row."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.core.kernel_world import DEFAULT_FILTERS, DEFAULT_SCORES, World
+from tests.core.twins.kernel_twins import (
+    CPU,
+    MEMORY,
+    MIB,
+    Port,
+    Requirement,
+    Row,
+    Shape,
+)
+
+from moorage._core._kernels import ffi, lib
+
+LIMIT = 2**42  # capacities above it are slow
+SIZES = [50 * MIB, 300 * MIB, 2000 * MIB]
+COLUMNS = (
+    *("alloc_cpu", "alloc_memory", "free_cpu", "free_memory", "used_cpu", "used_memory"),
+    *("nonzero_free_cpu", "nonzero_free_memory", "per_cpu", "per_memory"),
+)
+
+
+def capacity(random: Random) -> int:
+    """Sizes around the limit, of few factors and of many, and those that are slow."""
+    choices = [
+        LIMIT,
+        LIMIT - random.randrange(1000),
+        random.randrange(LIMIT // 2, LIMIT),
+        random.choice([100, 4000, 64_000, 2**34, 3 * 2**33]),
+        random.randrange(1, 300),
+        random.randrange(1, LIMIT),
+    ]
+    # Beyond 2^63 / 100 the product wraps and the score leaves 0..100.
+    slow = [0, LIMIT + 1, LIMIT + random.randrange(10**6), 2**53 + 1, 2**56 + 7]
+    return random.choice(choices if random.random() < 0.95 else slow)
+
+
+def use(random: Random, capacity: int, request: int) -> int:
+    """Usage that leaves, with the request, a share near a whole percentage; or all, or too much."""
+    at_percent = random.randrange(101) * capacity // 100 + random.choice([-1, 0, 0, 1])
+    used = random.choice(
+        [
+            capacity - at_percent - request,
+            capacity - at_percent - request,
+            capacity - request + random.choice([-1, 0, 1]),
+            random.randrange(capacity + 1),
+            capacity * 2 + random.randrange(1000),
+            0,
+        ]
+    )
+    return max(used, 0)
+
+
+def make_row(random: Random, shape: Shape) -> Row:
+    alloc = capacity(random), capacity(random)
+    used = [use(random, alloc[at], shape.requests[at]) for at in (0, 1)]
+    if random.random() < 0.2 and alloc[0]:  # equal fractions
+        used[1] = min(used[0] * alloc[1] // alloc[0], 2**62)  # an overfull node of tiny capacity
+    nonzero = [use(random, alloc[at], shape.score_requests[at]) for at in (0, 1)]
+    pods_max = random.choice([0, 1, 10])
+    return Row(
+        values=(*alloc, *used, *nonzero),
+        pods=max(pods_max + random.choice([-5, -1, -1, -1, 0, 1]), 0),
+        pods_max=pods_max,
+        unschedulable=random.random() < 0.1,
+        others=((random.randrange(4), random.randrange(4)),),
+        taint_set=random.choice([0, 0, 0, 1, 2]),
+        name=random.choice(["n0", "n1"]),
+        labels=random.choice([{}, {"k": "a"}, {"k": "b"}]),
+        ports=random.choice([(), (("10.0.0.1", "TCP", 80),)]),
+        images=tuple(
+            (image, random.randrange(1, 10)) for image in random.sample(range(3), random.randrange(3))
+        ),
+    )
+
+
+def amount(random: Random) -> int:
+    return random.choice([0, 0, 1, 100, random.randrange(1000), random.randrange(2**34), LIMIT])
+
+
+def make_shape(random: Random) -> Shape:
+    """Mostly plain ones, as the columns show all that these ask for."""
+    plain = random.random() < 0.6
+    requests = amount(random), amount(random)
+    port: Port = ("0.0.0.0", "TCP", 80)
+    term = (Requirement("k", "MR_IN", ("a",)),)
+    return Shape(
+        requests=requests,
+        score_requests=random.choice([requests, (amount(random), amount(random))]),
+        others=() if plain else random.choice([(), ((0, 1),)]),
+        ports=() if plain else random.choice([(), (port,)]),
+        images=() if plain else random.choice([(), (0,), (1, 2), (2, 2)]),
+        image_containers=2,
+        taints=(0, random.choice([-1, 0, 2, -3]), random.choice([-1, 0, 2])),  # set 0 has no taints
+        selector=() if plain else random.choice([(), term]),
+        required=None if plain else random.choice([None, (), (term,)]),
+        tolerates_unschedulable=random.random() < 0.5,
+        needs=random.choice([None, (amount(random), amount(random))]),
+    )
+
+
+def make_search(world: World, rows: list[Row], shape: Shape, plan: Any) -> Any:
+    """A search over the rows in their order, with columns written row by row."""
+    n = len(rows)
+    cluster, columns, search = (
+        world.cluster(rows, SIZES, 10),
+        world.new("mr_columns *"),
+        world.new("mr_search *"),
+    )
+    for name in COLUMNS:
+        setattr(columns, name, world.new(f"double[{n}]"))
+    for name in ("balanced", "slots", "fixed"):
+        setattr(columns, name, world.new(f"int32_t[{n}]"))
+    columns.slow = world.new(f"uint8_t[{n}]")
+    for at in range(n):
+        lib.mr_columns_set(columns, at, ffi.addressof(cluster.ledger), cluster.taint_set, at)
+    passes = [taint >= 0 for taint in shape.taints]
+    fixed = [ok and (shape.tolerates_unschedulable or not off) for ok in passes for off in (False, True)]
+    search.plan, search.cluster, search.shape = plan, cluster, world.shape(shape)
+    search.columns, search.n = columns, n
+    search.pod.taints = world.array("int16_t", shape.taints)
+    search.fixed_ok = world.array("int8_t", fixed)
+    search.taints_alike = not any(max(taint, -1 - taint) for taint in shape.taints)
+    search.order = world.array("int32_t", range(n))
+    search.has_images = any(image in dict(row.images) for row in rows for image in shape.images)
+    world.number_symbols(cluster)
+    return search
+
+
+def read(search: Any) -> Any:
+    """What looks at rows take from plan, shape and pod."""
+    local = ffi.new("mr_local *")
+    lib.mr_local_read(local, search)
+    return local
+
+
+def row_local(search: Any, row: int) -> int:
+    """Total + 1 of the scores that do not depend on other nodes, 0 where a filter rejects."""
+    plan, shape = search.plan, search.shape
+    given_c = plan, search.cluster, shape, ffi.addressof(search.pod), row
+    if lib.mr_verdict(*given_c):
+        return 0
+    total = 1
+    for at in range(plan.n_scores):
+        kernel = plan.scores[at]
+        best_effort = kernel == lib.MR_BALANCED_ALLOCATION and not (shape.cpu or shape.memory)
+        if not lib.mr_is_normalized(kernel) and not best_effort:
+            total += plan.weights[at] * lib.mr_score(kernel, *given_c)
+    return total
+
+
+def make_scores(random: Random) -> dict[str, int]:
+    if random.random() < 0.5:
+        return DEFAULT_SCORES
+    names = random.sample(list(DEFAULT_SCORES), random.randrange(len(DEFAULT_SCORES) + 1))
+    return {name: random.choice([1, 1, 2, 7, 1000, 10**6]) for name in names}
+
+
+@settings(deadline=None, max_examples=150)
+@given(st.integers(0, 2**64), st.booleans(), st.booleans())
+def test_fused_lanes(seed: int, difference: bool, names_node: bool) -> None:
+    random = Random(seed)
+    world, shape = World(), make_shape(random)
+    rows = [make_row(random, shape) for _ in range(lib.MR_BLOCK)]
+    plan = world.plan(scores=make_scores(random), difference=difference)
+    search = make_search(world, rows, shape, plan)
+    if names_node and random.random() < 0.2:
+        search.pod.node_name = world.symbol("n0")
+    assert lib.mr_is_fused(search)
+    first = random.randrange(200)
+    out = ffi.new(f"int32_t[{lib.MR_BLOCK}]")
+    lib.mr_fused_block(search, read(search), first, lib.MR_BLOCK - first, out)
+    for lane in range(lib.MR_BLOCK - first):
+        expected = row_local(search, first + lane)
+        assert (out[lane], lib.mr_local_lane(search, read(search), first + lane)) == (expected,) * 2
+
+
+@settings(deadline=None, max_examples=30)
+@given(st.integers(0, 2**64))
+def test_fused_truncation(seed: int) -> None:
+    """Free shares on, just below and just above each whole percentage of large capacities."""
+    random = Random(seed)
+    shape = Shape((0, 0), (0, 0), (0, 0))
+    rows = []
+    for _ in range(lib.MR_BLOCK):
+        alloc = random.randrange(LIMIT - 10**6, LIMIT + 1), random.randrange(1, LIMIT + 1)
+        free = [min(max(-(-random.randrange(101) * c // 100) - random.randrange(2), 0), c) for c in alloc]
+        rows.append(Row((*alloc, 0, 0, alloc[0] - free[0], alloc[1] - free[1])))
+    world = World()
+    search = make_search(world, rows, shape, world.plan(scores={"MR_NODE_RESOURCES_FIT": 1}))
+    out = ffi.new(f"int32_t[{lib.MR_BLOCK}]")
+    lib.mr_fused_block(search, read(search), 0, lib.MR_BLOCK, out)
+    for lane, row in enumerate(rows):
+        shares = [(row.values[at] - row.values[4 + at]) * 100 // row.values[at] for at in (0, 1)]
+        assert out[lane] == 1 + sum(shares) // 2, row
+
+
+@pytest.mark.parametrize(
+    ("fused", "change"),
+    [
+        (True, {}),
+        (False, {"fit": ((CPU, 1), (MEMORY, 2))}),
+        (False, {"fit": ((MEMORY, 1), (CPU, 1))}),
+        (False, {"balanced": (CPU, MEMORY, 0)}),
+        (False, {"filters": DEFAULT_FILTERS[:-1]}),
+        (False, {"filters": DEFAULT_FILTERS[1:]}),
+        (True, {"scores": {"MR_NODE_RESOURCES_FIT": 10**6}}),
+        (False, {"scores": {"MR_NODE_RESOURCES_FIT": 10**6 + 1}}),
+        (False, {"scores": {"MR_NODE_RESOURCES_FIT": -1}}),
+        (False, {"scores": {"MR_BALANCED_ALLOCATION": -1}}),
+        (False, {"scores": {"MR_IMAGE_LOCALITY": -1}}),
+    ],
+)
+def test_what_is_fused(fused: bool, change: dict[str, Any]) -> None:
+    world = World()
+    search = make_search(world, [Row()], Shape(), world.plan(**change))
+    assert bool(lib.mr_is_fused(search)) == fused
+
+
+@pytest.mark.parametrize("amounts", [(LIMIT + 1, 0), (0, LIMIT + 1)])
+def test_large_requests_are_not_fused(amounts: tuple[int, int]) -> None:
+    for shape in (Shape(amounts), Shape(score_requests=amounts)):
+        world = World()
+        search = make_search(world, [Row()], shape, world.plan())
+        assert not lib.mr_is_fused(search)
+        search.columns = ffi.NULL
+        assert not lib.mr_is_fused(search)
+
+
+# ---- whole searches
+
+
+PREFERRED = ((3, (Requirement("k", "MR_IN", ("a",)),)), (5, (Requirement("k", "MR_EXISTS"),)))
+
+
+@settings(deadline=None, max_examples=150)
+@given(st.integers(0, 2**64), st.integers(1, 700))
+def test_search(seed: int, n: int) -> None:
+    """Wraps at the end of the list, stops on the feasible node after the last wanted one, adds constants."""
+    random = Random(seed)
+    world, shape = World(), make_shape(random)
+    shape = replace(shape, preferred=random.choice([(), (), PREFERRED]))
+    rows = [make_row(random, shape) for _ in range(n)]
+    sign = random.choice([1, 1, 1, -1])
+    scores = {name: sign * weight for name, weight in make_scores(random).items()}
+    search = make_search(world, rows, shape, world.plan(scores=scores))
+    start, wanted = random.randrange(n), random.choice([1, n, n + 1, random.randrange(1, n + 1)])
+    found = world.new("mr_found *")
+    found.positions, found.totals = world.new(f"int32_t[{n + 1}]"), world.new(f"int64_t[{n + 1}]")
+    found.rows, found.scores = world.new(f"int32_t[{n + 1}]"), world.new(f"int64_t[{n + 1}]")
+    assert lib.mr_search_run(search, start, wanted, found) == 0
+
+    given_c = search.plan, search.cluster, search.shape, ffi.addressof(search.pod)
+    feasible = [at % n for at in range(start, start + n) if not lib.mr_verdict(*given_c, at % n)]
+    assert found.evaluated == (n if len(feasible) <= wanted else (feasible[wanted] - start) % n)
+    feasible = feasible[:wanted]
+    assert list(found.positions[0 : found.feasible]) == feasible
+    if len(feasible) > 1:
+        totals = [row_local(search, at) - 1 for at in feasible]
+        for name in {"MR_TAINT_TOLERATION", "MR_NODE_AFFINITY"} & scores.keys():
+            if name == "MR_NODE_AFFINITY" and not shape.preferred:
+                continue
+            kernel = getattr(lib, name)
+            raw = [lib.mr_score(kernel, *given_c, at) for at in feasible]
+            constants = [lib.mr_constant(kernel, value, min(raw), max(raw)) for value in raw]
+            totals = [
+                total + scores[name] * constant for total, constant in zip(totals, constants, strict=True)
+            ]
+        assert list(found.totals[0 : len(feasible)]) == totals

@@ -1,0 +1,232 @@
+"""What filters say of a node as it would be: the same as if it were so, and nothing of it stays."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec.structs import replace
+from tests.core.inside import dump
+from tests.core.make import ZONE, node, pinned, pod, port
+
+from moorage._core.decide.chooser import TieBreak
+from moorage._core.decide.cycle import Cycle
+from moorage._core.decide.plan import Plan
+from moorage._core.decide.pod_batches import pods_below
+from moorage._core.state.cluster_state import ClusterState
+from moorage._core.state.pod_spec import bound
+from moorage.objects.model.meta import LabelSelector
+from moorage.objects.model.pod import (
+    Affinity,
+    Pod,
+    PodAffinity,
+    PodAffinityTerm,
+    TopologySpreadConstraint,
+)
+
+FILTERS = ["NodePorts", "NodeResourcesFit", "PodTopologySpread", "InterPodAffinity"]
+ALL = 0b1111
+SELECTOR = LabelSelector(match_labels={"app": "x"})
+
+
+def plan(state: ClusterState) -> Plan:
+    return Plan(
+        state.table,
+        filters=list(FILTERS),
+        scores=[("NodeResourcesFit", 1)],
+        fit=[("cpu", 1), ("memory", 1)],
+        balanced=[],
+    )
+
+
+def made(*pods: Pod) -> tuple[ClusterState, Cycle]:
+    state = ClusterState()
+    for name, zone in (("a", "y"), ("b", "z")):
+        state.set_node(node(name, zone=zone))
+    for one in pods:
+        state.add_pod(one)
+    return state, Cycle(state, plan(state), TieBreak.FIRST)
+
+
+def ask(state: ClusterState, cycle: Cycle, pod: Pod, gone: Any = (), come: Any = (), **more: Any) -> int:
+    row = state.table.find_row("a")
+    assert row is not None
+    given = {"asked": ALL, "ports": None} | more
+    return cycle.verdict_supposing(row, list(gone), list(come), *given.values(), state.classes.intern(pod))
+
+
+def there(name: str, cpu: int = 1, on: str = "a", **spec: Any) -> Pod:
+    return pod(name, on=on, requests={"cpu": cpu}, **spec)
+
+
+def reason(verdict: int) -> str:
+    return FILTERS[(verdict >> 56) - 1] if verdict else ""
+
+
+def test_pods_go_and_come() -> None:
+    state, cycle = made(there("v", cpu=3), there("w"))
+    asked = pod("p", requests={"cpu": 3})
+    assert reason(ask(state, cycle, asked)) == "NodeResourcesFit"
+    assert ask(state, cycle, asked, gone=[there("v", cpu=3)]) == 0
+    assert reason(ask(state, cycle, asked, gone=[there("v", cpu=3)], come=[there("x", cpu=1)])) == FILTERS[1]
+    assert reason(ask(state, cycle, asked)) == "NodeResourcesFit"
+
+
+def test_only_the_filters_that_are_asked_answer() -> None:
+    state, cycle = made(there("v", cpu=4, ports=[port(80)]))
+    asked = pod("p", requests={"cpu": 1}, ports=[port(80)])
+    assert reason(ask(state, cycle, asked)) == "NodePorts"
+    assert reason(ask(state, cycle, asked, asked=0b1110)) == "NodeResourcesFit"
+    assert ask(state, cycle, asked, asked=0b1100) == 0
+
+
+def test_ports_may_be_given() -> None:
+    """A set knows no two claims: what is in use depends on the order in which pods came and went."""
+    pods = [there("v", ports=[port(80)]), there("w", ports=[port(80)])]
+    state, cycle = made(*pods)
+    asked = pod("p", ports=[port(80)])
+    assert ask(state, cycle, asked, gone=pods[:1]) == 0
+    used = {("0.0.0.0", "TCP", 80)}
+    assert reason(ask(state, cycle, asked, gone=pods[:1], ports=used)) == "NodePorts"
+    assert reason(ask(state, cycle, asked)) == "NodePorts"
+
+
+def spreads(selector: LabelSelector, soft: bool = False) -> Pod:
+    when = ["DoNotSchedule", "ScheduleAnyway"]
+    constraints = tuple(TopologySpreadConstraint(1, ZONE, each, selector) for each in when[: 1 + soft])
+    return pod("p", topology_spread_constraints=constraints)
+
+
+@pytest.mark.parametrize("soft", [False, True])
+def test_an_empty_selector_counts_what_goes_and_comes_once(soft: bool) -> None:
+    """Though a hard and a soft constraint share a counter."""
+    state, cycle = made(there("v"), there("w"))
+    asked = spreads(LabelSelector(), soft)
+    come = [there(f"c{at}") for at in range(2)]
+    assert ask(state, cycle, asked) == 0, "itself, and nobody else"
+    assert reason(ask(state, cycle, asked, come=come[:1])) == "PodTopologySpread"
+    assert ask(state, cycle, asked, gone=[there("v")], come=come[:1]) == 0
+    assert ask(state, cycle, asked, gone=[there("v")]) == 0
+    assert ask(state, cycle, asked) == 0
+
+
+def test_a_terminating_pod_is_subtracted_though_it_was_not_counted() -> None:
+    going = there("v", labels={"app": "x"})
+    going = replace(going, metadata=replace(going.metadata, deletion_timestamp="2026-01-01T00:00:00Z"))
+    stays = there("w", labels={"app": "x"})
+    state, cycle = made(going, stays)
+    asked = replace(spreads(SELECTOR), metadata=pod("p", labels={"app": "x"}).metadata)
+    assert reason(ask(state, cycle, asked)) == "PodTopologySpread"
+    assert ask(state, cycle, asked, gone=[going]) == 0
+    assert (
+        reason(ask(state, cycle, asked, gone=[going], come=[replace(stays, metadata=going.metadata)])) != ""
+    )
+
+
+def test_rows_that_have_pods_of_lower_priority() -> None:
+    state, _ = made(there("v", priority=1), there("w", priority=2), there("x", on="b"))
+    assert pods_below(state, 0).tolist() == [0, 0]
+    assert pods_below(state, 1).tolist() == [0, 1], "none is priority 0"
+    assert pods_below(state, 3).tolist() == [2, 1]
+    state.remove_pod(there("w", priority=2))
+    assert pods_below(state, 3).tolist() == [1, 1]
+    assert pods_below(ClusterState(), 3).tolist() == []
+
+
+def test_the_lowest_priority_of_any_pod_ever_met() -> None:
+    state, _ = made()
+    assert state.classes.lowest_priority == 2**31 - 1
+    for priority, lowest in ((5, 5), (7, 5), (-3, -3), (0, -3)):
+        state.classes.intern(there("v", priority=priority))
+        assert state.classes.lowest_priority == lowest
+    assert state.fork().classes.lowest_priority == -3
+    shape = state.classes.shape_of(state.classes.intern(there("v", priority=5, preemption_policy="Never")))
+    assert (shape.priority, shape.may_preempt) == (5, False)
+
+
+# ---- against the change itself -----------------------------------------------------------------------------
+
+TERM = PodAffinityTerm(label_selector=SELECTOR, topology_key=ZONE)
+AFFINITIES = [
+    None,
+    Affinity(pod_affinity=PodAffinity(required=(TERM,))),
+    Affinity(pod_anti_affinity=PodAffinity(required=(TERM,))),
+]
+
+
+@st.composite
+def pods(draw: Any, name: str, on: str = "") -> Pod:
+    spec = {
+        "labels": draw(st.sampled_from([{}, {"app": "x"}])),
+        "ports": draw(st.sampled_from([(), (port(80),), (port(81),)])),
+        "affinity": draw(st.sampled_from(AFFINITIES)),
+        "requests": {"cpu": draw(st.integers(0, 2))},
+    }
+    if not on and draw(st.booleans()):
+        spec["topology_spread_constraints"] = spreads(SELECTOR).spec.topology_spread_constraints
+    return pod(name, on=on, **spec)
+
+
+@settings(deadline=None, max_examples=150)
+@given(st.data())
+def test_it_is_as_if_it_were_so(data: Any) -> None:
+    """For pods without a port in common, and for a plugin that PreFilter does not pass over."""
+    held = [data.draw(pods(f"v{at}", data.draw(st.sampled_from("ab")))) for at in range(5)]
+    extra = [data.draw(pods(f"c{at}", "a")) for at in range(2)]
+    asked = data.draw(pods("p"))
+    taken = [one for one in [*held, *extra] for c in one.spec.containers if c.ports]
+    if len({one.spec.containers[0].ports for one in taken}) != len(taken):
+        held = [replace(one, spec=replace(one.spec, containers=pod("x").spec.containers)) for one in held]
+        extra = [replace(one, spec=replace(one.spec, containers=pod("x").spec.containers)) for one in extra]
+    state, cycle = made(*held)
+    gone = [one for one in held if one.spec.node_name == "a" and data.draw(st.booleans())]
+    come = extra[: data.draw(st.integers(0, 2))]
+    ask(state, cycle, asked, gone, come)  # makes the counters
+    before = dump(state)
+    verdict = ask(state, cycle, asked, gone, come)
+    assert dump(state, before) == before
+    changed, after = made(*[one for one in held if one not in gone], *[bound(one, "a") for one in come])
+    rows, verdicts = after.verdicts(after.state.classes.intern(asked))
+    expected = int(verdicts[np.flatnonzero(rows == changed.table.find_row("a"))[0]])
+    assert verdict == expected
+
+
+# ---- batches that stop -------------------------------------------------------------------------------------
+
+
+def test_a_batch_stops_where_it_is_told_to() -> None:
+    """As if the pod at which it stops had not been looked at."""
+    state, cycle = made()
+    asked = [pod(f"p{at}", requests={"cpu": cpu}) for at, cpu in enumerate((3, 9, 9, 3, 3))]
+    classes = np.array([state.classes.intern(one) for one in asked], dtype=np.int32)
+    rows, nexts = np.full(5, -1, dtype=np.int32), np.zeros(5, dtype=np.int32)
+    told: list[int] = []
+
+    def stop(at: int) -> bool:
+        told.append(at)
+        return len(told) == 2
+
+    none = np.zeros(5, dtype=np.int32)
+    assert cycle.place_many(classes, none, rows, 0, lambda at: True, nexts) == 1
+    start = cycle.start
+    assert cycle.place_many(classes, none, rows, 1, stop, nexts) == 4
+    assert (told, rows.tolist()[1:4]) == ([1, 4], [-1, -1, 1])
+    assert cycle.start == start
+
+
+def test_pods_among_named_nodes_move_the_rotation_unless_they_are_stopped_at() -> None:
+    state, cycle = made(there("v", cpu=4))
+    asked = pod("p", requests={"cpu": 1}, affinity=pinned("a"))
+    pod_class = state.classes.intern(asked)
+    symbol = state.classes.pinned_symbol(pod_class, asked)
+    assert len(cycle.place_run(pod_class, 3, 0, symbol, alike=False)) == 0
+    assert cycle.start == 0
+    assert len(cycle.place_run(pod_class, 3, 0, symbol)) == 0
+    assert cycle.start == 1, "three searches over one node each, of two"
+    classes, pinned_to = np.full(3, pod_class, np.int32), np.full(3, symbol, np.int32)
+    rows = np.full(3, -1, dtype=np.int32)
+    assert cycle.place_many(classes, pinned_to, rows, 0, lambda at: True) == 0
+    assert cycle.start == 1

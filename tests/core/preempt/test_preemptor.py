@@ -1,0 +1,396 @@
+"""Runs of equal pods that evict others: against a twin without memory, while the cluster changes."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
+from msgspec.structs import replace
+from tests.core.make import node as make_node
+from tests.core.make import pod as make_pod
+from tests.core.twins.preemption_world import (
+    GPU,
+    LABELS_OF_NAMESPACES,
+    TAINT,
+    budgets,
+    on,
+    pods,
+)
+from tests.core.twins.preemptor_twin import evict, place_each
+from tests.core.twins.topology_twin import HOSTNAME
+
+from moorage._core.decide.chooser import TieBreak
+from moorage._core.decide.cycle import Cycle
+from moorage._core.preempt.preemptor import Evictions, Preemptor
+from moorage._core.state.cluster_state import ClusterState
+from moorage.objects.model.meta import LabelSelector, ObjectMeta
+from moorage.objects.model.node import Node
+from moorage.objects.model.pod import (
+    Affinity,
+    Pod,
+    PodAffinity,
+    PodAffinityTerm,
+    PodStatus,
+    TopologySpreadConstraint,
+)
+from moorage.objects.model.policy import (
+    PodDisruptionBudget,
+    PodDisruptionBudgetSpec,
+    PodDisruptionBudgetStatus,
+)
+from moorage.plugins.registry import default_profile
+
+STARTS = (None, "2026-01-01T00:00:01Z", "2026-01-01T00:00:02Z")
+
+
+def some_node(random: Random, number: int) -> Node:
+    labels = {HOSTNAME: f"n{number}", "zone": random.choice("xy"), "disk": random.choice("xy")}
+    return make_node(
+        f"n{number}",
+        labels=labels,
+        taints=(TAINT,) if random.random() < 0.05 else (),
+        unschedulable=random.random() < 0.05,
+        cpu=random.choice(["2", "4"]),
+        memory=random.choice(["4", "8"]),
+        pods=random.choice(["3", "9"]),
+        **{GPU: random.choice(["0", "4"])},
+    )
+
+
+def some_pod(random: Random, name: str, node: str) -> Pod:
+    pod = make_pod(
+        name,
+        node,
+        requests={"cpu": random.choice("12"), "memory": random.choice("12")},
+        labels={"app": random.choice("ab")},
+        priority=random.choice([0, 0, 1, 3, 7]),
+    )
+    return replace(pod, status=PodStatus(start_time=random.choice(STARTS)))
+
+
+class PreemptorMachine(RuleBasedStateMachine):
+    """A preemptor that lives through all of it, and for each run a fork for the twin."""
+
+    @initialize(seed=st.integers(0, 999), nodes=st.sampled_from([3, 65, 130]), full=st.booleans())
+    def begin(self, seed: int, nodes: int, full: bool) -> None:
+        self.random = Random(seed)
+        self.state = ClusterState()
+        for name, said in LABELS_OF_NAMESPACES.items():
+            self.state.namespaces.set(name, said)
+        self.nodes = [f"n{number}" for number in range(nodes)]
+        for number in range(nodes):
+            self.state.set_node(some_node(self.random, number))
+        self.numbers = 0
+        for name in self.nodes:
+            for _ in range(self.random.choice([2, 3, 4]) if full else self.random.choice([0, 1, 4])):
+                self.state.add_pod(some_pod(self.random, self.new_name(), name))
+        plan = default_profile().compile(self.state)
+        self.cycle = Cycle(self.state, plan, TieBreak.FIRST)
+        self.preemptor = Preemptor(self.cycle)
+        self.preemptor.classes = 2
+        self.budgets: list[PodDisruptionBudget] = []
+        self.nominated: list[tuple[int, list[Pod]]] = []
+        self.kinds = [make_pod("kind", requests={"cpu": "2"}, labels={"app": "a"}, priority=5)]
+        self.marks: list[Any] = []
+
+    def new_name(self) -> str:
+        self.numbers += 1
+        return f"p{self.numbers}"
+
+    @rule(kind=pods("kind", constrained=True), priority=st.sampled_from([3, 5, 9]))
+    def think_of(self, kind: Pod, priority: int) -> None:
+        meta = replace(kind.metadata, deletion_timestamp=None)
+        spec = replace(kind.spec, priority=priority)
+        self.kinds.append(replace(kind, metadata=meta, spec=spec, status=PodStatus()))
+
+    @rule(cpu=st.sampled_from("1234"), priority=st.sampled_from([2, 5]))
+    def think_of_a_plain_one(self, cpu: str, priority: int) -> None:
+        self.kinds.append(make_pod("kind", requests={"cpu": cpu}, labels={"app": "a"}, priority=priority))
+
+    @rule(data=st.data(), n=st.integers(1, 6), setting=st.sampled_from([(10, 1), (50, 2), (0, 0)]))
+    def run_few(self, data: st.DataObject, n: int, setting: tuple[int, int]) -> None:
+        self.place(data, n, setting)
+
+    @rule(data=st.data())
+    def run_many(self, data: st.DataObject) -> None:
+        self.place(data, 20, (10, 100))
+
+    def place(self, data: st.DataObject, n: int, setting: tuple[int, int]) -> None:
+        kind = data.draw(st.sampled_from(self.kinds))
+        offsets = data.draw(st.lists(st.integers(0, 2**40), min_size=n, max_size=n))
+        run = []
+        for _ in range(n):
+            name = self.new_name()
+            run.append(replace(kind, metadata=replace(kind.metadata, name=name, uid=name)))
+        pod_class = self.state.classes.intern(run[0])
+        target = pod_class, 0, self.state.classes.pinned_symbol(pod_class, run[0])
+        priority = kind.spec.priority or 0
+        before = [
+            (row, [pod for pod in pods if (pod.spec.priority or 0) >= priority])
+            for row, pods in self.nominated
+            if self.state.table.is_present(row)
+        ]
+        fork = self.state.fork()
+        twin = self.cycle.clone(fork)
+        for cycle in (self.cycle, twin):
+            cycle.nominate([(row, pods) for row, pods in before if pods])
+        expected = place_each(twin, target, run, self.budgets, offsets, *setting)
+        indices = np.array(offsets, dtype=np.int64)
+        out = self.preemptor.place_run(pod_class, run, self.budgets, 0, target[2], indices, *setting)
+        assert [
+            (self.state.table.row_name(row), [pod.name for pod in out.victims(at)])
+            for at, row in enumerate(out.rows.tolist())
+        ] == expected
+        for at, row in enumerate(out.rows.tolist()):
+            assert all(pod.spec.node_name == self.state.table.row_name(row) for pod in out.victims(at))
+        assert self.cycle.start == twin.start
+        assert self.state.pods() == fork.pods()
+
+    @rule(data=st.data())
+    def add_pod(self, data: st.DataObject) -> None:
+        name = data.draw(st.sampled_from(self.nodes))
+        self.state.add_pod(on(data.draw(pods(self.new_name())), name))
+
+    @rule(at=st.integers(0, 10**6))
+    def remove_pod(self, at: int) -> None:
+        there = self.state.pods()
+        if there:
+            evict(self.state, there[at % len(there)])
+
+    @rule(seed=st.integers(0, 9), number=st.integers(0, 140))
+    def set_node(self, seed: int, number: int) -> None:
+        """One that is there changes, or a new one comes."""
+        self.state.set_node(some_node(Random(seed), number))
+        if f"n{number}" not in self.nodes:
+            self.nodes.append(f"n{number}")
+
+    @precondition(lambda self: len(self.nodes) > 1)
+    @rule(at=st.integers(0, 10**6))
+    def remove_node(self, at: int) -> None:
+        name = self.nodes.pop(at % len(self.nodes))
+        for pod in self.state.pods():
+            if pod.spec.node_name == name:
+                evict(self.state, pod)
+        self.state.remove_node(name)
+        self.nominated = []
+
+    @rule(data=st.data(), count=st.integers(0, 2))
+    def set_budgets(self, data: st.DataObject, count: int) -> None:
+        self.budgets = [data.draw(budgets(number)) for number in range(count)]
+
+    @rule(data=st.data(), nobody=st.booleans())
+    def nominate(self, data: st.DataObject, nobody: bool) -> None:
+        row = self.state.table.find_row(data.draw(st.sampled_from(self.nodes)))
+        assert row is not None
+        self.nominated = [] if nobody else [(row, [data.draw(pods("q"))])]
+
+    @precondition(lambda self: not self.marks)
+    @rule()
+    def begin_transaction(self) -> None:
+        self.marks.append((self.state.begin(), list(self.nodes), list(self.nominated)))
+
+    @precondition(lambda self: self.marks)
+    @rule(undo=st.booleans())
+    def end_transaction(self, undo: bool) -> None:
+        mark, nodes, nominated = self.marks.pop()
+        if undo:
+            self.state.rollback(mark)
+            self.nodes, self.nominated = nodes, nominated
+        else:
+            self.state.commit(mark)
+
+
+PreemptorMachine.TestCase.settings = settings(max_examples=60, stateful_step_count=25)
+TestPreemptor = PreemptorMachine.TestCase
+
+
+# ---- terms
+
+
+AMONG_A = LabelSelector(match_labels={"app": "a"})
+OF_A = {
+    key: PodAffinity(required=(PodAffinityTerm(AMONG_A, topology_key=key),)) for key in (HOSTNAME, "zone")
+}
+LOW = st.tuples(
+    st.sampled_from("12"), st.sampled_from("aab"), st.integers(0, 3), st.sampled_from([False, False, True])
+)
+
+
+@st.composite
+def with_terms(draw: st.DrawFn) -> dict[str, Any]:
+    """What a pod asks for that counts pods: cpu and memory are all there is else."""
+    key = st.sampled_from([HOSTNAME, "zone", "zone"])
+    spreads = st.builds(
+        TopologySpreadConstraint,
+        max_skew=st.integers(1, 2),
+        topology_key=key,
+        when_unsatisfiable=st.just("DoNotSchedule"),
+        label_selector=st.just(AMONG_A),
+        min_domains=st.sampled_from([None, 3]),
+    )
+    sides = st.sampled_from([None, *OF_A.values()])
+    near, far = draw(sides), draw(st.sampled_from([None, None, *OF_A.values()]))
+    return {
+        "affinity": Affinity(None, near, far) if near or far else None,
+        "topology_spread_constraints": tuple(draw(st.lists(spreads, max_size=2))),
+        "labels": {"app": draw(st.sampled_from("ab"))},
+        "requests": {"cpu": draw(st.sampled_from("123"))},
+    }
+
+
+@given(
+    st.lists(st.lists(LOW, max_size=4), min_size=2, max_size=4),
+    with_terms(),
+    st.integers(2, 9),
+    st.booleans(),
+)
+@settings(max_examples=400)
+def test_runs_of_pods_whose_terms_count_those_who_may_leave(
+    nodes: list[list[tuple[str, str, int, bool]]], terms: dict[str, Any], priority: int, budgeted: bool
+) -> None:
+    state = ClusterState()
+    for number, there in enumerate(nodes):
+        state.set_node(make_node(f"n{number}", labels={HOSTNAME: f"n{number}", "zone": "xy"[number % 2]}))
+        for at, (cpu, app, importance, ends) in enumerate(there):
+            pod = make_pod(f"p{number}-{at}", f"n{number}", requests={"cpu": cpu}, labels={"app": app})
+            end = "2026-01-01T00:00:00Z" if ends else None
+            meta = replace(pod.metadata, deletion_timestamp=end)
+            state.add_pod(replace(pod, metadata=meta, spec=replace(pod.spec, priority=importance)))
+    limit = PodDisruptionBudget(
+        metadata=ObjectMeta(name="b", namespace="default"),
+        spec=PodDisruptionBudgetSpec(selector=AMONG_A),
+        status=PodDisruptionBudgetStatus(disruptions_allowed=1),
+    )
+    limits = [limit] * budgeted
+    cycle = Cycle(state, default_profile().compile(state), TieBreak.FIRST)
+    run = [make_pod(f"new{number}", priority=priority, **terms) for number in range(4)]
+    pod_class = state.classes.intern(run[0])
+    expected = place_each(cycle.clone(state.fork()), (pod_class, 0, 0), run, limits, [0, 1, 2, 3], 10, 100)
+    out = place(Preemptor(cycle), run, budgets=limits, offsets=np.arange(4))
+    assert [
+        (state.table.row_name(row), [pod.name for pod in out.victims(at)])
+        for at, row in enumerate(out.rows.tolist())
+    ] == expected
+
+
+# ---- single rules
+
+
+def full(nodes: int, **low: Any) -> Cycle:
+    """Nodes of 4 cpu with four pods of 1 cpu each, the last the least important."""
+    state = ClusterState()
+    for number in range(nodes):
+        state.set_node(make_node(f"n{number}"))
+        for each in range(4):
+            spec = {"requests": {"cpu": "1"}, "priority": 4 - each} | low
+            state.add_pod(make_pod(f"p{number}-{each}", f"n{number}", **spec))
+    return Cycle(state, default_profile().compile(state), TieBreak.FIRST)
+
+
+def high(count: int, first: int = 0, **rest: Any) -> list[Pod]:
+    spec = {"requests": {"cpu": "1"}, "priority": 10} | rest
+    return [make_pod(f"new{number}", **spec) for number in range(first, first + count)]
+
+
+def place(preemptor: Preemptor, pods: list[Pod], **rest: Any) -> Evictions:
+    return preemptor.place_run(preemptor.state.classes.intern(pods[0]), pods, **rest)
+
+
+def test_one_dry_run_per_pod_once_the_nodes_are_known() -> None:
+    cycle = full(100)
+    preemptor = Preemptor(cycle)
+    first = place(preemptor, high(1))
+    assert (first.rows.tolist(), preemptor.dry_runs) == ([0], 100)
+    place(preemptor, high(1, 1))
+    assert preemptor.dry_runs == 101
+    place(preemptor, high(20, 2))
+    assert preemptor.dry_runs == 121
+
+
+def test_the_window_is_a_tenth_of_the_nodes_but_a_hundred_at_least() -> None:
+    for nodes, tried in {64: 64, 200: 128, 1300: 192}.items():  # in whole words
+        cycle = full(nodes)
+        preemptor = Preemptor(cycle)
+        place(preemptor, high(1))
+        assert preemptor.dry_runs == tried
+
+
+def test_where_a_walk_begins_and_goes_round() -> None:
+    cycle = full(100)
+    preemptor = Preemptor(cycle)
+    offsets = np.array([99, 199, 0], dtype=np.int64)
+    assert place(preemptor, high(3), offsets=offsets, percentage=0, least=1).rows.tolist() == [99, 99, 0]
+
+
+def test_it_ends_before_the_first_pod_that_fits_nowhere() -> None:
+    cycle = full(2, priority=10)
+    out = place(Preemptor(cycle), high(3))
+    assert out.rows.tolist() == []
+    with pytest.raises(IndexError):
+        out.victims(0)
+
+
+def test_an_offset_for_each_pod() -> None:
+    cycle = full(2)
+    with pytest.raises(ValueError, match="an offset for each pod"):
+        place(Preemptor(cycle), high(3), offsets=np.zeros(2, dtype=np.int64))
+
+
+def test_victims_without_objects_are_made_when_asked_for() -> None:
+    state = ClusterState()
+    state.set_node(make_node("n0", cpu="2"))
+    template = make_pod("low", requests={"cpu": "1"})
+    pod_class = state.classes.intern(template)
+    cycle = Cycle(state, default_profile().compile(state), TieBreak.FIRST)
+    state.assume_template(pod_class, template, 0, cycle.place_run(pod_class, 2))
+    out = place(Preemptor(cycle), high(1, requests={"cpu": "2"}))
+    assert [pod.name for pod in out.victims(0)] == ["low-0", "low-1"]
+    assert [pod.spec.node_name for pod in out.victims(0)] == ["n0", "n0"]
+
+
+def test_whoever_asks_for_less_than_nothing_makes_room_by_staying() -> None:
+    state = ClusterState()
+    state.set_node(make_node("n0", cpu="3"))
+    for name, cpu, priority in (("high", "2", 3), ("lends", "-2", 2), ("low", "2", 1)):
+        state.add_pod(make_pod(name, "n0", requests={"cpu": cpu}, priority=priority))
+    cycle = Cycle(state, default_profile().compile(state), TieBreak.FIRST)
+    out = place(Preemptor(cycle), high(1, requests={"cpu": "2"}))
+    assert [pod.name for pod in out.victims(0)] == ["high"]
+
+
+@pytest.mark.parametrize(("asked", "victims"), [("1", 10), ("7", 70), ("8", 80), ("13", 0)])
+def test_rows_with_more_pods_than_a_word_has_bits(asked: str, victims: int) -> None:
+    state = ClusterState()
+    state.set_node(make_node("n0", cpu="13", pods="200"))
+    for number in range(130):
+        low = number < 80
+        state.add_pod(make_pod(f"p{number}", "n0", requests={"cpu": "100m"}, priority=1 if low else 20))
+    cycle = Cycle(state, default_profile().compile(state), TieBreak.FIRST)
+    out = place(Preemptor(cycle), high(1, requests={"cpu": asked}))
+    gone = [pod.name for at in range(len(out.rows)) for pod in out.victims(at)]
+    assert gone == [f"p{number}" for number in range(80 - victims, 80)]
+
+
+def test_a_node_that_becomes_hopeless_helps_no_more() -> None:
+    state = ClusterState()
+    for number, priority in enumerate([0, 4, 1, 4]):
+        state.set_node(make_node(f"n{number}", cpu="2"))
+        for name, each in (("a", priority), ("b", 5)):
+            state.add_pod(make_pod(f"{name}{number}", f"n{number}", requests={"cpu": "1"}, priority=each))
+    cycle = Cycle(state, default_profile().compile(state), TieBreak.FIRST)
+    preemptor = Preemptor(cycle)
+    assert place(preemptor, high(1)).rows.tolist() == [0]
+    state.set_node(make_node("n2", cpu="2", unschedulable=True))
+    assert place(preemptor, high(1, 1)).rows.tolist() == [1]
+
+
+def test_a_search_in_vain_leaves_the_rotation_within_the_list() -> None:
+    cycle = full(2)
+    cycle.start = 3  # as after nodes have gone
+    place(Preemptor(cycle), high(1))
+    assert cycle.start == 1

@@ -1,0 +1,260 @@
+"""The node table: columns, exactness beyond 2^53, label columns, other resources."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.core.inside import label_columns, row_array
+from tests.core.make import node, pod
+
+from moorage._core.state.cluster_state import ClusterState
+
+GPU = "example.com/gpu"
+WIDE = 8
+LIMIT = 2**53
+
+
+def test_columns_by_resource_name() -> None:
+    one = ClusterState()
+    one.set_node(node("a", cpu="1500m", memory="1Ki", pods="7", **{GPU: 2, "ephemeral-storage": "1M"}))
+    one.set_node(node("b"))
+    one.add_pod(pod("p", on="a", requests={"cpu": "100m", GPU: 1}))
+    table = one.table
+    assert list(table.allocatable) == ["cpu", "memory", "pods", "ephemeral-storage", GPU]
+    assert {name: column.tolist() for name, column in table.allocatable.items()} == {
+        "cpu": [1500, 4000],
+        "memory": [1024, 8 << 30],
+        "pods": [7, 10],
+        "ephemeral-storage": [1000000, 0],
+        GPU: [2, 0],
+    }
+    assert {name: column.tolist() for name, column in table.requested.items()} == {
+        "cpu": [100, 0],
+        "memory": [0, 0],
+        "pods": [1, 0],
+        "ephemeral-storage": [0, 0],
+        GPU: [1, 0],
+    }
+    assert {name: column.tolist() for name, column in table.nonzero.items()} == {
+        "cpu": [100, 0],
+        "memory": [200 << 20, 0],
+    }
+    assert [len(kind) for kind in (table.allocatable, table.requested, table.nonzero)] == [5, 5, 2]
+
+
+def test_columns_are_int64_copies_that_cannot_be_written() -> None:
+    one = ClusterState()
+    one.set_node(node("a"))
+    column = one.table.allocatable["cpu"]
+    assert column.dtype == np.int64
+    with pytest.raises(ValueError, match="read-only"):
+        column[0] = 1
+    one.set_node(node("a", cpu="9"))
+    assert column.tolist() == [4000]
+
+
+@pytest.mark.parametrize("kind", ["allocatable", "requested", "nonzero"])
+def test_an_unknown_resource_is_a_key_error(kind: str) -> None:
+    columns = getattr(ClusterState().table, kind)
+    with pytest.raises(KeyError, match=GPU):
+        columns[GPU]
+
+
+def test_pods_have_no_default_request() -> None:
+    with pytest.raises(KeyError, match="pods"):
+        ClusterState().table.nonzero["pods"]
+
+
+def test_resources_that_do_not_count_are_left_out() -> None:
+    one = ClusterState()
+    names = ["kubernetes.io/batch-cpu", "hugepages-2Mi", "attachable-volumes-csi", GPU]
+    one.set_node(node("a", **dict.fromkeys([*names, "gpu", "requests.example.com/gpu"], 3)))
+    assert one.table.resources == ["ephemeral-storage", *names]
+
+
+def test_raw_matrices_share_memory_until_a_growth() -> None:
+    one = ClusterState()
+    one.set_node(node("a", **{GPU: 2}))
+    rows, others = one.table.raw()
+    assert (rows["alloc_cpu"].tolist(), others[GPU].tolist()) == ([4000.0], [[2, 0]])
+    one.add_pod(pod("p", on="a", requests={"cpu": 1, GPU: 1}))
+    assert (rows["req_cpu"].tolist(), rows["pods"].tolist(), others[GPU].tolist()) == (
+        [1000.0],
+        [1],
+        [[2, 1]],
+    )
+    with pytest.raises(ValueError, match="read-only"):
+        rows["alloc_cpu"][0] = 1
+    for number in range(20):
+        one.set_node(node(f"n{number}"))
+    one.set_node(node("a", cpu="1", **{GPU: 5}))
+    assert (rows["alloc_cpu"].tolist(), others[GPU].tolist()) == ([4000.0], [[2, 1]])
+
+
+def test_pods_beyond_int32_are_clamped() -> None:
+    one = ClusterState()
+    one.set_node(node("a", pods=1 << 40))
+    one.set_node(node("b", pods=-(1 << 40)))
+    assert one.table.allocatable["pods"].tolist() == [2**31 - 1, -(2**31 - 1)]
+
+
+# ---- beyond 2^53 -----------------------------------------------------------------------------------------
+
+
+def is_wide(one: ClusterState, row: int = 0) -> bool:
+    return bool(row_array(one)[row]["flags"] & WIDE)
+
+
+@pytest.mark.parametrize("memory", [LIMIT + 1, 2**62 + 1, 2**63 - 1])
+def test_allocatable_beyond_2_53_is_exact(memory: int) -> None:
+    one = ClusterState()
+    one.set_node(node("a", memory=memory))
+    assert is_wide(one)
+    assert one.table.allocatable["memory"].tolist() == [memory]
+    one.add_pod(pod("p", on="a", requests={"memory": 1, "cpu": "1m"}))
+    assert one.table.requested["memory"].tolist() == [1]
+    one.set_node(node("a", memory=LIMIT))
+    assert not is_wide(one)
+    assert (one.table.allocatable["memory"].tolist(), one.table.requested["cpu"].tolist()) == ([LIMIT], [1])
+
+
+@pytest.mark.parametrize(
+    "memory",
+    [
+        (LIMIT + 1, 3),
+        (LIMIT, 1),
+        (LIMIT // 2 + 1, LIMIT // 2 + 2),
+        (LIMIT - 1, 1, 1),
+        (2**60 + 1, LIMIT + 1, 7),
+    ],
+)
+@pytest.mark.parametrize("backwards", [False, True])
+def test_sums_beyond_2_53_are_exact_and_come_back(memory: tuple[int, ...], backwards: bool) -> None:
+    one = ClusterState()
+    one.set_node(node("a"))
+    total = 0
+    for number, value in enumerate(memory):
+        one.add_pod(pod(f"p{number}", on="a", requests={"memory": value}))
+        total += value
+        assert one.table.requested["memory"].tolist() == one.table.nonzero["memory"].tolist() == [total]
+    assert is_wide(one) == (total > LIMIT)
+    for number in range(len(memory))[:: -1 if backwards else 1]:
+        one.remove_pod(pod(f"p{number}", on="a"))
+        total -= memory[number]
+        assert one.table.requested["memory"].tolist() == [total]
+        assert is_wide(one) == (total > LIMIT)
+
+
+def test_cpu_beyond_2_53_is_exact() -> None:
+    one = ClusterState()
+    one.add_pod(pod("p", on="a", requests={"cpu": LIMIT // 10}))
+    one.add_pod(pod("q", on="a", requests={"cpu": "1m"}))
+    assert one.table.requested["cpu"].tolist() == [LIMIT // 10 * 1000 + 1]
+
+
+def test_other_resources_are_int64() -> None:
+    one = ClusterState()
+    one.set_node(node("a", **{GPU: 2**63 - 1}))
+    one.add_pod(pod("p", on="a", requests={GPU: LIMIT + 1}))
+    one.add_pod(pod("q", on="a", requests={GPU: 2}))
+    assert (one.table.allocatable[GPU].tolist(), one.table.requested[GPU].tolist()) == (
+        [2**63 - 1],
+        [LIMIT + 3],
+    )
+
+
+@pytest.mark.parametrize(
+    ("allocatable", "requests", "balanced"),
+    [
+        ({"cpu": 4, "memory": 1000}, {}, 100),
+        ({"cpu": 4, "memory": 1000}, {"cpu": 2, "memory": 500}, 100),
+        ({"cpu": 4, "memory": 1000}, {"cpu": 4, "memory": 0}, 50),
+        ({"cpu": 4, "memory": 1000}, {"cpu": 8, "memory": 820}, 90),  # (1 - 0.09) * 100 falls short of 91
+        ({"cpu": 0, "memory": 1000}, {"cpu": 1, "memory": 160}, 100),
+        ({"cpu": 4, "memory": 0}, {"cpu": 1, "memory": 160}, 100),
+    ],
+)
+def test_balance_of_a_row(allocatable: dict[str, Any], requests: dict[str, Any], balanced: int) -> None:
+    one = ClusterState()
+    one.set_node(node("a", **allocatable))
+    one.add_pod(pod("p", on="a", requests=requests))
+    assert int(row_array(one)[0]["balanced"]) == balanced
+
+
+# ---- label columns ---------------------------------------------------------------------------------------
+
+
+def use(one: ClusterState, key: str) -> None:
+    """A pod that asks for a label is named; the table makes the column when something is next to change."""
+    one.classes.intern(pod("asks", node_selector={key: "x"}))
+    one.commit(one.begin())
+
+
+def test_a_label_column_is_filled_at_its_first_use_and_kept_current() -> None:
+    one = ClusterState()
+    one.set_node(node("a", labels={"disk": "ssd"}))
+    one.set_node(node("b"))
+    assert label_columns(one) == {}
+    use(one, "disk")
+    assert label_columns(one) == {"disk": ["ssd", None]}
+    use(one, "disk")
+    assert one.table.label_keys.names == [None, "disk"]
+    one.set_node(node("b", labels={"disk": ""}))
+    one.set_node(node("c", labels={"disk": "hdd"}))
+    use(one, "disk")
+    assert label_columns(one) == {"disk": ["ssd", "", "hdd"]}
+    one.add_pod(pod("p", on="a"))
+    one.remove_node("a")
+    one.set_node(node("c"))
+    assert label_columns(one) == {"disk": [None, "", None]}
+
+
+def test_a_column_first_used_beside_a_ghost() -> None:
+    one = ClusterState()
+    one.set_node(node("a", labels={"disk": "ssd"}))
+    one.add_pod(pod("p", on="a"))
+    one.remove_node("a")
+    use(one, "disk")
+    assert label_columns(one) == {"disk": [None]}
+    one.set_node(node("a", labels={"disk": "hdd"}))
+    assert label_columns(one) == {"disk": ["hdd"]}
+
+
+def test_columns_grow_with_the_rows() -> None:
+    one = ClusterState()
+    use(one, "disk")
+    for number in range(50):
+        one.set_node(node(f"n{number}", labels={"disk": str(number), "arch": "x"}))
+    use(one, "arch")
+    assert label_columns(one) == {"disk": [str(number) for number in range(50)], "arch": ["x"] * 50}
+
+
+def test_names_find_rows() -> None:
+    one = ClusterState()
+    for number in range(3000):  # symbols beyond the first reservation
+        one.symbols.intern(str(number))
+    one.set_node(node("late"))
+    assert one.table.find_row("late") == 0
+    assert one.table.row_name(0) == "late"
+    assert one.table.find_row("5") is None
+    assert one.table.find_row("never seen") is None
+
+
+def test_a_resource_that_only_a_fork_has_seen() -> None:
+    one = ClusterState()
+    one.set_node(node("a"))
+    one.fork().set_node(node("b", **{GPU: 1}))
+    assert one.table.allocatable[GPU].tolist() == [0]
+    assert one.table.raw()[1][GPU].tolist() == [[0, 0]]
+
+
+def test_a_resource_that_only_an_undone_transaction_has_seen() -> None:
+    one = ClusterState()
+    one.set_node(node("a"))
+    mark = one.begin()
+    one.set_node(node("b", **{GPU: 1}))
+    one.rollback(mark)
+    assert one.table.raw()[1][GPU].tolist() == [[0, 0]]
+    assert one.table.requested[GPU].tolist() == [0]

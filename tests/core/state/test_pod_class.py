@@ -1,0 +1,365 @@
+"""Shapes and classes: what pods of one template share, and the effective requests of a pod."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+from tests.core.make import container, node, pinned, pod, port
+
+from moorage._core.base.resources import PodGates
+from moorage._core.state.cluster_state import ClusterState
+from moorage.objects.model.meta import Condition, ObjectMeta, OwnerReference
+from moorage.objects.model.pod import (
+    Container,
+    ContainerStatus,
+    ImageVolumeSource,
+    PersistentVolumeClaimVolumeSource,
+    Pod,
+    PodStatus,
+    ResourceRequirements,
+    Toleration,
+    Volume,
+)
+
+MI = 1 << 20
+GPU = "example.com/gpu"
+
+
+def classes(*pods: Pod) -> tuple[list[int], list[int]]:
+    """Classes and shapes of pods in one fresh state."""
+    one = ClusterState()
+    ids = [one.classes.intern(held) for held in pods]
+    return ids, [one.classes.shape_of(held).id for held in ids]
+
+
+def test_pods_of_one_replica_set_share_a_class() -> None:
+    assert classes(pod("p-1", owner="rs"), pod("p-2", owner="rs")) == ([0, 0], [0, 0])
+
+
+def test_the_node_that_a_pod_is_bound_to_is_not_its_class() -> None:
+    assert classes(pod("p"), pod("q", on="a"), pod("r", on="b"))[0] == [0, 0, 0]
+
+
+def test_pods_of_a_stateful_set_share_a_shape() -> None:
+    names = [
+        pod(name, owner="web", labels={"statefulset.kubernetes.io/pod-name": name, "app": "web"})
+        for name in ("web-0", "web-1")
+    ]
+    assert classes(*names) == ([0, 1], [0, 0])
+
+
+def test_daemon_set_pods_share_a_class_though_each_is_pinned() -> None:
+    one = ClusterState()
+    first, second = (pod(f"p-{name}", owner="ds", affinity=pinned(name)) for name in ("n1", "n2"))
+    assert one.classes.intern(first) == one.classes.intern(second) == 0
+    assert one.classes.shape_of(0).is_pinned
+    symbols = [one.symbols.names[one.classes.pinned_symbol(0, held)] for held in (first, second)]
+    assert symbols == ["n1", "n2"]
+    assert one.classes.pinned_symbol(one.classes.intern(pod("p")), pod("p")) == 0
+
+
+def test_owner_and_labels_tell_classes_apart_but_not_shapes() -> None:
+    plain = pod("p", labels={"app": "x"})
+    others = [pod("q", labels={"app": "y"}), pod("r"), pod("s", labels={"app": "x"}, owner="rs")]
+    assert classes(plain, *others) == ([0, 1, 2, 3], [0, 0, 0, 0])
+
+
+def test_only_the_controller_counts_as_owner() -> None:
+    def owned(name: str, controller: bool | None) -> Pod:
+        owner = OwnerReference(kind="Job", name="j", uid="u", controller=controller)
+        return Pod(metadata=ObjectMeta(name=name, uid=name, namespace="default", owner_references=(owner,)))
+
+    assert classes(owned("p", True), owned("q", False), owned("r", None))[0] == [0, 1, 1]
+
+
+def test_the_order_of_labels_does_not_matter() -> None:
+    one = ClusterState()
+    ids = [
+        one.classes.intern(pod("p", labels=labels)) for labels in ({"a": "1", "b": "2"}, {"b": "2", "a": "1"})
+    ]
+    assert ids == [0, 0]
+    assert one.classes.labels_of(0) == {"a": "1", "b": "2"}
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"requests": {"cpu": 2}},
+        {"requests": {"cpu": 1, GPU: 1}},
+        {"tolerations": (Toleration(operator="Exists"),)},
+        {"ports": [port(80)]},
+        {"node_selector": {"a": "b"}},
+        {"node_selector": {}},
+        {"affinity": pinned("n1")},
+        {"priority": 5},
+        {"scheduler_name": "other"},
+        {"preemption_policy": "Never"},
+        {"overhead": {"cpu": "1m"}},
+        {"containers": (container(image="i", requests={"cpu": 1}),)},
+    ],
+    ids=str,
+)
+def test_what_a_decision_depends_on_is_the_shape(spec: dict[str, Any]) -> None:
+    assert classes(pod("p", requests={"cpu": 1}), pod("q", **({"requests": {"cpu": 1}} | spec)))[1] == [0, 1]
+
+
+def test_the_namespace_is_part_of_the_shape() -> None:
+    plain = pod("p")
+    elsewhere = replace(plain, metadata=replace(plain.metadata, namespace="elsewhere"))
+    assert classes(plain, elsewhere)[1] == [0, 1]
+
+
+@pytest.mark.parametrize(
+    "same",
+    [
+        pod("q", containers=(container(name="other", requests={"cpu": "1000m"}),)),
+        pod("q", requests={"cpu": 1}, host_network=True, restart_policy="Never"),
+    ],
+)
+def test_specs_that_come_to_the_same_share_a_shape(same: Pod) -> None:
+    assert classes(pod("p", requests={"cpu": 1}), same)[1] == [0, 0]
+
+
+def test_of_volumes_only_images_are_part_of_the_shape() -> None:
+    def of(name: str, **source: Any) -> Pod:
+        return pod(name, volumes=(Volume(name="v", **source),))
+
+    claims = [{"persistent_volume_claim": PersistentVolumeClaimVolumeSource(claim_name=n)} for n in "ab"]
+    images = [{"image": ImageVolumeSource(reference=n)} for n in "abb"]
+    pods = [of(f"p{at}", **source) for at, source in enumerate((*claims, {}, *images))]
+    assert classes(pod("p"), *pods)[1] == [0, 0, 0, 0, 1, 2, 2]
+
+
+# ---- effective requests ----------------------------------------------------------------------------------
+
+
+def sidecar(name: str, requests: dict[str, Any]) -> Container:
+    return container(name, requests, restart_policy="Always")
+
+
+C, M = {"cpu": "100m"}, {"memory": "10Mi"}
+
+# containers, init containers, rest of the spec: cpu, memory; non-zero cpu and memory once placed (Mi)
+REQUESTS: dict[
+    str, tuple[list[Container], list[Container], dict[str, Any], tuple[int, int], tuple[int, int]]
+] = {
+    "nothing": ([container()], [], {}, (0, 0), (100, 200)),
+    "explicit zero": ([container("c", {"cpu": 0, "memory": 0})], [], {}, (0, 0), (0, 0)),
+    "sum": ([container("c", C | M), container("d", C)], [], {}, (200, 10), (200, 210)),
+    "init above": ([container("c", C)], [container("i", {"cpu": 1})], {}, (1000, 0), (1000, 200)),
+    "init below": ([container("c", {"cpu": 1})], [container("i", C)], {}, (1000, 0), (1000, 200)),
+    "the largest init": (
+        [container("c", C)],
+        [container("i", {"cpu": 1}), container("j", {"cpu": 2} | M)],
+        {},
+        (2000, 10),
+        (2000, 200),
+    ),
+    "init without requests": ([container("c", M)], [container("i")], {}, (0, 10), (100, 200)),
+    "sidecar": ([container("c", C | M)], [sidecar("s", {"cpu": 1} | M)], {}, (1100, 20), (1100, 20)),
+    "init after a sidecar": (
+        [container("c", C | M)],
+        [sidecar("s", {"cpu": 1} | M), container("i", {"cpu": "500m"} | M)],
+        {},
+        (1500, 20),
+        (1500, 20),
+    ),
+    "init before a sidecar": (
+        [container("c", C | M)],
+        [container("i", {"cpu": "1050m"} | M), sidecar("s", {"cpu": 1} | M)],
+        {},
+        (1100, 20),
+        (1100, 20),
+    ),
+    "two sidecars": (
+        [container("c", C | M)],
+        [sidecar("s", C | M), container("i", C | M), sidecar("t", C | M), container("j", {"cpu": 1} | M)],
+        {},
+        (1200, 30),
+        (1200, 30),
+    ),
+    "overhead": (
+        [container("c", C)],
+        [],
+        {"overhead": {"cpu": "50m", "memory": "5Mi"}},
+        (150, 5),
+        (150, 205),
+    ),
+    "pod level": (
+        [container("c", C | M), container("d")],
+        [],
+        {"resources": ResourceRequirements(requests={"cpu": 1, "memory": "64Mi"})},
+        (1000, 64),
+        (1000, 64),
+    ),
+    "pod level cpu only": (
+        [container("c", C), container("d")],
+        [],
+        {"resources": ResourceRequirements(requests={"cpu": 1})},
+        (1000, 0),
+        (1000, 400),
+    ),
+    "pod level and overhead": (
+        [container("c", C | M)],
+        [container("i", {"cpu": 3})],
+        {"resources": ResourceRequirements(requests={"cpu": 1}), "overhead": {"cpu": "50m"}},
+        (1050, 10),
+        (1050, 10),
+    ),
+    "unsupported pod level": (
+        [container("c", C | M)],
+        [],
+        {"resources": ResourceRequirements(requests={GPU: 1})},
+        (100, 10),
+        (100, 10),
+    ),
+}
+
+
+def on_node(one_pod: Pod) -> tuple[ClusterState, tuple[int, int], tuple[int, int]]:
+    """A state with the pod on a node, its requests and its non-zero requests (memory in MiB)."""
+    one = ClusterState()
+    one.set_node(node("a", cpu=64, memory="64Gi"))
+    one.add_pod(one_pod)
+    cpu, memory = (int(one.table.requested[name][0]) for name in ("cpu", "memory"))
+    assert one.classes.shape_of(one.classes.intern(one_pod)).requests == (cpu, memory)
+    nonzero_cpu, nonzero_memory = (int(one.table.nonzero[name][0]) for name in ("cpu", "memory"))
+    return one, (cpu, memory // MI), (nonzero_cpu, nonzero_memory // MI)
+
+
+@pytest.mark.parametrize("name", REQUESTS)
+def test_effective_requests(name: str) -> None:
+    containers, init, spec, requested, nonzero = REQUESTS[name]
+    held = pod("p", on="a", containers=tuple(containers), init_containers=tuple(init), **spec)
+    one, *found = on_node(held)
+    assert found == [requested, nonzero]
+    one.remove_pod(held)
+    assert (one.table.requested["cpu"].tolist(), one.table.nonzero["memory"].tolist()) == ([0], [0])
+
+
+def test_extended_resources_and_storage() -> None:
+    held = pod(
+        "p",
+        on="a",
+        containers=(
+            container("c", {GPU: 1, "ephemeral-storage": "1M"}),
+            container("d", {GPU: 2, "unknown": 5}),
+        ),
+        init_containers=(container("i", {GPU: 7, "hugepages-2Mi": "4Mi"}),),
+    )
+    one, *_ = on_node(held)
+    requested = {name: column.tolist()[0] for name, column in one.table.requested.items()}
+    assert requested == {
+        "cpu": 0,
+        "memory": 0,
+        "pods": 1,
+        "ephemeral-storage": 1000000,
+        GPU: 7,
+        "hugepages-2Mi": 4 * MI,
+    }
+    assert one.classes.shape_of(0).others == ("ephemeral-storage", GPU, "hugepages-2Mi")
+
+
+def test_fractions_are_rounded_up_once() -> None:
+    held = pod("p", on="a", containers=tuple(container(name, {"cpu": "400u"}) for name in "cde"))
+    assert on_node(held)[1] == (2, 0)
+
+
+def resizing(spec: str, held: str, allocated: str, reason: str = "", status_of: str = "c") -> Pod:
+    """A pod whose container asks for `spec` cpu while its status says otherwise."""
+    conditions = (Condition(type="PodResizePending", reason=reason),) if reason else ()
+    resources = ResourceRequirements(requests={"cpu": held}) if held else None
+    status = ContainerStatus(
+        name=status_of, resources=resources, allocated_resources={"cpu": allocated} if allocated else {}
+    )
+    plain = pod("p", on="a", requests={"cpu": spec})
+    return replace(plain, status=PodStatus(container_statuses=(status,), conditions=conditions))
+
+
+@pytest.mark.parametrize(
+    ("held", "cpu"),
+    [
+        (resizing("1", "2", "3"), 3000),
+        (resizing("1", "3", "2"), 3000),
+        (resizing("4", "3", "2"), 4000),
+        (resizing("4", "3", "2", "Deferred"), 4000),
+        (resizing("4", "3", "2", "Infeasible"), 3000),
+        (resizing("4", "1", "2", "Infeasible"), 2000),
+        (resizing("1", "", "3"), 1000),
+        (resizing("1", "2", "3", status_of="other"), 1000),
+    ],
+)
+def test_a_resize_in_progress_counts_at_its_largest(held: Pod, cpu: int) -> None:
+    assert on_node(held)[1] == (cpu, 0)
+
+
+def test_a_resize_is_part_of_the_shape() -> None:
+    assert classes(resizing("1", "2", ""), resizing("1", "3", ""))[1] == [0, 1]
+
+
+def test_only_sidecars_among_init_containers_resize() -> None:
+    statuses = tuple(
+        ContainerStatus(name=name, resources=ResourceRequirements(requests={"cpu": "2"}))
+        for name in ("i", "s")
+    )
+    plain = pod("p", on="a", init_containers=(container("i", {"cpu": 1}), sidecar("s", {"cpu": 1})))
+    assert on_node(replace(plain, status=PodStatus(init_container_statuses=statuses)))[1] == (2000, 0)
+
+
+def of_pod(own: str, actuated: str = "", allocated: str = "", overhead: str = "", reason: str = "") -> Pod:
+    """A pod with a request of its own whose status says otherwise."""
+    conditions = (Condition(type="PodResizePending", reason=reason),) if reason else ()
+    status = PodStatus(
+        resources=ResourceRequirements(requests={"cpu": actuated}) if actuated else None,
+        allocated_resources={"cpu": allocated} if allocated else {},
+        conditions=conditions,
+    )
+    spec: dict[str, Any] = {"resources": ResourceRequirements(requests={"cpu": own})} if own else {}
+    spec |= {"overhead": {"cpu": overhead}} if overhead else {}
+    return replace(pod("p", on="a", containers=(container("c", {"cpu": "100m"}),), **spec), status=status)
+
+
+@pytest.mark.parametrize(
+    ("held", "cpu"),
+    [
+        (of_pod("1", "2"), 2000),
+        (of_pod("1", "2", "3"), 3000),
+        (of_pod("1", "", "3"), 3000),
+        (of_pod("4", "2", "3"), 4000),
+        (of_pod("4", "2", "3", reason="Infeasible"), 3000),
+        (of_pod("", "2", "3"), 100),
+    ],
+)
+def test_a_resize_of_the_whole_pod_counts_at_its_largest(held: Pod, cpu: int) -> None:
+    assert on_node(held)[1] == (cpu, 0)
+    off = ClusterState(gates=PodGates(pod_level_resizing=False))
+    spec = replace(held, status=PodStatus())
+    assert off.classes.shape_of(off.classes.intern(held)).requests == on_node(spec)[1]
+
+
+def test_a_resize_of_the_whole_pod_is_part_of_the_shape() -> None:
+    assert classes(of_pod("1", "2"), of_pod("1", "3"), of_pod("1", "", "4"))[0] == [0, 1, 2]
+
+
+@pytest.mark.parametrize("held", [resizing("1", "2", "3"), of_pod("1", "2", "3")])
+def test_what_must_be_free_does_not_know_of_resizes(held: Pod) -> None:
+    one = ClusterState()
+    assert one.classes.shape_of(one.classes.intern(held)).needs["cpu"] == 1000
+
+
+def test_tolerations_that_compare_count_where_their_gate_is_on() -> None:
+    both = (Toleration(key="k", operator="Gt", value="3"), Toleration(key="k", operator="Exists"))
+    for on in (False, True):
+        one = ClusterState(gates=PodGates(comparison_operators=on))
+        shape = one.classes.shape_of(one.classes.intern(pod("p", tolerations=both)))
+        assert [toleration.operator for toleration in shape.tolerations] == ["Gt"] * on + ["Exists"]
+
+
+def test_too_many_resources_are_refused() -> None:
+    one = ClusterState()
+    names = {f"example.com/{number}": 1 for number in range(49)}
+    with pytest.raises(ValueError, match="at most 48 resources besides cpu and memory"):
+        one.add_pod(pod("p", on="a", requests=names))
+    assert (len(one.ledger), one.table.names) == (0, [])

@@ -1,0 +1,275 @@
+"""The view: list order, frozen image counts, scan columns, and what a consumer does that fell behind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.core.inside import chunk, inside
+from tests.core.make import node, pod
+from tests.core.twins.state_check import check, check_columns
+from tests.core.twins.state_twin import StateTwin
+
+from moorage._core.decide.chooser import TieBreak
+from moorage._core.decide.cycle import Cycle
+from moorage._core.state.cluster_state import ClusterState
+from moorage.plugins.registry import default_profile
+
+
+class Both:
+    """A state and its twin under the same calls."""
+
+    def __init__(self) -> None:
+        self.state = ClusterState()
+        self.twin = StateTwin()
+
+    def __getattr__(self, operation: str) -> Callable[..., None]:
+        def call(*arguments: Any) -> None:
+            getattr(self.state, operation)(*arguments)
+            getattr(self.twin, operation)(*arguments)
+
+        return call
+
+    def refresh(self) -> list[str]:
+        """Bring both up to date and compare everything; the list order."""
+        self.state.view.refresh()
+        self.twin.refresh()
+        check(self.state, self.twin)
+        check_columns(self.state)
+        return list(self.state.view.node_names())
+
+
+@pytest.fixture
+def both() -> Both:
+    """Zones z1: a, b and z2: c, d; refreshed, so the order is a c b d."""
+    one = Both()
+    for name, zone in (("a", "z1"), ("b", "z1"), ("c", "z2"), ("d", "z2")):
+        one.set_node(node(name, zone=zone))
+    assert one.refresh() == ["a", "c", "b", "d"]
+    return one
+
+
+# ---- order -----------------------------------------------------------------------------------------------
+
+
+def test_the_empty_view() -> None:
+    one = ClusterState()
+    one.view.refresh()
+    assert (one.view.node_names(), one.view.rows().tolist(), one.view.size) == ([], [], 0)
+
+
+def test_nothing_shows_before_a_refresh(both: Both) -> None:
+    both.set_node(node("e"))
+    both.remove_node("a")
+    assert both.state.view.node_names() == ["a", "c", "b", "d"]
+
+
+def test_a_zone_move_alone_does_not_reorder(both: Both) -> None:
+    both.set_node(node("a", zone="z3"))
+    assert both.refresh() == ["a", "c", "b", "d"]
+    both.set_node(node("e", zone="z1"))
+    assert both.refresh() == ["b", "c", "a", "e", "d"]
+
+
+def test_delete_and_re_add_between_two_refreshes_keeps_the_order(both: Both) -> None:
+    both.remove_node("a")
+    both.set_node(node("a", zone="z1"))
+    assert both.refresh() == ["a", "c", "b", "d"]
+    both.remove_node("d")
+    assert both.refresh() == ["b", "c", "a"]
+
+
+def test_a_node_that_comes_back_on_another_row_keeps_its_place(both: Both) -> None:
+    for name in ("a", "b"):
+        both.remove_node(name)
+    for name in ("a", "b"):
+        both.set_node(node(name, zone="z1", cpu="1"))
+    assert both.refresh() == ["a", "c", "b", "d"]
+    assert both.state.view.rows().tolist() == [1, 2, 0, 3]
+
+
+def test_a_new_name_rebuilds_the_list(both: Both) -> None:
+    both.remove_node("a")
+    both.set_node(node("a", zone="z2"))
+    assert both.refresh() == ["a", "c", "b", "d"]
+    both.set_node(node("e", zone="z1"))
+    assert both.refresh() == ["b", "c", "e", "d", "a"]
+
+
+def test_a_removed_name_rebuilds_the_list(both: Both) -> None:
+    both.set_node(node("a", zone="z3"))
+    both.remove_node("b")
+    assert both.refresh() == ["c", "a", "d"]
+
+
+def test_one_gone_and_one_new_rebuilds_the_list(both: Both) -> None:
+    both.remove_node("a")
+    both.set_node(node("e", zone="z1"))
+    assert both.refresh() == ["b", "c", "e", "d"]
+
+
+def test_a_node_that_only_passed_through_changes_nothing(both: Both) -> None:
+    both.set_node(node("a", zone="z9"))
+    both.set_node(node("e", zone="z0"))
+    both.remove_node("e")
+    assert both.refresh() == ["a", "c", "b", "d"]
+
+
+def test_a_ghost_leaves_the_list(both: Both) -> None:
+    both.add_pod(pod("p", on="c"))
+    both.remove_node("c")
+    assert both.refresh() == ["a", "d", "b"]
+    both.remove_pod(pod("p", on="c"))
+    assert both.refresh() == ["a", "d", "b"]
+
+
+# ---- image counts ----------------------------------------------------------------------------------------
+
+
+def seen(one: Both, name: str) -> dict[str | None, int]:
+    """Frozen image counts of a node, as of the last refresh."""
+    row = one.state.table.find_row(name)
+    pairs = chunk(inside(one.state.view)["seen"], row)
+    names = one.state.images.names.names
+    return {names[image]: count for image, count in zip(pairs[::2], pairs[1::2], strict=True)}
+
+
+@pytest.fixture
+def imaged() -> Both:
+    """Nodes a and b hold image i; refreshed."""
+    one = Both()
+    for name in "ab":
+        one.set_node(node(name, images=[(["i"], 7)]))
+    one.set_node(node("c"))
+    one.refresh()
+    return one
+
+
+def test_counts_freeze_until_the_row_changes(imaged: Both) -> None:
+    imaged.set_node(node("c", images=[(["i"], 9), (["j"], 1)]))
+    imaged.refresh()
+    assert [seen(imaged, name) for name in "abc"] == [{"i": 2}, {"i": 2}, {"i": 3, "j": 1}]
+    imaged.add_pod(pod("p", on="a"))
+    imaged.refresh()
+    assert [seen(imaged, name) for name in "abc"] == [{"i": 3}, {"i": 2}, {"i": 3, "j": 1}]
+    imaged.set_node(node("b", images=[(["i"], 7)], unschedulable=True))
+    imaged.refresh()
+    assert [seen(imaged, name) for name in "abc"] == [{"i": 3}, {"i": 3}, {"i": 3, "j": 1}]
+
+
+def test_a_copied_row_counts_all_changes_before_the_refresh(imaged: Both) -> None:
+    imaged.add_pod(pod("p", on="a"))
+    imaged.set_node(node("b"))
+    imaged.set_node(node("c", images=[(["i"], 9)]))
+    imaged.remove_node("c")
+    imaged.refresh()
+    assert (seen(imaged, "a"), seen(imaged, "b")) == ({"i": 1}, {})
+
+
+@pytest.mark.parametrize("many", [False, True])
+@pytest.mark.parametrize(("pods", "counted"), [(1, 1), (2, 2)])
+def test_the_last_placement_of_a_run_is_copied_at_the_next_cycle(
+    imaged: Both, pods: int, counted: int, many: bool
+) -> None:
+    """Images change after a run. One whose last pod fitted nowhere had a cycle after the placement."""
+    for name in "bc":
+        imaged.set_node(node(name, pods=0, images=[(["i"], 7)] if name == "b" else []))
+    imaged.set_node(node("a", pods=1, images=[(["i"], 7)]))
+    state = imaged.state
+    cycle = Cycle(state, default_profile().compile(state), TieBreak.FIRST, 100)
+    pod_class = state.classes.intern(pod("p"))
+    rows = np.full(pods, -1, np.int32)
+    if many:
+        assert cycle.place_many(np.full(pods, pod_class, np.int32), np.zeros(pods, np.int32), rows) == pods
+    else:
+        rows[:1] = cycle.place_run(pod_class, pods)
+    assert rows.tolist() == [state.table.find_row("a"), -1][:pods]
+    state.assume_rows(pod_class, [pod("p", on="a")], rows[:1])
+    imaged.set_node(node("b"))
+    state.view.refresh()
+    assert seen(imaged, "a") == {"i": counted}
+
+
+def test_a_rebuilt_list_does_not_thaw_counts(imaged: Both) -> None:
+    imaged.set_node(node("d", images=[(["i"], 7)]))
+    assert imaged.refresh() == ["a", "b", "c", "d"]
+    assert (seen(imaged, "a"), seen(imaged, "d")) == ({"i": 2}, {"i": 3})
+
+
+# ---- columns and the log ---------------------------------------------------------------------------------
+
+
+def test_usage_follows(both: Both) -> None:
+    both.add_pod(pod("p", on="a", requests={"cpu": 1, "memory": 5}))
+    both.refresh()
+    both.update_pod(pod("p"), pod("p", on="a", requests={"cpu": 2}))
+    both.set_node(node("b", cpu="0"))
+    both.refresh()
+    both.set_node(node("a", cpu=1 << 50))
+    both.refresh()
+    both.remove_pod(pod("p", on="a"))
+    both.set_node(node("a"))
+    both.refresh()
+
+
+def test_the_cursor_stands_at_the_head(both: Both) -> None:
+    assert both.state.view.cursor == both.state.log.head
+    both.add_pod(pod("p", on="a"))
+    assert both.state.view.cursor == both.state.log.head - 1
+
+
+def test_transactions_on_end_leave_no_more_to_read(imaged: Both) -> None:
+    """What was pending before them stays pending, in its order; what they undid is not read again."""
+    imaged.remove_node("b")
+    imaged.add_pod(pod("p", on="a"))
+    log, view = imaged.state.log, imaged.state.view
+    pending = [(kind, row) for _, kind, row in log.since(view.cursor)]
+    for number in range(5):
+        mark = imaged.state.begin()
+        imaged.state.set_node(node(f"new-{number}"))
+        imaged.state.add_pod(pod("q", on="c"))
+        view.refresh()
+        imaged.state.rollback(mark)
+        assert [(kind, row) for _, kind, row in log.since(view.cursor)] == list(dict.fromkeys(pending))
+    imaged.refresh()
+
+
+def overflow(one: Both) -> None:
+    """Write more entries than the change log holds; they do not change any sums."""
+    assert one.state.log.capacity == 1 << 16
+    stamp = pod("stamp", on="a")
+    one.state.add_pod(stamp)
+    for _ in range(one.state.log.capacity // 2):
+        one.state.update_pod(stamp, stamp)
+    one.twin.add_pod(stamp)
+    for _ in range(3):
+        one.twin.update_pod(stamp, stamp)
+    assert one.state.log.since(one.state.view.cursor) is None
+
+
+def test_a_view_that_fell_behind_is_as_if_it_had_not(both: Both) -> None:
+    random = Random(5)
+    images = [(["i"], 1)], [(["j"], 2)], []
+    for number in range(40):
+        name = random.choice("abcdefgh")
+        if number % 4 == 3 and both.state.has_node(name):
+            both.remove_node(name)
+        else:
+            both.set_node(node(name, zone=random.choice(["z1", "z2", "z3"]), images=random.choice(images)))
+        both.add_pod(pod(f"p{number}", on=name, requests={"cpu": number}))
+        if number in (10, 25):
+            both.refresh()
+    overflow(both)
+    both.refresh()
+
+
+def test_falling_behind_keeps_the_order_and_frozen_counts_of_untouched_rows(imaged: Both) -> None:
+    imaged.set_node(node("c", zone="z1", images=[(["i"], 7)]))
+    imaged.refresh()
+    imaged.set_node(node("c", zone="z2", images=[(["i"], 7)]))
+    overflow(imaged)
+    assert imaged.refresh() == ["a", "b", "c"]
+    assert [seen(imaged, name) for name in "abc"] == [{"i": 3}, {"i": 2}, {"i": 3}]

@@ -1,0 +1,212 @@
+"""Small clusters in which pods of several priorities stand in each other's way."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from hypothesis import strategies as st
+from msgspec.structs import replace
+from tests.core.make import node as make_node
+from tests.core.make import pinned, port
+from tests.core.make import pod as make_pod
+from tests.core.twins.preemption_twin import Twin, priority
+from tests.core.twins.topology_twin import HOSTNAME, Topology
+
+from moorage._core.decide.chooser import TieBreak
+from moorage._core.decide.cycle import Cycle
+from moorage._core.state.cluster_state import ClusterState
+from moorage.objects.model.meta import LabelSelector, LabelSelectorRequirement, ObjectMeta
+from moorage.objects.model.node import Node, Taint
+from moorage.objects.model.pod import (
+    Affinity,
+    Pod,
+    PodAffinity,
+    PodAffinityTerm,
+    PodStatus,
+    Toleration,
+    TopologySpreadConstraint,
+)
+from moorage.objects.model.policy import (
+    PodDisruptionBudget,
+    PodDisruptionBudgetSpec,
+    PodDisruptionBudgetStatus,
+)
+from moorage.plugins.registry import default_profile
+
+NAMES = ("n0", "n1", "n2", "n3")
+NAMESPACES = ("default", "default", "other")
+LABELS_OF_NAMESPACES = {"default": {"team": "x"}, "other": {}}
+GPU = "example.com/gpu"
+TAINT = Taint(key="a", value="", effect="NoSchedule")
+
+selectors = st.one_of(
+    st.none(),
+    st.just(LabelSelector()),
+    st.builds(LabelSelector, match_labels=st.fixed_dictionaries({"app": st.sampled_from("ab")})),
+    st.just(LabelSelector(match_expressions=(LabelSelectorRequirement("app", "Exists"),))),
+    st.just(LabelSelector(match_expressions=(LabelSelectorRequirement("app", "NotIn", ("a",)),))),
+)
+labels = st.one_of(st.just(dict[str, str]()), st.fixed_dictionaries({"app": st.sampled_from("aab")}))
+nodes = st.builds(
+    lambda more, host, taints, **rest: (more, host, taints, rest),
+    st.dictionaries(st.sampled_from(["zone", "disk"]), st.sampled_from(["", "x", "y"])),
+    st.booleans(),
+    st.sampled_from([()] * 7 + [(TAINT,)]),
+    cpu=st.sampled_from(["2", "4"]),
+    memory=st.sampled_from(["4", "8"]),
+    pods=st.sampled_from(["1", "3", "9"]),
+    unschedulable=st.sampled_from([False] * 9 + [True]),
+    **{GPU: st.sampled_from(["0", "2", "4"])},
+)
+constraints = st.lists(
+    st.builds(
+        TopologySpreadConstraint,
+        max_skew=st.integers(1, 2),
+        topology_key=st.sampled_from([HOSTNAME, "zone", "zone"]),
+        when_unsatisfiable=st.sampled_from(["DoNotSchedule", "DoNotSchedule", "ScheduleAnyway"]),
+        label_selector=selectors,
+        min_domains=st.sampled_from([None, None, 2, 3]),
+        node_affinity_policy=st.sampled_from([None, "Ignore"]),
+        node_taints_policy=st.sampled_from([None, "Honor"]),
+    ),
+    max_size=2,
+).map(tuple)
+terms = st.builds(
+    PodAffinityTerm,
+    label_selector=selectors,
+    namespaces=st.sampled_from([(), (), ("other",), ("default", "other")]),
+    topology_key=st.sampled_from([HOSTNAME, "zone"]),
+    namespace_selector=st.sampled_from(
+        [None, None, LabelSelector(), LabelSelector(match_labels={"team": "x"})]
+    ),
+)
+sides = st.one_of(
+    st.none(), st.builds(PodAffinity, required=st.lists(terms, min_size=1, max_size=2).map(tuple))
+)
+starts = st.sampled_from([None, "2026-01-01T00:00:01Z", "2026-01-01T00:00:02Z", "2026-01-01T00:00:03Z"])
+ports = st.lists(
+    st.builds(port, st.sampled_from([80, 81]), st.sampled_from(["", "10.0.0.1", "10.0.0.2"])), max_size=1
+)
+
+
+@st.composite
+def pods(draw: st.DrawFn, name: str, constrained: bool = False) -> Pod:
+    """One pod; those that are there have few terms, or hardly anything would fit."""
+    often = st.booleans() if constrained else st.sampled_from([True, True, True, False])
+    plain = draw(often)
+    node_affinity = draw(st.sampled_from([None] * 7 + [pinned("n1").node_affinity]))
+    own = (None, None) if plain else (draw(sides), draw(sides))
+    amounts = st.sampled_from(["0", "1", "1", "2", "3"])
+    requests = draw(
+        st.fixed_dictionaries({}, optional={"cpu": amounts, "memory": amounts, GPU: st.sampled_from("12")})
+    )
+    out = make_pod(
+        name,
+        requests=requests,
+        ports=draw(ports) if draw(st.sampled_from([False, False, True])) else (),
+        labels=draw(labels),
+        topology_spread_constraints=() if plain else draw(constraints),
+        affinity=Affinity(node_affinity, *own) if node_affinity or any(own) else None,
+        tolerations=draw(st.sampled_from([(), (Toleration(key="a", operator="Exists"),)])),
+        node_selector=draw(st.sampled_from([None] * 9 + [{"disk": "x"}])),
+        priority=draw(st.sampled_from([None, 0, 0, -5, 3, 7])),
+    )
+    meta = replace(
+        out.metadata,
+        namespace=draw(st.sampled_from(NAMESPACES)),
+        deletion_timestamp=draw(st.sampled_from([None, None, None, "2026-01-01T00:00:00Z"])),
+    )
+    return replace(out, metadata=meta, status=PodStatus(start_time=draw(starts)))
+
+
+@st.composite
+def budgets(draw: st.DrawFn, number: int) -> PodDisruptionBudget:
+    names = draw(st.lists(st.sampled_from(["p0", "p1", "p2"]), max_size=2))
+    return PodDisruptionBudget(
+        metadata=ObjectMeta(name=f"b{number}", namespace=draw(st.sampled_from(NAMESPACES))),
+        spec=PodDisruptionBudgetSpec(selector=draw(selectors)),
+        status=PodDisruptionBudgetStatus(
+            disruptions_allowed=draw(st.integers(0, 2)), disrupted_pods=dict.fromkeys(names, "")
+        ),
+    )
+
+
+@dataclass
+class World:
+    """A cluster as objects, and the core's."""
+
+    nodes: dict[str, Node]
+    pods: dict[str, list[Pod]]
+    preemptor: Pod
+    nominated: dict[str, list[Pod]] = field(default_factory=dict)
+    budgets: list[PodDisruptionBudget] = field(default_factory=list)
+
+    def make(self) -> None:
+        self.state = ClusterState()
+        for name, said in LABELS_OF_NAMESPACES.items():
+            self.state.namespaces.set(name, said)
+        for node in self.nodes.values():
+            self.state.set_node(node)
+        for there in self.pods.values():
+            for pod in there:
+                self.state.add_pod(pod)
+        self.profile = default_profile()
+        self.cycle = Cycle(self.state, self.profile.compile(self.state), TieBreak.FIRST, 100)
+        self.cycle.nominate([(self.row(name), pods) for name, pods in self.before().items()])
+
+    def before(self) -> dict[str, list[Pod]]:
+        """The nominated pods that go before the one in question."""
+        least = priority(self.preemptor)
+        found = {
+            name: [pod for pod in pods if priority(pod) >= least] for name, pods in self.nominated.items()
+        }
+        return {name: pods for name, pods in found.items() if pods}
+
+    def row(self, name: str) -> int:
+        row = self.state.table.find_row(name)
+        assert row is not None
+        return row
+
+    def target(self) -> tuple[int, int, int]:
+        pod_class = self.state.classes.intern(self.preemptor)
+        return pod_class, 0, self.state.classes.pinned_symbol(pod_class, self.preemptor)
+
+    def twin(self) -> Twin:
+        there = [(node, self.pods[name]) for name, node in self.nodes.items()]
+        return Twin(Topology(there, LABELS_OF_NAMESPACES, ()), self.before(), self.budgets)
+
+
+def on(pod: Pod, name: str) -> Pod:
+    return replace(pod, spec=replace(pod.spec, node_name=name))
+
+
+@st.composite
+def worlds(draw: st.DrawFn, most: int = 10, plain: bool = False) -> World:
+    """`plain`: no pod is nominated and none terminates."""
+    said: Any = draw(st.lists(nodes, min_size=2, max_size=4))
+    made = {
+        name: make_node(name, labels=more | ({HOSTNAME: name} if host else {}), taints=taints, **rest)
+        for name, (more, host, taints, rest) in zip(NAMES, said, strict=False)
+    }
+    there: dict[str, list[Pod]] = {name: [] for name in made}
+    for number in range(draw(st.integers(1, most))):
+        name = draw(st.sampled_from(list(made)))
+        there[name].append(on(draw(pods(f"p{number}")), name))
+    preemptor = draw(pods("new", constrained=True))
+    preemptor = replace(preemptor, spec=replace(preemptor.spec, priority=draw(st.sampled_from([3, 5, 9]))))
+    nominated: dict[str, list[Pod]] = {}
+    for number in range(0 if plain else draw(st.integers(0, 2))):
+        name = draw(st.sampled_from(list(made)))
+        nominated.setdefault(name, []).append(draw(pods(f"q{number}")))
+    if plain:
+        there = {name: [alive(pod) for pod in one] for name, one in there.items()}
+        preemptor = alive(preemptor)
+    limits = [draw(budgets(number)) for number in range(draw(st.integers(0, 3)))]
+    world = World(made, there, preemptor, nominated, limits)
+    world.make()
+    return world
+
+
+def alive(pod: Pod) -> Pod:
+    return replace(pod, metadata=replace(pod.metadata, deletion_timestamp=None))

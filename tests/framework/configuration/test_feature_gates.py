@@ -1,0 +1,88 @@
+"""Feature gates: each is built, has no effect, or is refused unless at its default."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.house import gates_page
+from tests.house.source import ROOT
+
+from moorage.framework.configuration import DEFAULT_GATES, feature_gates
+from moorage.framework.configuration.gate_table import GATES, Effect, Gate, Stage
+
+BUILT = sorted(name for name, gate in GATES.items() if gate.effect is Effect.BUILT and not gate.is_locked)
+
+
+def texts(folder: str) -> Iterator[tuple[Path, str]]:
+    for path in sorted((ROOT / folder).rglob("*.py")):
+        if path.name not in ("gate_table.py", "test_feature_gates.py"):
+            yield path, path.read_text()
+
+
+def matches(pattern: str, folder: str) -> list[str]:
+    return [path.name for path, text in texts(folder) if re.search(pattern, text)]
+
+
+@pytest.mark.parametrize("name", BUILT)
+def test_a_gate_that_is_built_is_asked(name: str) -> None:
+    assert matches(rf'gates(?:\.get\(|\[)"{name}"|feature_gate = "{name}"', "python"), "no code asks it"
+
+
+@pytest.mark.parametrize("name", BUILT)
+def test_a_gate_that_is_built_has_a_test(name: str) -> None:
+    """That sets it to what is not its default."""
+    assert matches(rf'{name}"?(?:: |=){not GATES[name].default}', "tests")
+
+
+def other(gate: Gate) -> dict[str, bool]:
+    return {gate.name: not gate.default}
+
+
+@pytest.mark.parametrize("gate", GATES.values(), ids=lambda gate: gate.name)
+def test_what_may_be_set(gate: Gate) -> None:
+    assert feature_gates({gate.name: gate.default}) == DEFAULT_GATES
+    if not gate.is_locked and gate.effect is not Effect.NOT_BUILT:
+        assert feature_gates(other(gate)) == DEFAULT_GATES | other(gate)
+        return
+    with pytest.raises(ValueError, match=gate.name) as caught:
+        feature_gates(other(gate))
+    default, value = str(gate.default).lower(), str(not gate.default).lower()
+    assert str(caught.value) == (
+        f"cannot set feature gate {gate.name} to {value}, feature is locked to {default}"
+        if gate.is_locked
+        else f"feature gate {gate.name}={value} is not built, only its default {default} is"
+    )
+
+
+def test_gates_that_are_none() -> None:
+    with pytest.raises(ValueError, match=r"^unrecognized feature gate: CompositePodGroup$"):  # of v1.37
+        feature_gates({"CompositePodGroup": False})
+    with pytest.raises(ValueError, match=r"^invalid value of AtomicFIFO=1, err: not a boolean$"):
+        feature_gates({"AtomicFIFO": 1})  # type: ignore[dict-item]
+
+
+def test_all_gates_of_a_stage() -> None:
+    """Those that are set themselves stay as they are set."""
+    unbuilt = {
+        name: False
+        for name, gate in GATES.items()
+        if gate.stage is Stage.ALPHA and gate.effect is Effect.NOT_BUILT
+    }
+    gates = feature_gates({"AllAlpha": True, "GangScheduling": False} | unbuilt)
+    alpha = {name for name, gate in GATES.items() if gate.stage is Stage.ALPHA}
+    assert {name for name in gates if gates[name] != DEFAULT_GATES[name]} == alpha - unbuilt.keys() - {
+        "GangScheduling"
+    }
+    assert feature_gates({"AllAlpha": False}) == DEFAULT_GATES
+    with pytest.raises(ValueError, match=r"^feature gate DRANodeAllocatableResources=true is not built"):
+        feature_gates({"AllAlpha": True})
+    with pytest.raises(ValueError, match=r"^feature gate DRADeviceTaintRules=true is not built"):
+        feature_gates({"AllBeta": True})
+
+
+def test_the_page_says_what_the_table_does() -> None:
+    """``python -m tests.house.gates_page > docs/gates.md``"""
+    assert (ROOT / "docs/gates.md").read_text() == gates_page.page()

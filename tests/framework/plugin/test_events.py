@@ -1,0 +1,189 @@
+"""Cluster events: which registration is about which event, their labels, what an update consists of."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+from tests.core.make import node, pod
+
+from moorage.framework.plugin.events import (
+    ASSIGNED_POD,
+    NODE,
+    POD,
+    UNSCHEDULABLE_POD,
+    WILDCARD,
+    ActionType,
+    ClusterEvent,
+    node_update_events,
+    pod_update_events,
+)
+from moorage.objects.model.meta import Condition
+from moorage.objects.model.node import Node, Taint
+from moorage.objects.model.pod import (
+    ContainerStatus,
+    Pod,
+    PodResourceClaimStatus,
+    PodSchedulingGate,
+    ResourceRequirements,
+    Toleration,
+)
+
+ADD, DELETE, UPDATE, ALL = ActionType.ADD, ActionType.DELETE, ActionType.UPDATE, ActionType.ALL
+LABEL = ActionType.UPDATE_POD_LABEL
+
+
+def test_bits() -> None:
+    bits = [int(one) for one in ActionType if one not in (UPDATE, ALL)]
+    assert bits == [1 << place for place in range(13)]
+    assert sum(bits) == ALL
+    assert UPDATE == ALL & ~(ADD | DELETE)
+
+
+@pytest.mark.parametrize(
+    ("event", "label"),
+    [
+        (ClusterEvent(NODE, ADD), "NodeAdd"),
+        (ClusterEvent(NODE, ActionType.UPDATE_NODE_TAINT), "NodeUpdateNodeTaint"),
+        (ClusterEvent(ASSIGNED_POD, UPDATE), "AssignedPodUpdate"),
+        (
+            ClusterEvent(UNSCHEDULABLE_POD, ActionType.UPDATE_POD_SCHEDULING_GATES_ELIMINATED),
+            "UnschedulablePodUpdatePodSchedulingGatesEliminated",
+        ),
+        (ClusterEvent("storage.k8s.io/CSINode", ADD), "storage.k8s.io/CSINodeAdd"),
+        (ClusterEvent(POD, ADD | DELETE), "Pod"),
+        (ClusterEvent(POD, ALL), "PodAll"),
+        (ClusterEvent(WILDCARD, ALL, "ForceActivate"), "ForceActivate"),
+    ],
+)
+def test_label(event: ClusterEvent, label: str) -> None:
+    assert event.label == label
+
+
+@pytest.mark.parametrize(
+    ("registered", "incoming", "matches"),
+    [
+        ((NODE, ADD | LABEL), (NODE, ADD), True),
+        ((NODE, ADD), (NODE, DELETE), False),
+        ((NODE, ADD), (POD, ADD), False),
+        ((POD, LABEL), (ASSIGNED_POD, LABEL), True),
+        ((POD, LABEL), (UNSCHEDULABLE_POD, LABEL), True),
+        ((POD, UPDATE), (ASSIGNED_POD, LABEL), True),
+        ((POD, LABEL), (ASSIGNED_POD, UPDATE), False),
+        ((POD, UPDATE), (ASSIGNED_POD, UPDATE), True),
+        ((POD, ALL), (ASSIGNED_POD, UPDATE), True),
+        ((POD, ADD | UPDATE), (ASSIGNED_POD, UPDATE), True),
+        ((WILDCARD, ADD), (NODE, ADD), True),
+        ((WILDCARD, ALL), (NODE, DELETE), True),
+        ((NODE, ALL), (WILDCARD, ALL), False),
+        ((WILDCARD, ADD), (WILDCARD, ALL), False),
+        ((WILDCARD, ALL), (WILDCARD, ALL), True),
+    ],
+)
+def test_match(registered: Any, incoming: Any, matches: bool) -> None:
+    assert ClusterEvent(*registered).matches(ClusterEvent(*incoming)) is matches
+
+
+def labels_of(events: list[ClusterEvent]) -> list[str]:
+    return [event.label for event in events]
+
+
+def with_status(one: Node, **status: Any) -> Node:
+    return replace(one, status=replace(one.status, **status))
+
+
+TAINT = Taint(key="k", effect="NoSchedule")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "labels"),
+    [
+        (node("n"), node("n"), []),
+        (node("n", cpu="4"), node("n", cpu="4000m"), []),
+        (node("n", cpu="4"), node("n", cpu="5"), ["NodeUpdateNodeAllocatable"]),
+        (node("n"), node("n", gpu="1"), ["NodeUpdateNodeAllocatable"]),
+        (node("n", labels={"a": "b"}), node("n"), ["NodeUpdateNodeLabel"]),
+        (node("n", taints=[TAINT]), node("n"), ["NodeUpdateNodeTaint"]),
+        (node("n", unschedulable=True), node("n"), ["NodeUpdateNodeTaint"]),
+        (node("n"), node("n", unschedulable=True), []),
+        (
+            node("n", unschedulable=True, taints=[TAINT]),
+            node("n", labels={"a": "b"}),
+            ["NodeUpdateNodeTaint", "NodeUpdateNodeLabel", "NodeUpdateNodeTaint"],
+        ),
+        (node("n"), with_status(node("n"), declared_features=("f",)), ["NodeUpdateNodeDeclaredFeature"]),
+        (
+            node("n"),
+            with_status(node("n"), conditions=(Condition(type="Ready", status="True"),)),
+            ["NodeUpdateNodeCondition"],
+        ),
+        (
+            with_status(node("n"), conditions=(Condition(type="Ready", status="True", reason="a"),)),
+            with_status(node("n"), conditions=(Condition(type="Ready", status="True", reason="b"),)),
+            [],
+        ),
+        (
+            node("n"),
+            replace(node("n"), metadata=replace(node("n").metadata, annotations={"a": "b"})),
+            ["NodeUpdateNodeAnnotation"],
+        ),
+    ],
+)
+def test_what_changed_of_a_node(old: Node, new: Node, labels: list[str]) -> None:
+    assert labels_of(node_update_events(old, new)) == labels
+
+
+def pod_status(one: Pod, **status: Any) -> Pod:
+    return replace(one, status=replace(one.status, **status))
+
+
+GATE, GATE_TOO = PodSchedulingGate(name="g"), PodSchedulingGate(name="h")
+HELD = ContainerStatus(name="c", resources=ResourceRequirements(requests={"cpu": "2"}))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "labels"),
+    [
+        (pod("p"), pod("p"), ["UnschedulablePodUpdate"]),
+        (pod("p", on="n"), pod("p", on="n"), ["AssignedPodUpdate"]),
+        (pod("p"), pod("p", labels={"a": "b"}), ["UnschedulablePodUpdatePodLabel"]),
+        (
+            pod("p", on="n", requests={"cpu": "2"}),
+            pod("p", on="n", requests={"cpu": "1"}),
+            ["AssignedPodUpdatePodScaleDown"],
+        ),
+        (pod("p", requests={"cpu": "1"}), pod("p"), ["UnschedulablePodUpdatePodScaleDown"]),
+        (pod("p", requests={"cpu": "1"}), pod("p", requests={"cpu": "2"}), ["UnschedulablePodUpdate"]),
+        (
+            pod_status(pod("p", requests={"cpu": "1"}), container_statuses=(HELD,)),
+            pod("p", requests={"cpu": "1"}),
+            ["UnschedulablePodUpdatePodScaleDown"],
+        ),
+        (
+            pod("p", scheduling_gates=(GATE, GATE_TOO)),
+            pod("p", scheduling_gates=(GATE,)),
+            ["UnschedulablePodUpdate"],
+        ),
+        (
+            pod("p", scheduling_gates=(GATE,)),
+            pod("p", tolerations=(Toleration(),)),
+            [
+                "UnschedulablePodUpdatePodSchedulingGatesEliminated",
+                "UnschedulablePodUpdatePodToleration",
+            ],
+        ),
+        (
+            pod("p", tolerations=(Toleration(key="a"),)),
+            pod("p", tolerations=(Toleration(key="b"),)),
+            ["UnschedulablePodUpdate"],
+        ),
+        (
+            pod("p"),
+            pod_status(pod("p"), resource_claim_statuses=(PodResourceClaimStatus(name="c"),)),
+            ["UnschedulablePodUpdatePodGeneratedResourceClaim"],
+        ),
+    ],
+)
+def test_what_changed_of_a_pod(old: Pod, new: Pod, labels: list[str]) -> None:
+    assert labels_of(pod_update_events(old, new)) == labels

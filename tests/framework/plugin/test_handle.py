@@ -1,0 +1,78 @@
+"""FrameworkHandle and what it hands out."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import replace
+
+import pytest
+from tests.core.make import pod
+from tests.framework.make import NoClient
+
+from moorage.cache import SchedulerCache
+from moorage.framework.plugin.handle import EventRecorder, FrameworkHandle, Parallelizer
+from moorage.framework.runtime.pods_in_pre_bind import PodsInPreBind
+
+
+def test_notes_are_cut_at_1024_bytes() -> None:
+    recorder = EventRecorder()
+    for text in ("x" * 1024, "x" * 1025, "é" * 1000):
+        recorder.event(pod("p"), "Warning", "R", "A", text)
+    notes = [event.note for event in recorder.events]
+    assert notes == ["x" * 1024, "x" * 1020 + " ...", "é" * 510 + " ..."]
+
+
+def test_one_worker_keeps_the_order() -> None:
+    done: list[int] = []
+    Parallelizer().until(4, done.append)
+    assert done == [0, 1, 2, 3]
+
+
+def test_several_workers_do_all_and_pass_on_what_is_raised() -> None:
+    done: set[int] = set()
+    names: set[str] = set()
+
+    def work(piece: int) -> None:
+        done.add(piece)
+        names.add(threading.current_thread().name)
+
+    Parallelizer(3).until(20, work)
+    assert done == set(range(20))
+    assert threading.current_thread().name not in names
+
+    def fail(piece: int) -> None:
+        raise ValueError(piece)
+
+    with pytest.raises(ValueError, match="0"):
+        Parallelizer(3).until(2, fail)
+
+
+def test_pods_in_pre_bind() -> None:
+    pods = PodsInPreBind()
+    one = pods.add("u")
+    assert pods.get("u") is one
+    assert one.mark_prebound()
+    assert not one.cancel_pod("late")
+    assert one.cause == ""
+    two = pods.add("u")
+    assert two.cancel_pod("first")
+    assert two.cancel_pod("second")
+    assert not two.mark_prebound()
+    assert two.cause == "first"
+    pods.remove("u")
+    pods.remove("u")
+    assert pods.get("u") is None
+
+
+def test_what_plugins_share_is_made_once_for_all_profiles() -> None:
+    handle = FrameworkHandle(SchedulerCache(), NoClient())  # type: ignore[arg-type]
+    made: list[FrameworkHandle] = []
+
+    def make(one: FrameworkHandle) -> int:
+        made.append(one)
+        return len(made)
+
+    assert [handle.shared(make), handle.shared(make)] == [1, 1]
+    other = replace(handle)
+    assert [other.shared(make), handle.shared(make), handle.shared(id)] == [1, 1, id(handle)]
+    assert made == [handle]

@@ -1,0 +1,95 @@
+"""NodesView: rows of the node table, or NodeInfos, as columns."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.core.make import node, pod
+
+from moorage.cache import SchedulerCache
+from moorage.framework.plugin.nodes_view import (
+    CycleColumns,
+    InfoNodes,
+    NodesView,
+    TableNodes,
+)
+
+GPU = "nvidia.com/gpu"
+COLUMNS = {
+    "allocatable": {"cpu": [8000, 2000], "memory": [1 << 33, 1 << 33], "pods": [10, 10], GPU: [0, 4]},
+    "requested": {"cpu": [0, 500], "memory": [0, 0], "pods": [0, 1], GPU: [0, 3], "nobody.has/it": [0, 0]},
+    "nonzero": {"cpu": [0, 500], "memory": [0, 200 << 20]},
+}
+
+
+def cache() -> SchedulerCache:
+    out = SchedulerCache()
+    out.add_node(node("a", labels={"disk": "ssd"}))
+    out.add_node(node("b", cpu=2, **{GPU: 4, "ephemeral-storage": 100}))
+    out.add_node(node("c", cpu=8, zone="z", labels={"disk": ""}))
+    out.add_pod(pod("p", on="b", requests={"cpu": "500m", GPU: 3}))
+    return out
+
+
+def table_nodes(of: SchedulerCache) -> NodesView:
+    rows = np.array([of.state.table.find_row(name) for name in "cb"], dtype=np.int32)
+    return TableNodes(CycleColumns(of.state), lambda: rows)
+
+
+def info_nodes(of: SchedulerCache) -> NodesView:
+    return InfoNodes([info for name in "cb" if (info := of.node_info(name)) is not None])
+
+
+@pytest.mark.parametrize("make", [table_nodes, info_nodes])
+def test_columns_are_aligned_with_the_nodes(make: Any) -> None:
+    nodes = make(cache())
+    assert (nodes.names, len(nodes)) == (["c", "b"], 2)
+    for kind, columns in COLUMNS.items():
+        for resource, values in columns.items():
+            column = getattr(nodes, kind)[resource]
+            assert (column.tolist(), column.dtype) == (values, np.int64)
+    assert nodes.allocatable["ephemeral-storage"].tolist() == [0, 100]
+
+
+@pytest.mark.parametrize("make", [table_nodes, info_nodes])
+def test_names_of_columns(make: Any) -> None:
+    nodes = make(cache())
+    assert {"cpu", "memory", "pods", "ephemeral-storage", GPU} <= set(nodes.allocatable)
+    assert len(nodes.requested) == len(list(nodes.requested))
+    assert list(nodes.nonzero) == ["cpu", "memory"]
+
+
+@pytest.mark.parametrize("make", [table_nodes, info_nodes])
+def test_nodes_one_by_one_and_their_labels(make: Any) -> None:
+    nodes = make(cache())
+    assert [info.name for info in nodes] == ["c", "b"]
+    assert nodes.node_info(1).pods[0].name == "p"
+    assert nodes.labels("disk") == ["", None]
+
+
+def test_columns_follow_what_changes() -> None:
+    of = cache()
+    nodes = table_nodes(of)
+    assert nodes.requested["cpu"].tolist() == [0, 500]
+    of.assume_pod(pod("q", on="c", requests={"cpu": 1}))
+    assert nodes.requested["cpu"].tolist() == [1000, 500]
+
+
+def test_a_clone_shows_its_own_pods() -> None:
+    info = cache().node_info("b")
+    assert info is not None
+    clone = info.clone()
+    clone.add_pod(pod("q", on="b", requests={"cpu": "250m"}))
+    nodes = InfoNodes([clone])
+    assert (nodes.requested["cpu"].tolist(), nodes.requested["pods"].tolist()) == ([750], [2])
+    assert nodes.rows.tolist() == [-1]
+
+
+def test_a_node_that_is_gone_has_no_labels() -> None:
+    of = cache()
+    of.remove_node(node("b"))
+    info = of.node_info("b")
+    assert info is not None
+    assert InfoNodes([info]).labels("disk") == [None]

@@ -1,0 +1,125 @@
+"""Status: what kube-scheduler v1.36's framework says of codes, reasons and errors."""
+
+from __future__ import annotations
+
+import pytest
+
+from moorage.errors import PluginError
+from moorage.framework.plugin.status import (
+    Code,
+    Status,
+    as_status,
+    code_of,
+    equal,
+    error_status,
+    is_success,
+    message_of,
+)
+
+REASONS = ("one", "two")
+
+
+def test_names_and_numbers_of_codes() -> None:
+    names = "Success Error Unschedulable UnschedulableAndUnresolvable Wait Skip Pending"
+    assert [str(Code(number)) for number in range(7)] == names.split()
+    with pytest.raises(ValueError, match="7 is not a valid Code"):
+        Code(7)
+
+
+def test_none_is_success() -> None:
+    assert code_of(None) == Code.SUCCESS
+    assert message_of(None) == ""
+    assert is_success(None)
+    assert as_status(None) is None
+
+
+def test_an_error_comes_first_among_the_reasons() -> None:
+    err = ValueError("boom")
+    assert Status(Code.ERROR, REASONS).reasons == REASONS
+    failed = Status(Code.UNSCHEDULABLE, REASONS).with_error(err)
+    assert (failed.code, failed.reasons) == (Code.UNSCHEDULABLE, ("boom", *REASONS))
+    assert failed.message() == str(failed) == "boom, one, two"
+    assert failed.append_reason("three").reasons == ("boom", *REASONS, "three")
+    assert failed.reasons == ("boom", *REASONS)  # the first is as it was
+
+
+def test_as_status() -> None:
+    err = ValueError("boom")
+    made = as_status(err)
+    assert made is not None
+    assert (made.code, made.reasons, made.err) == (Code.ERROR, ("boom",), err)
+
+
+@pytest.mark.parametrize("code", [Code.SUCCESS, Code.WAIT, Code.SKIP])
+def test_no_error_of_success_wait_and_skip(code: Code) -> None:
+    assert Status(code, REASONS).with_error(ValueError("x")).as_error() is None
+
+
+def test_as_error_is_the_error_itself_or_the_message() -> None:
+    err = ValueError("boom")
+    assert Status(Code.ERROR, REASONS, err=err).as_error() is err
+    made = Status(Code.PENDING, REASONS).as_error()
+    assert isinstance(made, PluginError)
+    assert str(made) == "one, two"
+
+
+def test_rejections() -> None:
+    rejected = [code for code in Code if Status(code).is_rejected]
+    assert rejected == [Code.UNSCHEDULABLE, Code.UNSCHEDULABLE_AND_UNRESOLVABLE, Code.PENDING]
+    assert [code for code in Code if Status(code).is_success] == [Code.SUCCESS]
+    assert [code for code in Code if Status(code).is_wait] == [Code.WAIT]
+    assert [code for code in Code if Status(code).is_skip] == [Code.SKIP]
+
+
+def test_equality() -> None:
+    one = Status(Code.ERROR, REASONS, "p")
+    assert one == Status(Code.ERROR, REASONS, "p")
+    assert hash(one) == hash(Status(Code.ERROR, REASONS, "p"))
+    others = [
+        Status(Code.UNSCHEDULABLE, REASONS, "p"),
+        Status(Code.ERROR, REASONS[::-1], "p"),
+        Status(Code.ERROR, REASONS, "q"),
+        Status(Code.ERROR, REASONS, "p", ValueError("x")),
+    ]
+    assert all(one != other for other in others)
+    assert one != "p"
+
+
+def test_an_error_equals_what_wraps_it() -> None:
+    inner, outer = ValueError("x"), RuntimeError("y")
+    outer.__cause__ = inner
+    assert Status(Code.ERROR, err=inner) == Status(Code.ERROR, err=outer)
+    assert Status(Code.ERROR, err=outer) == Status(Code.ERROR, err=inner)
+    assert Status(Code.ERROR, err=inner) != Status(Code.ERROR, err=ValueError("x"))
+
+
+def test_none_equals_any_success() -> None:
+    assert equal(None, None)
+    assert equal(None, Status(Code.SUCCESS, ("text",)))
+    assert not equal(None, Status(Code.SKIP))
+    assert not equal(Status(Code.ERROR), None)
+    assert equal(Status(Code.SKIP), Status(Code.SKIP))
+
+
+def test_with_plugin() -> None:
+    one = Status(Code.ERROR, plugin="p")
+    assert one.with_plugin("p") is one
+    assert one.with_plugin("q").plugin == "q"
+
+
+@pytest.mark.parametrize(
+    ("inner", "text"),
+    [
+        (Status(Code.ERROR, REASONS), "running: one, two"),
+        (Status(Code.WAIT), "running: Wait"),
+        (Status(Code.SKIP, ("why",)), "running: why"),
+    ],
+)
+def test_an_error_around_a_status(inner: Status, text: str) -> None:
+    made = error_status("running", inner, "p")
+    assert (made.code, made.message(), made.plugin) == (Code.ERROR, text, "p")
+
+
+def test_an_error_around_a_status_has_its_error_as_cause() -> None:
+    err = ValueError("boom")
+    assert error_status("running", Status(Code.ERROR, err=err)) == as_status(err)

@@ -1,0 +1,233 @@
+"""Building profiles from configurations and plugins, and what profiles refuse."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.core.make import node, pod
+from tests.framework.make import UNSCHEDULABLE, framework, make, status
+
+from moorage.errors import InputError, MoorageError
+from moorage.framework.configuration import ConfigurationError
+from moorage.framework.plugin.interface import (
+    BindPlugin,
+    FilterPlugin,
+    QueueSortPlugin,
+    ScorePlugin,
+)
+from moorage.framework.profiles.build_profiles import check_profiles, make_profiles
+from moorage.framework.profiles.plugin_registry import Registry
+from moorage.framework.profiles.profile import Profile
+from moorage.objects import Cluster
+from moorage.plugins.registry import in_tree_registry, read_configuration
+from moorage.scheduler import Scheduler
+
+
+class Sort(QueueSortPlugin):
+    name = "Sort"
+
+
+class OtherSort(QueueSortPlugin):
+    name = "OtherSort"
+
+
+class Bind(BindPlugin):
+    name = "Bind"
+
+
+class Both(FilterPlugin, ScorePlugin):
+    name = "Both"
+
+
+class Filters(FilterPlugin):
+    name = "Filters"
+
+
+class Scores(ScorePlugin):
+    name = "Scores"
+
+
+class Broken(FilterPlugin):
+    name = "Broken"
+
+    def __init__(self, *arguments: Any) -> None:
+        raise ValueError("boom")
+
+
+class Alias(ScorePlugin):
+    name = "Original"
+
+
+REGISTRY = Registry(
+    {plugin.name: plugin for plugin in (Sort, OtherSort, Bind, Both, Filters, Scores, Broken)}
+    | {"Alias": Alias}
+)
+
+
+def profile(*names: str, name: str = "s", args: Any = None, **points: Any) -> dict[str, Any]:
+    """A profile of a configuration with a sorter, a binder and these plugins at multiPoint only."""
+    everywhere = {"disabled": [{"name": "*"}], "enabled": [{"name": n} for n in ("Sort", "Bind", *names)]}
+    plugins = {"multiPoint": everywhere} | {
+        point: {"enabled": [{"name": n, "weight": weight} for n, weight in listed.items()]}
+        for point, listed in points.items()
+    }
+    given = [{"name": plugin, "args": value} for plugin, value in (args or {}).items()]
+    return {"schedulerName": name, "plugins": plugins, "pluginConfig": given}
+
+
+def config(*profiles: dict[str, Any]) -> dict[str, Any]:
+    head = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
+    return head | {"profiles": list(profiles)}
+
+
+def built(*profiles: dict[str, Any], handles: Any = ()) -> list[Profile]:
+    read = read_configuration(config(*profiles))
+    return make_profiles(read, Registry(in_tree_registry() | REGISTRY), handles)
+
+
+def refusal(*profiles: dict[str, Any]) -> str:
+    with pytest.raises(ConfigurationError) as caught:
+        built(*profiles)
+    return str(caught.value)
+
+
+# ---- from a configuration ----------------------------------------------------------------------------------
+
+
+def test_plugins_that_no_list_enables_are_not_made() -> None:
+    made = built(profile("Both"))[0]
+    assert [plugin.name for plugin in made.plugins] == ["Sort", "Bind", "Both"]
+    assert (made.scheduler_name, made.filter_plugins, made.score_plugins) == ("s", ["Both"], ["Both"])
+
+
+def test_a_factory_that_fails() -> None:
+    head = "initializing profiles: creating profile for scheduler name s: "
+    assert refusal(profile("Broken")).endswith(f'{head}initializing plugin "Broken": boom')
+
+
+@pytest.mark.parametrize(
+    ("points", "text"),
+    [
+        ({"filter": {"x": 0}}, 'FilterPlugin "x" does not exist'),
+        ({"filter": {"Scores": 0}}, 'plugin "Scores" does not extend FilterPlugin plugin'),
+    ],
+)
+def test_wrong_lists(points: dict[str, Any], text: str) -> None:
+    assert refusal(profile("Both", **points)).endswith(text)
+
+
+def test_order_and_weights() -> None:
+    made = built(profile("Both", "Filters", "Scores", filter={"Filters": 0}, score={"Scores": 3}))[0]
+    assert made.filter_plugins == ["Filters", "Both"]
+    assert made.weights == {"Scores": 3, "Both": 1}
+
+
+def test_a_plugin_registered_under_another_name_has_no_weight() -> None:
+    assert refusal(profile("Alias")).endswith('score plugin "Original" is not configured with weight')
+
+
+def test_arguments_and_handles_reach_the_plugins() -> None:
+    handles = [framework().handle, framework().handle]
+    first, second = built(
+        profile("Both", name="one", args={"Both": {"x": 1}}), profile("Both", name="two"), handles=handles
+    )
+    assert [plugin.args for plugin in (first.plugins[-1], second.plugins[-1])] == [{"x": 1}, {}]
+    assert [plugin.handle for plugin in (first.plugins[-1], second.plugins[-1])] == handles
+    assert first.plugins[-1] is not second.plugins[-1]
+
+
+def test_a_scheduler_takes_plugins_that_its_configuration_names() -> None:
+    class NotA(FilterPlugin):
+        name = "NotA"
+
+        def filter(self, state: Any, pod: Any, node_info: Any) -> Any:
+            forbidden = self.args["node"] == node_info.name
+            return status(UNSCHEDULABLE, f"not {node_info.name}") if forbidden else None
+
+    wanted = {
+        "plugins": {"multiPoint": {"enabled": [{"name": "NotA"}]}},
+        "pluginConfig": [{"name": "NotA", "args": {"node": "a"}}],
+    }
+    cluster = Cluster(nodes=[node("a"), node("b")], pods=[pod("p")])
+    one = Scheduler(cluster, config=config(wanted), registry=Registry(NotA=NotA))
+    assert one.run().placements == {"default/p": "b"}
+    assert "NodeResourcesFit" in one.profile.filter_plugins
+
+
+# ---- profiles ----------------------------------------------------------------------------------------------
+
+
+def test_points_of_a_profile_are_exactly_those_given() -> None:
+    made = Profile((Both(), Filters()), points={"filter": ["Filters", "Both"]})
+    assert (made.filter_plugins, made.score_plugins) == (["Filters", "Both"], [])
+
+
+@pytest.mark.parametrize(
+    ("plugins", "points", "text"),
+    [
+        ((Both(),), {"filter": ["x"]}, 'FilterPlugin "x" does not exist'),
+        ((Scores(),), {"filter": ["Scores"]}, 'plugin "Scores" does not extend FilterPlugin plugin'),
+        ((Both(), Both()), None, 'plugin "Both" already registered as "FilterPlugin"'),
+        ((Both(),), {"filters": ["Both"]}, "unknown extension point filters"),
+        ((FilterPlugin(),), None, "plugin class FilterPlugin has no name"),
+    ],
+)
+def test_wrong_profiles(plugins: Any, points: Any, text: str) -> None:
+    with pytest.raises(InputError) as caught:
+        Profile(plugins, points=points)
+    assert str(caught.value) == text
+
+
+# ---- several profiles --------------------------------------------------------------------------------------
+
+
+def together(*profiles: Profile) -> str:
+    with pytest.raises(InputError) as caught:
+        check_profiles(profiles)
+    return str(caught.value)
+
+
+def test_profiles_must_agree() -> None:
+    one, two = Profile((Sort(),), scheduler_name="one"), Profile((Sort(),), scheduler_name="two")
+    other = Profile((OtherSort(),), scheduler_name="two")
+    args = Profile((Sort({"x": 1}),), scheduler_name="two")
+    assert together() == "at least one profile is required"
+    assert together(one, Profile((Sort(),), scheduler_name="")) == "scheduler name is needed"
+    assert together(Profile((), scheduler_name="s")) == (
+        'plugins required for profile with scheduler name "s"'
+    )
+    assert together(one, one) == 'duplicate profile with scheduler name "one"'
+    text = 'different queue sort plugins for profile "two": "OtherSort", first: "Sort"'
+    assert together(one, other) == text
+    assert together(one, args) == 'different queue sort plugin args for profile "two"'
+    assert check_profiles([one, two]) == [one, two]
+
+
+# ---- the framework -----------------------------------------------------------------------------------------
+
+
+def test_closing_asks_everybody_and_joins_what_failed() -> None:
+    closed: list[str] = []
+    plugins = [
+        make(FilterPlugin, "A", close=ValueError("one")),
+        make(FilterPlugin, "B", close=lambda self: closed.append("B")),
+        make(FilterPlugin, "C", close=KeyError("two")),
+    ]
+    with pytest.raises(MoorageError) as caught:
+        framework(*plugins).close()
+    assert str(caught.value) == "A failed to close: one\nC failed to close: 'two'"
+    assert closed == ["B"]
+    framework(make(FilterPlugin, "D")).close()
+
+
+def test_a_framework_without_a_sorter_has_no_order() -> None:
+    with pytest.raises(MoorageError, match=r"^No QueueSort plugin is registered in the frameworkImpl\.$"):
+        framework().queue_sort_func()
+
+
+def test_plugins_are_handed_the_handle() -> None:
+    plugin = make(FilterPlugin, "A")
+    one = framework(plugin)
+    assert plugin.handle is one.handle
+    assert one.handle.framework is one

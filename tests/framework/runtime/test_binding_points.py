@@ -1,0 +1,364 @@
+"""Reserve, Permit, PreBind, Bind and PostBind: control flow and texts of kube-scheduler v1.36's runtime."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+from tests.core.make import pod
+from tests.framework.make import (
+    ERROR,
+    PENDING,
+    SKIPPED,
+    UNRESOLVABLE,
+    UNSCHEDULABLE,
+    WAIT,
+    framework,
+    make,
+    said,
+    status,
+)
+
+from moorage.framework.plugin.cycle_state import CycleState
+from moorage.framework.plugin.handle import Parallelizer
+from moorage.framework.plugin.interface import (
+    BindPlugin,
+    PermitPlugin,
+    PostBindPlugin,
+    PreBindPlugin,
+    PreBindPreFlightResult,
+    ReservePlugin,
+)
+from moorage.framework.plugin.status import Code, Status
+from moorage.framework.runtime.binding_points import pre_bind_groups
+
+POD = pod("p", on="a")
+WAITING = "one or more plugins asked to wait and no plugin rejected pod"
+REJECTIONS = [UNSCHEDULABLE, UNRESOLVABLE, PENDING]
+
+
+def noting(log: list[str], text: str, answer: Any = None) -> Any:
+    """A method that writes a text down and answers."""
+
+    def method(self: Any, *arguments: Any) -> Any:
+        log.append(text)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    return method
+
+
+# ---- Reserve -----------------------------------------------------------------------------------------------
+
+
+def reserving(log: list[str], name: str, answer: Any = None) -> Any:
+    unreserve = noting(log, f"unreserve {name}", ValueError("boom") if name == "B" else None)
+    return make(ReservePlugin, name, reserve=noting(log, f"reserve {name}", answer), unreserve=unreserve)
+
+
+def test_reserve_stops_at_the_first_failure() -> None:
+    log: list[str] = []
+    one = framework(
+        reserving(log, "A"), reserving(log, "B", status(UNSCHEDULABLE, "no")), reserving(log, "C")
+    )
+    answer = one.run_reserve_plugins_reserve(CycleState(), POD, "a")
+    assert said(answer) == (UNSCHEDULABLE, "no", "B")
+    assert log == ["reserve A", "reserve B"]
+
+
+def test_a_state_says_whether_its_pod_was_reserved() -> None:
+    answers = iter([None, status(ERROR, "no")])
+    plugin = make(ReservePlugin, "A", reserve=lambda self, state, pod, node: next(answers))
+    one, state = framework(plugin), CycleState()
+    assert not state.reserved
+    assert one.run_reserve_plugins_reserve(state, POD, "a") is None
+    assert state.reserved
+    assert one.run_reserve_plugins_reserve(state, POD, "a") is not None
+    assert not state.reserved
+
+
+def test_unreserve_is_for_every_plugin_in_reverse() -> None:
+    log: list[str] = []
+    one = framework(*(reserving(log, name) for name in "ABC"))  # B raises; the others are asked too
+    one.run_reserve_plugins_unreserve(CycleState(), POD, "a")
+    assert log == ["unreserve C", "unreserve B", "unreserve A"]
+
+
+@pytest.mark.parametrize("code", REJECTIONS)
+def test_rejections_at_reserve_keep_their_code(code: Code) -> None:
+    one = framework(reserving([], "A", status(code, "no")))
+    assert said(one.run_reserve_plugins_reserve(CycleState(), POD, "a")) == (code, "no", "A")
+
+
+@pytest.mark.parametrize(
+    ("answer", "text"),
+    [
+        (status(ERROR, "broken"), "broken"),
+        (status(SKIPPED), "Skip"),
+        (ValueError("boom"), 'plugin "A" raised ValueError: boom'),
+    ],
+)
+def test_anything_else_at_reserve_is_an_error_without_a_plugin(answer: Any, text: str) -> None:
+    one = framework(reserving([], "A", answer))
+    failed = one.run_reserve_plugins_reserve(CycleState(), POD, "a")
+    assert said(failed) == (ERROR, f'running Reserve plugin "A": {text}', "")
+
+
+# ---- Permit ------------------------------------------------------------------------------------------------
+
+
+def permit(*answers: Any) -> tuple[Status | None, dict[str, float]]:
+    plugins = [make(PermitPlugin, f"P{at}", permit=answer) for at, answer in enumerate(answers)]
+    return framework(*plugins).run_permit_plugins(CycleState(), POD, "a")
+
+
+def test_success_needs_no_time() -> None:
+    assert permit(None, (None, 10), (status(Code.SUCCESS), 5), status(Code.SUCCESS)) == (None, {})
+
+
+def test_waiting_times_are_per_plugin_and_at_most_15_minutes() -> None:
+    answer, timeouts = permit(
+        (status(WAIT, "one"), 10), None, (status(WAIT, "two"), 3600), status(WAIT, "three")
+    )
+    assert timeouts == {"P0": 10, "P2": 900, "P3": 900}
+    assert said(answer) == (WAIT, f"three, {WAITING}", "")  # the last one's
+
+
+@pytest.mark.parametrize("code", REJECTIONS)
+def test_a_rejection_drops_the_waiting_times(code: Code) -> None:
+    answer, timeouts = permit((status(WAIT), 10), status(code, "no"), AssertionError("not reached"))
+    assert (said(answer), timeouts) == ((code, "no", "P1"), {})
+
+
+@pytest.mark.parametrize(
+    ("answer", "text"),
+    [
+        ((status(ERROR, "broken"), 5), "broken"),
+        (status(SKIPPED), "Skip"),
+        (ValueError("boom"), 'plugin "P0" raised ValueError: boom'),
+        (("yes", 5), 'plugin "P0" answered tuple, not (Status, seconds)'),
+        (5, 'plugin "P0" answered int, not a Status'),
+    ],
+)
+def test_permit_errors(answer: Any, text: str) -> None:
+    failed, timeouts = permit(answer)
+    assert said(failed) == (ERROR, f'running Permit plugin "P0": {text}', "P0")
+    assert timeouts == {}
+
+
+def test_whoever_does_not_wait_is_not_waited_for() -> None:
+    assert framework().wait_on_permit(POD) is None
+
+
+@pytest.mark.parametrize(
+    ("decide", "answer"),
+    [
+        (lambda waiting: waiting.allow("P"), None),
+        (lambda waiting: waiting.reject("P", "no"), (UNSCHEDULABLE, "no", "P")),
+        (
+            lambda waiting: waiting.preempt("D", "preempted"),
+            (ERROR, "waiting on permit for pod: preempted", "D"),
+        ),
+    ],
+)
+def test_the_end_of_waiting(decide: Any, answer: Any) -> None:
+    one = framework()
+    waiting = one.add_waiting_pod(POD, {"P": 10}, 0)
+    assert one.handle.get_waiting_pod("p") is waiting
+    decide(waiting)
+    assert said(one.wait_on_permit(POD)) == answer
+    assert one.handle.get_waiting_pod("p") is None
+
+
+def test_waiting_with_a_clock() -> None:
+    one = framework()
+    one.add_waiting_pod(POD, {"P": 10}, 0)
+    text = "rejected due to timeout after waiting 10s at plugin P"
+    assert said(one.wait_on_permit(POD, lambda: 10.0)) == (UNSCHEDULABLE, text, "P")
+
+
+def test_the_handle_rejects_waiting_pods() -> None:
+    one = framework()
+    waiting = one.add_waiting_pod(POD, {"P": 10}, 0)
+    assert one.handle.reject_waiting_pod("p")
+    assert not one.handle.reject_waiting_pod("p")
+    assert not one.handle.reject_waiting_pod("unknown")
+    assert said(waiting.signal) == (UNSCHEDULABLE, "removed", "")
+    seen: list[Any] = []
+    one.handle.iterate_over_waiting_pods(seen.append)
+    assert seen == [waiting]
+
+
+# ---- PreBind -----------------------------------------------------------------------------------------------
+
+ALONE, PARALLEL = PreBindPreFlightResult(), PreBindPreFlightResult(allow_parallel=True)
+
+
+def flight(*answers: Any) -> tuple[Status | None, CycleState]:
+    plugins = [make(PreBindPlugin, f"P{at}", pre_bind_pre_flight=answer) for at, answer in enumerate(answers)]
+    state = CycleState()
+    return framework(*plugins).run_pre_bind_pre_flights(state, POD, "a"), state
+
+
+def test_pre_flight_is_a_success_where_somebody_has_something_to_do() -> None:
+    assert said(flight()[0]) == (SKIPPED, "", "")
+    assert said(flight(status(SKIPPED), (PARALLEL, status(SKIPPED)))[0]) == (SKIPPED, "", "")
+    answer, state = flight(status(SKIPPED), (PARALLEL, None), PARALLEL, (ALONE, status(Code.SUCCESS)), None)
+    assert answer is None
+    assert state.skip_pre_bind_plugins == {"P0"}
+    assert state.parallel_pre_bind_plugins == {"P1", "P2"}
+
+
+@pytest.mark.parametrize(
+    ("answer", "text"),
+    [
+        (status(ERROR, "broken"), 'running PreBindPreFlight "P0": broken'),
+        (ValueError("boom"), 'running PreBindPreFlight "P0": plugin "P0" raised ValueError: boom'),
+        (7, 'running PreBindPreFlight "P0": plugin "P0" answered int, not a Status'),
+        (
+            (7, None),
+            'running PreBindPreFlight "P0": plugin "P0" answered tuple, not (PreBindPreFlightResult, Status)',
+        ),
+        (
+            status(UNSCHEDULABLE, "no"),
+            'PreBindPreFlight P0 returned "Unschedulable", which is unsupported. '
+            "It is supposed to return Success, Skip, or Error status",
+        ),
+    ],
+)
+def test_pre_flight_errors(answer: Any, text: str) -> None:
+    failed, _ = flight(answer, AssertionError("not reached"))
+    assert said(failed) == (ERROR, text, "")
+
+
+@pytest.mark.parametrize(
+    ("plugins", "groups"),
+    [
+        ("A B C", "A|B|C"),
+        ("Ap Bp C", "AB|C"),
+        ("Ap B Cp Dp", "A|B|CD"),
+        ("Ap Bps Cp", "AC"),  # one that is skipped and allows it parts nobody
+        ("Ap Bs Cp", "A|C"),
+        ("As Bps", ""),
+    ],
+)
+def test_neighbours_that_allow_it_are_a_group(plugins: str, groups: str) -> None:
+    state, made = CycleState(), []
+    for text in plugins.split():
+        made.append(make(PreBindPlugin, text[0]))
+        if "p" in text:
+            state.parallel_pre_bind_plugins.add(text[0])
+        if "s" in text:
+            state.skip_pre_bind_plugins.add(text[0])
+    found = pre_bind_groups(made, state)
+    assert "|".join("".join(plugin.name for plugin in group) for group in found) == groups
+
+
+def binding(log: list[str], *answers: Any, parallel: bool = False) -> Any:
+    flights = PARALLEL if parallel else None
+    plugins = [
+        make(PreBindPlugin, f"P{at}", pre_bind=noting(log, f"P{at}", answer), pre_bind_pre_flight=flights)
+        for at, answer in enumerate(answers)
+    ]
+    return framework(*plugins)
+
+
+def test_the_first_failure_ends_pre_bind() -> None:
+    log: list[str] = []
+    one, state = binding(log, None, status(UNSCHEDULABLE, "no"), None), CycleState()
+    one.run_pre_bind_pre_flights(state, POD, "a")
+    assert said(one.run_pre_bind_plugins(state, POD, "a")) == (UNSCHEDULABLE, "no", "P1")
+    assert log == ["P0", "P1"]
+
+
+def test_skipped_plugins_do_not_pre_bind() -> None:
+    log: list[str] = []
+    one, state = binding(log, None, None), CycleState()
+    state.skip_pre_bind_plugins = {"P0"}
+    assert one.run_pre_bind_plugins(state, POD, "a") is None
+    assert log == ["P1"]
+
+
+@pytest.mark.parametrize(
+    ("answer", "text"),
+    [
+        (status(ERROR, "broken"), "broken"),
+        (status(WAIT), "Wait"),
+        (ValueError("boom"), 'plugin "P0" raised ValueError: boom'),
+    ],
+)
+def test_pre_bind_errors(answer: Any, text: str) -> None:
+    failed = binding([], answer).run_pre_bind_plugins(CycleState(), POD, "a")
+    assert said(failed) == (ERROR, f'running PreBind plugin "P0": {text}', "")
+
+
+def test_what_has_not_begun_when_a_group_fails_does_not_begin() -> None:
+    log: list[str] = []
+    one, state = binding(log, status(ERROR, "no"), None, parallel=True), CycleState()
+    one.run_pre_bind_pre_flights(state, POD, "a")
+    assert said(one.run_pre_bind_plugins(state, POD, "a")) == (ERROR, 'running PreBind plugin "P0": no', "")
+    assert log == ["P0"]
+
+
+def test_with_several_workers_a_group_runs_at_the_same_time() -> None:
+    meeting = threading.Barrier(2, timeout=10)  # raises unless both come
+
+    def pre_bind(self: Any, *arguments: Any) -> None:
+        meeting.wait()
+
+    plugins = [make(PreBindPlugin, n, pre_bind=pre_bind, pre_bind_pre_flight=PARALLEL) for n in "AB"]
+    one, state = framework(*plugins), CycleState()
+    one.handle.parallelizer = Parallelizer(2)
+    one.run_pre_bind_pre_flights(state, POD, "a")
+    assert one.run_pre_bind_plugins(state, POD, "a") is None
+
+
+# ---- Bind and PostBind -------------------------------------------------------------------------------------
+
+
+def bind(*answers: Any) -> tuple[Status | None, list[str]]:
+    log: list[str] = []
+    plugins = [
+        make(BindPlugin, f"P{at}", bind=noting(log, f"P{at}", answer)) for at, answer in enumerate(answers)
+    ]
+    return framework(*plugins).run_bind_plugins(CycleState(), POD, "a"), log
+
+
+def test_the_first_that_does_not_skip_binds() -> None:
+    assert bind(status(SKIPPED), None, None) == (None, ["P0", "P1"])
+
+
+def test_skip_where_nobody_binds() -> None:
+    assert said(bind()[0]) == (SKIPPED, "", "")
+    answer, log = bind(status(SKIPPED, "one"), status(SKIPPED, "two"))
+    assert (said(answer), log) == ((SKIPPED, "two", ""), ["P0", "P1"])
+
+
+def test_a_rejection_at_bind() -> None:
+    answer, log = bind(status(UNSCHEDULABLE, "no"), None)
+    assert (said(answer), log) == ((UNSCHEDULABLE, "no", "P0"), ["P0"])
+
+
+@pytest.mark.parametrize(
+    ("answer", "text"),
+    [
+        (status(ERROR, "broken"), "broken"),
+        (status(WAIT), "Wait"),
+        (ValueError("boom"), 'plugin "P0" raised ValueError: boom'),
+    ],
+)
+def test_bind_errors(answer: Any, text: str) -> None:
+    failed, log = bind(answer, None)
+    assert said(failed) == (ERROR, f'running Bind plugin "P0": {text}', "")
+    assert log == ["P0"]
+
+
+def test_post_bind_is_for_all() -> None:
+    log: list[str] = []
+    plugins = [
+        make(PostBindPlugin, n, post_bind=noting(log, n, ValueError("x") if n == "A" else None)) for n in "AB"
+    ]
+    framework(*plugins).run_post_bind_plugins(CycleState(), POD, "a")
+    assert log == ["A", "B"]

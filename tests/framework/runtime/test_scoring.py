@@ -1,0 +1,175 @@
+"""PreScore, Score and NormalizeScore: control flow and texts of kube-scheduler v1.36's runtime."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.core.make import pod
+from tests.framework.make import ERROR, SKIPPED, UNSCHEDULABLE, WAIT, framework, make, said, status
+
+from moorage.framework.plugin.cycle_state import CycleState
+from moorage.framework.plugin.interface import PreScorePlugin, ScorePlugin
+from moorage.framework.plugin.status import Status
+from moorage.framework.runtime.scoring import NodePluginScores
+
+FAILED = 'running Score plugins: plugin "P" failed with: '
+NORMALIZE = 'running Normalize on Score plugins: plugin "P" failed with: '
+RANGE = (
+    'applying score defaultWeights on Score plugins: plugin "P" returns an invalid score {}, '
+    "it should in the range of [0, 100] after normalizing"
+)
+
+
+def scored(*plugins: Any, state: CycleState | None = None, **settings: Any) -> list[NodePluginScores]:
+    one = framework(*plugins, **settings)
+    records, failed = one.run_score_plugins(state or CycleState(), pod("p"), one.all_nodes())
+    assert failed is None
+    return records
+
+
+def failure(**answers: Any) -> str:
+    one = framework(make(ScorePlugin, "P", **answers))
+    records, failed = one.run_score_plugins(CycleState(), pod("p"), one.all_nodes())
+    assert records == []
+    assert failed is not None
+    assert (failed.code, failed.plugin) == (ERROR, "")
+    return failed.message()
+
+
+# ---- PreScore ----------------------------------------------------------------------------------------------
+
+
+def pre_scored(*answers: Any) -> tuple[Status | None, set[str]]:
+    plugins = [make(PreScorePlugin, f"P{at}", pre_score=answer) for at, answer in enumerate(answers)]
+    one, state = framework(*plugins), CycleState()
+    return one.run_pre_score_plugins(state, pod("p"), one.all_nodes()), state.skip_score_plugins
+
+
+def test_skip_passes_score_over() -> None:
+    assert pre_scored(status(SKIPPED), None, status(SKIPPED)) == (None, {"P0", "P2"})
+
+
+@pytest.mark.parametrize(
+    ("answer", "text"),
+    [
+        (status(ERROR, "broken"), "broken"),
+        (status(UNSCHEDULABLE, "a rejection is an error too"), "a rejection is an error too"),
+        (status(WAIT), "Wait"),
+        (ValueError("boom"), 'plugin "P1" raised ValueError: boom'),
+    ],
+)
+def test_pre_score_errors(answer: Any, text: str) -> None:
+    failed, skipped = pre_scored(status(SKIPPED), answer, AssertionError("not reached"))
+    assert said(failed) == (ERROR, f'running PreScore plugin "P1": {text}', "")
+    assert skipped == {"P0"}
+
+
+# ---- Score -------------------------------------------------------------------------------------------------
+
+
+def test_records_are_weighted_and_summed() -> None:
+    one = make(ScorePlugin, "One", score=lambda self, state, pod, info: {"a": 10, "b": 20}[info.name])
+    two = make(ScorePlugin, "Two", score_all=lambda self, state, pod, nodes: [1] * len(nodes))
+    assert scored(one, two, weight_overrides={"One": 3}) == [
+        NodePluginScores("a", (("One", 30), ("Two", 1)), 31),
+        NodePluginScores("b", (("One", 60), ("Two", 1)), 61),
+    ]
+
+
+def test_plugins_that_pre_score_skips_are_left_out() -> None:
+    state = CycleState()
+    state.skip_score_plugins = {"P"}
+    plugin = make(ScorePlugin, "P", score=AssertionError("not asked"))
+    assert scored(plugin, state=state) == [NodePluginScores("a", (), 0), NodePluginScores("b", (), 0)]
+
+
+def test_normalize_sees_all_scores() -> None:
+    def normalize(self: Any, state: Any, pod: Any, scores: Any) -> Any:
+        return scores * 100 // scores.max()
+
+    plugin = make(
+        ScorePlugin, "P", score=lambda s, st, p, i: {"a": 500, "b": 250}[i.name], normalize_score=normalize
+    )
+    assert [record.total_score for record in scored(plugin)] == [100, 50]
+
+
+def test_normalizing_does_not_change_what_was_scored() -> None:
+    kept = np.array([3, 4])
+
+    def normalize(self: Any, state: Any, pod: Any, scores: Any) -> Any:
+        scores[:] = 1
+        return scores
+
+    scored(make(ScorePlugin, "P", score_all=kept, normalize_score=normalize))
+    assert kept.tolist() == [3, 4]
+
+
+@pytest.mark.parametrize(
+    ("answer", "text"),
+    [
+        (status(ERROR, "broken"), "broken"),
+        (status(UNSCHEDULABLE, "a rejection is an error too"), "a rejection is an error too"),
+        (ValueError("boom"), 'plugin "P" raised ValueError: boom'),
+    ],
+)
+def test_score_errors(answer: Any, text: str) -> None:
+    assert failure(score=answer) == FAILED + text
+    assert failure(score_all=answer) == FAILED + text
+    assert failure(score=1, normalize_score=answer) == NORMALIZE + text
+
+
+def test_the_first_error_wins() -> None:
+    good, bad = make(ScorePlugin, "A", score=1), make(ScorePlugin, "P", score=status(ERROR, "no"))
+    one = framework(good, bad, make(ScorePlugin, "Z", score=AssertionError("not asked")))
+    _, failed = one.run_score_plugins(CycleState(), pod("p"), one.all_nodes())
+    assert said(failed) == (ERROR, FAILED + "no", "")
+
+
+@pytest.mark.parametrize("score", [-1, 101])
+def test_scores_out_of_range(score: int) -> None:
+    assert failure(score=score) == RANGE.format(score)
+    assert failure(score_all=np.array([5, score])) == RANGE.format(score)
+    assert failure(score=5, normalize_score=[5, score]) == RANGE.format(score)
+
+
+@pytest.mark.parametrize(
+    "answer", [np.array([7.0, 9.0]), np.array([7, 9], dtype=np.uint8), [7, 9], (7.0, 9.0)]
+)
+def test_integral_scores_of_any_type(answer: Any) -> None:
+    assert [record.total_score for record in scored(make(ScorePlugin, "P", score_all=answer))] == [7, 9]
+
+
+@pytest.mark.parametrize(
+    ("answer", "text"),
+    [
+        (np.array([1.0, np.nan]), "score nan is not an integer"),
+        (np.array([1.5, 2.0]), "score 1.5 is not an integer"),
+        (np.array([np.inf, 2.0]), "score inf is not an integer"),
+        (np.array([2.0**63, 0.0]), "score 9.223372036854776e+18 is not an integer"),
+        (np.array([2**63, 0], dtype=np.uint64), "score 9223372036854775808 is not an integer of 64 bits"),
+        ([2**64, 0], "score is not an integer of 64 bits"),
+        (["x", "y"], "score 'x' is not an integer"),
+        ([None, 1], "score None is not an integer"),
+        (np.array([1, 2, 3]), "scores of shape (3,) for 2 nodes"),
+        (np.array([[1], [2]]), "scores of shape (2, 1) for 2 nodes"),
+        (5, "scores of shape () for 2 nodes"),
+        (None, "scores of shape () for 2 nodes"),
+    ],
+)
+def test_what_is_no_score(answer: Any, text: str) -> None:
+    assert failure(score_all=answer) == FAILED + text
+    assert failure(score=1, normalize_score=answer) == NORMALIZE + text
+
+
+def test_what_is_no_score_of_one_node() -> None:
+    assert failure(score=1.5) == FAILED + "score 1.5 is not an integer"
+    assert failure(score=None) == FAILED + "score None is not an integer"
+    assert failure(score=float("nan")) == FAILED + "score nan is not an integer"
+
+
+def test_the_vectorised_form_serves_single_nodes() -> None:
+    plugin = make(ScorePlugin, "P", score_all=lambda s, st, p, nodes: nodes.allocatable["cpu"] // 100)
+    one = framework(plugin)
+    assert plugin.score(CycleState(), pod("p"), one.all_nodes().node_info(0)) == 40

@@ -1,0 +1,231 @@
+"""Bad files: what stands in a file, and the one line that it is refused with."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.objects.refusal import refusal
+
+from moorage.errors import InputError
+from moorage.objects import load
+from moorage.objects.read import files
+
+POD = "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec: {containers: [{name: c}]}\n"
+YAML = {
+    "empty": ("", "f.yaml: empty: there is no object in this file"),
+    "only comments": ("# nothing\n---\n", "f.yaml: empty: there is no object in this file"),
+    "plain text": ("just some words\n", "f.yaml: document 1: expected map, got string"),
+    "a list": ("- a\n", "f.yaml: document 1: expected map, got list"),
+    "broken": ("kind: Pod\nmetadata: {name: p\n", "f.yaml:3: invalid YAML: did not find expected ',' or '}'"),
+    "tab": (
+        "kind: Pod\n\tmetadata: x\n",
+        "f.yaml:2: invalid YAML: found a tab character that violates indentation",
+    ),
+    "control character": (
+        "kind: \x01\n",
+        "f.yaml: invalid YAML: control characters are not allowed",
+    ),
+    "duplicate key": ("kind: Pod\nspec: {}\nkind: Node\n", 'f.yaml:3: duplicate key "kind"'),
+    "duplicate deep key": (
+        "kind: Pod\nmetadata:\n  labels:\n    a: x\n    a: y\n",
+        'f.yaml:5: duplicate key "a"',
+    ),
+    "python tag": (
+        "kind: Pod\nspec: !!python/object/apply:os.system [echo]\n",
+        "f.yaml:2: tag tag:yaml.org,2002:python/object/apply:os.system is not allowed here",
+    ),
+    "unknown tag": ("kind: !Ref Pod\n", "f.yaml:1: tag !Ref is not allowed here"),
+    "binary tag": ("kind: !!binary aGk=\n", "f.yaml:1: tag tag:yaml.org,2002:binary is not allowed here"),
+    "wrong tag": ("kind: !!int Pod\n", "f.yaml:1: tag tag:yaml.org,2002:int is not allowed here"),
+    "alias loop": ("kind: Pod\nspec: &a\n  x: *a\n", "f.yaml:3: alias *a contains itself"),
+    "unknown alias": ("kind: *nothing\n", "f.yaml:1: alias *nothing is not defined"),
+    "map as key": ("{a: 1}: b\n", "f.yaml:1: a key must be a string"),
+    "null as key": ("kind: Pod\n~: b\n", "f.yaml:2: a key must be a string"),
+    "merged list": ("kind: Pod\n<<: [1]\n", "f.yaml:2: only maps can be merged with <<"),
+    "not a number": ("kind: Pod\nx: .nan\n", "f.yaml:2: .nan is not a number that JSON knows"),
+    "nested deeply": (
+        "kind: Pod\nx: " + "[" * 100_000 + "]" * 100_000,
+        "f.yaml:2: nested more than 200 levels deep",
+    ),
+    "no kind": ("metadata: {name: p}\n", "f.yaml: p: no kind"),
+    "kind not a string": ("kind: 1\nmetadata: {name: p}\n", "f.yaml: p: kind: expected string, got integer"),
+    "trace": ("events: []\n", "f.yaml: document 1: no kind: a trace, not a dump of objects"),
+    "second document": (POD + "---\nkind: 3\n", "f.yaml: document 2: kind: expected string, got integer"),
+    "items not a list": (
+        "kind: List\nitems: {}\n",
+        "f.yaml: List (document 1): items: expected list, got map",
+    ),
+    "item without kind": ("kind: List\nitems: [{}]\n", "f.yaml: items[0]: no kind"),
+    "item not a map": ("kind: List\nitems: [7]\n", "f.yaml: items[0]: expected map, got integer"),
+}
+
+
+@pytest.mark.parametrize("name", YAML)
+def test_bad_yaml(name: str, tmp_path: Path) -> None:
+    text, expected = YAML[name]
+    file = tmp_path / "f.yaml"
+    file.write_text(text)
+    assert refusal(file) == expected
+
+
+DEEP = 100_000
+JSON: dict[str, tuple[bytes, str]] = {
+    "broken": (b'{"kind": "Pod",\n "metadata": }', "f.json:2: invalid JSON: invalid character"),
+    "cut off": (b'{"kind": "Pod",\n\n', "f.json:3: invalid JSON: it ends too early"),
+    "second text": (
+        b'{"kind": "ConfigMap"}\n{"kind": "Pod"',
+        "f.json:2: invalid JSON: it ends too early",
+    ),
+    "binary": (b"\x7fELF\x00\x01", "f.json: not a text file"),
+    "not UTF-8": (b"kind: caf\xe9", "f.json: not a text file"),
+    "text not UTF-8": (
+        b'{"kind": "Pod", "metadata": {"name": "caf\xe9"}}',
+        "f.json: invalid JSON: not UTF-8",
+    ),
+    "a list": (b"[1]", "f.json: document 1: expected map, got list"),
+    "empty map": (b"{}", "f.json: document 1: no kind"),
+    "nested deeply": (
+        b'{"kind": "Pod", "x": ' + b"[" * DEEP + b"]" * DEEP + b"}",
+        "f.json: nested too deeply",
+    ),
+    "nested deeply beside a null": (
+        b'{"kind": "Pod", "metadata": {"labels": null}, "x": ' + b"[" * 900 + b"]" * 900 + b"}",
+        "f.json: nested too deeply",
+    ),
+    "cut off deeply": (b"[" * DEEP, "f.json: nested too deeply"),
+    "lists in lists": (b'{"kind":"List","items":[' * DEEP + b"]}" * DEEP, "f.json: nested too deeply"),
+    "audit log": (
+        b'{"kind":"Event","apiVersion":"audit.k8s.io/v1","level":"Metadata"}\n'
+        b'{"kind":"Event","apiVersion":"audit.k8s.io/v1","level":"Metadata"}\n',
+        "f.json: Event (document 1): an audit log, not a dump of objects",
+    ),
+    "trace": (
+        b'{"version": 2, "config": {}, "events": []}',
+        "f.json: document 1: no kind: a trace, not a dump of objects",
+    ),
+    "items not a list": (
+        b'{"kind": "PodList", "items": {"a": 1}}',
+        "f.json: PodList (document 1): items: expected list, got map",
+    ),
+    "item": (
+        b'{"kind": "PodList", "items": [{"metadata": {"name": "a"}, "spec": {"priority": "x"}}]}',
+        "f.json: Pod a: spec.priority: expected integer, got string",
+    ),
+    "huge number": (
+        b'{"kind": "Pod", "metadata": {"name": "a"}, "spec": {"priority": ' + b"9" * 5000 + b"}}",
+        "f.json: Pod a: spec.priority: integer value out of range",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", JSON)
+def test_bad_json(name: str, tmp_path: Path) -> None:
+    data, expected = JSON[name]
+    file = tmp_path / "f.json"
+    file.write_bytes(data)
+    assert refusal(file) == expected
+
+
+def test_missing_file(tmp_path: Path) -> None:
+    assert refusal(tmp_path / "none.yaml") == "none.yaml: no such file"
+
+
+def test_directory_without_manifests(tmp_path: Path) -> None:
+    (tmp_path / "d").mkdir()
+    (tmp_path / "d" / "notes.txt").write_text("kind: Pod")
+    assert refusal(tmp_path / "d") == "d: no .json, .yaml or .yml file in this directory"
+
+
+def test_unreadable_file(tmp_path: Path) -> None:
+    loop = tmp_path / "loop.yaml"
+    loop.symlink_to(loop)
+    assert refusal(loop).startswith("loop.yaml: cannot be read: ")
+
+
+def test_alias_bomb(tmp_path: Path) -> None:
+    lines = ["kind: Pod", "a0: &a0 [lol, lol, lol, lol, lol, lol, lol, lol, lol]"]
+    lines += [f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 9)}]" for i in range(1, 30)]
+    file = tmp_path / "bomb.yaml"
+    file.write_text("\n".join(lines))
+    assert refusal(file) == "bomb.yaml:7: aliases expand to too much data"
+
+
+def test_second_file_is_named(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text(POD)
+    (tmp_path / "b.yaml").write_text(POD)
+    with pytest.raises(InputError) as caught:
+        load(tmp_path / "a.yaml", tmp_path / "b.yaml")
+    assert str(caught.value) == f"{tmp_path}/b.yaml: Pod p: listed twice"
+    assert (caught.value.source, caught.value.obj, caught.value.path) == (f"{tmp_path}/b.yaml", "Pod p", "")
+
+
+@pytest.mark.parametrize("digits", [20, 5000])
+def test_numbers_beyond_64_bits_in_unread_fields_are_ignored(digits: int, tmp_path: Path) -> None:
+    file = tmp_path / "f.json"
+    pod: dict[str, Any] = {"kind": "Pod", "metadata": {"name": "p"}, "spec": {"containers": [{"name": "c"}]}}
+    file.write_text(json.dumps(pod)[:-1] + f', "x": {"9" * digits}}}')
+    assert len(load(file).pods) == 1
+
+
+def test_names_that_are_no_files(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"^-f: the name of a file is empty$"):
+        load("")
+    assert refusal(tmp_path / ("a" * 300)).endswith("a: cannot be read: File name too long")
+    assert refusal(tmp_path / ("a/" * 2500)).endswith("a: cannot be read: File name too long")
+    assert refusal(tmp_path / "a\0b").endswith("b: cannot be read: embedded null byte")
+
+
+def test_a_device_is_no_file() -> None:
+    with pytest.raises(InputError, match=r"^/dev/zero: neither a file nor a directory$"):
+        load("/dev/zero")
+
+
+def test_a_named_pipe_that_nobody_writes_to_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    assert refusal(tmp_path / "pipe") == "pipe: empty: there is no object in this file"
+
+
+def test_a_pipe_is_read_to_its_end(tmp_path: Path) -> None:
+    """A shell's ``<(command)`` is such a file; the writer may be slower than the reader."""
+    ends, more = os.pipe(), threading.Event()
+
+    def write() -> None:
+        with open(ends[1], "wb") as pipe:
+            assert more.wait(60)
+            pipe.write(POD.encode())
+            pipe.flush()
+            pipe.write(b"---\n" + POD.replace("name: p", "name: q").encode())
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    more.set()
+    assert [pod.name for pod in load(f"/dev/fd/{ends[0]}").pods] == ["p", "q"]
+    writer.join()
+    os.close(ends[0])
+
+
+def test_what_has_no_end_is_read_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files, "MAX_STREAMED", 1000)
+    with open("/dev/zero") as zeros:
+        monkeypatch.setattr(sys, "stdin", zeros)
+        with pytest.raises(InputError, match=r"^stdin: more than 1000 bytes$"):
+            load("-")
+
+
+def test_a_small_file_that_unpacks_to_too_much(tmp_path: Path) -> None:
+    """It is refused before all of it is unpacked."""
+    (tmp_path / "bomb.yaml.gz").write_bytes(gzip.compress(bytes(40 << 20)))
+    assert refusal(tmp_path / "bomb.yaml.gz") == f"bomb.yaml.gz: unpacks to more than {16 << 20} bytes"
+
+
+def test_equal_objects_may_be_compressed_well(tmp_path: Path) -> None:
+    pods = "".join(f"---\n{POD.replace('name: p', f'name: p{at:05}')}" for at in range(20_000))
+    packed = gzip.compress(pods.encode())
+    assert len(packed) * files.MAX_RATIO > 5 * len(pods)

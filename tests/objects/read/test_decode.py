@@ -1,0 +1,139 @@
+"""Literal decoding."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from moorage.errors import InputError
+from moorage.objects import Node, Pod, Taint, decode_object
+from moorage.objects.model.workload import Deployment, Job, Service
+from moorage.objects.read.decode import is_known
+
+POD: dict[str, Any] = {
+    "apiVersion": "v1",
+    "kind": "Pod",
+    "metadata": {"name": "p", "labels": {"a": "b"}, "creationTimestamp": None, "managedFields": [{"x": 1}]},
+    "spec": {
+        "containers": [
+            {"name": "c", "resources": {"requests": {"cpu": 2, "memory": "1Gi"}}, "command": ["sh"]}
+        ],
+        "affinity": {
+            "nodeAffinity": {
+                "requiredDuringSchedulingIgnoredDuringExecution": {
+                    "nodeSelectorTerms": [{"matchFields": [{"key": "k", "operator": "In", "values": ["v"]}]}]
+                }
+            }
+        },
+    },
+}
+
+
+@pytest.mark.parametrize("form", [lambda d: d, lambda d: json.dumps(d).encode()], ids=["dict", "json"])
+def test_pod(form: Any) -> None:
+    pod = decode_object(form(POD))
+    assert isinstance(pod, Pod)
+    assert pod.metadata.labels == {"a": "b"}
+    assert pod.metadata.creation_timestamp is None
+    assert pod.spec.containers[0].resources.requests == {"cpu": 2, "memory": "1Gi"}
+    affinity = pod.spec.affinity
+    assert affinity is not None
+    assert affinity.node_affinity is not None
+    assert affinity.node_affinity.required is not None
+    assert affinity.node_affinity.required.node_selector_terms[0].match_fields[0].values == ("v",)
+
+
+def test_nothing_is_filled_in_or_checked() -> None:
+    pod = decode_object({"kind": "Pod", "spec": {"tolerations": [{"operator": "Nonsense"}]}})
+    assert isinstance(pod, Pod)
+    assert (pod.name, pod.namespace, pod.metadata.uid, pod.spec.scheduler_name) == ("", "", "", "")
+    assert pod.spec.priority is None
+    assert pod.spec.tolerations[0].operator == "Nonsense"
+
+
+@pytest.mark.parametrize("form", [lambda d: d, lambda d: json.dumps(d).encode()], ids=["dict", "json"])
+def test_null_is_absent(form: Any) -> None:
+    node = decode_object(
+        form(
+            {
+                "kind": "Node",
+                "apiVersion": None,
+                "metadata": {"name": "n", "labels": None, "annotations": {"a": None}},
+                "spec": {"taints": None, "unschedulable": None},
+                "status": {"capacity": {"cpu": None}, "images": [{"names": None, "sizeBytes": 5}]},
+            }
+        )
+    )
+    assert isinstance(node, Node)
+    assert node.metadata.labels == {}
+    assert node.metadata.annotations == {"a": ""}
+    assert node.spec.taints == ()
+    assert node.spec.unschedulable is False
+    assert node.status.capacity == {"cpu": "0"}
+    assert node.status.images[0].size_bytes == 5
+
+
+def test_order_and_values_are_kept() -> None:
+    node = decode_object({"kind": "Node", "spec": {"taints": [{"key": "b"}, {"key": "a", "value": "x"}]}})
+    assert isinstance(node, Node)
+    assert node.spec.taints == (Taint(key="b"), Taint(key="a", value="x"))
+
+
+@pytest.mark.parametrize(
+    ("kind", "version", "known"),
+    [
+        ("Pod", "v1", True),
+        ("Pod", "", True),
+        ("Deployment", "apps/v1", True),
+        ("Deployment", "extensions/v1beta1", True),
+        ("Deployment", "v1", False),
+        ("Service", "serving.knative.dev/v1", False),
+        ("Job", "batch/v1", True),
+        ("Job", "batch.volcano.sh/v1alpha1", False),
+        ("PriorityClass", "scheduling.k8s.io/v1", True),
+        ("ConfigMap", "v1", False),
+    ],
+)
+def test_known_kinds(kind: str, version: str, known: bool) -> None:
+    assert is_known(kind, version) is known
+
+
+@pytest.mark.parametrize(
+    ("document", "type_"),
+    [
+        ({"kind": "Deployment", "apiVersion": "apps/v1"}, Deployment),
+        ({"kind": "Job"}, Job),
+        (b'{"kind": "Service"}', Service),
+    ],
+)
+def test_kind_decides(document: Any, type_: type) -> None:
+    assert type(decode_object(document)) is type_
+
+
+@pytest.mark.parametrize(
+    ("document", "message"),
+    [
+        ({}, "no kind"),
+        ({"kind": "ConfigMap", "apiVersion": "v1"}, "unknown kind ConfigMap (v1)"),
+        ({"kind": "ConfigMap"}, "unknown kind ConfigMap (no apiVersion)"),
+        (
+            {"kind": "Pod", "spec": {"containers": [{}, {"ports": [{"hostPort": "x"}]}]}},
+            "spec.containers[1].ports[0].hostPort: expected integer, got string",
+        ),
+        (
+            {"kind": "Pod", "metadata": {"labels": {"a": "b", 1: "c"}}},
+            "metadata.labels: expected string, got integer",
+        ),
+        (
+            {"kind": "Pod", "spec": {"overhead": {"cpu": 1, "memory": [1]}}},
+            "spec.overhead.memory: expected number or string, got list",
+        ),
+        ({"kind": "Pod", "spec": {"containers": [None]}}, "spec.containers[0]: expected map, got null"),
+    ],
+)
+def test_errors(document: Any, message: str) -> None:
+    with pytest.raises(InputError) as caught:
+        decode_object(document)
+    assert str(caught.value) == message

@@ -1,0 +1,111 @@
+"""Compressed files and standard input."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from tests.objects.refusal import refusal
+
+from moorage.errors import InputError
+from moorage.objects import load
+from moorage.objects.read import files
+
+POD = b"kind: Pod\nmetadata: {name: p}\nspec: {containers: [{name: c}]}\n"
+LIST = b'{"kind": "List", "items": [{"kind": "Node", "metadata": {"name": "n"}}]}'
+
+
+@pytest.mark.parametrize("content", [POD, LIST])
+@pytest.mark.parametrize("name", ["f.yaml.gz", "f.json.gz", "f.gz", "f.json", "f"])
+def test_compressed_by_magic_bytes_whatever_the_name(name: str, content: bytes, tmp_path: Path) -> None:
+    (tmp_path / name).write_bytes(gzip.compress(content))
+    cluster = load(tmp_path / name)
+    assert len(cluster.nodes) + len(cluster.pods) == 1
+
+
+def test_compressed_parts_follow_one_another(tmp_path: Path) -> None:
+    (tmp_path / "f.gz").write_bytes(gzip.compress(LIST[:9]) + gzip.compress(LIST[9:]))
+    assert len(load(tmp_path / "f.gz").nodes) == 1
+
+
+def test_compressed_files_of_a_directory(tmp_path: Path) -> None:
+    for name in ("2.json.gz", "1.yaml", "3.yml.gz", "notes.txt.gz", "archive.gz"):
+        text = f'{{"kind": "Node", "metadata": {{"name": "n{name[0]}"}}}}'.encode()
+        (tmp_path / name).write_bytes(gzip.compress(text) if name.endswith("gz") else text)
+    assert [node.name for node in load(tmp_path).nodes] == ["n1", "n2", "n3"]
+
+
+PACKED = gzip.compress(POD, mtime=0)
+BROKEN = {
+    "cut off": PACKED[:-12],
+    "header only": PACKED[:2],
+    "wrong checksum": PACKED[:-8] + bytes(8),
+    "damaged": PACKED[:12] + b"\xff" * 20 + PACKED[32:],
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_broken_gzip(name: str, tmp_path: Path) -> None:
+    (tmp_path / "f.json.gz").write_bytes(BROKEN[name])
+    assert refusal(tmp_path / "f.json.gz") == "f.json.gz: broken gzip data"
+
+
+def test_errors_inside_name_file_and_line(tmp_path: Path) -> None:
+    (tmp_path / "f.yaml.gz").write_bytes(gzip.compress(b"kind: Pod\nkind: Node\n"))
+    assert refusal(tmp_path / "f.yaml.gz") == 'f.yaml.gz:2: duplicate key "kind"'
+    (tmp_path / "g.gz").write_bytes(gzip.compress(gzip.compress(POD)))
+    assert refusal(tmp_path / "g.gz") == "g.gz: not a text file"
+
+
+def test_bomb(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "f.gz").write_bytes(gzip.compress(POD))
+    monkeypatch.setattr(files, "MAX_UNPACKED", len(POD))
+    assert len(load(tmp_path / "f.gz").pods) == 1
+    monkeypatch.setattr(files, "MAX_UNPACKED", len(POD) - 1)
+    assert refusal(tmp_path / "f.gz") == f"f.gz: unpacks to more than {len(POD) - 1} bytes"
+
+
+def give(monkeypatch: pytest.MonkeyPatch, data: bytes) -> None:
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(data)))
+
+
+@pytest.mark.parametrize("data", [POD, PACKED])
+def test_standard_input(data: bytes, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    give(monkeypatch, data)
+    (tmp_path / "n.json").write_bytes(LIST)
+    cluster = load("-", tmp_path / "n.json")
+    assert ([pod.name for pod in cluster.pods], [node.name for node in cluster.nodes]) == (["p"], ["n"])
+
+
+@pytest.mark.parametrize(
+    ("data", "error"),
+    [
+        (b"", "stdin: empty: there is no object in this file"),
+        (b'{"kind": ', "stdin:1: invalid JSON: it ends too early"),
+        (b"kind: Pod\nkind: Pod\n", 'stdin:2: duplicate key "kind"'),
+        (b"kind: Pod\nmetadata: {name: p}\nspec: 7\n", "stdin: Pod p: spec: expected map, got integer"),
+        (b"\x00", "stdin: not a text file"),
+        (PACKED[:-12], "stdin: broken gzip data"),
+    ],
+)
+def test_bad_standard_input(data: bytes, error: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    give(monkeypatch, data)
+    with pytest.raises(InputError) as caught:
+        load("-")
+    assert str(caught.value) == error
+
+
+def test_closed_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", None)
+    with pytest.raises(InputError, match=r"^stdin: cannot be read: it is closed$"):
+        load("-")
+
+
+def test_a_file_called_stdin_is_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("stdin").write_bytes(LIST)
+    assert len(load("stdin").nodes) == 1

@@ -1,0 +1,290 @@
+"""What the API server fills in."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.objects.make import CONTAINERS, make, node, pod, workload
+
+from moorage.errors import InputError
+from moorage.objects import Namespace, Node, Pod, Quantity, Toleration, defaults
+from moorage.objects.model.workload import (
+    DaemonSet,
+    Deployment,
+    Job,
+    ReplicaSet,
+    ReplicationController,
+    StatefulSet,
+)
+
+
+def fill(obj: Any) -> Any:
+    return defaults([obj])[0]
+
+
+def container(**fields: Any) -> dict[str, Any]:
+    return {"containers": [{"name": "c", **fields}]}
+
+
+def test_metadata() -> None:
+    filled = fill(pod("p"))
+    assert filled.key == "default/p"
+    assert filled.metadata.uid
+    assert fill(node("n")).key == "n"
+    assert fill(make("Node", "n", metadata={"namespace": "odd"})).namespace == ""
+
+
+def test_uids_follow_from_the_object_and_differ() -> None:
+    objects = [pod("a"), pod("b"), pod("a", metadata={"namespace": "x"}), make("Service", "a"), node("a")]
+    uids = [obj.metadata.uid for obj in defaults(objects)]
+    assert len(set(uids)) == len(uids)
+    assert uids == [obj.metadata.uid for obj in defaults(objects)]
+    assert fill(pod("a", metadata={"uid": "mine"})).metadata.uid == "mine"
+
+
+def test_generated_names_are_new_and_repeatable() -> None:
+    objects = [pod("", metadata={"generateName": "web-"}) for _ in range(50)]
+    first = [obj.name for obj in defaults(objects)]
+    assert len(set(first)) == 50
+    assert all(name.startswith("web-") and len(name) == 9 for name in first)
+    assert first == [obj.name for obj in defaults(objects)]
+    taken = defaults([*objects[:1], pod(first[0])])
+    assert [obj.name for obj in taken] == [first[1], first[0]]
+
+
+def test_long_generated_names_are_cut_as_the_api_server_does() -> None:
+    assert len(fill(pod("", metadata={"generateName": "x" * 100})).name) == 63
+
+
+def test_scheduler_name_restart_policy_grace_period_and_phase() -> None:
+    filled = fill(pod("p"))
+    assert filled.spec.scheduler_name == "default-scheduler"
+    assert filled.spec.restart_policy == "Always"
+    assert filled.spec.termination_grace_period_seconds == 30
+    assert filled.spec.priority == 0
+    assert filled.status.phase == "Pending"
+
+
+def test_what_is_there_stays() -> None:
+    spec = {
+        "schedulerName": "s",
+        "restartPolicy": "Never",
+        "terminationGracePeriodSeconds": 0,
+        "priority": 5,
+        "nodeName": "n",
+    }
+    complete = pod("p", spec, metadata={"uid": "u", "namespace": "x"}, status={"phase": "Running"})
+    assert fill(complete) is complete
+
+
+@pytest.mark.parametrize("containers", ["containers", "initContainers"])
+def test_requests_default_to_limits(containers: str) -> None:
+    resources = {"limits": {"cpu": "2", "memory": "1Gi"}, "requests": {"cpu": "1"}}
+    filled = fill(pod("p", {containers: [{"name": "x"}, {"name": "c", "resources": resources}]}))
+    items = filled.spec.containers if containers == "containers" else filled.spec.init_containers
+    assert items[0].resources.requests == {}
+    assert items[1].resources.requests == {"cpu": "1", "memory": "1Gi"}
+    assert items[1].resources.limits == {"cpu": "2", "memory": "1Gi"}
+
+
+def test_protocol() -> None:
+    ports = [{"containerPort": 1}, {"containerPort": 2, "protocol": "UDP"}]
+    filled = fill(pod("p", container(ports=ports)))
+    assert [(port.protocol, port.host_port) for port in filled.spec.containers[0].ports] == [
+        ("TCP", 0),
+        ("UDP", 0),
+    ]
+
+
+@pytest.mark.parametrize("containers", ["containers", "initContainers"])
+def test_host_network_takes_host_ports(containers: str) -> None:
+    ports = [{"containerPort": 80}, {"containerPort": 81, "hostPort": 8081, "protocol": "TCP"}]
+    items = [{"name": "c", "ports": ports}]
+    spec = {"containers": CONTAINERS, containers: items, "hostNetwork": True}
+    filled = fill(pod("p", spec)).spec
+    found = filled.containers if containers == "containers" else filled.init_containers
+    assert [port.host_port for port in found[0].ports] == [80, 8081]
+
+
+@pytest.mark.parametrize(
+    ("name", "priority", "policy"),
+    [
+        ("system-node-critical", 2_000_001_000, None),
+        ("system-cluster-critical", 2_000_000_000, None),
+        ("batch", -5, "Never"),
+        ("", 0, None),
+    ],
+)
+def test_priority_class(name: str, priority: int, policy: str | None) -> None:
+    batch = make("PriorityClass", "batch", value=-5, preemptionPolicy="Never")
+    filled = defaults([pod("p", {"priorityClassName": name}), batch])[0]
+    assert isinstance(filled, Pod)
+    assert (filled.spec.priority, filled.spec.preemption_policy) == (priority, policy)
+    assert filled.spec.priority_class_name == name
+
+
+def test_global_default_class_is_the_lowest() -> None:
+    classes = [
+        make("PriorityClass", "high", value=9, globalDefault=True),
+        make("PriorityClass", "low", value=3, globalDefault=True, preemptionPolicy="Never"),
+        make("PriorityClass", "other", value=1),
+    ]
+    filled = defaults([pod("p"), pod("q", {"priority": 8}), *classes])
+    assert isinstance(filled[0], Pod)
+    assert isinstance(filled[1], Pod)
+    spec = filled[0].spec
+    assert (spec.priority, spec.priority_class_name, spec.preemption_policy) == (3, "low", "Never")
+    assert (filled[1].spec.priority, filled[1].spec.priority_class_name) == (8, "")
+
+
+def test_own_preemption_policy_wins() -> None:
+    vip = make("PriorityClass", "vip", value=1, preemptionPolicy="Never")
+    filled = defaults(
+        [pod("p", {"priorityClassName": "vip", "preemptionPolicy": "PreemptLowerPriority"}), vip]
+    )[0]
+    assert isinstance(filled, Pod)
+    assert filled.spec.preemption_policy == "PreemptLowerPriority"
+
+
+def test_unknown_class() -> None:
+    with pytest.raises(InputError) as caught:
+        fill(pod("p", {"priorityClassName": "vip"}))
+    assert str(caught.value) == 'Pod default/p: spec.priorityClassName: there is no PriorityClass "vip"'
+    assert fill(pod("p", {"priorityClassName": "vip", "priority": 3})).spec.priority == 3
+
+
+TOLERATED = [
+    Toleration(key=key, operator="Exists", effect="NoExecute", toleration_seconds=300)
+    for key in ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
+]
+
+
+@pytest.mark.parametrize(
+    ("tolerations", "added"),
+    [
+        ([], TOLERATED),
+        ([{"operator": "Exists"}], []),
+        ([{"operator": "Exists", "effect": "NoSchedule"}], TOLERATED),
+        (
+            [{"key": "node.kubernetes.io/not-ready", "operator": "Exists", "effect": "NoExecute"}],
+            TOLERATED[1:],
+        ),
+        ([{"key": "node.kubernetes.io/unreachable", "operator": "Exists"}], TOLERATED[:1]),
+    ],
+)
+def test_tolerations_of_unhealthy_nodes(tolerations: list[Any], added: list[Toleration]) -> None:
+    filled = fill(pod("p", {"tolerations": tolerations}))
+    assert list(filled.spec.tolerations[len(tolerations) :]) == added
+
+
+def test_bound_pods_get_no_tolerations() -> None:
+    assert fill(pod("p", {"nodeName": "n"})).spec.tolerations == ()
+
+
+def requests(*values: dict[str, str], **fields: Any) -> list[dict[str, Any]]:
+    return [{"name": f"c{i}", "resources": {"requests": value}, **fields} for i, value in enumerate(values)]
+
+
+@pytest.mark.parametrize(
+    ("spec", "expected"),
+    [
+        ({"containers": CONTAINERS}, {"cpu": "8", "memory": "8Gi", "hugepages-2Mi": "4Mi"}),
+        (
+            {"containers": requests({"cpu": "1"}, {"cpu": "500m", "memory": "1Gi"})},
+            {"cpu": "1500m", "memory": "1Gi", "hugepages-2Mi": "4Mi"},
+        ),
+        (
+            {
+                "containers": requests({"cpu": "1"}),
+                "initContainers": requests({"cpu": "3"}, {"memory": "2Gi"}),
+            },
+            {"cpu": "3", "memory": "2Gi", "hugepages-2Mi": "4Mi"},
+        ),
+        (
+            {
+                "containers": requests({"cpu": "1"}),
+                "initContainers": requests({"cpu": "2"}, restartPolicy="Always") + requests({"cpu": "4"}),
+            },
+            {"cpu": "6", "memory": "8Gi", "hugepages-2Mi": "4Mi"},
+        ),
+        (
+            {
+                "containers": requests({"cpu": "5"}),
+                "initContainers": requests({"cpu": "2"}, restartPolicy="Always") + requests({"cpu": "4"}),
+            },
+            {"cpu": "7", "memory": "8Gi", "hugepages-2Mi": "4Mi"},
+        ),
+    ],
+)
+def test_pod_level_requests(spec: dict[str, Any], expected: dict[str, str]) -> None:
+    limits = {"cpu": "8", "memory": "8Gi", "hugepages-2Mi": "4Mi", "example.com/gpu": "1"}
+    filled = fill(pod("p", spec | {"resources": {"limits": limits}})).spec.resources
+    assert {name: Quantity(raw) for name, raw in filled.requests.items()} == {
+        name: Quantity(raw) for name, raw in expected.items()
+    }
+
+
+def test_pod_level_requests_that_are_there_stay() -> None:
+    resources = {"limits": {"cpu": "8"}, "requests": {"cpu": "2"}}
+    filled = fill(pod("p", {"containers": requests({"cpu": "1"}), "resources": resources}))
+    assert filled.spec.resources.requests == {"cpu": "2"}
+    unlimited = fill(
+        pod("p", {"containers": requests({"cpu": "1"}), "resources": {"requests": {"cpu": "2"}}})
+    )
+    assert unlimited.spec.resources.requests == {"cpu": "2"}
+
+
+def test_allocatable_defaults_to_capacity() -> None:
+    filled = fill(node("n", status={"capacity": {"cpu": "4"}}))
+    assert isinstance(filled, Node)
+    assert filled.status.allocatable == {"cpu": "4"}
+    given = fill(node("n", status={"capacity": {"cpu": "4"}, "allocatable": {"cpu": "3"}}))
+    assert given.status.allocatable == {"cpu": "3"}
+
+
+def test_namespaces_carry_their_name() -> None:
+    filled = fill(make("Namespace", "dev", metadata={"labels": {"a": "b"}}))
+    assert isinstance(filled, Namespace)
+    assert filled.metadata.labels == {"a": "b", "kubernetes.io/metadata.name": "dev"}
+
+
+@pytest.mark.parametrize("kind", ["Deployment", "ReplicaSet", "StatefulSet", "ReplicationController"])
+def test_replicas_and_selector(kind: str) -> None:
+    filled = fill(workload(kind, "w"))
+    assert isinstance(filled, Deployment | ReplicaSet | StatefulSet | ReplicationController)
+    assert filled.spec.replicas == 1
+    selector = filled.spec.selector
+    assert (selector if isinstance(selector, dict) else selector.match_labels) == {"app": "w"}
+    assert filled.spec.template.spec.tolerations == tuple(TOLERATED)
+    assert fill(workload(kind, "w", {"replicas": 0})).spec.replicas == 0
+
+
+def test_given_selectors_stay() -> None:
+    assert fill(workload("ReplicaSet", "w", {"selector": {}})).spec.selector.match_labels == {}
+    assert fill(workload("ReplicationController", "w", {"selector": {"a": "b"}})).spec.selector == {"a": "b"}
+
+
+def test_daemon_set_template_gets_no_admission_tolerations() -> None:
+    filled = fill(workload("DaemonSet", "w"))
+    assert isinstance(filled, DaemonSet)
+    assert filled.spec.template.spec.tolerations == ()
+    assert filled.spec.template.spec.priority == 0
+    assert filled.spec.selector.match_labels == {"app": "w"}
+
+
+@pytest.mark.parametrize(
+    ("spec", "completions", "parallelism"),
+    [({}, 1, 1), ({"parallelism": 3}, None, 3), ({"completions": 3}, 3, 1), ({"parallelism": 0}, None, 0)],
+)
+def test_job(spec: dict[str, Any], completions: int | None, parallelism: int) -> None:
+    filled = fill(workload("Job", "j", spec))
+    assert isinstance(filled, Job)
+    assert (filled.spec.completions, filled.spec.parallelism) == (completions, parallelism)
+    assert filled.spec.completion_mode == "NonIndexed"
+
+
+def test_defaults_twice_are_defaults() -> None:
+    objects = [pod("p", container(resources={"limits": {"cpu": 1}})), node("n"), workload("Deployment", "d")]
+    once = defaults(objects)
+    assert defaults(once) == once

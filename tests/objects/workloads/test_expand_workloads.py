@@ -1,0 +1,309 @@
+"""The pods that workloads lack."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+from tests.objects.make import CONTAINERS, cluster, make, owned, pod, workload
+
+from moorage.errors import InputError
+from moorage.objects import Cluster, Object, Pod
+from moorage.objects.model.workload import ReplicaSet
+from moorage.objects.validate.validate_object import MAX_PODS
+
+SUFFIX = "[bcdfghjklmnpqrstvwxz2456789]{5}"
+
+
+def names(result: Cluster) -> list[str]:
+    return [item.name for item in result.pods]
+
+
+def new(result: Cluster, *listed: str) -> list[Pod]:
+    return [item for item in result.pods if item.name not in listed]
+
+
+def active(
+    kind: str, name: str, pod_name: str, phase: str = "Running", uid: str = "", **metadata: Any
+) -> Object:
+    return pod(pod_name, metadata=owned(kind, name, uid, **metadata), status={"phase": phase})
+
+
+@pytest.mark.parametrize("kind", ["ReplicaSet", "ReplicationController"])
+def test_replicas(kind: str) -> None:
+    owner = workload(kind, "web", {"replicas": 3}, metadata={"creationTimestamp": "2024-01-01T00:00:00Z"})
+    made = cluster(owner).pods
+    assert len({item.name for item in made}) == 3
+    assert len({item.metadata.uid for item in made}) == 3
+    for item in made:
+        assert re.fullmatch(f"web-{SUFFIX}", item.name)
+        assert item.metadata.generate_name == "web-"
+        assert item.namespace == "default"
+        assert item.metadata.labels == {"app": "web"}
+        assert item.metadata.creation_timestamp == "2024-01-01T00:00:00Z"
+        assert item.status.phase == "Pending"
+        assert item.spec.scheduler_name == "default-scheduler"
+        (reference,) = item.metadata.owner_references
+        assert (reference.kind, reference.name, reference.controller) == (kind, "web", True)
+        assert reference.uid
+    assert made[0].spec is made[1].spec
+
+
+def test_same_input_gives_the_same_pods() -> None:
+    objects = [workload("Deployment", "a", {"replicas": 3}), workload("StatefulSet", "b", {"replicas": 2})]
+    assert cluster(*objects) == cluster(*objects)
+
+
+def test_names_do_not_collide() -> None:
+    objects = [workload("ReplicaSet", "x" * 60 + end, {"replicas": 40}) for end in "ab"]
+    made = names(cluster(*objects))
+    assert len(set(made)) == 80
+    again = names(cluster(*objects, pod(made[0])))
+    assert len(set(again)) == 81
+
+
+@pytest.mark.parametrize(
+    ("listed", "missing"),
+    [
+        ([], 3),
+        ([active("ReplicaSet", "web", "a")], 2),
+        ([active("ReplicaSet", "web", "a", uid="u")], 2),
+        ([active("ReplicaSet", "web", "a", uid="another")], 3),
+        ([active("ReplicaSet", "web", "a", namespace="other")], 3),
+        ([active("ReplicaSet", "other", "a")], 3),
+        ([active("StatefulSet", "web", "a")], 3),
+        ([active("ReplicaSet", "web", "a", "Succeeded"), active("ReplicaSet", "web", "b", "Failed")], 3),
+        ([active("ReplicaSet", "web", "a", deletionTimestamp="2024-01-01T00:00:00Z")], 3),
+        ([active("ReplicaSet", "web", name) for name in "abcde"], 0),
+        ([pod("a", metadata={"labels": {"app": "web"}})], 2),
+        ([pod("a", metadata={"labels": {"app": "web"}, "namespace": "other"})], 3),
+        ([pod("a", metadata={"labels": {"app": "web"}}, status={"phase": "Failed"})], 3),
+        ([pod("a", metadata={"labels": {"app": "web"}, "deletionTimestamp": "2024-01-01T00:00:00Z"})], 3),
+        ([pod("a", metadata={"labels": {"app": "api"}})], 3),
+        ([active("Custom", "x", "a", labels={"app": "web"})], 3),
+    ],
+)
+def test_what_counts_as_present(listed: list[Object], missing: int) -> None:
+    owner = workload("ReplicaSet", "web", {"replicas": 3}, metadata={"uid": "u"})
+    result = cluster(owner, *listed)
+    assert len(result.pods) + len(result.finished) == len(listed) + missing
+
+
+def test_uid_is_not_asked_for_where_the_workload_has_none() -> None:
+    owner = workload("ReplicaSet", "web", {"replicas": 1})
+    assert names(cluster(owner, active("ReplicaSet", "web", "a", uid="from-the-cluster"))) == ["a"]
+
+
+def test_a_pod_is_adopted_once() -> None:
+    labels = {"app": "web"}
+    selector = {"selector": {"matchLabels": labels}}
+    template = {"metadata": {"labels": labels}, "spec": {"containers": CONTAINERS}}
+    objects = [make("ReplicaSet", name, {"replicas": 1, "template": template} | selector) for name in "ab"]
+    result = cluster(*objects, pod("p", metadata={"labels": labels}))
+    assert len(result.pods) == 2
+
+
+@pytest.mark.parametrize(
+    ("selector", "missing"),
+    [
+        ({"matchExpressions": [{"key": "app", "operator": "In", "values": ["web"]}]}, 0),
+        ({"matchLabels": {"app": "web"}, "matchExpressions": [{"key": "x", "operator": "DoesNotExist"}]}, 0),
+    ],
+)
+def test_adoption_follows_the_whole_selector(selector: dict[str, Any], missing: int) -> None:
+    owner = workload("ReplicaSet", "web", {"selector": selector})
+    assert len(cluster(owner, pod("p", metadata={"labels": {"app": "web"}})).pods) == 1 + missing
+    if "matchLabels" in selector:
+        assert len(cluster(owner, pod("p", metadata={"labels": {"app": "web", "x": "y"}})).pods) == 2
+
+
+def test_a_workload_that_is_being_deleted_creates_nothing() -> None:
+    leaving = {"deletionTimestamp": "2024-01-01T00:00:00Z"}
+    for kind in ("ReplicaSet", "Deployment", "StatefulSet", "Job"):
+        assert cluster(workload(kind, "w", metadata=leaving)).pods == []
+
+
+def test_deployment_makes_a_replica_set() -> None:
+    template = {
+        "metadata": {"labels": {"app": "web"}, "annotations": {"note": "x"}},
+        "spec": {"containers": [{"name": "c", "resources": {"limits": {"cpu": 1}}}]},
+    }
+    result = cluster(workload("Deployment", "web", {"replicas": 2, "template": template}))
+    deployment, replica_set = result.others
+    assert isinstance(replica_set, ReplicaSet)
+    suffix = replica_set.name.removeprefix("web-")
+    assert re.fullmatch("[bcdfghjklmnpqrstvwxz2456789]{10}", suffix)
+    reference = replica_set.metadata.controller()
+    assert reference is not None
+    assert (reference.kind, reference.uid) == ("Deployment", deployment.metadata.uid)
+    labels = {"app": "web", "pod-template-hash": suffix}
+    assert replica_set.spec.selector is not None
+    assert replica_set.spec.selector.match_labels == labels
+    assert len(result.pods) == 2
+    for item in result.pods:
+        assert re.fullmatch(f"web-{suffix}-{SUFFIX}", item.name)
+        assert item.metadata.labels == labels
+        assert item.metadata.annotations == {"note": "x"}
+        assert item.spec.containers[0].resources.requests == {"cpu": 1}
+        owner = item.metadata.controller()
+        assert owner is not None
+        assert (owner.kind, owner.name, owner.uid) == (
+            "ReplicaSet",
+            replica_set.name,
+            replica_set.metadata.uid,
+        )
+
+
+def test_hash_follows_the_template() -> None:
+    def replica_set(**spec: Any) -> str:
+        template = {"metadata": {"labels": {"app": "w"}}, "spec": {"containers": CONTAINERS} | spec}
+        return cluster(workload("Deployment", "w", {"template": template})).others[1].name
+
+    assert replica_set() == replica_set()
+    assert replica_set() != replica_set(hostNetwork=True)
+
+
+def listed_replica_set(name: str, replicas: int, deployment: str = "web", **metadata: Any) -> Object:
+    return workload(
+        "ReplicaSet", name, {"replicas": replicas}, metadata=owned("Deployment", deployment, **metadata)
+    )
+
+
+def replicas_of(result: Cluster) -> dict[str, int]:
+    counts: dict[str, int] = {}
+    for item in result.pods:
+        owner = item.metadata.controller()
+        assert owner is not None
+        counts[owner.name] = counts.get(owner.name, 0) + 1
+    return counts
+
+
+def test_listed_replica_sets_are_expanded_once() -> None:
+    result = cluster(workload("Deployment", "web", {"replicas": 3}), listed_replica_set("web-1", 3))
+    assert replicas_of(result) == {"web-1": 3}
+    assert len(result.others) == 2
+
+
+def test_replica_set_of_a_deployment_that_is_not_listed() -> None:
+    assert replicas_of(cluster(listed_replica_set("web-1", 2))) == {"web-1": 2}
+
+
+def test_replica_set_of_another_deployment_with_the_same_name() -> None:
+    deployment = workload("Deployment", "web", {"replicas": 1}, metadata={"uid": "new"})
+    old = workload("ReplicaSet", "web-1", {"replicas": 2}, metadata=owned("Deployment", "web", "old"))
+    assert sorted(replicas_of(cluster(deployment, old)).values()) == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ({}, {}),
+        ({"creationTimestamp": "2024-01-02T00:00:00Z"}, {"creationTimestamp": "2024-01-03T00:00:00Z"}),
+        (
+            {"annotations": {"deployment.kubernetes.io/revision": "9"}},
+            {"annotations": {"deployment.kubernetes.io/revision": "10"}},
+        ),
+        ({"annotations": {"deployment.kubernetes.io/revision": "x"}}, {}),
+    ],
+)
+def test_newest_replica_set_makes_up_for_what_is_missing(
+    first: dict[str, Any], second: dict[str, Any]
+) -> None:
+    deployment = workload("Deployment", "web", {"replicas": 5})
+    sets = [listed_replica_set("web-1", 1, **first), listed_replica_set("web-2", 2, **second)]
+    assert replicas_of(cluster(deployment, *sets)) == {"web-1": 1, "web-2": 4}
+    assert replicas_of(cluster(*sets[::-1], deployment)) == {"web-1": 1, "web-2": 4}
+
+
+def test_rolling_update_keeps_the_surplus() -> None:
+    deployment = workload("Deployment", "web", {"replicas": 2})
+    sets = [listed_replica_set("web-1", 1), listed_replica_set("web-2", 2)]
+    assert replicas_of(cluster(deployment, *sets)) == {"web-1": 1, "web-2": 2}
+
+
+def test_deployment_finds_its_pods_without_replica_sets() -> None:
+    """A dump of deployments and pods only: the pods tell which ReplicaSet they are from."""
+    pods = [
+        active(
+            "ReplicaSet",
+            f"web-{suffix}",
+            name,
+            uid=f"rs-{suffix}",
+            labels={"app": "web", "pod-template-hash": suffix},
+            creationTimestamp=f"2024-01-0{day}T00:00:00Z",
+        )
+        for day, (suffix, name) in enumerate([("aaa", "p1"), ("bbb", "p2"), ("bbb", "p3")], start=1)
+    ]
+    stranger = active("ReplicaSet", "web-api-ccc", "p4", labels={"app": "api", "pod-template-hash": "ccc"})
+    result = cluster(workload("Deployment", "web", {"replicas": 5}), *pods, stranger)
+    made = new(result, "p1", "p2", "p3", "p4")
+    assert len(made) == 2
+    for item in made:
+        owner = item.metadata.controller()
+        assert owner is not None
+        assert (owner.name, owner.uid) == ("web-bbb", "rs-bbb")
+        assert item.metadata.labels["pod-template-hash"] == "bbb"
+
+
+def test_stateful_set() -> None:
+    spec = {
+        "replicas": 3,
+        "volumeClaimTemplates": [{"metadata": {"name": "data"}}, {"metadata": {"name": "logs"}}],
+        "template": {
+            "metadata": {"labels": {"app": "db"}},
+            "spec": {"containers": CONTAINERS, "volumes": [{"name": "data"}, {"name": "tmp"}]},
+        },
+    }
+    made = cluster(workload("StatefulSet", "db", spec)).pods
+    assert [item.name for item in made] == ["db-0", "db-1", "db-2"]
+    assert made[1].metadata.labels["apps.kubernetes.io/pod-index"] == "1"
+    assert made[1].metadata.labels["statefulset.kubernetes.io/pod-name"] == "db-1"
+    assert made[1].metadata.labels["controller-revision-hash"].startswith("db-")
+    volumes = [
+        (item.name, item.persistent_volume_claim.claim_name if item.persistent_volume_claim else None)
+        for item in made[1].spec.volumes
+    ]
+    assert volumes == [("data", "data-db-1"), ("logs", "logs-db-1"), ("tmp", None)]
+
+
+def test_stateful_set_ordinals() -> None:
+    owner = workload("StatefulSet", "db", {"replicas": 2, "ordinals": {"start": 5}})
+    assert names(cluster(owner)) == ["db-5", "db-6"]
+
+
+def test_stateful_set_fills_gaps_only() -> None:
+    listed = [
+        active("StatefulSet", "db", "db-0"),
+        active("StatefulSet", "db", "db-2", deletionTimestamp="2024-01-01T00:00:00Z"),
+        active("StatefulSet", "db", "db-3", "Failed"),
+        pod("db-4"),
+    ]
+    result = cluster(workload("StatefulSet", "db", {"replicas": 5}), *listed)
+    assert sorted(names(result)) == ["db-0", "db-1", "db-2", "db-3", "db-4"]
+    assert [item.name for item in new(result, "db-0", "db-2", "db-4")] == ["db-1", "db-3"]
+
+
+def test_controller_reference_among_others() -> None:
+    references = [{"kind": "Custom", "name": "x"}, {"kind": "ReplicaSet", "name": "web", "controller": True}]
+    listed = pod("p", metadata={"ownerReferences": references})
+    assert names(cluster(workload("ReplicaSet", "web"), listed)) == ["p"]
+
+
+def test_owners_in_a_circle_do_not_hang() -> None:
+    first = workload("ReplicaSet", "a", {"replicas": 1}, metadata=owned("ReplicaSet", "b"))
+    second = workload("ReplicaSet", "b", {"replicas": 1}, metadata=owned("ReplicaSet", "a"))
+    selfish = workload("Deployment", "d", {"replicas": 1}, metadata=owned("Deployment", "d"))
+    pods = [active("Pod", "q", "p"), active("Pod", "p", "q")]
+    assert len(cluster(first, second, selfish, *pods).pods) == 5
+
+
+def test_too_many_pods_in_all() -> None:
+    objects = [
+        workload("ReplicaSet", name, {"replicas": count}) for name, count in (("a", 1), ("b", MAX_PODS))
+    ]
+    with pytest.raises(InputError) as caught:
+        cluster(*objects)
+    assert str(caught.value) == (
+        "ReplicaSet default/b: spec.replicas: 2000000 pods to create would make more than 2000000 in all"
+    )

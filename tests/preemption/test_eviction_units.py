@@ -1,0 +1,395 @@
+"""Pod groups that are evicted whole, or not at all."""
+
+from __future__ import annotations
+
+from itertools import chain
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec.structs import replace
+from tests.core.inside import dump
+from tests.core.make import ZONE, node
+from tests.preemption.test_dry_run import LABELS, clusters, counting, spread
+from tests.preemption.twin import Twin, priority
+from tests.preemption.world import (
+    LEAVING,
+    budget,
+    cycle,
+    find,
+    full,
+    handle,
+    nominated,
+    preemptor,
+    terminating,
+    victim,
+    victims,
+)
+from tests.scheduler.groups.gang_kit import GATES, gang
+
+from moorage.framework.plugin.cycle_state import CycleState
+from moorage.objects.model.meta import LabelSelector
+from moorage.objects.model.pod import (
+    Affinity,
+    Pod,
+    PodAffinity,
+    PodAffinityTerm,
+    PodSchedulingGroup,
+)
+from moorage.objects.model.pod_group import (
+    AllDisruptionMode,
+    DisruptionMode,
+    PodGroup,
+    SingleDisruptionMode,
+)
+from moorage.preemption.dry_run import select_victims_on_node
+from moorage.preemption.eviction_units import Units
+from moorage.preemption.importance import Unit, units_by_importance, violations
+from moorage.preemption.pick import pick_one_node
+from moorage.scheduler import Scheduler
+
+ALL, SINGLE = DisruptionMode(all=AllDisruptionMode()), DisruptionMode(single=SingleDisruptionMode())
+NODES = [node("a"), node("b"), node("c")]
+
+
+def group(name: str = "g", priority: int | None = 0, mode: DisruptionMode | str | None = ALL) -> PodGroup:
+    """A group without a minimum, which is evicted whole unless `mode` says otherwise."""
+    one = gang(name, 0)
+    return replace(one, spec=replace(one.spec, priority=priority, disruption_mode=mode))
+
+
+def of(name: str, pod: Pod) -> Pod:
+    """The same pod, of a group."""
+    return replace(pod, spec=replace(pod.spec, scheduling_group=PodSchedulingGroup(name)))
+
+
+def member(name: str, on: str = "a", cpu: Any = 1, to: str = "g", **rest: Any) -> Pod:
+    """A pod of a group on a node."""
+    return of(to, victim(name, on, cpu, **rest))
+
+
+def world(*pods: Pod, groups: Any = None, others: Any = (), **rest: Any) -> Scheduler:
+    groups = [group()] if groups is None else groups
+    return full(*pods, **{"nodes": NODES, "others": [*groups, *others], "feature_gates": GATES} | rest)
+
+
+def said(one: Scheduler, asked: Pod) -> dict[str, list[str]]:
+    return victims(find(one, asked))
+
+
+# ---- one node ----------------------------------------------------------------------------------------------
+
+
+def test_all_pods_of_a_group_go_wherever_they_are() -> None:
+    pods = [member("m0", cpu=2), member("m1", "b"), member("m2", cpu=2)]
+    assert said(world(*pods), preemptor(4)) == {"a": ["m0", "m1", "m2"], "b": ["m0", "m1", "m2"]}
+    assert said(world(*pods), preemptor(4))["b"] == ["m0", "m1", "m2"], "from whichever node it is looked at"
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ({"groups": [group(mode=SINGLE)]}, ["m2"]),
+        ({"groups": [group(mode=None)]}, ["m2"]),
+        ({"groups": [group(mode="Pod")]}, ["m2"]),
+        ({"groups": [group(mode="PodGroup")]}, ["m0", "m1", "m2"]),
+        ({"groups": [group("other")]}, ["m2"]),
+        ({"groups": []}, ["m2"]),
+        ({"feature_gates": {}}, ["m2"]),
+        ({"feature_gates": {"GenericWorkload": True}}, ["m0", "m1", "m2"]),
+    ],
+)
+def test_only_a_group_that_asks_for_it(settings: Any, expected: list[str]) -> None:
+    pods = [member("m0", cpu=2), member("m1", "b", cpu=4), member("m2", cpu=2)]
+    assert said(world(*pods, nodes=NODES[:2], **settings), preemptor(2))["a"] == expected
+
+
+def test_the_group_s_priority_decides_whether_it_may_be_evicted() -> None:
+    pods = [member("m0", cpu=4, priority=20), member("m1", "b", cpu=4, priority=20)]
+    assert said(world(*pods, nodes=NODES[:2]), preemptor(2)) == {"a": ["m0", "m1"], "b": ["m0", "m1"]}
+    high = [group(priority=10)]
+    pods = [member("m0", cpu=4), member("m1", "b", cpu=4)]
+    one = world(*pods, nodes=NODES[:2], groups=high)
+    assert said(one, preemptor(2)) == {}
+    assert find(one, preemptor(2)).text(2) == (
+        "0/2 nodes are available: 2 No preemption victims found for incoming pod."
+    )
+
+
+def test_a_group_comes_back_whole_or_not_at_all() -> None:
+    pods = [member("m0"), member("m1"), victim("v", priority=1), victim("w", cpu=1)]
+    assert said(world(*pods, nodes=NODES[:1]), preemptor(1)) == {"a": ["w"]}
+    assert said(world(*pods, nodes=NODES[:1]), preemptor(2)) == {"a": ["m0", "m1"]}, "not m0 and w"
+    assert said(world(*pods, nodes=NODES[:1]), preemptor(3)) == {"a": ["m0", "m1", "w"]}
+
+
+def test_the_most_important_pods_of_a_group_stand_first() -> None:
+    old = {"start": "2026-03-11T09:00:00Z"}
+    pods = [member("m0", cpu=2), member("m1", "b", priority=1), member("m2", cpu=2, **old)]
+    assert said(world(*pods, nodes=NODES[:1] + NODES[1:2]), preemptor(4))["a"] == ["m1", "m2", "m0"]
+
+
+def test_budgets_count_each_pod_of_a_group() -> None:
+    pods = [member("m0", labels=LABELS), member("m1", "b", cpu=4, labels=LABELS), victim("v", cpu=3)]
+    for allowed, count in ((0, 2), (1, 1), (2, 0)):
+        one = world(*pods, nodes=NODES[:2], others=[budget(allowed, LABELS)])
+        found = {each.name: each.victims for each in find(one, preemptor(4)).candidates}
+        assert [each.name for each in found["a"].pods] == ["m0", "m1", "v"]
+        assert found["a"].num_pdb_violations == found["b"].num_pdb_violations == count
+
+
+def test_a_group_with_one_protected_pod_is_reprieved_first() -> None:
+    pods = [member("m0"), member("m1", labels=LABELS), victim("v", cpu=2, priority=5)]
+    assert said(world(*pods, nodes=NODES[:1]), preemptor(2)) == {"a": ["m0", "m1"]}
+    one = world(*pods, nodes=NODES[:1], others=[budget(0, LABELS)])
+    assert said(one, preemptor(2)) == {"a": ["v"]}
+
+
+def test_pods_that_share_the_node_s_group_name_in_another_namespace_stay() -> None:
+    far = victim("far", "b")
+    far = replace(far, metadata=replace(far.metadata, namespace="other", uid="far"))
+    assert said(world(member("m0", cpu=4), of("g", far)), preemptor(4))["a"] == ["m0"]
+
+
+def test_pods_that_only_the_cache_knows_go_too() -> None:
+    one = world(member("m0", cpu=2), nodes=NODES[:1])
+    for name in ("n0", "n1"):
+        one.cache.assume_pod(member(name))
+    assert said(one, preemptor(4)) == {"a": ["m0", "n0", "n1"]}
+
+
+def test_pods_of_the_group_without_a_node_do_not_count() -> None:
+    waiting = member("w")
+    waiting = replace(waiting, spec=replace(waiting.spec, node_name=""))
+    one = world(member("m0", cpu=4), waiting, nodes=NODES[:1])
+    assert said(one, preemptor(4)) == {"a": ["m0"]}
+
+
+# ---- what other nodes say ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("apart", [False, True])
+def test_counters_follow_to_other_nodes(apart: bool) -> None:
+    """Both nodes are of one zone: the preemptor fits when its terms no longer count the pod elsewhere."""
+    nodes = [node("a", zone="z"), node("b", zone="z"), node("c", zone="y", cpu=1)]
+    pods = [member("m0"), member("m1", "b", labels=LABELS), victim("v", "b", cpu=2, priority=99)]
+    if apart:
+        term = PodAffinityTerm(label_selector=LabelSelector(match_labels=LABELS), topology_key=ZONE)
+        asked = preemptor(2, affinity=Affinity(pod_anti_affinity=PodAffinity(required=(term,))))
+    else:
+        constraint = spread(LabelSelector(match_labels=LABELS), ZONE)
+        asked = preemptor(2, labels=LABELS, topology_spread_constraints=(constraint,))
+    one = world(*pods, nodes=nodes)
+    find(one, asked)
+    before = dump(one.cache.state)
+    assert said(one, asked)["a"] == ["m0", "m1"]
+    assert dump(one.cache.state, before) == before
+    assert "a" not in said(world(*pods, nodes=nodes, groups=[]), asked)
+
+
+def test_what_another_pod_forbids_ends_with_it() -> None:
+    term = PodAffinityTerm(label_selector=LabelSelector(match_labels=LABELS), topology_key=ZONE)
+    shy = Affinity(pod_anti_affinity=PodAffinity(required=(term,)))
+    pods = [member("m0"), member("m1", "b", affinity=shy)]
+    nodes = [node("a", zone="z"), node("b", zone="z", cpu=1)]
+    assert said(world(*pods, nodes=nodes), preemptor(2, labels=LABELS))["a"] == ["m0", "m1"]
+
+
+def test_terminating_pods_elsewhere_are_taken_off_as_well() -> None:
+    """As on the node itself: PreFilter does not count one, but RemovePod takes it off the count."""
+    constraint = spread(LabelSelector(match_labels=LABELS), ZONE)
+    asked = preemptor(1, labels=LABELS, topology_spread_constraints=(constraint,))
+    nodes = [node("a", zone="z"), node("b", zone="z"), node("c", zone="y", cpu="1m")]
+    there = victim("v", priority=99, labels=LABELS)
+    going = terminating(member("m1", "b", labels=LABELS))
+    pods = [there, member("m0", cpu=3), going, victim("w", "b", cpu=3, priority=99)]
+    assert said(world(*pods, nodes=nodes), asked)["a"] == ["m0", "m1"]
+
+
+def test_extensions_of_plugins_hear_of_pods_elsewhere() -> None:
+    """Counts has its numbers by node: what it says of the other node shows in the next dry run."""
+    heard: list[tuple[str, str, int]] = []
+    profile = counting()["profile"]
+    counts = profile.plugins[-1]
+    pods = [member("m0"), member("m1", "b"), victim("v")]
+    one = world(*pods, nodes=NODES[:2], profile=profile)
+
+    def remove(state: CycleState, pod: Pod, other: Pod, info: Any) -> None:
+        state.read("counts").by_node[info.name] -= 1
+        heard.append((other.name, info.name, len(info.pods)))
+
+    counts.remove_pod = remove
+    assert victims(find(one, preemptor(1)))["a"] == ["v"]
+    assert heard == [("m0", "a", 1), ("m1", "b", 1), ("v", "a", 0), ("v", "a", 1), *heard[4:]]
+
+
+# ---- importance and choice ---------------------------------------------------------------------------------
+
+
+def test_groups_before_pods_large_before_small_old_before_young() -> None:
+    young, old = victim("y"), victim("o", start="2026-03-11T09:00:00Z")
+    units = {
+        "pod": Unit((old,), 1),
+        "young pod": Unit((young,), 1),
+        "high": Unit((young,), 2),
+        "small": Unit((old,), 1, True),
+        "large": Unit((young, young), 1, True),
+        "large and old": Unit((young, old), 1, True),
+    }
+    names = {id(unit): name for name, unit in units.items()}
+    ordered = [names[id(unit)] for unit in units_by_importance(units.values())]
+    assert ordered == ["high", "large and old", "large", "small", "pod", "young pod"]
+
+
+def test_budgets_are_used_up_unit_by_unit() -> None:
+    pods = [victim(name, labels=LABELS) for name in "wxyz"]
+    units = [
+        Unit((pods[0], pods[1]), 0, True),
+        Unit((pods[2],), 0),
+        Unit((victim("plain"), pods[3]), 0, True),
+    ]
+    assert violations(units, [budget(1, LABELS)]) == [1, 1, 1]
+    assert violations(units, [budget(2, LABELS)]) == [0, 1, 1]
+    assert violations(units, [budget(0, LABELS)]) == [2, 1, 1]
+
+
+def test_every_victim_counts_in_the_choice() -> None:
+    pods = [member("m0", cpu=4), member("m1", "b"), victim("v", "c", cpu=2), victim("w", "c", cpu=2)]
+    one = world(*pods, victim("high", "b", cpu=3, priority=99))
+    choice = pick_one_node(find(one, preemptor(3)).candidates)
+    assert choice is not None
+    assert (choice.candidate.name, choice.criterion) == ("a", "order"), "two victims here and there"
+    one = world(*pods, member("m2", "b", cpu="1m"), victim("high", "b", cpu=2, priority=99))
+    choice = pick_one_node(find(one, preemptor(3)).candidates)
+    assert choice is not None
+    assert (choice.candidate.name, choice.criterion) == ("c", "sum of priorities")
+
+
+def test_a_pod_waits_for_victims_by_their_group_s_priority() -> None:
+    going = terminating(member("m0", cpu=4, priority=50), LEAVING)
+    asked = nominated(preemptor(2), "a")
+    assert find(world(going), asked).message == "not eligible due to a terminating pod on the nominated node."
+    assert find(world(going, groups=[group(priority=10)]), asked).message == ""
+
+
+def test_it_is_known_cheaply_whether_somebody_could_be_evicted() -> None:
+    one = world(member("m0", cpu=4, priority=50), nodes=NODES[:1])
+    engine = one.engines["default-scheduler"]
+    shape = one.cache.state.classes.shape_of(one.classify(preemptor(2))[0])
+    assert engine.may_be_helped(shape)
+    one.client.delete(PodGroup, "g", "default")
+    one.sync()
+    assert not engine.may_be_helped(shape)
+
+
+# ---- the twin ----------------------------------------------------------------------------------------------
+
+
+class UnitTwin(Twin):
+    """The same with groups; `whole` has the priorities of those that go whole."""
+
+    whole: dict[str, int]
+
+    def unit(self, one: Pod) -> list[tuple[str, Pod]]:
+        """The pods that go with one, with their nodes."""
+        mine = one.spec.scheduling_group
+        everywhere = [(name, other) for name, pods in self.pods.items() for other in pods]
+        if mine is None or mine.pod_group_name not in self.whole:
+            return [(name, other) for name, other in everywhere if other is one]
+        there = [(name, other) for name, other in everywhere if other.spec.scheduling_group == mine]
+        return sorted(there, key=lambda each: (-priority(each[1]), each[1].status.start_time or "9"))
+
+    def select(self, name: str, budgets: Any) -> tuple[list[str], int] | None:
+        self.begin(name)
+        units: list[list[tuple[str, Pod]]] = []
+        for one in self.pods[name]:
+            if not any(one is other for _, other in chain(*units)):
+                units.append(self.unit(one))
+        units = [unit for unit in units if self.weight(unit)[0] > -priority(self.asked)]
+        for unit in units:
+            self.move(unit, -1)
+        if not units or not self.fits():
+            return None
+        units.sort(key=self.weight)
+        protected = self.protected([one for unit in units for _, one in unit], list(budgets))
+        costs = [sum(one in protected for _, one in unit) for unit in units]
+        gone = set()
+        for violates in (True, False):
+            for at, unit in enumerate(units):
+                if bool(costs[at]) == violates:
+                    self.move(unit, 1)
+                    if not self.fits():
+                        self.move(unit, -1)
+                        gone.add(at)
+        names = [one.name for at, unit in enumerate(units) if at in gone for _, one in unit]
+        return names, sum(costs[at] for at in gone)
+
+    def move(self, unit: list[tuple[str, Pod]], sign: int) -> None:
+        for node_name, one in unit:
+            self.change(one, sign, node_name)
+
+    def weight(self, unit: list[tuple[str, Pod]]) -> tuple[Any, ...]:
+        """The smaller, the more important; its beginning is the priority, negated."""
+        mine = unit[0][1].spec.scheduling_group
+        name = "" if mine is None else mine.pod_group_name
+        oldest = min(one.status.start_time or "9" for _, one in unit)
+        value = self.whole.get(name, priority(unit[0][1]))
+        return -value, name not in self.whole, -len(unit), oldest
+
+
+@st.composite
+def grouped(draw: Any) -> tuple[UnitTwin, list[Any], list[PodGroup]]:
+    plain, budgets = draw(clusters())
+    names = st.sampled_from(["", "g", "h", "i"])
+    pods = {
+        on: [of(to, one) if (to := draw(names)) else one for one in there] for on, there in plain.pods.items()
+    }
+    twin = UnitTwin(plain.nodes, pods, plain.asked, plain.spread, plain.apart, plain.nominated)
+    twin.whole = {name: draw(st.integers(-1, 3)) for name in "gh"}
+    groups = [group(name, priority) for name, priority in twin.whole.items()]
+    return twin, budgets, [*groups, group("i", draw(st.integers(-1, 3)), SINGLE)]
+
+
+@settings(deadline=None, max_examples=200)
+@given(grouped())
+def test_the_twin_selects_the_same(made: tuple[UnitTwin, list[Any], list[PodGroup]]) -> None:
+    twin, budgets, groups = made
+    there = [one for pods in twin.pods.values() for one in pods]
+    waiting = [nominated(one, name) for name, pods in twin.nominated.items() for one in pods]
+    one = world(*there, *waiting, nodes=twin.nodes, groups=groups, others=budgets)
+    engine = one.engines["default-scheduler"]
+    state = engine.framework.new_state(twin.asked)
+    engine.framework.run_pre_filter_plugins(state, twin.asked)
+    twin.pods = {name: one.cache.node_info(name).pods for name in twin.pods}  # type: ignore[union-attr]
+    find(one, twin.asked)
+    before = dump(one.cache.state)
+    expected = {}
+    for name in twin.pods:
+        info = one.cache.node_info(name)
+        assert info is not None
+        got, cost, failed = select_victims_on_node(
+            engine.handle.preempt_handle(), state.clone(), twin.asked, info.clone(), budgets
+        )
+        seen = None if failed is not None else ([each.name for each in got], cost)
+        assert seen == twin.select(name, budgets)
+        expected[name] = seen
+    assert not state.away
+    found = find(one, twin.asked)
+    candidates = {
+        each.name: ([pod.name for pod in each.victims.pods], each.victims.num_pdb_violations)
+        for each in found.candidates
+    }
+    potential = {name: expected[name] for name in found.potential}
+    assert candidates == {name: seen for name, seen in potential.items() if seen and seen[0]}
+    assert dump(one.cache.state, before) == before
+
+
+def test_units_say_whom_they_concern() -> None:
+    one = world(member("m0"), victim("v"), member("n0", to="other"))
+    units = Units(handle(one))
+    assert units
+    assert units.concern([victim("x"), member("x")])
+    assert not units.concern([victim("x"), member("x", to="other")])
+    assert not Units(handle(world(member("m0"), groups=[])))
+    assert cycle(one, preemptor(1))[1].away == {}

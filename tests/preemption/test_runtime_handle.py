@@ -1,0 +1,394 @@
+"""PreemptHandle of v1.19 and v1.20: the nominator, the plugins about a node as it might be, extenders."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.cache.threads import running
+from tests.core.make import node, pod, port
+from tests.framework.make import ERROR, UNRESOLVABLE, UNSCHEDULABLE, WAIT, make, said, status
+from tests.preemption.world import full, handle, nominated, preemptor, victim
+from tests.scheduler.make import scheduler_with
+
+import moorage as mo
+from moorage.errors import MoorageError
+from moorage.framework.plugin.cycle_state import CycleState
+from moorage.framework.plugin.handle import FrameworkHandle
+from moorage.framework.plugin.preempt_handle import NodeScore, PluginToStatus
+from moorage.framework.plugin.status import Code, Status
+from moorage.objects.model.node import Taint
+from moorage.objects.model.pod import Pod
+from moorage.plugins.registry import default_profile
+from moorage.preemption.runtime_handle import PreemptHandle
+from moorage.scheduler import Profile, Scheduler
+
+NODES = [node("a"), node("b", cpu=8)]
+
+
+def of(one: Scheduler) -> Any:
+    return handle(one).preempt_handle()
+
+
+def state_of(one: Scheduler, asked: Pod) -> CycleState:
+    framework = one.engines["default-scheduler"].framework
+    state = framework.new_state(asked)
+    framework.run_pre_filter_plugins(state, asked)
+    return state
+
+
+def info(one: Scheduler, name: str) -> Any:
+    return one.cache.node_info(name)
+
+
+def names(its: Any, node_name: str) -> list[str]:
+    return [one.name for one in its.nominated_pods_for_node(node_name)]
+
+
+# ---- the handle --------------------------------------------------------------------------------------------
+
+
+def test_plugins_find_it_on_their_handle() -> None:
+    seen: list[Any] = []
+    plugin = make(
+        mo.PostFilterPlugin,
+        "Own",
+        post_filter=lambda self, state, pod, statuses: (seen.append(self.handle.preempt_handle()), None),
+    )
+    one = scheduler_with(plugin, pods=[pod("p", requests={"cpu": 99})])
+    one.run()
+    assert isinstance(seen[0], PreemptHandle)
+    assert seen[0].handle is plugin.handle
+
+
+def test_a_handle_without_preemption_says_so() -> None:
+    with pytest.raises(MoorageError, match=r"^there is no preemption in this handle$"):
+        FrameworkHandle(full().cache, full().client).preempt_handle()
+    bare = PreemptHandle(FrameworkHandle(full().cache, full().client))
+    with pytest.raises(MoorageError, match=r"^the framework of this handle is not complete$"):
+        bare.run_filter_plugins(CycleState(), preemptor(), info(full(), "a"))
+
+
+def test_extenders_are_those_of_the_handle_in_order() -> None:
+    one = full()
+    assert list(of(one).extenders()) == []
+    handle(one).extenders = two = [object(), object()]  # type: ignore[assignment, list-item]
+    assert list(of(one).extenders()) == two
+
+
+# ---- PodNominator ------------------------------------------------------------------------------------------
+
+
+def test_a_pod_is_nominated_to_the_given_node_or_to_that_of_its_status() -> None:
+    its = of(full())
+    its.add_nominated_pod(nominated(pod("p"), "a"), "b")
+    its.add_nominated_pod(nominated(pod("q"), "b"), "")
+    assert (names(its, "b"), names(its, "a"), its.nominated_pods_for_node("none")) == (["p", "q"], [], [])
+
+
+def test_it_is_the_nominator_of_the_scheduler() -> None:
+    one = full(pod("n", requests={"cpu": 3}, priority=9))
+    of(one).add_nominated_pod(one.pods.pending["default/n"], "a")
+    assert names(one.handle.nominator, "a") == ["n"]
+    assert one.examine(pod("q", requests={"cpu": 2})).feasible == []
+    of(one).delete_nominated_pod_if_exists(pod("n"))
+    assert one.examine(pod("q", requests={"cpu": 2})).feasible == ["a"]
+
+
+def test_it_asks_nobody_whether_the_pod_is_there() -> None:
+    its = of(full())
+    its.add_nominated_pod(pod("nobody knows"), "a")
+    assert names(its, "a") == ["nobody knows"]
+
+
+def test_a_pod_is_nominated_to_one_node_by_its_uid() -> None:
+    its = of(full())
+    its.add_nominated_pod(pod("p"), "a")
+    its.add_nominated_pod(pod("q"), "a")
+    its.add_nominated_pod(pod("p"), "b")
+    assert (names(its, "a"), names(its, "b")) == (["q"], ["p"])
+
+
+def test_adding_without_any_node_erases_an_earlier_nomination() -> None:
+    its = of(full())
+    its.add_nominated_pod(pod("p"), "a")
+    its.add_nominated_pod(pod("p"), "")
+    assert names(its, "a") == []
+
+
+def test_deleting_ends_it_and_deleting_again_is_silent() -> None:
+    its = of(full())
+    its.add_nominated_pod(pod("p"), "a")
+    for _ in range(2):
+        its.delete_nominated_pod_if_exists(pod("p"))
+        assert names(its, "a") == []
+
+
+def test_an_update_keeps_a_nomination_that_no_status_tells_of_and_moves_the_pod_to_the_end() -> None:
+    its = of(full())
+    for name in "pq":
+        its.add_nominated_pod(pod(name), "a")
+    new = pod("p", labels={"new": ""})
+    its.update_nominated_pod(pod("p"), new)
+    assert names(its, "a") == ["q", "p"]
+    assert its.nominated_pods_for_node("a")[1] is new
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "left"), [("", "b", "b"), ("a", "b", "b"), ("a", "", ""), ("a", "a", "a"), ("b", "", "")]
+)
+def test_else_the_new_status_decides(old: str, new: str, left: str) -> None:
+    its = of(full())
+    its.add_nominated_pod(pod("p"), "a")
+    its.update_nominated_pod(nominated(pod("p"), old), nominated(pod("p"), new))
+    assert {node: names(its, node) for node in "ab"} == {node: ["p"] * (node == left) for node in "ab"}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda its: its.add_nominated_pod(pod("p"), "b"),
+        lambda its: its.update_nominated_pod(pod("p"), nominated(pod("p"), "b")),
+    ],
+)
+@pytest.mark.parametrize("step", ["delete_nominated_pod_if_exists", "put"])
+def test_one_nomination_takes_the_place_of_another_under_one_lock(
+    change: Any, step: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between its steps nobody can nominate the pod too, which would leave a nomination that none deletes."""
+    one = full()
+    nominator, free = handle(one).nominator, []
+    its, made = of(one), getattr(nominator, step)
+    its.add_nominated_pod(pod("p"), "a")
+
+    def try_lock() -> None:
+        free.append(nominator.lock.acquire(blocking=False))
+        if free[-1]:
+            nominator.lock.release()
+
+    def told(*arguments: Any) -> None:
+        with running(try_lock):
+            pass
+        made(*arguments)
+
+    monkeypatch.setattr(nominator, step, told)
+    change(its)
+    assert set(free) == {False}
+    assert (names(its, "a"), names(its, "b")) == ([], ["p"])
+
+
+def test_an_update_of_a_pod_that_is_not_nominated() -> None:
+    its = of(full())
+    its.update_nominated_pod(pod("p"), pod("p"))
+    assert names(its, "a") == []
+    its.update_nominated_pod(pod("p"), nominated(pod("p"), "a"))
+    assert names(its, "a") == ["p"]
+
+
+def test_the_list_of_a_node_is_a_copy() -> None:
+    its = of(full())
+    its.add_nominated_pod(pod("p"), "a")
+    its.nominated_pods_for_node("a").clear()
+    assert names(its, "a") == ["p"]
+
+
+def test_when_a_pod_has_preempted_it_is_nominated_and_when_it_goes_no_more() -> None:
+    one = full(victim("v", cpu=4), preemptor())
+    one.schedule_one(one.pods.pending["default/p"])
+    its = of(one)
+    assert names(its, "a") == ["p"]
+    one.client.delete("Pod", "p", "default")
+    one.sync()
+    assert names(its, "a") == []
+
+
+# ---- PluginsRunner: Filter ---------------------------------------------------------------------------------
+
+
+def test_only_the_plugin_that_rejects_is_in_the_map() -> None:
+    one = full(victim("v", cpu=4), nodes=NODES)
+    asked = preemptor()
+    rejected = of(one).run_filter_plugins(state_of(one, asked), asked, info(one, "a"))
+    assert {name: said(it) for name, it in rejected.items()} == {
+        "NodeResourcesFit": (UNSCHEDULABLE, "Insufficient cpu", "NodeResourcesFit")
+    }
+    assert of(one).run_filter_plugins(state_of(one, asked), asked, info(one, "b")) == {}
+
+
+def two_reasons(**settings: Any) -> Any:
+    nodes = [node("a", taints=[Taint(key="t", effect="NoSchedule")])]
+    return full(victim("v", cpu=4, ports=[port(80)]), nodes=nodes, **settings)
+
+
+def test_it_ends_with_the_first_rejection_unless_all_filters_run() -> None:
+    one, asked = two_reasons(), preemptor(ports=[port(80)])
+    state = state_of(one, asked)
+    first = PreemptHandle(handle(one)).run_filter_plugins(state, asked, info(one, "a"))
+    every = PreemptHandle(handle(one), run_all_filters=True).run_filter_plugins(state, asked, info(one, "a"))
+    assert list(first) == ["TaintToleration"]
+    assert list(every) == ["TaintToleration", "NodePorts", "NodeResourcesFit"]
+    merged = every.merge()
+    assert merged is not None
+    assert merged.code == UNRESOLVABLE
+    assert merged.reasons == (
+        "node(s) had untolerated taint(s)",
+        "node(s) didn't have free ports for the requested pod ports",
+        "Insufficient cpu",
+    )
+
+
+@pytest.mark.parametrize("answer", [status(ERROR, "boom"), status(WAIT, "boom"), ValueError("boom")])
+def test_any_other_answer_is_an_error_in_place_of_all(answer: Any) -> None:
+    plugin = make(mo.FilterPlugin, "Wrong", filter=answer)
+    one = two_reasons(profile=Profile((*default_profile().plugins, plugin)))
+    its = PreemptHandle(handle(one), run_all_filters=True)
+    rejected = its.run_filter_plugins(state_of(one, preemptor()), preemptor(), info(one, "a"))
+    raised = isinstance(answer, ValueError)
+    text = 'plugin "Wrong" raised ValueError: boom' if raised else "boom"
+    assert {name: said(it) for name, it in rejected.items()} == {
+        "Wrong": (ERROR, f'running "Wrong" filter plugin for pod "p": {text}', "Wrong")
+    }
+
+
+def test_merging() -> None:
+    assert PluginToStatus().merge() is None
+    soft, hard, broken = status(UNSCHEDULABLE, "s"), status(UNRESOLVABLE, "h"), status(ERROR, "e")
+    other = status(Code.PENDING, "p")
+    for parts, code in [
+        ([soft], UNSCHEDULABLE),
+        ([hard, soft], UNRESOLVABLE),
+        ([soft, broken, hard], ERROR),
+        ([soft, other], UNSCHEDULABLE),
+        ([other], Code.PENDING),
+    ]:
+        merged = PluginToStatus({str(at): one for at, one in enumerate(parts)}).merge()
+        assert merged is not None
+        assert merged.code == code
+        assert merged.texts == tuple(one.texts[0] for one in parts)
+        assert (merged.err is None) == (code != ERROR)
+
+
+def test_a_node_is_judged_as_it_is_told_to_be() -> None:
+    one, asked = full(victim("v", cpu=4)), preemptor()
+    state, clone = state_of(one, asked), info(one, "a").clone()
+    clone.remove_pod(victim("v"))
+    assert of(one).run_pre_filter_extension_remove_pod(state, asked, victim("v"), clone) is None
+    assert of(one).run_filter_plugins(state, asked, clone) == {}
+    clone.add_pod(victim("w", cpu=3))
+    assert of(one).run_pre_filter_extension_add_pod(state, asked, victim("w", cpu=3), clone) is None
+    assert list(of(one).run_filter_plugins(state, asked, clone)) == ["NodeResourcesFit"]
+    assert [each.name for each in info(one, "a").pods] == ["v"]
+
+
+# ---- PluginsRunner: the extensions of PreFilter ------------------------------------------------------------
+
+
+class Extensions:
+    def __init__(self, answer: Status | None = None) -> None:
+        self.heard: list[tuple[str, str, str, str]] = []
+        self.answer = answer
+
+    def add_pod(self, state: Any, pod: Pod, other: Pod, node_info: Any) -> Status | None:
+        self.heard.append(("add", pod.name, other.name, node_info.name))
+        return self.answer
+
+    def remove_pod(self, state: Any, pod: Pod, other: Pod, node_info: Any) -> Status | None:
+        self.heard.append(("remove", pod.name, other.name, node_info.name))
+        return self.answer
+
+
+def with_extensions(*extensions: Extensions | None) -> Scheduler:
+    plugins = [
+        make(mo.PreFilterPlugin, f"P{at}", pre_filter=None, pre_filter_extensions=each)
+        for at, each in enumerate(extensions)
+    ]
+    return scheduler_with(*plugins)
+
+
+def test_each_plugin_with_extensions_hears_of_pods_that_come_and_go() -> None:
+    first, third = Extensions(), Extensions()
+    one, asked = with_extensions(first, None, third), preemptor()
+    state, node_info = state_of(one, asked), info(one, "a")
+    assert of(one).run_pre_filter_extension_add_pod(state, asked, pod("x"), node_info) is None
+    assert of(one).run_pre_filter_extension_remove_pod(state, asked, pod("y"), node_info) is None
+    assert first.heard == third.heard == [("add", "p", "x", "a"), ("remove", "p", "y", "a")]
+
+
+def test_what_is_no_success_there_is_an_error() -> None:
+    failing, unreached = Extensions(status(UNSCHEDULABLE, "no")), Extensions()
+    one, asked = with_extensions(failing, unreached), preemptor()
+    about = state_of(one, asked), asked, pod("x"), info(one, "a")
+    added = of(one).run_pre_filter_extension_add_pod(*about)
+    removed = of(one).run_pre_filter_extension_remove_pod(*about)
+    assert said(added) == (ERROR, 'running AddPod on PreFilter plugin "P0": no', "")
+    assert said(removed) == (ERROR, 'running RemovePod on PreFilter plugin "P0": no', "")
+    assert unreached.heard == []
+
+
+# ---- PluginsRunner: Score ----------------------------------------------------------------------------------
+
+
+def scoring(name: str, scores: dict[str, int], **more: Any) -> Any:
+    return make(mo.ScorePlugin, name, score=lambda self, state, pod, info: scores[info.name], **more)
+
+
+def test_scores_are_weighted_and_in_the_order_of_the_nodes() -> None:
+    one = scheduler_with(
+        scoring("S", {"a": 10, "b": 20}),
+        nodes=NODES,
+        profile={"weight_overrides": {"S": 3}},
+    )
+    asked = preemptor()
+    state, nodes = state_of(one, asked), [NODES[1], NODES[0]]
+    assert of(one).run_pre_score_plugins(state, asked, nodes) is None
+    scores, failed = of(one).run_score_plugins(state, asked, nodes)
+    assert failed is None
+    assert scores["S"] == [NodeScore("b", 60), NodeScore("a", 30)]
+
+
+def test_scores_of_native_plugins_are_those_of_the_search() -> None:
+    taint = Taint(key="t", effect="PreferNoSchedule")
+    nodes = [node("a", taints=[taint]), node("b", cpu=8), node("c", cpu=2)]
+    one, asked = full(victim("v"), nodes=nodes), preemptor()
+    state, seen = state_of(one, asked), one.examine(asked)
+    its = of(one)
+    assert its.run_pre_score_plugins(state, asked, nodes) is None
+    scores, failed = its.run_score_plugins(state, asked, nodes)
+    assert failed is None
+    weights = one.profile.weights
+    assert {name: [one.score for one in its] for name, its in scores.items()} == {
+        name: (seen.normalized[name] * weights[name]).tolist() for name in scores
+    }
+    assert "TaintToleration" in scores
+    totals = [sum(its[at].score for its in scores.values()) for at in range(3)]
+    assert totals == seen.total.tolist(), "the caller adds them up"
+
+
+def test_scores_that_fail() -> None:
+    one = scheduler_with(scoring("S", {"a": 101, "b": 0}), nodes=NODES)
+    asked = preemptor()
+    scores, failed = of(one).run_score_plugins(state_of(one, asked), asked, NODES)
+    text = "applying score defaultWeights on Score plugins"
+    assert (scores, said(failed)) == (
+        None,
+        (ERROR, f'{text}: plugin "S" returns an invalid score 101, it should in the range of [0, 100] '
+         "after normalizing", ""),
+    )  # fmt: skip
+
+
+def test_pre_score_that_fails() -> None:
+    one = scheduler_with(make(mo.PreScorePlugin, "P", pre_score=status(UNSCHEDULABLE, "no")), nodes=NODES)
+    failed = of(one).run_pre_score_plugins(state_of(one, preemptor()), preemptor(), NODES)
+    assert said(failed) == (ERROR, 'running PreScore plugin "P": no', "")
+
+
+def test_no_score_plugins_give_no_scores() -> None:
+    plugins = [p for p in default_profile().plugins if "score" not in p.extension_points]
+    one = full(profile=Profile(tuple(plugins)))
+    assert of(one).run_score_plugins(state_of(one, preemptor()), preemptor(), []) == ({}, None)
+
+
+def test_a_node_that_is_not_there() -> None:
+    one = full()
+    with pytest.raises(MoorageError, match=r"^node z is not in the cache$"):
+        of(one).run_score_plugins(state_of(one, preemptor()), preemptor(), [node("z")])

@@ -1,0 +1,137 @@
+"""Groups in the queue: who is popped together, and which event concerns whom."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from moorage.framework.plugin.events import (
+    ASSIGNED_POD_ADD,
+    POD,
+    POD_GROUP,
+    UNSCHEDULABLE_POD_ADD,
+    ActionType,
+    ClusterEvent,
+    on,
+    queue_if,
+)
+from moorage.objects.model.meta import ObjectMeta
+from moorage.objects.model.pod import Pod, PodSchedulingGroup
+from moorage.objects.model.pod_group import PodGroup, group_of
+from tests.core.make import pod
+from tests.queue.make import Clock, fail, gating, make_queue, names, places, queued, reject
+
+
+def member(name: str, group: str = "g", priority: int = 0) -> Pod:
+    return queued(name, priority, scheduling_group=PodSchedulingGroup(group))
+
+
+def made(*pods: Pod, plugins: Any = (), **settings: Any) -> Any:
+    queue = make_queue(*plugins, clock=Clock(), **{"groups_pods": True} | settings)
+    for one in pods:
+        queue.add(one)
+    return queue
+
+
+def popped(queue: Any) -> list[str]:
+    return names(queue.pop_unit(timeout=0))
+
+
+def test_members_are_popped_together() -> None:
+    queue = made(member("a"), pod("x"), member("b"), member("c", "h"), member("d", priority=-1))
+    assert popped(queue) == ["a", "b", "d"]
+    assert places(queue) == {"active": ["x", "c"], "in_flight": ["a", "b", "d"]}
+    assert [popped(queue) for _ in range(3)] == [["x"], ["c"], []]
+
+
+def test_without_groups_each_is_alone() -> None:
+    queue = made(member("a"), member("b"), groups_pods=False)
+    assert popped(queue) == ["a"]
+
+
+def test_from_wherever_they_wait() -> None:
+    """One that backs off is popped with the others; one that is gated is not."""
+    gate = gating("Gate", lambda one: one.name == "gated")
+    queue = made(member("a"), plugins=[gate])
+    fail(queue, "Filter")
+    assert list(places(queue)) == ["backoff"]
+    queue.add(member("gated"))
+    queue.add(member("b"))
+    assert popped(queue) == ["a", "b"]
+    assert list(places(queue)) == ["gated", "in_flight"]
+
+
+def test_a_group_that_failed_backs_off_whatever_hints_say() -> None:
+    queue = made(member("a"), member("b"))
+    for info in queue.pop_unit(timeout=0):
+        reject(queue, info, "Filter")
+    assert places(queue) == {"backoff": ["a", "b"]}
+
+
+def test_put_back() -> None:
+    queue = made(member("a"), member("b"))
+    infos = queue.pop_unit(timeout=0)
+    for info in reversed(infos):
+        queue.put_back(info)
+    assert popped(queue) == ["a", "b"]
+    assert [info.attempts for info in infos] == [1, 1]
+
+
+def test_deleted_members() -> None:
+    queue = made(member("a"), member("b"), member("c"))
+    queue.delete(member("b"))
+    infos = queue.pop_unit(timeout=0)
+    assert names(infos) == ["a", "c"]
+    queue.delete(member("a"))
+    for info in infos:
+        queue.done(info.pod.metadata.uid)
+    assert places(queue) == {}
+
+
+# ---- events ----------------------------------------------------------------------------------------------
+
+
+class Gang:
+    """Keeps pods out until it is told that their group is complete."""
+
+    def __init__(self) -> None:
+        self.complete: set[str] = set()
+        self.asked: list[str] = []
+        self.hinted: list[str] = []
+
+        def hint(one: Pod, old: Any, new: Any) -> Any:
+            self.hinted.append(one.name)
+            key = (new.namespace, new.name) if isinstance(new, PodGroup) else group_of(new)
+            return queue_if(group_of(one) == key)
+
+        def gated(one: Pod) -> bool:
+            self.asked.append(one.name)
+            key = group_of(one)
+            return key is not None and key[1] not in self.complete
+
+        events = [on(kind, ActionType.ADD, hint, of_unit=True) for kind in (POD, POD_GROUP)]
+        self.plugin = gating("Gang", gated, *events)
+
+
+def test_only_mates_are_looked_at() -> None:
+    gang = Gang()
+    queue = made(member("a"), member("b", "h"), pod("x"), plugins=[gang.plugin])
+    gang.complete = {"g", "h"}
+    queue.move_all_to_active_or_backoff_queue(ASSIGNED_POD_ADD, None, member("c", "h"))
+    assert gang.hinted == ["b"]
+    group = PodGroup(metadata=ObjectMeta(name="g", namespace="default"))
+    queue.move_all_to_active_or_backoff_queue(ClusterEvent(POD_GROUP, ActionType.ADD), None, group)
+    assert gang.hinted == ["b", "a"]
+    assert places(queue) == {"active": ["x", "b", "a"]}
+
+
+def test_mates_stay_where_the_one_that_comes_is_kept_out_too() -> None:
+    gang = Gang()
+    queue = made(member("a"), member("b"), plugins=[gang.plugin])
+    gang.asked.clear()
+    queue.move_all_to_active_or_backoff_queue(UNSCHEDULABLE_POD_ADD, None, member("b"))
+    assert not gang.asked
+    gang.complete = {"g"}
+    queue.add(member("c"))
+    queue.move_all_to_active_or_backoff_queue(UNSCHEDULABLE_POD_ADD, None, member("c"))
+    assert gang.asked == ["c", "a", "b"]
+    assert places(queue) == {"active": ["c", "a", "b"]}

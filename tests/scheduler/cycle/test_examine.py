@@ -1,0 +1,227 @@
+"""Examining one pod, single cycles, and the texts of a diagnosis."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.core.make import node, pinned, pod, port
+from tests.scheduler.make import searched
+
+from moorage.errors import CacheError
+from moorage.framework.plugin.interface import Code
+from moorage.objects import Cluster
+from moorage.objects.model.node import Node, Taint
+from moorage.objects.model.pod import (
+    Affinity,
+    NodeAffinity,
+    NodeSelector,
+    NodeSelectorRequirement,
+    NodeSelectorTerm,
+    Pod,
+    PreferredSchedulingTerm,
+)
+from moorage.scheduler import Scheduler
+
+LEFT_OUT = "node(s) didn't satisfy plugin(s) [NodeAffinity]"
+
+
+def scheduler(*nodes: Node, **settings: Any) -> Scheduler:
+    return Scheduler(Cluster(nodes=list(nodes)), **settings)
+
+
+def named(*terms: tuple[str, ...]) -> Affinity:
+    """Required node affinity: per term, one metadata.name In field for each of its names."""
+    return Affinity(
+        node_affinity=NodeAffinity(
+            required=NodeSelector(
+                node_selector_terms=tuple(
+                    NodeSelectorTerm(
+                        match_fields=tuple(
+                            NodeSelectorRequirement(key="metadata.name", operator="In", values=(name,))
+                            for name in term
+                        )
+                    )
+                    for term in terms
+                )
+            )
+        )
+    )
+
+
+def prefers(key: str, operator: str, *values: str, weight: int = 10) -> Affinity:
+    need = NodeSelectorRequirement(key=key, operator=operator, values=values)
+    term = PreferredSchedulingTerm(weight=weight, preference=NodeSelectorTerm(match_expressions=(need,)))
+    return Affinity(node_affinity=NodeAffinity(preferred=(term,)))
+
+
+def test_an_examination_changes_nothing() -> None:
+    one = scheduler(node("a"), node("b"))
+    head = one.cache.state.log.head
+    seen = one.examine(pod("p", requests={"cpu": 1}))
+    assert (seen.order, seen.feasible, seen.best, seen.rejected) == (["a", "b"], ["a", "b"], ["a", "b"], {})
+    assert (one.cache.state.log.head, one.cycle.start, len(one.cache.state.ledger)) == (head, 0, 0)
+
+
+def test_an_examination_is_never_sampled() -> None:
+    one = scheduler(*(node(f"n{at}") for at in range(300)), percentage_of_nodes_to_score=10)
+    assert len(one.examine(pod("p")).feasible) == 300
+
+
+def test_totals_are_weighted_sums_of_the_normalized_scores() -> None:
+    soft = [Taint(key="t", effect="PreferNoSchedule")]
+    one = scheduler(node("a", cpu=9, labels={"d": "x"}), node("b", cpu=3), node("c", taints=soft))
+    seen = one.examine(pod("p", requests={"cpu": 1, "memory": "1Gi"}, affinity=prefers("d", "Exists")))
+    weights = one.profile.weights
+    total = sum(weights[name] * column for name, column in seen.normalized.items())
+    np.testing.assert_array_equal(total, seen.total)
+    assert (seen.raw["NodeAffinity"].tolist(), seen.normalized["NodeAffinity"].tolist()) == (
+        [10, 0, 0],
+        [100, 0, 0],
+    )
+    assert (seen.raw["TaintToleration"].tolist(), seen.normalized["TaintToleration"].tolist()) == (
+        [0, 0, 1],
+        [100, 100, 0],
+    )
+    assert seen.best == ["a"]
+    assert seen.normalized.keys() | set(seen.skipped_score) == weights.keys()
+
+
+def test_the_first_rejecting_filter_speaks() -> None:
+    one = scheduler(
+        node("a", cpu=1, unschedulable=True),
+        node("b", cpu=1, taints=[Taint(key="t", effect="NoSchedule")]),
+        node("c", cpu=1),
+        node("d"),
+    )
+    one.cache.add_pod(pod("web", on="d", ports=[port(80)]))
+    seen = one.examine(pod("p", requests={"cpu": 2}, ports=[port(80)]))
+    assert {name: (status.plugin, status.code) for name, status in seen.rejected.items()} == {
+        "a": ("NodeUnschedulable", Code.UNSCHEDULABLE_AND_UNRESOLVABLE),
+        "b": ("TaintToleration", Code.UNSCHEDULABLE_AND_UNRESOLVABLE),
+        "c": ("NodeResourcesFit", Code.UNSCHEDULABLE_AND_UNRESOLVABLE),
+        "d": ("NodePorts", Code.UNSCHEDULABLE),
+    }
+    assert (seen.feasible, seen.best, seen.total.tolist()) == ([], [], [])
+    assert seen.fit_error == (
+        "0/4 nodes are available: 1 Insufficient cpu, "
+        "1 node(s) didn't have free ports for the requested pod ports, "
+        "1 node(s) had untolerated taint(s), 1 node(s) were unschedulable."
+    )
+
+
+def test_counts_are_sorted_as_text() -> None:
+    nodes = [node(f"n{at}", cpu=1) for at in range(10)] + [node(f"m{at}", memory=1) for at in range(2)]
+    seen = scheduler(*nodes).examine(pod("p", requests={"cpu": 2, "memory": 5}))
+    assert seen.fit_error == "0/12 nodes are available: 10 Insufficient cpu, 2 Insufficient memory."
+
+
+def test_no_nodes() -> None:
+    one = scheduler()
+    seen = one.examine(pod("p"))
+    assert (seen.order, seen.error, seen.fit_error) == ([], "no nodes available to schedule pods", "")
+    decision = one.schedule_one(pod("p"))
+    assert (decision.node, decision.error, decision.fit_error) == (
+        None,
+        "no nodes available to schedule pods",
+        "",
+    )
+
+
+# ---- PreFilter -------------------------------------------------------------------------------------------
+
+
+def test_a_pinned_pod_searches_one_node() -> None:
+    one = scheduler(node("a"), node("b"))
+    seen = one.examine(pod("p", affinity=pinned("b")))
+    assert seen.pre_filter is not None
+    assert (seen.pre_filter.node_names, seen.pre_filter.plugins) == (["b"], ["NodeAffinity"])
+    assert (seen.feasible, seen.rejected) == (["b"], {})
+    failed = one.examine(pod("p", affinity=pinned("b"), requests={"cpu": 9}))
+    assert failed.fit_error == f"0/2 nodes are available: 1 Insufficient cpu, 1 {LEFT_OUT}."
+
+
+def test_narrowed_searches_keep_list_order() -> None:
+    one = scheduler(node("a"), node("b"), node("c"))
+    seen = one.examine(pod("p", affinity=named(("c",), ("a",), ("none",))))
+    assert seen.pre_filter is not None
+    assert (seen.pre_filter.node_names, seen.feasible) == (["a", "c", "none"], ["a", "c"])
+    assert one.schedule_one(pod("p", affinity=named(("c",), ("b",)))).node == "b"
+
+
+def test_a_search_narrowed_to_nothing() -> None:
+    one = scheduler(node("a"), node("b"))
+    gone = pod("p", affinity=pinned("none"))
+    assert one.examine(gone).fit_error == f"0/2 nodes are available: 2 {LEFT_OUT}."
+    decision = one.schedule_one(gone)
+    assert (decision.node, decision.evaluated) == (None, 0)
+    assert searched(decision.fit_error) == f"0/2 nodes are available: 2 {LEFT_OUT}."
+
+
+def test_names_that_conflict_reject_at_once() -> None:
+    one = scheduler(node("a"), node("b"))
+    torn = pod("p", affinity=named(("a", "b")))
+    seen = one.examine(torn)
+    assert seen.pre_filter is not None
+    assert (seen.pre_filter.plugin, seen.pre_filter.code) == (
+        "NodeAffinity",
+        Code.UNSCHEDULABLE_AND_UNRESOLVABLE,
+    )
+    assert seen.fit_error == "0/2 nodes are available: pod affinity terms conflict."
+    decision = one.schedule_one(torn)
+    assert (decision.fit_error, decision.evaluated) == (f"{seen.fit_error} not found", 0)
+    assert decision.diagnosis is not None
+    assert decision.diagnosis.reasons() == {"pod affinity terms conflict": 2}
+
+
+# ---- PreScore --------------------------------------------------------------------------------------------
+
+MALFORMED = pod("p", affinity=prefers("d", "Gt", "-5"), requests={"cpu": 1})
+
+
+@pytest.mark.parametrize("nodes", [1, 2])
+def test_a_malformed_preferred_term_fails_the_cycle_where_two_nodes_are_feasible(nodes: int) -> None:
+    def fresh(*pods: Pod) -> Scheduler:
+        return Scheduler(Cluster(nodes=[node(f"n{at}") for at in range(nodes)], pods=list(pods)))
+
+    seen, decision = fresh().examine(MALFORMED), fresh().schedule_one(MALFORMED)
+    result = fresh(MALFORMED).run()
+    if nodes == 1:
+        assert (seen.error, seen.feasible, decision.node, decision.error) == ("", ["n0"], "n0", "")
+        assert result.placements == {"default/p": "n0"}
+    else:
+        assert seen.error.startswith('running PreScore plugin "NodeAffinity": ')
+        assert (decision.node, decision.error, decision.fit_error) == (None, seen.error, "")
+        assert result.unschedulable["default/p"].message == seen.error
+        assert result.unschedulable["default/p"].reasons == {}
+
+
+# ---- one cycle -------------------------------------------------------------------------------------------
+
+
+def test_a_cycle_assumes_the_pod() -> None:
+    one = scheduler(node("a"), node("b"))
+    decision = one.schedule_one(pod("p", requests={"cpu": 1}))
+    assert (decision.node, decision.feasible.tolist(), len(decision.totals)) == ("a", [0, 1], 2)
+    assert one.cache.get_pod(pod("p")).spec.node_name == "a"
+    with pytest.raises(CacheError, match="is in the cache, so can't be assumed"):
+        one.schedule_one(pod("p", requests={"cpu": 1}))
+
+
+def test_a_single_feasible_node_is_not_scored() -> None:
+    decision = scheduler(node("a"), node("b", cpu=1)).schedule_one(pod("p", requests={"cpu": 2}))
+    assert (decision.node, decision.evaluated, decision.totals) == ("a", 2, None)
+
+
+def test_a_failed_cycle_says_why() -> None:
+    one = scheduler(node("a"), node("b"))
+    decision = one.schedule_one(pod("p", requests={"cpu": 5}))
+    assert (decision.node, decision.evaluated, decision.feasible.tolist()) == (None, 2, [])
+    assert searched(decision.fit_error) == "0/2 nodes are available: 2 Insufficient cpu."
+
+
+def test_the_list_of_a_decision() -> None:
+    one = scheduler(node("a", zone="z1"), node("b", zone="z1"), node("c", zone="z2"))
+    assert one.schedule_one(pod("p")).order() == ["a", "c", "b"] == one.view_order()
+    assert [one.table.names[row] for row in one.view_rows()] == ["a", "c", "b"]

@@ -1,0 +1,404 @@
+"""Opportunistic batching (kube-scheduler v1.36, framework/runtime/batch.go): each rule of the list that a
+search leaves to the next, equal pod."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+from tests.core.make import node, pod
+from tests.scheduler.make import Clock
+
+from moorage.framework.plugin.interface import (
+    Code,
+    FilterPlugin,
+    ReservePlugin,
+    SignPlugin,
+    Status,
+)
+from moorage.objects import Cluster
+from moorage.objects.model.meta import LabelSelector
+from moorage.objects.model.pod import Pod, PodStatus, TopologySpreadConstraint
+from moorage.plugins.pod_topology_spread import PodTopologySpread
+from moorage.plugins.registry import default_profile
+from moorage.scheduler import Profile, Scheduler
+from moorage.scheduler.cycle.opportunistic_batching import KeptNodes, heap_init, heap_pop
+
+LARGE = {"cpu": 3}  # one of them fills a node
+LISTED = {"defaultingType": "List"}
+
+
+def unspread(*others: Any, **settings: Any) -> Profile:
+    """The default profile, but that it spreads no pods by default."""
+    plugins = (p for p in default_profile().plugins if p.name != PodTopologySpread.name)
+    return Profile((*plugins, PodTopologySpread(LISTED), *others), **settings)
+
+
+def scheduler(*pods: Pod, nodes: int = 4, **settings: Any) -> Scheduler:
+    """Over nodes a, b, … that are the better, the later they come: those before are used a little."""
+    names = "abcdefgh"[:nodes]
+    used = [
+        pod(f"on-{name}", on=name, requests={"cpu": f"{100 * (nodes - at)}m"})
+        for at, name in enumerate(names)
+    ]
+    cluster = Cluster(nodes=[node(name) for name in names], pods=[*used, *pods])
+    return Scheduler(cluster, **({"profile": unspread()} | settings))
+
+
+def large(name: str, **spec: Any) -> Pod:
+    return pod(name, requests=LARGE, **spec)
+
+
+def nominated(name: str, to: str, **spec: Any) -> Pod:
+    return replace(pod(name, **spec), status=PodStatus(nominated_node_name=to))
+
+
+def outcomes(one: Scheduler, *pods: Pod) -> list[tuple[str | None, bool]]:
+    decisions = [one.schedule_one(each) for each in pods]
+    return [(d.node, d.hinted) for d in decisions]
+
+
+def test_equal_pods_that_follow_get_the_next_best_nodes() -> None:
+    one = scheduler()
+    assert outcomes(one, *(large(f"p{at}") for at in range(5))) == [
+        ("d", False),
+        ("c", True),
+        ("b", True),
+        ("a", True),
+        (None, False),
+    ]
+
+
+def test_a_hint_that_fits_is_all_that_is_looked_at() -> None:
+    one = scheduler()
+    first, second = one.schedule_one(large("p")), one.schedule_one(large("q"))
+    assert (first.evaluated, first.hinted, len(first.feasible)) == (4, False, 4)
+    assert (second.evaluated, second.hinted, second.feasible.tolist(), second.totals) == (1, True, [2], None)
+    assert (second.start, second.next) == (first.next, first.next)
+
+
+def test_the_node_that_still_fits_drops_the_list() -> None:
+    """It might be the best once more: nobody knows without another search."""
+    one = scheduler()
+    small = [pod(f"p{at}", requests={"cpu": 1}) for at in range(3)]
+    assert not any(hinted for _, hinted in outcomes(one, *small))
+
+
+def test_other_pods_in_between_drop_the_list() -> None:
+    one = scheduler()
+    assert outcomes(one, large("p"), pod("small"), large("q"))[2] == ("b", False)
+    assert outcomes(one, large("r", labels={"a": "x"})) == [("a", False)], "labels are signed"
+
+
+def test_a_pod_that_fits_nowhere_drops_the_list() -> None:
+    one = scheduler()
+    assert outcomes(one, large("p"), pod("huge", requests={"cpu": 9}), large("q")) == [
+        ("d", False),
+        (None, False),
+        ("c", False),
+    ]
+
+
+def test_a_run_in_the_core_drops_the_list() -> None:
+    spread = TopologySpreadConstraint(1, "zone", "ScheduleAnyway", LabelSelector())
+    one = scheduler()
+    one.schedule([large("p"), pod("unsigned", topology_spread_constraints=(spread,))])
+    assert outcomes(one, large("q")) == [("b", False)]
+
+
+@pytest.mark.parametrize(("seconds", "hinted"), [(0.0, True), (0.5, True), (0.51, False)])
+def test_a_list_is_good_for_half_a_second_after_its_search(seconds: float, hinted: bool) -> None:
+    clock = Clock(7.0)
+    one = scheduler(clock=clock)
+    one.schedule_one(large("p"))
+    clock.now += seconds
+    assert outcomes(one, large("q")) == [("c", hinted)]
+    clock.now += 0.4  # what counts is when the list was made, not when it was last used
+    assert one.schedule_one(large("r")).hinted == (seconds == 0.0 or not hinted)
+
+
+def test_without_a_clock_no_time_passes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("time.monotonic", itertools.count().__next__)
+    assert outcomes(scheduler(), large("p"), large("q")) == [("d", False), ("c", True)]
+
+
+def test_a_hint_that_does_not_fit_leads_to_a_search_that_counts_it() -> None:
+    one = scheduler()
+    one.schedule_one(large("p"))
+    one.client.create(large("other", on="c"))
+    one.sync()
+    decision = one.schedule_one(large("q"))
+    assert (decision.node, decision.hinted, decision.evaluated) == ("b", False, 4)
+    assert outcomes(one, large("r")) == [("a", True)], "that search left a list of its own"
+
+
+def test_a_hint_that_is_gone_leads_to_a_search() -> None:
+    one = scheduler()
+    one.schedule_one(large("p"))
+    one.client.delete("Node", "c")
+    one.client.delete("Pod", "on-c", "default")
+    one.client.create(node("new", cpu=1))  # may get the row of the other
+    one.sync()
+    assert outcomes(one, large("q")) == [("b", False)]
+
+
+def test_the_last_node_that_is_gone_drops_the_list() -> None:
+    one = scheduler()
+    one.schedule_one(large("p"))
+    one.client.delete("Node", "d")
+    one.sync()
+    assert outcomes(one, large("q")) == [("c", False)]
+
+
+@pytest.mark.parametrize(("full", "second"), [("d", "c"), ("c", "b")])
+def test_nominated_pods_do_not_make_the_last_node_full(full: str, second: str) -> None:
+    """For a hint only what is on the node counts (RunFilterPlugins); the search counts nominated pods too."""
+    one = scheduler(nominated("n", full, requests={"cpu": 3}, priority=5))
+    small = {"requests": {"cpu": 1}}
+    assert outcomes(one, pod("p", priority=9, **small)) == [("d", False)]
+    assert outcomes(one, pod("q", priority=1, **small)) == [(second, False)]
+
+
+def test_nodes_are_known_by_name_not_by_place() -> None:
+    """The list takes zones in turns, and a row may go to another node."""
+    zones = dict(zip("abcd", "xxyy", strict=True))
+    cluster = Cluster(nodes=[node(name, zone=zone) for name, zone in zones.items()])
+    one = Scheduler(cluster, profile=unspread())
+    assert one.view_order() == ["a", "c", "b", "d"]
+    assert outcomes(one, large("p"), large("q"), large("r")) == [("a", False), ("d", True), ("b", True)]
+
+
+# ---- with a nominated node of its own
+
+
+def test_a_nominated_node_is_tried_in_place_of_the_hint() -> None:
+    one = scheduler()
+    one.schedule_one(large("p"))
+    decision = one.schedule_one(nominated("q", "a", requests=LARGE))
+    assert (decision.node, decision.hinted, decision.evaluated) == ("a", False, 1)
+    assert outcomes(one, large("r")) == [("c", False)], "nothing was scored: no list"
+
+
+def test_a_nominated_node_that_was_proposed_uses_the_hint() -> None:
+    one = scheduler()
+    one.schedule_one(large("p"))
+    assert outcomes(one, nominated("q", "c", requests=LARGE), large("r")) == [("c", True), ("b", True)]
+
+
+def test_a_search_that_comes_to_the_proposed_node_keeps_the_list() -> None:
+    one = scheduler()
+    one.schedule_one(large("p"))
+    decision = one.schedule_one(nominated("q", "d", requests=LARGE))
+    assert (decision.node, decision.hinted, decision.evaluated) == ("c", True, 4)
+    assert outcomes(one, large("r")) == [("b", True)]
+
+
+# ---- when it is off
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"feature_gates": {"OpportunisticBatching": False}},
+        {"profile": default_profile()},
+        {"tie_break": "random"},
+    ],
+)
+def test_no_hints(settings: dict[str, Any]) -> None:
+    assert outcomes(scheduler(**settings), large("p"), large("q")) == [("d", False), ("c", False)]
+
+
+@pytest.mark.parametrize("gate", [True, False])
+def test_the_gate_of_a_configuration(gate: bool) -> None:
+    config = {
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        "profiles": [{"pluginConfig": [{"name": "PodTopologySpread", "args": LISTED}]}],
+    }
+    one = scheduler(profile=None, config=config, feature_gates={"OpportunisticBatching": gate})
+    assert outcomes(one, large("p"), large("q")) == [("d", False), ("c", gate)]
+
+
+def test_extenders_sign_no_pod() -> None:
+    config = {
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        "profiles": [{"pluginConfig": [{"name": "PodTopologySpread", "args": LISTED}]}],
+        "extenders": [{"urlPrefix": "http://x", "managedResources": [{"name": "example.com/gpu"}]}],
+    }
+    assert outcomes(scheduler(profile=None, config=config), large("p"), large("q"))[1] == ("c", False)
+
+
+def test_a_list_of_another_profile_is_not_used() -> None:
+    profiles = (unspread(), unspread(scheduler_name="other"))
+    one = scheduler(profile=None, profiles=profiles)
+    other = large("q", scheduler_name="other")
+    assert outcomes(one, large("p"), other, large("r")) == [("d", False), ("c", False), ("b", False)]
+
+
+# ---- plugins outside the core
+
+
+class Broken(FilterPlugin, SignPlugin):
+    """Fails with an error about a node, as often as it is told to."""
+
+    name = "Broken"
+    failing = ""
+    times = 99
+
+    def filter(self, state: Any, pod: Pod, node_info: Any) -> Status | None:
+        if node_info.node.name != self.failing or self.times == 0:
+            return None
+        self.times -= 1
+        return Status(Code.ERROR, ("broken",))
+
+    def sign_pod(self, pod: Pod) -> None:
+        return None
+
+
+def with_plugin(plugin: Any) -> tuple[Scheduler, list[Pod]]:
+    """A scheduler whose profile asks this plugin first, and three equal pods of its store."""
+    pods = [large(f"p{at}") for at in range(3)]
+    one = scheduler(profile=Profile((plugin, *unspread().plugins)))
+    one.client.create_many(pods)
+    return one, pods
+
+
+def test_a_plugin_that_signs_takes_part() -> None:
+    one, pods = with_plugin(Broken())
+    assert outcomes(one, *pods) == [("d", False), ("c", True), ("b", True)]
+
+
+def test_a_plugin_that_fails_on_the_last_node_does_not_make_it_full() -> None:
+    plugin = Broken()
+    one, pods = with_plugin(plugin)
+    one.schedule_one(pods[0])
+    plugin.failing = "d"
+    assert outcomes(one, pods[1]) == [("c", False)]
+
+
+def test_a_plugin_that_fails_on_the_hint_is_asked_again_by_the_search() -> None:
+    plugin = Broken()
+    one, pods = with_plugin(plugin)
+    one.schedule_one(pods[0])
+    plugin.failing = "c"
+    decision = one.schedule_one(pods[1])
+    assert (decision.node, decision.error) == (None, 'running "Broken" filter plugin: broken')
+    plugin.failing = ""
+    assert outcomes(one, pods[1]) == [("c", False)], "no list was left"
+    plugin.failing, plugin.times = "b", 1
+    assert outcomes(one, pods[2]) == [("b", True)], "the search came to the node that was proposed"
+
+
+class Refuses(ReservePlugin):
+    name = "Refuses"
+
+    def reserve(self, state: Any, pod: Pod, node_name: str) -> Status | None:
+        return Status(Code.UNSCHEDULABLE, ("no",)) if pod.name == "p1" else None
+
+
+def test_a_pod_that_is_taken_back_leaves_its_node_free() -> None:
+    """The list was stored before Reserve; the next pod would fit the node, so that it is of no use."""
+    one, pods = with_plugin(Refuses())
+    assert outcomes(one, *pods) == [("d", False), (None, True), ("c", False)]
+
+
+# ---- in a transaction, in a run
+
+
+def test_a_rollback_takes_the_list_back() -> None:
+    one = scheduler(tie_break="go-heap")
+    one.schedule_one(large("p"))
+    for _ in range(2):
+        with one.cache.transaction():
+            assert outcomes(one, large("q"), large("r")) == [("c", True), ("b", True)]
+    with one.cache.transaction() as kept:
+        assert outcomes(one, large("q")) == [("c", True)]
+        with one.cache.transaction():
+            one.schedule_one(pod("other"))
+        kept.commit()
+    assert outcomes(one, large("r")) == [("b", True)]
+
+
+@pytest.mark.parametrize("batch", ["run", "schedule"])
+def test_a_batch_decides_as_single_cycles_do(batch: str) -> None:
+    """Among equal nodes the heap of the first search has another order than heaps of later ones."""
+    cluster = Cluster(nodes=[node(name) for name in "abcdefg"])
+    pods = [*(large(f"p{at}") for at in range(4)), pod("small", requests={"cpu": 2}), large("last")]
+
+    def one(pods: list[Pod], gate: bool = True) -> Scheduler:
+        gates = {"OpportunisticBatching": gate}
+        whole = Cluster(nodes=cluster.nodes, pods=pods)
+        return Scheduler(whole, profile=unspread(), tie_break="go-heap", feature_gates=gates)
+
+    expected = [node for node, _ in outcomes(one([]), *pods)]
+    assert expected != [node for node, _ in outcomes(one([], gate=False), *pods)]
+    if batch == "run":
+        placements = one(pods).run().placements
+        assert [placements[each.key] for each in pods] == expected
+    else:
+        scheduler = one([])
+        rows = scheduler.schedule(pods).rows.tolist()
+        assert [scheduler.table.row_name(row) for row in rows] == expected
+
+
+@pytest.mark.parametrize(("gate", "second"), [(True, "c"), (False, "a")])
+def test_a_list_does_not_know_what_has_changed_since(gate: bool, second: str) -> None:
+    one = scheduler(feature_gates={"OpportunisticBatching": gate})
+    one.schedule_one(large("p"))
+    one.client.delete("Pod", "on-a", "default")
+    one.sync()
+    assert outcomes(one, large("q")) == [(second, gate)]
+
+
+# ---- the order of the list
+
+
+def go_heap_order(totals: list[int]) -> list[int]:
+    """What Go's container/heap pops, written down from its documentation: slow and recursive."""
+
+    def sift(tree: list[int], at: int) -> None:
+        children = [child for child in (2 * at + 1, 2 * at + 2) if child < len(tree)]
+        if children:
+            best = max(children, key=lambda child: (totals[tree[child]], -child))
+            if totals[tree[best]] > totals[tree[at]]:
+                tree[at], tree[best] = tree[best], tree[at]
+                sift(tree, best)
+
+    tree, order = list(range(len(totals))), []
+    for at in reversed(range(len(tree) // 2)):
+        sift(tree, at)
+    while tree:
+        order.append(tree[0])
+        last = tree.pop()
+        if tree:
+            tree[0] = last
+            sift(tree, 0)
+    return order
+
+
+@given(st.lists(st.integers(0, 5), max_size=40))
+def test_pops_are_those_of_gos_heap(totals: list[int]) -> None:
+    heap = [(total, at) for at, total in enumerate(totals)]
+    heap_init(heap)
+    assert [heap_pop(heap)[1] for _ in totals] == go_heap_order(totals)
+
+
+@given(st.lists(st.integers(0, 5), min_size=1, max_size=40), st.booleans())
+def test_the_list_begins_after_the_chosen_node(totals: list[int], by_heap: bool) -> None:
+    names = np.arange(len(totals), dtype=np.int32)
+    kept = KeptNodes(b"", "", 0.0, names, np.array(totals, dtype=np.int64), by_heap)
+    stable = sorted(range(len(totals)), key=lambda at: -totals[at])
+    order = go_heap_order(totals) if by_heap else stable
+    left = []
+    while len(kept):
+        other = kept.copy()
+        left.append(kept.pop())
+        assert other.pop() == left[-1]
+        assert len(kept) == len(other)
+    assert left == order[1:]

@@ -1,0 +1,172 @@
+"""Several profiles in one scheduler."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.core.make import node, pod
+from tests.framework.make import make, status
+
+import moorage as mo
+from moorage.errors import InputError
+from moorage.framework.plugin.status import Code
+from moorage.objects.model.pod import Pod
+from moorage.plugins.registry import default_profile
+from moorage.scheduler import Profile, Scheduler
+
+
+def profiles() -> list[Profile]:
+    """The default one, and one whose pods go to node b alone."""
+
+    def filter(self: Any, state: Any, pod: Any, info: Any) -> Any:
+        return None if info.name == "b" else status(Code.UNSCHEDULABLE, "not b")
+
+    only = make(mo.FilterPlugin, "Only", filter=filter)
+    return [
+        default_profile(),
+        Profile((*default_profile().plugins, only), scheduler_name="picky"),
+    ]
+
+
+def test_each_pod_is_decided_by_the_profile_that_it_names() -> None:
+    pods = [pod("p"), pod("q", scheduler_name="picky"), pod("r", scheduler_name="nobody")]
+    one = Scheduler(mo.Cluster(nodes=[node(name) for name in "ab"], pods=pods), profiles=profiles())
+    result = one.run()
+    assert result.placements == {"default/q": "b", "default/p": "a"}
+    assert result.skipped == {"default/r": "other scheduler"}
+    assert one.pods.pending.keys() == {"default/r"}
+
+
+def test_examining_follows_the_profile() -> None:
+    one = Scheduler(mo.Cluster(nodes=[node(name) for name in "ab"]), profiles=profiles())
+    assert one.examine(pod("p")).feasible == ["a", "b"]
+    assert one.examine(pod("p", scheduler_name="picky")).feasible == ["b"]
+
+
+def test_the_rotation_is_shared_and_a_transaction_takes_it_back() -> None:
+    nodes = [node(f"n{at}", zone=f"z{at % 3}") for at in range(300)]
+    two = [default_profile(), Profile(default_profile().plugins, scheduler_name="two")]
+    one = Scheduler(mo.Cluster(nodes=nodes), profiles=two)
+    first, second = pod("p"), pod("q", scheduler_name="two")
+    assert (one.schedule_one(first).start, one.schedule_one(second).start) == (0, 144)
+    with one.cache.transaction():
+        assert one.schedule_one(pod("r")).start == 288
+    assert one.schedule_one(pod("t")).start == 288
+
+
+def test_profiles_must_agree_on_the_queue() -> None:
+    with pytest.raises(InputError, match=r'^duplicate profile with scheduler name "default-scheduler"$'):
+        Scheduler(profiles=[default_profile(), default_profile()])
+
+
+def test_waiting_pods_and_nominations_are_shared() -> None:
+    one = Scheduler(profiles=profiles())
+    handles = [engine.handle for engine in one.engines.values()]
+    assert handles[0].waiting_pods is handles[1].waiting_pods is one.handle.waiting_pods
+    assert handles[0].nominator is handles[1].nominator
+    assert handles[0].framework is not handles[1].framework
+
+
+# ---- whose a plugin is -------------------------------------------------------------------------------------
+
+
+def passing() -> Any:
+    return make(mo.FilterPlugin, "Passing", filter=lambda self, state, pod, info: None)
+
+
+def bound_in(one: Scheduler) -> dict[str, str]:
+    return {pod.name: pod.spec.node_name for pod in one.client.list(Pod)[0] if pod.spec.node_name}
+
+
+def three(*names: str) -> mo.Cluster:
+    return mo.Cluster(nodes=[node(name) for name in "abc"], pods=[pod(name) for name in names])
+
+
+def test_a_profile_of_in_tree_plugins_serves_several_schedulers() -> None:
+    profile = default_profile()
+    first, second = Scheduler(three("p"), profile=profile), Scheduler(three("q"), profile=profile)
+    assert (second.run().placements.keys(), first.run().placements.keys()) == ({"default/q"}, {"default/p"})
+    assert (bound_in(first).keys(), bound_in(second).keys()) == ({"p"}, {"q"})
+
+
+def test_in_tree_plugins_of_another_scheduler_bind_in_the_store_of_their_own() -> None:
+    in_tree = default_profile().plugins
+    first = Scheduler(three("p"), profile=Profile((*in_tree, passing())))
+    second = Scheduler(three("q"), profile=Profile((*in_tree, passing())))
+    assert second.run().placements.keys() == {"default/q"}
+    assert (bound_in(first), bound_in(second).keys()) == ({}, {"q"})
+
+
+def test_a_plugin_without_state_serves_several_schedulers() -> None:
+    profile = Profile((*default_profile().plugins, passing()))
+    first, second = Scheduler(three("p"), profile=profile), Scheduler(three("q"), profile=profile)
+    second.run()
+    assert (bound_in(first), bound_in(second).keys()) == ({}, {"q"})
+    plugins = [one.profile.plugins[-1] for one in (first, second)]
+    assert [plugin.handle.client for plugin in plugins if plugin.handle] == [first.client, second.client]
+
+
+class Counting(mo.FilterPlugin):
+    name = "Counting"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked = 0
+
+    def filter(self, state: Any, pod: Pod, node_info: Any) -> None:
+        self.asked += 1
+
+
+REFUSED = (
+    r'^plugin "Counting" keeps state and belongs to another scheduler already: '
+    r"make an instance for each scheduler$"
+)
+
+
+def test_a_plugin_with_state_belongs_to_one_scheduler() -> None:
+    counting = Counting()
+    profile = Profile((*default_profile().plugins, counting))
+    first = Scheduler(three("p"), profile=profile)
+    with pytest.raises(InputError, match=REFUSED):
+        Scheduler(three("q"), profile=profile)
+    first.run()
+    assert (bound_in(first).keys(), counting.asked) == ({"p"}, 3)
+
+
+def test_a_plugin_with_state_that_a_factory_makes_only_once_is_refused() -> None:
+    counting = Counting()
+    registry = mo.Registry({"Counting": lambda args, handle: counting})
+    config = {
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        "profiles": [{"plugins": {"filter": {"enabled": [{"name": "Counting"}]}}}],
+    }
+    Scheduler(config=config, registry=registry)
+    with pytest.raises(InputError, match=REFUSED):
+        Scheduler(config=config, registry=registry)
+
+
+def test_a_scheduler_that_could_not_be_made_keeps_no_plugin() -> None:
+    profile = Profile((*default_profile().plugins, Counting()))
+    with pytest.raises(mo.MoorageError):
+        Scheduler(mo.Cluster(nodes=[node("a"), node("a")]), profile=profile)
+    assert Scheduler(three("p"), profile=profile).run().placements.keys() == {"default/p"}
+
+
+def test_an_engine_that_could_not_be_made_keeps_no_plugin() -> None:
+    plugins = (*default_profile().plugins, Counting())
+    two = Profile(plugins, scheduler_name="two", percentage_of_nodes_to_score=101)
+    with pytest.raises(ValueError, match="percentage_of_nodes_to_score 101"):
+        Scheduler(profiles=[Profile(plugins), two])
+    assert Scheduler(three("p"), profile=Profile(plugins)).run().placements.keys() == {"default/p"}
+
+
+def test_profiles_of_one_scheduler_may_share_a_plugin() -> None:
+    shared = Counting()
+    two = [
+        Profile((*default_profile().plugins, shared)),
+        Profile((*default_profile().plugins, shared), scheduler_name="two"),
+    ]
+    cluster = mo.Cluster(nodes=[node("a")], pods=[pod("p"), pod("q", scheduler_name="two")])
+    assert Scheduler(cluster, profiles=two).run().placements.keys() == {"default/p", "default/q"}

@@ -1,0 +1,74 @@
+"""Explanations where plugins of one's own filter and score."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.core.make import node, pod
+
+import moorage as mo
+from moorage.framework.plugin.status import Code, Status
+from moorage.objects import Cluster
+from moorage.objects.model.node import Node, Taint
+from moorage.objects.model.pod import Pod
+from moorage.plugins.registry import default_profile
+from moorage.scheduler import Scheduler
+
+SPOT = Taint(key="spot", effect="NoSchedule")
+
+
+class Racked(mo.FilterPlugin):
+    """Only nodes in a rack, and not those of rack 13."""
+
+    name = "Racked"
+
+    def filter(self, state: Any, pod: Pod, node_info: Any) -> Status | None:
+        rack = node_info.node.metadata.labels.get("rack")
+        if rack == "13":
+            raise RuntimeError("bad luck")
+        return None if rack else Status(Code.UNSCHEDULABLE, ("not in a rack",))
+
+
+def scheduler(*nodes: Node) -> Scheduler:
+    profile = mo.Profile((*default_profile().plugins, Racked()))
+    return Scheduler(Cluster(nodes=list(nodes)), profile=profile)
+
+
+def test_each_filter_speaks_for_itself() -> None:
+    one = scheduler(node("a", taints=[SPOT]), node("b"), node("c", labels={"rack": "1"}))
+    seen = one.explain(pod("p", requests={"cpu": 9}))
+    assert [(group.nodes, [status.plugin for status in group.verdicts]) for group in seen.groups] == [
+        (["a"], ["TaintToleration", "NodeResourcesFit", "Racked"]),
+        (["b"], ["NodeResourcesFit", "Racked"]),
+        (["c"], ["NodeResourcesFit"]),
+    ]
+    assert seen.node("b").verdicts["Racked"] == Status(Code.UNSCHEDULABLE, ("not in a rack",), "Racked")
+    assert seen.node("c").verdicts["Racked"] is None
+
+
+def test_changes_are_confirmed_by_every_filter() -> None:
+    one = scheduler(node("a", cpu=8), node("b", cpu=2, labels={"rack": "1"}))
+    seen = one.explain(pod("p", requests={"cpu": 4}))
+    assert [(change.text, change.opens) for change in seen.changes] == [
+        ("lower the cpu request of container c from 4 to 2", 1)
+    ]
+
+
+def test_what_no_change_of_the_pod_can_help() -> None:
+    seen = scheduler(node("a"), node("b")).explain(pod("p"))
+    assert (seen.changes, seen.conflicts) == ([], [])
+    assert seen.blocked == "0/2 nodes are available: 2 not in a rack."
+
+
+@pytest.mark.parametrize("cpu", [1, 9])
+def test_a_filter_that_fails(cpu: int) -> None:
+    unlucky = node("a", cpu=4, labels={"rack": "13"})
+    seen = scheduler(unlucky, node("b", cpu=2, labels={"rack": "1"})).explain(pod("p", requests={"cpu": cpu}))
+    if cpu == 1:
+        assert seen.message.endswith('plugin "Racked" raised RuntimeError: bad luck')
+        assert (seen.feasible, seen.changes, seen.groups) == ([], [], [])
+    else:
+        assert seen.message == "0/2 nodes are available: 2 Insufficient cpu."
+        assert [group.nodes for group in seen.groups] == [["a", "b"]]
+        assert seen.changes == []

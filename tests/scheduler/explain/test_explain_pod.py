@@ -1,0 +1,395 @@
+"""Explaining one pod: groups of nodes, needs, ranks, changes, conflicts, and that nothing of it stays."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from msgspec.structs import replace
+from tests.core.make import ZONE, node, pinned, pod, port
+from tests.scheduler.cycle.test_examine import MALFORMED, named
+
+from moorage.framework.plugin.interface import Code
+from moorage.objects import Cluster
+from moorage.objects.model.meta import LabelSelector
+from moorage.objects.model.node import Node, Taint
+from moorage.objects.model.pod import (
+    Affinity,
+    Pod,
+    PodAffinity,
+    PodAffinityTerm,
+    PodSchedulingGate,
+    Toleration,
+    TopologySpreadConstraint,
+)
+from moorage.scheduler import Scheduler
+from moorage.scheduler.explain.constraints import term_constraints
+from moorage.scheduler.explain.shortfalls import Need, NeedRange, need_text
+from moorage.store import ApiError
+
+NOT_READY = "node.kubernetes.io/not-ready"
+SPOT = Taint(key="spot", value="yes", effect="NoSchedule")
+
+
+def scheduler(*nodes: Node, pods: list[Pod] | None = None) -> Scheduler:
+    return Scheduler(Cluster(nodes=list(nodes), pods=pods or []))
+
+
+def texts(one: Scheduler, asked: Pod) -> list[tuple[str, int]]:
+    return [(change.text, change.opens) for change in one.explain(asked).changes]
+
+
+# ---- verdicts, groups, needs -----------------------------------------------------------------------------
+
+
+def test_nodes_with_equal_verdicts_are_one_group() -> None:
+    one = scheduler(
+        node("a", cpu=1), node("b", cpu=1, taints=[SPOT]), node("c", cpu=2, taints=[SPOT]), node("d")
+    )
+    seen = one.explain(pod("p", requests={"cpu": 3}))
+    assert [group.nodes for group in seen.groups] == [["b", "c"], ["a"]]
+    tainted = seen.groups[0]
+    assert [(status.plugin, status.code, status.reasons) for status in tainted.verdicts] == [
+        ("TaintToleration", Code.UNSCHEDULABLE_AND_UNRESOLVABLE, ("node(s) had untolerated taint(s)",)),
+        ("NodeResourcesFit", Code.UNSCHEDULABLE_AND_UNRESOLVABLE, ("Insufficient cpu",)),
+    ]
+    assert tainted.needs == [
+        NeedRange("toleration", "spot=yes:NoSchedule", 0, 0, 2),
+        NeedRange("resource", "cpu", 1000, 2000, 2),
+    ]
+    assert [need_text(need) for need in tainted.needs] == [
+        "toleration spot=yes:NoSchedule",
+        "1 to 2 more cpu",
+    ]
+    assert (seen.feasible, seen.message, seen.changes) == (["d"], "", [])
+
+
+def test_all_that_a_node_lacks() -> None:
+    one = scheduler(
+        node("a", cpu=1, labels={"disk": "hdd"}, taints=[SPOT], unschedulable=True, pods="1"),
+        node("b", labels={"disk": "ssd", "rack": "r1"}),
+        pods=[pod("web", on="a", requests={"memory": "8000Mi"}, ports=[port(80), port(81, "10.0.0.1")])],
+    )
+    asked = pod(
+        "p",
+        requests={"cpu": "1500m", "memory": "1Gi"},
+        ports=[port(80, "10.0.0.9"), port(81, "10.0.0.2"), port(82)],
+        node_selector={"disk": "ssd", "rack": "r1"},
+    )
+    assert one.explain(asked).node("a").needs == (
+        Need("toleration", "spot=yes:NoSchedule"),
+        Need("toleration", "node.kubernetes.io/unschedulable:NoSchedule"),
+        Need("label", "disk=ssd"),
+        Need("label", "rack=r1"),
+        Need("host-port", "10.0.0.9:80/TCP"),
+        Need("resource", "pods", 1),
+        Need("resource", "cpu", 500),
+        Need("resource", "memory", (1024 - 192) << 20),
+    )
+    assert one.explain(asked).node("b").needs == ()
+    with pytest.raises(KeyError):
+        one.explain(asked).node("c")
+
+
+def test_of_several_terms_the_nearest_one_is_lacking() -> None:
+    seen = scheduler(node("a"), node("b")).explain(pod("p", affinity=named(("b", "c"), ("b",))))
+    assert seen.node("a").needs == (Need("label", "metadata.name In [b]"),)
+
+
+def test_ranks_are_those_of_the_totals() -> None:
+    one = scheduler(node("a", cpu=4), node("b", cpu=8), node("c", cpu=4), node("d", cpu=1))
+    seen = one.explain(pod("p", requests={"cpu": 2, "memory": "1Gi"}))
+    assert [(row.rank, row.node) for row in seen.ranking()] == [(1, "b"), (2, "a"), (2, "c")]
+    best = seen.ranking(1)
+    assert [row.node for row in best] == seen.examination.best
+    assert best[0].total == sum(seen.weights[name] * score for name, score in best[0].normalized.items())
+    assert best[0].raw["NodeResourcesFit"] == seen.examination.raw["NodeResourcesFit"][1]
+    assert seen.node("c").score == seen.ranking()[2]
+    assert seen.node("d").score is None
+
+
+# ---- PreFilter, and pods that are not waiting ------------------------------------------------------------
+
+
+def test_nodes_that_pre_filter_leaves_out() -> None:
+    seen = scheduler(node("a"), node("b", cpu=1), node("c")).explain(
+        pod("p", affinity=pinned("b"), requests={"cpu": 2})
+    )
+    assert [(group.nodes, group.verdicts[0].plugin) for group in seen.groups] == [
+        (["a", "c"], "NodeAffinity"),
+        (["b"], "NodeResourcesFit"),
+    ]
+    assert seen.groups[0].verdicts[0].reasons == ("node(s) didn't satisfy plugin(s) [NodeAffinity]",)
+    assert [(change.kind, change.opens) for change in seen.changes] == [("lower-request", 1), ("drop", 2)]
+
+
+def test_a_rejection_by_pre_filter_is_every_nodes() -> None:
+    seen = scheduler(node("a"), node("b")).explain(pod("p", affinity=named(("a", "b"))))
+    assert seen.message == "0/2 nodes are available: pod affinity terms conflict."
+    assert [(group.nodes, group.verdicts[0].message()) for group in seen.groups] == [
+        (["a", "b"], "pod affinity terms conflict")
+    ]
+    assert [(change.text, change.opens) for change in seen.changes] == [
+        ("drop node-affinity all required terms", 2),
+        ("drop node-affinity metadata.name In [a]", 1),
+        ("drop node-affinity metadata.name In [b]", 1),
+    ]
+
+
+def test_a_bound_pod_is_explained_without_what_it_uses() -> None:
+    big = pod("big", on="a", requests={"cpu": 4}, ports=[port(80)])
+    one = scheduler(node("a"), node("b"), pods=[big, pod("other", on="b", requests={"cpu": 1})])
+    for asked in (big, "default/big"):
+        seen = one.explain(asked)
+        assert (seen.bound_to, seen.feasible, seen.pod.spec.node_name) == ("a", ["a"], "")
+        assert seen.node("b").needs == (Need("resource", "cpu", 1000),)
+    assert one.cache.get_pod(big).spec.node_name == "a"
+    assert one.explain(pod("next", requests={"cpu": 1})).feasible == ["b"]
+
+
+def test_an_assumed_pod_too() -> None:
+    one = scheduler(node("a"))
+    assert one.schedule_one(pod("p", requests={"cpu": 4})).node == "a"
+    seen = one.explain(pod("p", requests={"cpu": 4}))
+    assert (seen.bound_to, seen.feasible) == ("a", ["a"])
+    assert one.cache.is_assumed_pod(pod("p"))
+
+
+def test_a_pod_that_a_run_would_leave_alone() -> None:
+    gated = pod("p", scheduling_gates=(PodSchedulingGate(name="wait"),))
+    seen = scheduler(node("a")).explain(gated)
+    assert (seen.skipped, seen.feasible) == ("gated", ["a"])
+
+
+def test_no_pod_of_this_name() -> None:
+    with pytest.raises(ApiError, match="not found"):
+        scheduler(node("a")).explain("default/none")
+
+
+def test_no_nodes() -> None:
+    seen = scheduler().explain(pod("p", requests={"cpu": 1}))
+    assert (seen.message, seen.order, seen.groups, seen.changes) == (
+        "no nodes available to schedule pods",
+        [],
+        [],
+        [],
+    )
+
+
+def test_a_cycle_that_fails_with_an_error() -> None:
+    seen = scheduler(node("a"), node("b")).explain(MALFORMED)
+    assert seen.message.startswith('running PreScore plugin "NodeAffinity": ')
+    assert (seen.ranking(), seen.changes, seen.conflicts) == ([], [], [])
+
+
+# ---- changes ---------------------------------------------------------------------------------------------
+
+
+def test_changes_come_by_kind_then_by_amount() -> None:
+    one = scheduler(node("a", taints=[SPOT]), node("b", cpu=3), node("c", cpu=3), node("d", memory="6Gi"))
+    asked = pod("p", requests={"cpu": 4, "memory": "8Gi"}, node_selector={})
+    assert texts(one, asked) == [
+        ("lower the cpu request of container c from 4 to 3", 2),
+        ("lower the memory request of container c from 8Gi to 6Gi", 1),
+        ("tolerate spot=yes:NoSchedule", 1),
+    ]
+    amounts = [change.amount for change in one.explain(asked).changes]
+    assert amounts == [0.25, 0.25, 0.0]
+    one = scheduler(node("b", cpu=2), node("d", memory="7Gi"))
+    changes = one.explain(pod("p", requests={"cpu": 4, "memory": "8Gi"})).changes
+    assert [(change.resource, change.amount) for change in changes] == [("memory", 0.125), ("cpu", 0.5)]
+
+
+def test_a_request_is_lowered_to_what_is_free() -> None:
+    held = [pod("held", on="a", requests={"cpu": "2500m"}), pod("more", on="b", requests={"cpu": 4})]
+    one = scheduler(node("a"), node("b"), pods=held)
+    asked = pod("p", requests={"cpu": 2})
+    (change,) = [c for c in one.explain(asked).changes if c.kind == "lower-request"]
+    assert (change.before, change.after, change.opens, change.amount) == ("2", "1500m", 1, 0.25)
+    assert [(edit.container, edit.after) for edit in change.edits] == [("c", "1500m")]
+    assert change.pod.spec.containers[0].resources.requests == {"cpu": "1500m"}
+
+
+def test_one_toleration_covers_taints_of_one_key() -> None:
+    both = [Taint(key=NOT_READY, effect="NoSchedule"), Taint(key=NOT_READY, effect="NoExecute")]
+    one = scheduler(node("a", taints=both), node("b", taints=[*both, SPOT]))
+    seen = one.explain(pod("p"))
+    found = [change for change in seen.changes if change.kind == "add-toleration"]
+    assert [(change.text, change.opens) for change in found] == [(f"tolerate {NOT_READY}:*", 1)]
+    assert found[0].toleration == Toleration(key=NOT_READY, operator="Equal")
+
+
+def test_a_cordoned_node_can_be_tolerated() -> None:
+    one = scheduler(node("a", unschedulable=True, pods="1"), pods=[pod("held", on="b")])
+    assert texts(one, pod("p")) == [
+        ("tolerate node.kubernetes.io/unschedulable:NoSchedule", 1),
+        ("add a node like a (4 cpu, 8Gi memory)", 1),
+    ]
+
+
+def test_too_many_pods_ask_for_another_node() -> None:
+    held = [pod("b0", on="small"), pod("b1", on="large")]
+    small = node("small", cpu=2, pods="1", labels={"kubernetes.io/hostname": "small", "x": "y"})
+    one = scheduler(node("large", cpu=8, pods="1"), small, pods=held)
+    (change,) = one.explain(pod("p", requests={"cpu": 1})).changes
+    assert (change.kind, change.node_name, change.opens) == ("add-node", "small", 1)
+    assert change.node is not None
+    assert change.node.metadata.labels == {"kubernetes.io/hostname": "small-copy", "x": "y"}
+
+
+def test_a_new_node_does_not_have_the_state_of_its_template() -> None:
+    taints = [Taint(key=NOT_READY, effect="NoSchedule"), SPOT]
+    one = scheduler(node("a", taints=taints, unschedulable=True))
+    spot = Toleration(key="spot", operator="Exists")
+    (change,) = [c for c in one.explain(pod("p", tolerations=(spot,))).changes if c.kind == "add-node"]
+    assert change.node is not None
+    assert (change.node.spec.taints, change.node.spec.unschedulable) == ((SPOT,), False)
+
+
+def test_labels_that_nodes_have_are_left_alone() -> None:
+    one = scheduler(node("a", labels={"disk": "hdd"}), node("b", cpu=1), node("c"), node("d"))
+    asked = pod("p", requests={"cpu": 2}, node_selector={"disk": "ssd"})
+    (change, drop) = one.explain(asked).changes
+    assert (change.text, change.opens, change.helps) == ("label node c with disk=ssd", 1, 2)
+    assert (drop.text, drop.opens) == ("drop node-selector disk=ssd", 3)
+
+
+def test_a_node_can_join_the_domain_that_it_lacks() -> None:
+    labels = {"app": "web"}
+    spread = TopologySpreadConstraint(
+        max_skew=1,
+        topology_key="rack",
+        when_unsatisfiable="DoNotSchedule",
+        label_selector=LabelSelector(match_labels=labels),
+        min_domains=2,
+    )
+    held = [pod("web", on="a", labels=labels)]
+    one = scheduler(node("a", labels={"rack": "r1"}, pods="1"), node("b"), node("c"), pods=held)
+    asked = pod("p", labels=labels, topology_spread_constraints=(spread,))
+    assert [change.text for change in one.explain(asked).changes] == ["drop topology-spread rack (maxSkew 1)"]
+    one.cache.remove_pod(held[0])
+    one.cache.add_pod(pod("db", on="a"))
+    (label, *_) = one.explain(asked).changes
+    assert (label.text, label.helps) == ("label node b with rack=r1", 2)
+
+
+def test_only_so_much_is_tried() -> None:
+    kinds = [{"taints": [Taint(key=f"k{at}", effect="NoSchedule")]} for at in range(40)]
+    tainted = scheduler(*(node(f"n{at}", pods="1", **each) for at, each in enumerate(kinds)))
+    changes = tainted.explain(pod("p")).changes
+    assert [change.kind for change in changes] == ["add-toleration"] * 32
+    term = PodAffinityTerm(label_selector=LabelSelector(match_labels={"app": "web"}), topology_key=ZONE)
+    asked = pod(
+        "p",
+        node_selector={"disk": "ssd"},
+        affinity=Affinity(pod_anti_affinity=PodAffinity(required=(term,))),
+    )
+    (label, _) = scheduler(*(node(f"n{at}") for at in range(40))).explain(asked).changes
+    assert (label.text, label.helps) == ("label node n0 with disk=ssd", 32)
+
+
+def test_a_host_port_can_be_dropped() -> None:
+    one = scheduler(node("a"), pods=[pod("web", on="a", ports=[port(80)])])
+    asked = pod("p", ports=[port(80), port(443)])
+    (_, drop) = one.explain(asked).changes
+    assert drop.text == "drop host-port 80/TCP"
+    assert [each.host_port for each in drop.pod.spec.containers[0].ports] == [0, 443]
+    (_, drop) = one.explain(replace(asked, spec=replace(asked.spec, host_network=True))).changes
+    assert [each.container_port for each in drop.pod.spec.containers[0].ports] == [443]
+
+
+def test_a_node_name_can_be_dropped() -> None:
+    one = scheduler(node("a"), node("b"))
+    assert texts(one, pod("p", on="gone")) == [("drop node-name gone", 2)]
+
+
+def test_terms_about_other_pods_are_constraints() -> None:
+    selector = LabelSelector(match_labels={"app": "web"})
+    spreads = tuple(
+        TopologySpreadConstraint(
+            max_skew=1, topology_key=ZONE, when_unsatisfiable=when, label_selector=selector
+        )
+        for when in ("DoNotSchedule", "ScheduleAnyway")
+    )
+    side = PodAffinity(required=(PodAffinityTerm(label_selector=selector, topology_key=ZONE),))
+    asked = pod(
+        "p",
+        topology_spread_constraints=spreads,
+        affinity=Affinity(pod_affinity=side, pod_anti_affinity=side),
+    )
+    found = list(term_constraints(asked))
+    assert [constraint.text for constraint in found] == [
+        f"topology-spread {ZONE} (maxSkew 1)",
+        f"pod-affinity app=web per {ZONE}",
+        f"pod-anti-affinity app=web per {ZONE}",
+    ]
+    bare = asked
+    for constraint in found:
+        bare = constraint.drop(bare)
+    assert bare.spec.topology_spread_constraints == spreads[1:]
+    assert bare.spec.affinity == Affinity(pod_affinity=PodAffinity(), pod_anti_affinity=PodAffinity())
+
+
+# ---- conflicts -------------------------------------------------------------------------------------------
+
+
+def test_constraints_that_conflict() -> None:
+    one = scheduler(
+        node("small", cpu=1, labels={"disk": "ssd"}), node("large", cpu=8, labels={"disk": "hdd"}, pods="0")
+    )
+    torn = pod("p", requests={"cpu": 9}, node_selector={"disk": "nvme"})
+    seen = one.explain(torn)
+    assert seen.changes == []
+    assert [[each.text for each in conflict] for conflict in seen.conflicts] == [
+        ["request cpu"],
+        ["node-selector disk=nvme"],
+    ]
+    two = scheduler(
+        node("a", cpu=1, labels={"disk": "ssd", "rack": "x"}),
+        node("b", cpu=1, labels={"disk": "hdd", "rack": "r"}),
+        node("c", cpu=1, labels={"disk": "hdd", "rack": "x"}),
+    )
+    torn = pod("p", requests={"cpu": 2}, node_selector={"disk": "ssd", "rack": "r"})
+    assert [[each.text for each in conflict] for conflict in two.explain(torn).conflicts] == [
+        ["request cpu"],
+        ["node-selector disk=ssd", "node-selector rack=r"],
+    ]
+
+
+def test_what_no_pod_could_meet() -> None:
+    one = scheduler(node("a", pods="0"))
+    seen = one.explain(pod("p", requests={"cpu": 1}))
+    assert (seen.changes, seen.conflicts) == ([], [])
+    assert seen.blocked == "0/1 nodes are available: 1 Too many pods."
+
+
+def test_very_many_taints_count_as_one_constraint() -> None:
+    nodes = [
+        node(f"n{at}", cpu=1, taints=[Taint(key=f"k{at}", effect="NoSchedule"), SPOT]) for at in range(40)
+    ]
+    (first, second) = scheduler(*nodes).explain(pod("p", requests={"cpu": 2})).conflicts
+    assert ([each.text for each in first], [each.text for each in second]) == (
+        ["request cpu"],
+        ["taint every taint"],
+    )
+
+
+# ---- nothing stays ---------------------------------------------------------------------------------------
+
+
+def test_an_explanation_changes_no_later_decision() -> None:
+    def world() -> Scheduler:
+        pods = [pod(f"p{at}", requests={"cpu": 1}) for at in range(6)]
+        pods += [pod("held", on="n1", requests={"cpu": 1}), pod("big", requests={"cpu": 9})]
+        nodes = [node(f"n{at}", zone=f"z{at % 2}", taints=[SPOT] * (at == 3)) for at in range(4)]
+        return scheduler(*nodes, pods=pods)
+
+    untouched, asked = world(), world()
+    for name in ("big", "p0", "held"):
+        asked.explain(f"default/{name}")
+    assert asked.cache.state.log.head == untouched.cache.state.log.head
+    assert len(asked.cache.state.ledger) == len(untouched.cache.state.ledger)
+    assert asked.view_order() == untouched.view_order()
+    assert asked.cycle.start == untouched.cycle.start
+    assert list(asked.run().placements.items()) == list(untouched.run().placements.items())
+    for resource in ("cpu", "memory", "pods"):
+        np.testing.assert_array_equal(asked.table.requested[resource], untouched.table.requested[resource])

@@ -1,0 +1,166 @@
+"""Changes and conflicts of random pods, tried out on fresh schedulers."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+from tests.scheduler.explain.explain_world import (
+    World,
+    random_pod,
+    random_world,
+    renamed,
+)
+
+from moorage.framework.plugin.interface import FILTER, QUEUE_SORT, Plugin
+from moorage.framework.profiles.in_core import NativePlugin
+from moorage.framework.profiles.profile import Profile
+from moorage.objects.model.node import Node
+from moorage.objects.model.pod import Pod
+from moorage.plugins.registry import default_profile
+from moorage.scheduler import Explanation
+from moorage.scheduler.explain.changes import (
+    DROP,
+    LABEL,
+    LOWER,
+    NODE,
+    TOLERATE,
+)
+from moorage.scheduler.explain.conflicts import pod_constraints
+from moorage.scheduler.explain.constraints import (
+    finer_constraints,
+    term_constraints,
+    tolerate,
+    toleration_of,
+)
+from moorage.scheduler.explain.lowering import drop_request, effective, lower
+from moorage.scheduler.explain.new_nodes import with_label
+from moorage.scheduler.explain.probe import Probe
+
+CASES = range(200)
+
+
+def case(seed: int) -> tuple[World, Pod, Explanation]:
+    random = Random(seed)
+    world, pending = random_world(random), random_pod(random)
+    return world, pending, world.scheduler().explain(pending)
+
+
+@pytest.mark.parametrize("seed", CASES)
+def test_every_change_places_the_pod_on_as_many_nodes_as_it_says(seed: int) -> None:
+    world, pending, explanation = case(seed)
+    assert bool(explanation.feasible) == bool(world.fits(pending))
+    if explanation.feasible:
+        assert (explanation.changes, explanation.conflicts, explanation.blocked) == ([], [], "")
+    for change in explanation.changes:
+        assert len(world.after(change)) == change.opens > 0, change
+
+
+@pytest.mark.parametrize("seed", CASES)
+def test_a_smaller_reduction_does_not_suffice(seed: int) -> None:
+    world, pending, explanation = case(seed)
+    for change in explanation.changes:
+        if change.kind == LOWER:
+            request = effective(change.pod, change.resource)
+            lowered = lower(pending, change.resource, request + 1)
+            assert lowered is not None
+            assert effective(lowered[0], change.resource) == request + 1
+            assert world.fits(lowered[0]) == []
+
+
+@pytest.mark.parametrize("seed", CASES)
+def test_a_label_helps_on_as_many_nodes_as_it_says(seed: int) -> None:
+    world, pending, explanation = case(seed)
+    for change in explanation.changes:
+        if change.kind == LABEL:
+            key, value = change.label
+            lacking = [each for each in world.nodes if key not in each.metadata.labels]
+            labelled = [with_label(each, key, value) for each in lacking]
+            helped = [each for each in labelled if world.fits(pending, world.with_node(each))]
+            assert change.helps == len(helped)
+            assert change.node_name in [each.name for each in helped]
+
+
+@pytest.mark.parametrize("seed", CASES)
+def test_no_kind_of_change_is_missed(seed: int) -> None:
+    world, pending, explanation = case(seed)
+    if explanation.feasible:
+        return
+    found = {change.kind for change in explanation.changes}
+    resources = {"cpu", "memory", "nvidia.com/gpu"}
+    assert (LOWER in found) == any(world.fits(drop_request(pending, each)) for each in resources)
+    taints = [taint for each in world.nodes for taint in each.spec.taints]
+    if any(world.fits(tolerate(pending, toleration_of([taint]))) for taint in taints):
+        assert TOLERATE in found
+    copies = [fresh(each) for each in world.nodes]
+    assert (NODE in found) == any(world.fits(pending, world.with_node(each)) for each in copies)
+    drops = [*term_constraints(pending), *finer_constraints(pending)]
+    opening = [each for each in drops if world.fits(each.drop(pending))]
+    assert [c.constraint for c in explanation.changes if c.kind == DROP] == sorted(
+        opening, key=lambda each: -len(world.fits(each.drop(pending)))
+    )
+
+
+def fresh(original: Node) -> Node:
+    return renamed(original, f"new-{original.name}", original.metadata.labels)
+
+
+@pytest.mark.parametrize("seed", CASES)
+def test_conflicts_are_minimal(seed: int) -> None:
+    world, pending, explanation = case(seed)
+    if explanation.feasible or explanation.changes:
+        return
+    scheduler = world.scheduler()
+    every = pod_constraints(Probe(scheduler.engines["default-scheduler"], pending), explanation.facts.pod)
+
+    def only(*kept: object) -> Pod:
+        bare = pending
+        for constraint in every:
+            if constraint not in kept:
+                bare = constraint.drop(bare)
+        return bare
+
+    if explanation.blocked:
+        assert explanation.conflicts == []
+        assert world.scheduler().examine(only()).fit_error == explanation.blocked
+        return
+    assert explanation.conflicts
+    for conflict in explanation.conflicts:
+        assert world.fits(only(*conflict)) == []
+        for dropped in conflict:
+            assert world.fits(only(*(each for each in conflict if each != dropped)))
+    standing = [each for conflict in explanation.conflicts for each in conflict]
+    assert world.fits(only(*(each for each in every if each not in standing)))
+
+
+def native_filters() -> list[Plugin]:
+    return [plugin for plugin in default_profile().at(FILTER) if isinstance(plugin, NativePlugin)]
+
+
+@pytest.mark.parametrize("seed", CASES)
+def test_every_filter_speaks_for_itself(seed: int) -> None:
+    world, pending, explanation = case(seed)
+    plugins = default_profile().plugins
+    for native in native_filters():
+        profile = Profile([p for p in plugins if p.name == native.name or QUEUE_SORT in p.extension_points])
+        alone = world.scheduler(profile=profile).examine(pending).rejected
+        for name in explanation.order:
+            verdicts = explanation.node(name).verdicts
+            assert verdicts.get(native.name) == alone.get(name)
+    in_groups = [name for group in explanation.groups for name in group.nodes]
+    assert sorted([*in_groups, *explanation.feasible]) == sorted(explanation.order)
+    for group in explanation.groups:
+        for name in group.nodes:
+            assert [s for s in explanation.node(name).verdicts.values() if s] == group.verdicts
+
+
+def test_the_cases_are_worth_trying() -> None:
+    explanations = [case(seed)[2] for seed in CASES]
+    for kind in (LOWER, TOLERATE, LABEL, NODE, DROP):
+        assert sum(kind in {change.kind for change in each.changes} for each in explanations) >= 5, kind
+    rejecting = [s.plugin for each in explanations for group in each.groups for s in group.verdicts]
+    for plugin in ("NodeAffinity", "NodePorts", "PodTopologySpread", "InterPodAffinity"):
+        assert rejecting.count(plugin) >= 5, plugin
+    sizes = [len(conflict) for each in explanations for conflict in each.conflicts]
+    assert (sizes.count(1) >= 5, sizes.count(2) >= 5, max(sizes) > 2) == (True, True, True)
+    assert any(each.blocked for each in explanations)

@@ -1,0 +1,77 @@
+"""Clusters with pod groups."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec.structs import replace
+from tests.core.make import pod
+
+from moorage.objects.model.meta import Object, ObjectMeta
+from moorage.objects.model.node import Node
+from moorage.objects.model.pod import Pod, PodSchedulingGroup
+from moorage.objects.model.pod_group import (
+    BasicSchedulingPolicy,
+    GangSchedulingPolicy,
+    PodGroup,
+    PodGroupSchedulingPolicy,
+    PodGroupSpec,
+)
+from moorage.scheduler import Result, Scheduler
+from moorage.store import ObjectStore
+
+GATES = {"GenericWorkload": True, "GangScheduling": True}
+
+
+def gang(name: str, minimum: int) -> PodGroup:
+    """A group of namespace default; with a minimum of 0, of the basic policy."""
+    policy = PodGroupSchedulingPolicy(gang=GangSchedulingPolicy(min_count=minimum))
+    if not minimum:
+        policy = PodGroupSchedulingPolicy(basic=BasicSchedulingPolicy())
+    meta = ObjectMeta(name=name, namespace="default", uid=f"group-{name}")
+    return PodGroup(metadata=meta, spec=PodGroupSpec(scheduling_policy=policy))
+
+
+def member(name: str, group: str, cpu: int = 1, **rest: Any) -> Pod:
+    """A pod of a group; of none, where that is ""."""
+    mine = PodSchedulingGroup(group) if group else None
+    return pod(name, requests={"cpu": cpu}, scheduling_group=mine, **rest)
+
+
+def members(group: str, count: int, cpu: int = 1, **rest: Any) -> list[Pod]:
+    """Pods g-0, g-1 and so on."""
+    return [member(f"{group}-{number}", group, cpu, **rest) for number in range(count)]
+
+
+def world(*objects: Object | list[Any], **settings: Any) -> Scheduler:
+    """A scheduler that knows groups, over a store of these objects."""
+    store = ObjectStore()
+    for one in objects:
+        store.create_many(one if isinstance(one, list) else [one])
+    return Scheduler(store, **{"feature_gates": GATES} | settings)
+
+
+def store_of(scheduler: Scheduler) -> ObjectStore:
+    assert isinstance(scheduler.client, ObjectStore)
+    return scheduler.client
+
+
+def placed(result: Result) -> list[str]:
+    return [key.removeprefix("default/") for key in result.placements]
+
+
+def on_nodes(scheduler: Scheduler) -> dict[str, str]:
+    """Name and node of every bound pod in the store."""
+    pods = store_of(scheduler).list(Pod)[0]
+    return {one.name: one.spec.node_name for one in pods if one.spec.node_name}
+
+
+def ungated(one: Pod) -> Pod:
+    return replace(one, spec=replace(one.spec, scheduling_gates=()))
+
+
+def nodes(*cpus: int) -> list[Node]:
+    """Nodes a, b and so on."""
+    from tests.core.make import node
+
+    return [node(name, cpu=cpu, pods=100) for name, cpu in zip("abcdef", cpus, strict=False)]

@@ -1,0 +1,98 @@
+"""Groups of pods over small clusters, and the slow way to place one: a fork, and cycles of single pods."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from msgspec.structs import replace
+from tests.core.made_up import make_node, make_pod, make_spec
+from tests.core.make import node, pod
+from tests.core.twins.cycle_twin import Manifest
+
+from moorage import Cluster, Scheduler
+from moorage.objects.model.node import Node
+from moorage.objects.model.pod import Pod, PodSchedulingGroup
+from moorage.objects.model.pod_group import (
+    GangSchedulingPolicy,
+    PodGroup,
+    PodGroupSchedulingConstraints,
+    PodGroupSchedulingPolicy,
+    PodGroupSpec,
+    TopologyConstraint,
+)
+from moorage.objects.read.decode import decode_object
+from moorage.scheduler.groups.place_group import GroupResult, place_group
+
+RACK = "rack"
+TOPOLOGY = {"TopologyAwareWorkloadScheduling": True}
+
+
+def gang(minimum: int, key: str = "") -> PodGroup:
+    policy = PodGroupSchedulingPolicy(gang=GangSchedulingPolicy(minimum))
+    constraints = PodGroupSchedulingConstraints((TopologyConstraint(key),)) if key else None
+    spec = PodGroupSpec(scheduling_policy=policy, scheduling_constraints=constraints)
+    group = PodGroup(spec=spec)
+    return replace(group, metadata=replace(group.metadata, name="gang", namespace="default"))
+
+
+def members(count: int, cpu: str = "1", first: int = 0) -> list[Pod]:
+    """Pods m0, m1 … of the group "gang"."""
+    group = PodSchedulingGroup(pod_group_name="gang")
+    requests = {"cpu": cpu}
+    return [pod(f"m{at}", requests=requests, scheduling_group=group) for at in range(first, first + count)]
+
+
+def racks(*cpus: str, size: int = 2) -> list[Node]:
+    """For each amount of cpu a rack of nodes that have so much."""
+    return [
+        node(f"n{rack}-{at}", labels={RACK: f"r{rack}"}, cpu=cpu)
+        for rack, cpu in enumerate(cpus)
+        for at in range(size)
+    ]
+
+
+def over(*cpus: str, **settings: Any) -> Scheduler:
+    return Scheduler(Cluster(nodes=[node(f"n{at}", cpu=cpu) for at, cpu in enumerate(cpus)]), **settings)
+
+
+def place(scheduler: Scheduler, group: PodGroup | None, pods: list[Pod], **rest: Any) -> GroupResult:
+    return place_group(scheduler, scheduler.rotation.engines[0], group, pods, **rest)
+
+
+def made_up(
+    world: int, nodes: int, pods: int, without_images: bool = False, **settings: Any
+) -> tuple[Scheduler, list[Pod]]:
+    """A scheduler over a made-up cluster, and pods of a few classes."""
+    random = Random(world)
+    manifests = [make_node(random, at) for at in range(nodes)]
+    for one in manifests if without_images else ():
+        one["status"].pop("images", None)
+    specs = [make_spec(random, nodes) for _ in range(4)]
+    wanted = [make_pod(f"p{at}", random.choice(specs)) for at in range(pods)]
+    return Scheduler(Cluster(nodes=decoded(manifests)), **settings), decoded(wanted)
+
+
+def decoded(manifests: list[Manifest]) -> list[Any]:
+    return [decode_object(one) for one in manifests]
+
+
+def twin(
+    scheduler: Scheduler, group: PodGroup | None, pods: list[Pod], scheduled: int = 0
+) -> tuple[npt.NDArray[np.int32], bool]:
+    """What becomes of a group, by single cycles in which nobody is evicted; a failed one is forgotten pod by
+    pod. To be asked about a scheduler of its own."""
+    for engine in scheduler.engines.values():
+        engine.runs_post_filter = False
+    rows = []
+    for one in pods:
+        found = scheduler.schedule_one(one)
+        row = -1 if found.node is None else scheduler.table.find_row(found.node)
+        assert row is not None
+        rows.append(row)
+    placed = sum(row >= 0 for row in rows)
+    minimum = 0 if group is None else group.min_count
+    fits = placed > 0 and scheduled + placed >= minimum
+    return np.array(rows if fits else [-1] * len(rows), dtype=np.int32), fits

@@ -1,0 +1,214 @@
+"""Groups, whatever is created, deleted, gated or tried: all or nothing, and no pod is lost."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from tests.core.make import node
+from tests.framework.make import make
+from tests.queue.make import Clock
+from tests.scheduler.groups.gang_kit import (
+    GATES,
+    gang,
+    member,
+    on_nodes,
+    ungated,
+)
+from tests.scheduler.make import profile_with
+
+import moorage as mo
+from moorage.objects.model.node import Node
+from moorage.objects.model.pod import Pod, PodSchedulingGate
+from moorage.objects.model.pod_group import PodGroup, group_of
+from moorage.plugins.gang_scheduling import GangScheduling
+from moorage.scheduler import Scheduler
+from moorage.store import ObjectStore
+
+GROUPS = {"g": 3, "h": 2, "b": 0}
+CPU = {"g": 2, "h": 3, "b": 1, "": 2}
+NAMES = st.sampled_from(list(CPU))
+PICK = st.integers(0, 20)
+MOST = 14
+
+
+class GangMachine(RuleBasedStateMachine):
+    @initialize(
+        python=st.booleans(),
+        cpus=st.lists(st.integers(2, 7), max_size=3),
+        there=st.sets(st.sampled_from(list(GROUPS))),
+    )
+    def begin(self, python: bool, cpus: list[int], there: set[str]) -> None:
+        self.store, self.clock = ObjectStore(), Clock()
+        plugins = (make(mo.ReservePlugin, "R", reserve=None, unreserve=None),) if python else ()
+        profile = profile_with(*plugins, GangScheduling())
+        self.scheduler = Scheduler(self.store, clock=self.clock, profile=profile, feature_gates=GATES)
+        self.names = 0
+        for name, cpu in zip("abc", cpus, strict=False):
+            self.write_node(name, cpu)
+        for name in there:
+            self.create_group(name)
+
+    # ---- others write
+
+    @rule(group=NAMES, count=st.integers(1, 4), priority=st.sampled_from([0, 0, 5]), gated=st.integers(0, 4))
+    def create(self, group: str, count: int, priority: int, gated: int) -> None:
+        """Some pods of a group, or of none; the one with the number `gated` is."""
+        if len(self.store.list(Pod)[0]) >= MOST:
+            return
+        for number in range(count):
+            self.names += 1
+            gates = (PodSchedulingGate("wait"),) if number == gated else ()
+            self.store.create(
+                member(
+                    f"p{self.names}",
+                    group,
+                    CPU[group],
+                    priority=priority,
+                    scheduling_gates=gates,
+                )
+            )
+
+    @rule(name=st.sampled_from(list(GROUPS)))
+    def create_group(self, name: str) -> None:
+        if name not in {one.name for one in self.store.list(PodGroup)[0]}:
+            self.store.create(gang(name, GROUPS[name]))
+
+    @rule(name=st.sampled_from(list(GROUPS)))
+    def delete_group(self, name: str) -> None:
+        if name in {one.name for one in self.store.list(PodGroup)[0]}:
+            self.store.delete(PodGroup, name, "default")
+
+    @rule(pick=PICK)
+    def delete(self, pick: int) -> None:
+        there = self.store.list(Pod)[0]
+        if there:
+            self.store.delete(Pod, there[pick % len(there)].name, "default")
+
+    @rule(pick=PICK)
+    def ungate(self, pick: int) -> None:
+        there = [one for one in self.store.list(Pod)[0] if one.spec.scheduling_gates]
+        if there:
+            self.store.update(ungated(there[pick % len(there)]))
+
+    @rule(name=st.sampled_from("abc"), cpu=st.integers(2, 7))
+    def write_node(self, name: str, cpu: int) -> None:
+        known = {one.name for one in self.store.list(Node)[0]}
+        one = node(name, cpu=cpu, pods=100)
+        (self.store.update if name in known else self.store.create)(one)
+
+    # ---- the scheduler
+
+    @rule()
+    def sync(self) -> None:
+        self.scheduler.sync()
+
+    @rule(milliseconds=st.sampled_from([999, 31_000, 330_000]))
+    def time_passes(self, milliseconds: int) -> None:
+        self.clock.milliseconds += milliseconds
+        self.scheduler.queue.run_periodic(self.clock())
+        self.scheduler.advance()
+
+    @rule(pick=PICK)
+    def schedule_one(self, pick: int) -> None:
+        """Somebody asks for a pod; it may wait for others."""
+        self.scheduler.sync()
+        there = [one for one in self.store.list(Pod)[0] if not self.is_away(one)]
+        if there:
+            one = there[pick % len(there)]
+            decision = self.scheduler.schedule_one(one)
+            if (
+                decision.node is not None
+                and not decision.waiting
+                and not on_nodes(self.scheduler).get(one.name)
+            ):
+                self.store.bind(one, decision.node)  # where the core alone decides, others bind
+            self.scheduler.advance()
+            self.scheduler.sync()
+
+    def is_away(self, one: Pod) -> bool:
+        return bool(
+            one.spec.node_name or one.spec.scheduling_gates or self.scheduler.cache.state.has_pod(one)
+        )
+
+    @rule()
+    def run_all(self) -> None:
+        before = on_nodes(self.scheduler)
+        result = self.scheduler.run()
+        waiting = self.scheduler.bindings.waiting
+        new = on_nodes(self.scheduler).keys() - before.keys()
+        assert {key.removeprefix("default/") for key in result.placements} <= new
+        scheduled, fresh = Counter[Any](), Counter[Any]()
+        for one in self.store.list(Pod)[0]:
+            if one.spec.node_name:
+                scheduled[group_of(one)] += 1
+                fresh[group_of(one)] += one.name in new
+        for name, minimum in self.minimums().items():
+            key = ("default", name)
+            assert not fresh[key] or scheduled[key] >= minimum, f"a part of {name}"
+        self.check_nobody_was_forgotten(scheduled, len(waiting))
+        assert not self.scheduler.queue.in_flight()
+
+    def minimums(self) -> dict[str, int]:
+        return {one.name: one.min_count for one in self.store.list(PodGroup)[0]}
+
+    def check_nobody_was_forgotten(self, scheduled: Counter[Any], waiting: int) -> None:
+        """Groups that are there have no place: pods of one group are equal, so counting says so."""
+        free = self.free()
+        left = [one for one in self.store.list(Pod)[0] if not self.is_away(one)]
+        if waiting or self.scheduler.handle.nominator:
+            return  # pods that wait on Permit, or for victims, hold what not everybody else can have
+        for name, cpu in CPU.items():
+            key = ("default", name) if name else None
+            mine = [one for one in left if group_of(one) == key]
+            room = sum(amount // cpu for amount in free.values())
+            minimum = self.minimums().get(name)
+            if not mine or (name and minimum is None):
+                continue
+            size = sum(group_of(one) == key for one in self.store.list(Pod)[0])
+            if name and size < (minimum or 0):
+                continue
+            needed = max(1, (minimum or 0) - scheduled[key]) if name else 1
+            assert min(room, len(mine)) < needed, f"{name or 'a pod'}: {room} fit, {needed} are needed"
+
+    def free(self) -> dict[str, int]:
+        free = {one.name: int(one.status.allocatable["cpu"]) for one in self.store.list(Node)[0]}
+        for one in self.store.list(Pod)[0]:
+            if one.spec.node_name:
+                free[one.spec.node_name] -= int(one.spec.containers[0].resources.requests["cpu"])
+        return free
+
+    # ---- what holds after each
+
+    @invariant()
+    def every_pod_that_waits_is_somewhere_once(self) -> None:
+        queue, cache = self.scheduler.queue, self.scheduler.cache.state
+        listed = [info.pod.metadata.uid for infos in queue.pending_pods() for info in infos]
+        assert len(listed) == len(set(listed)) == len(queue)
+        heard = self.scheduler.informers.informer(Pod).indexer.values()
+        lost = {one.metadata.uid for one in heard if not one.spec.node_name and not cache.has_pod(one)} - set(
+            listed
+        )
+        assert not lost
+
+    @invariant()
+    def units_are_those_of_the_queue(self) -> None:
+        queue = self.scheduler.queue
+        expected: dict[Any, set[str]] = {}
+        for infos in queue.pending_pods():
+            for info in infos:
+                if (unit := group_of(info.pod)) is not None:
+                    expected.setdefault(unit, set()).add(info.pod.metadata.uid)
+        assert {unit: set(found) for unit, found in queue._places.units.members.items()} == expected
+
+
+TestGangMachine = GangMachine.TestCase
+TestGangMachine.settings = settings(
+    deadline=None,
+    max_examples=60,
+    stateful_step_count=30,
+    suppress_health_check=[HealthCheck.too_slow],
+)

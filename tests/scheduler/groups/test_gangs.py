@@ -1,0 +1,269 @@
+"""Groups in runs: all that the minimum asks for or none, who comes later, who is gated, whose turn it is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+from tests.core.make import node, pod
+from tests.framework.make import make
+from tests.scheduler.groups.gang_kit import (
+    GATES,
+    gang,
+    member,
+    members,
+    nodes,
+    on_nodes,
+    placed,
+    store_of,
+    ungated,
+    world,
+)
+from tests.scheduler.make import Clock, profile_with
+
+import moorage as mo
+from moorage.objects.model.meta import ObjectMeta
+from moorage.objects.model.pod import Pod, PodSchedulingGate
+from moorage.objects.model.pod_group import (
+    GODEL,
+    GROUP_ANNOTATION,
+    PodGroup,
+    PodGroupSpec,
+)
+from moorage.plugins.gang_scheduling import GangScheduling
+from moorage.scheduler import Scheduler
+from moorage.scheduler.groups.group_attempt import WAITS_FOR_MEMBERS
+
+PYTHON = make(mo.ReservePlugin, "R", reserve=None, unreserve=None)
+
+
+def python_settings() -> dict[str, Any]:
+    return {"profile": profile_with(PYTHON, GangScheduling())}
+
+
+WAYS = pytest.mark.parametrize("python", [False, True], ids=["core", "python"])
+
+
+def made(python: bool, *objects: Any, **rest: Any) -> Scheduler:
+    """With a plugin in Python, pods go through their binding cycles one by one."""
+    return world(*objects, **(python_settings() if python else {}), **rest)
+
+
+@WAYS
+def test_a_group_that_fits_is_bound(python: bool) -> None:
+    one = made(python, nodes(2, 2), gang("g", 3), members("g", 4))
+    result = one.run()
+    assert sorted(placed(result)) == ["g-0", "g-1", "g-2", "g-3"]
+    assert on_nodes(one).keys() == {"g-0", "g-1", "g-2", "g-3"}
+    (condition,) = store_of(one).get(PodGroup, "g", "default").status.conditions
+    assert (condition.type, condition.status, condition.reason) == ("PodGroupScheduled", "True", "Scheduled")
+
+
+def test_the_minimum_holds_with_the_plugin() -> None:
+    """Which its gate has; GenericWorkload alone has groups tried together, and no more."""
+    one = world(nodes(2), gang("g", 3), members("g", 3), feature_gates={"GangScheduling": True})
+    assert not one.run().placements
+    one = world(nodes(2), gang("g", 4), members("g", 3), feature_gates={"GenericWorkload": True})
+    assert placed(one.run()) == ["g-0", "g-1"]
+
+
+@WAYS
+def test_one_that_does_not_leaves_nothing(python: bool) -> None:
+    group = members("g", 3, preemption_policy="Never")
+    one = made(python, nodes(2), gang("g", 3), group, [pod("p", requests={"cpu": 1}, priority=-1)])
+    result = one.run()
+    assert on_nodes(one).keys() == {"p"}
+    assert result.unschedulable.keys() == {"default/g-0", "default/g-1", "default/g-2"}
+    waits, fails = result.unschedulable["default/g-0"], result.unschedulable["default/g-2"]
+    assert waits.message == WAITS_FOR_MEMBERS
+    assert fails.message.startswith(
+        "0/1 nodes are available: 1 Insufficient cpu. no new claims to deallocate, "
+    )
+    assert not one.queue.in_flight()
+    assert len(one.queue) == 3
+    (condition,) = store_of(one).get(PodGroup, "g", "default").status.conditions
+    assert (condition.status, condition.reason) == ("False", "Unschedulable")
+
+
+@WAYS
+def test_more_than_the_minimum_go_as_they_fit(python: bool) -> None:
+    one = made(python, nodes(3), gang("g", 2), members("g", 5))
+    result = one.run()
+    assert placed(result) == ["g-0", "g-1", "g-2"]
+    assert result.unschedulable.keys() == {"default/g-3", "default/g-4"}
+    assert on_nodes(one).keys() == {"g-0", "g-1", "g-2"}
+
+
+@WAYS
+def test_without_a_minimum_whoever_fits(python: bool) -> None:
+    one = made(python, nodes(1), gang("g", 0), members("g", 2))
+    assert placed(one.run()) == ["g-0"]
+
+
+def test_late_members_count_those_before() -> None:
+    one = world(nodes(4), gang("g", 2), members("g", 2))
+    one.run()
+    store_of(one).create(member("g-2", "g"))
+    assert placed(one.run()) == ["g-2"]
+
+
+def test_a_group_that_has_failed_is_tried_when_there_is_room() -> None:
+    one = world(nodes(2), gang("g", 3), members("g", 3))
+    assert not one.run().placements
+    assert not one.run().placements
+    store_of(one).create(node("b"))
+    assert len(one.run().placements) == 3
+
+
+def test_failing_groups_do_not_keep_others_from_their_turn() -> None:
+    """Each is tried once more when others were bound, and the run ends."""
+    groups = [gang(name, 3) for name in "gh"]
+    one = world(nodes(2), groups, members("g", 3), members("h", 3), [pod("p", requests={"cpu": 1})])
+    result = one.run()
+    assert placed(result) == ["p"]
+    assert len(result.unschedulable) == 6
+    attempts = {info.pod.name: info.attempts for info in one.queue.pending_pods().backoff}
+    assert attempts == dict.fromkeys([f"{name}-{number}" for name in "gh" for number in range(3)], 2)
+
+
+def test_members_are_tried_together_by_priority() -> None:
+    """The first member brings the others, those too that a pod in between is before."""
+    mine = [member("low", "g"), member("high", "g", priority=9)]
+    one = world(nodes(9), gang("g", 2), mine, [pod("between", priority=5)])
+    assert placed(one.run()) == ["high", "low", "between"]
+
+
+def test_too_few_pods_and_no_group_wait_outside() -> None:
+    one = world(nodes(9), gang("g", 2), members("g", 1), members("none", 1))
+    result = one.run()
+    assert result.skipped == {
+        "default/g-0": "GangScheduling: waiting for minCount pods from a gang to appear in scheduling queue",
+        "default/none-0": "GangScheduling: waiting for pods's pod group "
+        '"none" to appear in scheduling queue',
+    }
+    store_of(one).create(gang("none", 1))
+    store_of(one).create(member("g-1", "g"))
+    assert sorted(placed(one.run())) == ["g-0", "g-1", "none-0"]
+
+
+def test_hints_bring_waiting_members_back_without_being_asked() -> None:
+    one = world(nodes(9), gang("g", 3), members("g", 2), members("none", 1))
+    assert len(one.queue.pending_pods().gated) == 3
+    store_of(one).create(member("g-2", "g"))
+    one.sync()
+    assert {info.pod.name for info in one.queue.pending_pods().active} == {"g-0", "g-1", "g-2"}
+    store_of(one).create(gang("none", 1))
+    one.sync()
+    assert not one.queue.pending_pods().gated
+
+
+def test_a_gated_member_is_not_tried() -> None:
+    gated = member("g-2", "g", scheduling_gates=(PodSchedulingGate("wait"),))
+    one = world(nodes(9), gang("g", 2), [*members("g", 2), gated])
+    result = one.run()
+    assert sorted(placed(result)) == ["g-0", "g-1"]
+    assert result.skipped == {"default/g-2": "gated"}
+    store_of(one).update(ungated(store_of(one).get(Pod, "g-2", "default")))
+    assert placed(one.run()) == ["g-2"]
+
+
+def test_a_minimum_counts_gated_members_that_are_there() -> None:
+    gated = member("g-1", "g", scheduling_gates=(PodSchedulingGate("wait"),))
+    one = world(nodes(9), gang("g", 2), [*members("g", 1), gated])
+    result = one.run()
+    assert not result.placements
+    assert result.unschedulable["default/g-0"].message == WAITS_FOR_MEMBERS
+
+
+def test_a_deleted_member_is_missed() -> None:
+    kept = members("g", 3)
+    kept[0] = replace(kept[0], metadata=replace(kept[0].metadata, finalizers=("keep",)))
+    one = world(nodes(9), gang("g", 3), kept)
+    store_of(one).delete(Pod, "g-0", "default")
+    result = one.run()
+    assert not result.placements
+    assert result.skipped == {"default/g-0": "terminating"}
+    assert len(result.unschedulable) == 2
+
+
+@pytest.mark.parametrize("gates", [{}, GATES])
+def test_without_the_gates_groups_are_ignored(gates: dict[str, bool]) -> None:
+    one = world(nodes(2), gang("g", 3), members("g", 3), feature_gates=gates)
+    assert len(one.run().placements) == (0 if gates else 2)
+
+
+def test_godel_groups() -> None:
+    meta = ObjectMeta(name="g", namespace="default")
+    group = PodGroup(api_version=f"{GODEL}/v1alpha1", metadata=meta, spec=PodGroupSpec(min_member=3))
+    mine = [pod(f"g-{number}", requests={"cpu": 1}) for number in range(3)]
+    annotated = [
+        replace(item, metadata=replace(item.metadata, annotations={GROUP_ANNOTATION: "g"})) for item in mine
+    ]
+    one = world(nodes(2), group, annotated)
+    assert not one.run().placements
+    assert store_of(one).get(PodGroup, "g", "default").status.phase == "Pending"
+    store_of(one).create(node("b"))
+    assert len(one.run().placements) == 3
+    assert store_of(one).get(PodGroup, "g", "default").status.phase == "Scheduled"
+
+
+def test_members_that_ask_for_different_schedulers() -> None:
+    profiles = [profile_with(scheduler_name=name) for name in ("default-scheduler", "other")]
+    mine = [member("a", "g"), member("b", "g", scheduler_name="other")]
+    one = world(nodes(9), gang("g", 2), mine, profile=None, profiles=profiles)
+    result = one.run()
+    assert {failure.message for failure in result.unschedulable.values()} == {
+        "all pods in a single pod group should have the same .spec.schedulerName set, "
+        'got: "default-scheduler" and "other"'
+    }
+
+
+# ---- one by one ------------------------------------------------------------------------------------------
+
+
+def test_pods_that_come_alone_wait_for_one_another() -> None:
+    clock = Clock()
+    one = world(nodes(9), gang("g", 2), members("g", 3), clock=clock)
+    first, second, third = (store_of(one).get(Pod, f"g-{number}", "default") for number in range(3))
+    decision = one.schedule_one(first)
+    assert (decision.node, decision.waiting) == ("a", True)
+    assert not on_nodes(one)
+    decision = one.schedule_one(second)
+    assert (decision.node, decision.waiting) == ("a", False)
+    one.advance()
+    assert on_nodes(one).keys() == {"g-0", "g-1"}
+    assert not one.schedule_one(third).waiting
+
+
+@WAYS
+def test_one_that_waits_goes_on_when_the_others_come_together(python: bool) -> None:
+    one = made(python, nodes(9), gang("g", 3), members("g", 3))
+    assert one.schedule_one(store_of(one).get(Pod, "g-1", "default")).waiting
+    result = one.run()
+    assert sorted(placed(result)) == ["g-0", "g-1", "g-2"]
+    assert on_nodes(one).keys() == {"g-0", "g-1", "g-2"}
+
+
+def test_waiting_ends_after_five_minutes() -> None:
+    clock = Clock()
+    one = world(nodes(9), gang("g", 2), members("g", 2), clock=clock)
+    assert one.schedule_one(store_of(one).get(Pod, "g-0", "default")).waiting
+    clock.now = 299.0
+    assert one.advance().waiting
+    clock.now = 300.0
+    result = one.advance()
+    assert not result.waiting
+    message = result.unschedulable["default/g-0"].message
+    assert "rejected due to timeout after waiting 5m0s at plugin GangScheduling" in message
+    assert not one.cache.snapshot().assumed_pods
+
+
+def test_scheduling_in_an_order_waits_as_well() -> None:
+    one = world(nodes(9), gang("g", 2), members("g", 2))
+    pods = [store_of(one).get(Pod, f"g-{number}", "default") for number in range(2)]
+    one.schedule(pods[:1])
+    assert not on_nodes(one)
+    one.schedule(pods[1:])
+    one.advance()
+    assert on_nodes(one).keys() == {"g-0", "g-1"}

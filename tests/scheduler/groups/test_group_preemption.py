@@ -1,0 +1,290 @@
+"""Pods that are evicted for a group: for all of it, and no more than it needs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec.structs import replace
+from tests.core.inside import dump
+from tests.core.make import ZONE, node
+from tests.framework.make import make
+from tests.preemption.test_dry_run import LABELS, spread
+from tests.preemption.test_eviction_units import SINGLE, group, member
+from tests.preemption.twin import priority
+from tests.preemption.world import LEAVING, budget, nominated, terminating, victim
+from tests.scheduler.groups.gang_kit import (
+    GATES,
+    gang,
+    members,
+    nodes,
+    on_nodes,
+    store_of,
+    world,
+)
+from tests.scheduler.make import profile_with
+
+import moorage as mo
+from moorage.framework.profiles.profile import Profile
+from moorage.objects.model.meta import LabelSelector
+from moorage.objects.model.pod import Pod
+from moorage.objects.model.pod_group import (
+    PodGroup,
+    PodGroupSchedulingConstraints,
+    TopologyConstraint,
+    UnitKey,
+)
+from moorage.plugins.gang_scheduling import GangScheduling
+from moorage.plugins.registry import default_profile
+from moorage.preemption.importance import Unit, units_by_importance, violations
+from moorage.scheduler import Result, Scheduler
+from moorage.scheduler.cycle.results import Eviction
+from moorage.scheduler.groups.place_group import place_group
+
+ON = GATES | {"WorkloadAwarePreemption": True}
+PYTHON = make(mo.FilterPlugin, "P", filter=lambda *rest: None)
+WAYS = pytest.mark.parametrize("python", [False, True], ids=["core", "python"])
+
+
+def asking(minimum: int = 3, priority: int = 10, **spec: Any) -> PodGroup:
+    """The group p, which wants nodes."""
+    one = gang("p", minimum)
+    return replace(one, spec=replace(one.spec, priority=priority, **spec))
+
+
+def full(*objects: Any, python: bool = False, **rest: Any) -> Scheduler:
+    plugins = {"profile": profile_with(PYTHON, GangScheduling())} if python else {}
+    return world(*objects, **{"feature_gates": ON} | plugins | rest)
+
+
+def evicted(result: Result) -> list[str]:
+    return sorted(key.removeprefix("default/") for key in result.evicted)
+
+
+@WAYS
+def test_pods_leave_on_several_nodes_and_the_group_is_placed(python: bool) -> None:
+    there = [
+        victim("v", "a", cpu=4, priority=1),
+        victim("w", "b", cpu=4),
+        victim("x", "c", cpu=4, priority=2),
+    ]
+    one = full(nodes(4, 4, 4), there, asking(2), members("p", 2, cpu=3), python=python)
+    result = one.run()
+    assert result.evicted == {
+        key: Eviction(at, "default/p") for key, at in [("default/v", "a"), ("default/w", "b")]
+    }
+    assert on_nodes(one) == {"x": "c", "p-0": "a", "p-1": "b"}
+    assert not result.unschedulable
+    notes = {event.note for event in one.handle.recorder.events if event.reason == "Preempted"}
+    assert notes == {"Preempted by podgroup group-p on node cluster"}
+
+
+@pytest.mark.parametrize("gates", [GATES, {"WorkloadAwarePreemption": True}])
+def test_nobody_leaves_without_the_gate(gates: dict[str, bool]) -> None:
+    one = full(nodes(4), [victim("v", cpu=4)], asking(1), members("p", 1, cpu=3), feature_gates=gates)
+    assert not one.run().evicted
+
+
+def test_pods_of_other_groups_leave_by_the_priority_of_theirs() -> None:
+    there = [member("low", cpu=2, to="l", priority=50), member("high", cpu=2, to="h")]
+    groups = [group("l", 5, SINGLE), group("h", 10, SINGLE)]
+    one = full(nodes(4), groups, there, asking(1), members("p", 1, cpu=2))
+    assert evicted(one.run()) == ["low"]
+
+
+def test_those_that_need_not_leave_stay_the_more_important_ones_first() -> None:
+    there = [victim(name, cpu=2, priority=at) for at, name in enumerate("stuv")]
+    one = full(nodes(8), there, asking(2), members("p", 2, cpu=2))
+    assert evicted(one.run()) == ["s", "t"]
+
+
+def test_a_whole_group_leaves_or_stays() -> None:
+    there = [member("m0", cpu=2), member("m1", "b", cpu=2), victim("v", "b", cpu=2)]
+    one = full(nodes(4, 4), group(), there, asking(2), members("p", 2, cpu=2))
+    assert evicted(one.run()) == ["v"], "a group is more important"
+    one = full(nodes(4, 4), group(), there, asking(3), members("p", 3, cpu=2))
+    assert evicted(one.run()) == ["m0", "m1"], "two of three pods go to m0's node"
+    one = full(nodes(4, 4), group(), there, asking(2), members("p", 2, cpu=4))
+    assert evicted(one.run()) == ["m0", "m1", "v"]
+    one = full(nodes(4, 4), group(priority=10), there, asking(2), members("p", 2, cpu=4))
+    assert not one.run().evicted
+
+
+def test_a_group_of_which_only_the_minimum_fits_takes_no_more() -> None:
+    there = [victim("v", cpu=4), victim("w", "b", cpu=4, priority=99)]
+    one = full(nodes(4, 4), there, asking(1), members("p", 2, cpu=4))
+    result = one.run()
+    assert evicted(result) == ["v"]
+    assert sorted(on_nodes(one).values()) == ["a", "b"]
+
+
+def test_budgets_protect() -> None:
+    there = [victim("v", cpu=2, priority=1), victim("w", cpu=2, labels=LABELS)]
+    one = full(nodes(4), there, asking(1), members("p", 1, cpu=2))
+    assert evicted(one.run()) == ["w"]
+    one = full(nodes(4), there, budget(0, LABELS), asking(1), members("p", 1, cpu=2))
+    assert evicted(one.run()) == ["v"]
+
+
+def test_counters_of_other_nodes_decide_too() -> None:
+    """The labelled pod leaves for the spread over zones, though it is on another node."""
+    zones = [node("a", zone="z"), node("b", zone="z", cpu=1), node("c", zone="y", cpu="1m")]
+    constraint = spread(LabelSelector(match_labels=LABELS), ZONE)
+    pods = members("p", 1, cpu=2, labels=LABELS, topology_spread_constraints=(constraint,))
+    there = [victim("v", cpu=1, priority=1), victim("w", "b", labels=LABELS)]
+    assert evicted(full(zones, there, asking(1), pods).run()) == ["w"]
+
+
+def message(one: Scheduler) -> str:
+    result = one.run()
+    assert not result.evicted
+    (condition,) = store_of(one).get(PodGroup, "p", "default").status.conditions
+    return condition.message.removeprefix("pod group is unschedulable, ")
+
+
+def test_why_nobody_leaves() -> None:
+    low, high = victim("v", cpu=4), victim("v", cpu=4, priority=10)
+    assert message(full(nodes(4), [high], asking(1), members("p", 1, cpu=3))) == (
+        "No preemption victims found for incoming preemptor"
+    )
+    stays = [victim("w", "b", cpu=4, priority=10)]
+    assert message(full(nodes(4, 4), [low, *stays], asking(2), members("p", 2, cpu=3))) == (
+        "pod group is unschedulable"
+    )
+    never = members("p", 1, cpu=3, preemption_policy="Never")
+    assert message(full(nodes(4), [low], asking(1), never)) == "not eligible due to preemptionPolicy=Never."
+    topology = PodGroupSchedulingConstraints((TopologyConstraint("rack"),))
+    rack = full(nodes(4), [low], asking(1, scheduling_constraints=topology), members("p", 1, cpu=3))
+    assert message(rack) == (
+        "workload aware preemption is not supported for pod groups with scheduling constraints"
+    )
+    none = Profile(tuple(one for one in default_profile(GATES).plugins if one.name != "DefaultPreemption"))
+    assert message(full(nodes(4), [low], asking(1), members("p", 1, cpu=3), profile=none)) == (
+        "default preemption plugin is not registered, workload aware preemption is disabled"
+    )
+    going = terminating(low, LEAVING)
+    waiting = [nominated(one, "a") for one in members("p", 1, cpu=3)]
+    text = "not eligible due to a terminating pod on the nominated node."
+    assert message(full(nodes(4), [going], asking(1), waiting)) == text
+
+
+def test_victims_that_take_their_time_are_waited_for() -> None:
+    slow = victim("v", cpu=4, termination_grace_period_seconds=30)
+    slow = replace(slow, metadata=replace(slow.metadata, finalizers=("keep",)))
+    one = full(nodes(4), [slow], asking(1), members("p", 1, cpu=3))
+    result = one.run()
+    assert evicted(result) == ["v"]
+    assert "default/p-0" in result.unschedulable
+    (waiting,) = [each for each in store_of(one).list(Pod)[0] if each.name == "p-0"]
+    assert not waiting.status.nominated_node_name, "it failed itself"
+    (gone,) = [each for each in store_of(one).list(Pod)[0] if each.name == "v"]
+    (condition,) = gone.status.conditions
+    assert condition.message == "default-scheduler: preempting to accommodate a higher priority podgroup"
+
+
+def test_nothing_stays_of_a_search() -> None:
+    there = [victim("v", cpu=4), victim("w", "b", cpu=4, priority=99)]
+    one = full(nodes(4, 4), there, asking(2), members("p", 2, cpu=3))
+    assert not one.run().evicted
+    before = dump(one.cache.state)
+    assert not one.run().evicted
+    assert dump(one.cache.state, before) == before
+
+
+# ---- the twin ----------------------------------------------------------------------------------------------
+
+
+def unit_key(one: Pod) -> UnitKey:
+    """The whole group g or h, or the pod itself."""
+    mine = one.spec.scheduling_group
+    return ("group", mine.pod_group_name) if mine and mine.pod_group_name in "gh" else ("pod", one.name)
+
+
+def search(
+    cluster: list[Any], there: list[Pod], groups: list[PodGroup], pods: list[Pod], budgets: list[Any]
+) -> tuple[list[str], dict[str, str]]:
+    """Victims and nominations, each question asked of a scheduler of its own over what is left."""
+    there = sorted(there, key=lambda one: one.spec.node_name)
+    units = units_of(there, {one.name: one.spec.priority or 0 for one in groups})
+    lower = [unit for unit in units if unit.priority < 10]
+    staying = [pod for unit in units if unit.priority >= 10 for pod in unit.pods]
+    if not lower or placed(cluster, staying, pods, 3) is None:
+        return [], {}
+    ordered = units_by_importance(lower)
+    costs = violations(ordered, budgets)
+    gone: list[str] = []
+    for protected in (True, False):
+        for unit, cost in zip(ordered, costs, strict=True):
+            if bool(cost) == protected:
+                staying += unit.pods
+                if placed(cluster, staying, pods, 3) is None:
+                    staying = [pod for pod in staying if pod not in unit.pods]
+                    gone += [pod.name for pod in unit.pods]
+    return sorted(gone), placed(cluster, there, pods, 0) or {}
+
+
+def units_of(there: list[Pod], own: dict[str, int]) -> list[Unit]:
+    """The units of some pods; `own` has the priorities of groups."""
+    units: dict[UnitKey, list[Pod]] = {}
+    for one in there:
+        units.setdefault(unit_key(one), []).append(one)
+    found = []
+    for pods in units.values():
+        mine = pods[0].spec.scheduling_group
+        name = mine.pod_group_name if mine else ""
+        ordered = tuple(sorted(pods, key=lambda one: -priority(one)))
+        found.append(Unit(ordered, own.get(name, priority(pods[0])), bool(name)))
+    return found
+
+
+def placed(cluster: list[Any], there: list[Pod], pods: list[Pod], minimum: int) -> dict[str, str] | None:
+    """Where the pods of a group with a minimum go beside others; None where it fails."""
+    one = world(cluster, there, feature_gates=GATES)
+    done = place_group(one, one.engine_of(pods[0]), asking(minimum), pods)
+    if not done.succeeded:
+        return None
+    return {pods[at].name: one.table.row_name(row) for at, row in enumerate(done.rows) if row >= 0}
+
+
+@st.composite
+def clusters(draw: Any) -> tuple[list[Any], list[Pod], list[PodGroup], list[Pod], list[Any]]:
+    names = "abc"
+    groups = [group(name, draw(st.integers(8, 11))) for name in "gh"] + [group("i", 9, SINGLE)]
+    room = dict.fromkeys(names, 6)
+    there = []
+    for at in range(draw(st.integers(1, 8))):
+        on, size = draw(st.sampled_from(names)), draw(st.integers(1, 3))
+        if room[on] >= size:
+            room[on] -= size
+            to, value = draw(st.sampled_from(["g", "h", "i", ""])), draw(st.integers(8, 11))
+            labels = draw(st.sampled_from([{}, LABELS]))
+            there.append(
+                member(f"v{at}", on, size, to, priority=value, labels=labels)
+                if to
+                else victim(f"v{at}", on, size, priority=value, labels=labels)
+            )
+    pods = members("p", draw(st.integers(3, 4)), cpu=draw(st.integers(1, 4)))
+    budgets = [budget(draw(st.integers(0, 2)), LABELS)] if draw(st.booleans()) else []
+    return [node(name, cpu=6) for name in names], there, groups, pods, budgets
+
+
+@settings(deadline=None, max_examples=40)
+@given(clusters())
+def test_the_twin_finds_the_same(
+    made: tuple[list[Any], list[Pod], list[PodGroup], list[Pod], list[Any]],
+) -> None:
+    cluster, there, groups, pods, budgets = made
+    for python in (False, True):
+        one = full(cluster, groups, there, budgets, asking(), pods, python=python)
+        engine = one.engine_of(pods[0])
+        before = {each.name for each in store_of(one).list(Pod)[0]}
+        done = place_group(one, engine, asking(), pods, evicts=True)
+        if done.succeeded:
+            return
+        gone = before - {each.name for each in store_of(one).list(Pod)[0]}
+        nominations = {pods[at].name: why.nominated_node for at, why in done.failures.items()}
+        found = sorted(gone), {name: node for name, node in nominations.items() if node}
+        assert found == search(cluster, there, groups, pods, budgets)
+        assert all(row < 0 for row in done.rows)

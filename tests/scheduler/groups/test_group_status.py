@@ -1,0 +1,51 @@
+"""What is written to a group's status, and when."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+from tests.scheduler.groups.gang_kit import gang
+
+from moorage.objects.model.pod_group import GODEL, PodGroup, PodGroupStatus
+from moorage.scheduler.groups.group_status import patch_group
+from moorage.store import ObjectStore
+
+
+def written(group: PodGroup, *messages: str) -> list[PodGroup]:
+    """The group after each attempt."""
+    store = ObjectStore()
+    store.create(group)
+    found = []
+    for message in messages:
+        patch_group(store, group, message)
+        found.append(store.get(PodGroup, "g", "default"))
+    return found
+
+
+def test_conditions() -> None:
+    failed, again, scheduled, late = written(gang("g", 2), "too few", "too few", "", "late ones")
+    (condition,) = failed.status.conditions
+    assert (condition.type, condition.status, condition.reason, condition.message) == (
+        "PodGroupScheduled",
+        "False",
+        "Unschedulable",
+        "too few",
+    )
+    assert again.metadata.resource_version == failed.metadata.resource_version
+    (condition,) = scheduled.status.conditions
+    assert (condition.status, condition.reason, condition.message) == ("True", "Scheduled", "")
+    assert late == scheduled
+
+
+def test_phases_of_godel() -> None:
+    group = replace(gang("g", 0), api_version=f"{GODEL}/v1alpha1")
+    assert [one.status.phase for one in written(group, "too few", "", "late")] == [
+        "Pending",
+        "Scheduled",
+        "Scheduled",
+    ]
+    ended = replace(group, status=PodGroupStatus(phase="Timeout"))
+    assert [one.status.phase for one in written(ended, "")] == ["Timeout"]
+
+
+def test_a_group_that_is_gone_is_left_alone() -> None:
+    patch_group(ObjectStore(), gang("g", 2), "too few")

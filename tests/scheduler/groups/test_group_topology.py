@@ -1,0 +1,244 @@
+"""Pod groups that are bound to a topology: placements, their scores, and how many of them are looked for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec.structs import replace
+from tests.core.make import node, pod
+from tests.scheduler.groups.group_world import (
+    RACK,
+    TOPOLOGY,
+    gang,
+    made_up,
+    members,
+    place,
+    racks,
+)
+
+from moorage import Cluster, Profile, Scheduler
+from moorage.framework.plugin.interface import Assignments, Placement, PlacementScorePlugin
+from moorage.framework.runtime.placements import placements_to_find
+from moorage.objects.model.pod_group import PodGroup
+from moorage.plugins.registry import default_profile
+
+
+def bound_to_racks(*cpus: str, size: int = 2, **settings: Any) -> Scheduler:
+    return Scheduler(Cluster(nodes=racks(*cpus, size=size)), feature_gates=TOPOLOGY, **settings)
+
+
+def names(scheduler: Scheduler, rows: Sequence[int]) -> list[str]:
+    return ["" if row < 0 else scheduler.table.row_name(row) for row in rows]
+
+
+def test_all_pods_go_to_the_one_rack_that_has_room() -> None:
+    scheduler = bound_to_racks("1", "2", "1")
+    result = place(scheduler, gang(4, RACK), members(4))
+    assert names(scheduler, result.rows.tolist()) == ["n1-0", "n1-1", "n1-0", "n1-1"]
+    assert all(map(scheduler.cache.is_assumed_pod, members(4)))
+
+
+def test_without_the_feature_the_constraint_says_nothing() -> None:
+    scheduler = Scheduler(Cluster(nodes=racks("1", "1")))
+    assert place(scheduler, gang(4, RACK), members(4)).succeeded
+
+
+def test_no_rack_has_room() -> None:
+    scheduler = bound_to_racks("1", "2")
+    result = place(scheduler, gang(5, RACK), members(5))
+    assert result.rows.tolist() == [-1] * 5
+    assert result.message == (
+        "0/2 placements are available, first placement status: pod group is unschedulable"
+    )
+    assert result.failures[4].message == "0/2 nodes are available: 2 Insufficient cpu."
+    assert scheduler.rotation.start == 0
+    assert not scheduler.table.requested["cpu"].any()
+    assert len(scheduler.schedule(members(1)).rows) == 1  # the search is over all nodes again
+
+
+def test_nodes_without_the_label_are_in_no_placement() -> None:
+    scheduler = Scheduler(Cluster(nodes=[node("bare")]), feature_gates=TOPOLOGY)
+    result = place(scheduler, gang(1, RACK), members(1))
+    assert result.message == result.failures[0].message == "no feasible placements found"
+
+
+def test_a_group_that_is_bound_to_nothing_has_one_placement() -> None:
+    scheduler = bound_to_racks("1", "2")
+    assert place(scheduler, gang(5), members(6)).rows.tolist().count(-1) == 0
+    result = place(scheduler, gang(5), members(5, first=6))
+    assert result.message == (
+        "0/1 placements are available, first placement status: pod group is unschedulable"
+    )
+
+
+def test_members_with_a_node_leave_their_rack_alone() -> None:
+    scheduler = bound_to_racks("2", "4", "4")
+    first = place(scheduler, gang(2, RACK), members(2))
+    assert {name[:2] for name in names(scheduler, first.rows.tolist())} == {"n0"}
+    there, late = members(2), members(3, first=2)
+    result = place(scheduler, gang(2, RACK), late, scheduled=there)
+    assert [name[:2] for name in names(scheduler, result.rows.tolist())] == ["n0", "n0", ""]
+
+
+def test_members_in_two_racks_are_an_error() -> None:
+    scheduler = bound_to_racks("1", "1", size=1)
+    scheduler.schedule(members(2))
+    result = place(scheduler, gang(1, RACK), members(1, first=2), scheduled=members(2))
+    assert result.message == (
+        'plugin "TopologyPlacementGenerator" failed with: cannot determine domain for already scheduled '
+        "pods: more than 1 domain found for pod group: r0, r1"
+    )
+
+
+def test_the_fuller_rack_is_preferred() -> None:
+    """Both racks take all pods: NodeResourcesFit wants to leave the emptier one whole."""
+    scheduler = bound_to_racks("4", "4")
+    scheduler.schedule([pod("there", requests={"cpu": "3"}, affinity=None, node_selector={RACK: "r1"})])
+    result = place(scheduler, gang(2, RACK), members(2))
+    assert {name[:2] for name in names(scheduler, result.rows.tolist())} == {"n1"}
+
+
+def test_the_rack_that_takes_more_pods_is_preferred() -> None:
+    profile = Profile(default_profile(TOPOLOGY).plugins, placement_weights={"PodGroupPodsCount": 100})
+    scheduler = Scheduler(Cluster(nodes=racks("1", "2")), profile=profile)
+    result = place(scheduler, gang(2, RACK), members(4))
+    assert {name[:2] for name in names(scheduler, result.rows.tolist())} == {"n1"}
+
+
+class Likes(PlacementScorePlugin):
+    """Scores placements as it is told to."""
+
+    name = "Likes"
+    in_core = True
+
+    def __init__(self, scores: dict[str, int]) -> None:
+        super().__init__()
+        self.scores = scores
+        self.seen: list[str] = []
+
+    def score_placement(self, group: PodGroup, assignments: Assignments) -> int:
+        self.seen.append(assignments.placement.name)
+        return self.scores[assignments.placement.name]
+
+
+def liking(
+    scores: dict[str, int], *cpus: str, weight: int = 1000, **settings: Any
+) -> tuple[Scheduler, Likes]:
+    plugin = Likes(scores)
+    plugins = (*default_profile(TOPOLOGY).plugins, plugin)
+    profile = Profile(plugins, placement_weights={"Likes": 1000})
+    return Scheduler(Cluster(nodes=racks(*cpus)), profile=profile, **settings), plugin
+
+
+def test_scores_are_weighted_and_the_best_wins() -> None:
+    scheduler, plugin = liking({"r0": 1, "r1": 9, "r2": 5}, "4", "4", "4")
+    result = place(scheduler, gang(2, RACK), members(2))
+    assert plugin.seen == ["r0", "r1", "r2"]
+    assert {name[:2] for name in names(scheduler, result.rows.tolist())} == {"n1"}
+
+
+def test_a_score_out_of_range_fails_the_group() -> None:
+    scheduler, _ = liking({"r0": 1, "r1": 101}, "4", "4")
+    result = place(scheduler, gang(2, RACK), members(2))
+    assert "invalid score 101" in result.failures[0].error
+    assert not scheduler.cache.state.assumed_pods()
+    assert scheduler.rotation.start == 0
+
+
+def test_only_so_many_placements_are_looked_for() -> None:
+    """All, unless something else is said: v1.36 knows no such setting."""
+    scheduler, plugin = liking(dict.fromkeys(("r0", "r1", "r2", "r3"), 0), *["4"] * 4)
+    assert place(scheduler, gang(2, RACK), members(2)).succeeded
+    assert plugin.seen == ["r0", "r1", "r2", "r3"]
+    scheduler, plugin = liking(dict.fromkeys(("r0", "r1", "r2", "r3"), 0), *["4"] * 4)
+    scheduler.percentage_of_placements = 50
+    assert place(scheduler, gang(2, RACK), members(2)).succeeded
+    assert plugin.seen == ["r0", "r1"]
+
+
+@pytest.mark.parametrize(
+    ("percentage", "placements", "nodes", "wanted"),
+    [
+        (0, 50, 10, 50),
+        (0, 50, 5000, 5),
+        (0, 100, 2500, 55),
+        (0, 100, 100_000, 5),
+        (0, 3, 5000, 1),
+        (30, 10, 1, 3),
+        (None, 50, 5000, 50),
+    ],
+)
+def test_how_many_placements_are_looked_for(
+    percentage: int | None, placements: int, nodes: int, wanted: int
+) -> None:
+    assert placements_to_find(percentage, placements, nodes) == wanted
+
+
+def test_the_setting_comes_from_a_configuration_with_its_feature() -> None:
+    config = {
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        "percentageOfPlacementsToScore": 40,
+    }
+    assert Scheduler(config=config, feature_gates=TOPOLOGY).percentage_of_placements == 40
+    with pytest.raises(Exception, match='unknown field "percentageOfPlacementsToScore"'):
+        Scheduler(config=config)
+    with pytest.raises(Exception, match="percentageOfPlacementsToScore: Invalid value: 101"):
+        Scheduler(config={**config, "percentageOfPlacementsToScore": 101}, feature_gates=TOPOLOGY)
+
+
+def test_random_ties_follow_the_seed() -> None:
+    chosen = set()
+    for seed in range(12):
+        scheduler, _ = liking({"r0": 0, "r1": 0}, "4", "4", tie_break="random", seed=seed)
+        result = place(scheduler, gang(2, RACK), members(2))
+        chosen.add(names(scheduler, result.rows.tolist())[0][:2])
+    assert chosen == {"n0", "n1"}
+
+
+# ---- a placement against a cluster of its nodes alone ------------------------------------------------------
+
+
+@settings(deadline=None, max_examples=30)
+@given(
+    seed=st.integers(0, 2**64),
+    nodes=st.sampled_from([3, 30, 240]),
+    tie_break=st.sampled_from(["first", "go-heap"]),
+    start=st.integers(0, 500),
+)
+def test_a_search_in_a_placement_is_one_over_a_cluster_without_the_other_nodes(
+    seed: int, nodes: int, tie_break: str, start: int
+) -> None:
+    whole, pods = made_up(seed, nodes, 30, True, tie_break=tie_break)
+    pods = [one for one in pods if not (one.spec.affinity or one.spec.topology_spread_constraints)]
+    rows = np.ascontiguousarray(whole.view_rows()[seed % 3 :: 2])
+    kept = [whole.table.objects[row] for row in rows]
+    labelled = [replace(n, metadata=replace(n.metadata, labels={**n.metadata.labels})) for n in kept if n]
+    alone = Scheduler(Cluster(nodes=labelled), tie_break=tie_break)
+    order = [whole.table.row_name(row) for row in rows]
+    if alone.view_order() != order:  # zones: the list of a part is in another order
+        return
+    whole.cycle.start, alone.cycle.start = start % nodes, start % nodes
+    whole.cycle.search_in(rows)
+    for one in pods[:10]:
+        there, here = whole.schedule_one(one), alone.schedule_one(one)
+        assert there.node == here.node
+        assert there.evaluated == here.evaluated
+        assert there.next == here.next
+        assert there.fit_error == here.fit_error
+    there_all, here_all = (each.schedule(pods[10:], rotation=True) for each in (whole, alone))
+    assert names(whole, there_all.rows.tolist()) == names(alone, here_all.rows.tolist())
+    assert there_all.nexts is not None
+    assert here_all.nexts is not None
+    assert there_all.nexts.tolist() == here_all.nexts.tolist()
+    assert {at: f.search_message for at, f in there_all.failures.items()} == {
+        at: f.search_message for at, f in here_all.failures.items()
+    }
+    whole.cycle.search_in(None)
+    assert Placement("", rows).rows is rows
+    assert np.array_equal(whole.view_rows()[seed % 3 :: 2], rows)

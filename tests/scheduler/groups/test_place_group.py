@@ -1,0 +1,255 @@
+"""Pod groups: all that fit, if they make up the minimum; else nothing has happened."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec.structs import replace
+from tests.core.make import pod
+from tests.scheduler.groups.group_world import (
+    gang,
+    made_up,
+    members,
+    over,
+    place,
+    twin,
+)
+from tests.scheduler.make import scheduler_with
+
+from moorage import Cluster, Scheduler, synthetic
+from moorage.errors import CacheError
+from moorage.framework.plugin.cycle_state import CycleState
+from moorage.framework.plugin.interface import (
+    Code,
+    PermitPlugin,
+    ReservePlugin,
+    Status,
+)
+from moorage.objects.model.pod import ContainerPort, Pod
+from moorage.objects.model.pod_group import PodGroup, PodGroupSchedulingPolicy, PodGroupSpec
+
+
+def test_a_gang_that_fits_is_assumed() -> None:
+    scheduler = over("2", "2")
+    result = place(scheduler, gang(3), members(3))
+    assert result.succeeded
+    assert not result.failures
+    assert np.all(result.rows >= 0)
+    assert all(map(scheduler.cache.is_assumed_pod, members(3)))
+
+
+def test_a_gang_without_enough_room_leaves_nothing() -> None:
+    scheduler = over("2")
+    result = place(scheduler, gang(3), members(3))
+    assert not result.succeeded
+    assert result.rows.tolist() == [-1, -1, -1]
+    assert not any(map(scheduler.cache.state.has_pod, members(3)))
+    assert result.message == "pod group is unschedulable"
+    assert result.failures[0].message == (
+        "pod group is unschedulable, waiting for minCount pods from a gang to be scheduled, "
+        "one or more plugins asked to wait and no plugin rejected pod"
+    )
+    assert result.failures[2].message == "0/1 nodes are available: 1 Insufficient cpu."
+    assert scheduler.table.requested["cpu"].tolist() == [0]
+
+
+def test_more_members_than_the_minimum_may_fail() -> None:
+    result = place(over("2"), gang(2), members(3))
+    assert result.succeeded
+    assert result.rows.tolist() == [0, 0, -1]
+    assert list(result.failures) == [2]
+
+
+def test_late_members_join_those_with_a_node() -> None:
+    scheduler = over("3")
+    scheduler.schedule(members(2))
+    assert not place(scheduler, gang(4), members(2, first=2), scheduled=members(2)).succeeded
+    assert not place(scheduler, gang(2), [], scheduled=members(2)).succeeded
+    result = place(scheduler, gang(3), members(2, first=2), scheduled=members(2))
+    assert result.succeeded
+    assert result.rows.tolist() == [0, -1]
+
+
+def test_a_group_without_a_minimum_takes_what_fits() -> None:
+    basic = PodGroup(spec=PodGroupSpec(scheduling_policy=PodGroupSchedulingPolicy()))
+    for group in (None, basic):
+        result = place(over("2"), group, members(3))
+        assert result.succeeded
+        assert result.rows.tolist() == [0, 0, -1]
+    assert not place(over("1"), None, members(1, "2")).succeeded
+
+
+def test_a_failed_gang_takes_no_nomination_away() -> None:
+    scheduler = over("2", "1")
+    first = members(3)[0]
+    nominated = replace(first, status=replace(first.status, nominated_node_name="n0"))
+    scheduler.handle.nominator.put(nominated, "n0")
+    result = place(scheduler, gang(4), [nominated, *members(4)[1:]])
+    assert not result.succeeded
+    assert scheduler.handle.nominator.nominated_pods_for_node("n0") == [nominated]
+    assert place(scheduler, gang(3), [nominated, *members(3)[1:]]).succeeded
+    assert not scheduler.handle.nominator
+
+
+def test_what_failed_in_a_group_is_told_anew_outside() -> None:
+    """Outside of a group PostFilter has its say, too."""
+    scheduler = over("1")
+    large = members(4, "3")
+    assert not place(scheduler, gang(2), large[:2]).succeeded
+    alone = scheduler.schedule(large[2:])
+    assert "preemption: " in alone.failures[0].message
+    assert "preemption: " in alone.failures[1].message
+    assert place(scheduler, None, members(1)).succeeded
+
+
+# ---- against single cycles ---------------------------------------------------------------------------------
+
+
+@settings(deadline=None, max_examples=40)
+@given(
+    seed=st.integers(0, 2**64),
+    nodes=st.sampled_from([1, 4, 30, 120]),
+    tie_break=st.sampled_from(["first", "random", "go-heap"]),
+    share=st.integers(1, 24),
+    nested=st.booleans(),
+)
+def test_a_group_is_placed_as_by_single_cycles_or_not_at_all(
+    seed: int, nodes: int, tie_break: str, share: int, nested: bool
+) -> None:
+    """And whatever came of it, what comes after is decided as by a scheduler that never tried."""
+    setting: dict[str, Any] = {"tie_break": tie_break, "seed": 7, "percentage_of_nodes_to_score": 30}
+    one, pods = made_up(seed, nodes, 60, group_cycle_bugs=False, **setting)
+    slow, untouched = (made_up(seed, nodes, 60, **setting)[0] for _ in range(2))
+    before, group, after = pods[:10], pods[10:34], pods[34:]
+    for each in (one, slow, untouched):
+        each.schedule(before)
+    if nested:
+        with one.cache.transaction() as transaction:
+            result = place(one, gang(share), group)
+            transaction.commit()
+    else:
+        result = place(one, gang(share), group)
+    rows, fits = twin(slow, gang(share), group)
+    assert result.succeeded == fits
+    assert result.rows.tolist() == rows.tolist()
+    assert sorted(result.failures) == np.flatnonzero(result.rows < 0).tolist()
+    other = slow if fits else untouched
+    if fits:
+        for engine in other.engines.values():
+            engine.runs_post_filter = True
+    told, expected = one.schedule(after, rotation=True), other.schedule(after, rotation=True)
+    assert told.rows.tolist() == expected.rows.tolist()
+    assert told.starts is not None
+    assert expected.starts is not None
+    assert told.starts.tolist() == expected.starts.tolist()
+    assert {at: f.message for at, f in told.failures.items()} == {
+        at: f.message for at, f in expected.failures.items()
+    }
+
+
+def test_host_ports_are_taken_once() -> None:
+    ports = (ContainerPort(host_port=80),)
+    pods = [pod(f"m{at}", ports=ports) for at in range(3)]
+    scheduler = over("4", "4")
+    assert not place(scheduler, gang(3), pods).succeeded
+    assert place(scheduler, gang(2), pods[:2]).rows.tolist() == [0, 1]
+
+
+# ---- plugins outside the core ------------------------------------------------------------------------------
+
+
+class Journaling(ReservePlugin, PermitPlugin):
+    """Notes what it is asked; rejects the pods that it is told to."""
+
+    name = "Journaling"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked: list[str] = []
+        self.rejects: set[str] = set()
+        self.waits: set[str] = set()
+
+    def reserve(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
+        self.asked.append(f"reserve {pod.name}")
+        return None
+
+    def unreserve(self, state: CycleState, pod: Pod, node_name: str) -> None:
+        self.asked.append(f"unreserve {pod.name}")
+
+    def permit(self, state: CycleState, pod: Pod, node_name: str) -> tuple[Status | None, float]:
+        if pod.name in self.rejects:
+            return Status(Code.UNSCHEDULABLE, ("not this one",)), 0.0
+        return (Status(Code.WAIT), 10.0) if pod.name in self.waits else (None, 0.0)
+
+
+def test_a_group_reserves_in_thought_and_then_for_good() -> None:
+    plugin = Journaling()
+    scheduler = scheduler_with(plugin, pods=members(3))
+    plugin.rejects = {"m1"}
+    result = place(scheduler, gang(2), members(3))
+    assert result.succeeded
+    assert sorted(result.started) == [0, 2]
+    assert result.failures[1].message == "0/1 nodes are available: 1 not this one."
+    thought = ["reserve m0", "reserve m1", "unreserve m1", "reserve m2", "unreserve m2", "unreserve m0"]
+    assert plugin.asked == [*thought, "reserve m0", "reserve m2"]
+    assert scheduler.cache.state.assumed_pods() == ["m0", "m2"]
+
+
+def test_a_group_that_permit_has_wait_as_a_whole_fails() -> None:
+    plugin = Journaling()
+    scheduler = scheduler_with(plugin, pods=members(2))
+    plugin.waits = {"m0", "m1"}
+    assert not place(scheduler, gang(2), members(2)).succeeded
+    assert not scheduler.cache.state.assumed_pods()
+    plugin.waits = {"m1"}
+    assert not place(scheduler, gang(2), members(2)).succeeded  # the minimum was not there when m0 came
+    plugin.waits = {"m0"}
+    assert place(scheduler, gang(2), members(2)).succeeded
+
+
+def test_an_error_fails_the_whole_group() -> None:
+    plugin = Journaling()
+    scheduler = scheduler_with(plugin, pods=members(3))
+
+    def fail(state: CycleState, pod: Pod, node_name: str) -> Status | None:
+        return Status(Code.ERROR, ("boom",)) if pod.name == "m1" else None
+
+    plugin.reserve = fail  # type: ignore[method-assign]
+    result = place(scheduler, gang(1), members(3))
+    assert not result.succeeded
+    assert "boom" in result.failures[1].error
+    assert result.failures[2].error.startswith("failed to schedule other pod from a pod group: ")
+    assert not scheduler.cache.state.assumed_pods()
+
+
+# ---- Scheduler.schedule_workload ---------------------------------------------------------------------------
+
+
+def test_a_workload_is_placed_from_what_informers_know() -> None:
+    pods = members(3)
+    important = replace(pods[2], spec=replace(pods[2].spec, priority=5))
+    cluster = Cluster(nodes=over("2").cache.state.table.objects, pods=[*pods[:2], important])  # type: ignore[arg-type]
+    scheduler = Scheduler(cluster)
+    result = scheduler.schedule_workload(gang(2))
+    assert result.rows.tolist() == [0, 0, -1]
+    assert scheduler.cache.state.assumed_pods() == ["m0", "m2"]
+    with pytest.raises(CacheError, match="m0 is in the cache"):
+        scheduler.schedule_workload(gang(2), pods[:1])
+    assert scheduler.schedule_workload(gang(2)).rows.tolist() == [-1]
+
+
+def test_a_workload_in_a_transaction_leaves_nothing() -> None:
+    scheduler = Scheduler(synthetic(nodes=20, pods=0))
+    with scheduler.cache.transaction():
+        assert np.all(scheduler.schedule_workload(gang(30), members(30)).rows >= 0)
+        assert np.all(scheduler.schedule_workload(gang(31), members(1, first=30)).rows < 0)
+    assert not scheduler.cache.state.assumed_pods()
+    assert scheduler.rotation.start == 0
+
+
+def test_a_workload_without_pods() -> None:
+    assert len(over("1").schedule_workload(gang(1)).rows) == 0

@@ -1,0 +1,196 @@
+"""Scheduler.schedule: pods in a given order, decided in runs as they are one by one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from msgspec.structs import replace
+from tests.core.make import container, node, pinned, pod, port
+from tests.scheduler.make import scheduler_with
+
+from moorage.errors import CacheError
+from moorage.framework.plugin.interface import FilterPlugin, Status
+from moorage.objects import Cluster
+from moorage.objects.model.meta import LabelSelector
+from moorage.objects.model.pod import (
+    Affinity,
+    NodeAffinity,
+    NodeSelector,
+    NodeSelectorRequirement,
+    NodeSelectorTerm,
+    Pod,
+    PodStatus,
+    TopologySpreadConstraint,
+)
+from moorage.scheduler import Scheduler
+
+APP = LabelSelector(match_labels={"app": "x"})
+NAMES = TopologySpreadConstraint(1, "name", "DoNotSchedule", APP)
+NODES = [node(name, labels={"name": name}, cpu=cpu) for name, cpu in zip("abcd", (4, 3, 2, 1), strict=True)]
+
+
+def scheduler(*pods: Pod, **settings: Any) -> Scheduler:
+    return Scheduler(Cluster(nodes=NODES, pods=list(pods)), **settings)
+
+
+def equal(n: int, prefix: str = "p", **spec: Any) -> list[Pod]:
+    return [pod(f"{prefix}{at}", **spec) for at in range(n)]
+
+
+def compared(pods: list[Pod], *there: Pod, **settings: Any) -> Scheduler:
+    """Schedule pods at once; what comes of it is that of single cycles."""
+    batch, alone = scheduler(*there, **settings), scheduler(*there, **settings)
+    result = batch.schedule(pods, rotation=True)
+    decisions = [alone.schedule_one(each) for each in pods]
+    rows = [-1 if d.node is None else alone.table.find_row(d.node) for d in decisions]
+    assert result.rows.tolist() == rows
+    assert result.starts is not None
+    assert result.nexts is not None
+    assert result.starts.tolist() == [d.start for d in decisions]
+    assert result.nexts.tolist() == [d.next for d in decisions]
+    messages = {at: d.error or d.fit_error for at, d in enumerate(decisions) if d.node is None}
+    assert {at: failure.message for at, failure in result.failures.items()} == messages
+    assert batch.cycle.start == alone.cycle.start
+    assert all(batch.cache.is_assumed_pod(one) for one, row in zip(pods, rows, strict=True) if row >= 0)
+    return batch
+
+
+def test_each_search_in_vain_among_named_nodes_moves_the_rotation() -> None:
+    """So the failure of one pod does not stand for the next: that one begins elsewhere."""
+    among = NodeSelectorRequirement("metadata.name", "In", ("a", "b", "c"))
+    required = NodeSelector((NodeSelectorTerm(match_fields=(among,)),))
+    affinity = Affinity(node_affinity=NodeAffinity(required=required))
+    coming = equal(6, affinity=affinity, requests={"cpu": 9}, ports=[port(80)])
+    compared([*coming, pod("last", requests={"cpu": 1})])
+    in_calls, alone = scheduler(), scheduler()
+    for pods in (coming[:1], coming[1:2], coming[2:4], coming[4:]):
+        result = in_calls.schedule(pods, rotation=True)
+        assert result.nexts is not None
+        assert result.nexts.tolist() == [alone.schedule_one(one).next for one in pods]
+
+
+def test_runs_and_single_pods() -> None:
+    compared(
+        [
+            *equal(5, requests={"cpu": 1}),
+            pod("large", requests={"cpu": 3}),
+            pod("port", ports=[port(80)]),
+            pod("other", ports=[port(80)]),
+            *equal(9, "q", requests={"cpu": 1}),
+            pod("last"),
+        ]
+    )
+
+
+def test_the_rotation_of_pods_in_vain_among_named_nodes() -> None:
+    """A search among named nodes moves it by what was looked at, even if nothing fits."""
+    compared(
+        [*equal(3, requests={"cpu": 9}, affinity=pinned("b")), pod("p"), *equal(2, "q", requests={"cpu": 9})]
+    )
+
+
+@pytest.mark.parametrize("pods", [[], equal(1), equal(2, affinity=Affinity())])
+def test_few_pods(pods: list[Pod]) -> None:
+    compared(pods)
+
+
+def test_a_pod_that_prefilter_rejects() -> None:
+    compared([*equal(2, affinity=pinned("nowhere")), pod("p")])
+
+
+def test_a_failure_is_told_as_things_were() -> None:
+    """What a pod failed by before still holds when the next one comes, and not any more for the last one."""
+    large = [pod(f"large{at}", requests={"cpu": 5}) for at in range(3)]
+    one = Scheduler(Cluster(nodes=[node("a", pods=1)]))
+    before = one.schedule(large[:1]).failures[0].message
+    failures = one.schedule([large[1], pod("small"), large[2]]).failures
+    assert failures[0].message == before
+    assert "Too many pods" not in before
+    assert "Too many pods" in failures[2].message
+
+
+def test_without_nodes() -> None:
+    result = Scheduler(Cluster()).schedule(equal(2), rotation=True)
+    assert result.rows.tolist() == [-1, -1]
+    assert result.nexts is not None
+    assert result.nexts.tolist() == [0, 0]
+    assert result.failures[1].message == "no nodes available to schedule pods"
+
+
+def test_the_rotation_is_told_where_it_is_asked_for() -> None:
+    result = scheduler().schedule(equal(2))
+    assert (result.starts, result.nexts) == (None, None)
+    assert result.rows.dtype == np.int32
+
+
+def test_terminating_pods_are_not_counted_by_those_after_them() -> None:
+    spread = {"topology_spread_constraints": (NAMES,), "labels": {"app": "x"}}
+    pods = equal(6, requests={"cpu": "100m"}, **spread)
+    pods[:2] = [
+        replace(one, metadata=replace(one.metadata, deletion_timestamp="2026-01-01T00:00:00Z"))
+        for one in pods[:2]
+    ]
+    compared(pods)
+
+
+def test_nominated_pods_that_wait_count() -> None:
+    waiting = replace(pod("n", requests={"cpu": 3}, priority=5), status=PodStatus(nominated_node_name="a"))
+    compared(equal(3, requests={"cpu": 2}), waiting)
+    compared([replace(one, status=waiting.status) for one in equal(2, requests={"cpu": 2})])
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_a_pod_comes_once(known: bool) -> None:
+    one = scheduler(*([pod("p1", on="a")] if known else []))
+    pods = equal(2) if known else [*equal(2), pod("p1")]
+    with pytest.raises(CacheError, match="pod p1 is in the cache, so can't be assumed"):
+        one.schedule(pods)
+    assert not one.cache.state.has_pod(pod("p0"))
+
+
+class OnlyB(FilterPlugin):
+    name = "OnlyB"
+
+    def filter(self, state: Any, pod: Pod, node_info: Any) -> Status | None:
+        return None if node_info.node.name == "b" else self.verdict(2)
+
+
+def test_with_plugins_outside_the_core_pods_go_through_whole_cycles() -> None:
+    pods = equal(2, requests={"cpu": 3})
+    one = scheduler_with(OnlyB())
+    one.client.create_many(pods)
+    result = one.schedule(pods, rotation=True)
+    assert result.rows.tolist() == [one.table.find_row("b"), -1]
+    assert result.nexts is not None
+    assert result.nexts.tolist() == [0, 0]
+    assert list(result.failures) == [1]
+    assert one.client.get(Pod, "p0", "default").spec.node_name == "b"
+
+
+def test_the_last_node_of_a_run_shows_its_images_as_the_next_cycle_finds_them() -> None:
+    """Counts of images are those of the cycle that first sees the pod there, which is after the run."""
+    image = ("example.com/large:1",), 900 * 2**20
+
+    def scores(in_batch: bool) -> list[int]:
+        one = Scheduler(Cluster(nodes=[node("a", images=[image]), node("b", cpu=1)]))
+        pods = equal(3, requests={"cpu": "100m"})
+        if in_batch:
+            assert one.schedule(pods).rows.tolist() == [0, 0, 0]
+        else:
+            assert [one.schedule_one(each).node for each in pods] == ["a"] * 3
+        one.client.update(node("b", cpu=1, images=[image]))
+        one.sync()
+        asking = pod("p", containers=(container(image=image[0][0]),))
+        return one.examine(asking).raw["ImageLocality"].tolist()
+
+    assert scores(in_batch=True) == scores(in_batch=False)
+
+
+def test_a_pod_that_was_placed_is_nominated_no_more() -> None:
+    waiting = replace(pod("n"), status=PodStatus(nominated_node_name="b"))
+    one = scheduler(waiting)
+    assert one.handle.nominator
+    assert one.schedule([waiting]).rows.tolist() == [one.table.find_row("b")]
+    assert not one.handle.nominator

@@ -1,0 +1,181 @@
+"""Pods that are placed at once and evict others, and that all of it can be taken back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from msgspec.structs import replace
+from tests.core.inside import dump
+from tests.core.make import node, pod
+from tests.core.twins.preemption_world import World, worlds
+from tests.preemption.world import budget, nominated, preemptor, victim
+from tests.scheduler.make import profile_with
+
+import moorage as mo
+from moorage.errors import CacheError, MoorageError
+from moorage.objects import Cluster
+from moorage.objects.model.pod import Pod
+from moorage.scheduler import Scheduler
+from moorage.scheduler.cycle.examine_preemption import examine_preemption
+from moorage.scheduler.placing.preempt_pods import Preemption
+
+
+def scheduler(*pods: Pod, others: Any = (), **settings: Any) -> Scheduler:
+    """Nodes a and b of 4 cpu."""
+    cluster = Cluster(nodes=[node("a"), node("b")], pods=list(pods), others=list(others))
+    return Scheduler(cluster, **settings)
+
+
+def high(name: str, cpu: Any = 2, **spec: Any) -> Pod:
+    one = preemptor(cpu, **spec)
+    return replace(one, metadata=replace(one.metadata, name=name, uid=name))
+
+
+def said(one: Scheduler, done: Preemption) -> list[tuple[str, list[str]]]:
+    names = [one.table.row_name(row) if row >= 0 else "" for row in done.rows.tolist()]
+    return [(name, [victim.name for victim in done.victims(at)]) for at, name in enumerate(names)]
+
+
+LOW = [victim("a1", "a", 2), victim("a2", "a", 2, 1), victim("b1", "b", 3, 5)]
+
+
+def test_where_it_fits_or_where_it_costs_least() -> None:
+    one = scheduler(*LOW)
+    with one.preempt([high("h1", 1), high("h2"), high("h3"), high("h4"), high("h5")]) as done:
+        assert said(one, done) == [("b", []), ("a", ["a1"]), ("a", ["a2"]), ("b", ["b1"]), ("", [])]
+        assert done.victims(1)[0].spec.node_name == "a"
+
+
+def test_all_of_it_is_taken_back() -> None:
+    one = scheduler(*LOW)
+    one.schedule_one(pod("first", requests={"cpu": 1}))
+    before, start = dump(one.cache.state), one.cycle.start
+    done = one.preempt([high("h1"), high("h2"), high("h3", 4)])
+    assert (done.rows >= 0).all()
+    done.undo()
+    assert dump(one.cache.state, before) == before
+    assert one.cycle.start == start
+    assert {pod.name for pod in one.client.list(Pod)[0]} == {"a1", "a2", "b1"}
+    again = one.preempt([high("h1"), high("h2"), high("h3", 4)])
+    assert again.rows.tolist() == done.rows.tolist()
+    again.undo()
+    with pytest.raises(MoorageError, match="taken back already"):
+        again.undo()
+
+
+def test_what_is_kept_is_heard_of_by_the_store() -> None:
+    one = scheduler(*LOW)
+    done = one.preempt([high("h1"), high("h2")])
+    assert {pod.name for pod in one.client.list(Pod)[0]} == {"a1", "a2", "b1"}
+    done.commit()
+    assert said(one, done) == [("a", ["a1"]), ("a", ["a2"])]
+    assert {pod.name for pod in one.client.list(Pod)[0]} == {"b1"}
+    assert {pod.name for pod in one.cache.state.pods()} == {"b1", "h1", "h2"}
+    assert one.cache.is_assumed_pod(high("h1"))
+    with pytest.raises(MoorageError, match="kept or taken back"):
+        done.commit()
+
+
+def test_victims_that_only_the_cache_knows() -> None:
+    one = scheduler()
+    one.schedule_by_template(pod("low", requests={"cpu": 4}), 2)
+    done = one.preempt([high("h1")])
+    assert said(one, done) == [("a", ["low-0"])]
+    done.commit()
+    assert {pod.name for pod in one.cache.state.pods()} == {"low-1", "h1"}
+
+
+def test_budgets_of_the_store_count() -> None:
+    labels = {"app": "x"}
+    pods = [victim("a1", "a", 4, labels=labels), victim("b1", "b", 4, 5)]
+    with scheduler(*pods, others=[budget(0, labels)]).preempt([high("h1")]) as done:
+        assert [pod.name for pod in done.victims(0)] == ["b1"]
+    with scheduler(*pods).preempt([high("h1")]) as done:
+        assert [pod.name for pod in done.victims(0)] == ["a1"]
+
+
+def test_nominated_pods_count_where_they_are_expected() -> None:
+    pods = [victim("a1", "a", 4), victim("b1", "b", 4, 5)]
+    one = scheduler(*pods, nominated(high("n"), "a"))
+    with one.preempt([high("h1", 4), high("h2", 4)]) as done:
+        assert said(one, done) == [("b", ["b1"]), ("", [])]
+    with one.preempt([high("h1", 2)]) as done:
+        assert said(one, done) == [("a", ["a1"])]
+    done = one.preempt([nominated(high("n"), "a")])
+    assert said(one, done) == [("a", ["a1"])]
+    done.commit()
+    assert not one.handle.nominator
+
+
+def test_who_may_not_preempt_only_goes_where_it_fits() -> None:
+    one = scheduler(*LOW)
+    pods = [high("h1", 1, preemption_policy="Never"), high("h2", 2, preemption_policy="Never")]
+    with one.preempt(pods) as done:
+        assert said(one, done) == [("b", []), ("", [])]
+
+
+def test_where_dry_runs_begin() -> None:
+    pods = [victim("a1", "a", 4), victim("b1", "b", 4)]
+    for offset, expected in {0: "a1", 1: "b1", 2: "a1"}.items():
+        with scheduler(*pods).preempt([high("h1")], [offset]) as done:
+            assert [pod.name for pod in done.victims(0)] == [expected]
+    with pytest.raises(ValueError, match="an offset for each pod"):
+        scheduler().preempt([high("h1")], [1, 2])
+
+
+def test_what_cannot_be_placed_at_once() -> None:
+    one = scheduler(*LOW)
+    with pytest.raises(CacheError, match="pod h1 is in the cache"):
+        one.preempt([high("h1"), high("h1")])
+    with pytest.raises(CacheError, match="pod a1 is in the cache"):
+        one.preempt([LOW[0]])
+
+    class Picky(mo.FilterPlugin):
+        name = "Picky"
+
+        def filter(self, state: Any, pod: Pod, node_info: Any) -> None:
+            return None
+
+    picky = scheduler(*LOW, profile=profile_with(Picky()))
+    with pytest.raises(MoorageError, match="default/h1: a plugin or an extender outside the core"):
+        picky.preempt([high("h1")])
+
+
+def test_a_failure_half_way_leaves_everything() -> None:
+    one = scheduler(*LOW, victim("bad", "b", 0, start="yesterday"))
+    before = dump(one.cache.state)
+    with pytest.raises(MoorageError, match="yesterday"):
+        one.preempt([high("h1", 1), high("h2", 4)])
+    after = dump(one.cache.state, before)
+    assert {key: value for key, value in after.items() if key != "memory"} == {
+        key: value for key, value in before.items() if key != "memory"
+    }
+
+
+@settings(max_examples=60)
+@given(world=worlds(plain=True))
+def test_it_is_the_choice_of_post_filter(world: World) -> None:
+    """A pod that fits nowhere gets the node that its own cycle would nominate it to."""
+    namespaces = [mo.objects.Namespace(metadata=mo.objects.ObjectMeta(name="default", labels={"team": "x"}))]
+    pods = [pod for there in world.pods.values() for pod in there]
+    pods = [replace(one, metadata=replace(one.metadata, uid=one.key)) for one in pods]
+    nodes = list(world.nodes.values())
+    one = Scheduler(Cluster(nodes=nodes, pods=pods, namespaces=namespaces, others=list(world.budgets)))
+    with one.preempt([world.preemptor]) as done:
+        placed = said(one, done)[0]
+    examined = one.examine(world.preemptor)
+    if examined.feasible:
+        assert placed[1] == []
+        return
+    choice = examine_preemption(one.engines["default-scheduler"], world.preemptor).choice
+    expected = (
+        ("", [])
+        if choice is None
+        else (
+            choice.candidate.name,
+            [victim.name for victim in choice.candidate.victims.pods],
+        )
+    )
+    assert placed == expected

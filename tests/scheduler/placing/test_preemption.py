@@ -1,0 +1,303 @@
+"""Preemption in whole cycles: by the pod, in runs and in batches."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec.structs import replace
+from tests.core.make import node, pinned, pod, port
+from tests.framework.make import UNSCHEDULABLE, make, status
+from tests.scheduler.make import events, scheduler_with
+
+import moorage as mo
+from moorage.framework.plugin.interface import NominatingInfo
+from moorage.framework.plugin.status import Code
+from moorage.objects import Cluster
+from moorage.objects.model.pod import Pod, PodStatus
+from moorage.plugins.registry import default_profile
+from moorage.scheduler import Eviction, Profile, Scheduler
+from moorage.scheduler.cycle.engine import Engine
+from moorage.scheduler.cycle.examine_preemption import examine_preemption
+
+VAIN = "no new claims to deallocate, preemption: 0/1 nodes are available: 1 "
+
+
+def small(*pods: Pod, nodes: Any = None, **how: Any) -> Scheduler:
+    return Scheduler(Cluster(nodes=nodes or [node("a")], pods=list(pods)), **how)
+
+
+def low(name: str = "v", on: str = "a", cpu: int = 4, **spec: Any) -> Pod:
+    return pod(name, on=on, requests={"cpu": cpu}, **spec)
+
+
+def high(name: str = "p", cpu: int = 2, **spec: Any) -> Pod:
+    return pod(name, **{"requests": {"cpu": cpu}, "priority": 10} | spec)
+
+
+def stored(one: Scheduler) -> dict[str, str]:
+    return {each.name: each.spec.node_name for each in one.client.list(Pod)[0]}
+
+
+def test_a_pod_that_fits_nowhere_preempts_and_is_placed_when_it_comes_again() -> None:
+    one = small(low(), high())
+    asked = one.pods.pending["default/p"]
+    decision = one.schedule_one(asked)
+    assert (decision.node, decision.nominating, decision.evicts) == (None, NominatingInfo("a"), True)
+    assert decision.fit_error == "0/1 nodes are available: 1 Insufficient cpu."
+    assert stored(one) == {"p": ""}, "the victim is gone, and the pod is not there yet"
+    assert not one.cache.state.has_pod(low())
+    assert one.client.get(Pod, "p", "default").status.nominated_node_name == "a"
+    again = one.schedule_one(one.pods.pending["default/p"])
+    assert (again.node, again.evaluated) == ("a", 1), "it tries the node that it is nominated to"
+    assert not one.handle.nominator
+
+
+def test_the_place_is_kept_from_others() -> None:
+    one = small(low(), high())
+    one.schedule_one(one.pods.pending["default/p"])
+    assert one.examine(high("q", cpu=3)).feasible == []
+    assert one.examine(high("q", cpu=3, priority=11)).feasible == ["a"]
+
+
+def test_without_the_plugin_nobody_is_evicted() -> None:
+    plugins = [p for p in default_profile().plugins if p.name != "DefaultPreemption"]
+    one = small(low(), high(), profile=Profile(tuple(plugins)))
+    decision = one.schedule_one(one.pods.pending["default/p"])
+    assert decision.fit_error == "0/1 nodes are available: 1 Insufficient cpu. no new claims to deallocate"
+    assert set(stored(one)) == {"v", "p"}
+
+
+def test_pods_without_a_store_leave_the_cache() -> None:
+    """Nobody would end the nomination of a pod that the store does not know: it is not nominated."""
+    one = small()
+    assert one.schedule_one(low("v", on="")).node == "a"
+    decision = one.schedule_one(high())
+    assert (decision.node, decision.evicts) == (None, True)
+    assert one.cache.state.pods() == []
+    assert not one.handle.nominator
+    assert one.schedule_one(high()).node == "a"
+
+
+def test_a_victim_that_is_assumed_and_not_bound_is_deleted() -> None:
+    one = small(low("v", on=""))
+    assert one.schedule_one(one.pods.pending["default/v"]).node == "a"
+    one.client.create(high())
+    one.sync()
+    assert one.schedule_one(one.pods.pending["default/p"]).evicts
+    assert (stored(one), one.cache.state.pods()) == ({"p": ""}, [])
+
+
+def test_a_plain_failure_ends_an_old_nomination() -> None:
+    one = small(replace(high(cpu=9), status=PodStatus(nominated_node_name="a")))
+    decision = one.schedule_one(one.pods.pending["default/p"])
+    assert decision.nominating == NominatingInfo("")
+    assert not one.handle.nominator
+    assert one.client.get(Pod, "p", "default").status.nominated_node_name == ""
+
+
+def test_all_plugins_of_a_profile_take_part() -> None:
+    steps: list[str] = []
+    reserve = make(mo.ReservePlugin, "R", reserve=lambda self, state, pod, name: steps.append(name))
+    one = scheduler_with(reserve, nodes=[node("a")], pods=[low(), high()])
+    decision = one.schedule_one(one.pods.pending["default/p"])
+    assert decision.evicts
+    assert events(one)[0][:4] == ("v", "Normal", "Preempted", "Preempting")
+    condition = one.client.get(Pod, "p", "default").status.conditions[0]
+    assert (condition.reason, condition.message) == ("Unschedulable", decision.fit_error)
+    assert one.schedule_one(one.pods.pending["default/p"]).node == "a"
+    assert (steps, stored(one)) == (["a"], {"p": "a"})
+
+
+def test_a_filter_in_python_has_a_say_in_who_leaves() -> None:
+    def filter(self: Any, state: Any, pod: Pod, info: Any) -> Any:
+        return status(UNSCHEDULABLE, "shy") if any(p.name == "loud" for p in info.pods) else None
+
+    one = scheduler_with(
+        make(mo.FilterPlugin, "Shy", filter=filter),
+        nodes=[node("a")],
+        pods=[low(cpu=1), low("loud", cpu=1), high()],
+    )
+    assert one.schedule_one(one.pods.pending["default/p"]).evicts
+    assert set(stored(one)) == {"v", "p"}
+
+
+# ---- runs --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("plugins", [(), (make(mo.ReservePlugin, "R"),)], ids=["core", "python"])
+def test_a_run_places_preemptors_after_all_others(plugins: Any) -> None:
+    nodes = [node("a"), node("b")]
+    pods = [low(), low("w", on="b", cpu=3), high(cpu=4), pod("last", requests={"cpu": 1})]
+    one = Scheduler(Cluster(nodes=nodes, pods=pods), profile=Profile((*default_profile().plugins, *plugins)))
+    result = one.run()
+    assert list(result.placements.items()) == [("default/last", "b"), ("default/p", "a")]
+    assert result.unschedulable == {}
+    assert result.evicted == {"default/v": Eviction("a", "default/p")}
+    assert stored(one) == {"w": "b", "last": "b", "p": "a"}
+    assert one.run().evicted == {}
+
+
+def test_a_pod_that_is_evicted_in_its_own_run_is_not_bound() -> None:
+    """A queue order of one's own lets lower priorities go first."""
+
+    class Reversed(mo.QueueSortPlugin):
+        name = "PrioritySort"
+
+        def less(self, a: Any, b: Any) -> bool:
+            return (a.pod.spec.priority or 0) < (b.pod.spec.priority or 0)
+
+    plugins = [p for p in default_profile().plugins if p.name != "PrioritySort"]
+    one = small(low("v", on=""), high(), profile=Profile((*plugins, Reversed())))
+    result = one.run()
+    assert (result.placements, result.unschedulable) == ({"default/p": "a"}, {})
+    assert result.evicted == {"default/v": Eviction("a", "default/p")}
+    assert stored(one) == {"p": "a"}
+
+
+def test_a_run_without_anybody_to_evict_stays_in_the_core(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pending pods of lower priority are nobody to evict."""
+    pods = [high(f"p{at}", cpu=3) for at in range(3)] + [low("v", on="", cpu=2)]
+    one = small(*pods)
+    monkeypatch.setattr(Engine, "schedule", AssertionError)
+    result = one.run()
+    assert result.placements == {"default/p0": "a"}
+    first, second = (result.unschedulable[f"default/p{at}"] for at in (1, 2))
+    assert first is second
+    assert (
+        first.message
+        == f"0/1 nodes are available: 1 Insufficient cpu. {VAIN}No preemption victims found for incoming pod."
+    )
+
+
+def test_equal_pods_for_whom_nobody_can_leave_share_a_failure() -> None:
+    """PostFilter is asked about the first of them only, as long as nothing changes."""
+    asked: list[str] = []
+    one = small(low(cpu=1), low("stays", cpu=3, priority=20), *[high(f"p{at}", cpu=3) for at in range(5)])
+    framework = one.engines["default-scheduler"].framework
+    run = framework.run_post_filter_plugins
+
+    def counted(state: Any, pod: Pod, statuses: Any) -> Any:
+        asked.append(pod.name)
+        return run(state, pod, statuses)
+
+    framework.run_post_filter_plugins = counted  # type: ignore[method-assign]
+    result = one.run()
+    assert asked == ["p0"]
+    failures = [result.unschedulable[f"default/p{at}"] for at in range(5)]
+    assert all(failure is failures[0] for failure in failures)
+    assert failures[0].message.endswith(f"{VAIN}Insufficient cpu.")
+    assert set(stored(one)) >= {"v", "stays"}
+
+
+def test_pods_that_name_ports_or_nodes_preempt_in_batches_too() -> None:
+    nodes = [node("a"), node("b")]
+    there = [low("v", cpu=1, ports=[port(80)]), low("w", on="b", cpu=4)]
+    by_port, by_node = high("q", cpu=1, ports=[port(80)]), high("r", affinity=pinned("b"))
+    one = small(*there, by_port, by_node, nodes=nodes)
+    assert one.run().placements == {"default/q": "a", "default/r": "b"}
+    assert stored(one) == {"q": "a", "r": "b"}
+
+
+def test_a_template_ends_with_the_pod_for_which_others_leave() -> None:
+    one = small(low(cpu=2))
+    run = one.schedule_by_template(high("t"), 3)
+    assert len(run.rows) == 1
+    assert run.failure is not None
+    assert run.failure.nominated_node == "a"
+    assert not one.cache.state.has_pod(low())
+
+
+def test_the_examination_tells_all_and_does_nothing() -> None:
+    one = small(low(), low("w", on="b"), nodes=[node("a"), node("b"), node("c", cpu=1)])
+    engine = one.engines["default-scheduler"]
+    seen = examine_preemption(engine, high())
+    assert [each.name for each in seen.found.candidates] == ["a", "b"]
+    assert seen.choice is not None
+    assert (seen.choice.candidate.name, seen.choice.criterion, seen.choice.tied) == ("a", "order", ("a", "b"))
+    assert set(stored(one)) == {"v", "w"}
+    assert examine_preemption(engine, pod("fits", requests={"cpu": 1}, priority=5)).choice is None
+    assert (
+        examine_preemption(small(nodes=[node("a")]).engines["default-scheduler"], pod("fits")).found.potential
+        == []
+    )
+
+
+def test_the_examination_of_a_pod_that_no_plugin_lets_through() -> None:
+    soft = make(mo.PreFilterPlugin, "No", pre_filter=status(UNSCHEDULABLE, "no"))
+    one = scheduler_with(soft, nodes=[node("a")], pods=[low()])
+    seen = examine_preemption(one.engines["default-scheduler"], high())
+    assert seen.found.potential == ["a"], "code 2 of PreFilter speaks for all nodes"
+    hard = make(mo.PreFilterPlugin, "No", pre_filter=status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, "no"))
+    two = scheduler_with(hard, nodes=[node("a")], pods=[low()])
+    assert examine_preemption(two.engines["default-scheduler"], high()).found.potential == []
+    failing = make(mo.FilterPlugin, "F", filter=ValueError("x"))
+    three = scheduler_with(failing, nodes=[node("a")], pods=[low(cpu=1)])
+    assert examine_preemption(three.engines["default-scheduler"], high()).found.potential == []
+    four = scheduler_with(failing, nodes=[node("a")], pods=[low()])
+    seen = examine_preemption(four.engines["default-scheduler"], high())
+    assert seen.found.error == 'running "F" filter plugin: plugin "F" raised ValueError: x'
+
+
+# ---- batches and single cycles -----------------------------------------------------------------------------
+
+
+@st.composite
+def clusters(draw: Any) -> tuple[list[Any], list[Pod], list[Pod]]:
+    nodes = [node(name, pods=4) for name in "abc"[: draw(st.integers(1, 3))]]
+    names = [one.name for one in nodes]
+    priorities = st.integers(0, 3)
+    there = [
+        pod(
+            f"v{at}",
+            on=draw(st.sampled_from(names)),
+            requests={"cpu": draw(st.integers(1, 2))},
+            priority=draw(priorities),
+        )
+        for at in range(draw(st.integers(0, 6)))
+    ]
+    coming = []
+    for at in range(draw(st.integers(1, 8))):
+        spec: dict[str, Any] = {"requests": {"cpu": draw(st.integers(1, 5))}, "priority": draw(priorities)}
+        kind = draw(st.integers(0, 6))
+        if kind == 0:
+            spec["affinity"] = pinned(draw(st.sampled_from(names)))
+        elif kind == 1:
+            spec["ports"] = [port(80)]
+        elif kind == 2:
+            spec["preemption_policy"] = "Never"
+        coming.append(pod(f"p{at}", **spec))
+    return nodes, there, coming
+
+
+@settings(deadline=None, max_examples=120)
+@given(clusters(), st.booleans())
+def test_a_batch_decides_like_single_cycles(
+    made: tuple[list[Any], list[Pod], list[Pod]], known: bool
+) -> None:
+    """Whether the store knows the pods or not."""
+    nodes, there, coming = made
+
+    def world() -> Scheduler:
+        return small(*there, *(coming if known else []), nodes=nodes, tie_break="go-heap")
+
+    batch, single = world(), world()
+    result = batch.schedule(coming, rotation=True)
+    for at, each in enumerate(coming):
+        decision = single.schedule_one(each)
+        row = result.rows[at]
+        assert (None if row < 0 else batch.table.row_name(row)) == decision.node
+        assert result.starts is not None
+        assert result.nexts is not None
+        assert (int(result.starts[at]), int(result.nexts[at])) == (decision.start, decision.next)
+        if decision.node is None:
+            failure = result.failures[at]
+            assert failure.message == decision.fit_error
+            info = decision.nominating
+            assert failure.nominated_node == ("" if info is None else info.nominated_node_name)
+    assert sorted(one.key for one in batch.cache.state.pods()) == sorted(
+        one.key for one in single.cache.state.pods()
+    )
+    assert stored(batch) == stored(single)

@@ -1,0 +1,215 @@
+"""Pods that use volumes go another way than pods without: by the plugins about volumes, at work in Python."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from msgspec.structs import fields, replace
+from tests.core.make import node, pod
+from tests.volume.make import csi_node
+
+import moorage as mo
+from moorage._core.state.pod_volumes import uses_volumes
+from moorage.errors import MoorageError
+from moorage.framework.plugin.answers import Answers
+from moorage.framework.plugin.interface import FilterPlugin, PreFilterPlugin
+from moorage.framework.plugin.status import Code, Status
+from moorage.framework.profiles.in_core import VolumePlugin
+from moorage.objects import Cluster
+from moorage.objects.model.meta import Object
+from moorage.objects.model.pod import (
+    DiskVolumeSource,
+    EphemeralVolumeSource,
+    PersistentVolumeClaimVolumeSource,
+    Pod,
+    Volume,
+)
+from moorage.plugins.node_volume_limits import NodeVolumeLimits
+from moorage.plugins.registry import default_profile
+from moorage.preemption import dry_run
+from moorage.preemption.default_preemption import DefaultPreemption
+from moorage.preemption.native import dry_run_in_core
+from moorage.scheduler import Scheduler
+from moorage.scheduler.cycle.examine_preemption import examine_preemption
+
+DISK = Volume(name="d", csi=DiskVolumeSource(driver="d"))
+REJECTED = Status(Code.UNSCHEDULABLE, ("volume pods sit there",))
+
+
+class OnePodEach(VolumePlugin, PreFilterPlugin, FilterPlugin):
+    """One pod with volumes for a node."""
+
+    name = "OnePodEach"
+
+    def pre_filter(self, state: Any, pod: Pod, nodes: Any) -> Status | None:
+        state.write("asked", pod.name)
+        return None
+
+    def filter(self, state: Any, pod: Pod, node_info: Any) -> Status | None:
+        assert state.read("asked") == pod.name
+        return REJECTED if any(uses_volumes(other) for other in node_info.pods) else None
+
+    def filter_all(self, state: Any, pod: Pod, nodes: Any) -> Answers:
+        numbers = [any(uses_volumes(other) for other in info.pods) for info in nodes]
+        return Answers(np.array(numbers, dtype=np.uint8), (None, REJECTED))
+
+
+def profile() -> mo.Profile:
+    return mo.Profile((OnePodEach(), *default_profile().plugins))
+
+
+def with_disk(name: str, **rest: Any) -> Pod:
+    return pod(name, volumes=(DISK,), **rest)
+
+
+def scheduler(pods: list[Pod] | None = None, **settings: Any) -> Scheduler:
+    cluster = Cluster(nodes=[node(name) for name in "abc"], pods=pods or [])
+    return Scheduler(cluster, profile=profile(), **settings)
+
+
+@pytest.mark.parametrize("source", [one.name for one in fields(Volume)])
+def test_which_volumes_count(source: str) -> None:
+    kinds = {
+        "persistent_volume_claim": PersistentVolumeClaimVolumeSource(claim_name="c"),
+        "ephemeral": EphemeralVolumeSource(),
+    }
+    given: Any = kinds.get(source, DiskVolumeSource())
+    one = pod("p", volumes=(Volume(name="config"), replace(Volume(), **{source: given})))
+    assert uses_volumes(one) == (source not in ("name", "image"))
+    assert not uses_volumes(pod("p"))
+
+
+def test_only_pods_with_volumes_hear_of_the_plugins_about_them() -> None:
+    pods = [with_disk(f"v{at}") for at in range(4)] + [pod(f"p{at}") for at in range(6)]
+    one = scheduler(pods)
+    result = one.run()
+    assert len({result.placements[f"default/v{at}"] for at in range(3)}) == 3
+    assert set(result.unschedulable) == {"default/v3"}
+    assert "3 volume pods sit there" in result.unschedulable["default/v3"].message
+    assert len(result.placements) == 9
+
+
+def test_pods_without_volumes_stay_in_the_core() -> None:
+    one = scheduler()
+    engine = one.engines["default-scheduler"]
+    assert engine.profile.is_in_core
+    assert engine.is_in_core_for(pod("p"))
+    assert engine.for_pod(pod("p", volumes=(Volume(name="config"),))) is engine
+    assert "for_volumes" not in vars(engine)
+    assert not engine.is_in_core_for(with_disk("v"))
+    other = engine.for_pod(with_disk("v"))
+    assert other is engine.for_volumes
+    assert not other.profile.is_in_core
+    assert other.for_pod(with_disk("v")) is other
+    assert other.handle is engine.handle
+    assert engine.handle.framework is engine.framework
+    with pytest.raises(MoorageError, match="cannot be placed at once"):
+        one.preempt([with_disk("v")])
+
+
+def test_all_ways_of_asking_agree() -> None:
+    bound = [with_disk("on-a", on="a"), with_disk("on-b", on="b")]
+    one = scheduler(bound)
+    asked = with_disk("v")
+    seen = one.examine(asked)
+    assert seen.feasible == ["c"]
+    assert {status.reasons for status in seen.rejected.values()} == {("volume pods sit there",)}
+    explanation = one.explain(asked)
+    assert explanation.examination.feasible == ["c"]
+    assert explanation.filters[0].plugin == "OnePodEach"
+    assert one.examine(pod("p")).feasible == ["a", "b", "c"]
+    one.client.create(asked)
+    one.sync()
+    assert one.schedule_one(asked).node == "c"
+    assert one.schedule([pod("p"), pod("q")]).failures == {}
+
+
+def test_the_rotation_is_one() -> None:
+    one = Scheduler(
+        Cluster(nodes=[node(f"n{at}", pods=110) for at in range(200)]),
+        profile=profile(),
+        percentage_of_nodes_to_score=50,
+    )
+    starts = []
+    for at in range(6):
+        asked = with_disk(f"v{at}") if at % 2 else pod(f"p{at}")
+        one.client.create(asked)
+        one.sync()
+        starts.append(one.schedule_one(asked).start)
+    assert starts[:3] == [0, 100, 0]
+    with one.cache.transaction():
+        before = one.rotation.holder.cycle.start
+        one.schedule([pod("x")])
+    assert one.rotation.holder.cycle.start == before
+
+
+def test_preemption_by_a_pod_with_volumes_asks_its_plugins() -> None:
+    """A pod without volumes could be evicted, but that would not help; one with volumes is."""
+    bound = [with_disk("a1", on="a", priority=5), pod("a2", on="a"), with_disk("b1", on="b", priority=1)]
+    cluster = Cluster(nodes=[node(name) for name in "ab"], pods=bound)
+    one = Scheduler(cluster, profile=profile())
+    high = with_disk("high", priority=3)
+    seen = examine_preemption(one.engines["default-scheduler"], high)
+    assert [(found.name, [v.name for v in found.victims.pods]) for found in seen.found.candidates] == [
+        ("b", ["b1"])
+    ]
+    one.examine(pod("p"))  # another engine has had its turn since
+    explained = one.explain(high).preemption
+    assert explained is not None
+    assert [found.name for found in explained.found.candidates] == ["b"]
+    one.client.create(high)
+    result = one.run()
+    assert result.evicted.keys() == {"default/b1"}
+    assert result.placements["default/high"] == "b"
+    assert any(isinstance(plugin, DefaultPreemption) for plugin in one.profile.plugins)
+
+
+@pytest.mark.parametrize(("limits", "in_core"), [((), True), ((("b", 9),), False), ((("x", 9),), True)])
+def test_dry_runs_in_the_core_find_what_those_with_plugins_find(
+    limits: tuple[tuple[str, int], ...], in_core: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where the pod's volumes fit on every node, whoever leaves: here, where no node limits any driver."""
+    volumes = (Volume(name="d", azure_disk=DiskVolumeSource(disk_uri="disk")),)
+    bound = [
+        pod("a1", on="a", requests={"cpu": 2}, volumes=volumes),
+        pod("a2", on="a", requests={"cpu": 2}, priority=1),
+        pod("b1", on="b", requests={"cpu": 3}),
+        pod("c1", on="c", requests={"cpu": 4}, priority=9),
+        pod("d1", on="d", requests={"cpu": 4}),
+    ]
+    nominated = pod("n", requests={"cpu": 3}, priority=7, volumes=volumes)
+    nominated = replace(nominated, status=replace(nominated.status, nominated_node_name="d"))
+    asked = pod("asked", requests={"cpu": 2}, priority=5, volumes=volumes)
+    csi_nodes: list[Object] = [csi_node(name, **{"disk.csi.azure.com": limit}) for name, limit in limits]
+    nodes = [node(name, unschedulable=name == "x") for name in "abcdx"]
+    one = Scheduler(Cluster(nodes=nodes, pods=bound, others=csi_nodes))
+    one.client.create(nominated)
+    one.sync()
+    runs = []
+
+    def counted(*given: Any) -> Any:
+        runs.append(given)
+        return dry_run_in_core(*given)
+
+    monkeypatch.setattr(dry_run, "dry_run_in_core", counted)
+    found = examine_preemption(one.engines["default-scheduler"], asked).found
+    assert len(runs) == in_core
+    monkeypatch.setattr(VolumePlugin, "fits_everywhere", lambda *given: False)
+    monkeypatch.setattr(NodeVolumeLimits, "fits_everywhere", lambda *given: False)
+    assert examine_preemption(one.engines["default-scheduler"], asked).found == found
+    assert len(runs) == in_core
+    victims = {each.name: [v.name for v in each.victims.pods] for each in found.candidates}
+    assert victims == {"a": ["a1"], "b": ["b1"]}
+    assert list(found.rejected) == ["c", "d"]
+
+
+def test_nominated_pods_with_volumes_count() -> None:
+    one = scheduler()
+    nominated = with_disk("n", priority=9)
+    nominated = replace(nominated, status=replace(nominated.status, nominated_node_name="a"))
+    one.client.create(nominated)
+    one.sync()
+    assert one.examine(with_disk("v")).feasible == ["b", "c"]
+    assert one.examine(pod("p")).feasible == ["a", "b", "c"]

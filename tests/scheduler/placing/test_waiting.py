@@ -1,0 +1,151 @@
+"""Pods that wait on Permit while the scheduler goes on."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.core.make import pod
+from tests.framework.make import WAIT, status
+from tests.scheduler.make import Clock, events, scheduler_with
+from tests.scheduler.steps import KEY, Steps, is_free
+
+import moorage as mo
+from moorage.framework.plugin.status import Code
+from moorage.objects.model.pod import Pod
+from moorage.scheduler import Scheduler
+
+
+def gang(clock: Clock, seconds: float = 10, pods: int = 2, **answers: Any) -> tuple[Scheduler, Steps]:
+    steps = Steps(permit=(status(WAIT, "for the others"), seconds), **answers)
+    names = [pod(f"p{at}" if at else "p", requests={"cpu": 3}) for at in range(pods)]
+    return scheduler_with(steps, pods=names, clock=clock), steps
+
+
+def test_a_waiting_pod_does_not_hold_up_the_next() -> None:
+    one, steps = gang(Clock())
+    result = one.run()
+    assert result.waiting == {KEY: "a", "default/p1": "b"}  # the assumed pod counts for the next one
+    assert result.placements == result.unschedulable == {}
+    assert [step for step in steps.log if "bind" in step] == []
+    assert one.cache.is_assumed_pod(pod("p"))
+    assert one.run().waiting == {}  # pods that are assumed are not tried again
+    assert one.advance().waiting == {KEY: "a", "default/p1": "b"}
+
+
+def test_allowing_lets_them_be_bound() -> None:
+    one, steps = gang(Clock())
+    one.run()
+    one.handle.iterate_over_waiting_pods(lambda waiting: waiting.allow("Steps"))
+    result = one.advance()
+    assert result.placements == {KEY: "a", "default/p1": "b"}
+    assert result.waiting == {}
+    assert one.client.get(Pod, "p", "default").spec.node_name == "a"
+    assert steps.log[-2:] == ["pre_bind p1 b", "post_bind p1 b"]
+    assert one.handle.get_waiting_pod("p") is None
+    assert one.advance().placements == {}
+
+
+def test_a_pod_allowed_by_the_next_one_is_bound_in_the_same_run() -> None:
+    class Pair(mo.PermitPlugin):
+        name = "Pair"
+
+        def permit(self, state: Any, pod: Pod, node_name: str) -> Any:
+            assert self.handle is not None
+            if pod.name == "p":
+                return status(WAIT), 10
+            self.handle.iterate_over_waiting_pods(lambda waiting: waiting.allow("Pair"))
+            return None
+
+    one = scheduler_with(Pair(), pods=[pod("p"), pod("q")])
+    result = one.run()
+    assert set(result.placements) == {KEY, "default/q"}
+    assert result.waiting == {}
+
+
+def test_timeouts_by_the_clock() -> None:
+    clock = Clock(100)
+    one, steps = gang(clock, pods=1)
+    one.run()
+    clock.now = 109.9
+    assert one.advance().waiting == {KEY: "a"}
+    clock.now = 110
+    result = one.advance()
+    text = "0/1 nodes are available: 1 rejected due to timeout after waiting 10s at plugin Steps."
+    assert result.unschedulable[KEY].message == text
+    assert result.waiting == {}
+    assert steps.log[-1] == "unreserve p a"
+    assert is_free(one)
+    assert [event[2] for event in events(one)] == ["FailedScheduling"]
+    assert one.run().waiting == {KEY: "a"}  # and is tried again
+
+
+def test_timers_fire_in_their_order() -> None:
+    class Waits(mo.PermitPlugin):
+        name = "Waits"
+
+        def permit(self, state: Any, pod: Pod, node_name: str) -> Any:
+            return status(WAIT), {"p": 30, "q": 10, "r": 20, "s": 99}[pod.name]
+
+    one = scheduler_with(Waits(), pods=[pod(name) for name in "pqrs"], clock=Clock())
+    one.run()
+    result = one.advance(now=30)
+    assert list(result.unschedulable) == ["default/q", "default/r", KEY]
+    assert list(result.waiting) == ["default/s"]
+    assert list(one.advance(now=99).unschedulable) == ["default/s"]
+
+
+def test_timeouts_at_a_given_time() -> None:
+    one, _ = gang(Clock(), pods=1)
+    one.run()
+    assert list(one.advance(now=10).unschedulable) == [KEY]
+
+
+def test_no_time_to_wait_fails_at_once() -> None:
+    one, _ = gang(Clock(), seconds=0, pods=1)
+    text = "0/1 nodes are available: 1 rejected due to timeout after waiting 0s at plugin Steps."
+    assert one.run().unschedulable[KEY].message == text
+
+
+def test_a_preempted_waiting_pod_fails_with_an_error() -> None:
+    one, _ = gang(Clock(), pods=1)
+    one.run()
+    waiting = one.handle.get_waiting_pod("p")
+    assert waiting is not None
+    waiting.preempt("D", "preempted")
+    assert one.advance().unschedulable[KEY].message == "waiting on permit for pod: preempted"
+    assert is_free(one)
+
+
+def test_a_deleted_waiting_pod_is_taken_back() -> None:
+    one, steps = gang(Clock(), pods=1)
+    one.run()
+    one.client.delete(Pod, "p", "default")
+    one.sync()
+    assert one.cache.is_assumed_pod(pod("p"))  # its binding cycle forgets it
+    result = one.advance()
+    assert result.unschedulable[KEY].message == "0/1 nodes are available: 1 removed."
+    assert steps.log[-1] == "unreserve p a"
+    assert not one.cache.state.has_pod(pod("p"))
+    assert one.pods.pending == {}
+
+
+def test_schedule_one_of_a_pod_that_waits() -> None:
+    one, _ = gang(Clock(), pods=1)
+    decision = one.schedule_one(one.pods.pending[KEY])
+    assert (decision.node, decision.waiting) == ("a", True)
+
+
+def test_a_waiting_pod_is_nominated_where_it_is_assumed_until_it_fails() -> None:
+    clock = Clock()
+    one, _ = gang(clock, pods=1)
+    one.run()
+    assert one.client.get(Pod, "p", "default").status.nominated_node_name == "a"
+    one.advance(now=10)
+    assert one.client.get(Pod, "p", "default").status.nominated_node_name == ""
+
+
+def test_a_pre_flight_error_ends_the_waiting() -> None:
+    one, steps = gang(Clock(), pods=1, pre_flight=status(Code.ERROR, "broken"))
+    assert one.run().unschedulable[KEY].message == 'running PreBindPreFlight "Steps": broken'
+    assert one.handle.get_waiting_pod("p") is None
+    assert steps.log[-1] == "unreserve p a"

@@ -1,0 +1,302 @@
+"""A scheduler followed by slow twins of its cache and its queue, which read the store by themselves."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from typing import Any
+
+from tests.queue.twin import Entry, Registered, Twin
+from tests.scheduler.cycle.plain_filter import host_ports, requested
+
+from moorage._core.state.pod_spec import bound
+from moorage.framework.plugin.events import (
+    ASSIGNED_POD_ADD,
+    ASSIGNED_POD_DELETE,
+    NODE_ADD,
+    NODE_DELETE,
+    ClusterEventWithHint,
+    QueueingHint,
+    node_update_events,
+    pod_update_events,
+)
+from moorage.framework.runtime.runtime import Target
+from moorage.objects.model.node import Node
+from moorage.objects.model.pod import Pod
+from moorage.queue import QueuedPodInfo
+from moorage.scheduler import Decision, Failure, Result, Scheduler
+from moorage.scheduler.cycle.engine import Engine
+from moorage.scheduler.queueing import Attempts
+from moorage.scheduler.runs import Run
+from moorage.store import ObjectStore
+
+FINISHED = ("Succeeded", "Failed")
+OURS = ("", "default-scheduler")
+
+
+def registered_in(scheduler: Scheduler) -> Registered:
+    """What the plugins of a scheduler have registered, with their own hints: a queue twin asks the same."""
+
+    def said(one: ClusterEventWithHint) -> Any:
+        hint = one.hint
+        return lambda pod, old, new: hint is None or hint(pod, old, new) is not QueueingHint.QUEUE_SKIP
+
+    by_plugin = scheduler.queue.hints.by_profile["default-scheduler"]
+    return {name: [(one.event, said(one)) for one in events] for name, events in by_plugin.items()}
+
+
+def is_live(one: Pod | None) -> bool:
+    return one is not None and one.status.phase not in FINISHED
+
+
+class QueueTwin(Twin):
+    def seen(self, uid: str) -> list[Any]:
+        """An attempt that was over before its binding was refused has seen nothing."""
+        return super().seen(uid) if self.is_flying(uid) else []
+
+
+class Followed(Scheduler):
+    """A scheduler that tells its twin when it hears from the store, and what it does with its queue."""
+
+    def __init__(self, store: ObjectStore, clock: Any, **how: Any) -> None:
+        self.twin: WholeTwin | None = None
+        super().__init__(store, clock=clock, **how)
+        self.twin = WholeTwin(store, registered_in(self))
+        self.attempts = FollowedAttempts(self)
+        activate = self.queue.activate
+
+        def follow(pods: Iterable[Pod]) -> None:
+            listed = list(pods)
+            activate(listed)
+            for one in listed:
+                self.followed.queue.activate(one)
+
+        self.queue.activate = follow  # type: ignore[method-assign]
+
+    @property
+    def followed(self) -> WholeTwin:
+        assert self.twin is not None
+        return self.twin
+
+    def sync(self) -> bool:
+        heard = super().sync()
+        if self.twin is not None:
+            self.twin.take(Node)
+            self.twin.take(Pod)
+        return heard
+
+    def run(self) -> Result:
+        return FollowedRun(self).all()
+
+    def pump(self, kind: Any) -> None:
+        """Hear of one kind alone."""
+        self.informers.informer(kind).run_once()
+        self.followed.take(kind)
+
+    def whole_cycle(self, engine: Engine, pod: Pod, target: Target) -> Decision:
+        decision = super().whole_cycle(engine, pod, target)
+        if decision.node is not None:
+            self.followed.assume(pod, decision.node)
+        elif decision.error and decision.diagnosis is None:
+            (freed,) = self.bindings.freed
+            self.followed.freed(freed)
+        return decision
+
+
+class FollowedRun(Run):
+    """The twin hears of pods that are assumed."""
+
+    scheduler: Followed
+
+    def _placed(self, pod: Pod, node: str) -> QueuedPodInfo:
+        self.scheduler.followed.assume(pod, node)
+        return super()._placed(pod, node)
+
+
+class FollowedAttempts(Attempts):
+    """Has the twin of the queue do the same, and decide by itself what becomes of a pod that failed."""
+
+    def __init__(self, scheduler: Followed) -> None:
+        super().__init__(scheduler.queue, scheduler.attempts.current)
+        self.twin = scheduler.followed
+        self.entries: dict[str, Entry] = {}
+
+    def pop(self) -> Pod | None:
+        one, entry = super().pop(), self.twin.queue.pop()
+        assert one == (entry and entry.pod)
+        if entry is not None:
+            self.entries[entry.uid] = entry
+        return one
+
+    def pop_unit(self) -> list[Pod]:
+        """Of pods without a group."""
+        one = self.pop()
+        return [] if one is None else [one]
+
+    def put_back(self, pod: Pod) -> None:
+        super().put_back(pod)
+        self.twin.queue.put_back(self.entries.pop(pod.metadata.uid))
+
+    def done(self, pod: Pod) -> QueuedPodInfo:
+        self.twin.queue.done(pod.metadata.uid)
+        return super().done(pod)
+
+    def refused(self, info: QueuedPodInfo, failure: Failure) -> None:
+        super().refused(info, failure)
+        one, queue = info.pod, self.twin.queue
+        held, entry = self.twin.pods.get(one.key), self.entries.pop(one.metadata.uid)
+        if held is None or held.spec.node_name or held.metadata.uid != one.metadata.uid:
+            queue.done(one.metadata.uid)
+        else:
+            queue.fail(entry, held, *failure.rejectors)
+
+
+class WholeTwin:
+    """What the scheduler has heard of so far, and what its queue makes of it.
+
+    Attributes
+    ----------
+    nodes, pods : dict
+        As last heard, by key.
+    assumed : dict of str to Pod
+        By UID, with their nodes.
+    """
+
+    def __init__(self, store: ObjectStore, registered: Registered) -> None:
+        self.watches = {kind: store.watch(kind) for kind in (Node, Pod)}
+        self.nodes: dict[str, Node] = {}
+        self.pods: dict[str, Pod] = {}
+        self.assumed: dict[str, Pod] = {}
+        self.queue = QueueTwin(registered, True, 0, 0)
+
+    def assume(self, one: Pod, node: str) -> None:
+        self.assumed[one.metadata.uid] = bound(one, node)
+
+    def on(self) -> dict[str, list[Pod]]:
+        """The pods on each node, bound and assumed ones."""
+        found = defaultdict(list)
+        for one in self.pods.values():
+            if is_live(one) and one.spec.node_name:
+                found[one.spec.node_name].append(one)
+        for one in self.assumed.values():
+            found[one.spec.node_name].append(one)
+        return found
+
+    def waiting(self) -> dict[str, Pod]:
+        """The pods without a node that are ours, by UID."""
+        pods = [one for one in self.pods.values() if is_live(one) and not one.spec.node_name]
+        return {one.metadata.uid: one for one in pods if one.spec.scheduler_name in OURS}
+
+    # ---- what is reported (eventhandlers.go)
+
+    def take(self, kind: Any) -> None:
+        """Everything that happened to a kind: first it is known, then one thing after the other is told."""
+        held: Any = self.nodes if kind is Node else self.pods
+        changes = []
+        for event in self.watches[kind].poll():
+            one = event.object
+            changes.append((event.type, held.pop(one.key, None), one))
+            if event.type != "DELETED":
+                held[one.key] = one
+        for change in changes:
+            (self.node if kind is Node else self.pod)(*change)
+
+    def node(self, what: str, old: Node | None, new: Node) -> None:
+        if what == "DELETED":
+            self.queue.move(NODE_DELETE, new, None, None)
+        elif old is None:
+            self.queue.move(NODE_ADD, None, new, None)
+        else:
+            for event in node_update_events(old, new):
+                self.queue.move(event, old, new, None)
+
+    def pod(self, what: str, old: Pod | None, new: Pod) -> None:
+        """Finished pods are not shown to a scheduler: to finish is to go."""
+        if old is not None and is_live(old):
+            if what == "DELETED":
+                self.gone(new)
+            elif not is_live(new):
+                self.gone(old)
+            else:
+                self.changed(old, new)
+        elif what != "DELETED" and is_live(new):
+            self.came(new)
+
+    def came(self, one: Pod) -> None:
+        if one.spec.node_name:
+            self.assumed.pop(one.metadata.uid, None)
+            self.queue.move(ASSIGNED_POD_ADD, None, one, None)
+        elif one.spec.scheduler_name in OURS:
+            self.queue.add(one)
+
+    def changed(self, old: Pod, new: Pod) -> None:
+        assumed = self.assumed.get(new.metadata.uid)
+        if old.spec.node_name:
+            for event in pod_update_events(old, new):
+                self.queue.move(event, old, new, None)
+        elif new.spec.node_name:
+            self.came(new)
+            self.queue.delete(new.metadata.uid)
+        elif new.spec.scheduler_name not in OURS:
+            pass
+        elif assumed is None:
+            self.queue.update(old, new)
+            if old.status.nominated_node_name not in ("", new.status.nominated_node_name):
+                self.nomination_ended(old)
+        elif new.metadata.deletion_timestamp and not old.metadata.deletion_timestamp:
+            del self.assumed[new.metadata.uid]
+            self.queue.move(ASSIGNED_POD_DELETE, assumed, None, None)
+
+    def gone(self, one: Pod) -> None:
+        self.queue.delete(one.metadata.uid)
+        assumed = self.assumed.pop(one.metadata.uid, None)
+        if one.spec.node_name or assumed:
+            self.queue.move(ASSIGNED_POD_DELETE, assumed or one, None, None)
+        elif one.spec.scheduler_name in OURS and one.status.nominated_node_name:
+            self.nomination_ended(one)
+
+    def freed(self, one: Pod) -> None:
+        """Its binding failed."""
+        self.queue.move(ASSIGNED_POD_DELETE, one, None, lambda other: other.metadata.uid != one.metadata.uid)
+
+    def nomination_ended(self, one: Pod) -> None:
+        priority = one.spec.priority or 0
+        self.queue.move(ASSIGNED_POD_DELETE, one, None, lambda other: (other.spec.priority or 0) <= priority)
+
+    # ---- what must hold
+
+    def check_cache(self, scheduler: Scheduler) -> None:
+        """The cache has the nodes and the pods on them, and the sums are those of their pods."""
+        on, dump = self.on(), scheduler.cache.snapshot()
+        assert dump.assumed_pods.keys() == self.assumed.keys()
+        assert dump.nodes.keys() == self.nodes.keys() | on.keys()
+        for name, info in dump.nodes.items():
+            assert info.node == self.nodes.get(name)
+            assert len(info.pods) == len(on[name])
+            assert {one.metadata.uid: one for one in info.pods} == {o.metadata.uid: o for o in on[name]}
+            total = {"cpu": info.requested.milli_cpu, "memory": info.requested.memory, "pods": len(info.pods)}
+            assert total == requested(on[name])
+            assert {(protocol, port) for _, protocol, port in info.used_ports} == {
+                port for one in on[name] for port in host_ports(one)
+            }
+
+    def check_once(self, scheduler: Scheduler) -> None:
+        """Every pod that waits is in the queue or in flight, once; nobody else is in the queue."""
+        listed = [info.pod.metadata.uid for infos in scheduler.queue.pending_pods() for info in infos]
+        flying = {info.pod.metadata.uid for info in scheduler.queue.in_flight()}
+        assert len(listed) == len(set(listed)) == len(scheduler.queue)
+        assert not flying & set(listed)
+        waiting = self.waiting()
+        assert not set(listed) - waiting.keys(), "queued, but does not wait"
+        for uid, one in waiting.items():
+            tried = one.metadata.deletion_timestamp or uid in self.assumed
+            assert tried or uid in flying or uid in listed, f"{one.key} is lost"
+
+    def check_nominations(self, scheduler: Scheduler) -> None:
+        """Only pods that wait are nominated, and to the node that their status names."""
+        nominator = scheduler.handle.nominator
+        waiting = {uid: one for uid, one in self.waiting().items() if uid not in self.assumed}
+        for name in (*self.nodes, *self.on()):
+            for one in nominator.nominated_pods_for_node(name):
+                assert one.metadata.uid in waiting
+                assert nominator.nominated_node(one) == name

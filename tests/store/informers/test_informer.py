@@ -1,0 +1,334 @@
+"""Informers, without threads."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.store.informers.handlers import Recorder, Replica
+
+from moorage.objects.model.meta import ObjectMeta
+from moorage.objects.model.node import Node
+from moorage.objects.model.pod import Pod
+from moorage.store import Informer, InformerFactory, NotFoundError, ObjectStore, ResourceExpiredError
+
+
+def pod(name: str, **labels: str) -> Pod:
+    return Pod(metadata=ObjectMeta(name=name, namespace="default", labels=labels))
+
+
+def node(name: str) -> Node:
+    return Node(metadata=ObjectMeta(name=name))
+
+
+def informed(store: ObjectStore, **options: Any) -> tuple[Informer[Pod], Recorder]:
+    informer: Informer[Pod] = Informer(store, Pod, **options)
+    recorder = Recorder()
+    informer.add_event_handler(recorder)
+    return informer, recorder
+
+
+def test_list_then_watch() -> None:
+    store = ObjectStore()
+    store.create_many([pod("b"), pod("a")])
+    informer, told = informed(store)
+    assert (informer.has_synced(), told.calls, informer.lister.list()) == (False, [], [])
+    assert informer.run_once() == 2
+    assert informer.has_synced()
+    assert told.take() == [("add", "a", True), ("add", "b", True)]
+    store.create(pod("c"))
+    store.update(pod("a", x="1"))
+    store.delete(Pod, "b", "default")
+    assert told.calls == []
+    assert informer.run_once() == 3
+    assert told.take() == [("add", "c", False), ("update", "3", "5"), ("delete", "b", "6")]
+    assert informer.run_once() == 0
+    assert informer.lister.list() == store.list(Pod)[0]
+
+
+def test_an_empty_store_is_synced_too() -> None:
+    store = ObjectStore()
+    informer, told = informed(store)
+    assert (informer.run_once(), informer.has_synced()) == (0, True)
+    store.create(pod("a"))
+    informer.run_once()
+    assert told.calls == [("add", "a", False)]
+
+
+def test_a_history_that_is_gone_is_made_up_for_by_a_list() -> None:
+    store = ObjectStore(history=2)
+    store.create_many([pod("gone"), pod("kept"), pod("changed")])
+    informer, told = informed(store)
+    informer.run_once()
+    told.take()
+    store.create(pod("new"))
+    store.update(pod("changed", x="1"))
+    store.delete(Pod, "gone", "default")
+    assert informer.run_once() == 3
+    assert told.take() == [("gone", "default/gone", "2"), ("update", "4", "6"), ("add", "new", False)]
+    assert informer.lister.list() == store.list(Pod)[0]
+    store.create(pod("next"))
+    informer.run_once()
+    assert told.take() == [("add", "next", False)]
+
+
+def test_an_object_that_was_replaced_meanwhile_is_an_update() -> None:
+    store = ObjectStore(history=1)
+    store.create(pod("a"))
+    informer, told = informed(store)
+    informer.run_once()
+    store.delete(Pod, "a", "default")
+    store.create(pod("a"))
+    informer.run_once()
+    assert told.calls == [("add", "a", True), ("update", "2", "4")]
+
+
+def test_a_version_that_was_undone_and_given_again_is_noticed() -> None:
+    store = ObjectStore(history=1)
+    informer, told = informed(store)
+    informer.run_once()
+    mark = store.save()
+    store.create(pod("a"))
+    informer.run_once()
+    store.undo(mark)
+    store.create(pod("a", x="1"))
+    store.create(pod("b"))
+    informer.run_once()
+    assert told.calls == [("add", "a", False), ("update", "2", "2"), ("add", "b", False)]
+    assert informer.lister.get("default/a").metadata.labels == {"x": "1"}
+
+
+def test_undone_writes_are_taken_back() -> None:
+    store = ObjectStore()
+    informer, told = informed(store)
+    informer.run_once()
+    mark = store.save()
+    store.create(pod("a"))
+    informer.run_once()
+    store.create(pod("b"))
+    store.undo(mark)
+    informer.run_once()
+    assert told.calls == [("add", "a", False), ("delete", "a", "1")]
+    assert informer.lister.list() == []
+
+
+def test_selection() -> None:
+    store = ObjectStore()
+    store.create_many([pod("a", x="1"), pod("b", x="1"), pod("c")])
+    informer, told = informed(store, label_selector="x", field_selector="spec.nodeName=", namespace="default")
+    informer.run_once()
+    store.bind(pod("a"), "n")
+    informer.run_once()
+    assert told.calls == [("add", "a", True), ("add", "b", True), ("delete", "a", "5")]
+
+
+def test_several_handlers() -> None:
+    store = ObjectStore()
+    informer, first = informed(store)
+    second = Recorder()
+    registration = informer.add_event_handler(second)
+    store.create(pod("a"))
+    informer.run_once()
+    assert first.calls == second.calls == [("add", "a", True)]
+    informer.remove_event_handler(registration)
+    informer.remove_event_handler(registration)
+    store.create(pod("b"))
+    assert informer.run_once() == 1
+    assert (len(first.calls), len(second.calls)) == (2, 1)
+
+
+def test_a_late_handler_hears_of_what_is_there() -> None:
+    store = ObjectStore()
+    store.create_many([pod("a"), pod("b")])
+    informer, _ = informed(store)
+    informer.run_once()
+    store.create(pod("c"))
+    late = Recorder()
+    registration = informer.add_event_handler(late)
+    assert registration.has_synced()
+    assert late.take() == [("add", "a", True), ("add", "b", True)]
+    informer.run_once()
+    assert late.take() == [("add", "c", False)]
+
+
+def test_a_handler_has_synced_when_it_was_told_the_initial_list() -> None:
+    store = ObjectStore()
+    informer: Informer[Pod] = Informer(store, Pod)
+    registration = informer.add_event_handler(Recorder())
+    assert not registration.has_synced()
+    informer.run_once()
+    assert registration.has_synced()
+
+
+def test_a_handler_added_by_a_handler() -> None:
+    store = ObjectStore()
+    informer: Informer[Pod] = Informer(store, Pod)
+    replicas = [Replica()]
+
+    class Adds(Replica):
+        def on_add(self, obj: Any, is_in_initial_list: bool) -> None:
+            super().on_add(obj, is_in_initial_list)
+            if len(replicas) == 1:
+                replicas.append(Replica())
+                informer.add_event_handler(replicas[-1])
+
+    replicas[0] = Adds()
+    informer.add_event_handler(replicas[0])
+    store.create_many([pod("a"), pod("b")])
+    informer.run_once()
+    store.update(pod("a", x="1"))
+    informer.run_once()
+    assert replicas[0].objects == replicas[1].objects == {obj.key: obj for obj in store.list(Pod)[0]}
+
+
+def test_a_handler_removed_by_itself_hears_nothing_more() -> None:
+    store = ObjectStore()
+    informer: Informer[Pod] = Informer(store, Pod)
+
+    class Once(Recorder):
+        def on_add(self, obj: Any, is_in_initial_list: bool) -> None:
+            super().on_add(obj, is_in_initial_list)
+            informer.remove_event_handler(registration)
+
+    once = Once()
+    registration = informer.add_event_handler(once)
+    store.create_many([pod("a"), pod("b")])
+    informer.run_once()
+    assert once.calls == [("add", "a", True)]
+
+
+def test_a_handler_that_raises_loses_one_event_only() -> None:
+    store = ObjectStore()
+    informer: Informer[Pod] = Informer(store, Pod)
+
+    class Fails(Recorder):
+        def on_add(self, obj: Any, is_in_initial_list: bool) -> None:
+            if obj.name == "b":
+                raise RuntimeError("no b")
+            super().on_add(obj, is_in_initial_list)
+
+    fails, after = Fails(), Recorder()
+    registration = informer.add_event_handler(fails)
+    informer.add_event_handler(after)
+    store.create_many([pod("a"), pod("b"), pod("c")])
+    with pytest.raises(RuntimeError, match="no b"):
+        informer.run_once()
+    assert (fails.calls, after.calls) == ([("add", "a", True)], [])
+    assert not registration.has_synced()
+    assert informer.lister.list() == store.list(Pod)[0]
+    assert informer.run_once() == 0
+    assert fails.calls == [("add", "a", True), ("add", "c", True)]
+    assert after.calls == [("add", name, True) for name in "abc"]
+
+
+def test_what_handlers_write_is_for_the_next_time() -> None:
+    store = ObjectStore()
+    informer: Informer[Pod] = Informer(store, Pod)
+
+    class Binds(Recorder):
+        def on_add(self, obj: Any, is_in_initial_list: bool) -> None:
+            store.bind(obj, "n")
+
+    binds = Binds()
+    informer.add_event_handler(binds)
+    store.create_many([pod("a"), pod("b")])
+    assert [informer.run_once() for _ in range(3)] == [2, 2, 0]
+    assert binds.calls == [("update", "2", "4"), ("update", "3", "5")]
+
+
+def test_resync() -> None:
+    now = 100.0
+    store = ObjectStore()
+    store.create_many([pod("a"), pod("b")])
+    informer, told = informed(store, resync_period=30.0, clock=lambda: now)
+    assert informer.run_once() == 2
+    now = 129.0
+    assert informer.run_once() == 0
+    now = 131.0
+    told.take()
+    assert informer.run_once() == 2
+    assert told.take() == [("update", "2", "2"), ("update", "3", "3")]
+    now = 160.0
+    assert informer.run_once() == 0
+    now = 161.0
+    store.create(pod("c"))
+    assert informer.run_once() == 4
+
+
+class Flaky(ObjectStore):
+    """Between list and watch, the place in the history is lost once."""
+
+    lost = 0
+
+    def watch(self, *args: Any, **kwargs: Any) -> Any:
+        self.lost += 1
+        if self.lost == 1:
+            raise ResourceExpiredError("too old resource version: 1 (2)")
+        return super().watch(*args, **kwargs)
+
+
+class Tracking(ObjectStore):
+    """Counts the watches that are open."""
+
+    def __init__(self, **options: int) -> None:
+        super().__init__(**options)
+        self.watches: list[Any] = []
+
+    def watch(self, *args: Any, **kwargs: Any) -> Any:
+        self.watches.append(super().watch(*args, **kwargs))
+        return self.watches[-1]
+
+
+def test_an_expired_watch_is_closed() -> None:
+    store = Tracking(history=1)
+    informer, _ = informed(store)
+    informer.run_once()
+    store.create_many([pod("a"), pod("b")])
+    informer.run_once()
+    old, new = store.watches
+    assert (old.wait(0), old.poll(), new.wait(0)) == (True, [], False)
+
+
+def test_a_place_lost_between_list_and_watch() -> None:
+    store = Flaky()
+    store.create(pod("a"))
+    informer, told = informed(store)
+    with pytest.raises(ResourceExpiredError):
+        informer.run_once()
+    assert (informer.has_synced(), told.calls) == (False, [])
+    assert informer.run_once() == 1
+    assert told.calls == [("add", "a", True)]
+
+
+# ---- factory ----
+
+
+def test_one_informer_per_kind() -> None:
+    factory = InformerFactory(ObjectStore())
+    pods = factory.informer(Pod, field_selector="status.phase!=Failed")
+    assert factory.informer("Pod") is factory.informer(Pod) is pods
+    assert factory.lister(Pod) is pods.lister
+    assert factory.informer(Node) is not pods
+    assert factory.informer(Pod, field_selector="status.phase!=Failed") is pods
+    message = "^the informer of Pod has the field selector 'status.phase!=Failed'$"
+    with pytest.raises(ValueError, match=message):
+        factory.informer(Pod, field_selector="")
+
+
+def test_the_factory_runs_them_in_their_order() -> None:
+    now = 0.0
+    store = ObjectStore()
+    store.create_many([pod("a"), node("n")])
+    factory = InformerFactory(store, resync_period=5.0, clock=lambda: now)
+    told = Recorder()
+    factory.informer(Node).add_event_handler(told)
+    factory.informer(Pod).add_event_handler(told)
+    assert not factory.has_synced()
+    assert factory.run_once() == 2
+    assert factory.has_synced()
+    assert told.take() == [("add", "n", True), ("add", "a", True)]
+    now = 5.0
+    assert factory.run_once() == 2
+    assert told.take() == [("update", "3", "3"), ("update", "2", "2")]
+    with pytest.raises(NotFoundError):
+        factory.lister(Pod).get("nobody")

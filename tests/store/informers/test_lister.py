@@ -1,0 +1,174 @@
+"""Listers and indexes."""
+
+from __future__ import annotations
+
+from threading import RLock
+
+import pytest
+
+from moorage.objects.model.meta import ObjectMeta
+from moorage.objects.model.node import Node
+from moorage.objects.model.pod import Pod, PodSpec
+from moorage.objects.model.selectors import parse_selector
+from moorage.objects.model.workload import ReplicaSet
+from moorage.store import Indexer, Informer, Lister, NotFoundError, ObjectStore
+from moorage.store.informers.indexer import KeyLog
+
+
+def pod(name: str, namespace: str = "x", node: str = "", **labels: str) -> Pod:
+    return Pod(
+        metadata=ObjectMeta(name=name, namespace=namespace, labels=labels), spec=PodSpec(node_name=node)
+    )
+
+
+def by_node(obj: Pod) -> tuple[str, ...]:
+    return (obj.spec.node_name,) if obj.spec.node_name else ()
+
+
+def names(objects: list[Pod]) -> str:
+    return "".join(obj.name for obj in objects)
+
+
+@pytest.fixture
+def store() -> ObjectStore:
+    store = ObjectStore()
+    store.create_many(
+        [
+            pod("a", node="n", app="1"),
+            pod("b"),
+            pod("a", "y", "n"),
+            pod("c", "y", "m", app="2"),
+            pod("d", "y"),
+        ]
+    )
+    return store
+
+
+@pytest.fixture
+def informer(store: ObjectStore) -> Informer[Pod]:
+    informer: Informer[Pod] = Informer(store, Pod, indexers={"node": by_node})
+    informer.run_once()
+    return informer
+
+
+def test_list_and_get(informer: Informer[Pod]) -> None:
+    lister = informer.lister
+    assert names(lister.list()) == "abacd"
+    assert names(lister.list(parse_selector("app"))) == "ac"
+    assert lister.get("y/a").namespace == "y"
+    with pytest.raises(NotFoundError, match=r'^pod "z" not found$'):
+        lister.get("y/z")
+
+
+def test_one_namespace(informer: Informer[Pod]) -> None:
+    lister = informer.lister.by_namespace("y")
+    assert names(lister.list()) == "acd"
+    assert names(lister.list(parse_selector("app=2"))) == "c"
+    assert lister.get("a").namespace == "y"
+    assert names(lister.by_index("node", "n")) == "a"
+    assert informer.lister.by_namespace("none").list() == []
+    with pytest.raises(NotFoundError, match=r'^pod "b" not found$'):
+        lister.get("b")
+
+
+def test_not_found_names_the_group() -> None:
+    lister: Lister[ReplicaSet] = Lister(ReplicaSet, Indexer({}))
+    with pytest.raises(NotFoundError, match=r'^replicaset.apps "r" not found$'):
+        lister.by_namespace("x").get("r")
+
+
+def test_cluster_scoped() -> None:
+    store = ObjectStore()
+    stored = store.create(Node(metadata=ObjectMeta(name="n")))
+    informer: Informer[Node] = Informer(store, "Node")
+    informer.run_once()
+    assert informer.lister.get("n") is stored
+    assert informer.lister.by_index("namespace", "") == [stored]
+
+
+def test_an_index_is_kept_current(store: ObjectStore, informer: Informer[Pod]) -> None:
+    assert names(informer.lister.by_index("node", "n")) == "aa"
+    assert names(informer.lister.by_index("namespace", "x")) == "ab"
+    store.bind(pod("b"), "n")
+    store.bind(pod("d", "y"), "m")
+    store.delete(Pod, "a", "x")
+    store.delete(Pod, "c", "y")
+    store.create(pod("e", "z", "k"))
+    store.update(pod("a", "y", "m"))
+    informer.run_once()
+    found = {node: names(informer.lister.by_index("node", node)) for node in "nmk"}
+    assert found == {"n": "b", "m": "da", "k": "e"}
+    assert names(informer.lister.by_index("namespace", "x")) == "b"
+    assert informer.lister.by_index("node", "") == []
+
+
+def test_an_update_keeps_the_order_of_an_index(store: ObjectStore, informer: Informer[Pod]) -> None:
+    assert [obj.key for obj in informer.lister.by_index("node", "n")] == ["x/a", "y/a"]
+    store.update(pod("a", node="n", app="2"))
+    informer.run_once()
+    assert [obj.key for obj in informer.lister.by_index("node", "n")] == ["x/a", "y/a"]
+    assert informer.lister.by_index("node", "n")[0].metadata.labels == {"app": "2"}
+
+
+def test_an_index_survives_a_relist() -> None:
+    store = ObjectStore(history=1)
+    informer: Informer[Pod] = Informer(store, Pod, indexers={"node": by_node})
+    informer.run_once()
+    assert informer.lister.by_index("node", "n") == []
+    store.create_many([pod("a", node="n"), pod("b", node="n")])
+    informer.run_once()
+    assert names(informer.lister.by_index("node", "n")) == "ab"
+
+
+def test_several_values_and_an_index_added_later(informer: Informer[Pod]) -> None:
+    informer.indexer.add_index("labels", lambda obj: obj.metadata.labels.values())
+    assert names(informer.lister.by_index("labels", "1")) == "a"
+    with pytest.raises(ValueError, match=r"^indexer conflict: labels$"):
+        informer.indexer.add_index("labels", by_node)
+    with pytest.raises(KeyError, match="Index with name nothing does not exist"):
+        informer.lister.by_index("nothing", "x")
+
+
+def test_the_indexer_gives_copies(informer: Informer[Pod]) -> None:
+    informer.lister.list().clear()
+    informer.indexer.items().clear()
+    informer.lister.by_index("node", "n").clear()
+    assert names(informer.lister.list()) == "abacd"
+    assert names(informer.lister.by_index("node", "n")) == "aa"
+
+
+def test_empty_values_leave_nothing_behind() -> None:
+    indexer: Indexer[Pod] = Indexer({"node": by_node})
+    assert indexer.by_index("node", "n") == []
+    assert indexer.put("x/a", pod("a", node="n")) is None
+    assert indexer.put("x/a", pod("a", node="m")) == pod("a", node="n")
+    assert list(indexer._indexes["node"]) == ["m"]
+    assert indexer.remove("x/a") == pod("a", node="m")
+    assert indexer.remove("x/a") is None
+    assert indexer._indexes["node"] == {}
+
+
+def test_keys_of_what_has_changed() -> None:
+    indexer = Indexer[Pod]({})
+    indexer.put("x/a", pod("a"))
+    log = indexer.follow()
+    assert indexer.follow() is log
+    assert (log.head, log.since(0)) == (0, [])
+    indexer.put("x/b", pod("b"))
+    cursor = log.head
+    indexer.remove("x/a")
+    indexer.put("x/b", pod("b"))
+    assert log.since(0) == ["x/b", "x/a", "x/b"]
+    assert log.since(cursor) == ["x/b", "x/a"]
+    cursor = log.head
+    indexer.replace({})
+    assert log.since(cursor) is None
+    assert log.since(log.head) == []
+
+
+def test_keys_that_were_too_many_are_forgotten() -> None:
+    log = KeyLog(RLock(), capacity=2)
+    for key in "abc":
+        log.append(key)
+    assert log.since(0) is None
+    assert log.since(1) == ["c", "b"]

@@ -1,0 +1,338 @@
+"""Patches: what they make of an object, and what they cannot change."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+from tests.store.test_store import MODIFIED, node, pod, refused
+
+from moorage.objects.model.meta import Condition, Object, ObjectMeta
+from moorage.objects.model.node import Node, Taint
+from moorage.objects.model.pod import (
+    Container,
+    ContainerPort,
+    Pod,
+    PodSpec,
+    PodStatus,
+)
+from moorage.objects.model.policy import PodDisruptionBudget
+from moorage.objects.model.workload import Service
+from moorage.objects.read.decode import decode_object
+from moorage.store import (
+    BadRequestError,
+    ConflictError,
+    InvalidObjectError,
+    NotFoundError,
+    ObjectStore,
+)
+from moorage.store.patches import merge_patch
+from moorage.store.patches.json_patch import json_text
+
+READY = Condition(type="Ready", status="True", last_transition_time="then")
+
+
+def stored(obj: Object | None = None) -> tuple[ObjectStore, Any]:
+    store = ObjectStore()
+    some = replace(
+        pod(labels={"a": "1", "b": "2"}, spec=PodSpec(node_name="n", containers=(Container(name="c"),))),
+        status=PodStatus(phase="Running", conditions=(READY,)),
+    )
+    return store, store.create(obj or some)
+
+
+def patch(store: ObjectStore, what: Any, **options: Any) -> Any:
+    return store.patch(Pod, "a", "default", what, **options)
+
+
+def test_a_merge_patch_changes_what_it_names() -> None:
+    store, old = stored()
+    new = patch(store, {"metadata": {"labels": {"a": None, "c": "3"}}, "spec": {"nodeName": "m"}})
+    assert new is store.get(Pod, "a", "default")
+    assert new.metadata == replace(old.metadata, resource_version="3", labels={"b": "2", "c": "3"})
+    assert new.spec == replace(old.spec, node_name="m")
+    (event,) = store.watch(Pod, resource_version="2").poll()
+    assert (event.type, event.object, event.previous) == ("MODIFIED", new, old)
+
+
+def test_what_it_does_not_change_stays_the_same_object() -> None:
+    """The scheduler knows specs by their identity."""
+    store, old = stored()
+    new = patch(store, {"metadata": {"labels": {"a": "9"}}, "spec": {"nodeName": "n"}})
+    assert new.spec is old.spec
+    assert patch(store, {"status": {"phase": "Failed"}}, subresource="status").spec is old.spec
+
+
+@pytest.mark.parametrize("type_", ["merge", "strategic"])
+@pytest.mark.parametrize("what", [{}, {"spec": {"nodeName": "n"}, "kind": "Pod", "apiVersion": "v9", "x": 1}])
+def test_a_patch_that_changes_nothing_writes_nothing(type_: Any, what: Any) -> None:
+    store, old = stored()
+    assert patch(store, what, type=type_) is old
+    assert patch(store, {"status": {"phase": "Running"}}, type=type_, subresource="status") is old
+    assert patch(store, [], type="json") is old
+    assert store.list(Pod)[1] == "2"
+
+
+def test_the_status_is_a_subresource() -> None:
+    store, old = stored()
+    both = {"metadata": {"labels": None}, "spec": {"nodeName": "m"}, "status": {"phase": "Failed"}}
+    new = patch(store, both, subresource="status")
+    assert new == replace(
+        old,
+        metadata=replace(old.metadata, resource_version="3"),
+        status=PodStatus(phase="Failed", conditions=(READY,)),
+    )
+    newer = patch(store, {**both, "status": {"phase": "Succeeded"}})
+    assert (newer.metadata.labels, newer.spec.node_name, newer.status) == ({}, "m", new.status)
+    replaced = [{"op": "replace", "path": "/status/phase", "value": "Unknown"}]
+    assert patch(store, replaced, type="json") is newer
+    assert patch(store, replaced, type="json", subresource="status").status.phase == "Unknown"
+
+
+def test_conditions_are_merged_by_their_type() -> None:
+    store, _ = stored()
+    scheduled = {"type": "PodScheduled", "status": "False"}
+    new = patch(store, {"status": {"conditions": [scheduled]}}, type="strategic", subresource="status")
+    assert new.status.conditions == (READY, Condition(type="PodScheduled", status="False"))
+    unready = {"type": "Ready", "status": "False"}
+    new = patch(store, {"status": {"conditions": [unready]}}, type="strategic", subresource="status")
+    assert new.status.conditions[0] == replace(READY, status="False")
+    new = patch(store, {"status": {"conditions": [unready]}}, subresource="status")
+    assert new.status.conditions == (Condition(type="Ready", status="False"),)
+
+
+def test_a_json_patch_sees_the_whole_object() -> None:
+    store, _ = stored()
+    steps = [
+        {"op": "test", "path": "/apiVersion", "value": "v1"},
+        {"op": "test", "path": "/kind", "value": "Pod"},
+        {"op": "test", "path": "/status/phase", "value": "Running"},
+        {"op": "add", "path": "/spec/containers/0/ports", "value": [{"containerPort": 80}]},
+        {"op": "move", "from": "/metadata/labels/a", "path": "/metadata/labels/z"},
+    ]
+    new = patch(store, steps, type="json")
+    assert new.spec.containers == (Container(name="c", ports=(ContainerPort(container_port=80),)),)
+    assert new.metadata.labels == {"b": "2", "z": "1"}
+
+
+@pytest.mark.parametrize(
+    ("obj", "what", "check"),
+    [
+        (node("a"), {"spec": {"taints": [{"key": "k"}]}}, lambda one: one.spec.taints == (Taint(key="k"),)),
+        (
+            PodDisruptionBudget(metadata=ObjectMeta(name="a", namespace="default")),
+            {"spec": {"minAvailable": "50%"}},
+            lambda one: one.spec.min_available == "50%",
+        ),
+    ],
+)
+def test_other_kinds(obj: Object, what: Any, check: Any) -> None:
+    store, _ = stored(obj)
+    assert check(store.patch(obj.kind, "a", obj.namespace, what))
+    left = {"status": {"disruptionsAllowed": 3, "capacity": {"cpu": 2}}}
+    new: Any = store.patch(type(obj), "a", obj.namespace, left, subresource="status")
+    assert new.status == type(new.status)(
+        **{"disruptions_allowed": 3} if not isinstance(obj, Node) else {"capacity": {"cpu": 2}}
+    )
+
+
+@pytest.mark.parametrize(
+    ("kind", "subresource"), [(Service, "status"), (Pod, "scale"), (Pod, "binding"), (Pod, "spec")]
+)
+def test_subresources_that_are_not_there(kind: type[Object], subresource: str) -> None:
+    store, _ = stored(kind(metadata=ObjectMeta(name="a", namespace="default")))
+    with refused(NotFoundError, "the server could not find the requested resource"):
+        store.patch(kind, "a", "default", {}, subresource=subresource)
+
+
+def test_preconditions_in_a_patch() -> None:
+    store, old = stored()
+    now = {"uid": old.metadata.uid, "resourceVersion": "2"}
+    with refused(ConflictError, f'Operation cannot be fulfilled on pods "a": {MODIFIED}'):
+        patch(store, {"metadata": now | {"resourceVersion": "1"}})
+    for subresource in ("", "status"):
+        with pytest.raises(ConflictError, match="Precondition failed: UID in precondition: other, UID in"):
+            patch(store, {"metadata": now | {"uid": "other"}}, subresource=subresource)
+    assert (
+        patch(store, {"metadata": now, "status": {"phase": "Failed"}}, subresource="status").status.phase
+        == "Failed"
+    )
+    with pytest.raises(ConflictError, match="modified"):
+        patch(store, {"metadata": now, "status": {"phase": "Pending"}}, subresource="status")
+    assert patch(store, {"metadata": {"resourceVersion": None, "labels": None}}).metadata.labels == {}
+
+
+@pytest.mark.parametrize(
+    ("what", "options", "error", "text"),
+    [
+        (
+            {"metadata": {"name": "b"}},
+            {},
+            BadRequestError,
+            "the name of the object (b) does not match the name on the URL (a)",
+        ),
+        (
+            {"metadata": None},
+            {},
+            BadRequestError,
+            "the namespace of the provided object does not match the namespace sent on the request",
+        ),
+        ({"kind": "Node"}, {}, BadRequestError, "the kind of the object (Node) does not match (Pod)"),
+        ([], {}, BadRequestError, "error decoding patch: a merge patch is a map"),
+        ([], {"type": "strategic"}, BadRequestError, "error decoding patch: a strategic patch is a map"),
+        ({}, {"type": "json"}, BadRequestError, "error decoding patch: a json patch is a list of operations"),
+        ({}, {"type": "apply"}, BadRequestError, "apply: unimplemented patch type"),
+        (
+            {"spec": {"containers": 7}},
+            {},
+            InvalidObjectError,
+            'Pod "a" is invalid: spec.containers: expected list, got integer',
+        ),
+        (
+            {"status": {"conditions": [{"reason": "x"}]}},
+            {"type": "strategic", "subresource": "status"},
+            InvalidObjectError,
+            'Pod "a" is invalid: status.conditions[0]: map does not contain declared merge key: type',
+        ),
+        (
+            [{"op": "remove", "path": "/spec/affinity"}],
+            {"type": "json"},
+            InvalidObjectError,
+            'Pod "a" is invalid: /spec/affinity: remove operation does not apply: there is no "affinity"',
+        ),
+        (
+            [{"op": "remove", "path": ""}],
+            {"type": "json"},
+            InvalidObjectError,
+            'Pod "a" is invalid: expected map, got null',
+        ),
+    ],
+)
+def test_refusals(what: Any, options: Any, error: Any, text: str) -> None:
+    store, old = stored()
+    with refused(error, text):
+        patch(store, what, **options)
+    assert store.list(Pod) == ([old], "2")
+
+
+def test_null_counts_as_absent() -> None:
+    store, _ = stored()
+    new = patch(store, [{"op": "add", "path": "/spec/nodeName", "value": None}], type="json")
+    assert new.spec.node_name == ""
+
+
+def test_no_such_object() -> None:
+    with refused(NotFoundError, 'pods "a" not found'):
+        patch(ObjectStore(), {})
+
+
+def test_patches_and_deletions() -> None:
+    store, _ = stored(pod(finalizers=("x/y", "x/z")))
+    store.delete(Pod, "a", "default")
+    with pytest.raises(InvalidObjectError, match="no new finalizers can be added"):
+        patch(store, {"metadata": {"finalizers": ["new"]}}, type="strategic")
+    left = patch(store, {"metadata": {"deletionTimestamp": None, "deletionGracePeriodSeconds": None}})
+    assert left.metadata.deletion_timestamp == "1970-01-01T00:00:00Z"
+    patch(store, {"metadata": {"$deleteFromPrimitiveList/finalizers": ["x/z"]}}, type="strategic")
+    assert store.get(Pod, "a", "default").metadata.finalizers == ("x/y",)
+    patch(store, {"metadata": {"finalizers": None}})
+    assert store.list(Pod)[0] == []
+
+
+def test_undo() -> None:
+    store, old = stored()
+    mark = store.save()
+    patch(store, {"spec": {"nodeName": "m"}})
+    store.undo(mark)
+    assert store.list(Pod) == ([old], "2")
+
+
+def test_a_value_of_the_patch_is_not_shared() -> None:
+    store, _ = stored()
+    labels = {"a": "x"}
+    new = patch(store, [{"op": "add", "path": "/metadata/labels", "value": labels}], type="json")
+    labels["a"] = "y"
+    assert new.metadata.labels == {"a": "x"}
+    assert decode_object({"kind": "Pod"}).metadata.labels == {}
+
+
+# ---- patches without bounds --------------------------------------------------------------------------------
+
+
+def nested(levels: int) -> Any:
+    value: Any = "x"
+    for _ in range(levels):
+        value = {"a": value}
+    return value
+
+
+@pytest.mark.parametrize("type_", ["merge", "strategic", "json"])
+def test_patches_that_are_nested_too_deeply_or_for_ever(type_: Any) -> None:
+    store, old = stored()
+    loop: dict[str, Any] = {}
+    loop["a"] = loop
+    for value in (nested(100_000), loop):
+        what = [{"op": "add", "path": "/metadata/labels/a", "value": value}] if type_ == "json" else value
+        with refused(BadRequestError, "error decoding patch: nested more than 200 levels deep"):
+            patch(store, what, type=type_)
+    assert store.get(Pod, "a", "default") is old
+
+
+def test_a_patch_that_is_small_in_memory_alone() -> None:
+    store, _ = stored()
+    shared: Any = ["x"]
+    for _ in range(30):
+        shared = [shared] * 10
+    with refused(BadRequestError, "Request entity too large: limit is 3145728"):
+        patch(store, {"spec": {"x": shared}})
+    with refused(BadRequestError, "Request entity too large: limit is 3145728"):
+        patch(store, {"spec": {"x": "y" * (3 << 20)}})
+
+
+def test_patches_that_are_no_json() -> None:
+    store, old = stored()
+    with pytest.raises(BadRequestError, match=r"^error decoding patch: .* surrogates not allowed$"):
+        patch(store, {"metadata": {"labels": {"a": "\ud800"}}})
+    with pytest.raises(BadRequestError, match=r"^error decoding patch: Encoding objects of type object"):
+        patch(store, {"metadata": {"labels": {"a": object()}}})
+    assert store.get(Pod, "a", "default") is old
+
+
+def test_strategic_merge_of_long_lists_takes_one_look_at_each_item(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Counted by the keys that are made into text."""
+    texts = 0
+
+    def counted(value: Any) -> bytes:
+        nonlocal texts
+        texts += 1
+        return json_text(value)
+
+    monkeypatch.setattr(merge_patch, "json_text", counted)
+    old = [{"name": f"v{at}", "x": 1} for at in range(2000)]
+    new = [{"name": f"v{at}", "y": 2} for at in range(1000, 3000)]
+    merged = merge_patch.strategic_merge({"volumes": old}, {"volumes": new})["volumes"]
+    assert merged == [
+        {"name": f"v{at}"} | ({"x": 1} if at < 2000 else {}) | ({"y": 2} if at >= 1000 else {})
+        for at in range(3000)
+    ]
+    finalizers = [f"a.b/{at}" for at in range(2000)]
+    assert merge_patch.strategic_merge({"finalizers": finalizers}, {"finalizers": finalizers}) == {
+        "finalizers": finalizers
+    }
+    assert texts <= 2 * (len(old) + len(new) + len(finalizers))
+
+
+def test_items_that_share_a_merge_key() -> None:
+    """Ports of two protocols: the first is meant, and when it is deleted the second."""
+    ports = [{"containerPort": 53, "protocol": "UDP"}, {"containerPort": 53, "protocol": "TCP"}]
+    gone = {"$patch": "delete", "containerPort": 53}
+
+    def merged(*items: Any) -> Any:
+        return merge_patch.strategic_merge({"ports": ports}, {"ports": list(items)})["ports"]
+
+    assert merged({"containerPort": 53, "name": "x"}) == [ports[0] | {"name": "x"}, ports[1]]
+    assert merged(gone) == ports[1:]
+    assert merged(gone, {"containerPort": 53, "name": "x"}) == [ports[1] | {"name": "x"}]
+    assert merged(gone, gone, gone) == []
+    assert merged(gone, gone, {"containerPort": 53}) == [{"containerPort": 53}]

@@ -1,0 +1,216 @@
+"""Both binders over a store and its informers, with somebody who does the controller's part."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+from tests.volume.binding.binder_kit import (
+    CLASSES,
+    NODE1,
+    NODE2,
+    PROVISIONED,
+    PV_1A,
+    PV_2,
+    UNBOUND,
+    at,
+    finished,
+    pod,
+)
+
+from moorage.compat import CachingVolumeBinder, new_volume_binder
+from moorage.objects.model.node import Node
+from moorage.objects.model.pod import Pod
+from moorage.objects.model.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
+from moorage.store import InformerFactory, ObjectStore
+from moorage.volume import VolumeBinder, VolumeError
+from moorage.volume.binding.claims import is_fully_bound
+from moorage.volume.constants import SELECTED_NODE
+
+Step = Callable[[], None]
+
+
+class World:
+    """Time passes only when somebody sleeps; then the next step is done."""
+
+    def __init__(self, *steps: Step) -> None:
+        self.store, self.now = ObjectStore(), 0.0
+        self.informers = InformerFactory(self.store)
+        self.steps = list(steps)
+        objects = [*CLASSES, NODE1, NODE2, at(PV_1A, ""), at(PV_2, ""), at(UNBOUND, ""), at(PROVISIONED, "")]
+        self.store.create_many([*objects, pod(UNBOUND, PROVISIONED)])
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+        if self.steps:
+            self.steps.pop(0)()
+        self.informers.run_once()
+
+    def finish(self) -> None:
+        """What the controller and the provisioner do."""
+        assert self.claim(PROVISIONED).metadata.annotations[SELECTED_NODE] == "node1"
+        made = at(replace(PV_1A, metadata=replace(PV_1A.metadata, name="made")), "")
+        self.store.create(made)
+        for one, name in ((UNBOUND, "pv-node1a"), (PROVISIONED, "made")):
+            held = self.claim(one)
+            self.store.update(finished(held, name, int(held.metadata.resource_version)))
+
+    def claim(self, one: PersistentVolumeClaim) -> PersistentVolumeClaim:
+        return self.store.get(PersistentVolumeClaim, one.name, "testns")
+
+
+def test_of_today() -> None:
+    world = World(lambda: None)
+    world.steps.append(world.finish)
+    binder = VolumeBinder.over(world.store, world.informers, clock=lambda: world.now, sleep=world.sleep)
+    world.informers.run_once()
+    its = world.store.get(Pod, "test-pod", "testns")
+    claims = binder.get_pod_volume_claims(its)
+    reasons = [binder.find_pod_volumes(its, claims, node)[1] for node in (NODE1, NODE2)]
+    assert reasons == [(), ("node(s) didn't find available persistent volumes to bind",)]
+    volumes, _ = binder.find_pod_volumes(its, claims, NODE1)
+    assert not binder.assume_pod_volumes(its, "node1", volumes)
+    binder.bind_pod_volumes(its, volumes)
+    assert world.now == 2.0
+    held = world.store.get(PersistentVolume, "pv-node1a").spec.claim_ref
+    assert held is not None
+    assert held.uid == world.claim(UNBOUND).metadata.uid
+    assert binder.assume_pod_volumes(its, "node1", volumes)
+
+
+def test_of_v1_14() -> None:
+    world = World()
+    world.steps.append(world.finish)
+    binder = new_volume_binder(
+        world.store,
+        world.informers.informer(Node),
+        world.informers.informer(PersistentVolumeClaim),
+        world.informers.informer(PersistentVolume),
+        world.informers.informer(StorageClass),
+        10.0,
+        clock=lambda: world.now,
+        sleep=world.sleep,
+    )
+    world.informers.run_once()
+    its = pod(UNBOUND, PROVISIONED)
+    assert binder.find_pod_volumes(its, NODE1) == (True, True)
+    assert not binder.assume_pod_volumes(its, "node1")
+    binder.bind_pod_volumes(its)
+    assert world.now == 1.0
+    assert binder.find_pod_volumes(its, NODE1) == (True, True)
+    assert binder.get_bindings_cache().get_decisions(its) == {}
+
+
+def test_the_calls_of_v1_14_one_after_the_other() -> None:
+    """Find, assume and bind with one and the same pod, which has no node: the binder knows for which node its
+    volumes are assumed."""
+    world = World()
+    world.steps.append(world.finish)
+    informers = [
+        world.informers.informer(kind)
+        for kind in (Node, PersistentVolumeClaim, PersistentVolume, StorageClass)
+    ]
+    binder = new_volume_binder(world.store, *informers, 10.0, clock=lambda: world.now, sleep=world.sleep)  # type: ignore[arg-type]
+    world.informers.run_once()
+    its = pod(UNBOUND, PROVISIONED, node="")
+    assert binder.find_pod_volumes(its, NODE2) != (True, True)
+    assert binder.find_pod_volumes(its, NODE1) == (True, True)
+    assert not binder.assume_pod_volumes(its, "node1")
+    assert binder.get_bindings_cache().assumed_node(its) == "node1"
+    binder.bind_pod_volumes(its)
+    assert world.now == 1.0
+    assert is_fully_bound(world.claim(UNBOUND))
+    assert world.claim(PROVISIONED).metadata.annotations[SELECTED_NODE] == "node1"
+    binder.get_bindings_cache().delete_bindings(its)
+    assert binder.get_bindings_cache().assumed_node(its) == ""
+    with pytest.raises(VolumeError, match="failed to get cached bindings"):
+        binder.bind_pod_volumes(its)
+
+
+READ: dict[str, Any] = {
+    "node": Node,
+    "pvc": PersistentVolumeClaim,
+    "pv": PersistentVolume,
+    "storage_class": StorageClass,
+}
+
+
+def binder_of(world: World, timeout: float = 10.0, **others: Any) -> CachingVolumeBinder:
+    """A binder of v1.14, with other informers in place of some of the world's."""
+    informers: dict[str, Any] = {name: world.informers.informer(kind) for name, kind in READ.items()} | others
+    binder = new_volume_binder(
+        world.store,
+        *(informers[name] for name in READ),
+        timeout,
+        clock=lambda: world.now,
+        sleep=world.sleep,
+    )
+    world.informers.run_once()
+    return binder
+
+
+def bind(binder: CachingVolumeBinder, its: Pod) -> None:
+    """Find, assume and bind a pod's volumes on the first node."""
+    assert binder.find_pod_volumes(its, NODE1) == (True, True)
+    binder.assume_pod_volumes(its, NODE1.name)
+    binder.bind_pod_volumes(its)
+
+
+@pytest.mark.parametrize("timeout", [3.0, 7.0])
+def test_binding_takes_no_longer_than_the_timeout_that_a_binder_is_made_with(timeout: float) -> None:
+    world = World()
+    binder = binder_of(world, timeout)
+    with pytest.raises(VolumeError, match="timed out waiting for the condition"):
+        bind(binder, pod(UNBOUND, PROVISIONED))
+    assert timeout <= world.now <= timeout + 1.0
+
+
+@pytest.mark.parametrize(
+    ("without", "text"),
+    [
+        ("pvc", "could not find v1.PersistentVolumeClaim"),
+        ("storage_class", r"^pod has unbound immediate PersistentVolumeClaims$"),
+        ("node", r'^failed to get node "node1"'),
+        ("pv", None),
+    ],
+)
+def test_a_binder_reads_what_it_is_given(without: str, text: str | None) -> None:
+    """With an informer of an empty store in place of one of its own it misses just that."""
+    nothing = InformerFactory(ObjectStore())
+    empty = nothing.informer(READ[without])
+    nothing.run_once()
+    world = World()
+    world.steps.append(world.finish)
+    binder, its = binder_of(world, **{without: empty}), pod(UNBOUND, PROVISIONED)
+    if text is None:
+        assert binder.find_pod_volumes(pod(UNBOUND), NODE1) == (False, True)
+        return
+    with pytest.raises(VolumeError, match=text):
+        bind(binder, its)
+
+
+def test_a_provisioner_that_gives_up() -> None:
+    world = World()
+
+    def give_up() -> None:
+        held = world.claim(PROVISIONED)
+        rest = {"why": "full"}
+        world.store.update(replace(held, metadata=replace(held.metadata, annotations=rest)))
+
+    world.steps.append(give_up)
+    binder = VolumeBinder.over(world.store, world.informers, clock=lambda: world.now, sleep=world.sleep)
+    world.informers.run_once()
+    its = pod(PROVISIONED)
+    volumes, _ = binder.find_pod_volumes(its, binder.get_pod_volume_claims(its), NODE1)
+    binder.assume_pod_volumes(its, "node1", volumes)
+    with pytest.raises(VolumeError, match=r"^binding volumes: provisioning failed for PVC"):
+        binder.bind_pod_volumes(its, volumes)
+    binder.revert_assumed_pod_volumes(volumes)
+    claims = binder.get_pod_volume_claims(its)
+    assert claims.selected == []
+    again, reasons = binder.find_pod_volumes(its, claims, NODE1)
+    assert reasons == ()
+    assert again.dynamic_provisions is not None
+    assert again.dynamic_provisions[0].pvc is world.claim(PROVISIONED)

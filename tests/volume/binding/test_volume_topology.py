@@ -1,0 +1,160 @@
+"""Which nodes volumes reach, for all at once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.core.make import node
+
+from moorage.objects import Cluster
+from moorage.objects.model.meta import ObjectMeta
+from moorage.objects.model.pod import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
+from moorage.objects.model.storage import PersistentVolume, PersistentVolumeSpec, VolumeNodeAffinity
+from moorage.scheduler import Scheduler
+from moorage.volume.binding import volume_topology as reach_module
+from moorage.volume.binding.claims import reaches_node
+from moorage.volume.binding.volume_topology import Reach
+
+KEYS = ("a", "b", "not a key")
+VALUES = ("x", "y", "", "1", "2", "007", "-5", "9223372036854775807", "9223372036854775808", "no value!")
+OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt", "Like", "")
+
+
+def volume(*terms: NodeSelectorTerm) -> PersistentVolume:
+    affinity = VolumeNodeAffinity(required=NodeSelector(node_selector_terms=terms))
+    return PersistentVolume(metadata=ObjectMeta(name="v"), spec=PersistentVolumeSpec(node_affinity=affinity))
+
+
+def wants(key: str, operator: str, *values: str) -> NodeSelectorRequirement:
+    return NodeSelectorRequirement(key=key, operator=operator, values=values)
+
+
+def term(*expressions: NodeSelectorRequirement, fields: Any = ()) -> NodeSelectorTerm:
+    return NodeSelectorTerm(match_expressions=expressions, match_fields=tuple(fields))
+
+
+requirements = st.builds(
+    wants, st.sampled_from(KEYS), st.sampled_from(OPERATORS), *[st.sampled_from(VALUES)]
+) | st.builds(
+    lambda key, operator, values: wants(key, operator, *values),
+    st.sampled_from(KEYS[:2]),
+    st.sampled_from(OPERATORS[:6]),
+    st.lists(st.sampled_from(VALUES[:8]), max_size=2),
+)
+of_fields = st.builds(
+    wants, st.sampled_from(["metadata.name", "other"]), st.sampled_from(["In", "NotIn", "Gt"]), st.just("n0")
+)
+terms = st.builds(
+    lambda expressions, fields: term(*expressions, fields=fields),
+    st.lists(requirements, max_size=3),
+    st.lists(of_fields, max_size=1),
+)
+volumes = st.lists(terms, max_size=3).map(lambda found: volume(*found))
+labels = st.dictionaries(st.sampled_from(KEYS[:2]), st.sampled_from(VALUES[:9]))
+STEPS: st.SearchStrategy[tuple[str, int, dict[str, str]]] = st.one_of(
+    st.tuples(st.just("set"), st.integers(0, 4), labels),
+    st.tuples(st.just("remove"), st.integers(0, 4), st.just({})),
+    st.tuples(st.just("thought"), st.integers(0, 4), labels),
+)
+
+
+def check(one: Scheduler, reach: Reach, asked: list[PersistentVolume]) -> None:
+    """Every row with a node, against the node's own labels."""
+    rows = one.view_rows().tolist()
+    for volume in asked:
+        mask = reach.mask(volume)
+        for row in rows:
+            info = one.cache.node_info(one.table.row_name(row))
+            assert info is not None
+            assert info.node is not None
+            expected = reaches_node(volume, info.node.metadata.labels)
+            assert (True if mask is None else mask[row]) == expected, info.name
+
+
+@settings(deadline=None, max_examples=150)
+@given(
+    nodes=st.lists(labels, max_size=4),
+    asked=st.lists(volumes, min_size=1, max_size=3),
+    steps=st.lists(STEPS, max_size=5),
+)
+def test_all_rows_are_row_by_row(nodes: Any, asked: Any, steps: Any) -> None:
+    """After nodes have come, gone and got other labels too, for good or in thought."""
+    one = Scheduler(Cluster(nodes=[node(f"n{at}", labels=found) for at, found in enumerate(nodes)]))
+    reach = Reach.of(one.handle)
+    check(one, reach, asked)
+    there = {f"n{at}" for at in range(len(nodes))}
+    for action, at, found in steps:
+        name = f"n{at}"
+        changed = node(name, labels=found)
+        if action == "thought":
+            with one.cache.transaction():
+                one.cache.state.set_node(changed)
+                check(one, reach, asked)
+        elif action == "set":
+            (one.client.update if name in there else one.client.create)(changed)
+            there.add(name)
+        elif name in there:
+            one.client.delete("Node", name)
+            there.remove(name)
+        one.sync()
+        check(one, reach, asked)
+
+
+def test_volumes_that_reach_all_nodes() -> None:
+    reach = Reach.of(Scheduler(Cluster(nodes=[node("n")])).handle)
+    anywhere = PersistentVolume(metadata=ObjectMeta(name="v"))
+    assert reach.mask(anywhere) is None
+    spec = PersistentVolumeSpec(node_affinity=VolumeNodeAffinity())
+    assert reach.mask(PersistentVolume(metadata=ObjectMeta(name="v"), spec=spec)) is None
+
+
+@pytest.mark.parametrize(
+    ("of_term", "reached"),
+    [
+        (term(wants("a", "In", "x", "unheard-of")), [True, False, False]),
+        (term(wants("a", "NotIn", "x")), [False, True, True]),
+        (term(wants("a", "Exists")), [True, True, False]),
+        (term(wants("a", "DoesNotExist")), [False, False, True]),
+        (term(wants("b", "Gt", "1")), [False, True, False]),
+        (term(wants("b", "Lt", "2")), [True, False, False]),
+        (term(wants("a", "In", "")), [False, True, False]),
+        (term(wants("a", "In", "x"), fields=[wants("metadata.name", "In", "z")]), [True, False, False]),
+        (term(fields=[wants("metadata.name", "In", "z")]), [True, True, True]),  # fields are not asked for
+        (term(), [False, False, False]),
+        (term(wants("a", "In")), [False, False, False]),
+        (term(wants("a", "Like", "x")), [False, False, False]),
+    ],
+)
+def test_each_operator(of_term: NodeSelectorTerm, reached: list[bool]) -> None:
+    nodes = [node("l", labels={"a": "x", "b": "1"}), node("m", labels={"a": "", "b": "2"}), node("n")]
+    one = Scheduler(Cluster(nodes=nodes))
+    reach = Reach.of(one.handle)
+
+    def names(*terms: NodeSelectorTerm) -> list[bool]:
+        mask = reach.mask(volume(*terms))
+        assert mask is not None
+        at = {one.table.row_name(row): bool(mask[row]) for row in one.view_rows().tolist()}
+        return [at[name] for name in "lmn"]
+
+    assert names(of_term) == reached
+    assert names(term(), of_term) == reached  # one term that can be read is enough
+    assert names() == [False, False, False]
+
+
+def test_masks_are_remembered_while_nodes_stay_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    one = Scheduler(Cluster(nodes=[node("n", labels={"a": "x"})]))
+    reach = Reach.of(one.handle)
+    asked = [volume(term(wants("a", "In", value))) for value in "xyz"]
+    first = reach.mask(asked[0])
+    assert reach.mask(asked[0]) is first
+    one.client.update(node("n", labels={"a": "y"}))
+    one.sync()
+    assert reach.mask(asked[0]) is not first
+    monkeypatch.setattr(reach_module, "LIMIT", 2)
+    masks = [reach.mask(each) for each in asked * 2]
+    assert [mask is not None and bool(np.any(mask)) for mask in masks] == [False, True, False] * 2
+    assert len(vars(reach)["_masks"]) <= 2

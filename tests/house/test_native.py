@@ -99,17 +99,18 @@ def test_c_is_pure() -> None:
     assert {path: lines for path, lines in found.items() if lines} == {}
 
 
+def stem(path: Path, folder: Path) -> str:
+    return path.relative_to(folder).with_suffix("").as_posix()
+
+
 def test_compiled_modules_have_stubs() -> None:
     core = ROOT / "python/moorage/_core"
-    modules = {
-        path.relative_to(ROOT / "pyx/moorage/_core").with_suffix("").as_posix()
-        for path in files(".pyx", under="pyx")
-    }
-    stubs = {path.relative_to(core).with_suffix("").as_posix() for path in core.rglob("*.pyi")} - {"__init__"}
+    modules = {stem(path, ROOT / "pyx/moorage/_core") for path in files(".pyx", under="pyx")}
+    stubs = {stem(path, core) for path in core.rglob("*.pyi")} - {"__init__"}
     assert modules <= stubs
     for extra in stubs - modules:  # the cffi module names itself in its builder
         assert f'"moorage._core.{extra}"' in (ROOT / "csrc/ffi_build.py").read_text()
-    built = {path.name.split(".")[0] for path in core.glob("*.so")}
+    built = {stem(path.with_name(path.name.split(".")[0]), core) for path in core.rglob("*.so")}
     assert built <= stubs, "compiled modules without a source: run `make clean`"
 
 

@@ -87,10 +87,8 @@ def test_version_is_the_metadata_s() -> None:
 
 def test_import_is_lazy() -> None:
     result = run(FINDER.format(hide=False) + f"print(*sorted({LOADED}))")
-    assert (result.stdout.split(), result.stderr) == (
-        ["moorage", "moorage._core", "moorage._core.decide"],
-        "",
-    )
+    loaded = ["moorage", "moorage._core", "moorage._core.decide"]
+    assert (result.stdout.split(), result.stderr) == (loaded, "")
 
 
 def test_public_names_need_only_the_run_time_dependencies() -> None:

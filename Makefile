@@ -7,17 +7,19 @@ PY := .venv/bin/python
 USABLE := $(shell $(PY) -c 'import pip; print("yes")' 2> /dev/null)
 SOURCES := $(wildcard pyx/moorage/*.pxd pyx/moorage/_core/*.pxd pyx/moorage/_core/* pyx/moorage/_core/*/* csrc csrc/*)
 
-.PHONY: demo test lint bench bench-compare bench-scale bench-schedulers sanitize leaks machine dist dist-test build clean check FORCE
+COMPILED = python/moorage/_core/*.so python/moorage/_core/*/*.so tests/core/*.so
+
+.PHONY: demo test lint bench bench-compare bench-scale bench-schedulers sanitize leaks machine dist dist-test build tools clean check FORCE
 
 demo: build
 	$(PY) -m moorage simulate -f examples
 	$(PY) -m moorage simulate --synthetic nodes=5000,pods=20000 --summary
 
 # The benchmark plugin would warn that it stands back for xdist, and warnings are errors.
-test: build
+test: tools
 	$(PY) -m pytest -n auto -q -p no:benchmark
 
-lint: build
+lint: tools
 	$(PY) -m ruff check .
 	$(PY) -m ruff format --check .
 	PATH="$(CURDIR)/.venv/bin:$$PATH" $(PY) -m cython_lint.cython_lint pyx
@@ -26,69 +28,86 @@ lint: build
 		--allowlist tests/house/stubtest.txt --ignore-unused-allowlist --ignore-disjoint-bases --concise
 
 # bench/RESULTS.md and the table in README.md; SUITES=bench/decide/test_scan.py measures a part and only prints it.
-bench: build
+bench: tools
 	$(PY) -m pytest $(or $(SUITES),bench) -q -p no:randomly -p no:xdist \
 		--benchmark-only --benchmark-quiet --benchmark-json=build/bench.json
 	$(PY) -m bench.table build/bench.json $(if $(SUITES),,--write)
 
 # Ratios to another revision: BASE=HEAD~3, and SUITES for others than the quick ones.
-bench-compare: build
+bench-compare: tools
 	$(PY) -m bench.compare $(or $(BASE),$(error BASE=<revision> is missing)) $(SUITES)
 
 # Cost per pod from 1,000 to 130,000 nodes; PICTURE=build/scale.svg draws it, which needs matplotlib.
-bench-scale: build
+bench-scale: tools
 	$(PY) -m bench.scale $(if $(PICTURE),--picture $(PICTURE))
 
 # Pods per second and conflicts of 1 to 8 schedulers, by partition.
-bench-schedulers: build
+bench-schedulers: tools
 	$(PY) -m bench.schedulers
 
 # AddressSanitizer must be there before Python is; a library built with it cannot be imported otherwise.
 SANITIZED := build/sanitize
 REPORTS := log_path=$(CURDIR)/$(SANITIZED)/report
-sanitize: build
+sanitize: tools
 	MOORAGE_SANITIZE=1 $(PY) setup.py --quiet build --build-lib $(SANITIZED)/lib --build-temp $(SANITIZED)/temp
 	rm -f $(SANITIZED)/report.*
 	export LD_PRELOAD="$$($(CC) -print-file-name=libasan.so)" PYTHONMALLOC=malloc PYTHONPATH=$(SANITIZED)/lib \
+		LD_LIBRARY_PATH=$(CURDIR)/$(SANITIZED)/lib/moorage/_core \
 		ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1:$(REPORTS) \
 		UBSAN_OPTIONS=print_stacktrace=1:$(REPORTS); \
 	$(PY) -c 'import moorage; assert "$(SANITIZED)" in moorage.__file__, moorage.__file__' && \
 	$(PY) -m pytest -n auto -q -p no:benchmark || { cat $(SANITIZED)/report.* 2> /dev/null; exit 1; }
 
 # Interrupts at every line, and the machine over a whole scheduler.
-machine: build
+machine: tools
 	$(PY) -m pytest -n auto -q -p no:benchmark -m slow tests/scheduler
 
 # Each operation 100,000 times in flat memory.
-leaks: build
+leaks: tools
 	$(PY) -m pytest -n auto -q -p no:benchmark -m slow tests/leaks
 
-dist: build
+dist: tools
 	rm -rf dist
 	$(PY) -m build --no-isolation > /dev/null
 
 dist-test: dist
 	$(PY) -m tests.package dist
 
+# The package, and what runs it; `tools` adds what tests and checks it.
 build: .venv/built
+
+tools: .venv/tools
 
 clean:
 	rm -rf .venv build dist python/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks
-	rm -f python/moorage/_core/*.so python/moorage/_core/*/*.so
+	rm -f $(COMPILED)
 	find . -name __pycache__ -prune -exec rm -rf {} +
 
 # The stamps are written last, so whatever was interrupted is made again.
+PIP = $(PY) -m pip install --quiet --disable-pip-version-check -c constraints.txt
 .venv/built: .venv/ready $(SOURCES)
-	$(PY) setup.py --quiet build_clib build_ext --inplace
+	$(PY) setup.py --quiet build_ext --inplace
+	touch $@
+
+.venv/tools: .venv/built .venv/packages
+	$(PY) csrc/ffi_build.py
+	touch $@
+
+.venv/packages: .venv/ready
+	$(PY) .ci/requirements.py cli metrics test bench lint > .venv/requirements.txt
+	$(PIP) build -r .venv/requirements.txt
 	touch $@
 
 # A change of interpreter, flags or compiler versions makes compiled files stale as well.
 .venv/ready: pyproject.toml setup.py constraints.txt $(if $(USABLE),,FORCE)
 	@$(MAKE) --no-print-directory check
-	rm -rf .venv build python/moorage/_core/*.so python/moorage/_core/*/*.so
+	rm -rf .venv build $(COMPILED)
 	$(PYTHON) -m venv .venv
-	$(PY) -m pip install --quiet --disable-pip-version-check -r constraints.txt
+	$(PY) .ci/requirements.py cli > .venv/requirements.txt
+	$(PIP) -r .venv/requirements.txt
 	cd .venv/lib/python3*/site-packages && echo ../../../../python > moorage.pth
+	printf '#!/bin/sh\nexec "$$(dirname "$$0")/python" -m moorage "$$@"\n' > .venv/bin/moorage
+	chmod +x .venv/bin/moorage
 	touch $@
 
 # Names the first thing that is missing, in one line.

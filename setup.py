@@ -1,4 +1,4 @@
-"""Builds the compiled core: Cython modules under pyx/, and the cffi module over csrc/."""
+"""Builds the compiled core: the library of kernels in csrc/, and the Cython modules under pyx/."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 
 from Cython.Build import cythonize
 from setuptools import Extension, setup
+from setuptools.command.build_ext import build_ext
 
 INCLUDE = Path("python/moorage/include")
 HEADERS = sorted(str(path) for path in (*Path("csrc").glob("*.h"), *INCLUDE.rglob("*.h")))
@@ -15,20 +16,13 @@ PXDS = sorted(str(path) for path in Path("pyx").rglob("*.pxd"))
 INCLUDES = ["csrc", str(INCLUDE)]
 COMPILER = runpy.run_path("csrc/flags.py")
 
-# The C kernels are compiled once, into an archive that every module is linked with: modules are built side by
-# side, and would overwrite each other's objects.
+FAST = COMPILER["FLAGS"] + COMPILER["KERNEL_FLAGS"]
+GLUE = [*COMPILER["FLAGS"], "-O1"]
 SOURCES = sorted(str(path) for path in Path("csrc").glob("*.c"))
-KERNELS = {
-    "sources": SOURCES,
-    "include_dirs": INCLUDES,
-    "cflags": COMPILER["FLAGS"] + COMPILER["KERNEL_FLAGS"],
-    "obj_deps": {"": [*HEADERS, "csrc/flags.py"]},
-}
-# Modules with kernels of their own, which see neither NaN nor infinity.
-WITH_KERNELS = {
-    *("node_table", "view", "search", "supposing", "candidates", "chooser", "prepared", "cycle", "domains"),
-    *("terms", "native_plugin", "importance", "dry_runs", "preemptor"),
-}
+# The C kernels are compiled once, into a library beside the modules that call them.
+KERNELS = "moorage._core.libmoorage_kernels"
+# What Cython adds to every module is compiled once as well.
+UTILITY = "moorage._core._cython_utility"
 
 DIRECTIVES = {
     "language_level": 3,
@@ -41,29 +35,76 @@ DIRECTIVES = {
 }
 
 
-def extension(path: Path) -> Extension:
-    name = path.stem
+def kernels() -> Extension:
     return Extension(
-        ".".join(path.relative_to("pyx").with_suffix("").parts),
+        KERNELS,
+        SOURCES,
+        include_dirs=INCLUDES,
+        depends=[*HEADERS, "csrc/flags.py"],
+        extra_compile_args=FAST,
+        extra_link_args=[*COMPILER["LINK_FLAGS"], "-Wl,-Bsymbolic-functions"],
+    )
+
+
+def extension(path: Path) -> Extension:
+    """A module of the core. One that calls kernels has loops of its own that matter; the rest is glue."""
+    name = ".".join(path.relative_to("pyx").with_suffix("").parts)
+    declared = path.with_suffix(".pxd")
+    text = path.read_text() + (declared.read_text() if declared.exists() else "")
+    calls_kernels = "mr_" in text and "INFINITY" not in text
+    return Extension(
+        name,
         [str(path)],
         include_dirs=INCLUDES,
-        depends=[*HEADERS, *PXDS, *SOURCES, "csrc/flags.py"],
-        extra_compile_args=COMPILER["FLAGS"] + (COMPILER["KERNEL_FLAGS"] if name in WITH_KERNELS else []),
+        depends=[*HEADERS, *PXDS, "csrc/flags.py"],
+        extra_compile_args=FAST if calls_kernels else GLUE,
         extra_link_args=COMPILER["LINK_FLAGS"],
+        libraries=["moorage_kernels"] if calls_kernels else [],
+        runtime_library_dirs=["$ORIGIN/.."] if calls_kernels else [],
     )
+
+
+class BuildCore(build_ext):
+    """Builds the library of kernels before the modules that are linked with it, and those side by side."""
+
+    def get_ext_filename(self, fullname: str) -> str:
+        if fullname in {KERNELS, KERNELS.rpartition(".")[2]}:
+            return fullname.replace(".", os.sep) + ".so"
+        return super().get_ext_filename(fullname)
+
+    def get_export_symbols(self, ext: Extension) -> list[str]:
+        return [] if ext.name == KERNELS else super().get_export_symbols(ext)
+
+    def build_extensions(self) -> None:
+        extensions = self.extensions
+        folder = Path(self.get_ext_fullpath(KERNELS)).parent
+        for self.extensions in (
+            [one for one in extensions if one.name == KERNELS],
+            [one for one in extensions if one.name != KERNELS],
+        ):
+            for one in self.extensions:
+                one.library_dirs = [*one.library_dirs, str(folder)]
+            super().build_extensions()
+        self.extensions = extensions
 
 
 JOBS = os.cpu_count() or 1
 
 setup(
-    ext_modules=cythonize(
-        [extension(path) for path in sorted(Path("pyx").rglob("*.pyx"))],
-        include_path=["pyx"],
-        compiler_directives=DIRECTIVES,
-        build_dir="build/cython",
-        nthreads=JOBS if JOBS > 1 else 0,
-    ),
-    libraries=[("moorage_kernels", KERNELS)],
-    cffi_modules=["csrc/ffi_build.py:ffibuilder"],
+    ext_modules=[
+        kernels(),
+        *cythonize(
+            [
+                Extension(UTILITY, ["build/_cython_utility.c"], extra_compile_args=GLUE),
+                *(extension(path) for path in sorted(Path("pyx").rglob("*.pyx"))),
+            ],
+            include_path=["pyx"],
+            compiler_directives=DIRECTIVES,
+            build_dir="build/cython",
+            nthreads=JOBS if JOBS > 1 else 0,
+            shared_utility_qualified_name=UTILITY,
+        ),
+    ],
+    cmdclass={"build_ext": BuildCore},
     options={"build_ext": {"parallel": JOBS}},
 )

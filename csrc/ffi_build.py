@@ -1,18 +1,19 @@
-"""Builds moorage._core._kernels: the C kernels through cffi, as tests and tools in Python call them.
+"""Builds tests.core._kernels: the C kernels through cffi, as tests call them.
 
-What cffi is told comes from the headers themselves, so it cannot drift from them; the kernels come from the
-archive that setup.py links with every module.
+What cffi is told comes from the headers themselves, so it cannot drift from them; the kernels are those of
+the library that the compiled core is linked with.
 """
 
 from __future__ import annotations
 
 import re
 import runpy
+import shutil
 from pathlib import Path
 
 from cffi import FFI
 
-CSRC = Path(__file__).parent
+CSRC = Path(__file__).resolve().parent
 HEADERS = [
     "state.h",
     "rows.h",
@@ -51,10 +52,15 @@ ffibuilder = FFI()
 for name in HEADERS:
     ffibuilder.cdef(declarations((CSRC / name).read_text()))
 ffibuilder.set_source(
-    "moorage._core._kernels",
+    "tests.core._kernels",
     '#include "tally.h"\n#include "preemption.h"',
     include_dirs=[str(CSRC)],
-    depends=[str(CSRC / name) for name in (*HEADERS, "flags.py", "ffi_build.py")],
     extra_compile_args=[*flags["FLAGS"], *flags["KERNEL_FLAGS"]],
     extra_link_args=flags["LINK_FLAGS"],
+    libraries=["moorage_kernels"],
+    library_dirs=[str(CSRC.parent / "python/moorage/_core")],
+    runtime_library_dirs=["$ORIGIN/../../python/moorage/_core"],
 )
+
+if __name__ == "__main__":
+    shutil.copy(ffibuilder.compile(tmpdir="build/cffi"), "tests/core")

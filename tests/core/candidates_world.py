@@ -6,6 +6,7 @@ from dataclasses import replace
 from random import Random
 from typing import Any
 
+from tests.core._kernels import ffi, lib
 from tests.core.decide.test_scan import (
     make_row,
     make_search,
@@ -14,8 +15,6 @@ from tests.core.decide.test_scan import (
 )
 from tests.core.kernel_world import DEFAULT_FILTERS, DEFAULT_SCORES, World
 from tests.core.twins.kernel_twins import Requirement, Row, Shape
-
-from moorage._core._kernels import ffi, lib
 
 PREFERRED = ((3, (Requirement("k", "MR_IN", ("a",)),)), (5, (Requirement("k", "MR_EXISTS"),)))
 WHOLE = lib.MR_LANES * lib.MR_LANES  # positions of a superblock

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from tests.core._kernels import ffi, lib
 from tests.core.twins.kernel_twins import (
     ANY_IP,
     CPU,
@@ -14,8 +15,6 @@ from tests.core.twins.kernel_twins import (
     Term,
     is_integer,
 )
-
-from moorage._core._kernels import ffi, lib
 
 DEFAULT_FILTERS = (
     "MR_NODE_UNSCHEDULABLE",

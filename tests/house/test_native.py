@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import re
 import runpy
-import sys
 from collections.abc import Iterator
-from types import SimpleNamespace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -107,37 +106,39 @@ def test_compiled_modules_have_stubs() -> None:
     core = ROOT / "python/moorage/_core"
     modules = {stem(path, ROOT / "pyx/moorage/_core") for path in files(".pyx", under="pyx")}
     stubs = {stem(path, core) for path in core.rglob("*.pyi")} - {"__init__"}
-    assert modules <= stubs
-    for extra in stubs - modules:  # the cffi module names itself in its builder
-        assert f'"moorage._core.{extra}"' in (ROOT / "csrc/ffi_build.py").read_text()
+    assert modules == stubs
     built = {stem(path.with_name(path.name.split(".")[0]), core) for path in core.rglob("*.so")}
     assert built <= stubs, "compiled modules without a source: run `make clean`"
 
 
-def declared(monkeypatch: pytest.MonkeyPatch) -> tuple[list[SimpleNamespace], dict[str, Any]]:
-    """The extensions that setup.py declares, and the archive of kernels, without building anything."""
+def declared(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """The extensions that setup.py declares by name, without building anything."""
     given: dict[str, Any] = {}
-    fake_setuptools = SimpleNamespace(
-        Extension=lambda name, sources, **rest: SimpleNamespace(name=name, sources=sources, **rest),
-        setup=lambda **rest: given.update(rest),
-    )
-    monkeypatch.setitem(sys.modules, "setuptools", fake_setuptools)
-    monkeypatch.setitem(sys.modules, "Cython.Build", SimpleNamespace(cythonize=lambda found, **rest: found))
+    monkeypatch.setattr("setuptools.setup", lambda **rest: given.update(rest))
+    monkeypatch.setattr("Cython.Build.cythonize", lambda found, **rest: found)
     monkeypatch.chdir(ROOT)
     runpy.run_path("setup.py")
-    return given["ext_modules"], dict(given["libraries"])["moorage_kernels"]
+    return {extension.name: extension for extension in given["ext_modules"]}
 
 
 def test_setup_builds_every_source(monkeypatch: pytest.MonkeyPatch) -> None:
-    found, kernels = declared(monkeypatch)
-    sources = {source for extension in found for source in extension.sources}
-    assert {name(path) for path in files(".pyx", under="pyx")} == sources
-    assert {name(path) for path in files(".c", under="csrc")} == set(kernels["sources"])
+    found = declared(monkeypatch)
+    kernels = found.pop("moorage._core.libmoorage_kernels")
+    del found["moorage._core._cython_utility"]
+    assert {name(path) for path in files(".pyx", under="pyx")} == {one.sources[0] for one in found.values()}
+    assert {name(path) for path in files(".c", under="csrc")} == set(kernels.sources)
     headers = {name(path) for path in files(".h", under="csrc")}
-    assert headers <= set(kernels["obj_deps"][""])
+    assert headers <= set(kernels.depends)
     headers |= {name(path) for path in files(".pxd", under="pyx")}
-    for extension in found:
-        assert headers | set(kernels["sources"]) <= set(extension.depends), extension.name
+    for extension in found.values():
+        assert headers <= set(extension.depends), extension.name
+
+
+def test_what_sees_infinity_is_not_built_without_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    finite = [one for one in declared(monkeypatch).values() if "-ffinite-math-only" in one.extra_compile_args]
+    assert finite
+    sources = [source for extension in finite for source in extension.sources]
+    assert [source for source in sources if "INFINITY" in (ROOT / source).read_text()] == []
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from tests.house.source import ROOT, files, name
 
 EXTRAS = {"cli", "test", "bench", "lint", "metrics", "yaml", "kube", "ray", "report", "lp"}
 # typing_extensions: msgspec takes it along where it happens to be installed.
-THIRD_PARTIES = {"fastrlock", "numpy", "msgspec", "yaml", "cffi", "typing_extensions"}
+THIRD_PARTIES = {"fastrlock", "numpy", "msgspec", "yaml", "typing_extensions"}
 
 # Hides the compiled core where asked to.
 FINDER = """

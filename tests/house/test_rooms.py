@@ -1,4 +1,4 @@
-"""A newcomer guesses the file from the feature: small folders, names that occur once, no circles of imports."""
+"""A newcomer guesses the file from the feature: small folders, no name twice, no circles of imports."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from tests.house.source import ROOT, files, name
 SMOKE = """
 import sys
 import moorage
-from moorage._core import cycle
+from moorage._core.decide import cycle
 outside = [path for path in (moorage.__file__, cycle.__file__) if not path.startswith(sys.prefix)]
 assert not outside, outside
 for public in moorage.__all__:

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.core._kernels import ffi, lib
 from tests.core.candidates_world import KINDS, PREFERRED, WHOLE, Kept
 from tests.core.decide.test_scan import make_search
 from tests.core.kernel_world import World
 from tests.core.make import node, pod
 from tests.core.twins.kernel_twins import Row, Shape
 
-from moorage._core._kernels import ffi, lib
 from moorage.objects import Cluster
 from moorage.objects.model.meta import LabelSelector
 from moorage.objects.model.pod import (

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
+from tests.core._kernels import ffi, lib
 from tests.core.kernel_world import EXACT, World
 from tests.core.twins import kernel_twins as twins
 from tests.core.twins.kernel_twins import (
@@ -18,8 +19,6 @@ from tests.core.twins.kernel_twins import (
     Row,
     Shape,
 )
-
-from moorage._core._kernels import ffi, lib
 
 CHECKED = settings(deadline=None, max_examples=200)
 

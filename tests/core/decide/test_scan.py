@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.core._kernels import ffi, lib
 from tests.core.kernel_world import DEFAULT_FILTERS, DEFAULT_SCORES, World
 from tests.core.twins.kernel_twins import (
     CPU,
@@ -19,8 +20,6 @@ from tests.core.twins.kernel_twins import (
     Row,
     Shape,
 )
-
-from moorage._core._kernels import ffi, lib
 
 LIMIT = 2**42  # capacities above it are slow
 SIZES = [50 * MIB, 300 * MIB, 2000 * MIB]

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Callable
 from functools import partial
 from os import PathLike
 from pathlib import Path
-from typing import Any
 
 from moorage._core.decide.native_plugin import NativeExternal, capsule_address
 from moorage._core.state.pod_class import Shape
@@ -38,7 +38,7 @@ class LoadedPlugin(NativePlugin):
 
 def include_dir() -> Path:
     """The directory that a C compiler is to search for ``moorage/plugin.h``."""
-    return Path(__file__).parents[1] / "include"
+    return Path(__file__).parents[2] / "include"
 
 
 def load_native_plugin(path: str | PathLike[str], symbol: str = SYMBOL) -> Plugin:
@@ -56,8 +56,6 @@ def load_native_plugin(path: str | PathLike[str], symbol: str = SYMBOL) -> Plugi
     InputError
         No such path or file, or it is no shared library, or has no plugin of this ABI at the symbol.
     """
-    from cffi import FFI, CDefError  # takes longer to import than all the rest
-
     source = printable(str(path) or "''")
     try:
         file = Path(path).resolve()
@@ -65,20 +63,15 @@ def load_native_plugin(path: str | PathLike[str], symbol: str = SYMBOL) -> Plugi
             raise InputError("no such file", source=source)
     except (OSError, RuntimeError, ValueError) as error:  # too long, a circle of links, with a NUL
         raise InputError(f"not a path: {getattr(error, 'strerror', None) or error}", source=source) from error
-    ffi: Any = FFI()
+    if not (symbol.isidentifier() and symbol.isascii()):
+        raise InputError(f"{symbol!r} is not the name of a symbol", source=source)
     try:
-        if not (symbol.isidentifier() and symbol.isascii()):
-            raise CDefError(symbol)
-        ffi.cdef(f"extern char {symbol}[];")
-    except CDefError as error:  # a word of C, too
-        raise InputError(f"{symbol!r} is not the name of a symbol", source=source) from error
-    try:
-        library = ffi.dlopen(str(file))
+        library = ctypes.CDLL(str(file))
     except OSError as error:
         raise InputError(f"not a shared library: {error}", source=source) from error
     try:
-        address = int(ffi.cast("uintptr_t", getattr(library, symbol)))
-    except (KeyError, TypeError) as error:  # TypeError: an attribute that every library of cffi has
+        address = ctypes.addressof(ctypes.c_char.in_dll(library, symbol))
+    except ValueError as error:
         raise InputError(f"no symbol {symbol}", source=source) from error
     return _plugin(address, source, library)
 

@@ -22,7 +22,8 @@
  *         .name = "GpuPack", .score = score, .resources = resources,
  *     };
  *
- * In Python, `moorage.framework.native` makes a plugin of it: load_native_plugin(path), from_capsule, from_address.
+ * In Python, `moorage.framework.profiles.native_library` makes a plugin of it: load_native_plugin(path),
+ * from_capsule, from_address.
  *
  * The rules:
  * - Arrays in, arrays out. Functions are called without Python's interpreter lock; they must not call Python. They

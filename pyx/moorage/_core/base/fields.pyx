@@ -5,9 +5,11 @@ What an operation on many pods reads of each one costs less than looking up the 
 
 from types import MemberDescriptorType
 
-cdef extern from "Python.h":
+cdef extern from "structmember.h":  # of Python
     ctypedef struct PyMemberDef:
         Py_ssize_t offset
+
+cdef extern from "Python.h":
     ctypedef struct PyMemberDescrObject:
         PyMemberDef* d_member
 

@@ -17,6 +17,7 @@ INCLUDES = ["csrc", str(INCLUDE)]
 COMPILER = runpy.run_path("csrc/flags.py")
 
 FAST = COMPILER["FLAGS"] + COMPILER["KERNEL_FLAGS"]
+LOOPS = [*FAST, "-O2"]
 GLUE = [*COMPILER["FLAGS"], "-O1"]
 SOURCES = sorted(str(path) for path in Path("csrc").glob("*.c"))
 # The C kernels are compiled once, into a library beside the modules that call them.
@@ -57,7 +58,7 @@ def extension(path: Path) -> Extension:
         [str(path)],
         include_dirs=INCLUDES,
         depends=[*HEADERS, *PXDS, "csrc/flags.py"],
-        extra_compile_args=FAST if calls_kernels else GLUE,
+        extra_compile_args=LOOPS if calls_kernels else GLUE,
         extra_link_args=COMPILER["LINK_FLAGS"],
         libraries=["moorage_kernels"] if calls_kernels else [],
         runtime_library_dirs=["$ORIGIN/.."] if calls_kernels else [],

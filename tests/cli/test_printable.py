@@ -78,6 +78,6 @@ def test_no_memory_is_one_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.C
     def load(*files: str) -> None:
         raise MemoryError
 
-    monkeypatch.setattr("moorage.objects.read.load", load)
+    monkeypatch.setattr("moorage.objects.load", load)
     assert main(["simulate", "-f", "x"]) == 2
     assert capsys.readouterr().err == "error: out of memory\n"

@@ -244,7 +244,7 @@ def test_warnings_go_to_stderr(
 ) -> None:
     import moorage.objects
 
-    real = moorage.objects.read.load
+    real = moorage.objects.load
 
     def load(*paths: str) -> Any:
         cluster = real(*paths)

@@ -10,6 +10,7 @@ import pkgutil
 from collections.abc import Callable, Iterator
 from functools import cache
 from itertools import product
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -32,14 +33,20 @@ VALUES = (None, 0, -1, FAR, "x", [], np.array([FAR, -1], np.int32))
 MORE = (NOWHERE, (), {}, np.zeros(0, np.int32), np.zeros(3, np.int32), object())
 
 
+def modules() -> Iterator[ModuleType]:
+    """The compiled modules, which are in the packages of the core."""
+    for room in pkgutil.iter_modules(moorage._core.__path__, "moorage._core."):
+        if room.ispkg:
+            path = importlib.import_module(room.name).__path__
+            for found in pkgutil.iter_modules(path, f"{room.name}."):
+                yield importlib.import_module(found.name)
+
+
 @cache
 def kinds() -> dict[str, type]:
     """The compiled classes."""
     out = dict[str, type]()
-    for found in pkgutil.iter_modules(moorage._core.__path__):
-        if found.name.startswith("_"):
-            continue
-        module = importlib.import_module(f"moorage._core.{found.name}")
+    for module in modules():
         for name, kind in vars(module).items():
             if isinstance(kind, type) and kind.__module__ == module.__name__ and not name.startswith("_"):
                 out[name] = kind
@@ -47,13 +54,11 @@ def kinds() -> dict[str, type]:
 
 
 def functions() -> Iterator[Callable[..., Any]]:
-    for found in pkgutil.iter_modules(moorage._core.__path__):
-        if not found.name.startswith("_"):
-            module = importlib.import_module(f"moorage._core.{found.name}")
-            for one in vars(module).values():
-                is_function = type(one).__name__ == "cython_function_or_method"
-                if is_function and one.__module__ == module.__name__ and not one.__name__.startswith("_"):
-                    yield one
+    for module in modules():
+        for one in vars(module).values():
+            is_function = type(one).__name__ == "cython_function_or_method"
+            if is_function and one.__module__ == module.__name__ and not one.__name__.startswith("_"):
+                yield one
 
 
 def world() -> list[Any]:

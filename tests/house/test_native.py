@@ -108,7 +108,8 @@ def test_compiled_modules_have_stubs() -> None:
     stubs = {stem(path, core) for path in core.rglob("*.pyi")} - {"__init__"}
     assert modules == stubs
     built = {stem(path.with_name(path.name.split(".")[0]), core) for path in core.rglob("*.so")}
-    assert built <= stubs, "compiled modules without a source: run `make clean`"
+    shared = {"libmoorage_kernels", "_cython_utility"}
+    assert built - shared <= stubs, "compiled modules without a source: run `make clean`"
 
 
 def declared(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:

@@ -6,6 +6,8 @@ from inspect import Parameter, signature
 
 import pytest
 
+import moorage.compat
+import moorage.controllers.persistent_volume
 import moorage.volume
 from moorage.compat import (
     CachingVolumeBinder,
@@ -16,8 +18,11 @@ from moorage.compat import (
 )
 from moorage.controllers.persistent_volume import (
     ControllerParameters,
+    DeletableVolumePlugin,
     InMemoryProvisioner,
     PersistentVolumeController,
+    ProvisionableVolumePlugin,
+    RecyclableVolumePlugin,
     VolumeHost,
     VolumePlugin,
 )
@@ -40,10 +45,10 @@ HOST = (
 
 
 def test_everything_is_there() -> None:
-    names = moorage.volume.__all__
-    assert len(set(names)) == len(names)
-    for name in names:
-        assert getattr(moorage.volume, name) is not None
+    for room in (moorage.volume, moorage.compat, moorage.controllers.persistent_volume):
+        assert len(set(room.__all__)) == len(room.__all__)
+        for name in room.__all__:
+            assert getattr(room, name) is not None
 
 
 @pytest.mark.parametrize(
@@ -70,8 +75,9 @@ def test_everything_is_there() -> None:
 )
 def test_functions(function: str, parameters: list[str]) -> None:
     """What can be given by keyword only is no part of upstream's calls, and may be left out."""
-    assert function in moorage.volume.__all__
-    found = signature(getattr(moorage.volume, function)).parameters.values()
+    rooms = (moorage.volume, moorage.compat, moorage.controllers.persistent_volume)
+    (room,) = (room for room in rooms if function in room.__all__)
+    found = signature(getattr(room, function)).parameters.values()
     assert [one.name for one in found if one.kind is not Parameter.KEYWORD_ONLY] == parameters
     assert all(one.default is not Parameter.empty for one in found if one.kind is Parameter.KEYWORD_ONLY)
 
@@ -137,6 +143,6 @@ def test_what_a_fake_is_made_of() -> None:
 
 def test_a_plugin_in_memory_is_one() -> None:
     assert isinstance(InMemoryProvisioner("p"), VolumePlugin)
-    assert isinstance(InMemoryProvisioner("p"), moorage.volume.ProvisionableVolumePlugin)
-    assert isinstance(InMemoryProvisioner("p"), moorage.volume.DeletableVolumePlugin)
-    assert isinstance(InMemoryProvisioner("p"), moorage.volume.RecyclableVolumePlugin)
+    assert isinstance(InMemoryProvisioner("p"), ProvisionableVolumePlugin)
+    assert isinstance(InMemoryProvisioner("p"), DeletableVolumePlugin)
+    assert isinstance(InMemoryProvisioner("p"), RecyclableVolumePlugin)

@@ -9,7 +9,7 @@ import pytest
 
 from moorage.objects import Cluster, load, parse_milli
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 DATA = ROOT / "tests" / "data"
 
 

@@ -34,7 +34,8 @@ TIMEOUT = 5 * 60.0
 
 class GangScheduling(UnitPlugin, PreEnqueuePlugin, PermitPlugin, EnqueueExtensions):
     """kube-scheduler v1.36, gangscheduling/. Pods of a group mostly come to Permit together, and then the
-    minimum is counted once (`scheduler/groups/place_group.py`); here is what holds for one that comes alone."""
+    minimum is counted once (`scheduler/groups/place_group.py`); here is what holds for one that comes
+    alone."""
 
     name = "GangScheduling"
     feature_gate = "GangScheduling"

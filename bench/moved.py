@@ -1,0 +1,61 @@
+"""Modules that have moved, so that `make bench-compare` can go back to revisions before that."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from importlib.util import find_spec
+from types import ModuleType
+
+MOVED = {
+    "moorage._core.decide.chooser": "moorage._core.chooser",
+    "moorage._core.decide.cycle": "moorage._core.cycle",
+    "moorage._core.decide.pod_batches": "moorage._core.batches",
+    "moorage._core.decide.plan": "moorage._core.plan",
+    "moorage._core.preempt.preemptor": "moorage._core.preemptor",
+    "moorage._core.state.cluster_state": "moorage._core.state",
+    "moorage.framework.plugin.cycle_state": "moorage.framework.cycle_state",
+    "moorage.framework.plugin.events": "moorage.framework.events",
+    "moorage.framework.plugin.interface": "moorage.framework.interface",
+    "moorage.framework.plugin.nodes_view": "moorage.framework.nodes_view",
+    "moorage.framework.profiles.native_library": "moorage.framework.native",
+    "moorage.framework.profiles.profile": "moorage.framework.profile",
+    "moorage.objects.model.godel": "moorage.objects.godel",
+    "moorage.objects.model.meta": "moorage.objects.meta",
+    "moorage.objects.model.node": "moorage.objects.node",
+    "moorage.objects.model.pod": "moorage.objects.pod",
+    "moorage.objects.model.pod_group": "moorage.objects.pod_group",
+    "moorage.objects.model.policy": "moorage.objects.policy",
+    "moorage.objects.model.storage": "moorage.objects.storage",
+    "moorage.objects.model.workload": "moorage.objects.workload",
+    "moorage.scheduler.cycle.engine": "moorage.scheduler.engine",
+    "moorage.scheduler.groups.place_group": "moorage.scheduler.pod_groups",
+    "moorage.volume.binding.claims": "moorage.volume.claims",
+    "moorage.volume.binding.matching": "moorage.volume.matching",
+}
+PACKAGES = {name.rpartition(".")[0] for name in MOVED}
+
+
+class Moved(MetaPathFinder, Loader):
+    """Finds a module of today where the revision that is measured has it."""
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        known = fullname in MOVED or fullname in PACKAGES
+        return ModuleSpec(fullname, self, is_package=fullname in PACKAGES) if known else None
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
+        return import_module(MOVED[spec.name]) if spec.name in MOVED else None
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Nothing is left to do."""
+
+
+if find_spec("moorage._core.decide") is None:
+    sys.meta_path.append(Moved())
+    for package in sorted(PACKAGES):  # one may have been a module
+        vars(import_module(package)).setdefault("__path__", [])

@@ -5,7 +5,7 @@ PYTHON ?= python3
 PY := .venv/bin/python
 # Empty as well when the interpreter that .venv was made from is gone or was upgraded.
 USABLE := $(shell $(PY) -c 'import pip; print("yes")' 2> /dev/null)
-SOURCES := $(wildcard pyx/moorage/*.pxd pyx/moorage/_core/*.pxd pyx/moorage/_core/* pyx/moorage/_core/*/* csrc csrc/*)
+SOURCES := $(wildcard pyx/moorage/*.pxd pyx/moorage/_core pyx/moorage/_core/* pyx/moorage/_core/*/* csrc csrc/*)
 
 COMPILED = python/moorage/_core/*.so python/moorage/_core/*/*.so tests/core/*.so
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from random import Random
 
 import numpy as np
-from bench.choosing import TieBreak
 from msgspec.structs import replace
 
 from moorage import Cluster, Scheduler, synthetic
+from moorage._core.decide.chooser import TieBreak
 from moorage._core.decide.cycle import Cycle
 from moorage.objects.model.pod import Pod, Toleration
 

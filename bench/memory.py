@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from bench.choosing import TieBreak
 from bench.cluster import plain_pods
 from tests.core.inside import inside
 
 from moorage import synthetic
+from moorage._core.decide.chooser import TieBreak
 from moorage._core.decide.cycle import Cycle
 from moorage._core.state.cluster_state import ClusterState
 from moorage.plugins.registry import default_profile

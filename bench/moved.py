@@ -10,8 +10,10 @@ from importlib.machinery import ModuleSpec
 from importlib.util import find_spec
 from types import ModuleType
 
+# A part of the cycle once.
+CHOOSER = "moorage._core.chooser" if find_spec("moorage._core.chooser") else "moorage._core.cycle"
 MOVED = {
-    "moorage._core.decide.chooser": "moorage._core.chooser",
+    "moorage._core.decide.chooser": CHOOSER,
     "moorage._core.decide.cycle": "moorage._core.cycle",
     "moorage._core.decide.pod_batches": "moorage._core.batches",
     "moorage._core.decide.plan": "moorage._core.plan",

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pytest
 from bench.batch import Batch
-from bench.choosing import num_feasible_nodes_to_find
 from bench.cluster import NODES, PERCENTAGES, cycle_of
 from bench.decide.test_scan import twin_of
 from bench.kinds import KINDS, Kind, scheduler_with_service
@@ -17,6 +16,7 @@ from bench.twins.plugin_twins import Nodes
 from bench.twins.term_twins import TermBatch
 
 from moorage import Scheduler
+from moorage._core.decide.chooser import num_feasible_nodes_to_find
 from moorage.objects.model.node import Node
 
 PODS = 1000

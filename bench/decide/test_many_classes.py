@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 from bench.batch import Batch
-from bench.choosing import num_feasible_nodes_to_find
 from bench.cluster import NODES, PERCENTAGES, cycle_of, fill
 from bench.plugin_pods import copies, pod
 from bench.twins.many_twin import ManyTwin
 from msgspec.structs import replace
 
 from moorage import Cluster, Scheduler, synthetic
+from moorage._core.decide.chooser import num_feasible_nodes_to_find
 from moorage.objects.model.node import Node, Taint
 from moorage.objects.model.pod import Pod, Toleration
 

@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 import pytest
 from bench.batch import Batch
-from bench.choosing import TieBreak, num_feasible_nodes_to_find
 from bench.cluster import NODES, filled_scheduler, plain_pods
 from msgspec.structs import replace
 
 import moorage as mo
 from moorage import Profile, Scheduler
+from moorage._core.decide.chooser import TieBreak, num_feasible_nodes_to_find
 from moorage.framework.plugin.interface import Plugin
 from moorage.framework.profiles.native_library import include_dir, load_native_plugin
 from moorage.objects.model.node import Node

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 from bench import plugin_pods as pods
-from bench.choosing import TieBreak
 from bench.twins import plugin_twins as twins
 from bench.twins import term_twins
 from bench.twins.plugin_twins import Nodes, Twin
 from msgspec.structs import replace
 
 from moorage import Scheduler
+from moorage._core.decide.chooser import TieBreak
 from moorage._core.decide.cycle import Cycle
 from moorage.framework.plugin.interface import Plugin
 from moorage.framework.profiles.profile import Profile

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from bench import plugin_pods
 from bench.batch import Batch
-from bench.choosing import TieBreak, num_feasible_nodes_to_find
 from bench.cluster import NODES, PERCENTAGES, cycle_of, fill, filled_scheduler, plain_pods
 from bench.twins.numpy_twin import NumpyTwin, heap_top
 
 from moorage import Scheduler, synthetic
+from moorage._core.decide.chooser import TieBreak, num_feasible_nodes_to_find
 from moorage._core.decide.cycle import Cycle
 from moorage.objects.model.pod import Pod
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import ast
 from collections import Counter
-from collections.abc import Iterator
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
 
 from tests.house.source import ROOT, files, name
+from tests.house.test_arrows import python_imports
 
 FILES = 15
 PACKAGE = ROOT / "python"
@@ -51,26 +51,25 @@ def test_a_name_that_recurs_is_seen() -> None:
 # ---- circles -----------------------------------------------------------------------------------------------
 
 
-def imported(node: ast.AST, package: str) -> Iterator[str]:
-    """What is imported when the code runs, inside of functions as well, but not for type checkers alone."""
-    if isinstance(node, ast.If) and ast.unparse(node.test).endswith("TYPE_CHECKING"):
-        node = ast.Module(node.orelse, [])
-    if isinstance(node, ast.Import):
-        yield from (alias.name for alias in node.names)
-    elif isinstance(node, ast.ImportFrom):
-        parents = package.split(".")
-        base = parents[: len(parents) - node.level + 1] if node.level else []
-        module = ".".join([*base, *([node.module] if node.module else [])])
-        yield from (f"{module}.{alias.name}" for alias in node.names)
-    for child in ast.iter_child_nodes(node):
-        yield from imported(child, package)
+class AtRunTime(ast.NodeTransformer):
+    """Leaves out what is imported for type checkers alone."""
+
+    def visit_If(self, node: ast.If) -> ast.AST | list[ast.stmt]:
+        if ast.unparse(node.test).endswith("TYPE_CHECKING"):
+            return node.orelse
+        return self.generic_visit(node)
+
+
+def imported(text: str, package: str) -> set[str]:
+    """What is imported when the code runs, inside of functions as well."""
+    return {target for _, target in python_imports(ast.unparse(AtRunTime().visit(ast.parse(text))), package)}
 
 
 def graph(texts: dict[str, tuple[str, str]]) -> Graph:
     """Module to the modules that it imports; from (text, package) by module."""
     edges: Graph = {}
     for module, (text, package) in texts.items():
-        targets = set(imported(ast.parse(text), package))
+        targets = imported(text, package)
         targets |= {target.rpartition(".")[0] for target in targets - texts.keys()}
         edges[module] = (targets & texts.keys()) - {module}
     return edges

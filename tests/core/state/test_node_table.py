@@ -258,3 +258,10 @@ def test_a_resource_that_only_an_undone_transaction_has_seen() -> None:
     one.rollback(mark)
     assert one.table.raw()[1][GPU].tolist() == [[0, 0]]
     assert one.table.requested[GPU].tolist() == [0]
+
+
+@pytest.mark.parametrize("ledgers", [-1, 0, 9, 10**8])
+def test_the_number_of_ledgers_is_bounded(ledgers: int) -> None:
+    """Each is an array over all rows, so that a mistaken number would take all memory first."""
+    with pytest.raises(ValueError, match=f"^{ledgers} ledgers: 1 to 8$"):
+        ClusterState(ledgers)

@@ -40,6 +40,7 @@ ROW = np.dtype(
 
 cdef enum:
     INT32_MAX = 0x7FFFFFFF
+    MAX_LEDGERS = 8  # each is an array over all rows; the binder needs two
 
 
 cdef int _reserve_columns(Buffer pointers, list columns, Py_ssize_t rows) except -1:
@@ -65,13 +66,18 @@ cdef class NodeTable:
     Parameters
     ----------
     ledgers : int
-        Resource ledgers: how many accounts of usage each row keeps side by side.
+        Resource ledgers: how many accounts of usage each row keeps side by side, 1 to 8.
+
+    Raises
+    ------
+    ValueError
+        For another number of ledgers.
     """
 
     def __cinit__(self, Symbols symbols not None, Journal journal not None, ChangeLog log not None,
                   int32_t ledgers=1):
-        if ledgers < 1:
-            raise ValueError(f"{ledgers} ledgers: there is one or more")
+        if not 1 <= ledgers <= MAX_LEDGERS:
+            raise ValueError(f"{ledgers} ledgers: 1 to {MAX_LEDGERS}")
         self.symbols = symbols
         self.journal = journal
         self.log = log

@@ -30,7 +30,7 @@ from moorage.objects.model.storage import (
     VolumeNodeAffinity,
 )
 from moorage.store import InformerFactory, ObjectStore
-from moorage.volume import BindingInfo, PodVolumeClaims, PodVolumes, VolumeBinder
+from moorage.volume import BindingInfo, PodVolumeClaims, PodVolumes, VolumeBinder, VolumeSources
 from moorage.volume.binding.claims import claim_class, reaches_node
 from moorage.volume.binding.matching import find_matching_volume
 
@@ -70,7 +70,7 @@ POD = Pod(
 def new_binder() -> VolumeBinder:
     store = ObjectStore()
     informers = InformerFactory(store)
-    one = VolumeBinder.over(store, informers, clock=lambda: 0.0)
+    one = VolumeBinder(VolumeSources.over(store, informers), clock=lambda: 0.0)
     store.create(
         StorageClass(
             metadata=ObjectMeta(name="local"),

@@ -72,7 +72,7 @@ from moorage.volume.binding.find import (
 from moorage.volume.binding.sources import VolumeSources
 from moorage.volume.binding.utilization import Utilization
 from moorage.volume.binding.volume_binder import VolumeBinder
-from moorage.volume.binding.volume_topology import Reach
+from moorage.volume.binding.volume_topology import VolumeTopology
 from moorage.volume.constants import MIGRATED_PLUGINS
 
 from .node_volume_limits import is_claim_of
@@ -246,7 +246,7 @@ class VolumeBinding(
     def _of_bound(self, claims: PodVolumeClaims, rows: npt.NDArray[np.int32]) -> npt.NDArray[np.uint8]:
         """The first claim that a node does not suit decides."""
         found = np.zeros(len(rows), dtype=np.uint8)
-        reach = self.handle_at_work().shared(Reach.of)
+        reach = self.handle_at_work().shared(VolumeTopology.of)
         for claim in claims.bound:
             try:
                 mask = reach.mask(self.binder.sources.pv_cache.get_pv(claim.spec.volume_name))

@@ -25,7 +25,7 @@ from moorage.objects.model.node import Node
 from moorage.objects.model.pod import Pod
 from moorage.objects.model.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
 from moorage.store import InformerFactory, ObjectStore
-from moorage.volume import VolumeBinder, VolumeError
+from moorage.volume import VolumeBinder, VolumeError, VolumeSources
 from moorage.volume.binding.claims import is_fully_bound
 from moorage.volume.constants import SELECTED_NODE
 
@@ -64,7 +64,9 @@ class World:
 def test_of_today() -> None:
     world = World(lambda: None)
     world.steps.append(world.finish)
-    binder = VolumeBinder.over(world.store, world.informers, clock=lambda: world.now, sleep=world.sleep)
+    binder = VolumeBinder(
+        VolumeSources.over(world.store, world.informers), clock=lambda: world.now, sleep=world.sleep
+    )
     world.informers.run_once()
     its = world.store.get(Pod, "test-pod", "testns")
     claims = binder.get_pod_volume_claims(its)
@@ -200,7 +202,9 @@ def test_a_provisioner_that_gives_up() -> None:
         world.store.update(replace(held, metadata=replace(held.metadata, annotations=rest)))
 
     world.steps.append(give_up)
-    binder = VolumeBinder.over(world.store, world.informers, clock=lambda: world.now, sleep=world.sleep)
+    binder = VolumeBinder(
+        VolumeSources.over(world.store, world.informers), clock=lambda: world.now, sleep=world.sleep
+    )
     world.informers.run_once()
     its = pod(PROVISIONED)
     volumes, _ = binder.find_pod_volumes(its, binder.get_pod_volume_claims(its), NODE1)

@@ -17,7 +17,7 @@ from moorage.objects.model.storage import PersistentVolume, PersistentVolumeSpec
 from moorage.scheduler import Scheduler
 from moorage.volume.binding import volume_topology as reach_module
 from moorage.volume.binding.claims import reaches_node
-from moorage.volume.binding.volume_topology import Reach
+from moorage.volume.binding.volume_topology import VolumeTopology
 
 KEYS = ("a", "b", "not a key")
 VALUES = ("x", "y", "", "1", "2", "007", "-5", "9223372036854775807", "9223372036854775808", "no value!")
@@ -62,7 +62,7 @@ STEPS: st.SearchStrategy[tuple[str, int, dict[str, str]]] = st.one_of(
 )
 
 
-def check(one: Scheduler, reach: Reach, asked: list[PersistentVolume]) -> None:
+def check(one: Scheduler, reach: VolumeTopology, asked: list[PersistentVolume]) -> None:
     """Every row with a node, against the node's own labels."""
     rows = one.view_rows().tolist()
     for volume in asked:
@@ -84,7 +84,7 @@ def check(one: Scheduler, reach: Reach, asked: list[PersistentVolume]) -> None:
 def test_all_rows_are_row_by_row(nodes: Any, asked: Any, steps: Any) -> None:
     """After nodes have come, gone and got other labels too, for good or in thought."""
     one = Scheduler(Cluster(nodes=[node(f"n{at}", labels=found) for at, found in enumerate(nodes)]))
-    reach = Reach.of(one.handle)
+    reach = VolumeTopology.of(one.handle)
     check(one, reach, asked)
     there = {f"n{at}" for at in range(len(nodes))}
     for action, at, found in steps:
@@ -105,7 +105,7 @@ def test_all_rows_are_row_by_row(nodes: Any, asked: Any, steps: Any) -> None:
 
 
 def test_volumes_that_reach_all_nodes() -> None:
-    reach = Reach.of(Scheduler(Cluster(nodes=[node("n")])).handle)
+    reach = VolumeTopology.of(Scheduler(Cluster(nodes=[node("n")])).handle)
     anywhere = PersistentVolume(metadata=ObjectMeta(name="v"))
     assert reach.mask(anywhere) is None
     spec = PersistentVolumeSpec(node_affinity=VolumeNodeAffinity())
@@ -132,7 +132,7 @@ def test_volumes_that_reach_all_nodes() -> None:
 def test_each_operator(of_term: NodeSelectorTerm, reached: list[bool]) -> None:
     nodes = [node("l", labels={"a": "x", "b": "1"}), node("m", labels={"a": "", "b": "2"}), node("n")]
     one = Scheduler(Cluster(nodes=nodes))
-    reach = Reach.of(one.handle)
+    reach = VolumeTopology.of(one.handle)
 
     def names(*terms: NodeSelectorTerm) -> list[bool]:
         mask = reach.mask(volume(*terms))
@@ -147,7 +147,7 @@ def test_each_operator(of_term: NodeSelectorTerm, reached: list[bool]) -> None:
 
 def test_masks_are_remembered_while_nodes_stay_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
     one = Scheduler(Cluster(nodes=[node("n", labels={"a": "x"})]))
-    reach = Reach.of(one.handle)
+    reach = VolumeTopology.of(one.handle)
     asked = [volume(term(wants("a", "In", value))) for value in "xyz"]
     first = reach.mask(asked[0])
     assert reach.mask(asked[0]) is first

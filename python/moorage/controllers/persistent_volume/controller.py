@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from threading import Event, Thread
 from typing import Any, Generic, TypeVar, cast
 
@@ -122,21 +123,38 @@ class PersistentVolumeController(VolumeHost):
         self.node_lister: Lister[Node] = parameters.node_informer.lister
         self.node_lister_synced: Callable[[], bool] = parameters.node_informer.has_synced
         times = OperationTimes(clock)
-        self._state = _state(parameters, recorder, plugins, Operations(clock), times, migrated_plugins)
-        self.counts = VolumeCounts(self._state.volumes, self._state.claims)
-        parameters.volume_informer.add_event_handler(_Enqueue[PersistentVolume](self._state.volume_queue))
-        parameters.claim_informer.add_event_handler(_Enqueue[PersistentVolumeClaim](self._state.claim_queue))
+        state = self._state = _state(
+            parameters, recorder, plugins, Operations(clock), times, migrated_plugins
+        )
+        self.counts = VolumeCounts(state.volumes, state.claims)
+        volumes = _SyncLoop(
+            state.volume_queue,
+            state.volume_lister,
+            state.volumes,
+            partial(sync_volume, state),
+            self._volume_deleted,
+        )
+        claims = _SyncLoop(
+            state.claim_queue,
+            state.claim_lister,
+            state.claims,
+            partial(sync_claim, state),
+            self._claim_deleted,
+        )
+        self._loops: tuple[_SyncLoop[Any], ...] = (volumes, claims)
+        parameters.volume_informer.add_event_handler(volumes)
+        parameters.claim_informer.add_event_handler(claims)
 
     # ---- without threads ----
 
     def run_once(self) -> int:
-        """Do everything that is to be done by now: what the informers have told, resyncs, and operations.
+        """Process all events, resyncs and operations that are due now.
 
         Returns
         -------
         int
-            How many objects were looked at and operations continued; 0 where nothing was to be done, or the
-            informers have not synced.
+            Number of objects synchronized and operations continued; 0 where nothing was due, or the informers
+            have not synced.
         """
         if self._next_resync is None and not self._begin():
             return 0
@@ -144,23 +162,32 @@ class PersistentVolumeController(VolumeHost):
             self._resync()
         done = self._state.operations.run_due()
         while True:
-            handled = (
-                self._next_volume(self._state.volume_queue.take()),
-                self._next_claim(self._state.claim_queue.take()),
-            )
+            handled = [loop.sync_next(loop.queue.take()) for loop in self._loops]
             if not any(handled):
                 return done
             done += sum(handled)
 
     def settle(self) -> int:
-        """Run the informers and `run_once` until nothing happens any more; returns the number of rounds."""
+        """Run the informers and `run_once` until both find nothing to do.
+
+        Returns
+        -------
+        int
+            Number of rounds in which something was done.
+        """
         rounds = 0
         while sum(informer.run_once() for informer in self._informers) + self.run_once():
             rounds += 1
         return rounds
 
     def next_due(self) -> float | None:
-        """When `run_once` has something to do, as far as is known, on the clock; None where never."""
+        """The next time at which `run_once` has work.
+
+        Returns
+        -------
+        float or None
+            Seconds on the clock; None if no work is scheduled.
+        """
         state = self._state
         if state.volume_queue or state.claim_queue or self._next_resync is None:
             return self._clock()
@@ -168,12 +195,12 @@ class PersistentVolumeController(VolumeHost):
         return min((time for time in times if time is not None), default=None)
 
     def save(self) -> object:
-        """What it knows and has to do, for `undo`. The client is an ObjectStore, no threads are at work, and
-        nobody else has the informers."""
+        """The state of the controller, for `undo`. Requires that the client is an ObjectStore, that no threads
+        run, and that the informers have no other user."""
         return self._next_resync, [(part, part.save()) for part in self._parts()]
 
     def undo(self, saved: object) -> None:
-        """Know and have to do what it did at `save`, in a store that is back in its state of then."""
+        """Restore the state of `save`. The store must have been restored to that point before."""
         self._next_resync, parts = cast(Any, saved)
         for part, what in parts:
             part.undo(what)
@@ -187,24 +214,30 @@ class PersistentVolumeController(VolumeHost):
     # ---- in threads ----
 
     def run(self, stop: Event) -> None:
-        """Work in threads until `stop` is set: wait until the informers have synced, then look at everything,
-        and at every change. Somebody else runs the informers."""
+        """Run in threads until `stop` is set: wait until the informers have synced, then synchronize all objects
+        and each changed one. The caller runs the informers.
+
+        Parameters
+        ----------
+        stop : threading.Event
+            Ends the threads.
+        """
         logger.info("Starting persistent volume controller")
         try:
             while not self._begin():
                 if stop.wait(SYNC_POLL):
                     return
             self._state.operations.use_threads(stop)
-            workers = [
-                Thread(target=self._resync_until, args=(stop,), name="volume resync", daemon=True),
-                Thread(target=self._work_on_volumes, name="volume worker", daemon=True),
-                Thread(target=self._work_on_claims, name="claim worker", daemon=True),
+            workers = [Thread(target=self._resync_until, args=(stop,), name="volume resync", daemon=True)]
+            workers += [
+                Thread(target=loop.work, name=f"{loop.cache.class_name} worker", daemon=True)
+                for loop in self._loops
             ]
             for worker in workers:
                 worker.start()
             stop.wait()
-            self._state.claim_queue.shut_down()
-            self._state.volume_queue.shut_down()
+            for loop in self._loops:
+                loop.queue.shut_down()
             for worker in workers:
                 worker.join()
         finally:
@@ -215,25 +248,15 @@ class PersistentVolumeController(VolumeHost):
         while not stop.wait(self._sync_period if self._sync_period > 0 else None):
             self._resync()
 
-    def _work_on_volumes(self) -> None:
-        while self._next_volume(self._state.volume_queue.wait()):
-            pass
-
-    def _work_on_claims(self) -> None:
-        while self._next_claim(self._state.claim_queue.wait()):
-            pass
-
     # ---- both ----
 
     def _begin(self) -> bool:
-        """Fill the own caches, if the informers have synced; a resync is due then."""
+        """Fill the controller's caches once the informers have synced; a resync is due then."""
         if not all(informer.has_synced() for informer in self._informers):
             return False
-        state = self._state
-        for volume in state.volume_lister.list():
-            _stored(state.volumes, volume)
-        for claim in state.claim_lister.list():
-            _stored(state.claims, claim)
+        for loop in self._loops:
+            for obj in loop.lister.list():
+                loop.store(obj)
         self._next_resync = self._clock()
         return True
 
@@ -245,47 +268,19 @@ class PersistentVolumeController(VolumeHost):
         return True
 
     def _resync(self) -> None:
-        state = self._state
-        for claim in state.claim_lister.list():
-            state.claim_queue.add(claim.key)
-        for volume in state.volume_lister.list():
-            state.volume_queue.add(volume.key)
-
-    def _next_volume(self, key: str | None) -> bool:
-        """Handle the volume of a key from the queue; False where there is none."""
-        if key is None:
-            return False
-        try:
-            volume = self._state.volume_lister.get(key)
-        except NotFoundError:
-            self._volume_deleted(key)
-            return True
-        if _stored(self._state.volumes, volume):
-            _reported("volume", key, lambda: sync_volume(self._state, volume))
-        return True
-
-    def _next_claim(self, key: str | None) -> bool:
-        """Handle the claim of a key from the queue; False where there is none."""
-        if key is None:
-            return False
-        try:
-            claim = self._state.claim_lister.get(key)
-        except NotFoundError:
-            self._claim_deleted(key)
-            return True
-        if _stored(self._state.claims, claim):
-            _reported("claim", key, lambda: sync_claim(self._state, claim))
-        return True
+        for loop in reversed(self._loops):
+            for obj in loop.lister.list():
+                loop.queue.add(obj.key)
 
     def _volume_deleted(self, key: str) -> None:
-        """The claim of a volume that went will find itself lost."""
+        """Have the claim of a deleted volume synchronized, which is lost."""
         volume = self._state.volumes.remove(key)
         self._state.times.end(key)
         if volume is not None and volume.spec.claim_ref is not None:
             self._state.claim_queue.add(claim_key(volume.spec.claim_ref))
 
     def _claim_deleted(self, key: str) -> None:
-        """The volume of a claim that went is to be released."""
+        """Have the volume of a deleted claim synchronized, which is to be released."""
         claim = self._state.claims.remove(key)
         self._state.times.forget(key)
         if claim is not None and claim.spec.volume_name:
@@ -298,7 +293,7 @@ def new_controller(
     clock: Callable[[], float] = time.monotonic,
     migrated_plugins: Mapping[str, str] | None = None,
 ) -> PersistentVolumeController:
-    """Make a controller; it does nothing yet but listen to the informers.
+    """Make a controller and register its handlers at the informers.
 
     Parameters
     ----------
@@ -348,36 +343,54 @@ def _state(
     )
 
 
-class _Enqueue(Generic[T]):
-    """Puts the key of whatever an informer tells into a queue."""
+@dataclass(frozen=True, slots=True)
+class _SyncLoop(Generic[T]):
+    """Synchronizes the objects of one kind whose keys are in a queue, which it fills as an event handler."""
 
-    def __init__(self, queue: WorkQueue) -> None:
-        self._queue = queue
+    queue: WorkQueue
+    lister: Lister[T]
+    cache: ControllerCache[T]
+    sync: Callable[[T], None]
+    handle_deleted: Callable[[str], None]
 
     def on_add(self, obj: T, is_in_initial_list: bool) -> None:
-        self._queue.add(obj.key)
+        self.queue.add(obj.key)
 
     def on_update(self, old: T, new: T) -> None:
-        self._queue.add(new.key)
+        self.queue.add(new.key)
 
     def on_delete(self, obj: T | DeletedFinalStateUnknown[T]) -> None:
-        self._queue.add(obj.key)
+        self.queue.add(obj.key)
 
+    def store(self, obj: T) -> bool:
+        """Keep an object in the controller's cache; False where it is not to be synchronized."""
+        try:
+            return self.cache.store(obj)
+        except VolumeError as error:
+            logger.error("%s", error)
+            return False
 
-def _stored(cache: ControllerCache[T], obj: T) -> bool:
-    """Keep an object in the own cache; False where it is not to be looked at."""
-    try:
-        return cache.store(obj)
-    except VolumeError as error:
-        logger.error("%s", error)
-        return False
+    def work(self) -> None:
+        """Synchronize until the queue is shut down."""
+        while self.sync_next(self.queue.wait()):
+            pass
 
-
-def _reported(what: str, key: str, sync: Callable[[], None]) -> None:
-    """Synchronize, and log what is refused: the next event or resync tries again."""
-    try:
-        sync()
-    except ConflictError as error:  # somebody else was faster, and the news of it is on its way
-        logger.debug('could not sync %s "%s": %s', what, key, error)
-    except MoorageError as error:
-        logger.error('could not sync %s "%s": %s', what, key, error)
+    def sync_next(self, key: str | None) -> bool:
+        """Synchronize the object of a key from the queue, and log an error: the next event or resync tries
+        again. False where there is no key."""
+        if key is None:
+            return False
+        try:
+            obj = self.lister.get(key)
+        except NotFoundError:
+            self.handle_deleted(key)
+            return True
+        if not self.store(obj):
+            return True
+        try:
+            self.sync(obj)
+        except ConflictError as error:  # another writer was faster, and the informer will report its write
+            logger.debug('could not sync %s "%s": %s', self.cache.class_name, key, error)
+        except MoorageError as error:
+            logger.error('could not sync %s "%s": %s', self.cache.class_name, key, error)
+        return True

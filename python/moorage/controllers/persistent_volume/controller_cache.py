@@ -3,7 +3,6 @@ back (controller/volume/persistentvolume, storeObjectUpdate and index.go)."""
 
 from __future__ import annotations
 
-import re
 from threading import RLock
 from typing import Generic, TypeVar, cast
 
@@ -11,11 +10,10 @@ from moorage.objects.model.meta import Object
 from moorage.objects.model.storage import PersistentVolume, PersistentVolumeClaim
 from moorage.volume.binding.claims import VolumeError
 from moorage.volume.binding.matching import find_matching_volume
+from moorage.volume.versions import parse_int64
 
 T = TypeVar("T", bound=Object)
 Modes = tuple[str, ...]
-
-_INTEGER = re.compile(r"[+-]?[0-9]+", re.ASCII)
 
 
 class ControllerCache(Generic[T]):
@@ -28,7 +26,7 @@ class ControllerCache(Generic[T]):
     """
 
     def __init__(self, class_name: str) -> None:
-        self._class_name = class_name
+        self.class_name = class_name
         self._objects: dict[str, T] = {}
         self._lock = RLock()
 
@@ -80,10 +78,12 @@ class ControllerCache(Generic[T]):
 
     def _version(self, obj: T, what: str) -> int:
         text = obj.metadata.resource_version
-        if not _INTEGER.fullmatch(text):
-            why = f'strconv.ParseInt: parsing "{text}": invalid syntax'
-            raise VolumeError(f'Error parsing {what} "{text}" of {self._class_name} "{obj.key}": {why}')
-        return int(text)
+        try:
+            return parse_int64(text)
+        except ValueError as error:
+            raise VolumeError(
+                f'Error parsing {what} "{text}" of {self.class_name} "{obj.key}": {error}'
+            ) from error
 
 
 class VolumeCache(ControllerCache[PersistentVolume]):

@@ -29,16 +29,7 @@ from moorage.volume.constants import (
     STORAGE_PROVISIONER,
 )
 
-from .controller_events import (
-    CLAIM_LOST,
-    CLAIM_MISBOUND,
-    FAILED_BINDING,
-    NORMAL,
-    VOLUME_MISMATCH,
-    WAIT_FOR_FIRST_CONSUMER,
-    WAIT_FOR_POD_SCHEDULED,
-    WARNING,
-)
+from . import controller_events as events
 from .controller_provision import provision_claim
 from .controller_state import ControllerState, claim_key, pods_that_use, with_migration
 
@@ -83,7 +74,7 @@ def _sync_unbound(state: ControllerState, claim: PersistentVolumeClaim) -> None:
         provision_claim(state, claim)
     else:
         message = "no persistent volumes available for this claim and no storage class is set"
-        state.writes.event(claim, NORMAL, FAILED_BINDING, message)
+        state.writes.event(claim, events.NORMAL, events.FAILED_BINDING, message)
         state.writes.claim_status(claim, "Pending")
 
 
@@ -116,10 +107,10 @@ def _say_whom_it_waits_for(state: ControllerState, claim: PersistentVolumeClaim)
     ]
     if pods:
         message = f"waiting for pod{'s' if len(pods) > 1 else ''} {','.join(pods)} to be scheduled"
-        state.writes.event(claim, NORMAL, WAIT_FOR_POD_SCHEDULED, message)
+        state.writes.event(claim, events.NORMAL, events.WAIT_FOR_POD_SCHEDULED, message)
         return
     message = "waiting for first consumer to be created before binding"
-    state.writes.event(claim, NORMAL, WAIT_FOR_FIRST_CONSUMER, message)
+    state.writes.event(claim, events.NORMAL, events.WAIT_FOR_FIRST_CONSUMER, message)
 
 
 def _sync_named(state: ControllerState, claim: PersistentVolumeClaim) -> None:
@@ -131,7 +122,7 @@ def _sync_named(state: ControllerState, claim: PersistentVolumeClaim) -> None:
         wrong = _mismatch(volume, claim)
         if wrong:
             message = f'Cannot bind to requested volume "{volume.name}": {wrong}'
-            state.writes.event(claim, WARNING, VOLUME_MISMATCH, message)
+            state.writes.event(claim, events.WARNING, events.VOLUME_MISMATCH, message)
             state.writes.claim_status(claim, "Pending")
         else:
             state.writes.bind(volume, claim)
@@ -167,9 +158,9 @@ def _sync_bound(state: ControllerState, claim: PersistentVolumeClaim) -> None:
     if volume is None:
         lost = "its PersistentVolume" if name else "reference to PersistentVolume"
         message = f"Bound claim has lost {lost}. Data on the volume is lost!"
-        state.writes.claim_status_with_event(claim, "Lost", WARNING, CLAIM_LOST, message)
+        state.writes.claim_status_with_event(claim, "Lost", events.WARNING, events.CLAIM_LOST, message)
     elif volume.spec.claim_ref is None or volume.spec.claim_ref.uid == claim.metadata.uid:
         state.writes.bind(volume, claim)
     else:
         message = "Two claims are bound to the same volume, this one is bound incorrectly"
-        state.writes.claim_status_with_event(claim, "Lost", WARNING, CLAIM_MISBOUND, message)
+        state.writes.claim_status_with_event(claim, "Lost", events.WARNING, events.CLAIM_MISBOUND, message)

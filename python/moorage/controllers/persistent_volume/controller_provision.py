@@ -28,14 +28,7 @@ from moorage.volume.constants import (
     YES,
 )
 
-from .controller_events import (
-    EXTERNAL_PROVISIONING,
-    NORMAL,
-    PROVISIONING_CLEANUP_FAILED,
-    PROVISIONING_FAILED,
-    PROVISIONING_SUCCEEDED,
-    WARNING,
-)
+from . import controller_events as events
 from .controller_reclaim import delete_real_volume
 from .controller_state import IN_TREE, ControllerState
 from .operations import logger
@@ -54,7 +47,7 @@ def provision_claim(state: ControllerState, claim: PersistentVolumeClaim) -> Non
         its_class = state.class_lister.get(claim_class(claim))
         plugin = _plugin(state, its_class.provisioner)
     except (NotFoundError, VolumeError) as error:
-        state.writes.event(claim, WARNING, PROVISIONING_FAILED, str(error))
+        state.writes.event(claim, events.WARNING, events.PROVISIONING_FAILED, str(error))
         return
 
     def work() -> Iterator[float]:
@@ -90,7 +83,7 @@ def _ask_for(state: ControllerState, claim: PersistentVolumeClaim, provisioner: 
         "waiting for a volume to be created, either by external provisioner "
         f'"{driver}" or manually created by system administrator'
     )
-    state.writes.event(claim, NORMAL, EXTERNAL_PROVISIONING, message)
+    state.writes.event(claim, events.NORMAL, events.EXTERNAL_PROVISIONING, message)
 
 
 def _with_provisioner(
@@ -125,14 +118,14 @@ def _provision(
     error = yield from _attempts(lambda: _create(state, volume))
     if error is None:
         message = f"Successfully provisioned volume {volume.name} using {plugin.name}"
-        state.writes.event(claim, NORMAL, PROVISIONING_SUCCEEDED, message)
+        state.writes.event(claim, events.NORMAL, events.PROVISIONING_SUCCEEDED, message)
         return
     message = f"Error creating provisioned PV object for claim {claim.key}: {error}. Deleting the volume."
-    state.writes.event(claim, WARNING, PROVISIONING_FAILED, message)
+    state.writes.event(claim, events.WARNING, events.PROVISIONING_FAILED, message)
     error = yield from _attempts(lambda: delete_real_volume(state, volume))
     if error is not None:
         message = f"Error cleaning provisioned volume for claim {claim.key}: {error}. Please delete manually."
-        state.writes.event(claim, WARNING, PROVISIONING_CLEANUP_FAILED, message)
+        state.writes.event(claim, events.WARNING, events.PROVISIONING_CLEANUP_FAILED, message)
 
 
 def _make(
@@ -192,7 +185,7 @@ def _options(
 
 def _reported(state: ControllerState, claim: PersistentVolumeClaim, text: str) -> VolumeError:
     """The failure of an operation that has been reported."""
-    state.writes.event(claim, WARNING, PROVISIONING_FAILED, text)
+    state.writes.event(claim, events.WARNING, events.PROVISIONING_FAILED, text)
     return VolumeError(text)
 
 

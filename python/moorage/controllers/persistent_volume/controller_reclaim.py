@@ -9,16 +9,7 @@ from moorage.store.errors import ApiError, NotFoundError
 from moorage.volume.binding.claims import VolumeError
 from moorage.volume.constants import MIGRATED_TO, PROVISIONED_BY
 
-from .controller_events import (
-    NORMAL,
-    RECYCLER_POD,
-    VOLUME_DELETE,
-    VOLUME_FAILED_DELETE,
-    VOLUME_FAILED_RECYCLE,
-    VOLUME_RECYCLED,
-    VOLUME_UNKNOWN_RECLAIM_POLICY,
-    WARNING,
-)
+from . import controller_events as events
 from .controller_state import IN_TREE, ControllerState, claim_key, pods_that_use
 from .operations import logger
 from .provisioning import DeletableVolumePlugin, VolumeInUseError
@@ -43,7 +34,7 @@ def reclaim_volume(state: ControllerState, volume: PersistentVolume) -> None:
     elif policy != "Retain":
         message = "Volume has unrecognized PersistentVolumeReclaimPolicy"
         state.writes.volume_phase_with_event(
-            volume, "Failed", WARNING, VOLUME_UNKNOWN_RECLAIM_POLICY, message
+            volume, "Failed", events.WARNING, events.VOLUME_UNKNOWN_RECLAIM_POLICY, message
         )
 
 
@@ -56,10 +47,12 @@ def _delete(state: ControllerState, volume: PersistentVolume) -> Iterator[float]
         with state.times.counting_failures(volume.name):
             deleted = delete_real_volume(state, current)
     except VolumeInUseError as error:
-        state.writes.event(current, NORMAL, VOLUME_DELETE, str(error))
+        state.writes.event(current, events.NORMAL, events.VOLUME_DELETE, str(error))
         raise
     except Exception as error:
-        state.writes.volume_phase_with_event(current, "Failed", WARNING, VOLUME_FAILED_DELETE, str(error))
+        state.writes.volume_phase_with_event(
+            current, "Failed", events.WARNING, events.VOLUME_FAILED_DELETE, str(error)
+        )
         raise
     if deleted:
         _delete_object(state, current)
@@ -130,11 +123,11 @@ def _recycle(state: ControllerState, volume: PersistentVolume) -> Iterator[float
     # A claim of that name which is there now is another one, and cannot use this volume.
     if users and state.claims.get(key) is None:
         message = f"Volume is used by pods: {','.join(users)}"
-        state.writes.event(current, NORMAL, VOLUME_FAILED_RECYCLE, message)
+        state.writes.event(current, events.NORMAL, events.VOLUME_FAILED_RECYCLE, message)
         return
 
     def report(type: str, message: str) -> None:
-        state.writes.event(current, type, RECYCLER_POD, f"Recycler pod: {message}")
+        state.writes.event(current, type, events.RECYCLER_POD, f"Recycler pod: {message}")
 
     failure = ""
     try:
@@ -147,9 +140,11 @@ def _recycle(state: ControllerState, volume: PersistentVolume) -> Iterator[float
         except Exception as error:
             failure = f"Recycle failed: {error}"
     if failure:
-        state.writes.volume_phase_with_event(current, "Failed", WARNING, VOLUME_FAILED_RECYCLE, failure)
+        state.writes.volume_phase_with_event(
+            current, "Failed", events.WARNING, events.VOLUME_FAILED_RECYCLE, failure
+        )
         return
-    state.writes.event(current, NORMAL, VOLUME_RECYCLED, "Volume recycled")
+    state.writes.event(current, events.NORMAL, events.VOLUME_RECYCLED, "Volume recycled")
     state.writes.unbind(current)
     yield from ()
 

@@ -8,7 +8,7 @@ from moorage.store.errors import NotFoundError
 from moorage.volume.binding.claims import have_equal_modes
 from moorage.volume.constants import BOUND_BY_CONTROLLER, PROVISIONED_BY
 
-from .controller_events import VOLUME_MISMATCH, WARNING
+from . import controller_events as events
 from .controller_reclaim import reclaim_volume
 from .controller_state import ControllerState, claim_key, with_migration
 
@@ -83,15 +83,15 @@ def _await_claim(state: ControllerState, volume: PersistentVolume, claim: Persis
     # No claim would ever find it.
     state.writes.event(
         volume,
-        WARNING,
-        VOLUME_MISMATCH,
+        events.WARNING,
+        events.VOLUME_MISMATCH,
         f'Cannot bind PersistentVolume to requested PersistentVolumeClaim "{claim.name}" '
         "due to incompatible volumeMode.",
     )
     state.writes.event(
         claim,
-        WARNING,
-        VOLUME_MISMATCH,
+        events.WARNING,
+        events.VOLUME_MISMATCH,
         f'Cannot bind PersistentVolume "{volume.name}" to requested PersistentVolumeClaim '
         "due to incompatible volumeMode.",
     )

@@ -1,4 +1,4 @@
-"""What the scheduler believes of volumes and claims before the API server says so
+"""Caches of volumes and claims with assumed states, which the API server has not confirmed yet
 (Kubernetes v1.14, scheduler_assume_cache.go)."""
 
 from __future__ import annotations
@@ -23,28 +23,28 @@ logger = logging.getLogger("moorage.volume")
 
 
 class WrongTypeError(VolumeError):
-    """An object is not of the kind that was asked for."""
+    """An object has another type than expected."""
 
     def __init__(self, type_name: str, obj: object) -> None:
         super().__init__(f"could not convert object to type {type_name}: {obj!r}")
 
 
 class ObjectNotFoundError(VolumeError):
-    """A cache does not know an object of that name."""
+    """A cache has no object of that name."""
 
     def __init__(self, type_name: str, name: str) -> None:
         super().__init__(f'could not find {type_name} "{name}"')
 
 
 class ObjectNameError(VolumeError):
-    """Something has no name to be kept under."""
+    """An object has no name."""
 
     def __init__(self, detail: str) -> None:
         super().__init__(f"failed to get object name: {detail}")
 
 
 class _Record(Generic[T]):
-    """One object: as assumed, as the informer has it, and where the index has it since the informer wrote."""
+    """One object: its latest and its informer's state, and its index values."""
 
     __slots__ = ("api", "latest", "values")
 
@@ -54,7 +54,7 @@ class _Record(Generic[T]):
 
 
 class _Bucket(Generic[T]):
-    """The records of one value of the index, and their list for as long as none changes."""
+    """The records of one index value, and their cached list."""
 
     __slots__ = ("listed", "records", "version")
 
@@ -65,23 +65,21 @@ class _Bucket(Generic[T]):
 
 
 class AssumeCache(Generic[T]):
-    """Objects by key (``namespace/name``) as an informer has them, and as they are assumed to be.
+    """Objects by key (``namespace/name``): the informer's state and the assumed state of each.
 
-    An assumed object stays until the informer brings one of a higher resource version, or the object's end,
-    or until it is restored. What the informer brings again in the same version changes nothing. Every method
-    may be called from any thread.
+    An assumed state ends when the informer reports a higher resource version or the object's deletion, or by
+    `restore`. An event with the same resource version changes nothing. All methods are thread-safe.
 
     Parameters
     ----------
     informer : Informer or None
-        Whose events fill the cache; without one, call `add`, `update` and `delete`.
+        Its events fill the cache; without one, the caller calls `add`, `update` and `delete`.
     description : str
-        What the objects are called in errors, as ``v1.PersistentVolume``.
+        Kind in error texts, as ``v1.PersistentVolume``.
     index_name : str
-        What the index is called in messages.
+        Name of the index in log messages.
     index_func : callable
-        An object's values in the index. It is asked when the informer brings an object, not when one is
-        assumed.
+        Returns an object's index values. It is called for objects from the informer, not for assumed ones.
     """
 
     def __init__(
@@ -95,15 +93,15 @@ class AssumeCache(Generic[T]):
         self._dropped = 0
         self._lock = RLock()
         self.version = 0
-        """Counts the changes, assumptions included."""
+        """Number of changes, assumptions included."""
         if informer is not None:
             informer.add_event_handler(_Handler(self))
 
-    # ---- what the informer brings --------------------------------------------------------------------------
+    # ---- events of the informer --------------------------------------------------------------------------
 
     def add(self, obj: T | None) -> None:
-        """Take an object in from the informer; an assumption about it ends. Not so if what is held, assumed
-        or not, has the same resource version or a higher one, or if one of the two cannot be compared."""
+        """Store an object of the informer and end its assumed state. Ignored if the stored state, assumed or
+        not, has the same or a higher resource version, or if a resource version is not a number."""
         if obj is None:
             return
         try:
@@ -117,11 +115,11 @@ class AssumeCache(Generic[T]):
             logger.error("add failed: %s", error)
 
     def update(self, old: T | None, new: T | None) -> None:
-        """The same for an object that has changed; what it was before is of no interest."""
+        """Store the new state of an object, as `add`."""
         self.add(new)
 
     def delete(self, obj: T | DeletedFinalStateUnknown[T] | None) -> None:
-        """Forget an object, whatever is assumed of it."""
+        """Remove an object and its assumed state."""
         if obj is None:
             return
         try:
@@ -137,14 +135,14 @@ class AssumeCache(Generic[T]):
     # ---- assuming ------------------------------------------------------------------------------------------
 
     def assume(self, obj: T) -> None:
-        """Hold this object for the latest until the informer brings a later one. Nothing changes on an error.
+        """Store an assumed state. Nothing changes on an error.
 
         Raises
         ------
         ObjectNameError, ObjectNotFoundError
-            It has no name, or the informer has brought none of that name.
+            The object has no name, or the informer has no object of that name.
         VolumeError
-            A later one is held, or the resource versions cannot be compared.
+            The stored resource version is higher, or one of the two is not a number.
         """
         key = self._key(obj)
         with self._lock:
@@ -156,7 +154,7 @@ class AssumeCache(Generic[T]):
             self._hold(held, obj)
 
     def restore(self, key: str) -> None:
-        """Hold what the informer has; an unknown key is none of anybody's business."""
+        """End the assumed state of an object. Unknown keys are ignored."""
         with self._lock:
             held = self._records.get(key)
             if held is not None and held.latest is not held.api:
@@ -165,7 +163,7 @@ class AssumeCache(Generic[T]):
     # ---- reading -------------------------------------------------------------------------------------------
 
     def get(self, key: str) -> T:
-        """The latest of an object, assumed or not.
+        """The assumed state of an object, or the informer's if there is none.
 
         Raises
         ------
@@ -175,7 +173,7 @@ class AssumeCache(Generic[T]):
             return self._held(key).latest
 
     def get_api_obj(self, key: str) -> T:
-        """An object as the informer has it.
+        """The informer's state of an object.
 
         Raises
         ------
@@ -185,8 +183,8 @@ class AssumeCache(Generic[T]):
             return self._held(key).api
 
     def list(self, index_obj: T) -> tuple[T, ...] | None:
-        """The latest of all objects that share a value of the index with this one, each once, in the order in
-        which they came there; None where it has no place in the index."""
+        """The latest states of all objects that share an index value with an object, without duplicates, in
+        order of insertion; None if the index function fails."""
         try:
             values = tuple(self._index_func(index_obj))
         except VolumeError as error:
@@ -199,7 +197,7 @@ class AssumeCache(Generic[T]):
         return tuple(found.values())
 
     def list_value(self, value: str) -> tuple[T, ...]:
-        """The latest of all objects of one value in the index; the same tuple while none of them changes."""
+        """The latest states of all objects with an index value; the same tuple as long as none changes."""
         with self._lock:
             bucket = self._buckets.get(value)
             if bucket is None:
@@ -209,7 +207,7 @@ class AssumeCache(Generic[T]):
             return bucket.listed
 
     def version_of(self, value: str) -> int:
-        """A number that has risen whenever what `list_value` gives has changed (and at times without)."""
+        """A version of the result of `list_value`: it increases with each change, and possibly without one."""
         with self._lock:
             bucket = self._buckets.get(value)
             return self._dropped if bucket is None else bucket.version
@@ -264,13 +262,13 @@ class AssumeCache(Generic[T]):
         self._touch(held.values)
 
     def save(self) -> object:
-        """All objects, for `undo`."""
+        """The states of all objects, for `undo`."""
         with self._lock:
             records = {key: (one.api, one.latest, one.values) for key, one in self._records.items()}
             return self.version, records, {value: tuple(b.records) for value, b in self._buckets.items()}
 
     def undo(self, saved: object) -> None:
-        """Have the objects of `save` again, unless nothing has changed since."""
+        """Restore the states of `save`."""
         version, objects, listed = cast(tuple[int, dict[str, Any], dict[str, tuple[str, ...]]], saved)
         with self._lock:
             if version == self.version:
@@ -309,36 +307,36 @@ class _Handler(Generic[T]):
 
 
 class PVAssumeCache(AssumeCache[PersistentVolume]):
-    """Volumes, listed by the class in their spec; the beta annotation does not count here."""
+    """Volumes, indexed by ``spec.storageClassName``; the beta annotation is not read."""
 
     def __init__(self, informer: Informer[PersistentVolume] | None) -> None:
         super().__init__(informer, "v1.PersistentVolume", "storageclass", _by_class)
 
     def get_pv(self, name: str) -> PersistentVolume:
-        """The latest of a volume; errors as for `get`, and WrongTypeError."""
+        """The latest state of a volume; raises as `get`, and WrongTypeError."""
         return _of_type(PersistentVolume, self._description, self.get(name))
 
     def get_api_pv(self, name: str) -> PersistentVolume:
-        """A volume as the informer has it; errors as for `get_pv`."""
+        """The informer's state of a volume; raises as `get_pv`."""
         return _of_type(PersistentVolume, self._description, self.get_api_obj(name))
 
     def list_pvs(self, class_name: str) -> tuple[PersistentVolume, ...]:
-        """The latest of all volumes of a class, in the order in which they came."""
+        """The latest states of all volumes of a class, in order of insertion."""
         return self.list_value(class_name)
 
 
 class PVCAssumeCache(AssumeCache[PersistentVolumeClaim]):
-    """Claims, listed by namespace."""
+    """Claims, indexed by namespace."""
 
     def __init__(self, informer: Informer[PersistentVolumeClaim] | None) -> None:
         super().__init__(informer, "v1.PersistentVolumeClaim", "namespace", by_namespace)
 
     def get_pvc(self, key: str) -> PersistentVolumeClaim:
-        """The latest of a claim (``namespace/name``); errors as for `get`, and WrongTypeError."""
+        """The latest state of a claim (``namespace/name``); raises as `get`, and WrongTypeError."""
         return _of_type(PersistentVolumeClaim, self._description, self.get(key))
 
     def get_api_pvc(self, key: str) -> PersistentVolumeClaim:
-        """A claim as the informer has it; errors as for `get_pvc`."""
+        """The informer's state of a claim; raises as `get_pvc`."""
         return _of_type(PersistentVolumeClaim, self._description, self.get_api_obj(key))
 
 
@@ -354,18 +352,6 @@ def _of_type(struct: type[T], description: str, obj: Object) -> T:
     return obj
 
 
-def new_assume_cache(
-    informer: Informer[T] | None, description: str, index_name: str, index_func: IndexFunc[T]
-) -> AssumeCache[T]:
-    """Make an `AssumeCache`; parameters as there."""
-    return AssumeCache(informer, description, index_name, index_func)
-
-
-def new_pv_assume_cache(informer: Informer[PersistentVolume] | None) -> PVAssumeCache:
-    """Make the cache of volumes."""
-    return PVAssumeCache(informer)
-
-
-def new_pvc_assume_cache(informer: Informer[PersistentVolumeClaim] | None) -> PVCAssumeCache:
-    """Make the cache of claims."""
-    return PVCAssumeCache(informer)
+new_assume_cache = AssumeCache
+new_pv_assume_cache = PVAssumeCache
+new_pvc_assume_cache = PVCAssumeCache

@@ -8,7 +8,6 @@ from collections.abc import Callable
 from moorage.framework.runtime.steps import Steps, take_all
 from moorage.objects.model.node import Node
 from moorage.objects.model.pod import Pod
-from moorage.store import InformerFactory, ObjectClient
 
 from .bind import (
     DEFAULT_BIND_TIMEOUT,
@@ -30,7 +29,7 @@ from .find import (
     get_pod_volume_claims,
 )
 from .metrics import VOLUME_SCHEDULING_STAGE_FAILED, counting_failures
-from .sources import Translate, VolumeSources, as_it_is
+from .sources import VolumeSources
 
 
 class VolumeBinder:
@@ -65,21 +64,6 @@ class VolumeBinder:
         self._clock = clock
         self._sleep = sleep
 
-    @classmethod
-    def over(
-        cls,
-        client: ObjectClient,
-        informers: InformerFactory,
-        *,
-        bind_timeout: float = DEFAULT_BIND_TIMEOUT,
-        clock: Callable[[], float] = time.monotonic,
-        sleep: Callable[[float], object] = time.sleep,
-        translate: Translate = as_it_is,
-    ) -> VolumeBinder:
-        """Make a binder over the informers of a factory, with caches of its own."""
-        sources = VolumeSources.over(client, informers, translate)
-        return cls(sources, bind_timeout=bind_timeout, clock=clock, sleep=sleep)
-
     def get_pod_volume_claims(self, pod: Pod) -> PodVolumeClaims:
         """Sort a pod's claims by what is to be done about them, ephemeral volumes' claims included.
 
@@ -102,7 +86,7 @@ class VolumeBinder:
             A claim cannot be provisioned for lack of a class, or its selector cannot be read.
         """
         try:
-            bound = check_bound_claims(self.sources, claims.bound, node) if claims.bound else True
+            bound = check_bound_claims(self.sources, claims.bound, node)
             unbound = find_unbound(self.sources, claims, node)
         except Exception:
             VOLUME_SCHEDULING_STAGE_FAILED.inc("predicate")

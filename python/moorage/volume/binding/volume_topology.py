@@ -1,8 +1,7 @@
-"""Which nodes the volumes of a cluster reach, for all rows of the node table at once."""
+"""The nodes on which each volume can be used, for all rows of the node table at once."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import reduce
 from typing import TYPE_CHECKING
 
@@ -20,70 +19,61 @@ from moorage.objects.model.storage import PersistentVolume
 if TYPE_CHECKING:
     from moorage.framework.plugin.handle import FrameworkHandle
 
-LIMIT = 1 << 12  # node affinities remembered
+LIMIT = 1 << 12  # node affinities in the cache
 Mask = npt.NDArray[np.bool_]
 
 
-class Reach:
-    """`reaches_node` as a mask over the rows of the node table, remembered by node affinity."""
+class VolumeTopology:
+    """`reaches_node` as a mask over the rows of the node table, cached per node affinity."""
 
     def __init__(self, cluster: ClusterState) -> None:
         self._cluster = cluster
         self._masks: dict[NodeSelector, Mask] = {}
-        self._said = -1
+        self._version = -1
 
     @classmethod
-    def of(cls, handle: FrameworkHandle) -> Reach:
-        """Over the nodes of a handle's cache."""
+    def of(cls, handle: FrameworkHandle) -> VolumeTopology:
+        """Make one for the nodes of a handle's cache."""
         return cls(handle.cache.state)
 
     def mask(self, volume: PersistentVolume) -> Mask | None:
-        """Per row of the node table, whether the volume can be used there; None for everywhere. Rows without
-        a node in the view mean nothing."""
+        """The rows whose node satisfies a volume's required node affinity.
+
+        Returns
+        -------
+        ndarray of bool, shape (rows of the node table,), or None
+            None if the volume has no required node affinity. Entries of rows without a node are undefined.
+        """
         affinity = volume.spec.node_affinity
         if affinity is None or affinity.required is None:
             return None
         selector, view = affinity.required, self._cluster.view
         view.refresh()
-        if view.said != self._said or len(self._masks) >= LIMIT:
+        if view.said != self._version or len(self._masks) >= LIMIT:
             self._masks.clear()
-            self._said = view.said
+            self._version = view.said
         if selector not in self._masks:
-            nobody = np.zeros(self._cluster.table.used, dtype=bool)
+            none = np.zeros(self._cluster.table.used, dtype=bool)
             found = [self._term(term) for term in selector.node_selector_terms if is_readable(term)]
-            self._masks[selector] = reduce(np.logical_or, found, nobody)
+            self._masks[selector] = reduce(np.logical_or, found, none)
         return self._masks[selector]
 
     def _term(self, term: NodeSelectorTerm) -> Mask:
-        everybody = np.ones(self._cluster.table.used, dtype=bool)
-        return reduce(np.logical_and, map(self._requirement, term.match_expressions), everybody)
+        all_rows = np.ones(self._cluster.table.used, dtype=bool)
+        return reduce(np.logical_and, map(self._requirement, term.match_expressions), all_rows)
 
     def _requirement(self, requirement: NodeSelectorRequirement) -> Mask:
-        column = label_column(self._cluster.table, requirement.key)
-        match requirement.operator:
-            case "In":
-                return np.isin(column, self._symbols(requirement.values))
-            case "NotIn":
-                return ~np.isin(column, self._symbols(requirement.values))
-            case "Exists":
-                return np.not_equal(column, 0)
-            case "DoesNotExist":
-                return np.equal(column, 0)
-        return self._by_value(column, _alone(requirement))
-
-    def _symbols(self, values: tuple[str, ...]) -> list[int]:
-        return [symbol for value in values if (symbol := self._cluster.symbols.find(value))]
-
-    def _by_value(self, column: npt.NDArray[np.int32], matches: Callable[[str], bool]) -> Mask:
-        """Asked once for each value that nodes have."""
-        symbols, which = np.unique(column, return_inverse=True)
-        names = self._cluster.symbols.names
-        answers = [symbol != 0 and matches(names[symbol] or "") for symbol in symbols.tolist()]
+        column, symbols = label_column(self._cluster.table, requirement.key), self._cluster.symbols
+        if requirement.operator == "In":
+            return np.isin(column, [found for value in requirement.values if (found := symbols.find(value))])
+        present, which = np.unique(column, return_inverse=True)
+        names = symbols.names
+        answers = [_satisfies(requirement, names[one] if one else None) for one in present.tolist()]
         return np.array(answers, dtype=bool)[which]
 
 
 def is_readable(term: NodeSelectorTerm) -> bool:
-    """False for a term that matches nothing: an empty one, or one with a malformed requirement."""
+    """Whether a term can match: it is not empty, and all its requirements are well-formed."""
     if any(requirement_error(r.key, r.operator, r.values, node=True) for r in term.match_expressions):
         return False
     if any(field_requirement_error(r.key, r.operator, r.values) for r in term.match_fields):
@@ -91,8 +81,8 @@ def is_readable(term: NodeSelectorTerm) -> bool:
     return bool(term.match_expressions or term.match_fields)
 
 
-def _alone(requirement: NodeSelectorRequirement) -> Callable[[str], bool]:
-    """Whether a value of the label satisfies a requirement."""
-    term = NodeSelectorTerm(match_expressions=(requirement,))
-    matcher = NodeSelectorMatcher(NodeSelector(node_selector_terms=(term,)))
-    return lambda value: matcher.matches(Node(metadata=ObjectMeta(labels={requirement.key: value})))
+def _satisfies(requirement: NodeSelectorRequirement, value: str | None) -> bool:
+    """Whether a node with this value of the requirement's label, or without the label, satisfies it."""
+    labels = {} if value is None else {requirement.key: value}
+    selector = NodeSelector(node_selector_terms=(NodeSelectorTerm(match_expressions=(requirement,)),))
+    return NodeSelectorMatcher(selector).matches(Node(metadata=ObjectMeta(labels=labels)))

@@ -75,7 +75,7 @@ class NodeVolumeLimits(VolumePlugin, PreFilterPlugin, FilterPlugin, EnqueueExten
         if isinstance(wanted, Status):
             return wanted
         try:
-            exceeds = attached.exceed(node_info.name, node_info.pods, wanted)
+            exceeds = attached.is_over_limit(node_info.name, node_info.pods, wanted)
         except VolumeError as error:
             return Status(Code.ERROR, (str(error),))
         return EXCEEDED if exceeds else None
@@ -85,7 +85,7 @@ class NodeVolumeLimits(VolumePlugin, PreFilterPlugin, FilterPlugin, EnqueueExten
         wanted = self._wanted(state, pod, attached)
         if isinstance(wanted, Status):
             return Answers(np.zeros(len(rows), dtype=np.uint8), (wanted,))
-        numbers = attached.exceeding(rows, wanted).view(np.uint8)
+        numbers = attached.rows_over_limit(rows, wanted).view(np.uint8)
         if not (wanted and attached.errors):
             return Answers(numbers, STATUSES)
         failing = np.flatnonzero(np.isin(rows, list(attached.errors)) & attached.is_limited(rows)).tolist()
@@ -160,7 +160,7 @@ def _counts(pod: Pod) -> bool:
 
 def _volumes_of(pod: Pod, attached: AttachedVolumes) -> frozenset[CSIVolume] | Status:
     try:
-        return attached.wanted_by(pod)
+        return attached.volumes_of_new_pod(pod)
     except MissingClaimError as error:
         return Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (str(error),))
     except VolumeError as error:

@@ -192,7 +192,7 @@ class InUse(RuleBasedStateMachine):
         assert summary(self.one) == summary(other)
         rows = self.rows()
         for wanted in WANTED:
-            mine, theirs = (one.attached.exceeding(rows, wanted).tolist() for one in (self.one, other))
+            mine, theirs = (one.attached.rows_over_limit(rows, wanted).tolist() for one in (self.one, other))
             assert mine == theirs
 
     @invariant()
@@ -202,11 +202,11 @@ class InUse(RuleBasedStateMachine):
         table, attached, rows = self.cache.state.table, self.one.attached, self.rows()
         infos = [self.cache.node_info(table.row_name(row)) for row in rows.tolist()]
         for wanted in WANTED:
-            over = attached.exceeding(rows, wanted).tolist()
+            over = attached.rows_over_limit(rows, wanted).tolist()
             for row, info, exceeds in zip(rows.tolist(), infos, over, strict=True):
                 assert info is not None
                 try:
-                    assert attached.exceed(info.name, info.pods, wanted) == exceeds
+                    assert attached.is_over_limit(info.name, info.pods, wanted) == exceeds
                 except VolumeError:
                     assert row in attached.errors
         limited = attached.is_limited(rows).tolist()
@@ -291,7 +291,7 @@ def test_what_a_pod_wants() -> None:
             uses(csi="inline"),
         ),
     )
-    assert attached.wanted_by(every) == {
+    assert attached.volumes_of_new_pod(every) == {
         ("d0", "x"),
         ("ebs.csi.aws.com", "\0default/unbound"),
         (GCE, "projects/UNSPECIFIED/regions/z-1/disks/disk"),
@@ -299,13 +299,13 @@ def test_what_a_pod_wants() -> None:
         ("disk.csi.azure.com", "/subscriptions/1"),
     }
     with pytest.raises(VolumeError, match=r'^looking up PVC default/x: persistentvolumeclaim "x" not found$'):
-        attached.wanted_by(pod("p", volumes=(uses(claim="x"),)))
+        attached.volumes_of_new_pod(pod("p", volumes=(uses(claim="x"),)))
     with pytest.raises(
         VolumeError, match=r"^PVC default/q-e was not created for pod default/q \(pod is not owner\)$"
     ):
-        attached.wanted_by(pod("q", volumes=(uses(ephemeral="e"),)))
+        attached.volumes_of_new_pod(pod("q", volumes=(uses(ephemeral="e"),)))
     with pytest.raises(VolumeError, match=r"^PersistentVolumeClaim had no name$"):
-        attached.wanted_by(pod("q", volumes=(uses(claim=""),)))
+        attached.volumes_of_new_pod(pod("q", volumes=(uses(claim=""),)))
 
 
 def test_attachments_count_beside_the_volumes_of_pods() -> None:
@@ -317,10 +317,10 @@ def test_attachments_count_beside_the_volumes_of_pods() -> None:
     objects = [claim("c", "v0"), volume("v0", ("d0", "x")), volume("v1", ("d0", "y")), limits]
     rows = np.zeros(1, dtype=np.int32)
     one = in_use(cache, *objects, attachment("a0", "d0", "a", "v0"))
-    assert not one.attached.exceeding(rows, {("d0", "y")})[0]
+    assert not one.attached.rows_over_limit(rows, {("d0", "y")})[0]
     one = in_use(cache, *objects, attachment("a0", "d0", "a", "v1"))
-    assert one.attached.exceeding(rows, {("d0", "y")})[0]
-    assert not one.attached.exceeding(rows, {("d0", "x")})[0]
+    assert one.attached.rows_over_limit(rows, {("d0", "y")})[0]
+    assert not one.attached.rows_over_limit(rows, {("d0", "x")})[0]
 
 
 def test_a_node_over_its_limit_takes_pods_that_bring_nothing_new() -> None:
@@ -334,8 +334,8 @@ def test_a_node_over_its_limit_takes_pods_that_bring_nothing_new() -> None:
     rows = np.zeros(1, dtype=np.int32)
     for wanted, exceeds in (({"x"}, False), ({"x", "y"}, False), ({"z"}, True), ({"x", "z"}, True)):
         handles = frozenset(("d0", name) for name in wanted)
-        assert attached.exceeding(rows, handles).tolist() == [exceeds]
-        assert attached.exceed("a", cache.state.pods(), handles) == exceeds
+        assert attached.rows_over_limit(rows, handles).tolist() == [exceeds]
+        assert attached.is_over_limit("a", cache.state.pods(), handles) == exceeds
 
 
 @pytest.mark.parametrize(

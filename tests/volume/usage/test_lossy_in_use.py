@@ -56,7 +56,7 @@ def by_node(scheduler: Scheduler, one: VolumesInUse) -> Any:
         {name[row]: dict(by) for row, by in one.attached.errors.items()},
         [name[row] for row in order],
         one.attached.is_limited(rows).tolist(),
-        [one.attached.exceeding(rows, wanted).tolist() for wanted in WANTED],
+        [one.attached.rows_over_limit(rows, wanted).tolist() for wanted in WANTED],
     )
 
 

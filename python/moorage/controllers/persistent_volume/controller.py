@@ -195,8 +195,8 @@ class PersistentVolumeController(VolumeHost):
         return min((time for time in times if time is not None), default=None)
 
     def save(self) -> object:
-        """The state of the controller, for `undo`. Requires that the client is an ObjectStore, that no threads
-        run, and that the informers have no other user."""
+        """The state of the controller, for `undo`. Requires an ObjectStore as client, no running threads, and
+        informers without another user."""
         return self._next_resync, [(part, part.save()) for part in self._parts()]
 
     def undo(self, saved: object) -> None:
@@ -214,8 +214,8 @@ class PersistentVolumeController(VolumeHost):
     # ---- in threads ----
 
     def run(self, stop: Event) -> None:
-        """Run in threads until `stop` is set: wait until the informers have synced, then synchronize all objects
-        and each changed one. The caller runs the informers.
+        """Run in threads until `stop` is set: wait until the informers have synced, then synchronize all
+        objects, and each one that changes. The caller runs the informers.
 
         Parameters
         ----------

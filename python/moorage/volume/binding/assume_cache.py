@@ -207,7 +207,7 @@ class AssumeCache(Generic[T]):
             return bucket.listed
 
     def version_of(self, value: str) -> int:
-        """A version of the result of `list_value`: it increases with each change, and possibly without one."""
+        """A version of the result of `list_value`: it increases with each change, sometimes without one."""
         with self._lock:
             bucket = self._buckets.get(value)
             return self._dropped if bucket is None else bucket.version

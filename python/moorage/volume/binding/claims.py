@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from moorage.errors import MoorageError
 from moorage.objects.model.meta import Object, ObjectMeta, QuantityLike
 from moorage.objects.model.node import Node
-from moorage.objects.model.pod import NodeSelector
+from moorage.objects.model.pod import NodeSelector, Pod
 from moorage.objects.model.quantity import parse_value
 from moorage.objects.model.selectors import NodeSelectorMatcher
 from moorage.objects.model.storage import (
@@ -85,6 +85,20 @@ def is_volume_bound_to_claim(volume: PersistentVolume, claim: PersistentVolumeCl
     if held is None or (held.name, held.namespace) != (claim.name, claim.namespace):
         return False
     return held.uid in ("", claim.metadata.uid)
+
+
+def check_owner(pod: Pod, claim: PersistentVolumeClaim) -> None:
+    """Check that the claim of an ephemeral volume belongs to its pod (component-helpers/storage/ephemeral,
+    VolumeIsForPod).
+
+    Raises
+    ------
+    VolumeError
+        The claim has another owner.
+    """
+    owner = claim.metadata.controller()
+    if owner is None or owner.uid != pod.metadata.uid:
+        raise VolumeError(f"PVC {claim.key} was not created for pod {pod.key} (pod is not owner)")
 
 
 def is_delay_binding_provisioning(claim: PersistentVolumeClaim) -> bool:

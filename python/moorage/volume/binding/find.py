@@ -25,6 +25,7 @@ from .claim_matcher import ClaimMatcher
 from .claims import (
     VolumeError,
     allows_topology,
+    check_owner,
     claim_class,
     is_delay_binding_mode,
     is_fully_bound,
@@ -127,9 +128,7 @@ def claim_of(sources: VolumeSources, pod: Pod, volume: Volume) -> PersistentVolu
     except VolumeError as error:
         raise VolumeError(f'error getting PVC "{key}": {error}') from error
     if volume.persistent_volume_claim is None:
-        owner = claim.metadata.controller()
-        if owner is None or owner.uid != pod.metadata.uid:
-            raise VolumeError(f"PVC {key} was not created for pod {pod.key} (pod is not owner)")
+        check_owner(pod, claim)
     return claim
 
 

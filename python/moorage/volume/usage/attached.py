@@ -22,7 +22,8 @@ from moorage.objects.model.storage import (
 )
 from moorage.store import InformerFactory
 from moorage.store.informers.indexer import KeyLog
-from moorage.volume.binding.claims import VolumeError, claim_class
+from moorage.volume.binding.claims import VolumeError, check_owner, claim_class
+from moorage.volume.binding.find import claim_key
 
 from .migration import (
     MIGRATED_PROVISIONERS,
@@ -43,16 +44,16 @@ NO_NAME = "PersistentVolumeClaim had no name"
 
 
 class MissingClaimError(VolumeError):
-    """A claim that a pod names is not there."""
+    """A claim of a pod does not exist."""
 
 
 class AttachedVolumes:
-    """CSI volumes by row, as far as pods and VolumeAttachments tell.
+    """CSI volumes in use by row, from pods and VolumeAttachments.
 
     Attributes
     ----------
     errors : dict of int to dict
-        Row to the pods there, by UID, whose volumes cannot be counted, and why; upstream's text.
+        Row to the UIDs of pods whose volumes cannot be determined, each with upstream's error text.
     """
 
     def __init__(
@@ -69,19 +70,21 @@ class AttachedVolumes:
         self.clear()
 
     def logs(self) -> tuple[KeyLog, ...]:
-        """What changes of claims, volumes, classes, CSINodes and VolumeAttachments."""
+        """The change logs of claims, volumes, classes, CSINodes and VolumeAttachments, in this order."""
         indexers = self._claims, self._volumes, self._classes, self._nodes, self._attachments
         return tuple(indexer.follow() for indexer in indexers)
 
     def clear(self) -> None:
-        """Forget all rows; what they have must come anew."""
+        """Drop the counts of all rows; the pods have to be added again."""
         self.errors: dict[int, dict[str, str]] = {}
         self._size = 0
         self._used: dict[str, Counts] = {}
-        self._room: dict[str, Counts] = {}  # of drivers that some node limits; UNLIMITED less the used ones
+        self._headroom: dict[
+            str, Counts
+        ] = {}  # of drivers that some node limits; UNLIMITED less the used ones
         self._names: dict[int, str] = {}  # rows whose limits have been read
         # Who refers to a volume on a row: so many pods, and the row's attachments; a volume counts once.
-        self._refers: dict[int, dict[CSIVolume, int]] = {}
+        self._users: dict[int, dict[CSIVolume, int]] = {}
         self._pods_with: dict[CSIVolume, dict[int, int]] = {}
         self._of_pod: dict[tuple[int, str], tuple[CSIVolume, ...]] = {}
         self._attached: dict[int, frozenset[CSIVolume]] = {}
@@ -93,32 +96,44 @@ class AttachedVolumes:
         self._attachments_of: dict[str, dict[str, VolumeAttachment]] = {}  # by node
         self._node_of: dict[str, str] = {}  # by attachment
         for key in self._attachments.items():
-            self._renew_attachment(key)
+            self._update_attachment(key)
 
     # ---- what is asked -------------------------------------------------------------------------------------
 
-    def wanted_by(self, pod: Pod) -> frozenset[CSIVolume]:
-        """The volumes of a new pod.
+    def volumes_of_new_pod(self, pod: Pod) -> frozenset[CSIVolume]:
+        """The CSI volumes of a pod that is to be scheduled.
 
         Raises
         ------
         MissingClaimError
             A claim is not there.
         VolumeError
-            They cannot be told.
+            A claim has no name, or is another pod's ephemeral volume.
         """
         return frozenset(self._volumes_of(pod, True))
 
-    def exceeding(self, rows: Rows, wanted: Iterable[CSIVolume]) -> npt.NDArray[np.bool_]:
-        """The rows whose node does not take these volumes besides those that it has."""
+    def rows_over_limit(self, rows: Rows, wanted: Iterable[CSIVolume]) -> npt.NDArray[np.bool_]:
+        """The rows whose node would exceed a volume limit with these volumes in addition.
+
+        Parameters
+        ----------
+        rows : ndarray of int32, shape (n,)
+            Rows of the node table.
+        wanted : iterable of CSIVolume
+            The volumes of one pod.
+
+        Returns
+        -------
+        ndarray of bool, shape (n,)
+        """
         over = np.zeros(len(rows), dtype=bool)
         by_driver: dict[str, list[CSIVolume]] = {}
         for volume in wanted:
             by_driver.setdefault(volume[0], []).append(volume)
         for driver, volumes in by_driver.items():
-            if driver not in self._room:
+            if driver not in self._headroom:
                 continue
-            room = self._room[driver].take(rows)
+            room = self._headroom[driver].take(rows)
             held = [row for volume in volumes for row in self._pods_with.get(volume, ())]
             if held:
                 there = np.zeros(self._size, dtype=np.int32)
@@ -130,19 +145,28 @@ class AttachedVolumes:
         return over
 
     def is_limited(self, rows: Rows) -> npt.NDArray[np.bool_]:
-        """The rows whose node limits the volumes of some driver."""
+        """The rows whose node has a limit for any driver, as a mask over `rows`."""
         found = np.zeros(len(rows), dtype=bool)
-        for driver, room in self._room.items():
+        for driver, room in self._headroom.items():
             found |= (room + self._used[driver]).take(rows) != UNLIMITED
         return found
 
-    def exceed(self, node_name: str, pods: Iterable[Pod], wanted: Iterable[CSIVolume]) -> bool:
-        """Whether a node with these pods, who may be others than are there, does not take the volumes.
+    def is_over_limit(self, node_name: str, pods: Iterable[Pod], wanted: Iterable[CSIVolume]) -> bool:
+        """Whether a node with given pods would exceed a limit with further volumes.
+
+        Parameters
+        ----------
+        node_name : str
+            The node whose limits and VolumeAttachments count.
+        pods : iterable of Pod
+            The pods of the node, which may differ from those in the cache.
+        wanted : iterable of CSIVolume
+            The volumes of one more pod.
 
         Raises
         ------
         VolumeError
-            The volumes of one of the pods cannot be told.
+            The volumes of one of the pods cannot be determined.
         """
         limits = self.limits_of(node_name)
         if not wanted or not limits:
@@ -160,7 +184,7 @@ class AttachedVolumes:
         )
 
     def limits_of(self, node_name: str) -> dict[str, int]:
-        """Driver to the number of volumes that a node takes, where that is limited."""
+        """Driver to the maximum number of its volumes on a node, without drivers that have no limit."""
         node = self._nodes.get(node_name)
         drivers = () if node is None else node.spec.drivers
         found = {}
@@ -175,24 +199,20 @@ class AttachedVolumes:
         """The volumes of a pod; missing claims are an error of new pods only. `claims` gets their keys."""
         found = []
         for volume in pod.spec.volumes:
-            if volume.persistent_volume_claim is not None:
-                name = volume.persistent_volume_claim.claim_name
-            elif volume.ephemeral is not None:
-                name = f"{pod.name}-{volume.name}"
-            else:
+            key = claim_key(pod, volume)
+            if key is None:
                 inline = inline_driver_and_handle(volume)
                 if inline[1]:
                     found.append(inline)
                 continue
+            name = key.partition("/")[2]
             if not name:
                 raise VolumeError(NO_NAME)
-            key = f"{pod.namespace}/{name}"
             if claims is not None:
                 claims.append(key)
             claim = self._claims.get(key) if is_new or volume.ephemeral is not None else None
             if is_new and claim is None:
-                text = f'looking up PVC {key}: persistentvolumeclaim "{name}" not found'
-                raise MissingClaimError(text)
+                raise MissingClaimError(f'looking up PVC {key}: persistentvolumeclaim "{name}" not found')
             if volume.ephemeral is not None and claim is not None:
                 check_owner(pod, claim)
             resolved = self._resolve(key)
@@ -228,12 +248,14 @@ class AttachedVolumes:
 
     # ---- following what changes ----------------------------------------------------------------------------
 
-    def make_room(self, rows: int) -> None:
-        """There are so many rows now."""
+    def resize(self, rows: int) -> None:
+        """Grow the columns to this number of rows."""
         if rows > self._size:
             self._size = max(rows, 2 * self._size)
             self._used = {driver: self._grown(counts, 0) for driver, counts in self._used.items()}
-            self._room = {driver: self._grown(counts, UNLIMITED) for driver, counts in self._room.items()}
+            self._headroom = {
+                driver: self._grown(counts, UNLIMITED) for driver, counts in self._headroom.items()
+            }
 
     def _grown(self, counts: Counts, value: int) -> Counts:
         more = np.full(self._size - len(counts), value, dtype=np.int32)
@@ -245,15 +267,15 @@ class AttachedVolumes:
             self._used[driver] = np.zeros(self._size, dtype=np.int32)
         return self._used[driver]
 
-    def name_row(self, row: int, name: str) -> None:
-        """A row has the node of this name, or `NO_NODE`."""
+    def set_node_name(self, row: int, name: str) -> None:
+        """Set the name of a row's node, or `NO_NODE`."""
         if self._names.get(row, NO_NODE) != name:
             self._names[row] = name
             self._set_limits(row, name)
             self._set_attached(row, name)
 
-    def come(self, pod: Pod, row: int) -> None:
-        """A pod has come to a row."""
+    def add_pod(self, pod: Pod, row: int) -> None:
+        """Count the volumes of a pod that was added to a row."""
         at, claims = (row, pod.metadata.uid), list[str]()
         try:
             volumes = tuple(set(self._volumes_of(pod, False, claims)))
@@ -266,10 +288,10 @@ class AttachedVolumes:
         for volume in volumes:
             rows = self._pods_with.setdefault(volume, {})
             rows[row] = rows.get(row, 0) + 1
-            self._refer(row, volume, 1)
+            self._count_user(row, volume, 1)
 
-    def leave(self, pod: Pod, row: int) -> None:
-        """A pod has left a row."""
+    def remove_pod(self, pod: Pod, row: int) -> None:
+        """Undo `add_pod`."""
         at = row, pod.metadata.uid
         for volume in self._of_pod.pop(at):
             rows = self._pods_with[volume]
@@ -278,56 +300,54 @@ class AttachedVolumes:
                 del rows[row]
             if not rows:
                 del self._pods_with[volume]
-            self._refer(row, volume, -1)
-        self._leave_claims(pod, at)
+            self._count_user(row, volume, -1)
+        self._remove_claims(pod, at)
         if row in self.errors:
             self.errors[row].pop(pod.metadata.uid, None)
             if not self.errors[row]:
                 del self.errors[row]
 
-    def _leave_claims(self, pod: Pod, at: tuple[int, str]) -> None:
+    def _remove_claims(self, pod: Pod, at: tuple[int, str]) -> None:
         for volume in pod.spec.volumes:
-            claim = volume.persistent_volume_claim
-            name = f"{pod.name}-{volume.name}" if claim is None else claim.claim_name
-            key = f"{pod.namespace}/{name}"
-            if key in self._pods_of:
+            key = claim_key(pod, volume)
+            if key is not None and key in self._pods_of:
                 self._pods_of[key].pop(at, None)
                 if not self._pods_of[key]:
                     del self._pods_of[key]
                     self._resolved.pop(key, None)
 
-    def _refer(self, row: int, volume: CSIVolume, sign: int) -> None:
-        refers = self._refers.setdefault(row, {})
+    def _count_user(self, row: int, volume: CSIVolume, sign: int) -> None:
+        refers = self._users.setdefault(row, {})
         before = refers.get(volume, 0)
         after = refers[volume] = before + sign
         if not after:
             del refers[volume]
             if not refers:
-                del self._refers[row]
+                del self._users[row]
         if not (before and after):
             self._of_driver(volume[0])[row] += sign
-            if volume[0] in self._room:
-                self._room[volume[0]][row] -= sign
+            if volume[0] in self._headroom:
+                self._headroom[volume[0]][row] -= sign
 
     def _set_limits(self, row: int, name: str) -> None:
         limits = self.limits_of(name)
         for driver in limits:
-            if driver not in self._room:
-                self._room[driver] = UNLIMITED - self._of_driver(driver)
-        for driver, room in self._room.items():
+            if driver not in self._headroom:
+                self._headroom[driver] = UNLIMITED - self._of_driver(driver)
+        for driver, room in self._headroom.items():
             room[row] = limits.get(driver, UNLIMITED) - self._used[driver][row]
 
     def _set_attached(self, row: int, name: str) -> None:
         for volume in self._attached.pop(row, ()):
-            self._refer(row, volume, -1)
+            self._count_user(row, volume, -1)
         volumes = self._attached_to(name)
         if volumes:
             self._attached[row] = volumes
             for volume in volumes:
-                self._refer(row, volume, 1)
+                self._count_user(row, volume, 1)
 
     def _attached_to(self, node_name: str) -> frozenset[CSIVolume]:
-        """What VolumeAttachments say of a node."""
+        """The volumes that VolumeAttachments name for a node."""
         found = []
         for attachment in self._attachments_of.get(node_name, {}).values():
             attacher, name = attachment.spec.attacher, attachment.spec.source.persistent_volume_name
@@ -336,7 +356,7 @@ class AttachedVolumes:
                 found.append((attacher, volume.spec.csi.volume_handle))
         return frozenset(found)
 
-    def renew(
+    def update_objects(
         self,
         claims: Iterable[str],
         volumes: Iterable[str],
@@ -344,10 +364,18 @@ class AttachedVolumes:
         attachments: Iterable[str],
         pods: Mapping[int, Mapping[str, Pod]],
     ) -> None:
-        """Objects of these keys have changed; `pods` are those that have come to each row."""
+        """Update the counts after changes of objects.
+
+        Parameters
+        ----------
+        claims, volumes, nodes, attachments : iterable of str
+            Keys of changed claims, volumes, CSINodes and VolumeAttachments.
+        pods : mapping of int to mapping of str to Pod
+            Row to its pods by UID, as `add_pod` was told.
+        """
         stale = set(nodes)
         for key in attachments:
-            stale |= self._renew_attachment(key)
+            stale |= self._update_attachment(key)
         changed = dict.fromkeys(claims)
         for name in volumes:
             changed |= dict.fromkeys(sorted(self._claims_of.pop(name, ())))
@@ -357,16 +385,16 @@ class AttachedVolumes:
         for at in dict.fromkeys(at for key in changed for at in self._pods_of.get(key, ())):
             row, uid = at
             pod = pods[row][uid]
-            self.leave(pod, row)
-            self.come(pod, row)
+            self.remove_pod(pod, row)
+            self.add_pod(pod, row)
         for name in stale:
             found = self._table.find_row(name)
             if found is not None and self._names.get(found) == name:
                 self._set_limits(found, name)
                 self._set_attached(found, name)
 
-    def _renew_attachment(self, key: str) -> set[str]:
-        """An attachment came, changed or went; the nodes that it is about."""
+    def _update_attachment(self, key: str) -> set[str]:
+        """Index the current state of an attachment; returns the names of the nodes concerned."""
         before, attachment = self._node_of.pop(key, None), self._attachments.get(key)
         if before is not None:
             del self._attachments_of[before][key]
@@ -378,12 +406,3 @@ class AttachedVolumes:
         if name is not None:
             self._nodes_of.setdefault(name, set()).add(node)
         return {node} if before is None else {before, node}
-
-
-def check_owner(pod: Pod, claim: PersistentVolumeClaim) -> None:
-    """VolumeError where the claim of a pod's ephemeral volume belongs to something else
-    (component-helpers/storage/ephemeral, VolumeIsForPod)."""
-    owner = claim.metadata.controller()
-    if owner is None or owner.uid != pod.metadata.uid:
-        text = f"PVC {claim.key} was not created for pod {pod.key} (pod is not owner)"
-        raise VolumeError(text)

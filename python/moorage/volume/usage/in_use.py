@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from moorage.framework.plugin.handle import FrameworkHandle
 
 NEVER = -1
-NOBODY: dict[str, Pod] = {}
+NO_PODS: dict[str, Pod] = {}
 
 Disk = tuple[str, ...]
 """What disks have in common that cannot be mounted twice; see `disk_of`."""
@@ -63,15 +63,17 @@ class VolumesInUse:
     # ---- following what changes ----------------------------------------------------------------------------
 
     def refresh(self) -> None:
-        """Take over what has changed."""
+        """Apply all changes since the last call."""
         if [log.head for log in self._logs] != self._heads:
             self._refresh_objects()
         if self._cursor != self._state.log.head:
             self._refresh_rows()
 
     def _refresh_objects(self) -> None:
-        """Claims, volumes, classes and the like have changed."""
-        heads = [log.head for log in self._logs]  # before: what comes meanwhile is taken over once more
+        """Apply changes of claims, volumes, classes, CSINodes and VolumeAttachments."""
+        heads = [
+            log.head for log in self._logs
+        ]  # read before `since`: a concurrent change is applied twice, not lost
         changes = [log.since(head) for log, head in zip(self._logs, self._heads, strict=True)]
         self._heads = heads
         claims, volumes, classes, nodes, attachments = changes
@@ -79,42 +81,42 @@ class VolumesInUse:
             self._clear()
             self._cursor = NEVER
             return
-        self.attached.renew(claims or (), volumes or (), nodes or (), attachments or (), self.pods)
+        self.attached.update_objects(claims or (), volumes or (), nodes or (), attachments or (), self.pods)
 
     def _refresh_rows(self) -> None:
-        """Pods have come to rows or left them."""
+        """Apply changes of rows."""
         state = self._state
         changed = None if self._cursor == NEVER else state.log.rows_since(self._cursor)
         self._cursor = state.log.head
         used = state.table.used
-        self.attached.make_room(used)
+        self.attached.resize(used)
         for row in sorted({*range(used), *self.pods}) if changed is None else changed:
-            self._renew_row(row)
+            self._update_row(row)
 
-    def _renew_row(self, row: int) -> None:
-        table, old, new = self._state.table, self.pods.get(row, NOBODY), NOBODY
+    def _update_row(self, row: int) -> None:
+        table, old, new = self._state.table, self.pods.get(row, NO_PODS), NO_PODS
         if row < table.used and table.is_present(row):
-            self.attached.name_row(row, table.row_name(row))
+            self.attached.set_node_name(row, table.row_name(row))
             new = {pod.metadata.uid: pod for pod in self._state.ledger.volume_pods_of(row)}
         else:
-            self.attached.name_row(row, NO_NODE)
+            self.attached.set_node_name(row, NO_NODE)
         if not (old or new):
             return
         for uid, pod in old.items():
-            if not _uses_the_same(pod, new.get(uid)):
+            if not _has_equal_volumes(pod, new.get(uid)):
                 self._count(pod, row, -1)
-                self.attached.leave(pod, row)
+                self.attached.remove_pod(pod, row)
         for uid, pod in new.items():
-            if not _uses_the_same(pod, old.get(uid)):
+            if not _has_equal_volumes(pod, old.get(uid)):
                 self._count(pod, row, 1)
-                self.attached.come(pod, row)
+                self.attached.add_pod(pod, row)
         if new:
             self.pods[row] = new
         else:
             del self.pods[row]
 
     def _count(self, pod: Pod, row: int, sign: int) -> None:
-        """A pod has come to a row (1) or left it (-1)."""
+        """Add (`sign` 1) or subtract (-1) a pod's claims and disks at a row."""
         for volume in pod.spec.volumes:
             if volume.persistent_volume_claim is not None:
                 key = f"{pod.metadata.namespace}/{volume.persistent_volume_claim.claim_name}"
@@ -128,7 +130,7 @@ class VolumesInUse:
                 _drop_if_empty(self.disks, disk, row)
 
 
-def _uses_the_same(pod: Pod, other: Pod | None) -> bool:
+def _has_equal_volumes(pod: Pod, other: Pod | None) -> bool:
     """Whether a pod, as reported before and after, uses the same volumes."""
     return pod is other or (other is not None and pod.spec.volumes == other.spec.volumes)
 

@@ -49,7 +49,7 @@ def driver_and_handle(volume: PersistentVolume) -> tuple[str, str]:
 
 
 def inline_driver_and_handle(volume: Volume) -> tuple[str, str]:
-    """The same for an inline volume of a pod."""
+    """The CSI driver of an inline volume and its handle there; both "" where no driver has it."""
     for field, driver in MIGRATED.items():
         if (disk := getattr(volume, field)) is not None:
             return driver, _handle(field, disk, "")

@@ -16,6 +16,7 @@ def test_a_store() -> None:
     mark = one.save()
     p = pod("p")
     calls = {
+        "changes": lambda: one.changes,
         "create": lambda: one.create(p),
         "create_many": lambda: one.create_many([pod("q"), pod("r")]),
         "get": lambda: one.get(Pod, "p", "default"),
@@ -61,7 +62,7 @@ def test_an_informer() -> None:
         "undo": lambda: one.undo(one.save()),
         "remove_event_handler": lambda: one.remove_event_handler(registration),
     }
-    check_locked(one, one._lock, ["_registrations"], calls, exempt=["has_synced", "run"])
+    check_locked(one, one._lock, ["_registrations"], calls, exempt=["has_synced", "lister", "run"])
 
 
 def test_the_copy_of_an_informer() -> None:

@@ -96,10 +96,10 @@ def test_events_are_kept_while_a_save_is_open_and_freed_after() -> None:
     mark = store.save()
     for number in range(50):
         store.update(pod("a", x=str(number)))
-    assert len(store._tables[Pod].history._events) == 53
+    assert len(store._tables[Pod]._events) == 53
     store.release(mark)
     store.update(pod("a"))
-    assert len(store._tables[Pod].history._events) == 2
+    assert len(store._tables[Pod]._events) == 2
 
 
 def test_undelivered_events_vanish() -> None:
@@ -207,6 +207,6 @@ def test_a_clone_has_no_open_marks() -> None:
     copy = store.clone()
     for number in range(10):
         copy.update(pod("a", x=str(number)))
-    assert len(copy._tables[Pod].history._events) <= 2
+    assert len(copy._tables[Pod]._events) <= 2
     with pytest.raises(ValueError, match="not in list"):
         copy.undo(mark)

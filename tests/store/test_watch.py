@@ -140,7 +140,7 @@ def test_old_events_are_freed() -> None:
     store.create(pod())
     for number in range(100):
         store.update(pod(x=str(number)))
-    assert len(store._tables[Pod].history._events) <= 4
+    assert len(store._tables[Pod]._events) <= 4
     assert seen(store.watch(Pod, resource_version="100")) == [
         ("MODIFIED", "a", "101"),
         ("MODIFIED", "a", "102"),
@@ -216,15 +216,15 @@ def test_a_closed_watch_is_forgotten() -> None:
     store = ObjectStore()
     watch = store.watch(Pod)
     watch.close()
-    assert len(store._tables[Pod].history.watches) == 0
+    assert len(store._tables[Pod].watches) == 0
 
 
 def test_a_watch_that_nobody_holds_is_forgotten() -> None:
     store = ObjectStore()
     watch = store.watch(Pod)
-    assert len(store._tables[Pod].history.watches) == 1
+    assert len(store._tables[Pod].watches) == 1
     del watch
-    assert len(store._tables[Pod].history.watches) == 0
+    assert len(store._tables[Pod].watches) == 0
 
 
 def test_objects_are_shared() -> None:

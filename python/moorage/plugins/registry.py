@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from os import PathLike
 from typing import Any
 
@@ -72,14 +73,21 @@ def in_tree_registry() -> Registry:
 def default_profile(gates: Mapping[str, bool] = DEFAULT_GATES) -> Profile:
     """The profile of a kube-scheduler v1.36.2 without configuration, with these feature gates on top of the
     defaults."""
-    gates = {**DEFAULT_GATES, **gates}
-    on = [plugin for plugin in IN_TREE if gates.get(plugin.feature_gate, True)]
-    return Profile(plugins=tuple(plugin(_default_args(plugin.name, gates)) for plugin in on))
+    plugins = _default_plugins(frozenset({**DEFAULT_GATES, **gates}.items()))
+    return Profile(plugins=tuple([plugin(args) for plugin, args in plugins]))
 
 
-def _default_args(name: str, gates: Mapping[str, bool]) -> Mapping[str, Any] | None:
-    args = default_args(name, gates)
-    return None if args is None else write(args)
+@lru_cache(16)
+def _default_plugins(
+    gates: frozenset[tuple[str, bool]],
+) -> tuple[tuple[type[Plugin], Mapping[str, Any] | None], ...]:
+    """The plugins that are on by default, with their arguments."""
+    by_name, found = dict(gates), []
+    for plugin in IN_TREE:
+        if by_name.get(plugin.feature_gate, True):
+            args = default_args(plugin.name, by_name)
+            found.append((plugin, None if args is None else write(args)))
+    return tuple(found)
 
 
 ConfigurationSource = str | PathLike[str] | bytes | Mapping[str, Any] | KubeSchedulerConfiguration

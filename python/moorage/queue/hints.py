@@ -38,6 +38,7 @@ EXTENDER = "Extender"
 
 REJECTING = (PRE_ENQUEUE, PRE_FILTER, FILTER, RESERVE, PERMIT)
 CACHED = 1 << 12
+ADD, TAINT = int(ActionType.ADD), int(ActionType.UPDATE_NODE_TAINT)
 
 
 class Question(NamedTuple):
@@ -52,23 +53,25 @@ class Question(NamedTuple):
 
 def registrations(framework: Framework) -> dict[str, list[ClusterEventWithHint]]:
     """Plugin to the events that may make pods schedulable which it rejected, in profile order."""
-    plugins = dict.fromkeys(plugin for point in REJECTING for plugin in framework.profile.at(point))
     found: dict[str, list[ClusterEventWithHint]] = {}
-    for plugin in plugins:
-        given = plugin.events_to_register() if isinstance(plugin, EnqueueExtensions) else ANY_EVENT
-        found[plugin.name] = _with_taints(given)
+    for point in REJECTING:
+        for plugin in framework.profile.at(point):
+            if plugin.name not in found:
+                given = plugin.events_to_register() if isinstance(plugin, EnqueueExtensions) else ANY_EVENT
+                found[plugin.name] = _with_taints(given)
     if framework.handle.extenders:
         found[EXTENDER] = list(ANY_EVENT)
     return found
 
 
 def _with_taints(given: Iterable[ClusterEventWithHint]) -> list[ClusterEventWithHint]:
-    """A new node may come with a taint that goes later: whoever waits for new nodes hears of that too."""
-    events = list(given)
-    actions = [one.event.action for one in events if one.event.resource == NODE]
-    taint = ActionType.UPDATE_NODE_TAINT
-    if any(action & ActionType.ADD for action in actions) and not any(action & taint for action in actions):
-        events.append(on(NODE, taint))
+    """A new node may have a taint that is removed later: who registers new nodes receives that event too."""
+    events, actions = list(given), 0
+    for one in events:
+        if one.event.resource == NODE:
+            actions |= int(one.event.action)
+    if actions & ADD and not actions & TAINT:
+        events.append(on(NODE, ActionType.UPDATE_NODE_TAINT))
     return events
 
 
@@ -77,11 +80,16 @@ class Hints:
 
     def __init__(self, frameworks: Mapping[str, Framework]) -> None:
         self._errors = next(iter(frameworks.values())).handle.plugin_errors
-        self.by_profile = {name: registrations(framework) for name, framework in frameworks.items()}
+        made: dict[Framework, dict[str, list[ClusterEventWithHint]]] = {}
         self.by_plugin: dict[str, list[ClusterEvent]] = {}
-        for plugins in self.by_profile.values():
-            for name, events in plugins.items():
-                self.by_plugin.setdefault(name, []).extend(one.event for one in events)
+        for framework in frameworks.values():
+            if framework not in made:
+                made[framework] = registrations(framework)
+                for name, events in made[framework].items():
+                    known = self.by_plugin.setdefault(name, [])
+                    for one in events:
+                        known.append(one.event)
+        self.by_profile = {name: made[framework] for name, framework in frameworks.items()}
         self.concerns = lru_cache(CACHED)(self._concerns)
         self.questions = lru_cache(CACHED)(self._questions)
         self.may_move = lru_cache(CACHED)(self._may_move)
@@ -89,11 +97,11 @@ class Hints:
 
     def resources(self) -> dict[str, ActionType]:
         """Every resource that somebody registered, with all actions."""
-        found: dict[str, ActionType] = {}
+        found: dict[str, int] = {}
         for events in self.by_plugin.values():
             for event in events:
-                found[event.resource] = found.get(event.resource, ActionType.NONE) | event.action
-        return found
+                found[event.resource] = found.get(event.resource, 0) | int(event.action)
+        return {resource: ActionType(actions) for resource, actions in found.items()}
 
     def _concerns(self, event: ClusterEvent) -> bool:
         """Whether anybody wants to hear of an event."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable
+from functools import cache
 from itertools import chain
 from typing import Any, TypeVar
 
@@ -309,15 +310,19 @@ class PodHandler:
                 self.on_add(pod, False)
 
 
+@cache
+def _events(resource: str, actions: ActionType) -> tuple[ClusterEvent | None, ...]:
+    """The events of adding, updating and deleting an object; None for an action that nobody registered."""
+    reported = ActionType.ADD, ActionType.UPDATE, ActionType.DELETE
+    return tuple([ClusterEvent(resource, action) if actions & action else None for action in reported])
+
+
 class EventHandler:
     """The queue hears of objects of a kind, of those actions that some plugin asked for."""
 
     def __init__(self, queue: SchedulingQueue, resource: str, actions: ActionType) -> None:
         self.queue = queue
-        self._add, self._update, self._delete = (
-            ClusterEvent(resource, action) if actions & action else None
-            for action in (ActionType.ADD, ActionType.UPDATE, ActionType.DELETE)
-        )
+        self._add, self._update, self._delete = _events(resource, actions)
 
     def on_add(self, obj: Object, is_in_initial_list: bool) -> None:
         if self._add is not None:

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cache
-from typing import TypeVar, cast
+from typing import Any
 
 from moorage.objects.model.meta import Object
 from moorage.objects.read.decode import CLUSTER_SCOPED
-
-T = TypeVar("T", bound=Object)
 
 
 def _structs(base: type[Object]) -> Iterator[type[Object]]:
@@ -18,16 +16,21 @@ def _structs(base: type[Object]) -> Iterator[type[Object]]:
         yield from _structs(struct)
 
 
-def struct_of(kind: type[T] | str) -> type[T]:
-    """The struct of a kind, which may be given by name."""
-    if not isinstance(kind, str):
-        return kind
+def struct_named(kind: str) -> type[Any]:
+    """Return the struct of a kind.
+
+    Raises
+    ------
+    ValueError
+        There is none.
+    """
     for struct in _structs(Object):
         if struct.__name__ == kind:
-            return cast("type[T]", struct)
+            return struct
     raise ValueError(f'no matches for kind "{kind}"')
 
 
+@cache
 def is_namespaced(struct: type[Object]) -> bool:
     return struct.__name__ not in CLUSTER_SCOPED
 

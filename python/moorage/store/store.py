@@ -5,9 +5,10 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from threading import Condition, RLock
+from threading import Condition
 from typing import TypeVar
 
+from fastrlock.rlock import FastRLock
 from msgspec.structs import replace
 
 from moorage.objects.model.meta import Object
@@ -26,12 +27,11 @@ from .errors import (
     other_uid,
     stale,
 )
-from .field_selectors import Predicate, predicate
-from .kinds import struct_of
+from .field_selectors import predicate
 from .patches.patch import apply_patch
 from .protocol import ListResult, Patch, PatchType, Selector
 from .tables import Save, Tables
-from .watch import History, Watch, with_version
+from .watch import Watch, with_version
 
 T = TypeVar("T", bound=Object)
 
@@ -64,7 +64,14 @@ class ObjectStore:
         self._uid_prefix = f"{digest[:8]}-{digest[8:12]}-4{digest[13:16]}-a{digest[17:20]}-"
         self._history = history
         self._tables = Tables(history)
-        self._changed = Condition(RLock())
+        self._lock = FastRLock()
+        self._changed = Condition(self._lock)
+
+    @property
+    def changes(self) -> int:
+        """Grows with each write and each `undo`."""
+        with self._lock:
+            return self._tables.changes
 
     # ---- reading ----
 
@@ -75,9 +82,8 @@ class ObjectStore:
         ------
         NotFoundError
         """
-        struct = struct_of(kind)
-        with self._changed:
-            return self._tables.find(struct, _key(name, namespace))
+        with self._lock:
+            return self._tables.find(kind, _key(name, namespace))
 
     def list(
         self,
@@ -94,10 +100,12 @@ class ObjectStore:
         BadRequestError
             A selector is malformed, or names a field that the kind cannot be selected by.
         """
-        struct = struct_of(kind)
-        match = predicate(struct, namespace, label_selector, field_selector)
-        with self._changed:
-            return self._list(struct, match)
+        with self._lock:
+            table = self._tables[kind]
+            match = None
+            if namespace or label_selector != "" or field_selector:
+                match = predicate(table.struct, namespace, label_selector, field_selector)
+            return table.select(match), str(self._tables.version)
 
     def watch(
         self,
@@ -117,24 +125,22 @@ class ObjectStore:
         BadRequestError
             As for `list`, or the version is no number.
         """
-        struct = struct_of(kind)
-        match = predicate(struct, namespace, label_selector, field_selector)
-        with self._changed:
-            history: History[T] = self._tables[struct].history
+        with self._lock:
+            table = self._tables[kind]
+            match, version = None, self._tables.version
+            if namespace or label_selector != "" or field_selector:
+                match = predicate(table.struct, namespace, label_selector, field_selector)
             if resource_version in ("", "0"):
-                return Watch(self._changed, history, match, "0", lambda: self._list(struct, match))
+                return Watch(
+                    self._changed, table, match, "0", lambda: (table.select(match), str(self._tables.version))
+                )
             if not (resource_version.isascii() and resource_version.isdigit()):
                 raise BadRequestError(f'resourceVersion: Invalid value: "{resource_version}"')
-            if int(resource_version) > self._tables.version:
+            if int(resource_version) > version:
                 raise ResourceExpiredError(
-                    f"Too large resource version: {resource_version}, current: {self._tables.version}"
+                    f"Too large resource version: {resource_version}, current: {version}"
                 )
-            return Watch(self._changed, history, match, resource_version, None)
-
-    def _list(self, struct: type[T], match: Predicate[T] | None) -> ListResult[T]:
-        objects: dict[str, T] = self._tables[struct].objects
-        items = [objects[key] for key in sorted(objects)]
-        return [obj for obj in items if match(obj)] if match else items, str(self._tables.version)
+            return Watch(self._changed, table, match, resource_version, None)
 
     # ---- writing ----
 
@@ -149,7 +155,7 @@ class ObjectStore:
         InvalidObjectError
             It has no name, or a namespace where its kind has none.
         """
-        with self._changed:
+        with self._lock:
             stored = self._create(obj, self._now())
             self._changed.notify_all()
         return stored
@@ -174,7 +180,7 @@ class ObjectStore:
         InvalidObjectError
             It adds finalizers to an object that is being deleted, or says itself that one is.
         """
-        with self._changed:
+        with self._lock:
             stored = self._update(obj)
             self._changed.notify_all()
         return stored
@@ -210,9 +216,8 @@ class ObjectStore:
         BadRequestError
             This is no such patch, or it would make another object of it.
         """
-        struct = struct_of(kind)
-        with self._changed:
-            current = self._tables.find(struct, _key(name, namespace))
+        with self._lock:
+            current = self._tables.find(kind, _key(name, namespace))
             stored = self._update(apply_patch(current, patch, type, subresource))
             self._changed.notify_all()
         return stored
@@ -246,9 +251,8 @@ class ObjectStore:
         ConflictError
             A precondition is not met.
         """
-        struct = struct_of(kind)
-        with self._changed:
-            found = self._tables.find(struct, _key(name, namespace))
+        with self._lock:
+            found = self._tables.find(kind, _key(name, namespace))
             deletion.check_preconditions(found, uid, resource_version)
             meta = deletion.marked(found.metadata, self._clock(), grace_period_seconds or 0)
             if deletion.is_awaited(meta):
@@ -271,7 +275,7 @@ class ObjectStore:
         InvalidObjectError
             No node is named.
         """
-        with self._changed:
+        with self._lock:
             self._bind(pod, node, self._now())
             self._changed.notify_all()
 
@@ -340,7 +344,7 @@ class ObjectStore:
 
     def save(self) -> Save:
         """Return a mark for `undo` or `release`. Marks nest; while one is open, no event is freed."""
-        with self._changed:
+        with self._lock:
             return self._tables.save()
 
     def undo(self, mark: Save) -> None:
@@ -348,25 +352,25 @@ class ObjectStore:
 
         Events that a watch has not delivered yet vanish; those that it has are followed by their reverse.
         """
-        with self._changed:
+        with self._lock:
             self._tables.undo(mark)
             self._changed.notify_all()
 
     def release(self, mark: Save) -> None:
         """Close a mark, and those within, without going back."""
-        with self._changed:
+        with self._lock:
             self._tables.release(mark)
 
     def clone(self) -> ObjectStore:
         """Return an independent copy, without watches and open marks."""
         copy = ObjectStore(self._clock, history=self._history)
-        with self._changed:
+        with self._lock:
             copy._uid_prefix, copy._tables = self._uid_prefix, self._tables.copy()
         return copy
 
     @contextmanager
     def _all_or_nothing(self) -> Iterator[None]:
-        with self._changed:
+        with self._lock:
             mark = self.save()
             try:
                 yield

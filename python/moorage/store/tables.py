@@ -1,17 +1,20 @@
-"""What a store holds: the objects of each kind, what happened to them, and the way back."""
+"""What a store holds: the objects of each kind, the history of their changes, and earlier states."""
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from typing import Any, Generic, TypeVar
+from weakref import WeakSet
 
 from msgspec.structs import replace
 
 from moorage.objects.model.meta import Object
 
-from .errors import not_found
-from .kinds import is_namespaced
+from .errors import ResourceExpiredError, not_found
+from .field_selectors import Predicate
+from .kinds import is_namespaced, struct_named
 from .protocol import EventType, WatchEvent
-from .watch import History
+from .watch import Watch
 
 T = TypeVar("T", bound=Object)
 
@@ -25,20 +28,135 @@ class Save:
         self.version = version
 
 
+def _version(event: WatchEvent[T]) -> int:
+    return int(event.resource_version)
+
+
 class Table(Generic[T]):
-    """The objects of one kind, by key, and what happened to them."""
+    """The objects of one kind by key, their last events, and the watches that read these.
 
-    def __init__(self, struct: type[T], objects: dict[str, T], history: History[T]) -> None:
-        self.objects = objects
-        self.history = history
+    The position of an event never changes: it counts the events before it. Only the last `capacity` events
+    can be read. Older ones are freed now and then, but not while a save is open, which may restore them.
+
+    Parameters
+    ----------
+    struct : type
+        The kind.
+    capacity : int
+        How many events can be read.
+    saves : list
+        The open saves of the store.
+
+    Attributes
+    ----------
+    objects : dict of str to Object
+    end : int
+        The position after the last event.
+    """
+
+    def __init__(self, struct: type[T], capacity: int, saves: list[object]) -> None:
+        self.struct = struct
         self.namespaced = is_namespaced(struct)
+        self.objects: dict[str, T] = {}
+        self.end = 0
+        self.watches: WeakSet[Watch[T]] = WeakSet()
+        self._capacity = capacity
+        self._saves = saves
+        self._events: list[WatchEvent[T]] = []
+        self._freed = 0
 
-    def write(self, event: WatchEvent[T]) -> None:
-        """Have the objects as they are after an event."""
+    def select(self, match: Predicate[T] | None) -> list[T]:
+        """Return the objects that match, in the order of their keys; all of them where `match` is None."""
+        objects = list(map(self.objects.__getitem__, sorted(self.objects)))
+        return list(filter(match, objects)) if match else objects
+
+    def record(self, event: WatchEvent[T]) -> None:
+        """Apply an event and append it to the history, as a whole or not at all."""
+        events = self._events
+        try:
+            events.append(event)
+            self.end = self._freed + len(events)
+            self._write(event)
+        except BaseException:  # an interrupt by a signal: what is in the history must be in the objects
+            if events and events[-1] is event:
+                self.end = self._freed + len(events)
+                self._write(event)
+            raise
+        if len(events) > 2 * self._capacity and not self._saves:
+            self._freed += len(events) - self._capacity
+            del events[: -self._capacity]
+
+    def _write(self, event: WatchEvent[T]) -> None:
         if event.type == "DELETED":
             self.objects.pop(event.object.key, None)
         else:
             self.objects[event.object.key] = event.object
+
+    @property
+    def _oldest(self) -> int:
+        """The index of the first event that can be read."""
+        return max(0, len(self._events) - self._capacity)
+
+    def position(self, version: int) -> int:
+        """Return the position of the first event after `version`.
+
+        Raises
+        ------
+        ResourceExpiredError
+            That event may have been freed.
+        """
+        first = self._freed + self._oldest
+        if first and version < _version(self._events[self._oldest]) - 1:
+            raise self._expired(str(version))
+        return self._freed + bisect_right(self._events, version, key=_version)
+
+    def since(self, position: int, version: str, limit: int | None) -> list[WatchEvent[T]]:
+        """Return the next events for a reader at `position`.
+
+        Parameters
+        ----------
+        position : int
+            Of the first event to return.
+        version : str
+            The resource version that the reader has reached, for the error.
+        limit : int or None
+            How many events at most.
+
+        Raises
+        ------
+        ResourceExpiredError
+            The first of them has been freed.
+        """
+        index = position - self._freed
+        if index < self._oldest:
+            raise self._expired(version)
+        return self._events[index : None if limit is None else index + limit]
+
+    def _expired(self, version: str) -> ResourceExpiredError:
+        bound = _version(self._events[self._oldest]) - 1
+        return ResourceExpiredError(f"too old resource version: {version} ({bound})")
+
+    def undo(self, version: int) -> None:
+        """Restore the objects and the history as they were at `version`, and rewind the watches."""
+        index = bisect_right(self._events, version, key=_version)
+        undone = self._events[index:]
+        if undone:
+            del self._events[index:]
+            self.end = self._freed + index
+            for watch in self.watches:
+                watch.rewind(self.end, undone, str(version))
+        for event in reversed(undone):
+            if event.previous is None:
+                self.objects.pop(event.object.key, None)
+            else:
+                self.objects[event.object.key] = event.previous
+
+    def copy(self, saves: list[object]) -> Table[T]:
+        """Return an independent copy without watches, under other saves."""
+        copy = Table(self.struct, self._capacity, saves)
+        copy.objects, copy._events = self.objects.copy(), self._events.copy()
+        copy._freed, copy.end = self._freed, self.end
+        return copy
 
 
 class Tables:
@@ -48,49 +166,65 @@ class Tables:
     ----------
     capacity : int
         How many events of each kind can be watched back.
+
+    Attributes
+    ----------
+    version : int
+        Of the last write.
+    changes : int
+        Grows with each write and each `undo`.
     """
 
     def __init__(self, capacity: int) -> None:
-        self.version = 1
+        self.version, self.changes = 1, 0
         self._capacity = capacity
-        self._tables: dict[type[Object], Table[Any]] = {}
+        self._tables: dict[type[Object] | str, Table[Any]] = {}
         self._saves: list[object] = []
 
-    def __getitem__(self, struct: type[T]) -> Table[T]:
-        table = self._tables.get(struct)
+    def __getitem__(self, kind: type[T] | str) -> Table[T]:
+        table = self._tables.get(kind)
         if table is None:
-            table = self._tables[struct] = Table(struct, {}, History(self._capacity, self._saves))
+            struct = struct_named(kind) if isinstance(kind, str) else kind
+            table = self._tables.get(struct) or Table(struct, self._capacity, self._saves)
+            self._tables[struct] = table
         return table
 
-    def find(self, struct: type[T], key: str) -> T:
+    def find(self, kind: type[T] | str, key: str) -> T:
         """Return one object.
 
         Raises
         ------
         NotFoundError
         """
-        found: T | None = self[struct].objects.get(key)
+        table = self[kind]
+        found: T | None = table.objects.get(key)
         if found is None:
-            raise not_found(struct, key.rpartition("/")[2])
+            raise not_found(table.struct, key.rpartition("/")[2])
         return found
 
     def record(self, event: EventType, obj: T, previous: T | None, **meta: str) -> T:
-        """Every write ends here: number it, do it, remember it. Returns `obj` with this metadata."""
+        """Write one object: every write ends here.
+
+        Parameters
+        ----------
+        event : {"ADDED", "MODIFIED", "DELETED"}
+        obj : Object
+            The new state, or the last one.
+        previous : Object or None
+            The state before.
+        **meta : str
+            Fields of the metadata to set besides the resource version.
+
+        Returns
+        -------
+        Object
+            As stored.
+        """
         self.version += 1
+        self.changes += 1
         version = str(self.version)
         obj = replace(obj, metadata=replace(obj.metadata, resource_version=version, **meta))
-        table = self[type(obj)]
-        happened = WatchEvent(event, obj, version, previous)
-        try:
-            table.history.append(happened)
-            if event == "DELETED":
-                del table.objects[obj.key]
-            else:
-                table.objects[obj.key] = obj
-        except BaseException:  # an interrupt by a signal: what is remembered must have been done
-            if table.history.last is happened:
-                table.write(happened)
-            raise
+        self[type(obj)].record(WatchEvent(event, obj, version, previous))
         return obj
 
     def save(self) -> Save:
@@ -107,12 +241,9 @@ class Tables:
         """Restore everything as it was at `mark`; closes it and those within."""
         self.release(mark)
         for table in self._tables.values():
-            for event in table.history.undo(mark.version):
-                if event.previous is None:
-                    table.objects.pop(event.object.key, None)
-                else:
-                    table.objects[event.object.key] = event.previous
+            table.undo(mark.version)
         self.version = mark.version
+        self.changes += 1
 
     def release(self, mark: Save) -> None:
         """Close a mark, and those within, without going back."""
@@ -122,6 +253,6 @@ class Tables:
         """Return an independent copy, without watches and open marks."""
         copy = Tables(self._capacity)
         copy.version = self.version
-        for struct, table in self._tables.items():
-            copy._tables[struct] = Table(struct, table.objects.copy(), table.history.copy(copy._saves))
+        for kind, table in self._tables.items():
+            copy._tables[kind] = table.copy(copy._saves)
         return copy

@@ -1,22 +1,22 @@
-"""The history of one kind, and watches: cursors into it."""
+"""Watches: cursors into the history of one kind."""
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable
 from threading import Condition
 from types import TracebackType
-from typing import Any, Generic, Self, TypeVar, cast
-from weakref import WeakSet
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, cast
 
 from msgspec.structs import replace
 
 from moorage.objects.model.meta import Object
 
-from .errors import ResourceExpiredError
 from .field_selectors import Predicate
 from .protocol import WatchEvent
+
+if TYPE_CHECKING:
+    from .tables import Table
 
 T = TypeVar("T", bound=Object)
 
@@ -24,81 +24,6 @@ T = TypeVar("T", bound=Object)
 def with_version(obj: T, version: str) -> T:
     """The object under another resource version."""
     return replace(obj, metadata=replace(obj.metadata, resource_version=version))
-
-
-def _version(event: WatchEvent[T]) -> int:
-    return int(event.resource_version)
-
-
-class History(Generic[T]):
-    """The last events of one kind, and the watches that read them.
-
-    An event's position never changes: it counts the events before it. Only the last `capacity` can be read.
-    Older ones are freed now and then, but not while a save is open (`saves`), which may bring them back.
-    """
-
-    def __init__(self, capacity: int, saves: list[object]) -> None:
-        self._capacity = capacity
-        self._saves = saves
-        self._events: list[WatchEvent[T]] = []
-        self._freed = 0
-        self.watches: WeakSet[Watch[T]] = WeakSet()
-
-    def append(self, event: WatchEvent[T]) -> None:
-        events = self._events
-        events.append(event)
-        if len(events) > 2 * self._capacity and not self._saves:
-            self._freed += len(events) - self._capacity
-            del events[: -self._capacity]
-
-    @property
-    def last(self) -> WatchEvent[T] | None:
-        """The last event."""
-        return self._events[-1] if self._events else None
-
-    @property
-    def end(self) -> int:
-        """The position after the last event."""
-        return self._freed + len(self._events)
-
-    @property
-    def _oldest(self) -> int:
-        """The index of the first event that can be read."""
-        return max(0, len(self._events) - self._capacity)
-
-    def position(self, version: int) -> int:
-        """The position of the first event after `version`."""
-        first = self._freed + self._oldest
-        if first and version < _version(self._events[self._oldest]) - 1:
-            raise self._expired(str(version))
-        return self._freed + bisect_right(self._events, version, key=_version)
-
-    def since(self, position: int, version: str, limit: int | None) -> list[WatchEvent[T]]:
-        """The next events, `limit` at most, for a reader at `position` who has come as far as `version`."""
-        index = position - self._freed
-        if index < self._oldest:
-            raise self._expired(version)
-        return self._events[index : None if limit is None else index + limit]
-
-    def _expired(self, version: str) -> ResourceExpiredError:
-        bound = _version(self._events[self._oldest]) - 1
-        return ResourceExpiredError(f"too old resource version: {version} ({bound})")
-
-    def undo(self, version: int) -> list[WatchEvent[T]]:
-        """Forget the events after `version`, tell the watches, and return the events, the newest first."""
-        index = bisect_right(self._events, version, key=_version)
-        undone = self._events[index:]
-        if undone:
-            del self._events[index:]
-            for watch in self.watches:
-                watch.rewind(self.end, undone, str(version))
-        return undone[::-1]
-
-    def copy(self, saves: list[object]) -> History[T]:
-        """The same history without watches."""
-        copy: History[T] = History(self._capacity, saves)
-        copy._events, copy._freed = self._events.copy(), self._freed
-        return copy
 
 
 class Watch(Generic[T]):
@@ -111,7 +36,7 @@ class Watch(Generic[T]):
     ----------
     changed : Condition
         Of the store's lock.
-    history : History
+    table : Table
         What to read.
     match : callable or None
         The selector.
@@ -124,20 +49,20 @@ class Watch(Generic[T]):
     def __init__(
         self,
         changed: Condition,
-        history: History[T],
+        table: Table[T],
         match: Predicate[T] | None,
         version: str,
         initial: Callable[[], tuple[list[T], str]] | None,
     ) -> None:
         self._changed = changed
-        self._history = history
+        self._table = table
         self._match = match
         self._version = version
         self._initial = initial
-        self._position = history.end if initial else history.position(int(version))
+        self._position = table.end if initial else table.position(int(version))
         self._pending: deque[WatchEvent[T]] = deque()
         self._closed = False
-        history.watches.add(self)
+        table.watches.add(self)
 
     def poll(self) -> list[WatchEvent[T]]:
         """Return the events that are there, without waiting.
@@ -148,6 +73,8 @@ class Watch(Generic[T]):
             The history does not have the next event any more.
         """
         with self._changed:
+            if self._position == self._table.end and not self._pending and self._initial is None:
+                return []
             return self._take(None)
 
     def next(self, timeout: float | None = None) -> WatchEvent[T] | None:
@@ -177,7 +104,7 @@ class Watch(Generic[T]):
         """End the stream; whoever waits returns. Events that were not read are gone."""
         with self._changed:
             self._closed = True
-            self._history.watches.discard(self)
+            self._table.watches.discard(self)
             self._changed.notify_all()
 
     def __enter__(self) -> Self:
@@ -199,7 +126,7 @@ class Watch(Generic[T]):
             self._position, self._version, self._initial, self._closed, pending = cast(Any, saved)
             self._pending = pending.copy()
             if not self._closed:
-                self._history.watches.add(self)
+                self._table.watches.add(self)
 
     def rewind(self, position: int, undone: list[WatchEvent[T]], version: str) -> None:
         """Called by the history that forgot the events from `position` on: take back those that were read."""
@@ -216,7 +143,7 @@ class Watch(Generic[T]):
             self._closed
             or self._initial is not None
             or bool(self._pending)
-            or self._position < self._history.end
+            or self._position < self._table.end
         )
 
     def _take(self, limit: int | None) -> list[WatchEvent[T]]:
@@ -225,13 +152,13 @@ class Watch(Generic[T]):
             return []
         if self._initial is not None:
             objects, self._version = self._initial()
-            self._initial, self._position = None, self._history.end
+            self._initial, self._position = None, self._table.end
             self._pending.extend(WatchEvent("ADDED", obj, obj.metadata.resource_version) for obj in objects)
         taken: list[WatchEvent[T]] = []
         while self._pending and len(taken) != limit:
             taken.append(self._pending.popleft())
         while len(taken) != limit:
-            events = self._history.since(self._position, self._version, limit)
+            events = self._table.since(self._position, self._version, limit)
             if not events:
                 break
             self._position += len(events)

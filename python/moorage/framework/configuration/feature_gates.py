@@ -24,8 +24,9 @@ def feature_gates(changes: Mapping[str, bool] | None = None) -> dict[str, bool]:
         For a gate that is unknown or locked, or a value that is no boolean, with upstream's text; for a value
         that is not built.
     """
-    changes = changes or {}
     gates = dict(DEFAULT_GATES)
+    if not changes:
+        return gates
     for name, value in changes.items():
         if name not in gates and name not in ALL:
             raise ValueError(f"unrecognized feature gate: {name}")
@@ -36,14 +37,13 @@ def feature_gates(changes: Mapping[str, bool] | None = None) -> dict[str, bool]:
             gates |= {name: changes[every] for name, gate in GATES.items() if gate.stage is stage}
     gates |= {name: value for name, value in changes.items() if name in GATES}
     for name, value in gates.items():
-        _check(name, value)
+        if value != DEFAULT_GATES[name]:
+            _check(name, value)
     return gates
 
 
 def _check(name: str, value: bool) -> None:
     gate = GATES[name]
-    if value == gate.default:
-        return
     default, text = str(gate.default).lower(), str(value).lower()
     if gate.is_locked:
         raise ValueError(f"cannot set feature gate {name} to {text}, feature is locked to {default}")

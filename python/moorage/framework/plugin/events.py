@@ -8,9 +8,11 @@ that looks at the objects of one event and tells whether the pod is worth anothe
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from enum import Enum, IntFlag
+from functools import cache
 from typing import Any
+
+import msgspec
 
 from moorage._core.base.quantity import Quantity
 from moorage._core.base.resources import pod_requests
@@ -64,8 +66,7 @@ DEVICE_CLASS = "resource.k8s.io/DeviceClass"
 POD_GROUP = "scheduling.k8s.io/PodGroup"
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterEvent:
+class ClusterEvent(msgspec.Struct, frozen=True):
     """Something that happened, or (registered) some things that may happen, to objects of one resource.
 
     Attributes
@@ -82,10 +83,7 @@ class ClusterEvent:
 
     def __post_init__(self) -> None:
         if not self.label:
-            object.__setattr__(self, "label", f"{self.resource}{self.action.text}")
-
-    def __hash__(self) -> int:
-        return hash(self.label)
+            msgspec.structs.force_setattr(self, "label", f"{self.resource}{self.action.text}")
 
     @property
     def is_wildcard(self) -> bool:
@@ -100,7 +98,8 @@ class ClusterEvent:
         same = self.resource in (incoming.resource, WILDCARD) or (
             self.resource == POD and incoming.resource in (ASSIGNED_POD, UNSCHEDULABLE_POD)
         )
-        return same and bool(self.action & incoming.action) and int(incoming.action) <= int(self.action)
+        ours, theirs = int(self.action), int(incoming.action)
+        return same and bool(ours & theirs) and theirs <= ours
 
 
 class QueueingHint(Enum):
@@ -117,8 +116,7 @@ Hint = Callable[[Pod, Any, Any], QueueingHint]
 deletes. An exception counts as Queue."""
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterEventWithHint:
+class ClusterEventWithHint(msgspec.Struct, frozen=True):
     """A registration; without a hint each such event is worth an attempt.
 
     Attributes
@@ -137,7 +135,10 @@ def on(
     resource: str, action: ActionType, hint: Hint | None = None, *, of_unit: bool = False
 ) -> ClusterEventWithHint:
     """A registration in short."""
-    return ClusterEventWithHint(ClusterEvent(resource, action), hint, of_unit)
+    return ClusterEventWithHint(_event(resource, action), hint, of_unit)
+
+
+_event = cache(ClusterEvent)
 
 
 def queue_if(worth: object) -> QueueingHint:

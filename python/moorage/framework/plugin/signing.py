@@ -42,11 +42,13 @@ class Signer:
 
     def __init__(self, profile: Profile) -> None:
         points = (PRE_FILTER, FILTER, PRE_SCORE, SCORE)
-        plugins = dict.fromkeys(plugin for point in points for plugin in profile.at(point))
+        plugins: dict[Plugin, None] = {}
+        for point in points:
+            plugins |= dict.fromkeys(profile.at(point))
         found = [plugin for plugin in plugins if isinstance(plugin, SignPlugin) and plugin.can_sign]
         self.plugins = found if len(found) == len(plugins) else []
         # In-tree plugins look at nothing but spec and labels.
-        self._signed: dict[Any, bytes | None] | None = {} if all(p.in_core for p in found) else None
+        self._signed: dict[Any, bytes | None] | None = None if [p for p in found if not p.in_core] else {}
 
     def sign(self, pod: Pod) -> bytes | None:
         """The signature of a pod; None where a plugin refuses, raises, or answers what JSON cannot hold."""

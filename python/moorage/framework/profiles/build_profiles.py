@@ -96,21 +96,20 @@ def check_profiles(profiles: Sequence[Profile]) -> list[Profile]:
     if not profiles:
         raise InputError("at least one profile is required")
     seen: set[str] = set()
-    first = profiles[0].at(QUEUE_SORT)
+    first = {plugin.name: plugin.args for plugin in profiles[0].at(QUEUE_SORT)}
     for profile in profiles:
         name = profile.scheduler_name
         if not name:
             raise InputError("scheduler name is needed")
         if not profile.plugins:
             raise InputError(f'plugins required for profile with scheduler name "{name}"')
-        sorters = profile.at(QUEUE_SORT)
-        ours, theirs = [p.name for p in sorters], [p.name for p in first]
-        if ours != theirs:
+        sorters = {plugin.name: plugin.args for plugin in profile.at(QUEUE_SORT)}
+        if [*sorters] != [*first]:
             raise InputError(
-                f'different queue sort plugins for profile "{name}": "{" ".join(ours)}", '
-                f'first: "{" ".join(theirs)}"'
+                f'different queue sort plugins for profile "{name}": "{" ".join(sorters)}", '
+                f'first: "{" ".join(first)}"'
             )
-        if [p.args for p in sorters] != [p.args for p in first]:
+        if sorters != first:
             raise InputError(f'different queue sort plugin args for profile "{name}"')
         if name in seen:
             raise InputError(f'duplicate profile with scheduler name "{name}"')

@@ -97,19 +97,26 @@ class Profile:
 
     @cached_property
     def _lists(self) -> dict[str, list[Plugin]]:
-        return {point: self._list(point) for point in POINTS}
-
-    def _list(self, point: str) -> list[Plugin]:
+        lists: dict[str, list[Plugin]] = {point: [] for point in POINTS}
         if self.points is None:
-            found = [plugin for plugin in self.plugins if point in plugin.extension_points]
+            for plugin in self.plugins:
+                for point in plugin.extension_points:
+                    if point in lists:
+                        lists[point].append(plugin)
         else:
             by_name = {plugin.name: plugin for plugin in self.plugins}
-            found = [_extending(by_name.get(name), name, point) for name in self.points.get(point, ())]
-        names = [plugin.name for plugin in found]
-        for at, name in enumerate(names):
-            if name in names[:at]:
-                raise InputError(f'plugin "{name}" already registered as "{interface_name(point)}"')
-        return found
+            for point in POINTS:
+                names = self.points.get(point, ())
+                lists[point] = [_extending(by_name.get(name), name, point) for name in names]
+        for point, plugins in lists.items():
+            seen: set[str] = set()
+            for plugin in plugins:
+                if plugin.name in seen:
+                    raise InputError(
+                        f'plugin "{plugin.name}" already registered as "{interface_name(point)}"'
+                    )
+                seen.add(plugin.name)
+        return lists
 
     def at(self, point: str) -> list[Plugin]:
         """The plugins at an extension point, in the order in which they run; none at unknown ones."""
@@ -130,7 +137,7 @@ class Profile:
     @cached_property
     def reads_volumes(self) -> bool:
         """Whether it has plugins about volumes that are idle."""
-        return any(isinstance(plugin, VolumePlugin) and plugin.in_core for plugin in self.plugins)
+        return bool([p for p in self.plugins if isinstance(p, VolumePlugin) and p.in_core])
 
     @property
     def filter_plugins(self) -> list[str]:
@@ -179,13 +186,16 @@ class Profile:
     @cached_property
     def has_units(self) -> bool:
         """Whether pods of a group have to wait for one another on Permit."""
-        return any(isinstance(plugin, UnitPlugin) for plugin in self.at(PERMIT))
+        return bool([plugin for plugin in self.at(PERMIT) if isinstance(plugin, UnitPlugin)])
 
     @cached_property
     def is_in_core(self) -> bool:
         """True where the core does all there is to do in a cycle, for many pods at once."""
-        in_core = all(plugin.in_core for point in CYCLE_POINTS for plugin in self.at(point))
-        return in_core and not any(self.unread(p, point) for point in (FILTER, SCORE) for p in self.at(point))
+        for point in CYCLE_POINTS:
+            for plugin in self._lists[point]:
+                if not plugin.in_core:
+                    return False
+        return not (self.unread[FILTER] or self.unread[SCORE])
 
     @cached_property
     def has_outsiders(self) -> bool:
@@ -193,17 +203,22 @@ class Profile:
         at_points = {plugin for point in CYCLE_POINTS for plugin in self.at(point)}
         return not all(plugin.in_core or isinstance(plugin, VolumePlugin) for plugin in at_points)
 
-    def unread(self, plugin: Plugin, point: str) -> str:
-        """Upstream's text where a plugin at Filter or Score misses what its own PreFilter or PreScore, which
-        is not enabled, would have written; "" where nothing is missing."""
-        words = plugin.unread.get(point, "") if isinstance(plugin, NativePlugin) else ""
-        before = PRE_FILTER if point == FILTER else PRE_SCORE
-        return f"{words} from cycleState: not found" if words and plugin not in self.at(before) else ""
+    @cached_property
+    def unread(self) -> dict[str, dict[str, str]]:
+        """For Filter and for Score, plugin name to upstream's text where the plugin misses what its own
+        PreFilter or PreScore, which is not enabled, would have written."""
+        found: dict[str, dict[str, str]] = {FILTER: {}, SCORE: {}}
+        for point, before in ((FILTER, PRE_FILTER), (SCORE, PRE_SCORE)):
+            for plugin in self._lists[point]:
+                words = plugin.unread.get(point) if isinstance(plugin, NativePlugin) else None
+                if words and plugin not in self._lists[before]:
+                    found[point][plugin.name] = f"{words} from cycleState: not found"
+        return found
 
     @cached_property
     def filters_in_core(self) -> bool:
         """True where no Filter plugin is outside the core."""
-        return all(plugin.in_core for plugin in self.at(FILTER))
+        return not [plugin for plugin in self.at(FILTER) if not plugin.in_core]
 
     def weight(self, plugin: Plugin) -> int:
         """A score plugin's weight; 0 counts as 1."""
@@ -230,7 +245,7 @@ class Profile:
                 arguments |= plugin.plan_arguments(state)
         return Plan(
             state.table,
-            filters=[_kernel(plugin, bridge, self.unread(plugin, FILTER)) for plugin in self.planned(FILTER)],
+            filters=[_kernel(p, bridge, self.unread[FILTER].get(p.name, "")) for p in self.planned(FILTER)],
             scores=[(_kernel(plugin, bridge), self.weight(plugin)) for plugin in self.planned(SCORE)],
             balanced_difference=self.balanced_allocation == "1.36",
             fit_unresolvable=self.fit_unresolvable,

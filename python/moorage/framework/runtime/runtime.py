@@ -99,8 +99,8 @@ class Framework:
         self._ran: Remembered[PreFilterRun] | None = _remembered(asked)
         asked, not_scoring = _asked(profile.pre_scores, "pre_score")
         self._not_scoring = [name for _, name in not_scoring]
-        unread = {plugin.name: profile.unread(plugin, SCORE) for plugin in profile.at(SCORE)}
-        self._unread = next((scoring.unread(name, text) for name, text in unread.items() if text), None)
+        unread = next(iter(profile.unread[SCORE].items()), None)
+        self._unread = unread and scoring.unread(*unread)
         self._pre_scores = cast(list[PreScorePlugin], asked)
         self._skipped: Remembered[frozenset[str]] | None = _remembered(asked)
 
@@ -331,7 +331,7 @@ class Framework:
 
 def _remembered(plugins: Sequence[Plugin]) -> Remembered[Any] | None:
     """A memory, where all plugins that are asked are native."""
-    return Remembered() if all(isinstance(plugin, NativePlugin) for plugin in plugins) else None
+    return None if [plugin for plugin in plugins if not isinstance(plugin, NativePlugin)] else Remembered()
 
 
 def _asked(plugins: Sequence[Plugin], method: str) -> tuple[list[Plugin], list[tuple[int, str]]]:

@@ -184,6 +184,8 @@ def owned_profile(profile: Profile, handle: FrameworkHandle) -> Profile:
     InputError
         A plugin that keeps state belongs to another scheduler.
     """
+    if not [plugin for plugin in profile.plugins if plugin.handle is not None]:
+        return profile
     plugins = tuple(_owned_plugin(plugin, handle) for plugin in profile.plugins)
     return profile if plugins == tuple(profile.plugins) else replace(profile, plugins=plugins)
 

@@ -8,8 +8,9 @@ from typing import Any, TypeVar, cast
 
 from moorage.objects.model.meta import Object
 from moorage.store.clock import epoch
-from moorage.store.kinds import struct_of
+from moorage.store.kinds import struct_named
 from moorage.store.protocol import ObjectClient
+from moorage.store.store import ObjectStore
 
 from .informer import Informer
 from .lister import Lister
@@ -37,6 +38,7 @@ class InformerFactory:
         self._resync_period = resync_period
         self._clock = clock
         self._informers: dict[type[Object], Informer[Any]] = {}
+        self._changes: int | None = None  # of an ObjectStore, all of which the informers have taken in
 
     def informer(self, kind: type[T] | str, *, field_selector: str | None = None) -> Informer[T]:
         """Return the informer of a kind, made when it is first asked for, with the selector given then.
@@ -46,7 +48,8 @@ class InformerFactory:
         ValueError
             It was made with another selector.
         """
-        struct: type[T] = struct_of(kind)
+        self._changes = None  # who has an informer may do anything with it
+        struct: type[T] = struct_named(kind) if isinstance(kind, str) else kind
         if struct not in self._informers:
             self._informers[struct] = Informer(
                 self._client,
@@ -70,8 +73,20 @@ class InformerFactory:
         return all(informer.has_synced() for informer in self._informers.values())
 
     def run_once(self) -> int:
-        """`Informer.run_once` for each informer, in the order in which they were made; returns the sum."""
-        return sum(informer.run_once() for informer in list(self._informers.values()))
+        """`Informer.run_once` for each informer, in the order in which they were made; returns the sum.
+
+        Over an ObjectStore that has not changed since the last time, no informer is asked.
+        """
+        changes = self._client.changes if isinstance(self._client, ObjectStore) else None
+        if changes is not None and changes == self._changes and not self._resync_period:
+            return 0
+        events, informers = 0, list(self._informers.values())
+        self._changes = None
+        for informer in informers:
+            events += informer.run_once()
+        if len(informers) == len(self._informers):
+            self._changes = changes
+        return events
 
     def save(self) -> object:
         """What the informers know, for `undo`. The client is an ObjectStore."""
@@ -84,6 +99,7 @@ class InformerFactory:
             informer.undo(known)
         kept = {id(informer) for informer, _ in there}
         self._informers = {kind: one for kind, one in self._informers.items() if id(one) in kept}
+        self._changes = None
 
     def run(self, stop: Event) -> list[Thread]:
         """`Informer.run` for each informer."""

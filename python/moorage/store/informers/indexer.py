@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from itertools import islice
-from threading import RLock
 from typing import Any, Generic, TypeAlias, TypeVar, cast
+
+from fastrlock.rlock import FastRLock
 
 from moorage.objects.model.meta import Object
 
@@ -31,7 +32,7 @@ class KeyLog:
         Grows with each change.
     """
 
-    def __init__(self, lock: RLock, capacity: int = 1 << 14) -> None:
+    def __init__(self, lock: FastRLock, capacity: int = 1 << 14) -> None:
         self.head = 0
         self._lock = lock
         self._keys: deque[str] = deque(maxlen=capacity)
@@ -76,7 +77,7 @@ class Indexer(Generic[T]):
         self._objects: dict[str, T] = {}
         self._log: KeyLog | None = None
         self._is_saved = False  # what it holds now is to be restored: the next change makes a copy first
-        self.lock = RLock()
+        self.lock = FastRLock()
 
     def save(self) -> object:
         """What it holds, for `undo`. Copied when it next changes."""

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from threading import Event, RLock, Thread
+from functools import cached_property
+from threading import Event, Thread
 from typing import Any, Generic, Protocol, TypeAlias, TypeVar, cast
 
 import msgspec
+from fastrlock.rlock import FastRLock
 
 from moorage.objects.model.meta import Object
 from moorage.store.clock import epoch
 from moorage.store.errors import ResourceExpiredError
-from moorage.store.kinds import struct_of
+from moorage.store.kinds import struct_named
 from moorage.store.protocol import (
     ObjectClient,
     Selector,
@@ -54,39 +56,35 @@ _Notice: TypeAlias = tuple[Any, T | None, bool]
 
 
 class Registration(Generic[T]):
-    """A handler of an informer, and what it has not been told yet."""
+    """A handler of an informer, and the notices that it has not received yet.
+
+    Attributes
+    ----------
+    is_synced : bool
+        Whether the handler has received every object of the initial list.
+    """
 
     def __init__(self, handler: ResourceEventHandler[T]) -> None:
-        self._handler = handler
-        self._queue: deque[_Notice[T]] = deque()
-        self._synced = False
+        self.handler = handler
+        self.pending: deque[_Notice[T]] = deque()
+        self.is_synced = False
 
     def has_synced(self) -> bool:
-        """Whether the handler has been told of every object of the initial list."""
-        return self._synced
-
-    def enqueue(self, notices: Iterable[_Notice[T]]) -> None:
-        self._queue.extend(notices)
-
-    def clear(self) -> None:
-        self._queue.clear()
-
-    def save(self) -> object:
-        return self._synced, self._queue.copy()
-
-    def undo(self, saved: object) -> None:
-        self._synced, queue = cast("tuple[bool, deque[_Notice[T]]]", saved)
-        self._queue = queue.copy()
+        """Return `is_synced`."""
+        return self.is_synced
 
     def deliver(self) -> None:
-        """Tell what there is to tell. If the handler raises, the rest waits for the next time; where that is
-        no failure of the handler but ends the program (KeyboardInterrupt), this notice waits as well."""
-        queue, handler = self._queue, self._handler
+        """Pass the pending notices to the handler, in order.
+
+        If the handler raises, the rest stays pending; where that is no failure of the handler but ends the
+        program (KeyboardInterrupt), so does the notice that it was given.
+        """
+        pending, handler = self.pending, self.handler
         add, update = handler.on_add, handler.on_update
-        while queue:
-            old, new, initial = notice = queue[0]
+        while pending:
+            old, new, initial = notice = pending[0]
             try:
-                queue.popleft()
+                pending.popleft()
                 if new is None:
                     handler.on_delete(old)
                 elif old is None:
@@ -96,10 +94,10 @@ class Registration(Generic[T]):
             except Exception:
                 raise
             except BaseException:
-                if not (queue and queue[0] is notice):
-                    queue.appendleft(notice)
+                if not (pending and pending[0] is notice):
+                    pending.appendleft(notice)
                 raise
-        self._synced = True
+        self.is_synced = True
 
 
 class Informer(Generic[T]):
@@ -137,7 +135,7 @@ class Informer(Generic[T]):
         clock: Callable[[], float] = epoch,
     ) -> None:
         self._client = client
-        self._struct: type[T] = struct_of(kind)
+        self._struct: type[T] = struct_named(kind) if isinstance(kind, str) else kind
         self._namespace = namespace
         self._label_selector = label_selector
         self.field_selector = field_selector
@@ -148,9 +146,13 @@ class Informer(Generic[T]):
         self._registrations: tuple[Registration[T], ...] = ()
         self._synced = False
         self._notices: list[_Notice[T]] = []  # what the copy has and no handler is to be told yet
-        self._lock = RLock()
+        self._lock = FastRLock()
         self.indexer: Indexer[T] = Indexer(indexers or {})
-        self.lister: Lister[T] = Lister(self._struct, self.indexer)
+
+    @cached_property
+    def lister(self) -> Lister[T]:
+        """Reads the copy."""
+        return Lister(self._struct, self.indexer)
 
     def has_synced(self) -> bool:
         """Whether the copy has been filled once."""
@@ -165,7 +167,7 @@ class Informer(Generic[T]):
         with self._lock:
             self._registrations = (*self._registrations, registration)
             if self._synced:
-                registration.enqueue((None, obj, True) for obj in self.indexer.values())
+                registration.pending.extend([(None, obj, True) for obj in self.indexer.values()])
                 registration.deliver()
         return registration
 
@@ -173,7 +175,7 @@ class Informer(Generic[T]):
         """Tell this handler nothing more."""
         with self._lock:
             self._registrations = tuple(r for r in self._registrations if r is not registration)
-            registration.clear()
+            registration.pending.clear()
 
     def run_once(self) -> int:
         """Take in everything that has happened, then tell the handlers; returns the number of events.
@@ -188,26 +190,38 @@ class Informer(Generic[T]):
         """
         with self._lock:
             try:
-                self._pull()
-                self._resync()
+                events: list[WatchEvent[T]] = []
+                try:
+                    events = [] if self._watch is None else self._watch.poll()
+                except ResourceExpiredError:
+                    self._lose_place()
+                if self._watch is None:
+                    self._list()
+                elif events:
+                    self._apply(events)
+                if self._resync_period:
+                    self._resync()
                 notices = self._notices
-                for registration in self._registrations:
-                    registration.enqueue(notices)
-                self._notices = []
+                if notices:
+                    for registration in self._registrations:
+                        registration.pending.extend(notices)
+                    self._notices = []
             except Exception:
                 raise
             except BaseException:
                 self._lose_place()
                 raise
             for registration in self._registrations:
-                registration.deliver()
+                if registration.pending:
+                    registration.deliver()
+                registration.is_synced = True
         return len(notices)
 
     def save(self) -> object:
         """What it knows, and what handlers have not been told, for `undo`. The client is an ObjectStore."""
         with self._lock:
             watch = cast("Watch[T] | None", self._watch)
-            told = [(one, one.save()) for one in self._registrations]
+            told = [(one, one.is_synced, one.pending.copy()) for one in self._registrations]
             rest = self._synced, self._next_resync, self._notices.copy()
             return self.indexer.save(), watch, watch and watch.save(), told, rest
 
@@ -224,9 +238,9 @@ class Informer(Generic[T]):
             self.indexer.undo(objects)
             self._synced, self._next_resync, notices = rest
             self._notices = notices.copy()
-            self._registrations = tuple(one for one, _ in told)
-            for one, queue in told:
-                one.undo(queue)
+            self._registrations = tuple(one for one, _, _ in told)
+            for one, one.is_synced, pending in told:
+                one.pending = pending.copy()
 
     def run(self, stop: Event) -> Thread:
         """Do so in a thread, which is returned, until `stop` is set. It does not keep the process alive."""
@@ -258,14 +272,8 @@ class Informer(Generic[T]):
             self._watch.close()
             self._watch = None
 
-    def _pull(self) -> None:
-        """Bring the copy up to date."""
-        if self._watch is not None:
-            try:
-                self._apply(self._watch.poll())
-                return
-            except ResourceExpiredError:
-                self._lose_place()
+    def _list(self) -> None:
+        """Fill the copy, and watch from there on."""
         objects, version = self._client.list(
             self._struct,
             self._namespace,
@@ -279,7 +287,11 @@ class Informer(Generic[T]):
             label_selector=self._label_selector,
             field_selector=self.field_selector,
         )
-        self._replace(objects)
+        if objects or self._synced:
+            self._replace(objects)
+        if not self._synced:
+            self._next_resync = self._clock() + self._resync_period if self._resync_period else 0.0
+            self._synced = True
 
     def _apply(self, events: list[WatchEvent[T]]) -> None:
         notices, event = self._notices, None
@@ -314,19 +326,15 @@ class Informer(Generic[T]):
 
     def _replace(self, objects: list[T]) -> None:
         """The difference to a new list: deletions first, as client-go v0.36 has it (RealFIFO)."""
-        old, new = self.indexer.items(), {obj.key: obj for obj in objects}
-        gone = (
-            (DeletedFinalStateUnknown(key, obj), None, False) for key, obj in old.items() if key not in new
-        )
-        self._notices += gone
+        old, new = self.indexer.items(), {obj.key: obj for obj in objects} if objects else {}
+        for key, obj in old.items():
+            if key not in new:
+                self._notices.append((DeletedFinalStateUnknown(key, obj), None, False))
         for key, obj in new.items():
             was = old.get(key)
             if was is not obj and was != obj:
                 self._notices.append((was, obj, not self._synced))
         self.indexer.replace(new)
-        if not self._synced:
-            self._next_resync = self._clock() + self._resync_period
-            self._synced = True
 
     def _resync(self) -> None:
         if self._resync_period and (now := self._clock()) >= self._next_resync:

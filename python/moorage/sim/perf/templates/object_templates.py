@@ -18,7 +18,7 @@ from moorage.objects.read.object_defaults import default_object, priority_classe
 from moorage.objects.read.yaml_reader import read_yaml
 from moorage.objects.validate.validate_object import validate
 from moorage.objects.workloads.naming import Names
-from moorage.store.kinds import struct_of
+from moorage.store.kinds import struct_named
 
 from .fold import fold_case
 from .go_template import GoTemplate, parse
@@ -85,7 +85,7 @@ class ObjectTemplate:
         if not is_known(found, str(document.get("apiVersion") or "")):
             raise NotBuiltError(f"objects of kind {found}")
         try:
-            obj = decode_kind(fold_case(document, struct_of(found)), found)
+            obj = decode_kind(fold_case(document, struct_named(found)), found)
             changes = {"namespace": namespace} if found not in CLUSTER_SCOPED and namespace else {}
             changes |= {"name": name, "generate_name": ""} if name else {}
             obj = replace(obj, metadata=replace(obj.metadata, **changes))

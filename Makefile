@@ -9,7 +9,7 @@ SOURCES := $(wildcard pyx/moorage/*.pxd pyx/moorage/_core pyx/moorage/_core/* py
 
 COMPILED = python/moorage/_core/*.so python/moorage/_core/*/*.so tests/core/*.so
 
-.PHONY: demo test lint bench bench-compare bench-scale bench-schedulers sanitize leaks machine dist dist-test build tools clean check FORCE
+.PHONY: demo test lint bench bench-compare bench-scale bench-schedulers sanitize debug-test leaks machine dist dist-test build tools clean check FORCE
 
 demo: build
 	$(PY) -m moorage simulate -f examples
@@ -57,6 +57,14 @@ sanitize: tools
 		UBSAN_OPTIONS=print_stacktrace=1:$(REPORTS); \
 	$(PY) -c 'import moorage; assert "$(SANITIZED)" in moorage.__file__, moorage.__file__' && \
 	$(PY) -m pytest -n auto -q -p no:benchmark || { cat $(SANITIZED)/report.* 2> /dev/null; exit 1; }
+
+# A build with assertions of capacity, bounds and logging, and the tests that break each of them.
+DEBUG := build/debug
+debug-test: tools
+	MOORAGE_DEBUG=1 $(PY) setup.py --quiet build --build-lib $(DEBUG)/lib --build-temp $(DEBUG)/temp
+	export PYTHONPATH=$(DEBUG)/lib LD_LIBRARY_PATH=$(CURDIR)/$(DEBUG)/lib/moorage/_core; \
+	$(PY) -c 'import moorage; assert "$(DEBUG)" in moorage.__file__, moorage.__file__' && \
+	$(PY) -m pytest -n auto -q -p no:benchmark -m "not slow" tests/core tests/cache tests/scheduler tests/debug
 
 # Interrupts at every line, and the machine over a whole scheduler.
 machine: tools

@@ -25,11 +25,15 @@ KERNELS = "moorage._core.libmoorage_kernels"
 # What Cython adds to every module is compiled once as well.
 UTILITY = "moorage._core._cython_utility"
 
+IS_DEBUG = COMPILER["IS_DEBUG"]
+# What the tests of the debug build break its assertions with.
+BREAKERS = Path("tests/debug/break_assertions.pyx")
+
 DIRECTIVES = {
     "language_level": 3,
-    "boundscheck": False,
+    "boundscheck": IS_DEBUG,
     "wraparound": False,
-    "initializedcheck": False,
+    "initializedcheck": IS_DEBUG,
     "nonecheck": False,
     "cdivision": True,
     "embedsignature": True,
@@ -47,9 +51,9 @@ def kernels() -> Extension:
     )
 
 
-def extension(path: Path) -> Extension:
+def extension(path: Path, folder: str | Path = "pyx") -> Extension:
     """A module of the core. One that calls kernels has loops of its own that matter; the rest is glue."""
-    name = ".".join(path.relative_to("pyx").with_suffix("").parts)
+    name = ".".join(path.relative_to(folder).with_suffix("").parts)
     declared = path.with_suffix(".pxd")
     text = path.read_text() + (declared.read_text() if declared.exists() else "")
     calls_kernels = "mr_" in text
@@ -98,10 +102,11 @@ setup(
             [
                 Extension(UTILITY, ["build/_cython_utility.c"], extra_compile_args=GLUE),
                 *(extension(path) for path in sorted(Path("pyx").rglob("*.pyx"))),
+                *([extension(BREAKERS, BREAKERS.parent)] if IS_DEBUG else []),
             ],
             include_path=["pyx"],
             compiler_directives=DIRECTIVES,
-            build_dir="build/cython",
+            build_dir="build/debug/cython" if IS_DEBUG else "build/cython",
             nthreads=JOBS if JOBS > 1 else 0,
             shared_utility_qualified_name=UTILITY,
         ),

@@ -214,6 +214,7 @@ static void count_position(mr_candidates *c, int32_t position, int32_t g, int32_
 static void set_position(mr_candidates *c, int32_t position, int16_t total, int32_t g)
 {
     const int32_t block = position / MR_LANES, first = block * MR_LANES, stride = c->stride;
+    MR_DEBUG_BELOW(g, stride, "bucket of candidates");
     const int16_t old = c->totals[position];
     const int32_t was = c->bucket[position];
     if (old == total && was == g) return;
@@ -353,6 +354,7 @@ int mr_candidates_build(mr_candidates *c, const mr_changes *changes, int32_t *la
 
 void mr_candidates_refresh(mr_candidates *c, int32_t position)
 {
+    MR_DEBUG_BELOW(position, c->n, "position of candidates");
     int32_t row = c->search.order[position], g = c->bucket[position];
     int64_t total = mr_local_lane(&c->search, &c->local, row);
     if (total < 0 || total > MR_CANDIDATE_LIMIT) {

@@ -37,6 +37,11 @@ OPENMP = ["-fopenmp"] if has_openmp() else []
 KERNEL_FLAGS += OPENMP or ["-Wno-unknown-pragmas"]
 LINK_FLAGS = [*OPENMP]
 
+# For `make debug-test`: the assertions of csrc/debug.h.
+IS_DEBUG = os.environ.get("MOORAGE_DEBUG") == "1"
+if IS_DEBUG:
+    FLAGS += ["-DMR_DEBUG", "-g"]
+
 # For `make sanitize`: ends at the first bad access or undefined operation. -fwrapv defines signed overflow.
 if os.environ.get("MOORAGE_SANITIZE") == "1":
     SANITIZE = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"]

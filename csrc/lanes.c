@@ -272,6 +272,7 @@ static int32_t in_lane(int64_t total)
 int32_t mr_fused_block(const mr_search *search, const mr_local *local, int32_t first, int32_t n, int32_t *out)
 {
     const uint8_t *slow = search->columns->slow + first;
+    MR_DEBUG_BELOW(first + n, search->n + 1, "end of a block of positions");
     int32_t count = mr_fused_columns(search, local, first, n, out);
     const int more = count && (local->n_asked || local->images);
     if (!more && !search->columns->n_slow) return count;
@@ -291,6 +292,7 @@ int32_t mr_fused_block(const mr_search *search, const mr_local *local, int32_t f
 
 void mr_local_block(const mr_search *search, const mr_local *local, int32_t first, int32_t n, int32_t *out)
 {
+    MR_DEBUG_BELOW(first + n, search->n + 1, "end of a block of positions");
     if (local->fused && !search->columns->n_slow) {
         mr_fused_block(search, local, first, n, out);
         return;

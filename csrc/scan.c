@@ -220,6 +220,7 @@ static int search_lanes(const mr_search *search, const mr_local *local, int exte
 int mr_search_find(const mr_search *search, int32_t start, int32_t wanted, mr_found *found)
 {
     int32_t block[MR_CALL], *lanes = block, n = search->n, seen = 0, failed = 0;
+    if (n) MR_DEBUG_BELOW(start, n, "first position of a search");
     int external = mr_has_external_filters(search->plan);
     int64_t constant = common_constant(search);
     mr_local local;

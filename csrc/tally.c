@@ -48,6 +48,7 @@ void mr_tally_follow(mr_tally *t, const mr_search *search, const mr_changes *cha
         if (kind == MR_LOG_ORDER) t->state = MR_UNMADE;
         if (kind >= MR_LOG_ORDER || row >= changes->rows || !changes->position[row]) continue;
         const int32_t at = changes->position[row] - 1;
+        MR_DEBUG_BELOW(at, t->n, "position of verdicts");
         const uint64_t verdict = verdict_of(search, at);
         count(t, t->verdicts[at], -1);
         count(t, verdict, 1);

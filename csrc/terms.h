@@ -2,6 +2,7 @@
 #ifndef MOORAGE_TERMS_H
 #define MOORAGE_TERMS_H
 
+#include "debug.h"
 #include "state.h"
 
 /* The domain in which a row counts, or 0 where it does not. */
@@ -17,6 +18,7 @@ static inline void mr_counter_add(mr_counter *counter, int32_t row, int32_t pods
 {
     int32_t domain = mr_domain_of(counter, row);
     if (!domain) return;
+    MR_DEBUG_BELOW(domain, counter->domains, "domain of a counter");
     int32_t before = counter->pods[domain], after = before + pods;
     counter->nodes[domain] += nodes;
     counter->pods[domain] = after;

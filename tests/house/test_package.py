@@ -15,7 +15,7 @@ from packaging.version import Version
 
 from tests.house.source import ROOT, files, name
 
-EXTRAS = {"cli", "test", "bench", "lint", "metrics", "yaml", "kube", "ray", "report", "lp"}
+EXTRAS = {"cli", "test", "bench", "lint", "metrics"}
 # typing_extensions: msgspec takes it along where it happens to be installed.
 THIRD_PARTIES = {"fastrlock", "numpy", "msgspec", "yaml", "typing_extensions"}
 

@@ -44,4 +44,5 @@ cdef class Buffer:
     cdef int touch(self, Py_ssize_t item) except -1
     cdef Kept kept(self) noexcept
     cdef void keep(self, Py_ssize_t first, Py_ssize_t items=*) noexcept nogil
+    cdef void _check_range(self, Py_ssize_t first, Py_ssize_t items) noexcept nogil
     cdef int touch_range(self, Py_ssize_t first, Py_ssize_t items) except -1

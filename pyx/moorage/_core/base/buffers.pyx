@@ -8,6 +8,8 @@ that lives in Python containers registers a function with `Journal.on_undo` inst
 import numpy as np
 from libc.string cimport memcpy
 
+from moorage._core.base.debug cimport debug_below
+
 cdef enum:
     ALIGNMENT = 64
     ACTION = -1
@@ -86,6 +88,8 @@ cdef class Journal:
             else:
                 self.used -= header.nbytes
                 buffer = self.buffers[header.buffer]
+                debug_below(header.offset + header.nbytes, buffer.capacity * buffer.itemsize + 1,
+                            b"end of the bytes that an undo restores")
                 memcpy(buffer.data + header.offset, self.data + self.used, header.nbytes)
         self.depth = depth - 1
         self.undone += 1
@@ -100,6 +104,7 @@ cdef class Journal:
     cdef void _put(self, int32_t buffer, int64_t offset, int32_t nbytes, const char* before) noexcept nogil:
         cdef Py_ssize_t need = self.used + nbytes + sizeof(Header)
         cdef Header header
+        debug_below(need, self.capacity + 1, b"bytes that the journal needs, of those reserved:")
         if nbytes:
             memcpy(self.data + self.used, before, nbytes)
         header.offset = offset
@@ -171,6 +176,7 @@ cdef class Buffer:
 
     cdef int touch(self, Py_ssize_t item) except -1:
         """Call before changing an item."""
+        debug_below(item, self.capacity, b"item of a buffer")
         if self.journal.depth:
             self.journal.save(self.number, item * self.itemsize, <int32_t>self.itemsize,
                               self.data + item * self.itemsize)
@@ -184,10 +190,16 @@ cdef class Buffer:
 
     cdef void keep(self, Py_ssize_t first, Py_ssize_t items=1) noexcept nogil:
         """`touch_range` while a transaction is open, where the memory for it is there."""
+        self._check_range(first, items)
         self.journal._put(self.number, first * self.itemsize, <int32_t>(items * self.itemsize),
                           self.data + first * self.itemsize)
 
+    cdef void _check_range(self, Py_ssize_t first, Py_ssize_t items) noexcept nogil:
+        debug_below(first, self.capacity + 1, b"first item of a range of a buffer")
+        debug_below(first + items, self.capacity + 1, b"end of a range of a buffer")
+
     cdef int touch_range(self, Py_ssize_t first, Py_ssize_t items) except -1:
+        self._check_range(first, items)
         if self.journal.depth and items:
             self.journal.save(self.number, first * self.itemsize, <int32_t>(items * self.itemsize),
                               self.data + first * self.itemsize)

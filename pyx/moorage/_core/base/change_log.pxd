@@ -8,9 +8,6 @@ cpdef enum Kind:
     LOG_ORDER = 2
     LOG_NAMESPACE = 3
     LOG_WORKLOAD = 4
-    LOG_VOLUME = 5
-    LOG_NOMINATION = 6
-    LOG_DOMAIN = 7
 
 
 cdef class ChangeLog:

@@ -6,7 +6,7 @@ consumer ever sees a rollback.
 
 Kinds: ROW (usage of a row: pods, requests, ports), STATIC (what a node says of itself: allocatable, labels,
 taints, images, unschedulable), ORDER (a node came or went; id is its row), NAMESPACE, WORKLOAD (what selects
-pods), VOLUME, NOMINATION, DOMAIN.
+pods).
 """
 
 

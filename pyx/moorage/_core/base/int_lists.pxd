@@ -1,12 +1,14 @@
 from libc.stdint cimport int32_t, int64_t
 
 from moorage._core.base.buffers cimport Buffer, Journal
+from moorage._core.base.debug cimport debug_below
 
 
 cdef class Chunks:
     cdef Buffer arena, first, count, room, state
 
     cdef inline int32_t size(self, Py_ssize_t row) noexcept nogil:
+        debug_below(row, self.count.capacity, b"list")
         return (<int32_t*>self.count.data)[row]
 
     cdef inline Py_ssize_t rows(self) noexcept:
@@ -14,6 +16,7 @@ cdef class Chunks:
         return self.count.capacity
 
     cdef inline int32_t* items(self, Py_ssize_t row) noexcept nogil:
+        debug_below(row, self.first.capacity, b"list")
         return <int32_t*>self.arena.data + (<int32_t*>self.first.data)[row]
 
     cdef Chunks clone(self, Journal journal)

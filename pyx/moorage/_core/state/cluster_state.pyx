@@ -99,6 +99,7 @@ cdef class ClusterState:
     def commit(self, mark):
         """Keep what was done since `mark`."""
         used, _ = mark
+        self.table.check_logged()
         self.journal.commit(used)
 
     def rollback(self, mark):

@@ -3,6 +3,7 @@ from libc.stdint cimport INT64_MIN, int8_t, int32_t, int64_t
 
 from moorage._core.base.buffers cimport Buffer, Journal
 from moorage._core.base.deadlines cimport Deadlines
+from moorage._core.base.debug cimport debug_below
 from moorage._core.state.templates cimport Replicas, Templates
 
 cdef extern from "math.h":
@@ -79,9 +80,11 @@ cdef class Ledger:
         return self._fill(row) if self.row(row).shared else 0
 
     cdef inline RowRecord* row(self, int32_t row) noexcept:
+        debug_below(row, self.rows.capacity, b"row of the ledger")
         return <RowRecord*>self.rows.data + row
 
     cdef inline PodRecord* record(self, int32_t number) noexcept:
+        debug_below(number, self.pods.capacity, b"pod of the ledger")
         return <PodRecord*>self.pods.data + number
 
     cdef inline bint has_object(self, int32_t number) noexcept:

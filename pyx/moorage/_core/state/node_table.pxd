@@ -2,6 +2,7 @@ from libc.stdint cimport int32_t, int64_t
 
 from moorage._core.base.buffers cimport Buffer, Journal
 from moorage._core.base.change_log cimport ChangeLog, Kind
+from moorage._core.base.debug cimport debug_below
 from moorage._core.csrc cimport mr_ledger, mr_row, mr_shape
 from moorage._core.base.sets cimport PortSets, TaintSets
 from moorage._core.base.symbols cimport Symbols
@@ -20,6 +21,8 @@ cdef class NodeTable:
     cdef Buffer name, taint_set, port_set, generation, row_of, label_pointers
     cdef readonly int32_t ledgers
     cdef readonly int32_t used
+    cdef dict checked
+    cdef int64_t checked_until
 
     cdef int fill_ledger(self, int32_t ledger, mr_ledger* out) except -1
     cdef int check_row(self, int32_t row) except -1
@@ -36,6 +39,7 @@ cdef class NodeTable:
     cdef int add_pod(self, int32_t ledger, int32_t row, const mr_shape* shape, tuple ports,
                      int32_t sign) except -1
     cdef int changed(self, Kind kind, int32_t row) except -1
+    cdef int check_logged(self) except -1
     cdef int32_t resource_id(self, str resource) except -1
     cdef int sync_columns(self) except -1
     cdef list column_buffers(self)
@@ -51,4 +55,6 @@ cdef class NodeTable:
         return 0
 
     cdef inline mr_row* row(self, int32_t ledger, int32_t row) noexcept:
+        debug_below(ledger, self.ledgers, b"ledger of the node table")
+        debug_below(row, self.used, b"row of the node table")
         return &(<mr_row*>(<Buffer>self.rows[ledger]).data)[row]

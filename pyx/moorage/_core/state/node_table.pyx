@@ -12,6 +12,7 @@ import numpy as np
 
 from moorage._core.base.buffers cimport Buffer, Journal
 from moorage._core.base.change_log cimport LOG_STATIC, ChangeLog, Kind
+from moorage._core.base.debug cimport MR_DEBUG_BUILD, debug_below
 from moorage._core.csrc cimport (
     MR_FIELDS,
     MR_PRESENT,
@@ -141,6 +142,7 @@ cdef class NodeTable:
 
     cdef int32_t find(self, int32_t name) noexcept nogil:
         """Row of a node name's symbol, or -1."""
+        debug_below(name, INT32_MAX, b"symbol of a node's name")
         if name >= self.row_of.capacity:
             return -1
         return (<int32_t*>self.row_of.data)[name] - 1
@@ -188,6 +190,8 @@ cdef class NodeTable:
         cdef int32_t row = self.find(name)
         if row >= 0:
             return row
+        if MR_DEBUG_BUILD:
+            debug_below(name, len(self.symbols), b"symbol of a node's name")
         if self.free_rows:
             row = self.free_rows.pop()
             self.journal.on_undo(partial(self.free_rows.append, row))
@@ -235,6 +239,33 @@ cdef class NodeTable:
         """Log a change of a row."""
         self.generation.touch(row)
         (<int64_t*>self.generation.data)[row] = self.log.append(kind, row)
+        return 0
+
+    cdef int check_logged(self) except -1:
+        """In the debug build, that each row that differs from what it was at the last call has been logged.
+
+        Raises
+        ------
+        AssertionError
+            Naming the first row that changed without an entry in the change log.
+        """
+        if not MR_DEBUG_BUILD:
+            return 0
+        cdef dict now = {}
+        cdef Buffer buffer
+        logged = self.log.rows_since(self.checked_until)
+        for buffer in self.column_buffers():
+            now[buffer] = np.array(buffer.array(np.uint8, self.used)).reshape(self.used, buffer.itemsize)
+            before = None if logged is None or self.checked is None else self.checked.get(buffer)
+            rows = 0 if before is None else min(len(before), self.used)
+            differs = (now[buffer][:rows] != before[:rows]).any(axis=1) if rows else ()
+            for row in np.flatnonzero(differs).tolist():
+                if row not in logged:
+                    raise AssertionError(
+                        f"moorage debug build: row {row} changed without an entry in the change log after"
+                        f" entry {self.checked_until}"
+                    )
+        self.checked, self.checked_until = now, self.log.head
         return 0
 
     # ---- nodes ---------------------------------------------------------------------------------------------

@@ -28,6 +28,7 @@ from moorage._core.csrc cimport (
 from moorage._core.base.fields cimport METADATA, SPEC, Field
 from moorage._core.state.pod_spec import PodSpecReader, pinned_node, spec_key
 from moorage._core.base.resources import PodGates
+from moorage._core.base.debug cimport MR_DEBUG_BUILD, debug_below
 from moorage._core.base.symbols cimport Symbols
 
 cdef enum:
@@ -311,6 +312,8 @@ cdef class PodClasses:
         return 0
 
     cdef Shape shape(self, int32_t pod_class):
+        if MR_DEBUG_BUILD:
+            debug_below(pod_class, len(self.keys), b"pod class")
         return self.shapes[self.keys[pod_class][0]]
 
     def shape_of(self, int32_t pod_class):

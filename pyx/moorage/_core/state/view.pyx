@@ -16,6 +16,7 @@ from libc.string cimport memset
 
 from moorage._core.base.buffers cimport HEADER, Buffer, Journal
 from moorage._core.base.change_log cimport LOG_ORDER, LOG_ROW, LOG_STATIC, ChangeLog, Kind
+from moorage._core.base.debug cimport debug_below
 from moorage._core.base.int_lists cimport Chunks
 from moorage._core.csrc cimport MR_PRESENT, mr_cluster, mr_columns_set, mr_port
 from moorage._core.state.images cimport ImageStates
@@ -68,6 +69,7 @@ cdef class View:
         cdef int64_t at, head = log.head
         cdef int32_t row
         cdef bint lost = log.lost(self.cursor), order_changed = lost, says_other = lost
+        self.table.check_logged()
         # Memory can have moved without a change: in a fork, or where growing failed half-way.
         self.table.fill_ledger(0, &self.ledger)
         self.taint_set = <int32_t*>self.table.taint_set.data
@@ -193,6 +195,7 @@ cdef class View:
         followed before was pending. It stays pending: before the next cycle images may change."""
         cdef int64_t* shown = <int64_t*>self.shown.data
         cdef int32_t before
+        debug_below(row, self.table.used, b"row of a placed pod")
         if self.journal.depth and (<int64_t*>self.seen_epoch.data)[row] != self.images.epoch:
             self.seen_epoch.keep(row)
             self.seen.keep_items(row)
@@ -249,6 +252,7 @@ cdef class View:
         self.position.touch_range(0, self.position.capacity)
         memset(self.position.data, 0, self.position.capacity * sizeof(int32_t))
         for at in range(self.size):
+            debug_below(order[at], self.table.used, b"row of the view")
             (<int32_t*>self.position.data)[order[at]] = at + 1
         return 0
 
@@ -284,6 +288,7 @@ cdef class View:
                     continue
                 position = (<int32_t*>self.position.data)[row] - 1
                 if position >= 0:
+                    debug_below(position, self.size, b"position of the view")
                     mr_columns_set(&self.columns, position, &self.ledger, self.taint_set, row)
         self.scanned = head
         return 0

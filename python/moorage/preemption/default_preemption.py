@@ -22,8 +22,9 @@ from moorage.framework.plugin.status import Code, Status
 from moorage.framework.profiles.in_core import CorePostFilter
 from moorage.objects.model.pod import Pod
 
+from .core_evaluator import preempt_in_core, preemptor_of
 from .eligibility import NEVER, NO_VICTIMS, num_candidates
-from .evaluator import Found, find_candidates, no_candidates, preempt
+from .evaluator import Found, find_candidates, no_candidates, preempt, why_not_eligible
 from .eviction_units import groups_of, has_pods_below
 from .for_group import reason_against_pod
 
@@ -73,13 +74,23 @@ class DefaultPreemption(PreEnqueuePlugin, CorePostFilter, EnqueueExtensions):
             return None, Status(Code.UNSCHEDULABLE, (PREFIX + reason,), self.name)
         self.preempting.add(pod.metadata.uid)
         try:
-            found = self.find_candidates(state, pod, statuses)
-            result, status = preempt(handle, pod, found, len(statuses), self.name)
+            result, status = self._preempt(handle, state, pod, statuses)
         finally:
             self.preempting.discard(pod.metadata.uid)
         if status is None or not status.message():
             return result, status
         return result, Status(status.code, (PREFIX + status.message(),), self.name)
+
+    def _preempt(
+        self, handle: PreemptHandle, state: CycleState, pod: Pod, statuses: Mapping[str, Status]
+    ) -> tuple[PostFilterResult | None, Status | None]:
+        nodes, preemptor = len(statuses), preemptor_of(handle, pod, statuses)
+        if preemptor is None:
+            found = self.find_candidates(state, pod, statuses)
+            return preempt(handle, pod, found, nodes, self.name)
+        if message := why_not_eligible(handle.handle, pod, statuses):
+            return None, Status(Code.UNSCHEDULABLE, (message,))
+        return preempt_in_core(preemptor, handle, state, pod, nodes, self.args, self.name)
 
     def find_candidates(
         self,

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from moorage.errors import ExtenderError, MoorageError
 from moorage.framework.plugin.cycle_state import CycleState
 from moorage.framework.plugin.extender import Extender
 from moorage.framework.plugin.fit_error import fit_error
+from moorage.framework.plugin.handle import FrameworkHandle
 from moorage.framework.plugin.interface import NominatingInfo
 from moorage.framework.plugin.preempt_handle import PreemptHandle
 from moorage.framework.plugin.status import Code, Status, as_status
@@ -55,14 +56,18 @@ class Found:
     @property
     def error(self) -> str:
         """What went wrong with the nodes that could not be tried; "" where nothing did."""
-        texts = [status.message() for status in self.rejected.values() if status.code == Code.ERROR]
-        distinct = list(dict.fromkeys(texts))
-        return distinct[0] if len(distinct) == 1 else f"[{', '.join(distinct)}]" if distinct else ""
+        return joined(status.message() for status in self.rejected.values() if status.code == Code.ERROR)
 
     def text(self, nodes: int) -> str:
         """Why there is no candidate among so many nodes."""
         reasons = Counter(reason for status in self.rejected.values() for reason in status.reasons)
         return no_candidates(nodes, reasons, nodes - len(self.rejected))
+
+
+def joined(errors: Iterable[str]) -> str:
+    """The text of several errors, each told once; "" of none."""
+    distinct = list(dict.fromkeys(errors))
+    return distinct[0] if len(distinct) == 1 else f"[{', '.join(distinct)}]" if distinct else ""
 
 
 def no_candidates(nodes: int, reasons: Mapping[str, int], hopeless: int) -> str:
@@ -92,11 +97,7 @@ def find_candidates(
     offset, wanted : callable
         See `dry_run_preemption`; from the number of potential nodes.
     """
-    name = pod.status.nominated_node_name
-    nominated = handle.handle.cache.node_info(name) if name else None
-    said = statuses.get(name) or ABSENT
-    eligible, message = pod_eligible_to_preempt_others(pod, nominated, said, Units(handle.handle).priority_of)
-    if not eligible:
+    if message := why_not_eligible(handle.handle, pod, statuses):
         return Found(message)
     nodes = potential_nodes(statuses)
     if not nodes:
@@ -111,6 +112,15 @@ def find_candidates(
         wanted(len(nodes)),
     )
     return Found("", nodes, *found)
+
+
+def why_not_eligible(handle: FrameworkHandle, pod: Pod, statuses: Mapping[str, Status]) -> str:
+    """Why a pod may not preempt others; "" where it may."""
+    name = pod.status.nominated_node_name
+    if not name:
+        return pod_eligible_to_preempt_others(pod, None, None)[1]
+    said, priority_of = statuses.get(name) or ABSENT, Units(handle).priority_of
+    return pod_eligible_to_preempt_others(pod, handle.cache.node_info(name), said, priority_of)[1]
 
 
 ABSENT = Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE)

@@ -64,7 +64,7 @@ def dry_run_in_core(
         pod_class, node_name, pinned = state.target
         out = kernels.dry_runs.dry_run(pod_class, rows, budgets, node_name, pinned, wanted)
         verdicts, violations = out.verdicts.tolist(), out.violations.tolist()
-        said = {verdict: _status(framework, state, verdict) for verdict in set(verdicts) if verdict}
+        said = {verdict: status_of(framework, state, verdict) for verdict in set(verdicts) if verdict}
         for at, (name, verdict) in enumerate(zip(nodes, verdicts, strict=False)):
             victims = Victims(tuple(out.victims(at)), violations[at])
             if verdict:
@@ -83,7 +83,8 @@ def _row(handle: FrameworkHandle, name: str) -> int:
     return row
 
 
-def _status(framework: Framework, state: CycleState, verdict: int) -> Status:
+def status_of(framework: Framework, state: CycleState, verdict: int) -> Status:
+    """Why evicting pods does not help on a node, from the verdict of a dry run."""
     if verdict == NOBODY:
         return NO_VICTIMS
     plugin = framework.profile.planned(FILTER)[place_of(verdict)]

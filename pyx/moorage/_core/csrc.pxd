@@ -362,7 +362,7 @@ cdef extern from "preemption.h" nogil:
         int32_t n, potentials, feasible
 
     ctypedef struct mr_walk:
-        int32_t word, best
+        int32_t first, word, best
 
     void mr_preemptor_read(mr_preemptor* preemptor)
     void mr_dry_run(const mr_preemptor* preemptor, int32_t row, const mr_resident* pods, int32_t n,

@@ -35,3 +35,14 @@ class Preemptor(DryRuns):
         percentage: int = 10,
         least: int = 100,
     ) -> Evictions: ...
+    def begin(
+        self,
+        pod_class: int,
+        budgets: Sequence[PodDisruptionBudget] = (),
+        node_name: int = 0,
+        pinned: int = 0,
+    ) -> int: ...
+    def choose(
+        self, offset: int = 0, percentage: int = 10, least: int = 100
+    ) -> tuple[int, int, list[Pod]] | None: ...
+    def rejections(self) -> tuple[dict[int, int], list[int]]: ...

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from moorage._core.decide.cycle import Cycle
+from moorage._core.preempt.preemptor import Preemptor
 from moorage._core.state.pod_class import Shape
 from moorage.cache import NodeInfo, NodeInfoClone, SchedulerCache
 from moorage.errors import MoorageError
@@ -108,6 +109,13 @@ class Framework:
         """The engine's search: what native plugins on single nodes and their terms come from."""
         self.cycle = cycle
         self.kernels = Kernels(self.handle.cache, cycle)
+
+    @cached_property
+    def preemptor(self) -> Preemptor:
+        """Preemption for the pods that the search of the engine is about."""
+        if self.cycle is None:
+            raise MoorageError("the framework of this handle is not complete")
+        return Preemptor(self.cycle)
 
     def searching(self, now: bool) -> None:
         """A search begins or ends."""

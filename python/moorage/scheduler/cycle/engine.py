@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, MutableMapping
+from collections.abc import Callable, Mapping, MutableMapping
 from dataclasses import replace
 from functools import cached_property
 
@@ -11,13 +11,13 @@ import numpy.typing as npt
 
 from moorage._core.decide.chooser import TieBreak, count_verdicts
 from moorage._core.decide.cycle import Cycle
-from moorage._core.preempt.preemptor import Preemptor
 from moorage._core.state.pod_class import Shape
 from moorage._core.state.pod_volumes import uses_volumes
 from moorage.framework.plugin.cycle_state import CycleState
 from moorage.framework.plugin.extender import Extender
 from moorage.framework.plugin.handle import FrameworkHandle
 from moorage.framework.plugin.interface import NominatingInfo
+from moorage.framework.plugin.node_to_status import NodeToStatus
 from moorage.framework.plugin.status import Status, message_of
 from moorage.framework.profiles.in_core import CorePostFilter
 from moorage.framework.profiles.profile import Profile
@@ -141,12 +141,15 @@ class Engine:
                 nodes, self.profile, state.shape, pre_filter=ran.rejection, narrowing=ran.plugins
             )
             decision = self._no_search(diagnosis, order)
-            return self._post_filter(state, pod, decision, self._rejected_by_all(ran.rejection)), state
+            statuses = NodeToStatus(nodes, self._rejected_by_all(ran.rejection))
+            return self._post_filter(state, pod, decision, statuses), state
         self.begin_search(state, pod, ran)
         if self.decides_alone(pod):
             return self._search(state, pod, ran, kept, order), state
         search = ExtendedSearch(self, state, pod, ran, order)
-        return self._post_filter(state, pod, search.run(), search.statuses), state
+        decision = search.run()
+        statuses = NodeToStatus(nodes, lambda: search.statuses())
+        return self._post_filter(state, pod, decision, statuses), state
 
     def schedule_at_once(self, pod: Pod, target: Target, order: Callable[[], list[str]]) -> Decision | None:
         """What `schedule` decides about a pod that fits, where no plugin but the core's has a say: nominated
@@ -207,11 +210,6 @@ class Engine:
         return passes
 
     @cached_property
-    def preemptor(self) -> Preemptor:
-        """Places pods at once that evict others."""
-        return Preemptor(self.cycle)
-
-    @cached_property
     def signs(self) -> bool:
         """Whether batching may know a pod of this profile by its signature."""
         return self.batching.is_on and bool(self.framework.signer.plugins)
@@ -269,7 +267,9 @@ class Engine:
         finally:
             self.framework.searching(False)
         if row < 0:
-            diagnosis, statuses = self.diagnose(state.target, state.shape, ran, tried)
+            diagnosis, by_node = self.diagnose(state.target, state.shape, ran, tried)
+            is_listed = tried < 0 or ran.node_names is None
+            statuses = NodeToStatus(diagnosis.nodes, by_node, is_listed and self.profile.filters_in_core)
         elif len(positions) == 1 or not (error := self.pre_score(positions)):
             node = self.cache.state.table.row_name(row)
         decision = Decision(
@@ -369,7 +369,7 @@ class Engine:
         return lambda: dict.fromkeys(self.cache.state.view.node_names(), status)
 
     def _post_filter(
-        self, state: CycleState, pod: Pod, decision: Decision, statuses: Callable[[], dict[str, Status]]
+        self, state: CycleState, pod: Pod, decision: Decision, statuses: Mapping[str, Status]
     ) -> Decision:
         """The decision with what PostFilter made of it."""
         if not (self.runs_post_filter and self.profile.post_filters) or decision.diagnosis is None:
@@ -380,7 +380,7 @@ class Engine:
                 return replace(decision, diagnosis=replace(decision.diagnosis, post_filter=failed.message()))
             diagnosis, result = self.as_helpless(decision.diagnosis)
             return replace(decision, diagnosis=diagnosis, nominating=result)
-        result, status = self.framework.run_post_filter_plugins(state, pod, statuses())
+        result, status = self.framework.run_post_filter_plugins(state, pod, statuses)
         diagnosis = replace(decision.diagnosis, post_filter=message_of(status))
         return replace(decision, diagnosis=diagnosis, nominating=result)
 

@@ -66,7 +66,7 @@ class Preemption:
         engine.batching.take()
         engine.cycle.node_names = None
         engine.cycle.nominate(_going_before(engine, run))
-        evictions = engine.preemptor.place_run(
+        evictions = engine.framework.preemptor.place_run(
             target[0],
             run,
             budgets_of(engine.handle),
@@ -173,7 +173,7 @@ def _check(scheduler: Scheduler, pods: Sequence[Pod], asked: Sequence[tuple[Engi
 
 def why_not_at_once(engine: Engine, pod: Pod) -> str:
     """Why a pod cannot be placed at once; "" where it can."""
-    in_core = engine.is_in_core_for(pod) and engine.preemptor.suits
+    in_core = engine.is_in_core_for(pod) and engine.framework.preemptor.suits
     if not in_core or engine.handle.extenders:
         return NOT_IN_CORE.format(pod.key)
     return WHOLE.format(pod.key) if Units(engine.handle) else ""

@@ -35,6 +35,7 @@ cdef class Preemptor(DryRuns):
     cdef public bint keeps_outcomes
     cdef readonly int64_t dry_runs
     cdef int64_t moves
+    cdef int32_t first
     cdef Prepared one
     cdef Outcomes outcomes
     cdef tuple target, given

@@ -56,6 +56,7 @@ cdef extern from *:
 
 cdef enum:
     CLASSES = 16  # whose outcomes are kept, with 41 bytes for each node
+    UNEXPLAINED = 1  # the verdict of a dry run that nobody has asked why it failed
 
 
 cdef class Outcomes:
@@ -222,6 +223,86 @@ cdef class Preemptor(DryRuns):
                 self.moves = -1
         return out
 
+    # ---- one pod -------------------------------------------------------------------------------------------
+
+    def begin(self, int32_t pod_class, budgets=(), int32_t node_name=0, int32_t pinned=0):
+        """Prepare for a pod that fits nowhere; `choose` and `rejections` are about it.
+
+        Parameters
+        ----------
+        pod_class, budgets, node_name, pinned
+            As in `place_run`.
+
+        Returns
+        -------
+        int
+            The number of searched nodes that eviction might help.
+        """
+        self.state.classes.check(pod_class)
+        self.state.symbols.check(node_name)
+        self.state.symbols.check(pinned)
+        if not self.suits:
+            raise ValueError("a filter is none of the core's")
+        self.target, self.given = (pod_class, node_name, pinned), tuple(budgets)
+        self._make_ready()
+        return self.outcomes.c.potentials
+
+    def choose(self, int64_t offset=0, int32_t percentage=10, int32_t least=100):
+        """The best node to evict pods from. Nothing is changed.
+
+        Parameters
+        ----------
+        offset, percentage, least : int
+            As in `place_run`.
+
+        Returns
+        -------
+        (int, int, list of Pod) or None
+            Row, number of victims that violate a budget, and victims with the node that they are on, most
+            important first. None where eviction helps nowhere.
+        """
+        cdef mr_eviction result
+        cdef int32_t row = self._row_to_clear(offset, percentage, least)
+        if row < 0:
+            return None
+        self._run(row, &result)
+        name = self.state.table.row_name(row)
+        pods = [self.state.ledger.object_of(number) for number in self._victims(row, &result)]
+        return row, result.violations, [bound(pod, name) for pod in pods]
+
+    def rejections(self):
+        """Why eviction helps nowhere, once `choose` has found that.
+
+        Returns
+        -------
+        dict of int to int
+            Verdict (see `DryRun`) to number of nodes.
+        list of int
+            Rows where the pod fits though nobody leaves, from the first one that was tried on; they are not
+            among the others.
+        """
+        cdef mr_outcomes* outcomes = &self.outcomes.c
+        cdef mr_eviction result
+        cdef int32_t at, place
+        cdef dict counts = {}
+        cdef list fitting = []
+        self.c.explains = True
+        for place in range(outcomes.n if outcomes.potentials else 0):
+            at = (self.first + place) % outcomes.n
+            if not outcomes.potential[at // 64] >> (at % 64) & 1:
+                continue
+            if outcomes.results[at].verdict == UNEXPLAINED:
+                self._run(self.search.search.order[at], &result)
+                outcomes.results[at].verdict = result.verdict
+            if outcomes.results[at].verdict:
+                counts[outcomes.results[at].verdict] = counts.get(outcomes.results[at].verdict, 0) + 1
+            else:
+                fitting.append(self.search.search.order[at])
+        self.c.explains = False
+        return counts, fitting
+
+    # ---- choosing ------------------------------------------------------------------------------------------
+
     cdef int32_t _fitting_row(self, Py_ssize_t following) except -2:
         """Where the pod goes without eviction, or -1. A search in vain goes round all nodes."""
         cdef int32_t at, n = self.search.search.n
@@ -242,6 +323,7 @@ cdef class Preemptor(DryRuns):
         if outcomes.potentials == 0:
             return -1
         mr_walk_begin(&walk, outcomes, offset, percentage, least)
+        self.first = walk.first
         unknown = mr_walk_on(&walk, outcomes)
         while unknown:
             if self.nominated_rows or (self.c.budgets != NULL and self.budgets.exempts):

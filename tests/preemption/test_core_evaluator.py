@@ -1,0 +1,122 @@
+"""The core's preemption of a single pod, held against the evaluator that asks plugins in Python."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+from unittest.mock import patch
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec.structs import replace
+from tests.core.make import node
+from tests.core.make import pod as make_pod
+from tests.core.twins import preemption_world
+from tests.core.twins.preemption_world import LABELS_OF_NAMESPACES, World
+from tests.preemption.world import full, preemptor, victim
+
+from moorage.framework.plugin.handle import FrameworkHandle
+from moorage.objects import Cluster
+from moorage.objects.model.meta import ObjectMeta
+from moorage.objects.model.node import Namespace
+from moorage.objects.model.pod import Pod
+from moorage.plugins.registry import default_profile
+from moorage.preemption import default_preemption, dry_run
+from moorage.scheduler import Profile, Scheduler
+
+
+@dataclass
+class Case:
+    """A cluster, and pods that are scheduled one after the other."""
+
+    world: World
+    asked: list[Pod]
+    offset: int
+    least: int
+
+    def scheduler(self) -> Scheduler:
+        names = [
+            Namespace(metadata=ObjectMeta(name=name, labels=labels))
+            for name, labels in LABELS_OF_NAMESPACES.items()
+        ]
+        pods = [pod for there in self.world.pods.values() for pod in there]
+        expected = [
+            replace(pod, status=replace(pod.status, nominated_node_name=name))
+            for name, there in self.world.nominated.items()
+            for pod in there
+        ]
+        wanted = {"minCandidateNodesPercentage": 0, "minCandidateNodesAbsolute": self.least}
+        plugin = default_preemption.DefaultPreemption(wanted)
+        plugins = [plugin if one.name == plugin.name else one for one in default_profile().plugins]
+        one = Scheduler(
+            profile=Profile(tuple(plugins)),
+            cluster=Cluster(
+                nodes=list(self.world.nodes.values()),
+                pods=[*pods, *expected, *self.asked],
+                others=[*names, *self.world.budgets],
+            ),
+        )
+        for handle in handles(one):
+            handle.preemption_offset = lambda pod, nodes: self.offset % nodes
+        return one
+
+
+def handles(one: Scheduler) -> list[FrameworkHandle]:
+    return [engine.handle for engine in one.engines.values()]
+
+
+@st.composite
+def cases(draw: st.DrawFn) -> Case:
+    world = draw(preemption_world.worlds(16))
+    drawn = [world.preemptor, draw(preemption_world.pods("other", constrained=True))]
+    some = st.lists(st.tuples(st.sampled_from(drawn), st.sampled_from([7, 9])), min_size=1, max_size=5)
+    asked = [demanding(pod, priority, f"a{at}") for at, (pod, priority) in enumerate(draw(some))]
+    return Case(world, asked, draw(st.integers(0, 3)), draw(st.integers(1, 4)))
+
+
+def demanding(pod: Pod, priority: int, name: str) -> Pod:
+    """The same, so that others have to go for it."""
+    requests = {"cpu": "2", **pod.spec.containers[0].resources.requests}
+    asked = make_pod("", requests=requests).spec.containers[0].resources
+    containers = (replace(pod.spec.containers[0], resources=asked),)
+    meta = replace(pod.metadata, name=name, uid=name)
+    spec = replace(pod.spec, containers=containers, priority=priority)
+    return preemption_world.alive(replace(pod, metadata=meta, spec=spec))
+
+
+def outcome(one: Scheduler, asked: Pod) -> list[Any]:
+    """What comes of a cycle about a pod, and of the pods around it."""
+    decision = one.schedule_one(asked)
+    left = {pod.key: pod.status.nominated_node_name for pod in one.client.list(Pod)[0]}
+    nominator = one.handle.nominator
+    nominated = {name: nominator.nominated_pods_for_node(name) for name in one.view_order()}
+    keys = {name: [pod.key for pod in pods] for name, pods in nominated.items()}
+    texts = (
+        decision.error,
+        decision.fit_error,
+        decision.diagnosis and decision.diagnosis.post_filter_message(),
+    )
+    return [decision.node, decision.nominating, decision.start, decision.next, *texts, left, keys]
+
+
+def by_evaluator(one: Scheduler, asked: Pod) -> list[Any]:
+    """The same where no plugin's kernel decides about a node with victims gone but one at a time."""
+    with (
+        patch.object(default_preemption, "preemptor_of", lambda *given: None),
+        patch.object(dry_run, "framework_of", lambda *given: None),
+    ):
+        return outcome(one, asked)
+
+
+@settings(max_examples=150, deadline=None)
+@given(cases())
+def test_the_core_preempts_as_the_evaluator_does(case: Case) -> None:
+    ours, theirs = case.scheduler(), case.scheduler()
+    for pod in case.asked:
+        assert outcome(ours, pod) == by_evaluator(theirs, pod)
+
+
+def test_the_core_is_asked() -> None:
+    one = full(victim("v", cpu=4), nodes=[node("a")])
+    with patch.object(default_preemption, "preempt", side_effect=AssertionError):
+        assert one.schedule_one(preemptor()).evicts

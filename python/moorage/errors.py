@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 
 class MoorageError(Exception):
@@ -66,3 +68,17 @@ class InputError(MoorageError):
         self.obj = obj
         self.path = path
         super().__init__(": ".join(part for part in (source, obj, path, message) if part))
+
+    def located(self, *, source: str = "", obj: str = "", path: str = "") -> InputError:
+        """A copy of the error with the file and object that it lacks, and with its field below `path`."""
+        inner = ".".join(part for part in (path, self.path) if part)
+        return InputError(self.message, source=self.source or source, obj=self.obj or obj, path=inner)
+
+
+@contextmanager
+def located(*, source: str = "", obj: str = "", path: str = "") -> Iterator[None]:
+    """Locate each InputError that is raised inside of the context; parameters as for `InputError.located`."""
+    try:
+        yield
+    except InputError as error:
+        raise error.located(source=source, obj=obj, path=path) from None

@@ -94,7 +94,7 @@ def default_object(obj: T, classes: PriorityClasses, names: Names) -> T:
     try:
         filled: T = fill(obj, classes)
     except InputError as error:
-        raise InputError(error.message, obj=f"{obj.kind} {obj.key}", path=error.path) from None
+        raise error.located(obj=f"{obj.kind} {obj.key}") from None
     return filled
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from moorage.errors import InputError
+from moorage.errors import InputError, located
 from moorage.framework.configuration.reading.durations import SECOND, parse_duration
 from moorage.objects.model.meta import Object
 from moorage.objects.model.pod import Pod
@@ -44,12 +44,8 @@ CHURN_INTERVAL = 500
 def execute(run: Run) -> None:
     """Run the operations of a workload, one after the other."""
     for number, op in enumerate(run.workload.ops):
-        try:
+        with located(source=run.workload.source, obj=f"{run.workload.full_name}: workloadTemplate[{number}]"):
             EXECUTE[type(op)](run, op, number)
-        except InputError as error:
-            source = error.source or run.workload.source
-            named = error.obj or f"{run.workload.full_name}: workloadTemplate[{number}]"
-            raise InputError(error.message, source=source, obj=named, path=error.path) from None
 
 
 def _template(run: Run, path: str, params: Mapping[str, Any], count: int) -> ObjectTemplate:

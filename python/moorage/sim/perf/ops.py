@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
+from moorage.errors import InputError, located
 from moorage.framework.configuration.reading.durations import parse_duration
 from moorage.objects.model.storage import VolumeNodeResources
 
@@ -20,13 +21,14 @@ class Op(msgspec.Struct, rename="camel", forbid_unknown_fields=True, frozen=True
 
     opcode: str
 
-    def unbuilt(self) -> str:
-        """What of this operation cannot run yet, or ""."""
-        return ""
+    def check(self) -> None:
+        """Check the operation after its parameters have been filled in.
 
-    def wrong(self) -> tuple[str, str]:
-        """A field, and what is wrong with it; empty texts where nothing is. Parameters were filled in."""
-        return "", ""
+        Raises
+        ------
+        InputError
+            Names the field.
+        """
 
     def templates(self) -> list[str]:
         """The template files that it names."""
@@ -42,12 +44,20 @@ class Op(msgspec.Struct, rename="camel", forbid_unknown_fields=True, frozen=True
         return found
 
 
-def _bad_duration(text: str) -> tuple[str, str]:
+def _check_duration(text: str) -> None:
     try:
         parse_duration(text)
     except ValueError as error:
-        return "duration", str(error)
-    return "", ""
+        raise InputError(str(error), path="duration") from None
+
+
+class CountedOp(Op, frozen=True, kw_only=True):
+    count: Count = 0
+    count_param: str = ""
+
+
+class TemplateOp(CountedOp, frozen=True, kw_only=True):
+    template_params: Params = {}
 
 
 class LabelNodes(msgspec.Struct, rename="camel", forbid_unknown_fields=True, frozen=True):
@@ -65,35 +75,28 @@ class NodeAllocatable(msgspec.Struct, rename="camel", forbid_unknown_fields=True
     migrated_plugins: tuple[str, ...] = ()
 
 
-class CreateNodes(Op, frozen=True):
-    count: Count = 0
-    count_param: str = ""
+class CreateNodes(TemplateOp, frozen=True):
     node_template_path: str = ""
-    template_params: Params = {}
     node_allocatable_strategy: NodeAllocatable | None = None
     label_node_prepare_strategy: LabelNodes | None = None
     unique_node_label_strategy: UniqueNodeLabel | None = None
 
-    def wrong(self) -> tuple[str, str]:
+    def check(self) -> None:
         strategies = (
             self.node_allocatable_strategy,
             self.label_node_prepare_strategy,
             self.unique_node_label_strategy,
         )
-        several = sum(strategy is not None for strategy in strategies) > 1
-        return ("nodeAllocatableStrategy", "at most one strategy") if several else ("", "")
+        if sum(strategy is not None for strategy in strategies) > 1:
+            raise InputError("at most one strategy", path="nodeAllocatableStrategy")
 
 
-class CreateNamespaces(Op, frozen=True):
+class CreateNamespaces(CountedOp, frozen=True):
     prefix: str
-    count: Count = 0
-    count_param: str = ""
     namespace_template_path: str = ""
 
 
-class CreatePods(Op, frozen=True):
-    count: Count = 0
-    count_param: str = ""
+class CreatePods(TemplateOp, frozen=True):
     count_multiplier_param: str = ""
     steady_state: bool = False
     steady_state_param: str = ""
@@ -105,31 +108,30 @@ class CreatePods(Op, frozen=True):
     skip_wait_to_completion: bool = False
     persistent_volume_template_path: str = ""
     persistent_volume_claim_template_path: str = ""
-    template_params: Params = {}
     signature_batch_size: Count = 0
     signature_batch_size_param: str = ""
 
-    def wrong(self) -> tuple[str, str]:
+    def check(self) -> None:
         if self.collect_metrics and self.skip_wait_to_completion:
-            return "collectMetrics", "cannot be combined with skipWaitToCompletion"
+            raise InputError("cannot be combined with skipWaitToCompletion", path="collectMetrics")
         if self.persistent_volume_claim_template_path and not self.persistent_volume_template_path:
-            return "persistentVolumeTemplatePath", "required beside persistentVolumeClaimTemplatePath"
+            raise InputError(
+                "required beside persistentVolumeClaimTemplatePath", path="persistentVolumeTemplatePath"
+            )
         if self.persistent_volume_claim_template_path and self.steady_state:
-            return "persistentVolumeClaimTemplatePath", "cannot be combined with steadyState"
-        return _bad_duration(self.duration or "0")
+            raise InputError("cannot be combined with steadyState", path="persistentVolumeClaimTemplatePath")
+        _check_duration(self.duration or "0")
 
 
-class CreatePodSets(Op, frozen=True):
+class CreatePodSets(CountedOp, frozen=True):
     namespace_prefix: str
     create_pods_op: CreatePods
-    count: Count = 0
-    count_param: str = ""
 
-    def wrong(self) -> tuple[str, str]:
+    def check(self) -> None:
         if self.count * self.create_pods_op.count > MOST:
-            return "count", f"more than {MOST} pods in all"
-        field, message = self.create_pods_op.wrong()
-        return (f"createPodsOp.{field}", message) if field else ("", "")
+            raise InputError(f"more than {MOST} pods in all", path="count")
+        with located(path="createPodsOp"):
+            self.create_pods_op.check()
 
 
 class DeletePods(Op, frozen=True):
@@ -146,9 +148,9 @@ class Churn(Op, frozen=True):
     interval_milliseconds: Count = 0
     namespace: str = ""
 
-    def wrong(self) -> tuple[str, str]:
-        endless = self.mode == "recreate" and not self.number
-        return ("number", "must be at least 1 in mode recreate") if endless else ("", "")
+    def check(self) -> None:
+        if self.mode == "recreate" and not self.number:
+            raise InputError("must be at least 1 in mode recreate", path="number")
 
 
 class Barrier(Op, frozen=True):
@@ -161,36 +163,31 @@ class Sleep(Op, frozen=True):
     duration: str = ""
     duration_param: str = ""
 
-    def wrong(self) -> tuple[str, str]:
-        return _bad_duration(self.duration) if self.duration else ("duration", "required")
+    def check(self) -> None:
+        if not self.duration:
+            raise InputError("required", path="duration")
+        _check_duration(self.duration)
 
 
-class CreateAny(Op, frozen=True):
+class CreateAny(TemplateOp, frozen=True, kw_only=True):
     template_path: str
     namespace: str = ""
     count: Count = 1
-    count_param: str = ""
-    template_params: Params = {}
 
 
-class CreatePodGroups(Op, frozen=True):
+class CreatePodGroups(TemplateOp, frozen=True):
     """Also ``waitForPodGroups``, as earlier files call it."""
 
     template_path: str
     namespace: str
-    count: Count = 0
-    count_param: str = ""
-    template_params: Params = {}
 
 
-class UpdateAny(Op, frozen=True):
+class UpdateAny(TemplateOp, frozen=True, kw_only=True):
     template_path: str
     namespace: str = ""
     count: Count = 1
-    count_param: str = ""
     update_per_second: Count = 0
     subresources: tuple[str, ...] = ()
-    template_params: Params = {}
 
 
 class StartCollectingMetrics(Op, frozen=True):
@@ -236,7 +233,4 @@ UNBUILT_OPS = frozenset(
 
 
 class UnbuiltOp(Op, frozen=True):
-    """An operation that cannot run yet; its other fields are not looked at."""
-
-    def unbuilt(self) -> str:
-        return self.opcode
+    """An operation that cannot run yet; its other fields are not read."""

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from moorage.errors import InputError
+from moorage.errors import InputError, located
 from moorage.framework.configuration import feature_gates as all_gates
 from moorage.objects.read.decode import decode
 from moorage.objects.read.files import read_file, source_name
@@ -122,7 +122,8 @@ def read_cases(file: str, only: str = "") -> list[Case]:
     cases = []
     case_name, _, workload_name = only.partition("/")
     for number, document in enumerate(documents[0]):
-        case = _decode(document, _Case, source, f"case {_name(document, number)}")
+        with located(source=source, obj=f"case {_name(document, number)}"):
+            case = _decode(document, _Case)
         if only and case.name != case_name:
             continue
         chosen = [one for one in case.workloads if workload_name in ("", one.name)]
@@ -144,24 +145,13 @@ def _name(document: Any, number: int) -> str:
     return name if isinstance(name, str) else str(number + 1)
 
 
-def _decode(document: Any, struct: type[Any], source: str, obj: str, path: str = "") -> Any:
-    try:
-        return decode(fold_case(document, struct), struct)
-    except InputError as error:
-        inner = ".".join(filter(None, (path, error.path)))
-        raise InputError(error.message, source=source, obj=obj, path=inner) from None
+def _decode(document: Any, struct: type[Any]) -> Any:
+    return decode(fold_case(document, struct), struct)
 
 
 def _workload(case: _Case, workload: _Workload, source: str) -> Workload:
-    named = f"{case.name}/{workload.name}"
-    params = _Params(workload.params)
-    ops = tuple(
-        _op(document, params, source, named, f"workloadTemplate[{number}]")
-        for number, document in enumerate(case.workload_template)
-    )
-    params.expect_all_used(source, named)
-    for number, op in enumerate(ops):
-        _check(op, source, named, f"workloadTemplate[{number}]")
+    with located(source=source, obj=f"{case.name}/{workload.name}"):
+        ops = _operations(case.workload_template, _Params(workload.params))
     threshold = workload.threshold
     ready = Workload(
         source=source,
@@ -174,17 +164,23 @@ def _workload(case: _Case, workload: _Workload, source: str) -> Workload:
         if case.scheduler_config_path
         else None,
         pod_template=case.default_pod_template_path,
-        unbuilt=next(filter(None, (op.unbuilt() for op in ops)), ""),
+        unbuilt=next((op.opcode for op in ops if isinstance(op, UnbuiltOp)), ""),
     )
     if not ready.unbuilt:
         _check_runnable(ready)
     return ready
 
 
-def _check(op: Op, source: str, named: str, path: str) -> None:
-    field, message = op.wrong()
-    if message:
-        raise InputError(message, source=source, obj=named, path=f"{path}.{field}")
+def _operations(documents: Sequence[dict[str, Any]], params: _Params) -> tuple[Op, ...]:
+    ops = []
+    for number, document in enumerate(documents):
+        with located(path=f"workloadTemplate[{number}]"):
+            ops.append(_op(document, params))
+    params.expect_all_used()
+    for number, op in enumerate(ops):
+        with located(path=f"workloadTemplate[{number}]"):
+            op.check()
+    return tuple(ops)
 
 
 OF_GROUPS = ("GangScheduling", "WorkloadAwarePreemption")
@@ -202,7 +198,7 @@ def _gates(gates: dict[str, bool]) -> dict[str, bool]:
 
 
 def _check_runnable(workload: Workload) -> None:
-    """Refuse feature gates that the scheduler does not know, and template files that cannot be read."""
+    """Refuse unknown feature gates, and template files that cannot be read."""
     try:
         all_gates(workload.feature_gates)
     except ValueError as error:
@@ -237,7 +233,7 @@ class _Params:
         return self.values[reference[1:]]
 
     def note(self, value: Any) -> None:
-        """Parameters that an operation names which is not looked at any closer count as used."""
+        """Count all parameters that an operation names as used, without reading its fields."""
         if isinstance(value, dict):
             value = list(value.values())
         if isinstance(value, list):
@@ -246,35 +242,32 @@ class _Params:
         elif isinstance(value, str):
             self.unused.discard(value.removeprefix("$"))
 
-    def expect_all_used(self, source: str, obj: str) -> None:
+    def expect_all_used(self) -> None:
         if self.unused:
-            raise InputError(
-                "no operation uses it", source=source, obj=obj, path=f"params.{min(self.unused)}"
-            )
+            raise InputError("no operation uses it", path=f"params.{min(self.unused)}")
 
 
-def _op(document: dict[str, Any], params: _Params, source: str, obj: str, path: str) -> Op:
+def _op(document: dict[str, Any], params: _Params) -> Op:
     opcode = document.get("opcode")
     if opcode in UNBUILT_OPS:
         params.note(document)
         return UnbuiltOp(opcode=opcode)
     if opcode not in OPS:
-        raise InputError(f"unknown: {opcode!r}", source=source, obj=obj, path=f"{path}.opcode")
-    op: Op = _decode(document, OPS[opcode], source, obj, path)
-    filled, fields = _fill(op, params, source, obj, path)
+        raise InputError(f"unknown: {opcode!r}", path="opcode")
+    op: Op = _decode(document, OPS[opcode])
+    filled, fields = _fill(op, params)
     # Once more, as a parameter may be of the wrong type.
-    return _decode(msgspec.to_builtins(filled), OPS[opcode], source, obj, path) if fields else filled
+    return _decode(msgspec.to_builtins(filled), OPS[opcode]) if fields else filled
 
 
-def _fill(op: Op, params: _Params, source: str, obj: str, path: str) -> tuple[Op, Sequence[str]]:
+def _fill(op: Op, params: _Params) -> tuple[Op, Sequence[str]]:
     """The operation with its parameters filled in, and the fields that changed."""
     changes: dict[str, Any] = {}
-    for field in op.__struct_fields__:
+    for field, wire in zip(op.__struct_fields__, op.__struct_encode_fields__, strict=True):
         value = getattr(op, field)
-        wire = f"{path}.{_camel(field)}"
-        try:
+        with located(path=wire):
             if isinstance(value, Op):
-                changes[field] = _fill(value, params, source, obj, wire)[0]
+                changes[field] = _fill(value, params)[0]
             elif field == "template_params":
                 changes[field] = {
                     name: params.get(item) if isinstance(item, str) and item.startswith("$") else item
@@ -287,13 +280,4 @@ def _fill(op: Op, params: _Params, source: str, obj: str, path: str) -> tuple[Op
                 changes["count"] = changes.get("count", getattr(op, "count", 0)) * factor
             elif field.endswith("_param") and value:
                 changes[field.removesuffix("_param")] = params.get(value)
-        except InputError as error:
-            if error.source:
-                raise
-            raise InputError(error.message, source=source, obj=obj, path=wire) from None
     return replace(op, **changes), list(changes)
-
-
-def _camel(name: str) -> str:
-    head, *rest = name.split("_")
-    return head + "".join(map(str.title, rest))

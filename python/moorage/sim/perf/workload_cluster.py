@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 
 from msgspec.structs import replace
 
@@ -65,17 +66,13 @@ class SimulatedCluster:
         InputError
             If there is one of a name; then none is created.
         """
-        try:
+        with _as_input_error():
             self.store.create_many(objects)
-        except ApiError as error:
-            raise InputError(str(error)) from None
         self.scheduler.sync()
 
     def _write(self, obj: Object) -> None:
-        try:
+        with _as_input_error(f"{obj.kind} {obj.key}"):
             self.store.create(obj)
-        except ApiError as error:
-            raise InputError(str(error), obj=f"{obj.kind} {obj.key}") from None
 
     def delete(self, obj: Object) -> None:
         """Delete an object that is no pod."""
@@ -90,12 +87,9 @@ class SimulatedCluster:
         InputError
             If there is none of this name.
         """
-        names = Names()
-        filled = default_object(obj, CLASSES, names)
-        try:
+        filled = default_object(obj, CLASSES, Names())
+        with _as_input_error(f"{obj.kind} {obj.key}"):
             self.store.update(replace(filled, metadata=replace(filled.metadata, uid=obj.metadata.uid)))
-        except ApiError as error:
-            raise InputError(str(error), obj=f"{obj.kind} {obj.key}") from None
         self.scheduler.sync()
 
     def namespace(self, name: str, template: ObjectTemplate | None = None, index: int = 0) -> None:
@@ -112,8 +106,9 @@ class SimulatedCluster:
         """Create the nodes of an operation; then, in the order of their names, change them as its strategy
         says: the scheduler sees a node come, and its labels after that."""
         made: list[Node] = []
+        is_constant = template is None or not template.by_index
         for index in range(op.count):
-            made.append(self._named(made[0] if made and not _varies(template) else _node(template, index)))
+            made.append(self._named(made[0] if made and is_constant else _node(template, index)))
             self._write(made[-1])
         self.nodes += len(made)
         for number, node in enumerate(sorted(made, key=lambda node: node.name)):
@@ -152,19 +147,22 @@ class SimulatedCluster:
         InputError
             If there is none of this name.
         """
-        try:
+        with _as_input_error(f"Pod {pod.key}"):
             held = self.store.get(Pod, pod.name, pod.namespace)
             spec = replace(pod.spec, node_name=held.spec.node_name)
             self.store.update(
                 replace(pod, metadata=replace(pod.metadata, uid=""), spec=spec, status=held.status)
             )
-        except ApiError as error:
-            raise InputError(str(error), obj=f"Pod {pod.key}") from None
         self.scheduler.sync()
 
 
-def _varies(template: ObjectTemplate | None) -> bool:
-    return template is not None and template.by_index
+@contextmanager
+def _as_input_error(obj: str = "") -> Iterator[None]:
+    """Turn an error of the store into an InputError about an object."""
+    try:
+        yield
+    except ApiError as error:
+        raise InputError(str(error), obj=obj) from None
 
 
 def _node(template: ObjectTemplate | None, index: int) -> Node:

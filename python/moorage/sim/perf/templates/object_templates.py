@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from moorage.errors import InputError, NotBuiltError
+from moorage.errors import InputError, NotBuiltError, located
 from moorage.objects.model.meta import Object
 from moorage.objects.model.pod import Pod
 from moorage.objects.model.pod_group import PodGroup
@@ -84,15 +84,13 @@ class ObjectTemplate:
             raise InputError(f"a {found}, not a {kind}", source=source, path="kind")
         if not is_known(found, str(document.get("apiVersion") or "")):
             raise NotBuiltError(f"objects of kind {found}")
-        try:
+        with located(source=source):
             obj = decode_kind(fold_case(document, struct_named(found)), found)
             changes = {"namespace": namespace} if found not in CLUSTER_SCOPED and namespace else {}
             changes |= {"name": name, "generate_name": ""} if name else {}
             obj = replace(obj, metadata=replace(obj.metadata, **changes))
             _refuse_unbuilt(obj)
             validate(obj)
-        except InputError as error:
-            raise InputError(error.message, source=source, obj=error.obj, path=error.path) from None
         return obj
 
     def pod(self, index: int, namespace: str) -> Pod:

@@ -38,8 +38,8 @@ simulate places it on a
 RANK  NODE  TOTAL  TaintToleration x3  NodeResourcesFit x1  NodeResourcesBalancedAllocation x1
 1     a     434    100 (raw 0)         62                   72
 
-NODES  SUCH AS  REJECTED BY                                        LACK
-1      b        TaintToleration: node(s) had untolerated taint(s)  toleration spot=yes:NoSchedule
+NODES  EXAMPLES  REJECTED BY                                        SHORTFALL
+1      b         TaintToleration: node(s) had untolerated taint(s)  toleration spot=yes:NoSchedule
 
 """
 
@@ -48,14 +48,14 @@ default/big: fits 0 of 2 nodes
 situation: alone; other pending pods: 5 ignored
 0/2 nodes are available: 1 Insufficient cpu, 1 node(s) had untolerated taint(s).
 
-NODES  SUCH AS  REJECTED BY LACK
+NODES EXAMPLES REJECTED BY SHORTFALL
 1 a NodeResourcesFit: Insufficient cpu 2 more cpu
 1 b TaintToleration: node(s) had untolerated taint(s); NodeResourcesFit: Insufficient cpu
  toleration spot=yes:NoSchedule; 1 more cpu
 
 preemption: no node where it helps
 
-CHANGE LESS OPENS
+CHANGE REDUCTION FEASIBLE NODES
 lower the cpu request of container c from 5 to 3 40.0% 1
 
 """
@@ -152,8 +152,8 @@ def test_a_node_in_detail(dump: str, capsys: pytest.CaptureFixture[str]) -> None
         ("NodeName", "passes"),
         ("TaintToleration", "node(s) had untolerated taint(s)"),
         ("NodeResourcesFit", "Insufficient cpu"),
-        ("lacks", "toleration spot=yes:NoSchedule"),
-        ("lacks", "1 more cpu"),
+        ("shortfall", "toleration spot=yes:NoSchedule"),
+        ("shortfall", "1 more cpu"),
     ]
 
 

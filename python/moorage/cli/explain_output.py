@@ -15,7 +15,7 @@ from moorage.scheduler.explain.explanation import (
     IN_TURN,
     NOW,
 )
-from moorage.scheduler.explain.shortfalls import need_text
+from moorage.scheduler.explain.shortfalls import shortfall_text
 
 from .output import print_table, reader_may_leave, write_value
 from .printable import printable
@@ -33,8 +33,8 @@ SITUATION_TEXTS = {
     ALONE: "alone; other pending pods: {pending} ignored",
     AFTER_RUN: "after simulate; other pending pods: {placed} placed, {pending} not placed",
 }
-NEEDS = 3
-"""Needs shown per group of nodes."""
+SHORTFALLS = 3
+"""Shortfalls shown per group of nodes."""
 
 
 def write(form: str, explanation: Explanation, limit: int | None, nodes: Sequence[str]) -> None:
@@ -59,7 +59,9 @@ def write(form: str, explanation: Explanation, limit: int | None, nodes: Sequenc
             print_table(*_ranking(explanation, explanation.ranking(limit)))
         if explanation.groups:
             rows = [_group(group, limit) for group in explanation.groups]
-            print_table(("NODES", "SUCH AS" if limit is not None else "NAMES", "REJECTED BY", "LACK"), rows)
+            print_table(
+                ("NODES", "EXAMPLES" if limit is not None else "NAMES", "REJECTED BY", "SHORTFALL"), rows
+            )
         if explanation.preemption is not None:
             for line in _of_preemption(explanation.preemption):
                 print(printable(line))
@@ -69,7 +71,9 @@ def write(form: str, explanation: Explanation, limit: int | None, nodes: Sequenc
             else:
                 print()
         if explanation.changes:
-            print_table(("CHANGE", "LESS", "OPENS"), [_change(change) for change in explanation.changes])
+            print_table(
+                ("CHANGE", "REDUCTION", "FEASIBLE NODES"), [_change(change) for change in explanation.changes]
+            )
         for number, conflict in enumerate(explanation.conflicts, 1):
             cells = [(constraint.kind, constraint.name) for constraint in conflict]
             print_table((f"CONFLICT {number}", ""), cells)
@@ -144,11 +148,11 @@ def _score(node: ScoredNode, plugin: str) -> str:
 
 def _group(group: NodeGroup, limit: int | None) -> tuple[str, ...]:
     names = group.nodes if limit is None else group.nodes[:EXAMPLES]
-    needs = [_of_group(need_text(need), need.nodes, group) for need in group.needs[:NEEDS]]
-    if len(group.needs) > NEEDS:
-        needs.append(f"{len(group.needs) - NEEDS} more")
+    texts = [_of_group(shortfall_text(one), one.nodes, group) for one in group.shortfalls[:SHORTFALLS]]
+    if len(group.shortfalls) > SHORTFALLS:
+        texts.append(f"{len(group.shortfalls) - SHORTFALLS} more")
     verdicts = "; ".join(_verdict(status) for status in group.verdicts)
-    return str(len(group.nodes)), ", ".join(names), verdicts, "; ".join(needs)
+    return str(len(group.nodes)), ", ".join(names), verdicts, "; ".join(texts)
 
 
 def _of_group(text: str, nodes: int, group: NodeGroup) -> str:
@@ -161,8 +165,12 @@ def _verdict(status: Status) -> str:
 
 def _change(change: Change) -> tuple[str, str, str]:
     less = f"{100 * change.amount:.1f}%" if change.kind == LOWER else ""
-    text = f"{change.text}, or one of {change.helps - 1} others" if change.helps > 1 else change.text
-    return text, less, str(change.opens)
+    text = (
+        f"{change.text}, or one of {change.eligible_nodes - 1} others"
+        if change.eligible_nodes > 1
+        else change.text
+    )
+    return text, less, str(change.feasible_nodes)
 
 
 def _details(explanation: Explanation, name: str) -> tuple[tuple[str, str], list[tuple[str, str]]]:
@@ -171,7 +179,7 @@ def _details(explanation: Explanation, name: str) -> tuple[tuple[str, str], list
         (plugin, ", ".join(status.reasons) if status else "passes")
         for plugin, status in node.verdicts.items()
     ]
-    cells += [("lacks", need_text(need)) for need in node.needs]
+    cells += [("shortfall", shortfall_text(shortfall)) for shortfall in node.shortfalls]
     if node.score is not None:
         cells.append(("rank", f"{node.score.rank}, total {node.score.total}"))
     return (name, "VERDICT"), cells

@@ -15,6 +15,7 @@ import msgspec
 
 from moorage._core.base.resources import pod_requests
 from moorage.objects.read.write import dump_yaml
+from moorage.scheduler.explain.quantity_text import unit
 from moorage.sim.summary import ZONE, by_count
 
 from .printable import printable
@@ -248,15 +249,6 @@ def throughput(several: Optimistic) -> str:
         f"deciding {several.deciding:.3f} s, binding {several.binding:.3f} s, "
         f"hearing of it {several.hearing:.3f} s"
     )
-
-
-def unit(resource: str) -> str:
-    """What a resource is counted in."""
-    if resource == "cpu":
-        return "millicores"
-    if resource in ("memory", "ephemeral-storage") or resource.startswith("hugepages-"):
-        return "bytes"
-    return "count"
 
 
 def amount(resource: str, value: int) -> str:

@@ -50,7 +50,7 @@ def test_each_filter_speaks_for_itself() -> None:
 def test_changes_are_confirmed_by_every_filter() -> None:
     one = scheduler(node("a", cpu=8), node("b", cpu=2, labels={"rack": "1"}))
     seen = one.explain(pod("p", requests={"cpu": 4}))
-    assert [(change.text, change.opens) for change in seen.changes] == [
+    assert [(change.text, change.feasible_nodes) for change in seen.changes] == [
         ("lower the cpu request of container c from 4 to 2", 1)
     ]
 

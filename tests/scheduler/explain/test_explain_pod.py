@@ -23,7 +23,7 @@ from moorage.objects.model.pod import (
 )
 from moorage.scheduler import Scheduler
 from moorage.scheduler.explain.constraints import term_constraints
-from moorage.scheduler.explain.shortfalls import Need, NeedRange, need_text
+from moorage.scheduler.explain.shortfalls import Shortfall, ShortfallRange, shortfall_text
 from moorage.store import ApiError
 
 NOT_READY = "node.kubernetes.io/not-ready"
@@ -35,7 +35,7 @@ def scheduler(*nodes: Node, pods: list[Pod] | None = None) -> Scheduler:
 
 
 def texts(one: Scheduler, asked: Pod) -> list[tuple[str, int]]:
-    return [(change.text, change.opens) for change in one.explain(asked).changes]
+    return [(change.text, change.feasible_nodes) for change in one.explain(asked).changes]
 
 
 # ---- verdicts, groups, needs -----------------------------------------------------------------------------
@@ -52,11 +52,11 @@ def test_nodes_with_equal_verdicts_are_one_group() -> None:
         ("TaintToleration", Code.UNSCHEDULABLE_AND_UNRESOLVABLE, ("node(s) had untolerated taint(s)",)),
         ("NodeResourcesFit", Code.UNSCHEDULABLE_AND_UNRESOLVABLE, ("Insufficient cpu",)),
     ]
-    assert tainted.needs == [
-        NeedRange("toleration", "spot=yes:NoSchedule", 0, 0, 2),
-        NeedRange("resource", "cpu", 1000, 2000, 2),
+    assert tainted.shortfalls == [
+        ShortfallRange("toleration", "spot=yes:NoSchedule", 0, 0, 2),
+        ShortfallRange("resource", "cpu", 1000, 2000, 2),
     ]
-    assert [need_text(need) for need in tainted.needs] == [
+    assert [shortfall_text(need) for need in tainted.shortfalls] == [
         "toleration spot=yes:NoSchedule",
         "1 to 2 more cpu",
     ]
@@ -75,24 +75,24 @@ def test_all_that_a_node_lacks() -> None:
         ports=[port(80, "10.0.0.9"), port(81, "10.0.0.2"), port(82)],
         node_selector={"disk": "ssd", "rack": "r1"},
     )
-    assert one.explain(asked).node("a").needs == (
-        Need("toleration", "spot=yes:NoSchedule"),
-        Need("toleration", "node.kubernetes.io/unschedulable:NoSchedule"),
-        Need("label", "disk=ssd"),
-        Need("label", "rack=r1"),
-        Need("host-port", "10.0.0.9:80/TCP"),
-        Need("resource", "pods", 1),
-        Need("resource", "cpu", 500),
-        Need("resource", "memory", (1024 - 192) << 20),
+    assert one.explain(asked).node("a").shortfalls == (
+        Shortfall("toleration", "spot=yes:NoSchedule"),
+        Shortfall("toleration", "node.kubernetes.io/unschedulable:NoSchedule"),
+        Shortfall("label", "disk=ssd"),
+        Shortfall("label", "rack=r1"),
+        Shortfall("host-port", "10.0.0.9:80/TCP"),
+        Shortfall("resource", "pods", 1),
+        Shortfall("resource", "cpu", 500),
+        Shortfall("resource", "memory", (1024 - 192) << 20),
     )
-    assert one.explain(asked).node("b").needs == ()
+    assert one.explain(asked).node("b").shortfalls == ()
     with pytest.raises(KeyError):
         one.explain(asked).node("c")
 
 
 def test_of_several_terms_the_nearest_one_is_lacking() -> None:
     seen = scheduler(node("a"), node("b")).explain(pod("p", affinity=named(("b", "c"), ("b",))))
-    assert seen.node("a").needs == (Need("label", "metadata.name In [b]"),)
+    assert seen.node("a").shortfalls == (Shortfall("label", "metadata.name In [b]"),)
 
 
 def test_ranks_are_those_of_the_totals() -> None:
@@ -119,7 +119,10 @@ def test_nodes_that_pre_filter_leaves_out() -> None:
         (["b"], "NodeResourcesFit"),
     ]
     assert seen.groups[0].verdicts[0].reasons == ("node(s) didn't satisfy plugin(s) [NodeAffinity]",)
-    assert [(change.kind, change.opens) for change in seen.changes] == [("lower-request", 1), ("drop", 2)]
+    assert [(change.kind, change.feasible_nodes) for change in seen.changes] == [
+        ("lower-request", 1),
+        ("drop", 2),
+    ]
 
 
 def test_a_rejection_by_pre_filter_is_every_nodes() -> None:
@@ -128,7 +131,7 @@ def test_a_rejection_by_pre_filter_is_every_nodes() -> None:
     assert [(group.nodes, group.verdicts[0].message()) for group in seen.groups] == [
         (["a", "b"], "pod affinity terms conflict")
     ]
-    assert [(change.text, change.opens) for change in seen.changes] == [
+    assert [(change.text, change.feasible_nodes) for change in seen.changes] == [
         ("drop node-affinity all required terms", 2),
         ("drop node-affinity metadata.name In [a]", 1),
         ("drop node-affinity metadata.name In [b]", 1),
@@ -141,7 +144,7 @@ def test_a_bound_pod_is_explained_without_what_it_uses() -> None:
     for asked in (big, "default/big"):
         seen = one.explain(asked)
         assert (seen.bound_to, seen.feasible, seen.pod.spec.node_name) == ("a", ["a"], "")
-        assert seen.node("b").needs == (Need("resource", "cpu", 1000),)
+        assert seen.node("b").shortfalls == (Shortfall("resource", "cpu", 1000),)
     assert one.cache.get_pod(big).spec.node_name == "a"
     assert one.explain(pod("next", requests={"cpu": 1})).feasible == ["b"]
 
@@ -204,7 +207,7 @@ def test_a_request_is_lowered_to_what_is_free() -> None:
     one = scheduler(node("a"), node("b"), pods=held)
     asked = pod("p", requests={"cpu": 2})
     (change,) = [c for c in one.explain(asked).changes if c.kind == "lower-request"]
-    assert (change.before, change.after, change.opens, change.amount) == ("2", "1500m", 1, 0.25)
+    assert (change.before, change.after, change.feasible_nodes, change.amount) == ("2", "1500m", 1, 0.25)
     assert [(edit.container, edit.after) for edit in change.edits] == [("c", "1500m")]
     assert change.pod.spec.containers[0].resources.requests == {"cpu": "1500m"}
 
@@ -214,7 +217,7 @@ def test_one_toleration_covers_taints_of_one_key() -> None:
     one = scheduler(node("a", taints=both), node("b", taints=[*both, SPOT]))
     seen = one.explain(pod("p"))
     found = [change for change in seen.changes if change.kind == "add-toleration"]
-    assert [(change.text, change.opens) for change in found] == [(f"tolerate {NOT_READY}:*", 1)]
+    assert [(change.text, change.feasible_nodes) for change in found] == [(f"tolerate {NOT_READY}:*", 1)]
     assert found[0].toleration == Toleration(key=NOT_READY, operator="Equal")
 
 
@@ -231,7 +234,7 @@ def test_too_many_pods_ask_for_another_node() -> None:
     small = node("small", cpu=2, pods="1", labels={"kubernetes.io/hostname": "small", "x": "y"})
     one = scheduler(node("large", cpu=8, pods="1"), small, pods=held)
     (change,) = one.explain(pod("p", requests={"cpu": 1})).changes
-    assert (change.kind, change.node_name, change.opens) == ("add-node", "small", 1)
+    assert (change.kind, change.node_name, change.feasible_nodes) == ("add-node", "small", 1)
     assert change.node is not None
     assert change.node.metadata.labels == {"kubernetes.io/hostname": "small-copy", "x": "y"}
 
@@ -249,8 +252,8 @@ def test_labels_that_nodes_have_are_left_alone() -> None:
     one = scheduler(node("a", labels={"disk": "hdd"}), node("b", cpu=1), node("c"), node("d"))
     asked = pod("p", requests={"cpu": 2}, node_selector={"disk": "ssd"})
     (change, drop) = one.explain(asked).changes
-    assert (change.text, change.opens, change.helps) == ("label node c with disk=ssd", 1, 2)
-    assert (drop.text, drop.opens) == ("drop node-selector disk=ssd", 3)
+    assert (change.text, change.feasible_nodes, change.eligible_nodes) == ("label node c with disk=ssd", 1, 2)
+    assert (drop.text, drop.feasible_nodes) == ("drop node-selector disk=ssd", 3)
 
 
 def test_a_node_can_join_the_domain_that_it_lacks() -> None:
@@ -269,7 +272,7 @@ def test_a_node_can_join_the_domain_that_it_lacks() -> None:
     one.cache.remove_pod(held[0])
     one.cache.add_pod(pod("db", on="a"))
     (label, *_) = one.explain(asked).changes
-    assert (label.text, label.helps) == ("label node b with rack=r1", 2)
+    assert (label.text, label.eligible_nodes) == ("label node b with rack=r1", 2)
 
 
 def test_only_so_much_is_tried() -> None:
@@ -284,7 +287,7 @@ def test_only_so_much_is_tried() -> None:
         affinity=Affinity(pod_anti_affinity=PodAffinity(required=(term,))),
     )
     (label, _) = scheduler(*(node(f"n{at}") for at in range(40))).explain(asked).changes
-    assert (label.text, label.helps) == ("label node n0 with disk=ssd", 32)
+    assert (label.text, label.eligible_nodes) == ("label node n0 with disk=ssd", 32)
 
 
 def test_a_host_port_can_be_dropped() -> None:

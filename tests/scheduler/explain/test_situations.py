@@ -17,7 +17,7 @@ from moorage.objects.model.pod import (
     PodAffinityTerm,
 )
 from moorage.scheduler import Scheduler, Situation, explain_after_run, explain_alone, explain_in_turn
-from moorage.scheduler.explain.situations import TurnRun
+from moorage.scheduler.explain.situations import CountingRun
 
 
 def next_to(name: str) -> dict[str, Any]:
@@ -88,7 +88,7 @@ def test_a_pod_that_comes_again_is_explained_as_it_was_when_it_came_last() -> No
     """It waits for one that comes after it; then it is tried once more."""
     pods = [pod("p", priority=9, **next_to("x")), pod("q", labels={"app": "x"})]
     cluster = Cluster(nodes=[node("a", "z1"), node("b", "z2")], pods=pods)
-    run = TurnRun(Scheduler(cluster), "default/p")
+    run = CountingRun(Scheduler(cluster), "default/p")
     result = run.all()
     assert run.decided == 2
     seen = explain_in_turn(lambda: Scheduler(cluster), "default/p")
@@ -99,4 +99,4 @@ def test_stopping_a_run_changes_no_decision_before() -> None:
     pods = random_pods(Random(3))
     cluster = Cluster(nodes=[node(f"n{at}", f"z{at % 2}") for at in range(3)], pods=pods)
     whole = Scheduler(cluster).run()
-    assert TurnRun(Scheduler(cluster), "default/p5").all().placements == whole.placements
+    assert CountingRun(Scheduler(cluster), "default/p5").all().placements == whole.placements

@@ -24,10 +24,10 @@ from .constraints import (
     without_pod_terms,
 )
 from .lowering import Edit, effective, lower
-from .new_nodes import labels_that_help, new_nodes, with_label
+from .new_nodes import find_labels, new_nodes, with_label
 from .probe import Probe
-from .quantity_text import amount_text
-from .shortfalls import PodNeeds
+from .quantity_text import quantity_text
+from .shortfalls import PodRequirements
 
 LOWER = "lower-request"
 TOLERATE = "add-toleration"
@@ -35,10 +35,10 @@ LABEL = "add-label"
 NODE = "add-node"
 DROP = "drop"
 KINDS = {LOWER: 0, TOLERATE: 1, LABEL: 1, NODE: 1, DROP: 2}
-"""What comes first: a lower request, something added, something dropped."""
+"""Order of the changes: lower requests, additions, dropped constraints."""
 
 MOST_TAINTS = 32
-"""Combinations of taints that are tried."""
+"""Maximum number of combinations of taints that are tried."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +51,8 @@ class Change:
         ``lower-request``, ``add-toleration``, ``add-label``, ``add-node`` or ``drop``.
     text : str
         The change in words.
-    opens : int
-        How many nodes the pod fits then.
+    feasible_nodes : int
+        Number of feasible nodes after the change.
     amount : float
         The reduction of the effective request, relative to it; 0 for other kinds.
     resource, before, after : str
@@ -63,7 +63,7 @@ class Change:
         Of ``add-label``: key and value.
     node_name : str
         Of ``add-label``: the first node that the label helps on. Of ``add-node``: the node to copy.
-    helps : int
+    eligible_nodes : int
         Of ``add-label``: how many nodes there are of which any one could have it; where other pods matter,
         of those tried (`new_nodes.MOST_LABELS`).
     toleration : Toleration or None
@@ -78,7 +78,7 @@ class Change:
 
     kind: str
     text: str
-    opens: int
+    feasible_nodes: int
     pod: Pod = field(repr=False)
     amount: float = 0.0
     resource: str = ""
@@ -87,28 +87,28 @@ class Change:
     edits: list[Edit] = field(default_factory=list)
     label: tuple[str, str] = ("", "")
     node_name: str = ""
-    helps: int = 0
+    eligible_nodes: int = 0
     toleration: Toleration | None = None
     constraint: Constraint | None = None
     node: Node | None = field(default=None, repr=False)
 
 
-def find_changes(probe: Probe, needs: PodNeeds) -> list[Change]:
-    """Every single change that places the pod, by kind, then by amount, then those that open more nodes."""
+def find_changes(probe: Probe, requirements: PodRequirements) -> list[Change]:
+    """Every single change that places the pod, by kind, amount, and descending number of feasible nodes."""
     found = [
-        *_lower_requests(probe, needs),
-        *_tolerations(probe, needs),
+        *_lower_requests(probe, requirements),
+        *_tolerations(probe, requirements),
         *_labels(probe),
-        *_nodes(probe, needs),
+        *_nodes(probe, requirements),
         *_drops(probe),
     ]
-    return sorted(found, key=lambda change: (KINDS[change.kind], change.amount, -change.opens))
+    return sorted(found, key=lambda change: (KINDS[change.kind], change.amount, -change.feasible_nodes))
 
 
-def _lower_requests(probe: Probe, needs: PodNeeds) -> Iterator[Change]:
+def _lower_requests(probe: Probe, requirements: PodRequirements) -> Iterator[Change]:
     """Per resource the largest request that fits some node."""
     table = probe.table
-    for constraint in request_constraints(needs.resources):
+    for constraint in request_constraints(requirements.resources):
         resource = constraint.name
         rows = probe.feasible(constraint.drop(probe.pod))
         if not len(rows):
@@ -119,11 +119,11 @@ def _lower_requests(probe: Probe, needs: PodNeeds) -> Iterator[Change]:
         if lowered is None:
             continue
         pod, edits = lowered
-        texts = amount_text(resource, before), amount_text(resource, effective(pod, resource))
+        texts = quantity_text(resource, before), quantity_text(resource, effective(pod, resource))
         yield Change(
             LOWER,
             _lower_text(resource, edits, *texts),
-            probe.opens(pod),
+            probe.count_feasible(pod),
             pod,
             amount=float(Fraction(before - effective(pod, resource), before)),
             resource=resource,
@@ -140,30 +140,30 @@ def _lower_text(resource: str, edits: list[Edit], before: str, after: str) -> st
     return f"lower the {resource} request of {of} from {edits[0].before} to {edits[0].after}"
 
 
-def _tolerations(probe: Probe, needs: PodNeeds) -> Iterator[Change]:
-    for taints in _taints_alone(probe, needs):
+def _tolerations(probe: Probe, requirements: PodRequirements) -> Iterator[Change]:
+    for taints in _single_key_taints(probe, requirements):
         toleration = toleration_of(taints)
         pod = tolerate(probe.pod, toleration)
-        opens = probe.opens(pod)
+        opens = probe.count_feasible(pod)
         if opens:
             value = f"={toleration.value}" if toleration.value else ""
             text = f"tolerate {toleration.key}{value}:{toleration.effect or '*'}"
             yield Change(TOLERATE, text, opens, pod, toleration=toleration)
 
 
-def _taints_alone(probe: Probe, needs: PodNeeds) -> list[tuple[Taint, ...]]:
+def _single_key_taints(probe: Probe, requirements: PodRequirements) -> list[tuple[Taint, ...]]:
     """Taints of one key that alone keep the pod from a node; those of most nodes, if there are very many."""
     counts: Counter[tuple[Taint, ...]] = Counter()
     loose = replace(probe.pod, spec=without_pod_terms(probe.pod.spec))
     for node in probe.nodes(probe.feasible(tolerate(loose, EVERY_TAINT))):
-        taints = tuple(needs.untolerated(node))
+        taints = tuple(requirements.untolerated(node))
         if len({taint.key for taint in taints}) == 1:
             counts[taints] += 1
     return [taints for taints, _ in counts.most_common(MOST_TAINTS)]
 
 
 def _labels(probe: Probe) -> Iterator[Change]:
-    for key, value, nodes, opens in labels_that_help(probe):
+    for key, value, nodes, opens in find_labels(probe):
         node = with_label(nodes[0], key, value)
         yield Change(
             LABEL,
@@ -172,13 +172,13 @@ def _labels(probe: Probe) -> Iterator[Change]:
             probe.pod,
             label=(key, value),
             node_name=node.name,
-            helps=len(nodes),
+            eligible_nodes=len(nodes),
             node=node,
         )
 
 
-def _nodes(probe: Probe, needs: PodNeeds) -> Iterator[Change]:
-    for template, node, opens in new_nodes(probe, needs):
+def _nodes(probe: Probe, requirements: PodRequirements) -> Iterator[Change]:
+    for template, node, opens in new_nodes(probe, requirements):
         size = ", ".join(f"{node.status.allocatable.get(name, 0)} {name}" for name in ("cpu", "memory"))
         text = f"add a node like {template.name} ({size})"
         yield Change(NODE, text, opens, probe.pod, node_name=template.name, node=node)
@@ -187,6 +187,6 @@ def _nodes(probe: Probe, needs: PodNeeds) -> Iterator[Change]:
 def _drops(probe: Probe) -> Iterator[Change]:
     for constraint in (*term_constraints(probe.pod), *finer_constraints(probe.pod)):
         pod = constraint.drop(probe.pod)
-        opens = probe.opens(pod)
+        opens = probe.count_feasible(pod)
         if opens:
             yield Change(DROP, f"drop {constraint.text}", opens, pod, constraint=constraint)

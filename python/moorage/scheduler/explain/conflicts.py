@@ -9,13 +9,13 @@ from moorage.objects.model.pod import Pod
 
 from .constraints import Constraint, request_constraints, taint_constraints, term_constraints
 from .probe import Probe
-from .shortfalls import PodNeeds
+from .shortfalls import PodRequirements
 
 MOST_TAINTS = 32
 """More different taints than this count as one constraint."""
 
 
-def find_conflicts(probe: Probe, needs: PodNeeds) -> tuple[list[list[Constraint]], str]:
+def find_conflicts(probe: Probe, requirements: PodRequirements) -> tuple[list[list[Constraint]], str]:
     """Disjoint sets of constraints, each of which keeps the pod from every node on its own, though none of
     its proper subsets does. Without all of them the pod fits.
 
@@ -25,32 +25,32 @@ def find_conflicts(probe: Probe, needs: PodNeeds) -> tuple[list[list[Constraint]
     blocked : str
         Where even a pod without any constraint fits nowhere, its FitError text; there are no conflicts then.
     """
-    every = pod_constraints(probe, needs)
+    every = pod_constraints(probe, requirements)
     free = _without(probe, every, [])
-    if not probe.opens(free):
+    if not probe.count_feasible(free):
         return [], probe.fit_error(free)
     conflicts: list[list[Constraint]] = []
     left = every
-    while not probe.opens(_without(probe, every, left)):
+    while not probe.count_feasible(_without(probe, every, left)):
         conflict = _minimal(probe, every, left)
         conflicts.append(conflict)
         left = [constraint for constraint in left if constraint not in conflict]
     return conflicts, ""
 
 
-def pod_constraints(probe: Probe, needs: PodNeeds) -> list[Constraint]:
+def pod_constraints(probe: Probe, requirements: PodRequirements) -> list[Constraint]:
     """All constraints of the pod, without overlaps: without all of them it asks for nothing."""
     nodes = probe.nodes(probe.rows())
     return [
-        *request_constraints(needs.resources),
-        *taint_constraints(_taints(nodes, needs)),
+        *request_constraints(requirements.resources),
+        *taint_constraints(_taints(nodes, requirements)),
         *term_constraints(probe.pod),
     ]
 
 
-def _taints(nodes: list[Node], needs: PodNeeds) -> list[Taint | None]:
+def _taints(nodes: list[Node], requirements: PodRequirements) -> list[Taint | None]:
     """Taints that the pod does not tolerate, those of most nodes first; None for all, if they are many."""
-    counts = Counter(taint for node in nodes for taint in needs.untolerated(node))
+    counts = Counter(taint for node in nodes for taint in requirements.untolerated(node))
     return [taint for taint, _ in counts.most_common()] if len(counts) <= MOST_TAINTS else [None]
 
 
@@ -66,13 +66,13 @@ def _without(probe: Probe, every: list[Constraint], kept: list[Constraint]) -> P
 def _minimal(probe: Probe, every: list[Constraint], conflict: list[Constraint]) -> list[Constraint]:
     """A subset that still keeps the pod from every node, and none of whose proper subsets does."""
     for constraint in conflict:
-        if not probe.opens(_without(probe, every, [constraint])):
+        if not probe.count_feasible(_without(probe, every, [constraint])):
             return [constraint]
     size = 0
     while size != len(conflict):  # once, unless dropping one constraint makes another one harder to meet
         size = len(conflict)
         for constraint in conflict:
             fewer = [each for each in conflict if each != constraint]
-            if not probe.opens(_without(probe, every, fewer)):
+            if not probe.count_feasible(_without(probe, every, fewer)):
                 conflict = fewer
     return conflict

@@ -175,7 +175,7 @@ def _requirements(term: NodeSelectorTerm) -> tuple[NodeSelectorRequirement, ...]
     return (*term.match_expressions, *term.match_fields)
 
 
-def is_about_pods(spec: PodSpec) -> bool:
+def has_pod_terms(spec: PodSpec) -> bool:
     """True where a node's verdict depends on other nodes and their pods: hard spreading, required terms."""
     hard = any(spread.when_unsatisfiable == HARD for spread in spec.topology_spread_constraints)
     return hard or any(_required(spec, side) for side in SIDES.values())

@@ -61,13 +61,13 @@ from moorage.scheduler.cycle.examine_preemption import PreemptionExamination
 
 from .changes import LABEL, LOWER, NODE, TOLERATE, Change
 from .constraints import Constraint
-from .explanation import Explanation, NodeExplanation, NodeGroup, ScoredNode
-from .quantity_text import amount_text
-from .shortfalls import Need, NeedRange
+from .explanation import Explanation, NodeExplanation, NodeGroup
+from .quantity_text import quantity_text
+from .shortfalls import Shortfall, ShortfallRange
 
 API_VERSION = "explain.moorage.dev/v1"
 EXAMPLES = 3
-NEEDS = 20
+SHORTFALLS = 20
 """Names and needs per group, unless all are wanted."""
 
 Json = dict[str, Any]
@@ -99,7 +99,7 @@ def document(explanation: Explanation, limit: int | None = 10, nodes: Iterable[s
         "skippedScores": seen.skipped_score,
         "groups": [_group(group, limit) for group in explanation.groups],
         "weights": explanation.weights,
-        "ranking": [_scored(node) for node in explanation.ranking(limit)],
+        "ranking": [asdict(node) for node in explanation.ranking(limit)],
         "changes": [_change(change) for change in explanation.changes],
         "conflicts": [[_constraint(each) for each in conflict] for conflict in explanation.conflicts],
         "blocked": explanation.blocked,
@@ -136,39 +136,32 @@ def _group(group: NodeGroup, limit: int | None) -> Json:
         "nodes": len(group.nodes),
         "names": group.nodes if limit is None else group.nodes[:EXAMPLES],
         "verdicts": [_status(status) for status in group.verdicts],
-        "needs": [_range(need) for need in (group.needs if limit is None else group.needs[:NEEDS])],
-        "otherNeeds": 0 if limit is None else max(len(group.needs) - NEEDS, 0),
+        "needs": [_range(one) for one in group.shortfalls[: None if limit is None else SHORTFALLS]],
+        "otherNeeds": 0 if limit is None else max(len(group.shortfalls) - SHORTFALLS, 0),
     }
 
 
-def _range(need: NeedRange) -> Json:
-    out: Json = {"kind": need.kind, "name": need.name, "nodes": need.nodes}
-    if need.kind == "resource":
-        out |= {"least": amount_text(need.name, need.least), "most": amount_text(need.name, need.most)}
+def _range(shortfall: ShortfallRange) -> Json:
+    out: Json = {"kind": shortfall.kind, "name": shortfall.name, "nodes": shortfall.nodes}
+    if shortfall.kind == "resource":
+        out["least"] = quantity_text(shortfall.name, shortfall.least)
+        out["most"] = quantity_text(shortfall.name, shortfall.most)
     return out
 
 
-def _need(need: Need) -> Json:
-    out: Json = {"kind": need.kind, "name": need.name}
-    return out | ({"missing": amount_text(need.name, need.missing)} if need.kind == "resource" else {})
-
-
-def _scored(node: ScoredNode) -> Json:
-    return {
-        "rank": node.rank,
-        "node": node.node,
-        "total": node.total,
-        "raw": node.raw,
-        "normalized": node.normalized,
-    }
+def _shortfall(shortfall: Shortfall) -> Json:
+    out: Json = {"kind": shortfall.kind, "name": shortfall.name}
+    if shortfall.kind == "resource":
+        out["missing"] = quantity_text(shortfall.name, shortfall.missing)
+    return out
 
 
 def _details(node: NodeExplanation) -> Json:
     return {
         "node": node.node,
         "verdicts": {plugin: _status(status) for plugin, status in node.verdicts.items()},
-        "needs": [_need(need) for need in node.needs],
-        "score": _scored(node.score) if node.score else None,
+        "needs": [_shortfall(shortfall) for shortfall in node.shortfalls],
+        "score": asdict(node.score) if node.score else None,
     }
 
 
@@ -207,7 +200,7 @@ def _constraint(constraint: Constraint) -> Json:
 
 
 def _change(change: Change) -> Json:
-    return {"kind": change.kind, "text": change.text, "opens": change.opens} | _of_kind(change)
+    return {"kind": change.kind, "text": change.text, "opens": change.feasible_nodes} | _of_kind(change)
 
 
 def _of_kind(change: Change) -> Json:
@@ -221,7 +214,7 @@ def _of_kind(change: Change) -> Json:
     if change.kind == TOLERATE:
         return {"toleration": msgspec.to_builtins(change.toleration)}
     if change.kind == LABEL:
-        return {"label": dict([change.label]), "node": change.node_name, "helps": change.helps}
+        return {"label": dict([change.label]), "node": change.node_name, "helps": change.eligible_nodes}
     if change.kind == NODE:
         allocatable = change.node.status.allocatable if change.node else {}
         return {"like": change.node_name, "allocatable": allocatable}

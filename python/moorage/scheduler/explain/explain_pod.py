@@ -29,7 +29,7 @@ from .changes import find_changes
 from .conflicts import find_conflicts
 from .explanation import Explanation, FilterVerdicts, NodeTableFacts, group_nodes
 from .probe import Probe
-from .shortfalls import NodeFacts, PodNeeds
+from .shortfalls import NodeFacts, PodRequirements
 
 if TYPE_CHECKING:
     from moorage._core.state.pod_class import Shape
@@ -178,4 +178,4 @@ def _facts(engine: Engine, pod: Pod, shape: Shape, rows: npt.NDArray[np.int32]) 
         amounts = {name: int(column[place]) for name, column in free.items()}
         return NodeFacts(node, amounts, used[place] if used else frozenset())
 
-    return NodeTableFacts(PodNeeds(pod, requests, shape.tolerations, ports), at)
+    return NodeTableFacts(PodRequirements(pod, requests, shape.tolerations, ports), at)

@@ -1,4 +1,4 @@
-"""What `Scheduler.explain` answers: verdicts per filter, groups of nodes, scores, and what would help."""
+"""The result of `Scheduler.explain`: verdicts per filter, groups of nodes, scores, and changes that help."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from moorage.objects.model.pod import Pod
 from moorage.scheduler.cycle.results import Examination
 
 from .shortfalls import (
-    Need,
-    NeedRange,
     NodeFacts,
-    PodNeeds,
-    sum_up,
+    PodRequirements,
+    Shortfall,
+    ShortfallRange,
+    summarize_shortfalls,
 )
 
 if TYPE_CHECKING:
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
 NOW, IN_TURN, ALONE, AFTER_RUN = "now", "in-turn", "alone", "after-run"
 
-# The kind of need that a plugin's rejection speaks of.
-KIND_OF_NEED = {
+# The kind of shortfall behind the rejections of a plugin.
+KIND_OF_SHORTFALL = {
     "NodeUnschedulable": "toleration",
     "NodeName": "node-name",
     "TaintToleration": "toleration",
@@ -43,7 +43,7 @@ KIND_OF_NEED = {
 
 @dataclass(frozen=True, slots=True)
 class FilterVerdicts:
-    """One filter's own verdict on every node, whatever the others say.
+    """One filter's verdict on every node, independent of the other filters.
 
     Attributes
     ----------
@@ -60,8 +60,16 @@ class FilterVerdicts:
 
 
 @dataclass(frozen=True)
+class NodeTableFacts:
+    """The nodes as they were when the pod was explained, by list position."""
+
+    pod: PodRequirements
+    at: Callable[[int], NodeFacts]
+
+
+@dataclass(frozen=True)
 class NodeGroup:
-    """Nodes on which every filter says the same.
+    """Nodes with equal verdicts of all filters.
 
     Attributes
     ----------
@@ -69,16 +77,21 @@ class NodeGroup:
         In list order.
     verdicts : list of Status
         The rejections, in the order of the filters; each names its plugin.
+    facts : NodeTableFacts
+        Where the shortfalls are computed from.
+    positions : list of int
+        List positions of the nodes.
     """
 
     nodes: list[str]
     verdicts: list[Status]
-    _needs: Callable[[], list[NeedRange]] = field(repr=False)
+    facts: NodeTableFacts = field(repr=False)
+    positions: list[int] = field(repr=False)
 
     @cached_property
-    def needs(self) -> list[NeedRange]:
-        """What these nodes lack, over all of them."""
-        return self._needs()
+    def shortfalls(self) -> list[ShortfallRange]:
+        """The shortfalls of these nodes, summarized."""
+        return summarize_shortfalls(shortfalls_of(self.facts, at, self.verdicts) for at in self.positions)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,36 +107,28 @@ class ScoredNode:
 
 @dataclass(frozen=True, slots=True)
 class NodeExplanation:
-    """All that is known of one node.
+    """The explanation of one node.
 
     Attributes
     ----------
     verdicts : dict of str to Status or None
         Filter to its own verdict; None where the node passes. Without the filters that PreFilter skipped or,
         by leaving the node out, did not ask.
-    needs : tuple of Need
-        What the node lacks.
+    shortfalls : tuple of Shortfall
+        The requirements that the node does not meet.
     score : ScoredNode or None
         None for a node that is not feasible.
     """
 
     node: str
     verdicts: dict[str, Status | None]
-    needs: tuple[Need, ...]
+    shortfalls: tuple[Shortfall, ...]
     score: ScoredNode | None = None
-
-
-@dataclass(frozen=True)
-class NodeTableFacts:
-    """The nodes as they were when the pod was explained, by list position."""
-
-    pod: PodNeeds
-    at: Callable[[int], NodeFacts]
 
 
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """What of the other pending pods is on nodes where a pod is explained.
+    """The placement of other pending pods at the time of an explanation.
 
     Attributes
     ----------
@@ -131,9 +136,9 @@ class Situation:
         ``now``: as the cache is; ``in-turn``: as a run finds the cluster when it decides about the pod;
         ``alone``: as if no other pod were pending; ``after-run``: when a run has ended.
     placed, pending : int
-        How many other pending pods a run has placed by then, and how many it has not; 0 for ``now``.
+        Number of other pending pods that the run has placed by then, and that it has not; 0 for ``now``.
     node, message : str
-        What became of the pod in the run: its node, or why it has none. Both are empty without a run.
+        Result of the run for the pod: its node, or why it has none. Both are empty without a run.
     """
 
     kind: str = NOW
@@ -145,7 +150,7 @@ class Situation:
 
 @dataclass(frozen=True)
 class Explanation:
-    """Why a pod goes where it goes, or nowhere.
+    """Why a pod is placed on its node, or on none.
 
     Attributes
     ----------
@@ -241,16 +246,16 @@ class Explanation:
         return NodeExplanation(
             name,
             verdicts,
-            needs_of(self.facts, at, [status for status in verdicts.values() if status]),
+            shortfalls_of(self.facts, at, [status for status in verdicts.values() if status]),
             self._scored(scores.feasible.index(name)) if scored else None,
         )
 
 
-def needs_of(facts: NodeTableFacts, at: int, rejections: list[Status]) -> tuple[Need, ...]:
-    """What the node at a list position lacks, as far as the rejections speak of it."""
+def shortfalls_of(facts: NodeTableFacts, at: int, rejections: list[Status]) -> tuple[Shortfall, ...]:
+    """The shortfalls of the node at a list position that explain its rejections."""
     plugins = {plugin for status in rejections for plugin in status.plugin.split()}
-    kinds = {KIND_OF_NEED.get(plugin) for plugin in plugins}
-    return tuple(need for need in facts.pod.of(facts.at(at)) if need.kind in kinds)
+    kinds = {KIND_OF_SHORTFALL.get(plugin) for plugin in plugins}
+    return tuple(shortfall for shortfall in facts.pod.shortfalls(facts.at(at)) if shortfall.kind in kinds)
 
 
 def group_nodes(order: list[str], filters: list[FilterVerdicts], facts: NodeTableFacts) -> list[NodeGroup]:
@@ -264,18 +269,6 @@ def group_nodes(order: list[str], filters: list[FilterVerdicts], facts: NodeTabl
         found = [each.statuses[each.codes[places[0]]] for each in filters]
         verdicts = [status for status in found if status is not None]
         if verdicts:
-            group = NodeGroup([order[at] for at in places], verdicts, _Needs(facts, places, verdicts))
+            group = NodeGroup([order[at] for at in places], verdicts, facts, places)
             groups.append((-len(places), places[0], group))
     return [group for *_, group in sorted(groups, key=lambda each: each[:2])]
-
-
-@dataclass(frozen=True, slots=True)
-class _Needs:
-    """The needs of a group, found when somebody asks."""
-
-    facts: NodeTableFacts
-    places: list[int]
-    verdicts: list[Status]
-
-    def __call__(self) -> list[NeedRange]:
-        return sum_up(needs_of(self.facts, at, self.verdicts) for at in self.places)

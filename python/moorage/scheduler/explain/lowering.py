@@ -12,7 +12,7 @@ from moorage._core.base.resources import ZERO, pod_requests
 from moorage.objects.model.pod import Pod, ResourceRequirements
 from moorage.objects.model.quantity import Quantity
 
-from .quantity_text import amount_text
+from .quantity_text import quantity_text
 
 OVERCOMMITTED = ("cpu", "memory", "ephemeral-storage")
 """Only of these a container may have a limit above its request (core/v1 validation)."""
@@ -174,4 +174,4 @@ def _floor(resource: str, quantity: Quantity) -> int:
 def _shown(resource: str, quantity: Quantity) -> str:
     """The shortest text; a quantity with a fraction of its unit keeps that."""
     whole = _whole(resource, quantity)
-    return amount_text(resource, whole) if Quantity(_text(resource, whole)) == quantity else str(quantity)
+    return quantity_text(resource, whole) if Quantity(_text(resource, whole)) == quantity else str(quantity)

@@ -19,9 +19,9 @@ from moorage.objects.model.node import (
 )
 from moorage.objects.model.pod import NodeSelectorRequirement, PodSpec
 
-from .constraints import is_about_pods, topology_keys, without_node_selection, without_pod_terms
+from .constraints import has_pod_terms, topology_keys, without_node_selection, without_pod_terms
 from .probe import Probe
-from .shortfalls import PodNeeds, required_terms
+from .shortfalls import PodRequirements, required_terms
 
 HOSTNAME = "kubernetes.io/hostname"
 ZONE = "topology.kubernetes.io/zone"
@@ -38,25 +38,25 @@ MOST_DOMAINS = 4
 # ---- labels ------------------------------------------------------------------------------------------------
 
 
-def labels_that_help(probe: Probe) -> Iterator[tuple[str, str, list[Node], int]]:
+def find_labels(probe: Probe) -> Iterator[tuple[str, str, list[Node], int]]:
     """Label, value, the nodes of which any one would place the pod with that label, and how many nodes it
     fits if it is the first of them. Only labels that a node does not have: the others are facts about it."""
-    about_pods = is_about_pods(probe.pod.spec)
+    depends_on_pods = has_pod_terms(probe.pod.spec)
     nodes = _candidates(probe)
     labels = dict.fromkeys(_wanted_labels(probe.pod.spec))
-    if about_pods:
+    if depends_on_pods:
         others = probe.nodes(probe.rows())
         labels |= dict.fromkeys(_topology_labels(probe.pod.spec, others))
         nodes = list({node.name: node for node in (*nodes, *others)}.values())
     left = MOST_LABELS
     for key, value in labels:
         lacking = [node for node in nodes if key not in node.metadata.labels]
-        if about_pods:
+        if depends_on_pods:
             lacking, left = lacking[:left], left - len(lacking[:left])
-            helped = [node for node in lacking if probe.opens_with(with_label(node, key, value))]
+            helped = [node for node in lacking if probe.count_feasible_with(with_label(node, key, value))]
         else:
             helped = _selected(probe.pod.spec, lacking, key, value)
-        opens = probe.opens_with(with_label(helped[0], key, value)) if helped else 0
+        opens = probe.count_feasible_with(with_label(helped[0], key, value)) if helped else 0
         if opens:
             yield key, value, helped, opens
 
@@ -118,10 +118,10 @@ def _requirements(spec: PodSpec) -> Iterator[NodeSelectorRequirement]:
 # ---- new nodes ---------------------------------------------------------------------------------------------
 
 
-def new_nodes(probe: Probe, needs: PodNeeds) -> Iterator[tuple[Node, Node, int]]:
+def new_nodes(probe: Probe, requirements: PodRequirements) -> Iterator[tuple[Node, Node, int]]:
     """A node that is there, an empty copy of it, and how many nodes the pod would fit with the copy: of the
     nodes that are alike but for their size and zone the smallest, smaller ones first."""
-    rows = _by_size(probe, needs)
+    rows = _by_size(probe, requirements)
     keys = sorted(_label_keys(probe.pod.spec) - {HOSTNAME, ZONE})
     tried: set[object] = set()
     done: set[object] = set()
@@ -134,19 +134,19 @@ def new_nodes(probe: Probe, needs: PodNeeds) -> Iterator[tuple[Node, Node, int]]
             continue
         tried.add(in_zone)
         copy = _copy(probe, node)
-        opens = probe.opens_with(copy)
+        opens = probe.count_feasible_with(copy)
         if opens:
             done.add(alike)
             yield node, copy, opens
 
 
-def _by_size(probe: Probe, needs: PodNeeds) -> npt.NDArray[np.int32]:
+def _by_size(probe: Probe, requirements: PodRequirements) -> npt.NDArray[np.int32]:
     """Rows of the nodes that would be large enough if they were empty, the smallest first: by the sum of
     their shares of the largest cpu and memory."""
     rows = probe.rows()
     allocatable = probe.table.allocatable
     enough = np.ones(len(rows), dtype=bool)
-    for resource, request in needs.requests.items():
+    for resource, request in requirements.requests.items():
         enough &= allocatable[resource][rows] >= request
     rows = rows[enough]
     size = np.zeros(len(rows))

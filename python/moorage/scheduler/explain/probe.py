@@ -1,4 +1,4 @@
-"""Asking the engine what would be if the pod, or the cluster, were different."""
+"""What-if queries: the feasible nodes of a changed pod, or of the pod in a changed cluster."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from moorage.scheduler.cycle.examine import examine
 
 
 class Probe:
-    """The nodes that a changed pod would fit, or the pod in a changed cluster.
+    """Feasible nodes of a changed pod, or of the pod in a changed cluster.
 
     Attributes
     ----------
@@ -35,7 +35,7 @@ class Probe:
         return self.engine.cache.state.table
 
     def begin(self, pod: Pod) -> tuple[CycleState, PreFilterRun]:
-        """Begin a cycle: what follows is about this pod."""
+        """Begin a cycle for a pod, up to PreFilter."""
         self.engine.begin_cycle()
         state = self.engine.framework.new_state(pod)
         ran = self.engine.framework.run_pre_filter_plugins(state, pod)
@@ -43,7 +43,7 @@ class Probe:
         return state, ran
 
     def feasible(self, pod: Pod) -> npt.NDArray[np.int32]:
-        """Rows of the nodes that the pod fits, in list order; every filter of the profile is asked."""
+        """Rows of the feasible nodes of a pod, in list order, by all filters of the profile."""
         state, ran = self.begin(pod)
         if ran.rejection is not None:
             return NO_ROWS
@@ -54,15 +54,15 @@ class Probe:
         fits: npt.NDArray[np.int32] = rows[verdicts == 0]
         return fits
 
-    def opens(self, pod: Pod) -> int:
-        """How many nodes the pod fits."""
+    def count_feasible(self, pod: Pod) -> int:
+        """The number of feasible nodes of a pod."""
         return len(self.feasible(pod))
 
-    def opens_with(self, node: Node) -> int:
-        """How many nodes the pod would fit if `node` were there, or were like this."""
+    def count_feasible_with(self, node: Node) -> int:
+        """The number of feasible nodes of the pod after `node` has been added or changed."""
         with self.engine.cache.transaction():
             self.engine.cache.state.set_node(node)
-            return self.opens(self.pod)
+            return self.count_feasible(self.pod)
 
     def fit_error(self, pod: Pod) -> str:
         """The FitError text of a pod, or the error of its cycle."""

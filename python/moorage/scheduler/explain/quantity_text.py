@@ -8,10 +8,20 @@ _ZERO = Quantity("0")
 _BINARY = Quantity("1Ki")
 
 
-def amount_text(resource: str, amount: int) -> str:
+def quantity_text(resource: str, amount: int) -> str:
     """The shortest quantity: of millicores for cpu, in binary multiples for bytes, the number otherwise."""
-    if resource == "cpu":
-        return str(Quantity(f"{amount}m") + _ZERO)
-    if resource in ("memory", "ephemeral-storage") or resource.startswith("hugepages-"):
-        return str(_BINARY + Quantity(amount) - _BINARY)
+    match unit(resource):
+        case "millicores":
+            return str(Quantity(f"{amount}m") + _ZERO)
+        case "bytes":
+            return str(_BINARY + Quantity(amount) - _BINARY)
     return str(amount)
+
+
+def unit(resource: str) -> str:
+    """The unit in which a resource is counted."""
+    if resource == "cpu":
+        return "millicores"
+    if resource in ("memory", "ephemeral-storage") or resource.startswith("hugepages-"):
+        return "bytes"
+    return "count"

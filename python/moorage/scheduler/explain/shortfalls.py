@@ -1,4 +1,4 @@
-"""What a node lacks for a pod: amounts, tolerations, labels, host ports; and the same over many nodes."""
+"""Shortfalls of a node for a pod (resources, tolerations, labels, host ports), and their summary."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from moorage.objects.model.pod import (
 )
 from moorage.objects.model.selectors import NodeSelectorMatcher
 
-from .quantity_text import amount_text
+from .quantity_text import quantity_text
 
 REJECTING = ("NoSchedule", "NoExecute")
 CORDON = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
@@ -29,8 +29,8 @@ Port = tuple[str, str, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Need:
-    """One thing that a node lacks for a pod to fit there.
+class Shortfall:
+    """One requirement of a pod that a node does not meet.
 
     Attributes
     ----------
@@ -48,15 +48,15 @@ class Need:
 
 
 @dataclass(frozen=True, slots=True)
-class NeedRange:
-    """A need that several nodes share.
+class ShortfallRange:
+    """A shortfall that several nodes share.
 
     Attributes
     ----------
     least, most : int
         The least and the greatest missing amount.
     nodes : int
-        How many nodes have the need.
+        Number of nodes with this shortfall.
     """
 
     kind: str
@@ -84,15 +84,16 @@ class NodeFacts:
 
 
 @dataclass(frozen=True)
-class PodNeeds:
-    """What of a pod nodes are held against.
+class PodRequirements:
+    """The requirements of a pod that shortfalls are computed from.
 
     Attributes
     ----------
     requests : dict of str to int
-        What must be free: effective requests that are not zero, and 1 of ``pods``.
+        Effective requests that are not zero, in millicores, bytes, or the resource's own unit, and 1 of
+        ``pods``.
     tolerations : tuple of Toleration
-        Those that count, of the pod's shape.
+        The tolerations of the pod's shape.
     """
 
     pod: Pod
@@ -110,19 +111,19 @@ class PodNeeds:
         """What the pod requests."""
         return [resource for resource in self.requests if resource != "pods"]
 
-    def of(self, facts: NodeFacts) -> tuple[Need, ...]:
-        """Everything that a node lacks, in the order of kube-scheduler v1.36's filters."""
+    def shortfalls(self, facts: NodeFacts) -> tuple[Shortfall, ...]:
+        """The shortfalls of a node, in the order of kube-scheduler v1.36's filters."""
         spec, node = self.pod.spec, facts.node
         found = []
         if spec.node_name and spec.node_name != node.name:
-            found.append(Need("node-name", spec.node_name))
-        found += [Need("toleration", taint_text(taint)) for taint in self.untolerated(node)]
-        found += [Need("label", text) for text in self._unmet(node)]
-        taken = [port for port in self.ports if any(conflict(port, used) for used in facts.ports)]
-        found += [Need("host-port", port_text(port)) for port in taken]
+            found.append(Shortfall("node-name", spec.node_name))
+        found += [Shortfall("toleration", taint_text(taint)) for taint in self.untolerated(node)]
+        found += [Shortfall("label", text) for text in self._unmet(node)]
+        taken = [port for port in self.ports if any(has_conflict(port, used) for used in facts.ports)]
+        found += [Shortfall("host-port", port_text(port)) for port in taken]
         for resource, request in self.requests.items():
             if request > facts.free[resource]:
-                found.append(Need("resource", resource, request - facts.free[resource]))
+                found.append(Shortfall("resource", resource, request - facts.free[resource]))
         return tuple(found)
 
     def untolerated(self, node: Node) -> list[Taint]:
@@ -133,8 +134,8 @@ class PodNeeds:
         return [t for t in taints if t.effect in REJECTING and not tolerates(self.tolerations, t, True)]
 
     def _unmet(self, node: Node) -> list[str]:
-        """What nodeSelector and required node affinity ask for and the node does not have; of several terms
-        the one that lacks least."""
+        """The requirements of nodeSelector and required node affinity that the node does not meet; of several
+        terms those of the term with the fewest."""
         labels, spec = node.metadata.labels, self.pod.spec
         selector = (spec.node_selector or {}).items()
         found = [f"{key}={value}" for key, value in selector if labels.get(key) != value]
@@ -144,13 +145,13 @@ class PodNeeds:
         return found
 
 
-def sum_up(needs: Iterable[tuple[Need, ...]]) -> list[NeedRange]:
-    """The needs of several nodes; those of most nodes first, then in order of appearance."""
+def summarize_shortfalls(shortfalls: Iterable[tuple[Shortfall, ...]]) -> list[ShortfallRange]:
+    """Group the shortfalls of several nodes: those of most nodes first, then in order of appearance."""
     found: dict[tuple[str, str], list[int]] = {}
-    for of_node in needs:
-        for need in of_node:
-            found.setdefault((need.kind, need.name), []).append(need.missing)
-    ranges = [NeedRange(*key, min(all_), max(all_), len(all_)) for key, all_ in found.items()]
+    for of_node in shortfalls:
+        for shortfall in of_node:
+            found.setdefault((shortfall.kind, shortfall.name), []).append(shortfall.missing)
+    ranges = [ShortfallRange(*key, min(all_), max(all_), len(all_)) for key, all_ in found.items()]
     return sorted(ranges, key=lambda each: -each.nodes)
 
 
@@ -190,15 +191,16 @@ def port_text(port: Port) -> str:
     return f"{number}/{protocol}" if ip == ANY_IP else f"{ip}:{number}/{protocol}"
 
 
-def conflict(one: Port, other: Port) -> bool:
-    """True where both cannot be on one node (kube-scheduler v1.36, HostPortInfo.CheckConflict)."""
+def has_conflict(one: Port, other: Port) -> bool:
+    """Whether two host ports conflict on one node (kube-scheduler v1.36, HostPortInfo.CheckConflict)."""
     return one[1:] == other[1:] and (one[0] == other[0] or ANY_IP in (one[0], other[0]))
 
 
-def need_text(need: Need | NeedRange) -> str:
-    """What has to be there, in a few words."""
-    if need.kind != "resource":
-        return f"{need.kind} {need.name}"
-    amounts = (need.missing, need.missing) if isinstance(need, Need) else (need.least, need.most)
-    least, most = (amount_text(need.name, amount) for amount in amounts)
-    return f"{least} more {need.name}" if least == most else f"{least} to {most} more {need.name}"
+def shortfall_text(shortfall: Shortfall | ShortfallRange) -> str:
+    """A shortfall in words, as ``500m more cpu``."""
+    if shortfall.kind != "resource":
+        return f"{shortfall.kind} {shortfall.name}"
+    if isinstance(shortfall, Shortfall):
+        return f"{quantity_text(shortfall.name, shortfall.missing)} more {shortfall.name}"
+    least, most = (quantity_text(shortfall.name, one) for one in (shortfall.least, shortfall.most))
+    return f"{least} more {shortfall.name}" if least == most else f"{least} to {most} more {shortfall.name}"

@@ -1,4 +1,4 @@
-"""In which situation a pending pod is explained: in its turn of a run, alone, or after the run."""
+"""Explanations of a pending pod in its turn of a run, alone, or after the run."""
 
 from __future__ import annotations
 
@@ -7,18 +7,19 @@ from contextlib import suppress
 from dataclasses import replace
 
 from moorage.objects.model.pod import Pod
+from moorage.scheduler.cycle.results import Result
 from moorage.scheduler.runs import Run
 from moorage.scheduler.scheduler import Scheduler
 
 from .explanation import AFTER_RUN, ALONE, IN_TURN, Explanation, Situation
 
 
-class TurnComesError(Exception):
-    """Ends a run right before an attempt to place the pod in question."""
+class AttemptReachedError(Exception):
+    """Raised to end a run right before an attempt to place the explained pod."""
 
 
-class TurnRun(Run):
-    """A run that notes when it decides about one pod, and can end right before that attempt.
+class CountingRun(Run):
+    """A run that counts the attempts to place one pod, and can end right before one of them.
 
     A pod of a group is attempted with its group: the run ends before the first pod of the group then.
 
@@ -33,9 +34,9 @@ class TurnRun(Run):
     Attributes
     ----------
     turns : int
-        How many attempts to place the pod began.
+        Number of attempts to place the pod.
     decided : int
-        The last of them before which nobody had been evicted for the pod.
+        Number of the last attempt before which no pod had been evicted for this pod.
     """
 
     def __init__(self, scheduler: Scheduler, key: str, last: int = 0) -> None:
@@ -45,7 +46,7 @@ class TurnRun(Run):
         self.turns = self.decided = 0
 
     def break_off(self) -> None:
-        """What was placed stays: the pod is explained beside it, and the scheduler serves nothing else."""
+        """Keep what was placed: the pod is explained in this state of the cluster."""
 
     def attempt(self, pods: Sequence[Pod]) -> int:
         at = next((at for at, pod in enumerate(pods) if pod.key == self._key), None)
@@ -56,7 +57,7 @@ class TurnRun(Run):
             return super().attempt(pods[:at])
         self.turns += 1
         if self.turns == self._last:
-            raise TurnComesError
+            raise AttemptReachedError
         if all(eviction.by != self._key for eviction in self.result.evicted.values()):
             self.decided = self.turns
         return super().attempt(pods)
@@ -76,18 +77,16 @@ def explain_in_turn(make: Callable[[], Scheduler], key: str) -> Explanation:
     key : str
         ``namespace/name`` of the pod.
     """
-    counting = TurnRun(make(), key)
+    counting = CountingRun(make(), key)
     pending = _others(counting.scheduler, key)
     result = counting.all()
     if not counting.decided:
         return explain_alone(make, key)
-    run = TurnRun(make(), key, counting.decided)
-    with suppress(TurnComesError):
+    run = CountingRun(make(), key, counting.decided)
+    with suppress(AttemptReachedError):
         run.all()
     placed = len(run.result.placements)
-    node = result.placements.get(key) or result.waiting.get(key, "")
-    failure = result.unschedulable.get(key)
-    situation = Situation(IN_TURN, placed, pending - placed, node, failure.message if failure else "")
+    situation = Situation(IN_TURN, placed, pending - placed, *_outcome(result, key))
     return replace(run.scheduler.explain(key), situation=situation)
 
 
@@ -104,18 +103,23 @@ def explain_after_run(make: Callable[[], Scheduler], key: str) -> Explanation:
     scheduler = make()
     pending = _others(scheduler, key)
     result = scheduler.run()
-    failure = result.unschedulable.get(key)
-    node = result.placements.get(key) or result.waiting.get(key, "")
     placed = len(result.placements) - (key in result.placements)
-    situation = Situation(AFTER_RUN, placed, pending - placed, node, failure.message if failure else "")
+    situation = Situation(AFTER_RUN, placed, pending - placed, *_outcome(result, key))
     return replace(scheduler.explain(key), situation=situation)
 
 
 SITUATIONS = {IN_TURN: explain_in_turn, ALONE: explain_alone, AFTER_RUN: explain_after_run}
-"""What explains a pod in each situation."""
+"""The function that explains a pod in each situation."""
 
 
 def _others(scheduler: Scheduler, key: str) -> int:
-    """How many other pods are pending."""
+    """The number of other pending pods."""
     pending = scheduler.pods.pending
     return len(pending) - (key in pending)
+
+
+def _outcome(result: Result, key: str) -> tuple[str, str]:
+    """The node of a pod in a run, and the reason why it has none."""
+    failure = result.unschedulable.get(key)
+    node = result.placements.get(key) or result.waiting.get(key, "")
+    return node, failure.message if failure else ""

@@ -3,7 +3,7 @@
 #ifndef MOORAGE_DRY_RUN_H
 #define MOORAGE_DRY_RUN_H
 
-#include "lanes.h"
+#include "row_eval.h"
 
 /* A pod on a row. */
 typedef struct {

@@ -19,10 +19,10 @@ HEADERS = [
     "rows.h",
     "terms.h",
     "plugins.h",
-    "lanes.h",
+    "row_eval.h",
     "scan.h",
     "candidates.h",
-    "tally.h",
+    "verdict_histogram.h",
     "dry_run.h",
     "preemption.h",
 ]
@@ -53,7 +53,7 @@ for name in HEADERS:
     ffibuilder.cdef(declarations((CSRC / name).read_text()))
 ffibuilder.set_source(
     "tests.core._kernels",
-    '#include "tally.h"\n#include "preemption.h"',
+    '#include "verdict_histogram.h"\n#include "preemption.h"',
     include_dirs=[str(CSRC)],
     extra_compile_args=[*flags["FLAGS"], *flags["KERNEL_FLAGS"]],
     extra_link_args=flags["LINK_FLAGS"],

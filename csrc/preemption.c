@@ -61,12 +61,12 @@ void mr_outcomes_begin(mr_outcomes *o)
     const int32_t words = mr_words(o->n);
     uint8_t is_potential[64];
     o->potentials = o->feasible = 0;
-    memset(o->codes + o->n, MR_HOPELESS, (size_t)(words * 64 - o->n));
+    memset(o->codes + o->n, MR_CODE_UNRESOLVABLE, (size_t)(words * 64 - o->n));
     for (int32_t w = 0; w < words; w++) {
         const uint8_t *codes = o->codes + w * 64;
         int32_t feasible = 0;
         for (int32_t i = 0; i < 64; i++) {
-            is_potential[i] = codes[i] == MR_HELPABLE;
+            is_potential[i] = codes[i] == MR_CODE_UNSCHEDULABLE;
             feasible += !codes[i];
         }
         o->potential[w] = mr_bits_of(is_potential);
@@ -81,13 +81,13 @@ void mr_outcomes_set_code(mr_outcomes *o, int32_t position, uint8_t code)
     const int32_t w = position / 64;
     const uint64_t bit = 1ull << position % 64;
     o->feasible += !code - !o->codes[position];
-    o->potentials += (code == MR_HELPABLE) - (o->codes[position] == MR_HELPABLE);
+    o->potentials += (code == MR_CODE_UNSCHEDULABLE) - (o->codes[position] == MR_CODE_UNSCHEDULABLE);
     o->codes[position] = code;
-    o->potential[w] = code == MR_HELPABLE ? o->potential[w] | bit : o->potential[w] & ~bit;
+    o->potential[w] = code == MR_CODE_UNSCHEDULABLE ? o->potential[w] | bit : o->potential[w] & ~bit;
     o->known[w] &= ~bit;
     o->clean[w] &= ~bit;
     o->helps[w] &= ~bit;
-    if (code != MR_HELPABLE) play_again(o, w, position % 64); /* else it will be tried before anybody looks */
+    if (code != MR_CODE_UNSCHEDULABLE) play_again(o, w, position % 64); /* else it will be tried before anybody looks */
 }
 
 void mr_outcomes_note(mr_outcomes *o, int32_t position, const mr_eviction *result)

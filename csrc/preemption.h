@@ -11,13 +11,13 @@
 typedef struct {
     uint8_t *codes;       /* [position] code of the filters' verdict; room for whole words */
     mr_eviction *results; /* [position] where known */
-    uint64_t *potential;  /* the code is MR_HELPABLE */
+    uint64_t *potential;  /* the code is MR_CODE_UNSCHEDULABLE */
     uint64_t *known;      /* a dry run has been made */
     uint64_t *helps;      /* and evicting pods helps */
     uint64_t *clean;      /* and violates no budget */
     int8_t *winners;      /* [word][64] who is the best of those that help, as bits: a tournament (preemption.c) */
     int32_t n;            /* positions */
-    int32_t potentials;   /* with MR_HELPABLE */
+    int32_t potentials;   /* with MR_CODE_UNSCHEDULABLE */
     int32_t feasible;     /* with code 0 */
 } mr_outcomes;
 

@@ -2,7 +2,7 @@
 #ifndef MOORAGE_SCAN_H
 #define MOORAGE_SCAN_H
 
-#include "lanes.h"
+#include "row_eval.h"
 
 /* A scan in progress: what was found in the order found. */
 typedef struct {

@@ -53,7 +53,7 @@ def values(buffer: Any, dtype: str, items: int) -> list[Any]:
 
 
 def chunk(chunks: Any, row: int) -> list[int]:
-    """The list of one row in Chunks."""
+    """The list of one row in IntLists."""
     parts = inside(chunks)
     if row >= parts["count"].capacity:
         return []

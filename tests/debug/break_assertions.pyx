@@ -5,7 +5,7 @@ from libc.stdint cimport int32_t, uint8_t
 from moorage._core.base.buffers cimport Buffer, Journal
 from moorage._core.base.change_log cimport LOG_ROW
 from moorage._core.base.debug cimport MR_DEBUG_BUILD
-from moorage._core.base.int_lists cimport Chunks
+from moorage._core.base.int_lists cimport IntLists
 from moorage._core.csrc cimport mr_candidates, mr_candidates_refresh, mr_counter, mr_counter_add
 from moorage._core.state.cluster_state cimport ClusterState
 
@@ -44,7 +44,7 @@ def keep_before_a_buffer(ClusterState state not None):
 
 
 def read_a_list_beyond_all(ClusterState state not None):
-    cdef Chunks lists = Chunks(Journal())
+    cdef IntLists lists = IntLists(Journal())
     lists.size(lists.rows())
 
 

@@ -148,6 +148,11 @@ class SchedulerCache(ClusterCache):
         with self.lock:
             self.state.remove_pod(pod)
 
+    def discard_pod(self, pod: Pod) -> None:
+        """Take a pod away, assumed or added; `pod` names the node that it is on."""
+        with self.lock:
+            self.state.discard_pod(pod)
+
     def get_pod(self, pod: Pod) -> Pod:
         """The pod as the cache has it, by UID."""
         with self.lock:

@@ -222,5 +222,4 @@ class Worker:
 
     def _remove(self, pod: Pod) -> None:
         cache = self.scheduler.cache
-        held = cache.get_pod(pod)
-        (cache.forget_pod if cache.is_assumed_pod(pod) else cache.remove_pod)(held)
+        cache.discard_pod(cache.get_pod(pod))

@@ -56,7 +56,7 @@ class InterPodAffinity(
     between the extremes of the feasible nodes."""
 
     name = "InterPodAffinity"
-    unread = {
+    missing_state_text = {
         FILTER: 'error reading "PreFilterInterPodAffinity"',
         SCORE: 'failed to read "PreScoreInterPodAffinity"',
     }

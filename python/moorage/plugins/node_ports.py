@@ -36,7 +36,7 @@ class NodePorts(NativePlugin, PreFilterPlugin, FilterPlugin, EnqueueExtensions, 
     """kube-scheduler v1.36, node_ports.go: ports of containers and sidecars."""
 
     name = "NodePorts"
-    unread = {FILTER: 'reading "PreFilterNodePorts"'}
+    missing_state_text = {FILTER: 'reading "PreFilterNodePorts"'}
 
     def pre_filter(self, state: CycleState, pod: Pod, nodes: NodesView) -> PreFilterResult | Status | None:
         return None if state.shape.ports else SKIP

@@ -59,7 +59,7 @@ class NodeResourcesFit(
     other requests in their order (ephemeral-storage, then by name)."""
 
     name = "NodeResourcesFit"
-    unread = {FILTER: 'error reading "PreFilterNodeResourcesFit"'}
+    missing_state_text = {FILTER: 'error reading "PreFilterNodeResourcesFit"'}
     default_weight = 1
     default_args = {
         "scoringStrategy": {

@@ -67,7 +67,7 @@ class PodTopologySpread(
     need its extremes over the feasible nodes. Pods without constraints get the system's or a list's."""
 
     name = "PodTopologySpread"
-    unread = {
+    missing_state_text = {
         FILTER: 'reading "PreFilterPodTopologySpread"',
         SCORE: 'error reading "PreScorePodTopologySpread"',
     }

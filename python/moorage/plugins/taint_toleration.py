@@ -39,7 +39,7 @@ class TaintToleration(NativePlugin, FilterPlugin, PreScorePlugin, ScorePlugin, E
     pod does not tolerate; its constant is 100 - 100 * n / max."""
 
     name = "TaintToleration"
-    unread = {SCORE: 'failed to read "PreScoreTaintToleration"'}
+    missing_state_text = {SCORE: 'failed to read "PreScoreTaintToleration"'}
     default_weight = 3
 
     def reasons(self, bits: int, shape: Shape) -> tuple[str, ...]:

@@ -33,7 +33,7 @@ class TopologyPlacementGenerator(PlacementGeneratePlugin):
         if self.handle is None:
             raise RuntimeError(f'plugin "{self.name}" is not part of a scheduler')
         state, key = self.handle.cache.state, group.topology_keys[0]
-        known = state.view.said, key
+        known = state.view.static_version, key
         if self._kept is None or self._kept[0] != known:
             self._kept = known, _placements(state, key, parent)
         if not scheduled:

@@ -79,7 +79,7 @@ class VolumeZone(VolumePlugin, PreFilterPlugin, FilterPlugin, EnqueueExtensions,
     def __init__(self, args: Mapping[str, Any] | None = None, handle: FrameworkHandle | None = None) -> None:
         super().__init__(args, handle)
         self._elsewhere: dict[tuple[Topology, ...], npt.NDArray[np.bool_]] = {}
-        self._said = -1
+        self._static_version = -1
 
     # ---- decisions -----------------------------------------------------------------------------------------
 
@@ -157,9 +157,9 @@ class VolumeZone(VolumePlugin, PreFilterPlugin, FilterPlugin, EnqueueExtensions,
         """Rows of nodes that have topology labels, but not these."""
         cluster = self.handle_at_work().cache.state
         cluster.view.refresh()
-        if cluster.view.said != self._said or len(self._elsewhere) >= LIMIT:
+        if cluster.view.static_version != self._static_version or len(self._elsewhere) >= LIMIT:
             self._elsewhere.clear()
-            self._said = cluster.view.said
+            self._static_version = cluster.view.static_version
         if topologies not in self._elsewhere:
             self._elsewhere[topologies] = _rows_elsewhere(cluster, topologies)
         return self._elsewhere[topologies]

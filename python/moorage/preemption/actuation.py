@@ -146,6 +146,5 @@ def _remove_from_cache(handle: FrameworkHandle, pod: Pod) -> bool:
             handle.informers.informer(Pod).lister.by_namespace(pod.namespace).get(pod.name)
             return False
     with handle.cache.lock:
-        held = handle.cache.get_pod(pod)
-        (handle.cache.forget_pod if handle.cache.is_assumed_pod(held) else handle.cache.remove_pod)(held)
+        handle.cache.discard_pod(handle.cache.get_pod(pod))
     return True

@@ -275,7 +275,7 @@ class PodHandler:
             held = self.cache.get_pod(pod) if self.cache.state.has_pod(pod) else None
             if held is not None and not (is_assumed and self.reject_waiting(pod.metadata.uid)):
                 # That of a pod which waits is forgotten by its binding cycle.
-                (self.cache.forget_pod if is_assumed else self.cache.remove_pod)(held)
+                self.cache.discard_pod(held)
         if held is None and not was_assigned:
             return False
         gone = held if held is not None and is_assumed else pod

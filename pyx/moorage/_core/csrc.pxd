@@ -223,7 +223,7 @@ cdef extern from "scan.h" nogil:
     ctypedef struct mr_local:
         int32_t fused
 
-    const int MR_BLOCK, MR_HELPABLE, MR_HOPELESS
+    const int MR_BLOCK, MR_CODE_UNSCHEDULABLE, MR_CODE_UNRESOLVABLE
     void mr_local_read(mr_local* local, const mr_search* search)
     int mr_status_by_columns(const mr_search* search, const mr_local* local)
     void mr_status_block(const mr_search* search, const mr_local* local, int32_t first, int32_t n,
@@ -296,16 +296,16 @@ cdef extern from "candidates.h" nogil:
                               uint8_t* seen, mr_decision* decision)
 
 
-cdef extern from "tally.h" nogil:
-    ctypedef struct mr_tally:
+cdef extern from "verdict_histogram.h" nogil:
+    ctypedef struct mr_verdict_histogram:
         uint64_t* verdicts
         uint64_t* values
         int32_t* counts
         int32_t used, n, state
         int64_t cursor
 
-    void mr_tally_build(mr_tally* tally, const mr_search* search, const mr_changes* changes)
-    void mr_tally_follow(mr_tally* tally, const mr_search* search, const mr_changes* changes)
+    void mr_verdict_histogram_build(mr_verdict_histogram* histogram, const mr_search* search, const mr_changes* changes)
+    void mr_verdict_histogram_follow(mr_verdict_histogram* histogram, const mr_search* search, const mr_changes* changes)
 
 
 cdef extern from "preemption.h" nogil:

@@ -1,4 +1,4 @@
-"""Chunks: short lists per row in power-of-two pieces of one arena."""
+"""IntLists: short lists per row in power-of-two pieces of one arena."""
 
 from __future__ import annotations
 

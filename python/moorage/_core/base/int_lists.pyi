@@ -2,5 +2,5 @@ from typing import Self
 
 from moorage._core.base.buffers import Journal
 
-class Chunks:
+class IntLists:
     def __new__(cls, journal: Journal) -> Self: ...

@@ -37,7 +37,7 @@ from .stores import (
 GATE_OFF = "the feature gate ResourceReservation is off"
 
 
-class Whole:
+class AtomicEvent:
     """An event that several stores may refuse: ``with whole:`` all of them take part, or none. It nests."""
 
     def __init__(self, cache: ClusterCache) -> None:
@@ -94,7 +94,7 @@ class BinderCache(ClusterEvents):
         if self.reservations is None:  # the ledger alone can refuse an event, and hears of it first
             self._event = self.lock
         else:
-            self._event = Whole(self)
+            self._event = AtomicEvent(self)
             self.reservations.enter = self._enter
             self.reservations.leave = self._leave
 
@@ -303,7 +303,7 @@ class BinderCache(ClusterEvents):
         An assumed pod stays assumed if it is listed without a node, and goes if it is not listed.
         Placeholders of deleted pods are nobody else's, and stay.
         """
-        with Whole(self):
+        with AtomicEvent(self):
             listed = {node.name: node for node in nodes}
             for node in list(self.state.table.objects):
                 if node is not None and node.name not in listed:

@@ -35,7 +35,7 @@ class NativePlugin(Plugin):
 
     in_core = True
     # By point, upstream's words where what the plugin's PreFilter or PreScore should have written is missing.
-    unread: ClassVar[Mapping[str, str]] = {}
+    missing_state_text: ClassVar[Mapping[str, str]] = {}
 
     def plan_arguments(self, state: ClusterState) -> dict[str, Any]:
         """What a plan must know of this plugin's arguments; see `moorage._core.decide.plan.Plan`."""
@@ -114,14 +114,14 @@ class VolumePlugin(Plugin):
     """A plugin about volumes, which has nothing to say about pods without.
 
     In a profile it is idle: `in_core`, it answers Skip without being asked. Pods that use volumes are decided
-    about by the profile `with_volumes`, where one like it, made of the same arguments, is at work in Python.
+    about by the profile `with_volumes`, where a copy of the same arguments (`enabled`) decides in Python.
     Hints and signatures are asked of the idle one.
     """
 
     in_core = True
 
-    def at_work(self) -> Self:
-        """One like it that decides."""
+    def enabled(self) -> Self:
+        """A copy of the same arguments that decides in Python."""
         out = self.another()
         out.in_core = False
         return out

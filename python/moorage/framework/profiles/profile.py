@@ -125,7 +125,7 @@ class Profile:
     def with_volumes(self) -> Profile:
         """The same for pods that use volumes: the plugins about those are at work, new ones each time."""
         plugins = self.plugins
-        return replace(self, plugins=[p.at_work() if isinstance(p, VolumePlugin) else p for p in plugins])
+        return replace(self, plugins=[p.enabled() if isinstance(p, VolumePlugin) else p for p in plugins])
 
     def without(self, name: str) -> Profile:
         """The same without one plugin."""
@@ -195,7 +195,7 @@ class Profile:
             for plugin in self._lists[point]:
                 if not plugin.in_core:
                     return False
-        return not (self.unread[FILTER] or self.unread[SCORE])
+        return not (self.missing_state_texts[FILTER] or self.missing_state_texts[SCORE])
 
     @cached_property
     def has_outsiders(self) -> bool:
@@ -204,13 +204,13 @@ class Profile:
         return not all(plugin.in_core or isinstance(plugin, VolumePlugin) for plugin in at_points)
 
     @cached_property
-    def unread(self) -> dict[str, dict[str, str]]:
+    def missing_state_texts(self) -> dict[str, dict[str, str]]:
         """For Filter and for Score, plugin name to upstream's text where the plugin misses what its own
         PreFilter or PreScore, which is not enabled, would have written."""
         found: dict[str, dict[str, str]] = {FILTER: {}, SCORE: {}}
         for point, before in ((FILTER, PRE_FILTER), (SCORE, PRE_SCORE)):
             for plugin in self._lists[point]:
-                words = plugin.unread.get(point) if isinstance(plugin, NativePlugin) else None
+                words = plugin.missing_state_text.get(point) if isinstance(plugin, NativePlugin) else None
                 if words and plugin not in self._lists[before]:
                     found[point][plugin.name] = f"{words} from cycleState: not found"
         return found
@@ -245,7 +245,10 @@ class Profile:
                 arguments |= plugin.plan_arguments(state)
         return Plan(
             state.table,
-            filters=[_kernel(p, bridge, self.unread[FILTER].get(p.name, "")) for p in self.planned(FILTER)],
+            filters=[
+                _kernel(p, bridge, self.missing_state_texts[FILTER].get(p.name, ""))
+                for p in self.planned(FILTER)
+            ],
             scores=[(_kernel(plugin, bridge), self.weight(plugin)) for plugin in self.planned(SCORE)],
             balanced_difference=self.balanced_allocation == "1.36",
             fit_unresolvable=self.fit_unresolvable,

@@ -33,10 +33,10 @@ NOWHERE = np.zeros(0, dtype=np.intp)
 
 
 class Bridge:
-    """Carries the questions of one search to the plugins, and keeps what they said about each row.
+    """Calls the plugins outside the core for one search, and keeps their statuses by row.
 
     `begin` names the pod; from then on until the next `begin`, no row is asked twice about the same pod: the
-    diagnosis reads what the search has heard. Errors come out of the search as StatusError.
+    diagnosis reads what the search has asked. Errors come out of the search as StatusError.
     """
 
     def __init__(self, framework: Framework) -> None:
@@ -44,48 +44,50 @@ class Bridge:
         self._state = CycleState()
         self._pod = Pod()
         self._scoring = False
-        self._heard: dict[str, Heard] = {}
-        self._alone = self._state, self._heard
-        self._crowd: tuple[int, Sequence[Pod]] | None = None  # nominated pods that plugins have not heard of
-        self._crowded: dict[tuple[str, int], Status] = {}  # rejections of rows with nominated pods there
+        self._caches: dict[str, StatusCache] = {}
+        self._alone = self._state, self._caches
+        # A row and the pods nominated to it that plugins have not been told of.
+        self._pending_nominated: tuple[int, Sequence[Pod]] | None = None
+        # By plugin and row, its rejection of the row with the nominated pods added.
+        self._rejected_with_nominated: dict[tuple[str, int], Status] = {}
         self._externals: dict[str, PythonExternal] = {}
 
     def begin(self, state: CycleState, pod: Pod) -> None:
         """The next search is about this pod, whose PreFilter ran with this state."""
         self._state, self._pod = state, pod
-        self._alone = state, self._heard
-        for heard in self._heard.values():
-            heard.begin()
-        self._crowd = None
-        self._crowded.clear()
+        self._alone = state, self._caches
+        for cached in self._caches.values():
+            cached.begin()
+        self._pending_nominated = None
+        self._rejected_with_nominated.clear()
         self._scoring = False
 
     def judge_nominated(self, row: int, pods: Sequence[Pod] | None) -> None:
-        """Nominated pods have come to a row, for as long as the search asks about it with them; None: they
-        are off again. Plugins hear of them through AddPod, on a copy of the cycle's state; those in tree do
-        not fail in it, and hear of them where one of them is asked about the row."""
-        if pods is None and self._crowd is not None:
-            self._crowd = None
+        """Add nominated pods to a row for the calls that follow; None takes them off again. Plugins get AddPod
+        on a copy of the cycle's state: out-of-tree ones at once, in-tree ones, which cannot fail there, when
+        one of them is first asked about the row."""
+        if pods is None and self._pending_nominated is not None:
+            self._pending_nominated = None
             return
         if pods is None:
-            crowded = () if self._heard is self._alone[1] else self._heard.items()
-            self._crowded |= {
+            with_nominated = () if self._caches is self._alone[1] else self._caches.items()
+            self._rejected_with_nominated |= {
                 (plugin, row): status
-                for plugin, heard in crowded
-                if (status := heard.status(row)) is not None
+                for plugin, cached in with_nominated
+                if (status := cached.status(row)) is not None
             }
-            self._state, self._heard = self._alone
+            self._state, self._caches = self._alone
             return
-        self._crowd = row, pods
+        self._pending_nominated = row, pods
         if self.framework.profile.has_outsiders:
-            self._hear_of_crowd()
+            self._apply_nominated()
 
-    def _hear_of_crowd(self) -> None:
-        if self._crowd is None:
+    def _apply_nominated(self) -> None:
+        if self._pending_nominated is None:
             return
-        (row, pods), self._crowd = self._crowd, None
-        self._alone = self._state, self._heard
-        self._state, self._heard = self._state.clone(), {}
+        (row, pods), self._pending_nominated = self._pending_nominated, None
+        self._alone = self._state, self._caches
+        self._state, self._caches = self._state.clone(), {}
         node_info = self.nodes(np.array([row], dtype=np.int32)).node_info(0)
         for pod in pods:
             change = self.framework.run_pre_filter_extension_add_pod
@@ -114,15 +116,15 @@ class Bridge:
         return PythonExternal(plugin.name, filter=fail)
 
     def status(self, plugin: str, row: int) -> Status | None:
-        """What a plugin said about a row in this search; with nominated pods there, if it rejects it so."""
-        crowded = self._crowded.get((plugin, row))
-        if crowded is not None or plugin not in self._heard:
-            return crowded
-        return self._heard[plugin].status(row)
+        """A plugin's status of a row in this search; with nominated pods, if it rejects the row with them."""
+        with_nominated = self._rejected_with_nominated.get((plugin, row))
+        if with_nominated is not None or plugin not in self._caches:
+            return with_nominated
+        return self._caches[plugin].status(row)
 
     def number_statuses(self, rows: Rows, verdicts: npt.NDArray[np.uint64]) -> tuple[Status, ...]:
-        """What plugins outside the core said about `rows`, each different status once; in `verdicts` its
-        number takes the place of the reason bits."""
+        """The different statuses of plugins outside the core about `rows`; in `verdicts` the number of the
+        status replaces the reason bits."""
         numbers: dict[Status, int] = {}
         places = verdicts >> VERDICT_SHIFT
 
@@ -132,14 +134,14 @@ class Bridge:
 
         for place, plugin in enumerate(self.framework.filters, 1):
             its = NOWHERE if plugin.in_core else np.flatnonzero(places == place)
-            heard = self._heard.get(plugin.name) if len(its) else None
-            if heard is not None:
-                for status, at in heard.by_status(rows[its]):
+            cached = self._caches.get(plugin.name) if len(its) else None
+            if cached is not None:
+                for status, at in cached.by_status(rows[its]):
                     say(status, its[at])
-        for (name, row), status in self._crowded.items():
-            crowded = np.flatnonzero(rows == row)
-            if len(crowded) and self._rejector(verdicts[crowded[0]]) == name:
-                say(status, crowded)
+        for (name, row), status in self._rejected_with_nominated.items():
+            with_nominated = np.flatnonzero(rows == row)
+            if len(with_nominated) and self._rejector(verdicts[with_nominated[0]]) == name:
+                say(status, with_nominated)
         return tuple(numbers)
 
     def _rejector(self, verdict: np.uint64) -> str:
@@ -157,18 +159,18 @@ class Bridge:
         """The code of each row: 0 where the pod fits."""
         if plugin.name in self._state.skip_filter_plugins or not len(rows):
             return np.zeros(len(rows), dtype=np.uint8)
-        self._hear_of_crowd()
-        heard = self._heard.get(plugin.name)
-        if heard is None or len(heard.numbers) < self.framework.columns.state.table.used:
-            heard = self._heard[plugin.name] = Heard(plugin, self.framework.columns.state.table.used)
-        ask_about = self._filter_all if heard.at_once else self._filter_each
-        known = heard.numbers.take(rows)
+        self._apply_nominated()
+        cached = self._caches.get(plugin.name)
+        if cached is None or len(cached.numbers) < self.framework.columns.state.table.used:
+            cached = self._caches[plugin.name] = StatusCache(plugin, self.framework.columns.state.table.used)
+        ask_about = self._filter_all if cached.at_once else self._filter_each
+        known = cached.numbers.take(rows)
         if known.max() == NOT_ASKED:
-            return heard.hear(rows, ask_about(plugin, rows))
+            return cached.record(rows, ask_about(plugin, rows))
         if known.min() == NOT_ASKED:
             new = rows[known == NOT_ASKED]
-            heard.hear(new, ask_about(plugin, new))
-        return heard.codes(rows)
+            cached.record(new, ask_about(plugin, new))
+        return cached.codes(rows)
 
     def _filter_all(self, plugin: FilterPlugin, rows: Rows) -> Answers:
         try:
@@ -218,15 +220,15 @@ class Bridge:
         return raw, normalized_scores(plugin, self._state, self._pod, nodes, raw)
 
 
-class Heard:
-    """What one plugin has said in one search: each different status once, and its number per row.
+class StatusCache:
+    """The statuses of one plugin in one search: each different status once, and its number per row.
 
     Attributes
     ----------
     at_once : bool
         The plugin has the vectorised form of Filter.
     numbers : (rows,) int32 array
-        NOT_ASKED where nothing was said.
+        NOT_ASKED where the plugin has not been asked.
     """
 
     def __init__(self, plugin: FilterPlugin, rows: int) -> None:
@@ -241,7 +243,7 @@ class Heard:
         self._read: dict[int, tuple[Sequence[Status | None], tuple[Status | None, ...], Rows, list[int]]] = {}
 
     def begin(self) -> None:
-        """A search begins; what the plugin may say in it again keeps its number."""
+        """Start a search; statuses keep their numbers while there are few."""
         self.numbers.fill(NOT_ASKED)
         if len(self._places) < MANY and len(self._read) < MANY:
             return
@@ -250,8 +252,8 @@ class Heard:
         self._codes = np.zeros(1, dtype=np.uint8)
         self._read = {}
 
-    def hear(self, rows: Rows, answers: Answers) -> Codes:
-        """The plugin has answered about rows: their codes. StatusError where it failed about one."""
+    def record(self, rows: Rows, answers: Answers) -> Codes:
+        """Keep the plugin's answers about rows and return their codes; StatusError where it failed."""
         statuses = tuple(answers.statuses)
         known = self._read.get(id(answers.statuses))
         if known is None or known[1] != statuses:
@@ -289,7 +291,7 @@ class Heard:
                 yield status, np.flatnonzero(numbers == number)
 
     def status(self, row: int) -> Status | None:
-        """What was said about a row; None where nothing was."""
+        """The plugin's status of a row; None where it was not asked."""
         number = int(self.numbers[row])
         return None if number == NOT_ASKED else self._statuses[number]
 

@@ -103,7 +103,7 @@ class Kernels:
         state = self.cache.state
         with self.cache.transaction():
             for pod in gone:
-                (state.forget_pod if state.is_assumed_pod(pod) else state.remove_pod)(pod)
+                state.discard_pod(pod)
             for pod in come:
                 state.assume_pod(bound(pod, info.name))
             self.cycle.tell(pod_class, gone, row, False)

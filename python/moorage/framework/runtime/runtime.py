@@ -100,8 +100,8 @@ class Framework:
         self._ran: Remembered[PreFilterRun] | None = _remembered(asked)
         asked, not_scoring = _asked(profile.pre_scores, "pre_score")
         self._not_scoring = [name for _, name in not_scoring]
-        unread = next(iter(profile.unread[SCORE].items()), None)
-        self._unread = unread and scoring.unread(*unread)
+        missing = next(iter(profile.missing_state_texts[SCORE].items()), None)
+        self._missing_state = missing and scoring.missing_state_status(*missing)
         self._pre_scores = cast(list[PreScorePlugin], asked)
         self._skipped: Remembered[frozenset[str]] | None = _remembered(asked)
 
@@ -250,14 +250,14 @@ class Framework:
 
     def run_pre_score_plugins(self, state: CycleState, pod: Pod, nodes: NodesView) -> Status | None:
         """See `scoring.run_pre_scores`. The Error of a Score plugin without its PreScore comes here too."""
-        known = self._skipped if hasattr(state, "terms") and self._unread is None else None
+        known = self._skipped if hasattr(state, "terms") and self._missing_state is None else None
         if known is not None and (skipped := known.find(state, state.terms.affinity_scores)) is not None:
             state.skip_score_plugins = set(skipped)
             return None
         failed = scoring.run_pre_scores(self._pre_scores, state, pod, nodes, self._not_scoring)
         if known is not None and failed is None:
             known.keep(state, state.terms.affinity_scores, frozenset(state.skip_score_plugins))
-        return failed or self._unread
+        return failed or self._missing_state
 
     def run_score_plugins(
         self, state: CycleState, pod: Pod, nodes: NodesView

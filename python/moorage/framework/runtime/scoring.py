@@ -45,7 +45,7 @@ def run_pre_scores(
     return None
 
 
-def unread(plugin: str, text: str) -> Status:
+def missing_state_status(plugin: str, text: str) -> Status:
     """The Error of a Score plugin that misses what its PreScore would have written."""
     return error_status(SCORE_ERROR.format(plugin), Status(Code.ERROR, (text,)))
 

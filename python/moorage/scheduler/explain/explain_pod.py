@@ -62,7 +62,7 @@ def _as_if_pending(cache: SchedulerCache, pod: Pod) -> tuple[Pod, str]:
     if not pod.metadata.uid or not cache.state.has_pod(pod):
         return pod, ""
     held = cache.get_pod(pod)
-    (cache.forget_pod if cache.is_assumed_pod(held) else cache.remove_pod)(held)
+    cache.discard_pod(held)
     spec = structs.replace(held.spec, node_name="")
     return structs.replace(held, spec=spec, status=PodStatus()), held.spec.node_name
 

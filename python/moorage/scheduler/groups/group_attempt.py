@@ -252,7 +252,7 @@ class Attempt:
         """Enter the pods in the ledger that are not there yet."""
         state = self.scheduler.cache.state
         if state.journal.depth:
-            state.safely(self._enter_until, len(self.rows))
+            state.atomically(self._enter_until, len(self.rows))
         else:
             self._enter_until(len(self.rows))
 

@@ -120,9 +120,8 @@ class _Search:
         return gone
 
     def _take_away(self, unit: Unit) -> None:
-        state = self.cache.state
         for pod in unit.pods:
-            (state.forget_pod if state.is_assumed_pod(pod) else state.remove_pod)(pod)
+            self.cache.state.discard_pod(pod)
 
     def _does_not_fit(self) -> str:
         """Why the group fails as things are; "" where it does not."""

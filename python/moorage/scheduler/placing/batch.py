@@ -141,7 +141,11 @@ class Batches:
                 pinned = np.array([pinned for _, _, pinned in targets[at:easy]], dtype=np.int32)
                 work = self.place_many, engine, classes, pinned, pods[at:easy], result, at
                 # Where an open transaction takes memory pod by pod, it can run out half-way.
-                at = self.cache.state.safely(*work) if self.cache.state.journal.depth else work[0](*work[1:])
+                at = (
+                    self.cache.state.atomically(*work)
+                    if self.cache.state.journal.depth
+                    else work[0](*work[1:])
+                )
                 end = easy if engine.cycle.failed else min(at + 1, easy)
             else:
                 end = at + 1
@@ -336,7 +340,7 @@ class Batches:
         work = engine.cycle.place_run, target[0], n, target[1], target[2], nexts, marks, alike, enter
         # Where host ports or an open transaction take memory pod by pod, it can run out half-way.
         recorded = cluster.journal.depth or cluster.classes.shape_of(target[0]).ports
-        rows = cluster.safely(*work) if recorded else work[0](*work[1:])
+        rows = cluster.atomically(*work) if recorded else work[0](*work[1:])
         if engine.cycle.failed or len(rows) == n:
             return rows, None
         failure = self._why(engine, target, pod)

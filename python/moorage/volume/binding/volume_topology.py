@@ -49,9 +49,9 @@ class VolumeTopology:
             return None
         selector, view = affinity.required, self._cluster.view
         view.refresh()
-        if view.said != self._version or len(self._masks) >= LIMIT:
+        if view.static_version != self._version or len(self._masks) >= LIMIT:
             self._masks.clear()
-            self._version = view.said
+            self._version = view.static_version
         if selector not in self._masks:
             none = np.zeros(self._cluster.table.used, dtype=bool)
             found = [self._term(term) for term in selector.node_selector_terms if is_readable(term)]

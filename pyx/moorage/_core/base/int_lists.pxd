@@ -4,7 +4,7 @@ from moorage._core.base.buffers cimport Buffer, Journal
 from moorage._core.base.debug cimport debug_below
 
 
-cdef class Chunks:
+cdef class IntLists:
     cdef Buffer arena, first, count, room, state
 
     cdef inline int32_t size(self, Py_ssize_t row) noexcept nogil:
@@ -19,7 +19,7 @@ cdef class Chunks:
         debug_below(row, self.first.capacity, b"list")
         return <int32_t*>self.arena.data + (<int32_t*>self.first.data)[row]
 
-    cdef Chunks clone(self, Journal journal)
+    cdef IntLists clone(self, Journal journal)
     cdef int touch_items(self, Py_ssize_t row) except -1
     cdef Py_ssize_t nbytes(self) noexcept
     cdef void keep_items(self, Py_ssize_t row) noexcept nogil

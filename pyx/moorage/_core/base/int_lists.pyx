@@ -9,7 +9,7 @@ cdef enum:
     USED = SIZES  # state[0..30]: first free piece of 2^i items, plus 1; state[31]: end of the arena
 
 
-cdef class Chunks:
+cdef class IntLists:
     """Lists of int32 by row, in order of insertion."""
 
     def __cinit__(self, Journal journal not None):
@@ -19,9 +19,9 @@ cdef class Chunks:
         self.room = Buffer(journal, sizeof(int32_t))
         self.state = Buffer(journal, sizeof(int32_t), SIZES + 1)
 
-    cdef Chunks clone(self, Journal journal):
+    cdef IntLists clone(self, Journal journal):
         """An independent copy."""
-        cdef Chunks out = Chunks(journal)
+        cdef IntLists out = IntLists(journal)
         out.arena.copy_from(self.arena)
         out.first.copy_from(self.first)
         out.count.copy_from(self.count)

@@ -313,7 +313,7 @@ cdef class Chooser(Supposing):
         if self.search.columns == NULL or self.in_placement:
             one.keep_order(&one.c.search)
         else:
-            one.keep_named(&one.c.search, self.state.view.said)
+            one.keep_named(&one.c.search, self.state.view.static_version)
         one.c.wanted = self._wanted()
         one.c.by_node = False
         one.c.by_totals = self.tie_break != RANDOM and self.search.n and mr_scan_suits(&self.search)

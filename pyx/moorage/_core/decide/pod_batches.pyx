@@ -67,7 +67,7 @@ def assume_pods(ClusterState state not None, pods):
     cdef int32_t[::1] rows = np.empty(len(pods), dtype=np.int32)
     try:
         if _prepare(state, pods, classes, rows):
-            state.safely(_assume, state, pods, classes, rows)
+            state.atomically(_assume, state, pods, classes, rows)
         else:
             _assume(state, pods, classes, rows)
     except BaseException:
@@ -157,7 +157,7 @@ def add_pods(ClusterState state not None, pods):
             raise CacheError(f"pod {pod.metadata.uid} was already in added state")
         seen.add(pod.metadata.uid)
     _make_room(state, len(pods))
-    state.safely(_add, state, pods)
+    state.atomically(_add, state, pods)
 
 
 def add_bound(ClusterState state not None, pods, nodes):
@@ -258,7 +258,7 @@ cdef int _run(ClusterState state, operation, int32_t[::1] numbers) except -1:
             seen = pod_class
             can_run_out |= bool(state.classes.shape(pod_class).ports)
     if can_run_out:
-        state.safely(operation, state, numbers)
+        state.atomically(operation, state, numbers)
     else:
         operation(state, numbers)
     return 0
@@ -295,7 +295,7 @@ def _confirm(ClusterState state, const int32_t[::1] numbers):
 cdef int _finish(ClusterState state, const int32_t[::1] numbers, double deadline) except -1:
     """Set the deadline of those that are assumed; -1 stands for a pod that is not there."""
     if state.journal.depth:
-        return state.safely(_set_deadlines, state, numbers, deadline)
+        return state.atomically(_set_deadlines, state, numbers, deadline)
     if deadline != INFINITY:
         state.ledger.deadlines.reserve(numbers.shape[0])
     return _set_deadlines(state, numbers, deadline)

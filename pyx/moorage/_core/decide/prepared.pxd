@@ -9,7 +9,7 @@ from moorage._core.csrc cimport (
     mr_matched,
     mr_search,
     mr_shape,
-    mr_tally,
+    mr_verdict_histogram,
 )
 from moorage._core.state.node_table cimport NodeTable
 from moorage._core.state.pod_class cimport Shape
@@ -46,13 +46,13 @@ cdef class Prepared:
     cdef Buffer counted, order, undo
     cdef Py_ssize_t undo_bytes
     cdef object held
-    cdef mr_tally tally
+    cdef mr_verdict_histogram histogram
     cdef Buffer verdicts, named
     cdef int64_t named_by
     cdef int named_state
-    cdef object tallied
+    cdef object histogram_terms
 
-    cdef int keep_named(self, mr_search* search, int64_t said) except -1
+    cdef int keep_named(self, mr_search* search, int64_t version) except -1
     cdef int keep_order(self, mr_search* search) except -1
     cdef dict rejections(self, const mr_changes* changes, object terms)
     cdef int count(self, list matched) except -1

@@ -14,8 +14,8 @@ from moorage._core.csrc cimport (
     mr_matched,
     mr_named_lanes,
     mr_search,
-    mr_tally_build,
-    mr_tally_follow,
+    mr_verdict_histogram_build,
+    mr_verdict_histogram_follow,
 )
 from moorage._core.state.domains cimport Counter, Matched
 from moorage._core.state.node_table cimport NodeTable
@@ -81,30 +81,30 @@ cdef class Prepared:
     cdef dict rejections(self, const mr_changes* changes, object terms):
         """Verdict to number of nodes, of those that reject such pods; None where there are too many."""
         cdef int32_t at
-        cdef bint is_other = self.tallied is not terms or self.tally.n != self.c.search.n
-        if is_other or self.tally.state != MR_KEPT:
+        cdef bint is_other = self.histogram_terms is not terms or self.histogram.n != self.c.search.n
+        if is_other or self.histogram.state != MR_KEPT:
             self.verdicts.reserve(self.c.search.n)
-            self.tally.verdicts = <uint64_t*>self.verdicts.data
-            self.tallied = terms
-            self.tally.state = MR_UNMADE
+            self.histogram.verdicts = <uint64_t*>self.verdicts.data
+            self.histogram_terms = terms
+            self.histogram.state = MR_UNMADE
         with nogil:
-            if self.tally.state == MR_KEPT:
-                mr_tally_follow(&self.tally, &self.c.search, changes)
+            if self.histogram.state == MR_KEPT:
+                mr_verdict_histogram_follow(&self.histogram, &self.c.search, changes)
             else:
-                mr_tally_build(&self.tally, &self.c.search, changes)
-        if self.tally.state != MR_KEPT:
+                mr_verdict_histogram_build(&self.histogram, &self.c.search, changes)
+        if self.histogram.state != MR_KEPT:
             return None
         out = {}
-        for at in range(self.tally.used):
-            if self.tally.values[at] and self.tally.counts[at]:
-                out[self.tally.values[at]] = self.tally.counts[at]
+        for at in range(self.histogram.used):
+            if self.histogram.values[at] and self.histogram.counts[at]:
+                out[self.histogram.values[at]] = self.histogram.counts[at]
         return out
 
-    cdef int keep_named(self, mr_search* search, int64_t said) except -1:
+    cdef int keep_named(self, mr_search* search, int64_t version) except -1:
         """Have the filters that look at names and labels asked once for all rows, if this is not the first
         time since any node has said something else."""
-        if self.named_by != said:
-            self.named_by, self.named_state = said, NOT_YET
+        if self.named_by != version:
+            self.named_by, self.named_state = version, NOT_YET
         elif self.named_state == NOT_YET:
             self.named_state = KEPT if mr_asks_for_names(search) else NOBODY_ASKS
             if self.named_state == KEPT:

@@ -18,8 +18,8 @@ from moorage._core.base.change_log cimport LOG_ORDER
 from moorage._core.decide.chooser cimport FAILED
 from moorage._core.csrc cimport (
     MR_BLOCK,
-    MR_HELPABLE,
-    MR_HOPELESS,
+    MR_CODE_UNSCHEDULABLE,
+    MR_CODE_UNRESOLVABLE,
     MR_NOBODY,
     MR_UNRESOLVABLE,
     mr_eviction,
@@ -192,7 +192,7 @@ cdef class Preemptor(DryRuns):
         -------
         Evictions
 
-        Can run out of memory half-way; to be run inside `ClusterState.safely` where that must not be.
+        Can run out of memory half-way; to be run inside `ClusterState.atomically` where that must not be.
         """
         cdef int32_t n = <int32_t>len(pods), row, at
         self.state.classes.check(pod_class)
@@ -484,4 +484,4 @@ cdef uint8_t _code(uint64_t verdict) noexcept nogil:
     """The code of a status."""
     if not verdict:
         return 0
-    return MR_HOPELESS if verdict & MR_UNRESOLVABLE else MR_HELPABLE
+    return MR_CODE_UNRESOLVABLE if verdict & MR_UNRESOLVABLE else MR_CODE_UNSCHEDULABLE

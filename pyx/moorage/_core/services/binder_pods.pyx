@@ -95,11 +95,11 @@ cdef class BinderPods(BinderStore):
             raise CacheError(f"pod {pod.metadata.uid} was already in binder cache")
         pod_class = state.classes.intern(pod)
         if not node_name:
-            state.safely(_assume, state, pod, self.node_name_of(pod), pod_class, INFINITY)
+            state.atomically(_assume, state, pod, self.node_name_of(pod), pod_class, INFINITY)
             return
         deadline = self.handler.clock() + self.handler.assumed_pod_expiration
         if state.journal.depth:
-            state.safely(_assume, state, pod, node_name, pod_class, deadline)
+            state.atomically(_assume, state, pod, node_name, pod_class, deadline)
         else:
             state.ledger.deadlines.reserve(1)
             state._enter(-1, pod, pod_class, ASSUMED)
@@ -117,7 +117,7 @@ cdef class BinderPods(BinderStore):
             return
         deadline = self.handler.clock() + self.handler.pod_assumed_ttl
         if state.journal.depth:
-            state.safely(_finish, state, number, deadline)
+            state.atomically(_finish, state, number, deadline)
         else:
             _set_deadline(state, number, deadline)
 
@@ -161,7 +161,7 @@ cdef class BinderPods(BinderStore):
                 held.append(state.ledger.object_of(other))
         pod_class = _class_of(state, held[0] if held else None, new)
         if other != number:
-            state.safely(_swap, state, number, other, new, pod_class)
+            state.atomically(_swap, state, number, other, new, pod_class)
         elif state.journal.depth == 0 and state._is_confirmed_by(number, new):
             state._confirm(number, new)
         else:
@@ -179,7 +179,7 @@ cdef class BinderPods(BinderStore):
         if not deadlines.size() or deadlines.first().when >= now:
             return []
         if self.state.journal.depth:
-            return self.state.safely(_expire, self.state, now)
+            return self.state.atomically(_expire, self.state, now)
         return _expire(self.state, now)
 
 
@@ -224,7 +224,7 @@ def _expire(ClusterState state, double now):
         pods.append(state.ledger.object_of(number))
         has_ports = has_ports or bool(state.classes.shape(state.ledger.class_of(number)).ports)
     if has_ports:  # then memory can run out
-        state.safely(_take_all_away, state, numbers)
+        state.atomically(_take_all_away, state, numbers)
     else:
         _take_all_away(state, numbers)
     return pods

@@ -22,7 +22,7 @@ def describe(ClusterState state not None, str name not None, allocatable, bint h
     held : bool
         Whether the row stays without Node and pods. One that does not, and has neither, goes.
     """
-    state.safely(_describe, state, name, allocatable, held)
+    state.atomically(_describe, state, name, allocatable, held)
 
 
 def _describe(ClusterState state, str name, allocatable, bint held):

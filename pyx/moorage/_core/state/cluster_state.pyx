@@ -120,7 +120,7 @@ cdef class ClusterState:
         elif self.journal.depth == 0:
             self.view.skip_since(head)
 
-    def safely(self, operation, *arguments):
+    def atomically(self, operation, *arguments):
         """Run an operation that may run out of memory half-way; where it fails, nothing has changed."""
         mark = self.begin()
         try:
@@ -135,7 +135,7 @@ cdef class ClusterState:
 
     def set_node(self, node):
         """A node appeared or changed; one that is not known is added."""
-        self.safely(self._set_node, node)
+        self.atomically(self._set_node, node)
 
     def _set_node(self, node):
         cdef str name = node.metadata.name, zone = zone_key(node.metadata.labels)
@@ -155,7 +155,7 @@ cdef class ClusterState:
 
     def remove_node(self, str name not None):
         """A node went; its row stays as a ghost until its last pod is gone."""
-        self.safely(self._remove_node, name)
+        self.atomically(self._remove_node, name)
 
     def _remove_node(self, str name):
         cdef int32_t symbol = self.symbols.find(name), row = self.table.find(symbol)
@@ -226,13 +226,13 @@ cdef class ClusterState:
     cdef int _enter(self, int32_t number, object pod, int32_t pod_class, PodState state) except -1:
         """`_replace`, or nothing if memory runs out."""
         if self._can_run_out(number, pod, pod_class):
-            return self.safely(self._replace, number, pod, pod_class, state)
+            return self.atomically(self._replace, number, pod, pod_class, state)
         return self._replace(number, pod, pod_class, state)
 
     cdef int _leave(self, int32_t number) except -1:
         """`_take_away`, or nothing if memory runs out."""
         if self._can_run_out(number, None, 0):
-            return self.safely(self._take_away, number)
+            return self.atomically(self._take_away, number)
         return self._take_away(number)
 
     cdef bint _can_run_out(self, int32_t number, object pod, int32_t pod_class) except -1:
@@ -391,6 +391,13 @@ cdef class ClusterState:
             )
         self._leave(number)
 
+    def discard_pod(self, pod):
+        """Take a pod away, assumed or added. CacheError for one that is not known."""
+        if self.is_assumed_pod(pod):
+            self.forget_pod(pod)
+        else:
+            self.remove_pod(pod)
+
     def get_pod(self, pod):
         """The pod as the cache has it, with the node that it is on."""
         cdef int32_t number = self._known(pod)
@@ -415,7 +422,7 @@ cdef class ClusterState:
 
     def expire(self, double now):
         """Drop the assumed pods whose deadline lies before `now`; returns them."""
-        return self.safely(self._expire, now)
+        return self.atomically(self._expire, now)
 
     def _expire(self, double now):
         numbers = self.ledger.expired(now)

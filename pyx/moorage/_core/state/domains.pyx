@@ -101,7 +101,7 @@ cdef class Domains:
     # ---- following the cluster -----------------------------------------------------------------------------
 
     cdef int refresh(self) except -1:
-        """Take over what has changed of nodes since the last refresh, and have all addresses right."""
+        """Apply the changes of nodes since the last refresh, and refresh cached pointers."""
         cdef ChangeLog log = self.table.log
         cdef int64_t at, head = log.head
         cdef int32_t row

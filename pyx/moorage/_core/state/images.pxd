@@ -1,7 +1,7 @@
 from libc.stdint cimport int32_t, int64_t
 
 from moorage._core.base.buffers cimport Buffer, Journal
-from moorage._core.base.int_lists cimport Chunks
+from moorage._core.base.int_lists cimport IntLists
 from moorage._core.base.symbols cimport Symbols
 
 
@@ -9,7 +9,7 @@ cdef class ImageStates:
     cdef readonly Symbols names
     cdef Buffer counts, sizes
     # image ids by row, and beside each how many nodes had it when the row was set
-    cdef Chunks held, then
+    cdef IntLists held, then
     cdef Journal journal
     cdef int64_t epoch  # grows with every change of a count; an undo is one
 

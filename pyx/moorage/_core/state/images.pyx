@@ -6,7 +6,7 @@ scheduling when its row is copied (v1.36, `View`).
 """
 
 from moorage._core.base.buffers cimport Buffer, Journal
-from moorage._core.base.int_lists cimport Chunks
+from moorage._core.base.int_lists cimport IntLists
 from moorage._core.base.symbols cimport Symbols
 
 
@@ -18,8 +18,8 @@ cdef class ImageStates:
         self.names = Symbols()
         self.counts = Buffer(journal, sizeof(int32_t), 64)
         self.sizes = Buffer(journal, sizeof(int64_t), 64)
-        self.held = Chunks(journal)
-        self.then = Chunks(journal)
+        self.held = IntLists(journal)
+        self.then = IntLists(journal)
 
     cdef ImageStates clone(self, Journal journal):
         """An independent copy; ids are shared."""

@@ -2,7 +2,7 @@ cimport cython
 from libc.stdint cimport int32_t, int64_t
 
 from moorage._core.base.buffers cimport Buffer, Journal
-from moorage._core.base.int_lists cimport Chunks
+from moorage._core.base.int_lists cimport IntLists
 
 
 @cython.final
@@ -20,7 +20,7 @@ cdef class Templates:
     cdef Journal journal
     cdef list entries, free
     cdef dict by_prefix, strays
-    cdef Chunks members
+    cdef IntLists members
     cdef Buffer living
 
     cdef Templates clone(self, Journal journal)

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from moorage.errors import CacheError
 
 from moorage._core.base.buffers cimport Buffer, Journal
-from moorage._core.base.int_lists cimport Chunks
+from moorage._core.base.int_lists cimport IntLists
 
 cdef enum:
     DIGITS = 10  # of the largest ordinal
@@ -51,7 +51,7 @@ cdef class Templates:
         self.free = []
         self.by_prefix = {}
         self.strays = {}
-        self.members = Chunks(journal)
+        self.members = IntLists(journal)
         self.living = Buffer(journal, sizeof(int32_t))
 
     cdef Templates clone(self, Journal journal):

@@ -2,7 +2,7 @@ from libc.stdint cimport int32_t, int64_t
 
 from moorage._core.base.buffers cimport Buffer, Journal
 from moorage._core.base.change_log cimport Kind
-from moorage._core.base.int_lists cimport Chunks
+from moorage._core.base.int_lists cimport IntLists
 from moorage._core.csrc cimport mr_cluster, mr_columns, mr_ledger
 from moorage._core.state.images cimport ImageStates
 from moorage._core.state.node_table cimport NodeTable
@@ -13,7 +13,7 @@ cdef class View:
     cdef readonly NodeTable table
     cdef readonly NodeTree tree
     cdef readonly ImageStates images
-    cdef readonly int64_t cursor, scanned, said
+    cdef readonly int64_t cursor, scanned, static_version
     cdef readonly int32_t size
     cdef Journal journal
     cdef Buffer order, names, position, shown, seen_epoch
@@ -23,7 +23,7 @@ cdef class View:
     cdef mr_columns columns
     cdef mr_ledger ledger
     cdef const int32_t* taint_set
-    cdef Chunks seen
+    cdef IntLists seen
 
     cpdef int refresh(self) except -1
     cdef int skip_since(self, int64_t mark) except -1

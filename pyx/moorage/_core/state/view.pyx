@@ -17,7 +17,7 @@ from libc.string cimport memset
 from moorage._core.base.buffers cimport HEADER, Buffer, Journal
 from moorage._core.base.change_log cimport LOG_ORDER, LOG_ROW, LOG_STATIC, ChangeLog, Kind
 from moorage._core.base.debug cimport debug_below
-from moorage._core.base.int_lists cimport Chunks
+from moorage._core.base.int_lists cimport IntLists
 from moorage._core.csrc cimport MR_PRESENT, mr_cluster, mr_columns_set, mr_port
 from moorage._core.state.images cimport ImageStates
 from moorage._core.state.node_table cimport NodeTable
@@ -37,8 +37,8 @@ cdef class View:
         How far the list has read the change log.
     scanned : int
         How far the columns have; -1 where they have to be made anew.
-    said : int
-        Grows whenever the list changes, or what a node of it says of itself.
+    static_version : int
+        Grows whenever the list changes, or the static data of one of its nodes: labels, taints, allocatable.
     keeps_counts : bool
         Rows that change show the image counts that they showed: in a pod group cycle there is one snapshot.
     """
@@ -54,7 +54,7 @@ cdef class View:
         self.position = Buffer(journal, sizeof(int32_t))
         self.shown = Buffer(journal, sizeof(int64_t))
         self.seen_epoch = Buffer(journal, sizeof(int64_t))
-        self.seen = Chunks(journal)
+        self.seen = IntLists(journal)
         self.columns_memory = []
         self.is_scanned = is_scanned
         if is_scanned:
@@ -102,7 +102,7 @@ cdef class View:
             self._has_shown(at if lost else log.id[(self.cursor + at) & (log.capacity - 1)])
         self.cursor = head
         if says_other or order_changed:
-            self.said += 1
+            self.static_version += 1
         if says_other or self.scanned < 0:
             self.scan_columns()  # whether any node is tainted must be known before a search
         return 0
@@ -125,7 +125,7 @@ cdef class View:
     def _restore(self, int64_t cursor, int32_t size, bint order_changed, bint says_other):
         self.cursor = cursor
         self.size = size
-        self.said += says_other
+        self.static_version += says_other
         if order_changed:
             self.scanned = -1
 
@@ -154,7 +154,7 @@ cdef class View:
     cdef int _copy_images(self, int32_t row) except -1:
         """A row whose node changed: its images may be other ones."""
         cdef int32_t at
-        cdef Chunks held = self.images.held
+        cdef IntLists held = self.images.held
         held.reserve(row + 1)
         self.seen.assign(row, NULL, 0)
         for at in range(held.size(row)):

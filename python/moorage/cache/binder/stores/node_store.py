@@ -94,7 +94,7 @@ class NodeStore(Store):
 
     def set_node(self, node: Node) -> None:
         """A Node came or changed."""
-        self.state.safely(self._set_node, node)
+        self.state.atomically(self._set_node, node)
 
     def _set_node(self, node: Node) -> None:
         self.state.set_node(node)
@@ -102,7 +102,7 @@ class NodeStore(Store):
 
     def delete_node(self, node: Node) -> None:
         """A Node went. Its row stays while it has pods, or another object describes it."""
-        self.state.safely(self._delete_node, node.name)
+        self.state.atomically(self._delete_node, node.name)
 
     def _delete_node(self, name: str) -> None:
         self.state.remove_node(name)

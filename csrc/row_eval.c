@@ -1,4 +1,4 @@
-#include "lanes.h"
+#include "row_eval.h"
 
 #include <stddef.h>
 #include <string.h>
@@ -331,7 +331,7 @@ int mr_status_by_columns(const mr_search *search, const mr_local *local)
 static uint8_t status_of(const mr_search *search, int32_t row)
 {
     uint64_t verdict = mr_verdict(search->plan, search->cluster, search->shape, &search->pod, row);
-    return !verdict ? 0 : verdict & MR_UNRESOLVABLE ? MR_HOPELESS : MR_HELPABLE;
+    return !verdict ? 0 : verdict & MR_UNRESOLVABLE ? MR_CODE_UNRESOLVABLE : MR_CODE_UNSCHEDULABLE;
 }
 
 /* The codes as the columns have them: only filters that read counters are not asked. */
@@ -343,16 +343,16 @@ MR_DISPATCHED void mr_status_columns(const mr_search *search, const mr_local *lo
     const double *restrict alloc_cpu = c->alloc_cpu + first, *restrict alloc_memory = c->alloc_memory + first;
     const int32_t *restrict slots = c->slots + first, *restrict fixed = c->fixed + first;
     const double cpu = local->need_cpu, memory = local->need_memory;
-    const int hopeless = search->plan->fit_unresolvable ? MR_HOPELESS : MR_HELPABLE;
+    const int hopeless = search->plan->fit_unresolvable ? MR_CODE_UNRESOLVABLE : MR_CODE_UNSCHEDULABLE;
     for (int32_t i = 0; i < n; i++) {
         const int fits = (cpu <= free_cpu[i]) & (memory <= free_memory[i]) & (slots[i] > 0);
         const int above = (cpu > alloc_cpu[i]) | (memory > alloc_memory[i]);
-        codes[i] = (uint8_t)(fits ? 0 : above ? hopeless : MR_HELPABLE);
+        codes[i] = (uint8_t)(fits ? 0 : above ? hopeless : MR_CODE_UNSCHEDULABLE);
     }
     if (search->fixed_ok && c->n_fixed)
-        for (int32_t i = 0; i < n; i++) codes[i] = search->fixed_ok[fixed[i]] ? codes[i] : MR_HOPELESS;
+        for (int32_t i = 0; i < n; i++) codes[i] = search->fixed_ok[fixed[i]] ? codes[i] : MR_CODE_UNRESOLVABLE;
     if (search->named_ok)
-        for (int32_t i = 0; i < n; i++) codes[i] = search->named_ok[first + i] ? codes[i] : MR_HOPELESS;
+        for (int32_t i = 0; i < n; i++) codes[i] = search->named_ok[first + i] ? codes[i] : MR_CODE_UNRESOLVABLE;
 }
 
 void mr_status_block(const mr_search *search, const mr_local *local, int32_t first, int32_t n, uint8_t *codes)
@@ -369,6 +369,6 @@ void mr_status_block(const mr_search *search, const mr_local *local, int32_t fir
     }
     for (int32_t i = 0; i < n; i++)
         if (!by_columns || search->columns->slow[first + i]
-            || (asks_names && codes[i] != MR_HOPELESS) || (search->pod.terms && !codes[i]))
+            || (asks_names && codes[i] != MR_CODE_UNRESOLVABLE) || (search->pod.terms && !codes[i]))
             codes[i] = status_of(search, search->order[first + i]);
 }

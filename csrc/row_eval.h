@@ -1,6 +1,6 @@
 /* Looks at rows: what a search is about, the compact columns, and what each row says by itself, one or many at a time. */
-#ifndef MOORAGE_LANES_H
-#define MOORAGE_LANES_H
+#ifndef MOORAGE_ROW_EVAL_H
+#define MOORAGE_ROW_EVAL_H
 
 #include "dispatch.h"
 #include "plugins.h"
@@ -88,8 +88,8 @@ int mr_local_lanes(const mr_search *search, const mr_local *local, int32_t first
 
 /* The codes of the filters' verdicts on positions [first, first + n): 0 where a row is feasible, else whether the
  * eviction of pods might help. What nominated pods change is left out. */
-#define MR_HELPABLE 2
-#define MR_HOPELESS 3
+#define MR_CODE_UNSCHEDULABLE 2
+#define MR_CODE_UNRESOLVABLE 3
 void mr_status_block(const mr_search *search, const mr_local *local, int32_t first, int32_t n, uint8_t *codes);
 
 /* 1 where these are read off the columns, if no name, no counter and no slow row is in question: the filters that no

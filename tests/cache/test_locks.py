@@ -77,6 +77,7 @@ def test_a_scheduler_cache() -> None:
         "remove_pod": lambda: one.remove_pod(p),
         "add_bound_pods": lambda: one.add_bound_pods([pod("r")], ["a"]),
         "confirm_pods": lambda: one.confirm_pods([pod("s", "a")]),
+        "discard_pod": lambda: one.discard_pod(pod("s", "a")),
         "finish_template": lambda: one.finish_template(replicas, 0, 0),
         "forget_template": lambda: one.forget_template(replicas, 0, 0),
         "confirm_template": lambda: one.confirm_template(replicas, 0, 0),

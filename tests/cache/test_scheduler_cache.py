@@ -52,6 +52,16 @@ def known() -> SchedulerCache:
     return one
 
 
+def test_a_pod_is_discarded_in_either_state() -> None:
+    one = known()
+    for each in (ASSUMED, ADDED):
+        one.discard_pod(each)
+        assert not one.state.has_pod(each)
+    assert requested(one) == {"a": 0, "b": 0}
+    with pytest.raises(CacheError, match="cannot be removed"):
+        one.discard_pod(ADDED)
+
+
 NAMELESS = replace(NEW, metadata=replace(NEW.metadata, uid=""))
 
 

@@ -63,8 +63,8 @@ class Bridge:
         self._scoring = False
 
     def judge_nominated(self, row: int, pods: Sequence[Pod] | None) -> None:
-        """Add nominated pods to a row for the calls that follow; None takes them off again. Plugins get AddPod
-        on a copy of the cycle's state: out-of-tree ones at once, in-tree ones, which cannot fail there, when
+        """Add nominated pods to a row for the calls that follow; None takes them off. Plugins get AddPod on
+        a copy of the cycle's state: out-of-tree ones at once, in-tree ones, which cannot fail there, when
         one of them is first asked about the row."""
         if pods is None and self._pending_nominated is not None:
             self._pending_nominated = None

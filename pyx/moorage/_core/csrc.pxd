@@ -304,8 +304,10 @@ cdef extern from "verdict_histogram.h" nogil:
         int32_t used, n, state
         int64_t cursor
 
-    void mr_verdict_histogram_build(mr_verdict_histogram* histogram, const mr_search* search, const mr_changes* changes)
-    void mr_verdict_histogram_follow(mr_verdict_histogram* histogram, const mr_search* search, const mr_changes* changes)
+    void mr_verdict_histogram_build(mr_verdict_histogram* histogram, const mr_search* search,
+                                    const mr_changes* changes)
+    void mr_verdict_histogram_follow(mr_verdict_histogram* histogram, const mr_search* search,
+                                     const mr_changes* changes)
 
 
 cdef extern from "preemption.h" nogil:

@@ -1,7 +1,7 @@
 """Schedulers by partition: `python -m bench.schedulers` prints a table, `--processes` has each in its own.
 
 A made-up cluster that its pods nearly fill. Conflicts are rejected placements in a hundred; seconds are those
-of deciding, binding and hearing; what is left was tried by one scheduler at the end.
+of deciding, binding and updating; what is left was tried by one scheduler at the end.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Measured:
         out = self.out
         asked = sum(one.placements for one in out.schedulers)
         conflicts = 100 * sum(one.retries for one in out.schedulers) / max(1, asked)
-        seconds = (out.deciding, out.binding, out.hearing)
+        seconds = (out.deciding, out.binding, out.updating)
         return [
             str(self.schedulers),
             self.partition,
@@ -50,7 +50,7 @@ HEADINGS = [
     "rounds",
     "deciding",
     "binding",
-    "hearing",
+    "updating",
     "left",
 ]
 

@@ -105,9 +105,9 @@ class BinderMachine(RuleBasedStateMachine):
         sent, self.proposed[which] = self.proposed[which][:count], self.proposed[which][count:]
         outcomes = self.binder.bind(sent)
         assert [one.placement for one in outcomes] == sent
-        self.hear(which, outcomes)
+        self.update(which, outcomes)
 
-    def hear(self, which: int, outcomes: list[Outcome]) -> None:
+    def update(self, which: int, outcomes: list[Outcome]) -> None:
         cache = self.schedulers[which].cache
         for one in outcomes:
             pod = one.placement.pod

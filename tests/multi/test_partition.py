@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 from tests.core.make import node, pod
 
-from moorage.multi.partition import anywhere, as_seen_by, owners
+from moorage.multi.partition import assign_owners, mark_partition, tolerate_partitions
 from moorage.objects import Cluster
 from moorage.scheduler import Scheduler
 
@@ -15,11 +15,11 @@ NODES = [node(f"n{at}", zone=f"z{at % 5}") for at in range(23)]
 
 
 def test_no_partition_belongs_to_nobody() -> None:
-    assert owners(NODES, 3, "none") is None
+    assert assign_owners(NODES, 3, "none") is None
 
 
 def test_zones_stay_whole_and_are_shared_out_evenly() -> None:
-    held = owners(NODES, 2, "zone")
+    held = assign_owners(NODES, 2, "zone")
     assert held is not None
     of_zone = {
         (one.metadata.labels["topology.kubernetes.io/zone"], owner)
@@ -30,7 +30,7 @@ def test_zones_stay_whole_and_are_shared_out_evenly() -> None:
 
 
 def test_a_hash_follows_the_name_alone() -> None:
-    held, backwards = owners(NODES, 4, "hash"), owners(NODES[::-1], 4, "hash")
+    held, backwards = assign_owners(NODES, 4, "hash"), assign_owners(NODES[::-1], 4, "hash")
     assert held is not None
     assert backwards is not None
     assert held == backwards[::-1]
@@ -39,15 +39,15 @@ def test_a_hash_follows_the_name_alone() -> None:
 
 def test_another_kind_of_partition_is_an_error() -> None:
     with pytest.raises(ValueError, match="partition 'rack': one of none, zone, hash"):
-        owners(NODES, 2, "rack")
+        assign_owners(NODES, 2, "rack")
 
 
 def test_a_scheduler_looks_at_its_own_nodes_first_and_anywhere_then() -> None:
-    nodes = [as_seen_by(1, one, owner) for one, owner in zip((node("a"), node("b")), (0, 1), strict=True)]
+    nodes = [mark_partition(1, one, owner) for one, owner in zip((node("a"), node("b")), (0, 1), strict=True)]
     scheduler = Scheduler(Cluster(nodes=nodes))
     assert [scheduler.schedule_one(pod(f"p{at}", requests={"cpu": 2})).node for at in range(3)] == [
         "b",
         "b",
         None,
     ]
-    assert scheduler.schedule_one(anywhere(pod("q", requests={"cpu": 2}))).node == "a"
+    assert scheduler.schedule_one(tolerate_partitions(pod("q", requests={"cpu": 2}))).node == "a"

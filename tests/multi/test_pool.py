@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import signal
+
 import numpy as np
 import pytest
 from tests.core.make import node
@@ -9,11 +12,11 @@ from tests.multi.kit import asking
 
 from moorage.errors import MoorageError
 from moorage.multi import (
-    News,
+    BinderUpdate,
     Processes,
-    Share,
     Threads,
     Worker,
+    WorkerInit,
 )
 from moorage.objects import Cluster
 
@@ -25,24 +28,24 @@ def ints(*values: int) -> np.ndarray:  # type: ignore[type-arg]
     return np.array(values, dtype=np.int32)
 
 
-def shares(owners: list[int] | None = None) -> list[Share]:
+def inits(owners: list[int] | None = None) -> list[WorkerInit]:
     there = Cluster(nodes=[node("a"), node("b")], pods=[asking("x", "1", on="a")])
-    return [Share(PODS, there, number, owners) for number in range(2)]
+    return [WorkerInit(PODS, there, number, owners) for number in range(2)]
 
 
 @pytest.mark.parametrize("kind", [Threads, Processes])
 def test_workers_decide_by_what_they_have_heard(kind: type[Threads | Processes]) -> None:
-    with kind(shares()) as pool:
+    with kind(inits()) as pool:
         first = pool.propose([ints(0, 1), ints(2, 3, 4)])
         assert [one.nodes.tolist() for one in first] == [[1, 0], [1, 0, 1]]
         # The first worker gets both; the second loses 2 and 3, and hears of 0 and 1.
-        pool.hear([News([], ints(4), ints(1)), News([2, 3], ints(0, 1), ints(1, 0))])
+        pool.update([BinderUpdate([], ints(4), ints(1)), BinderUpdate([2, 3], ints(0, 1), ints(1, 0))])
         second = pool.propose([ints(5), ints(2, 3)])
         assert [one.nodes.tolist() for one in second] == [[-1], [-1, -1]]
 
 
 def test_a_worker_looks_at_its_partition_first() -> None:
-    worker = Worker(shares([0, 1])[1])
+    worker = Worker(inits([0, 1])[1])
     assert worker.propose(ints(0, 1, 2, 3)).nodes.tolist() == [1, 1, 0, -1]
 
 
@@ -50,38 +53,37 @@ def test_victims_come_back_with_a_rejection_unless_they_are_gone() -> None:
     pods = (asking("p", "4", 9), asking("q", "4", 9))
     there = Cluster(nodes=[node("a")], pods=[asking("x", "1", on="a")])
     for gone in ((), ("x",)):
-        worker = Worker(Share(pods, there))
+        worker = Worker(WorkerInit(pods, there))
         proposal = worker.propose(ints(0))
         assert proposal.nodes.tolist() == [0]
         assert proposal.victims == {0: (("x",), 0)}
         assert not worker.scheduler.cache.state.has_pod(there.pods[0])
-        worker.hear(News([0], NONE, NONE, gone))
+        worker.update(BinderUpdate([0], NONE, NONE, gone))
         assert worker.scheduler.cache.state.has_pod(there.pods[0]) != bool(gone)
         assert bool(worker.propose(ints(1)).victims) != bool(gone)
 
 
 def test_a_worker_hears_of_victims_of_others() -> None:
     pods = (asking("p", "4", 9), asking("q", "1"))
-    worker = Worker(Share(pods, Cluster(nodes=[node("a")], pods=[asking("x", "3", on="a")])))
+    worker = Worker(WorkerInit(pods, Cluster(nodes=[node("a")], pods=[asking("x", "3", on="a")])))
     assert worker.propose(ints(1)).nodes.tolist() == [0]
-    worker.hear(News([], ints(0), ints(0), ("x", "q")))
+    worker.update(BinderUpdate([], ints(0), ints(0), ("x", "q")))
     assert [one.name for one in worker.scheduler.cache.state.pods()] == ["p"]
 
 
 def test_an_error_in_a_process_is_the_caller_s() -> None:
-    with Processes(shares()) as pool, pytest.raises(KeyError):
-        pool.hear([News([5], NONE, NONE), News([], NONE, NONE)])  # it has not placed that
+    with Processes(inits()) as pool, pytest.raises(KeyError):
+        pool.update([BinderUpdate([5], NONE, NONE), BinderUpdate([], NONE, NONE)])  # it has not placed that
 
 
 def test_a_worker_that_cannot_be_made_ends_all() -> None:
-    wrong = [Share(one.pods, one.cluster, one.number, None, {"tie_break": "last"}) for one in shares()]
+    wrong = [WorkerInit(one.pods, one.cluster, one.number, None, {"tie_break": "last"}) for one in inits()]
     with pytest.raises(ValueError, match="tie_break 'last'"):
         Processes(wrong)
 
 
 def test_a_process_that_died_is_named() -> None:
-    with Processes(shares()) as pool:
-        pool.processes[1].kill()
-        pool.processes[1].join()
+    with Processes(inits()) as pool:
+        os.kill(pool.pids[1], signal.SIGKILL)
         with pytest.raises(MoorageError, match="scheduler 1 has died"):
             pool.propose([ints(0), ints(1)])

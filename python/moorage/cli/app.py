@@ -11,9 +11,9 @@ import click
 from moorage.cli.config import config as config_command
 from moorage.cli.explain import explain
 from moorage.cli.inputs import input_options, load_input, scheduler_options, scheduler_settings
+from moorage.cli.multi_scheduler import MultiSchedulerOptions, multi_scheduler_options, simulate_pods
 from moorage.cli.perf import perf
 from moorage.cli.printable import say
-from moorage.cli.several import Several, several_schedulers, simulate_pods
 from moorage.errors import InputError, MoorageError
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ def version() -> None:
     show_default=True,
     help="Choice among nodes of equal score; go-heap is kube-scheduler's.",
 )
-@several_schedulers
+@multi_scheduler_options
 @click.option("--require-all", is_flag=True, help="Exit with 1 if a pod is unschedulable.")
 @scheduler_options
 def simulate(
@@ -117,7 +117,7 @@ def simulate(
     seed: int,
     percentage: int | None,
     tie_break: str,
-    several: Several,
+    multi: MultiSchedulerOptions,
     require_all: bool,
     config: str | None,
     gates: str,
@@ -136,18 +136,18 @@ def simulate(
         settings = {"percentage_of_nodes_to_score": percentage, "tie_break": tie_break, "seed": seed}
         loaded = time.perf_counter() - started
         stage()
-        done = simulate_pods(cluster, settings | scheduler_settings(config, gates), several)
+        done = simulate_pods(cluster, settings | scheduler_settings(config, gates), multi)
         result = done.result
         stage()
         pods = None if summary_only else out.shown_pods(cluster, result, namespace, matcher)
         summary = summarize(cluster, done.scheduler, result)
     for warning in [*cluster.warnings, *result.warnings]:
         say("warning", warning)
-    out.write(output, pods, cluster, result, summary, done.several)
+    out.write(output, pods, cluster, result, summary, done.multi)
     loaded += done.preparing
     print(f"loaded in {loaded:.3f} s, scheduled in {result.seconds:.3f} s", file=sys.stderr)
-    if done.several is not None:
-        print(out.throughput(done.several), file=sys.stderr)
+    if done.multi is not None:
+        print(out.throughput(done.multi), file=sys.stderr)
     return 1 if require_all and result.unschedulable else 0
 
 

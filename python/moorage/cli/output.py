@@ -7,7 +7,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
@@ -30,9 +30,8 @@ RICH_ROWS = 1000
 """Longer tables are plain even on a terminal: rich lays out every cell."""
 
 
-@dataclass(frozen=True, slots=True)
-class PodRow:
-    """What became of one pod; `node` is empty unless it was placed. `victims` had to leave for it."""
+class PodRow(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The outcome of one pod; `node` is empty unless it was placed, `victims` were evicted for it."""
 
     namespace: str
     pod: str
@@ -82,7 +81,7 @@ def write(
     cluster: Cluster,
     result: Result,
     summary: Summary,
-    several: Optimistic | None = None,
+    multi: Optimistic | None = None,
 ) -> None:
     """Print a row per pod, if any are wanted, and the summary; a reader that went away is no error.
 
@@ -96,11 +95,11 @@ def write(
         if form == "name":
             print(*(f"pod/{row.pod}\n" for row in rows or () if row.node), sep="", end="")
         elif form in ("json", "yaml"):
-            write_value(form, _document(rows, summary) | _several_document(several))
+            write_value(form, _document(rows, summary) | _multi_document(multi))
         else:
             if rows is not None:
                 print_table(*(_wide(rows, pods or [], cluster) if form == "wide" else _narrow(rows)))
-            for headings, cells in chain(_summary_tables(summary), _several_tables(several)):
+            for headings, cells in chain(_summary_tables(summary), _multi_tables(multi)):
                 print_table(headings, cells)
 
 
@@ -128,33 +127,9 @@ def discard_output() -> None:
 
 
 def _document(rows: list[PodRow] | None, summary: Summary) -> dict[str, Any]:
-    return ({} if rows is None else {"pods": [_row(row) for row in rows]}) | {
-        "summary": {
-            "nodes": summary.nodes,
-            "running": summary.running,
-            "placed": summary.placed,
-            "unschedulable": summary.unschedulable,
-            "evicted": summary.evicted,
-            "reasons": summary.reasons,
-            "skipped": summary.skipped,
-            "use": [_use(use) for use in summary.use],
-            "zones": [
-                {"name": zone.name, "nodes": zone.nodes, "use": [_use(use) for use in zone.use]}
-                for zone in summary.zones
-            ],
-        }
-    }
-
-
-def _row(row: PodRow) -> dict[str, Any]:
-    out = {
-        "namespace": row.namespace,
-        "pod": row.pod,
-        "node": row.node,
-        "status": row.status,
-        "reason": row.reason,
-    }
-    return out | ({"victims": row.victims} if row.victims else {})
+    zones = [asdict(zone) | {"use": [_use(use) for use in zone.use]} for zone in summary.zones]
+    shown = asdict(summary) | {"use": [_use(use) for use in summary.use], "zones": zones}
+    return ({} if rows is None else {"pods": rows}) | {"summary": shown}
 
 
 def _use(use: Use) -> dict[str, Any]:
@@ -212,8 +187,8 @@ def _summary_tables(summary: Summary) -> Iterable[Table]:
     yield ("ZONE", "NODES", *(name.upper() for name in resources)), zones
 
 
-def _several_document(several: Optimistic | None) -> dict[str, Any]:
-    if several is None:
+def _multi_document(multi: Optimistic | None) -> dict[str, Any]:
+    if multi is None:
         return {}
     each = [
         {
@@ -223,31 +198,31 @@ def _several_document(several: Optimistic | None) -> dict[str, Any]:
             "retries": one.retries,
             "conflicts": by_count(one.conflicts),
         }
-        for one in several.schedulers
+        for one in multi.schedulers
     ]
-    return {"schedulers": each, "rounds": several.rounds, "placedAlone": several.alone}
+    return {"schedulers": each, "rounds": multi.rounds, "placedAlone": multi.alone}
 
 
-def _several_tables(several: Optimistic | None) -> Iterator[Table]:
-    if several is None:
+def _multi_tables(multi: Optimistic | None) -> Iterator[Table]:
+    if multi is None:
         return
-    stats = several.schedulers
+    stats = multi.schedulers
     counts = [(one.pods, one.placements, one.bound, one.retries) for one in stats]
     cells = [(str(number), *map(str, row)) for number, row in enumerate(counts)]
     cells.append(("all", *(str(sum(column)) for column in zip(*counts, strict=True))))
     yield ("SCHEDULER", "PODS", "PLACEMENTS", "BOUND", "RETRIES"), cells
     conflicts = sum((one.conflicts for one in stats), Counter[str]())
     rows = [(reason, str(count)) for reason, count in by_count(conflicts).items()]
-    rows += [("rounds", str(several.rounds)), ("placed by one alone at the end", str(several.alone))]
+    rows += [("rounds", str(multi.rounds)), ("placed by one alone at the end", str(multi.alone))]
     yield ("CONFLICT", "COUNT"), rows
 
 
-def throughput(several: Optimistic) -> str:
+def throughput(multi: Optimistic) -> str:
     """How fast several schedulers were together, in one line."""
     return (
-        f"{several.bound} pods bound at {several.pods_per_second:,.0f} pods/s: "
-        f"deciding {several.deciding:.3f} s, binding {several.binding:.3f} s, "
-        f"hearing of it {several.hearing:.3f} s"
+        f"{multi.bound} pods bound at {multi.pods_per_second:,.0f} pods/s: "
+        f"deciding {multi.deciding:.3f} s, binding {multi.binding:.3f} s, "
+        f"updating {multi.updating:.3f} s"
     )
 
 

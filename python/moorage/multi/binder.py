@@ -186,7 +186,7 @@ class Binder:
                 else:
                     self._waiting[uid] = one
             status = Status(Code.ERROR, (TOO_LATE.format(VICTIMS_TIMEOUT),))
-            return [self._take_back(one, status) for one in late] + self._bind_all(ready)
+            return [self._reject(one, status) for one in late] + self._bind_all(ready)
 
     def _admit(self, placement: Placement) -> Admitted | Outcome:
         """Check one placement; where it holds its victims are marked and its pod is assumed."""
@@ -261,7 +261,7 @@ class Binder:
         if running >= wanted:
             return unit
         few = Status(Code.UNSCHEDULABLE, (TOO_FEW.format(group, running, wanted),))
-        return [self._take_back(one, few) if isinstance(one, Admitted) else one for one in unit]
+        return [self._reject(one, few) if isinstance(one, Admitted) else one for one in unit]
 
     # ---- after the decision --------------------------------------------------------------------------------
 
@@ -317,7 +317,7 @@ class Binder:
             status = framework.run_bind_plugins(state, pod, node)
         if status is not None and not status.is_success:
             framework.run_reserve_plugins_unreserve(state, pod, node)
-            return self._take_back(one, status)
+            return self._reject(one, status)
         framework.run_post_bind_plugins(state, pod, node)
         self._finish([one])
         return Outcome(one.placement)
@@ -328,7 +328,7 @@ class Binder:
             if self._unit_of(one.placement) is not None:
                 self.cache.set_unit_scheduling_status(unit_key(one.assumed), SchedulingStatus.SCHEDULED)
 
-    def _take_back(self, one: Admitted, status: Status) -> Outcome:
+    def _reject(self, one: Admitted, status: Status) -> Outcome:
         """The pod goes back to its scheduler; its victims, where they are still there, are spared."""
         with self.cache.lock:
             self._unmark(one.placement.victims, one.placement.pod)

@@ -1,4 +1,4 @@
-"""Partitions: nodes that a scheduler looks at before all others, so that it meets the others seldom.
+"""Partitions: nodes that a scheduler prefers, so that schedulers conflict less often.
 
 A partition is a preference (as in Gödel, whose schedulers fall back to the whole cluster): on a scheduler's
 own copy of the cluster the nodes of the others have a taint, which a pod that fits nowhere else is made to
@@ -20,14 +20,24 @@ KEY = "moorage.dev/partition"
 ELSEWHERE = Toleration(key=KEY, operator="Exists")
 
 
-def owners(nodes: Sequence[Node], schedulers: int, how: str) -> list[int] | None:
-    """Which scheduler each node belongs to.
+def assign_owners(nodes: Sequence[Node], schedulers: int, how: str) -> list[int] | None:
+    """Assign nodes to schedulers.
 
     Parameters
     ----------
     how : {"none", "zone", "hash"}
-        To nobody (None); whole zones, the largest first, each to the scheduler that has the fewest nodes so
-        far; by a hash of the node's name.
+        ``none``: no partitions; ``zone``: whole zones, the largest first, each to the scheduler with the
+        fewest nodes so far; ``hash``: by a hash of the node's name.
+
+    Returns
+    -------
+    list of int or None
+        Number of each node's scheduler; None for no partitions.
+
+    Raises
+    ------
+    ValueError
+        For an unknown kind of partition.
     """
     if how == "none":
         return None
@@ -46,14 +56,14 @@ def owners(nodes: Sequence[Node], schedulers: int, how: str) -> list[int] | None
     return [of_zone[node.metadata.labels.get(ZONE, "")] for node in nodes]
 
 
-def as_seen_by(scheduler: int, node: Node, owner: int) -> Node:
-    """A node on a scheduler's copy of the cluster."""
+def mark_partition(scheduler: int, node: Node, owner: int) -> Node:
+    """Taint a node that belongs to another scheduler, for a scheduler's copy of the cluster."""
     if owner == scheduler:
         return node
     taint = Taint(key=KEY, value=str(owner), effect="NoSchedule")
     return replace(node, spec=replace(node.spec, taints=(*node.spec.taints, taint)))
 
 
-def anywhere(pod: Pod) -> Pod:
-    """The pod as it looks beyond its scheduler's partition."""
+def tolerate_partitions(pod: Pod) -> Pod:
+    """The pod with a toleration of the nodes of other partitions."""
     return replace(pod, spec=replace(pod.spec, tolerations=(*pod.spec.tolerations, ELSEWHERE)))

@@ -1,41 +1,55 @@
-"""Where workers run: in threads of this process, or each in a process of its own."""
+"""Pools of workers: in threads of this process, or each in a process of its own."""
 
 from __future__ import annotations
 
 import multiprocessing
+import os
 from collections.abc import Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from multiprocessing.connection import Connection
+from concurrent.futures import BrokenExecutor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from types import TracebackType
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from moorage.errors import MoorageError
 
-from .worker import News, Proposals, Share, Worker
+from .worker import BinderUpdate, ProposedPlacements, Worker, WorkerInit
 
 DIED = "scheduler {} has died"
 Ints = npt.NDArray[np.int32]
 
 
-class Pool(Protocol):
-    """Workers, each asked in turn; answers stand in the order of the workers."""
+class Pool:
+    """Workers that run at the same time; arguments and results are in the order of the workers."""
 
-    def propose(self, pods: Sequence[Ints]) -> list[Proposals]:
-        """Have each worker decide about its pods, all at the same time."""
+    def propose(self, pods: Sequence[Ints]) -> list[ProposedPlacements]:
+        """Have each worker decide about its pods; see `Worker.propose`."""
+        return self._call("propose", pods)
 
-    def hear(self, news: Sequence[News]) -> None:
-        """Tell each worker what the binder has decided."""
+    def update(self, updates: Sequence[BinderUpdate]) -> None:
+        """Apply the decisions of the binder to each worker; see `Worker.update`."""
+        self._call("update", updates)
 
     def close(self) -> None:
         """End the workers."""
-
-
-class _Closing:
-    def close(self) -> None:
         raise NotImplementedError
+
+    def _submit(self, number: int, method: str, argument: Any) -> Future[Any]:
+        raise NotImplementedError
+
+    def _call(self, method: str, arguments: Sequence[Any]) -> list[Any]:
+        futures: list[Future[Any]] = []
+        results: list[Any] = []
+        try:
+            for argument in arguments:
+                futures.append(self._submit(len(futures), method, argument))
+            for future in futures:
+                results.append(future.result())
+        except BrokenExecutor:
+            number = len(results) if len(futures) == len(arguments) else len(futures)
+            raise MoorageError(DIED.format(number)) from None
+        return results
 
     def __enter__(self) -> Self:
         return self
@@ -46,92 +60,54 @@ class _Closing:
         self.close()
 
 
-class Threads(_Closing):
-    """Workers in threads: decisions run side by side where the core makes them, as it needs no lock then."""
+class Threads(Pool):
+    """Workers in threads: decisions in the core run in parallel, since it releases the interpreter's lock."""
 
-    def __init__(self, shares: Sequence[Share]) -> None:
-        self.workers = [Worker(share) for share in shares]
-        self._threads = ThreadPoolExecutor(len(shares), "moorage-worker")
+    def __init__(self, inits: Sequence[WorkerInit]) -> None:
+        self.workers = [Worker(init) for init in inits]
+        self._threads = ThreadPoolExecutor(len(inits), "moorage-worker")
 
-    def propose(self, pods: Sequence[Ints]) -> list[Proposals]:
-        asked = zip(self.workers, pods, strict=True)
-        return _results([self._threads.submit(worker.propose, some) for worker, some in asked])
-
-    def hear(self, news: Sequence[News]) -> None:
-        asked = zip(self.workers, news, strict=True)
-        _results([self._threads.submit(worker.hear, some) for worker, some in asked])
+    def _submit(self, number: int, method: str, argument: Any) -> Future[Any]:
+        return self._threads.submit(getattr(self.workers[number], method), argument)
 
     def close(self) -> None:
         self._threads.shutdown()
 
 
-def _results(futures: Sequence[Future[Any]]) -> list[Any]:
-    return [future.result() for future in futures]
+class Processes(Pool):
+    """Workers in processes that share no memory with this one.
 
+    Attributes
+    ----------
+    pids : list of int
+        Identifiers of the processes.
+    """
 
-class Processes(_Closing):
-    """Workers in processes that share nothing with this one."""
-
-    def __init__(self, shares: Sequence[Share]) -> None:
-        # Not forked: threads of this process may hold locks, which nobody would release in the copy.
+    def __init__(self, inits: Sequence[WorkerInit]) -> None:
+        # Not forked: threads of this process may hold locks, which would stay locked in the copy.
         context = multiprocessing.get_context("spawn")
-        self._lines: list[Connection[Any, Any]] = []
-        self.processes = []
-        for share in shares:
-            ours, theirs = context.Pipe()
-            process = context.Process(target=_serve, args=(theirs, share), daemon=True)
-            process.start()
-            theirs.close()
-            self._lines.append(ours)
-            self.processes.append(process)
+        self._executors = [ProcessPoolExecutor(1, context) for _ in inits]
         try:
-            self._answers()  # all have made their copies
+            self.pids: list[int] = self._call("start", inits)
         except BaseException:
             self.close()
             raise
 
-    def propose(self, pods: Sequence[Ints]) -> list[Proposals]:
-        return self._ask("propose", pods)
-
-    def hear(self, news: Sequence[News]) -> None:
-        self._ask("hear", news)
-
-    def _ask(self, what: str, arguments: Sequence[object]) -> list[Any]:
-        for number, (line, argument) in enumerate(zip(self._lines, arguments, strict=True)):
-            try:
-                line.send((what, argument))
-            except BrokenPipeError:
-                raise MoorageError(DIED.format(number)) from None
-        return self._answers()
-
-    def _answers(self) -> list[Any]:
-        answers = []
-        for number, line in enumerate(self._lines):
-            try:
-                answer = line.recv()
-            except EOFError:
-                raise MoorageError(DIED.format(number)) from None
-            if isinstance(answer, BaseException):
-                raise answer
-            answers.append(answer)
-        return answers
+    def _submit(self, number: int, method: str, argument: Any) -> Future[Any]:
+        return self._executors[number].submit(_run_in_process, method, argument)
 
     def close(self) -> None:
-        for line in self._lines:
-            line.close()
-        for process in self.processes:
-            process.join()
+        for executor in self._executors:
+            executor.shutdown()
 
 
-def _serve(line: Connection[Any, Any], share: Share) -> None:
-    """What a worker's process does: answer, until nobody asks any more."""
-    try:
-        worker = Worker(share)
-        line.send(None)
-        while True:
-            what, argument = line.recv()
-            line.send(getattr(worker, what)(argument))
-    except EOFError:
-        return
-    except Exception as error:
-        line.send(error)  # the caller's, from here on
+_workers: list[Worker] = []
+"""The worker of a process of `Processes`."""
+
+
+def _run_in_process(method: str, argument: Any) -> Any:
+    """Make the worker of this process, or call one of its methods."""
+    if method == "start":
+        _workers.append(Worker(argument))
+        return os.getpid()
+    return getattr(_workers[0], method)(argument)

@@ -1,4 +1,4 @@
-"""Worker: a scheduler with a copy of the cluster of its own, which hears from the binder how things are."""
+"""Worker: a scheduler on its own copy of the cluster, which the binder keeps up to date."""
 
 from __future__ import annotations
 
@@ -23,27 +23,27 @@ from moorage.scheduler.cycle.engine import Engine
 from moorage.scheduler.groups.place_group import place_group
 from moorage.scheduler.placing.preempt_pods import why_not_at_once
 
-from .partition import anywhere, as_seen_by
+from .partition import mark_partition, tolerate_partitions
 
 Ints = npt.NDArray[np.int32]
-NOWHERE = -1
+NO_NODE = -1
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
-    """What a worker is made of.
+class WorkerInit:
+    """The arguments of a worker; sent to its process.
 
     Attributes
     ----------
     cluster : Cluster
-        Nodes, pods that are on one, and everything else; without the pods that wait.
+        The cluster without the pending pods.
     pods : tuple of Pod
-        All pods that wait, whoever decides about them; messages name them by their place in here, and nodes
-        by that in ``cluster.nodes``.
+        The pending pods of all workers. Messages refer to pods by their index here, and to nodes by their
+        index in ``cluster.nodes``.
     number : int
-        Of this worker.
+        Number of this worker.
     owners : list of int or None
-        See `partition.owners`.
+        See `partition.assign_owners`.
     settings : mapping
         Keyword arguments of its `Scheduler`.
     """
@@ -56,15 +56,16 @@ class Share:
 
 
 @dataclass(frozen=True, slots=True)
-class Proposals:
-    """What a worker has decided.
+class ProposedPlacements:
+    """The placements that a worker proposes to the binder.
 
     Attributes
     ----------
     pods, nodes : (n,) int32 array
-        Pods, in the order of the decisions, and the node of each, -1 for one that fits nowhere.
+        Index of each pod, in the order of the decisions, and of its node; -1 for none.
     victims : dict of int to (tuple of str, int)
-        Pod to the UIDs of those that have to go for it, and how many of them a budget protects.
+        Index of a preemptor to the UIDs of its victims, and the number of them that a PodDisruptionBudget
+        protects.
     """
 
     pods: Ints
@@ -73,17 +74,17 @@ class Proposals:
 
 
 @dataclass(frozen=True, slots=True)
-class News:
-    """What the binder has to tell a worker.
+class BinderUpdate:
+    """The decisions of the binder since the last update.
 
     Attributes
     ----------
     rejected : sequence of int
-        Pods that this worker has placed and the binder has not.
+        Pods of this worker whose placement was rejected.
     pods, nodes : (n,) int32 array
-        Pods that were bound for other workers, and where.
+        Pods of other workers that were bound, and their nodes.
     gone : sequence of str
-        UIDs of the pods that were evicted, for whomever.
+        UIDs of all evicted pods.
     """
 
     rejected: Sequence[int]
@@ -93,42 +94,53 @@ class News:
 
 
 class Worker:
-    """Decides about pods on its own copy of the cluster, assuming that nobody else does."""
+    """A scheduler on its own copy of the cluster; conflicts with other workers are left to the binder.
 
-    def __init__(self, share: Share) -> None:
-        self.share = share
-        nodes = list(share.cluster.nodes)
-        if share.owners is not None:
-            seen = zip(nodes, share.owners, strict=True)
-            nodes = [as_seen_by(share.number, node, owner) for node, owner in seen]
-        cluster = Cluster(nodes, share.cluster.pods, share.cluster.namespaces, share.cluster.others)
-        self.scheduler = Scheduler(cluster, **share.settings)
+    Parameters
+    ----------
+    init : WorkerInit
+    """
+
+    def __init__(self, init: WorkerInit) -> None:
+        self.init = init
+        nodes = list(init.cluster.nodes)
+        if init.owners is not None:
+            seen = zip(nodes, init.owners, strict=True)
+            nodes = [mark_partition(init.number, node, owner) for node, owner in seen]
+        cluster = Cluster(nodes, init.cluster.pods, init.cluster.namespaces, init.cluster.others)
+        self.scheduler = Scheduler(cluster, **init.settings)
         for engine in self.scheduler.engines.values():
-            engine.runs_post_filter = False  # whom to evict is asked here
+            engine.runs_post_filter = False  # preemption is done by `_preempt`
         find = self.scheduler.table.find_row
         self._node_of = {find(node.name): at for at, node in enumerate(nodes)}
         self._placed: dict[int, Pod] = {}
         self._victims: dict[int, list[Pod]] = {}
-        self._anywhere = cache(lambda at: anywhere(self.share.pods[at]))
+        self._anywhere = cache(lambda at: tolerate_partitions(self.init.pods[at]))
 
-    def propose(self, pods: Ints) -> Proposals:
-        """Decide about pods in their order: within the partition, then anywhere, then at others' cost."""
-        nodes = np.full(len(pods), NOWHERE, dtype=np.int32)
+    def propose(self, pods: Ints) -> ProposedPlacements:
+        """Choose nodes for pods in their order: in the partition, then on all nodes, then by preemption.
+
+        Parameters
+        ----------
+        pods : (n,) int32 array
+            Indices into `WorkerInit.pods`.
+        """
+        nodes = np.full(len(pods), NO_NODE, dtype=np.int32)
         victims: dict[int, tuple[tuple[str, ...], int]] = {}
-        self._schedule(pods, nodes, [self.share.pods[at] for at in pods.tolist()])
+        self._schedule(pods, nodes, [self.init.pods[at] for at in pods.tolist()])
         left = np.flatnonzero(nodes < 0)
-        if self.share.owners is not None and len(left):
+        if self.init.owners is not None and len(left):
             rest, found = pods[left], nodes[left]
             self._schedule(rest, found, [self._anywhere(at) for at in rest.tolist()])
             nodes[left] = found
             left = np.flatnonzero(nodes < 0)
         for place in left.tolist():
-            if self._unit_of(self.share.pods[int(pods[place])]) is None:  # no worker evicts pods for a group
+            if self._unit_of(self.init.pods[int(pods[place])]) is None:  # no worker evicts pods for a group
                 self._preempt(pods, place, nodes, victims)
-        return Proposals(pods, nodes, victims)
+        return ProposedPlacements(pods, nodes, victims)
 
     def _schedule(self, numbers: Ints, nodes: Ints, pods: list[Pod]) -> None:
-        """Choose nodes and assume the pods there; what comes after is the binder's."""
+        """Choose nodes and assume the pods there, without binding them."""
         rows: list[int] = []
         for unit, some in groupby(pods, key=self._unit_of):
             equal = list(some)
@@ -151,10 +163,10 @@ class Worker:
         return group_of(pod) if self.scheduler.queue.groups_pods else None
 
     def _rows_of_unit(self, unit: UnitKey, pods: list[Pod]) -> list[int]:
-        """All that a group needs, or none."""
+        """The rows of the pods of a group; -1 for all if the group fails."""
         scheduler, engines = self.scheduler, {self.scheduler.engine_of(pod) for pod in pods}
         if len(engines) > 1:
-            return [NOWHERE] * len(pods)
+            return [NO_NODE] * len(pods)
         scheduled = [pod for pod in self._members[unit] if scheduler.cache.state.has_pod(pod)]
         group = scheduler.groups.get(unit)
         rows: list[int] = place_group(scheduler, engines.pop(), group, pods, scheduled).rows.tolist()
@@ -162,7 +174,7 @@ class Worker:
 
     @cached_property
     def _members(self) -> dict[UnitKey, list[Pod]]:
-        """The pods of each group, whoever decides about them."""
+        """The pods of each group, of all workers."""
         members: dict[UnitKey, list[Pod]] = {}
         for pod in self._known.values():
             unit = group_of(pod)
@@ -171,20 +183,20 @@ class Worker:
         return members
 
     def _choose(self, engine: Engine, pod: Pod, target: Target) -> int:
-        """The row of one pod that plugins outside the core have a say in."""
+        """The row chosen for one pod by a full cycle with plugins in Python."""
         with self.scheduler.cache.lock:
             decision, _ = engine.schedule(pod, target, self.scheduler.view_order)
             if decision.node is None:
-                return NOWHERE
+                return NO_NODE
             self.scheduler.batches.assume(pod, decision.node)
             return engine.row_in_view(decision.node)
 
     def _preempt(
         self, pods: Ints, place: int, nodes: Ints, victims: dict[int, tuple[tuple[str, ...], int]]
     ) -> None:
-        """Place a pod where others go for it, if that is possible."""
+        """Place a pod by preemption, if that is possible."""
         number, scheduler = int(pods[place]), self.scheduler
-        pod = self.share.pods[number] if self.share.owners is None else self._anywhere(number)
+        pod = self.init.pods[number] if self.init.owners is None else self._anywhere(number)
         engine = scheduler.engine_of(pod)
         if pod.spec.preemption_policy == "Never" or why_not_at_once(engine, pod):
             return
@@ -200,25 +212,25 @@ class Worker:
         protected, _ = split_by_budget(gone, budgets_of(engine.handle))
         victims[number] = tuple(victim.metadata.uid for victim in gone), len(protected)
 
-    def hear(self, news: News) -> None:
-        """Take over what the binder has decided."""
-        cache, pods, nodes = self.scheduler.cache, self.share.pods, self.share.cluster.nodes
-        for number in news.rejected:
+    def update(self, update: BinderUpdate) -> None:
+        """Apply the decisions of the binder: take rejected pods back, add bound pods, remove evicted ones."""
+        cache, pods, nodes = self.scheduler.cache, self.init.pods, self.init.cluster.nodes
+        for number in update.rejected:
             self._remove(self._placed.pop(number))
-        back = [victim for number in news.rejected for victim in self._victims.pop(number, ())]
-        cache.add_pods([victim for victim in back if victim.metadata.uid not in news.gone])
+        back = [victim for number in update.rejected for victim in self._victims.pop(number, ())]
+        cache.add_pods([victim for victim in back if victim.metadata.uid not in update.gone])
         cache.add_bound_pods(
-            [pods[number] for number in news.pods.tolist()],
-            [nodes[node].name for node in news.nodes.tolist()],
+            [pods[number] for number in update.pods.tolist()],
+            [nodes[node].name for node in update.nodes.tolist()],
         )
-        for uid in news.gone:
+        for uid in update.gone:
             if cache.state.has_pod(self._known[uid]):
                 self._remove(self._known[uid])
 
     @cached_property
     def _known(self) -> dict[str, Pod]:
         """Pods by UID."""
-        return {pod.metadata.uid: pod for pod in (*self.share.cluster.pods, *self.share.pods)}
+        return {pod.metadata.uid: pod for pod in (*self.init.cluster.pods, *self.init.pods)}
 
     def _remove(self, pod: Pod) -> None:
         cache = self.scheduler.cache

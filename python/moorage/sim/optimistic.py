@@ -1,8 +1,8 @@
-"""Several schedulers on one cluster: how fast they are together, how often they want the same, and what then.
+"""Simulation of several schedulers on one cluster with optimistic concurrency: throughput and conflicts.
 
-They work in rounds, so that the same input gives the same result: in each, every scheduler decides about its
-next pods, all at the same time; then the binder takes their placements in turn, one of each scheduler; then
-all hear of it. A pod whose placement is rejected is its scheduler's next one in the following round.
+The simulation runs in rounds, so that equal input gives equal results. In each round all schedulers choose
+nodes for their next pods in parallel, the binder checks their placements in turn, one of each scheduler, and
+all schedulers are updated. A pod whose placement is rejected is the first of its scheduler in the next round.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ import numpy as np
 
 from moorage.multi import (
     Binder,
-    News,
+    BinderUpdate,
     Outcome,
     Placement,
     Pool,
     Processes,
-    Proposals,
-    Share,
+    ProposedPlacements,
     Threads,
-    owners,
+    WorkerInit,
+    assign_owners,
 )
 from moorage.objects.model.cluster import Cluster
 from moorage.objects.model.pod import Pod
@@ -35,13 +35,13 @@ from moorage.scheduler import Result, Scheduler
 from moorage.scheduler.cycle.results import Eviction
 
 CHUNK = 256
-"""Pods that a scheduler decides about in one round."""
+"""Pods of a scheduler per round."""
 
 OF_BINDER = ("profile", "profiles", "config", "feature_gates", "registry")
-"""Settings of a scheduler that the binder needs as well."""
+"""Settings that schedulers and binder share."""
 
 Unit = list[int]
-"""Pods that are placed together or not at all: one, or the members of a group."""
+"""Indices of the pods of one unit of scheduling: a single pod, or the members of a group."""
 
 
 @dataclass(slots=True)
@@ -51,9 +51,9 @@ class SchedulerStats:
     Attributes
     ----------
     pods : int
-        That were given to it.
+        Number of pods assigned to the scheduler.
     placements, bound : int
-        Asked for, and granted by the binder.
+        Number of proposed placements, and of those that the binder bound.
     conflicts : Counter of str
         Reason to the number of placements that the binder rejected for it.
     """
@@ -76,17 +76,17 @@ class Optimistic:
     Attributes
     ----------
     result : Result
-        As of one scheduler; pods that none of the several could place were tried once more at the end by a
-        single one, which also says why they fit nowhere.
+        The result. Pods that no scheduler could place are tried at the end by a single scheduler, which
+        diagnoses those that fit nowhere.
     scheduler : Scheduler
-        That one: the cluster as it is in the end.
+        The single scheduler, with the final state of the cluster.
     schedulers : list of SchedulerStats
     rounds : int
     alone : int
-        Pods that were placed at the end.
-    deciding, binding, hearing, ending : float
-        Seconds in which the schedulers decided, the binder checked and bound, everybody heard of it, and in
-        which one scheduler tried what was left.
+        Pods that the single scheduler placed.
+    deciding, binding, updating, ending : float
+        Seconds of the schedulers' decisions, of the binder, of updating the schedulers, and of the last
+        scheduler.
     """
 
     result: Result
@@ -96,7 +96,7 @@ class Optimistic:
     alone: int = 0
     deciding: float = 0.0
     binding: float = 0.0
-    hearing: float = 0.0
+    updating: float = 0.0
     ending: float = 0.0
 
     @property
@@ -106,13 +106,13 @@ class Optimistic:
 
     @property
     def seconds(self) -> float:
-        """All that the schedulers and the binder took."""
-        return self.deciding + self.binding + self.hearing + self.ending
+        """Total seconds of schedulers and binder."""
+        return self.deciding + self.binding + self.updating + self.ending
 
     @property
     def pods_per_second(self) -> float:
-        """Of pods that the binder bound."""
-        seconds = self.deciding + self.binding + self.hearing
+        """Throughput of bound pods, without the last scheduler."""
+        seconds = self.deciding + self.binding + self.updating
         return self.bound / seconds if seconds else 0.0
 
 
@@ -125,20 +125,20 @@ def simulate_optimistically(
     processes: bool = False,
     settings: Mapping[str, Any] | None = None,
 ) -> Optimistic:
-    """Place all pods of a cluster that wait, by several schedulers.
+    """Place all pending pods of a cluster by several schedulers.
 
     Parameters
     ----------
     schedulers : int
-        How many.
+        Number of schedulers.
     partition : {"none", "zone", "hash"}
-        Which nodes a scheduler looks at first; see `moorage.multi.partition`.
+        How nodes are partitioned; see `moorage.multi.partition`.
     chunk : int
-        Pods that each decides about before it hears of the others.
+        Pods of each scheduler per round.
     processes : bool
-        Whether each works in a process of its own, instead of a thread.
+        Run each scheduler in a process instead of a thread.
     settings : mapping, optional
-        Keyword arguments of each `Scheduler`; where schedulers draw lots, each has a seed of its own.
+        Keyword arguments of each `Scheduler`; the seed is increased by the number of the scheduler.
     """
     if schedulers < 1 or chunk < 1:
         raise ValueError(f"{schedulers} schedulers, chunk {chunk}: at least 1")
@@ -147,15 +147,15 @@ def simulate_optimistically(
     waiting = tuple(info.pod for info in scheduler.queue.pending_pods().active)
     on_nodes = [pod for pod in cluster.pods if pod.spec.node_name]
     there = Cluster(cluster.nodes, on_nodes, cluster.namespaces, cluster.others)
-    belongs, seed = owners(there.nodes, schedulers, partition), settings.pop("seed", 0)
-    shares = [
-        Share(waiting, there, number, belongs, settings | {"seed": seed + number})
+    belongs, seed = assign_owners(there.nodes, schedulers, partition), settings.pop("seed", 0)
+    inits = [
+        WorkerInit(waiting, there, number, belongs, settings | {"seed": seed + number})
         for number in range(schedulers)
     ]
     named = {name: settings[name] for name in OF_BINDER if name in settings}
     binder = Binder(scheduler.client, wait=scheduler.volumes.wait, **named)
-    out = Optimistic(Result(), scheduler, [SchedulerStats() for _ in shares])
-    with (Processes if processes else Threads)(shares) as pool:
+    out = Optimistic(Result(), scheduler, [SchedulerStats() for _ in inits])
+    with (Processes if processes else Threads)(inits) as pool:
         rounds = Rounds(out, binder, pool, waiting, there, chunk)
         rounds.run()
     rounds.finish()
@@ -181,10 +181,10 @@ class Rounds:
         self._queues: list[deque[Unit]] = [deque() for _ in out.schedulers]
         self._stuck: list[list[Unit]] = [[] for _ in out.schedulers]
         self._asking: dict[str, tuple[int, int]] = {}  # by UID: scheduler and pod, until there is an answer
-        self._deal()
+        self._assign_units()
 
-    def _deal(self) -> None:
-        """Pods, or all pods of a group, in the order of the queue to the scheduler that has the fewest."""
+    def _assign_units(self) -> None:
+        """Assign units, in the order of the queue, to the scheduler with the fewest pods."""
         units: dict[object, Unit] = {}
         for at in range(len(self.pods)):
             units.setdefault(self._unit_of(at), []).append(at)
@@ -196,11 +196,11 @@ class Rounds:
             self._queues[number].append(unit)
 
     def _unit_of(self, at: int) -> object:
-        """What the pods of one unit have in common."""
+        """The key of a pod's unit."""
         return (self.out.scheduler.queue.groups_pods and group_of(self.pods[at])) or at
 
     def run(self) -> None:
-        """Go on until no scheduler can place another pod."""
+        """Run rounds until no scheduler can place another pod."""
         placed = -1
         while placed < len(self.out.result.placements):
             placed = len(self.out.result.placements)
@@ -217,12 +217,12 @@ class Rounds:
         asked = [np.array([*chain(*units)], dtype=np.int32) for units in taken]
         proposals = self.pool.propose(asked)
         decided = time.perf_counter()
-        outcomes = self.binder.bind(self._in_turn(taken, proposals)) + self.binder.resume()
+        outcomes = self.binder.bind(self._placements_in_turn(taken, proposals)) + self.binder.resume()
         bound = time.perf_counter()
-        self.pool.hear(self._news(outcomes))
+        self.pool.update(self._record(outcomes))
         self.out.deciding += decided - began
         self.out.binding += bound - decided
-        self.out.hearing += time.perf_counter() - bound
+        self.out.updating += time.perf_counter() - bound
 
     def _take(self, queue: deque[Unit]) -> list[Unit]:
         units, pods = [], 0
@@ -231,9 +231,11 @@ class Rounds:
             pods += len(units[-1])
         return units
 
-    def _in_turn(self, taken: Sequence[list[Unit]], proposals: Sequence[Proposals]) -> list[Placement]:
-        """What the schedulers ask for, a unit of each in turn. Pods that fit nowhere wait until others are
-        placed."""
+    def _placements_in_turn(
+        self, taken: Sequence[list[Unit]], proposals: Sequence[ProposedPlacements]
+    ) -> list[Placement]:
+        """The proposed placements, one unit of each scheduler in turn. Pods without a node are retried when
+        others have been placed."""
         asked: list[list[list[Placement]]] = []
         for number, (units, proposal) in enumerate(zip(taken, proposals, strict=True)):
             node_of = dict(zip(proposal.pods.tolist(), proposal.nodes.tolist(), strict=True))
@@ -249,7 +251,7 @@ class Rounds:
             self.out.schedulers[number].placements += sum(map(len, asked[number]))
         return [one for units in zip_longest(*asked, fillvalue=()) for unit in units for one in unit]
 
-    def _placement(self, number: int, at: int, node: int, proposal: Proposals) -> Placement:
+    def _placement(self, number: int, at: int, node: int, proposal: ProposedPlacements) -> Placement:
         pod = self.pods[at]
         self._asking[pod.metadata.uid] = number, at
         uids, violations = proposal.victims.get(at, ((), 0))
@@ -259,8 +261,8 @@ class Rounds:
             victims.append(cache.get_pod(victim) if cache.state.has_pod(victim) else victim)
         return Placement(pod, self.nodes[node], tuple(victims), violations, f"scheduler-{number}")
 
-    def _news(self, outcomes: Sequence[Outcome]) -> list[News]:
-        """What each scheduler has to hear of a round, which is noted in the result."""
+    def _record(self, outcomes: Sequence[Outcome]) -> list[BinderUpdate]:
+        """Record the outcomes of a round in the result; returns the update of each scheduler."""
         result, stats = self.out.result, self.out.schedulers
         rejected: list[list[int]] = [[] for _ in stats]
         bound: list[tuple[int, int, int]] = []
@@ -286,7 +288,10 @@ class Rounds:
         self._give_back(rejected, bool(bound))
         told = np.array(bound, dtype=np.int32).reshape(-1, 3)
         others = [told[told[:, 0] != number] for number in range(len(stats))]
-        return [News(some, mine[:, 1], mine[:, 2], gone) for some, mine in zip(rejected, others, strict=True)]
+        return [
+            BinderUpdate(some, mine[:, 1], mine[:, 2], gone)
+            for some, mine in zip(rejected, others, strict=True)
+        ]
 
     def _give_back(self, rejected: Sequence[list[int]], has_bound: bool) -> None:
         """Rejected pods are the next ones of their scheduler, unit by unit; where nothing at all was bound it
@@ -299,7 +304,7 @@ class Rounds:
                 self._stuck[number] += units
 
     def finish(self) -> None:
-        """Have a single scheduler try what is left."""
+        """Try the remaining pods with a single scheduler."""
         result, scheduler, began = self.out.result, self.out.scheduler, time.perf_counter()
         scheduler.sync()
         alone = scheduler.run()

@@ -1,70 +1,34 @@
 """Kubernetes objects: structs, quantities, selectors, reading, defaults and validation."""
 
-from __future__ import annotations
-
-from .model.cluster import Cluster
-from .model.meta import (
-    LabelSelector,
-    Object,
-    ObjectMeta,
-    OwnerReference,
-)
-from .model.node import Namespace, Node, Taint
-from .model.pod import (
-    Container,
-    Pod,
-    PodSpec,
-    Toleration,
-)
-from .model.pod_group import PodGroup, group_of
-from .model.policy import PodDisruptionBudget
-from .model.quantity import Quantity, parse_milli, parse_value
-from .model.selectors import LabelSelectorMatcher, NodeSelectorMatcher, parse_selector
-from .read.cluster_builder import build_cluster
-from .read.decode import decode_object
-from .read.load import load
-from .read.object_defaults import defaults
-from .read.write import (
-    dump,
-    encode_object,
-    write,
-    write_cluster,
-)
-from .validate.validate_object import validate
-from .workloads.disruption import disruption_status
-from .workloads.expand_workloads import expand_workloads
-
-__all__ = [
-    "Cluster",
-    "Container",
-    "LabelSelector",
-    "LabelSelectorMatcher",
-    "Namespace",
-    "Node",
-    "NodeSelectorMatcher",
-    "Object",
-    "ObjectMeta",
-    "OwnerReference",
-    "Pod",
-    "PodDisruptionBudget",
-    "PodGroup",
-    "PodSpec",
-    "Quantity",
-    "Taint",
-    "Toleration",
-    "build_cluster",
-    "decode_object",
-    "defaults",
-    "disruption_status",
-    "dump",
-    "encode_object",
-    "expand_workloads",
-    "group_of",
-    "load",
-    "parse_milli",
-    "parse_selector",
-    "parse_value",
-    "validate",
-    "write",
-    "write_cluster",
-]
+from .model.cluster import Cluster as Cluster
+from .model.meta import LabelSelector as LabelSelector
+from .model.meta import Object as Object
+from .model.meta import ObjectMeta as ObjectMeta
+from .model.meta import OwnerReference as OwnerReference
+from .model.node import Namespace as Namespace
+from .model.node import Node as Node
+from .model.node import Taint as Taint
+from .model.pod import Container as Container
+from .model.pod import Pod as Pod
+from .model.pod import PodSpec as PodSpec
+from .model.pod import Toleration as Toleration
+from .model.pod_group import PodGroup as PodGroup
+from .model.pod_group import group_of as group_of
+from .model.policy import PodDisruptionBudget as PodDisruptionBudget
+from .model.quantity import Quantity as Quantity
+from .model.quantity import parse_milli as parse_milli
+from .model.quantity import parse_value as parse_value
+from .model.selectors import LabelSelectorMatcher as LabelSelectorMatcher
+from .model.selectors import NodeSelectorMatcher as NodeSelectorMatcher
+from .model.selectors import parse_selector as parse_selector
+from .read.cluster_builder import build_cluster as build_cluster
+from .read.decode import decode_object as decode_object
+from .read.load import load as load
+from .read.object_defaults import defaults as defaults
+from .read.write import dump as dump
+from .read.write import encode_object as encode_object
+from .read.write import write as write
+from .read.write import write_cluster as write_cluster
+from .validate.validate_object import validate as validate
+from .workloads.disruption import disruption_status as disruption_status
+from .workloads.expand_workloads import expand_workloads as expand_workloads

@@ -1,79 +1,39 @@
 """Volumes: what the scheduler decides and assumes of them."""
 
-from __future__ import annotations
-
-from .binding.assume_cache import (
-    AssumeCache,
-    ObjectNameError,
-    ObjectNotFoundError,
-    PVAssumeCache,
-    PVCAssumeCache,
-    WrongTypeError,
-    new_assume_cache,
-    new_pv_assume_cache,
-    new_pvc_assume_cache,
-)
-from .binding.bind import (
-    DEFAULT_BIND_TIMEOUT,
-    POLL_INTERVAL,
-    BindTimeoutError,
-    ProvisioningFailedError,
-    RunningBinding,
-)
-from .binding.claims import (
-    VolumeError,
-    get_bind_volume_to_claim,
-    is_delay_binding_mode,
-    is_volume_bound_to_claim,
-)
-from .binding.find import BindingInfo, DynamicProvision, PodVolumeClaims, PodVolumes
+from .binding.assume_cache import AssumeCache as AssumeCache
+from .binding.assume_cache import ObjectNameError as ObjectNameError
+from .binding.assume_cache import ObjectNotFoundError as ObjectNotFoundError
+from .binding.assume_cache import PVAssumeCache as PVAssumeCache
+from .binding.assume_cache import PVCAssumeCache as PVCAssumeCache
+from .binding.assume_cache import WrongTypeError as WrongTypeError
+from .binding.assume_cache import new_assume_cache as new_assume_cache
+from .binding.assume_cache import new_pv_assume_cache as new_pv_assume_cache
+from .binding.assume_cache import new_pvc_assume_cache as new_pvc_assume_cache
+from .binding.bind import DEFAULT_BIND_TIMEOUT as DEFAULT_BIND_TIMEOUT
+from .binding.bind import POLL_INTERVAL as POLL_INTERVAL
+from .binding.bind import BindTimeoutError as BindTimeoutError
+from .binding.bind import ProvisioningFailedError as ProvisioningFailedError
+from .binding.bind import RunningBinding as RunningBinding
+from .binding.claims import VolumeError as VolumeError
+from .binding.claims import get_bind_volume_to_claim as get_bind_volume_to_claim
+from .binding.claims import is_delay_binding_mode as is_delay_binding_mode
+from .binding.claims import is_volume_bound_to_claim as is_volume_bound_to_claim
+from .binding.find import BindingInfo as BindingInfo
+from .binding.find import DynamicProvision as DynamicProvision
+from .binding.find import PodVolumeClaims as PodVolumeClaims
+from .binding.find import PodVolumes as PodVolumes
 from .binding.metrics import (
-    VOLUME_BINDING_REQUEST_SCHEDULER_BINDER_CACHE,
-    VOLUME_SCHEDULING_STAGE_FAILED,
-    VOLUME_SCHEDULING_STAGE_LATENCY,
-    register_volume_scheduling_metrics,
+    VOLUME_BINDING_REQUEST_SCHEDULER_BINDER_CACHE as VOLUME_BINDING_REQUEST_SCHEDULER_BINDER_CACHE,
 )
-from .binding.sources import VolumeSources, listed_pods
-from .binding.volume_binder import VolumeBinder
+from .binding.metrics import VOLUME_SCHEDULING_STAGE_FAILED as VOLUME_SCHEDULING_STAGE_FAILED
+from .binding.metrics import VOLUME_SCHEDULING_STAGE_LATENCY as VOLUME_SCHEDULING_STAGE_LATENCY
+from .binding.metrics import register_volume_scheduling_metrics as register_volume_scheduling_metrics
+from .binding.sources import VolumeSources as VolumeSources
+from .binding.sources import listed_pods as listed_pods
+from .binding.volume_binder import VolumeBinder as VolumeBinder
+from .constants import CLOUD_VOLUME_CREATED_FOR_CLAIM_NAME_TAG as CLOUD_VOLUME_CREATED_FOR_CLAIM_NAME_TAG
 from .constants import (
-    CLOUD_VOLUME_CREATED_FOR_CLAIM_NAME_TAG,
-    CLOUD_VOLUME_CREATED_FOR_CLAIM_NAMESPACE_TAG,
-    CLOUD_VOLUME_CREATED_FOR_VOLUME_NAME_TAG,
-    VOLUME_SCHEDULER_SUBSYSTEM,
+    CLOUD_VOLUME_CREATED_FOR_CLAIM_NAMESPACE_TAG as CLOUD_VOLUME_CREATED_FOR_CLAIM_NAMESPACE_TAG,
 )
-
-__all__ = [
-    "CLOUD_VOLUME_CREATED_FOR_CLAIM_NAMESPACE_TAG",
-    "CLOUD_VOLUME_CREATED_FOR_CLAIM_NAME_TAG",
-    "CLOUD_VOLUME_CREATED_FOR_VOLUME_NAME_TAG",
-    "DEFAULT_BIND_TIMEOUT",
-    "POLL_INTERVAL",
-    "VOLUME_BINDING_REQUEST_SCHEDULER_BINDER_CACHE",
-    "VOLUME_SCHEDULER_SUBSYSTEM",
-    "VOLUME_SCHEDULING_STAGE_FAILED",
-    "VOLUME_SCHEDULING_STAGE_LATENCY",
-    "AssumeCache",
-    "BindTimeoutError",
-    "BindingInfo",
-    "DynamicProvision",
-    "ObjectNameError",
-    "ObjectNotFoundError",
-    "PVAssumeCache",
-    "PVCAssumeCache",
-    "PodVolumeClaims",
-    "PodVolumes",
-    "ProvisioningFailedError",
-    "RunningBinding",
-    "VolumeBinder",
-    "VolumeError",
-    "VolumeSources",
-    "WrongTypeError",
-    "get_bind_volume_to_claim",
-    "is_delay_binding_mode",
-    "is_volume_bound_to_claim",
-    "listed_pods",
-    "new_assume_cache",
-    "new_pv_assume_cache",
-    "new_pvc_assume_cache",
-    "register_volume_scheduling_metrics",
-]
+from .constants import CLOUD_VOLUME_CREATED_FOR_VOLUME_NAME_TAG as CLOUD_VOLUME_CREATED_FOR_VOLUME_NAME_TAG
+from .constants import VOLUME_SCHEDULER_SUBSYSTEM as VOLUME_SCHEDULER_SUBSYSTEM

@@ -1,7 +1,5 @@
 """Kubernetes quantities such as ``500m`` and ``1.5Gi``."""
 
-from __future__ import annotations
-
-from moorage._core.base.quantity import Quantity, parse_milli, parse_value
-
-__all__ = ["Quantity", "parse_milli", "parse_value"]
+from moorage._core.base.quantity import Quantity as Quantity
+from moorage._core.base.quantity import parse_milli as parse_milli
+from moorage._core.base.quantity import parse_value as parse_value

@@ -38,31 +38,20 @@ T = TypeVar("T")
 Document = bytes | msgspec.Raw | dict[str, Any]
 """One object as read: JSON text, or a JSON value."""
 
-_APPS = frozenset({"apps", "extensions"})
-_CORE = frozenset({""})
-_STORAGE = frozenset({"storage.k8s.io"})
-_KINDS: dict[str, tuple[type[Object], frozenset[str]]] = {
-    "Pod": (Pod, _CORE),
-    "Node": (Node, _CORE),
-    "Namespace": (Namespace, _CORE),
-    "Service": (Service, _CORE),
-    "ReplicationController": (ReplicationController, _CORE),
-    "ReplicaSet": (ReplicaSet, _APPS),
-    "Deployment": (Deployment, _APPS),
-    "StatefulSet": (StatefulSet, _APPS),
-    "DaemonSet": (DaemonSet, _APPS),
-    "Job": (Job, frozenset({"batch"})),
-    "PriorityClass": (PriorityClass, frozenset({"scheduling.k8s.io"})),
-    "PodGroup": (PodGroup, frozenset({"scheduling.k8s.io", GODEL})),
-    "PodDisruptionBudget": (PodDisruptionBudget, frozenset({"policy"})),
-    "PersistentVolume": (PersistentVolume, _CORE),
-    "PersistentVolumeClaim": (PersistentVolumeClaim, _CORE),
-    "StorageClass": (StorageClass, _STORAGE),
-    "CSINode": (CSINode, _STORAGE),
-    "CSIDriver": (CSIDriver, _STORAGE),
-    "CSIStorageCapacity": (CSIStorageCapacity, _STORAGE),
-    "VolumeAttachment": (VolumeAttachment, _STORAGE),
+_STRUCTS: dict[tuple[str, ...], tuple[type[Object], ...]] = {
+    ("",): (
+        *(Pod, Node, Namespace, Service),
+        *(ReplicationController, PersistentVolume, PersistentVolumeClaim),
+    ),
+    ("apps", "extensions"): (ReplicaSet, Deployment, StatefulSet, DaemonSet),
+    ("batch",): (Job,),
+    ("policy",): (PodDisruptionBudget,),
+    ("scheduling.k8s.io",): (PriorityClass,),
+    ("scheduling.k8s.io", GODEL): (PodGroup,),
+    ("storage.k8s.io",): (StorageClass, CSINode, CSIDriver, CSIStorageCapacity, VolumeAttachment),
 }
+"""The structs of the kinds that scheduling reads, by the API groups that have them."""
+_KINDS = {struct.__name__: (struct, groups) for groups, found in _STRUCTS.items() for struct in found}
 CLUSTER_SCOPED = frozenset(
     {
         *("Node", "Namespace", "PriorityClass", "DeviceClass", "ResourceSlice"),

@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import msgspec
 
@@ -19,22 +19,18 @@ from .decode import decode, decode_kind, is_json, is_known, shorten
 from .files import YAML_SUFFIXES, has_suffix, list_files, read_file, source_name
 from .yaml_reader import read_yaml
 
+T = TypeVar("T")
+
 _PEEK = 4096
 _BOM = b"\xef\xbb\xbf"
 
 
-class _Head(msgspec.Struct, rename="camel"):
-    """What says how to read a document; the items of a list stay undecoded."""
+class _Head(msgspec.Struct, Generic[T], rename="camel"):
+    """The fields that decide how a document is read; the items of a list stay undecoded."""
 
     kind: str = ""
     api_version: str = ""
-    items: list[msgspec.Raw] | None = None
-
-
-class _DictHead(msgspec.Struct, rename="camel"):
-    kind: str = ""
-    api_version: str = ""
-    items: list[Any] | None = None
+    items: list[T] | None = None
 
 
 def load(*paths: str | Path) -> Cluster:
@@ -98,7 +94,7 @@ class _Reader:
 
     def _read_one(self, document: Any, kind: str, origin: Origin) -> list[tuple[Any, str, Origin]]:
         """Keep or count one object; the items of a list are returned, the first one last."""
-        head = decode(document, _Head) if is_json(document) else decode(document, _DictHead)
+        head = decode(document, _Head[msgspec.Raw] if is_json(document) else _Head[Any])
         kind = head.kind or kind
         if head.api_version.startswith("audit.k8s.io/"):
             raise InputError("an audit log, not a dump of objects")

@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
+from moorage._core.base.resources import pod_requests
 from moorage.errors import InputError
 from moorage.objects.model.meta import LabelSelector, Object, Resources
 from moorage.objects.model.node import Namespace, Node
@@ -19,7 +20,6 @@ from moorage.objects.model.pod import (
     Toleration,
 )
 from moorage.objects.model.pod_group import PodGroup
-from moorage.objects.model.quantity import Quantity
 from moorage.objects.model.storage import StorageClass
 from moorage.objects.model.workload import (
     DaemonSet,
@@ -208,50 +208,18 @@ def _pod_level_requests(
 ) -> ResourceRequirements:
     """Pod-level requests under pod-level limits (kubernetes v1.36, defaultPodRequests).
 
-    A missing request for cpu or memory becomes what the containers request in all; any other resource
+    A missing request for cpu or memory becomes the sum of the containers' requests; any other resource
     that a pod can have, and one that no container requests, becomes the limit.
     """
     requests = dict(resources.requests)
-    total = _total_requests(containers, init_containers)
-    for name, quantity in total.items():
+    in_all = Pod(spec=PodSpec(containers=containers, init_containers=init_containers))
+    for name, quantity in pod_requests(in_all, None, False, resizes=False).items():
         if name in _OVERCOMMITTABLE:
             requests.setdefault(name, str(quantity))
     for name, limit in resources.limits.items():
         if name in _OVERCOMMITTABLE or name.startswith("hugepages-"):
             requests.setdefault(name, limit)
     return replace(resources, requests=requests)
-
-
-def _total_requests(
-    containers: tuple[Container, ...], init_containers: tuple[Container, ...]
-) -> dict[str, Quantity]:
-    """What the containers request in all: sidecars run on, other init containers run one at a time."""
-    sidecars: dict[str, Quantity] = {}
-    peak: dict[str, Quantity] = {}
-    for container in init_containers:
-        step = _add(sidecars, container.resources.requests)
-        if container.restart_policy == "Always":
-            sidecars = step
-        peak = _max(peak, step)
-    total = sidecars
-    for container in containers:
-        total = _add(total, container.resources.requests)
-    return _max(total, peak)
-
-
-def _add(total: dict[str, Quantity], requests: Resources) -> dict[str, Quantity]:
-    result = dict(total)
-    for name, raw in requests.items():
-        result[name] = result[name] + Quantity(raw) if name in result else Quantity(raw)
-    return result
-
-
-def _max(first: dict[str, Quantity], second: dict[str, Quantity]) -> dict[str, Quantity]:
-    result = dict(first)
-    for name, quantity in second.items():
-        if name not in result or quantity > result[name]:
-            result[name] = quantity
-    return result
 
 
 def _missing_tolerations(tolerations: tuple[Toleration, ...]) -> Iterable[Toleration]:

@@ -44,7 +44,7 @@ logger = logging.getLogger("moorage.volume")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControllerParameters:
-    """What a `PersistentVolumeController` is made of.
+    """The parameters of a `PersistentVolumeController`.
 
     Attributes
     ----------
@@ -363,7 +363,7 @@ class _SyncLoop(Generic[T]):
         self.queue.add(obj.key)
 
     def store(self, obj: T) -> bool:
-        """Keep an object in the controller's cache; False where it is not to be synchronized."""
+        """Put an object into the controller's cache; False if it is not to be synchronized."""
         try:
             return self.cache.store(obj)
         except VolumeError as error:

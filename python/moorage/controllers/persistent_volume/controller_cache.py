@@ -1,5 +1,5 @@
-"""What the controller knows of claims and volumes: from informers, and from its own writes before they come
-back (controller/volume/persistentvolume, storeObjectUpdate and index.go)."""
+"""Caches of claims and volumes that are updated by informers and by the controller's own writes
+(controller/volume/persistentvolume, storeObjectUpdate and index.go)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Modes = tuple[str, ...]
 
 
 class ControllerCache(Generic[T]):
-    """Objects by key; an older version never replaces a newer one.
+    """Objects by key. An older resource version never replaces a newer one.
 
     Parameters
     ----------
@@ -41,8 +41,8 @@ class ControllerCache(Generic[T]):
             return list(self._objects.values())
 
     def store(self, obj: T) -> bool:
-        """Keep an object; False where a newer version is there. The same version passes, so that a resync
-        has every object processed again.
+        """Store an object; False if a newer version is stored. An equal version is accepted, so that a resync
+        synchronizes every object.
 
         Raises
         ------
@@ -59,7 +59,7 @@ class ControllerCache(Generic[T]):
         return True
 
     def remove(self, key: str) -> T | None:
-        """Forget an object; returns it, if it was there."""
+        """Remove an object; returns it, or None."""
         with self._lock:
             return self._objects.pop(key, None)
 
@@ -69,7 +69,7 @@ class ControllerCache(Generic[T]):
             return self._objects.copy()
 
     def undo(self, saved: object) -> None:
-        """Have the objects of `save` again, in the order of then."""
+        """Restore the objects of `save` in their order."""
         with self._lock:
             self._objects = cast("dict[str, T]", saved).copy()
 
@@ -87,7 +87,7 @@ class ControllerCache(Generic[T]):
 
 
 class VolumeCache(ControllerCache[PersistentVolume]):
-    """Volumes by name, and by the access modes that they offer."""
+    """Volumes by name and by access modes."""
 
     def __init__(self) -> None:
         super().__init__("volume")
@@ -108,7 +108,17 @@ class VolumeCache(ControllerCache[PersistentVolume]):
                 self._enter(volume)
 
     def best_match(self, claim: PersistentVolumeClaim, delay_binding: bool) -> PersistentVolume | None:
-        """The volume that a claim is to be bound to, or None.
+        """Find the volume that a claim is to be bound to.
+
+        Parameters
+        ----------
+        claim : PersistentVolumeClaim
+        delay_binding : bool
+            As in `find_matching_volume`.
+
+        Returns
+        -------
+        PersistentVolume or None
 
         Volumes that offer fewer access modes beyond those asked for go before smaller ones; of equals, the
         first by name (upstream's order is that of a random map).

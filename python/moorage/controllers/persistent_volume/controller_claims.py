@@ -1,4 +1,4 @@
-"""What the controller does with a claim: finds or makes a volume for it, and binds the two
+"""Synchronization of claims: finds or provisions a volume, and binds claim and volume
 (controller/volume/persistentvolume/pv_controller.go, syncClaim)."""
 
 from __future__ import annotations
@@ -35,7 +35,13 @@ from .controller_state import ControllerState, claim_key, pods_that_use, with_mi
 
 
 def sync_claim(state: ControllerState, claim: PersistentVolumeClaim) -> None:
-    """Bring a claim a step further, as far as it goes without waiting for anybody.
+    """Synchronize a claim as far as possible without waiting.
+
+    Parameters
+    ----------
+    state : ControllerState
+    claim : PersistentVolumeClaim
+        As in the controller's cache.
 
     Raises
     ------
@@ -54,7 +60,7 @@ def sync_claim(state: ControllerState, claim: PersistentVolumeClaim) -> None:
 
 
 def _sync_unbound(state: ControllerState, claim: PersistentVolumeClaim) -> None:
-    """A claim that takes any volume that suits it."""
+    """Synchronize a claim that does not name a volume."""
     delays = is_delay_binding_mode(claim, state.class_lister)
     try:
         volume = state.volumes.best_match(claim, delays)
@@ -79,8 +85,8 @@ def _sync_unbound(state: ControllerState, claim: PersistentVolumeClaim) -> None:
 
 
 def _default_class(state: ControllerState, claim: PersistentVolumeClaim) -> StorageClass | None:
-    """The class that a claim is to get which says nothing of its class (which "" does): of the default ones
-    the newest, the first by name of these; None where there is none."""
+    """The default storage class for a claim without a class: the newest, of equals the first by name. None if
+    the claim has a class ("" counts as one), or there is no default."""
     if claim.spec.storage_class_name is not None or BETA_STORAGE_CLASS in claim.metadata.annotations:
         return None
     marks = DEFAULT_CLASS, BETA_DEFAULT_CLASS
@@ -93,13 +99,13 @@ def _default_class(state: ControllerState, claim: PersistentVolumeClaim) -> Stor
 
 
 def _created(obj: StorageClass) -> float:
-    """Seconds since 1970; long ago where it is not known."""
+    """Creation time in seconds since 1970; minus infinity if unknown."""
     stamp = obj.metadata.creation_timestamp
     return datetime.fromisoformat(stamp).timestamp() if stamp else float("-inf")
 
 
 def _say_whom_it_waits_for(state: ControllerState, claim: PersistentVolumeClaim) -> None:
-    """A claim waits for a pod, or for those that there are to be scheduled."""
+    """Report that a claim waits for its first consumer, or for its pods to be scheduled."""
     pods = [
         one.name
         for one in pods_that_use(state.pod_lister, claim.key)
@@ -114,7 +120,7 @@ def _say_whom_it_waits_for(state: ControllerState, claim: PersistentVolumeClaim)
 
 
 def _sync_named(state: ControllerState, claim: PersistentVolumeClaim) -> None:
-    """A claim that names its volume, but is not bound to it yet."""
+    """Synchronize a claim that names its volume, but is not bound to it yet."""
     volume = state.volumes.get(claim.spec.volume_name)
     if volume is None:
         state.writes.claim_status(claim, "Pending")
@@ -139,7 +145,7 @@ def _sync_named(state: ControllerState, claim: PersistentVolumeClaim) -> None:
 
 
 def _mismatch(volume: PersistentVolume, claim: PersistentVolumeClaim) -> str:
-    """Why a claim cannot have the volume that it names, or "" (checkVolumeSatisfyClaim)."""
+    """The reason why a claim cannot be bound to the volume that it names, or "" (checkVolumeSatisfyClaim)."""
     if volume.metadata.deletion_timestamp is not None:
         return f'the volume is marked for deletion "{volume.name}"'
     if storage_capacity(volume) < requested_storage(claim):
@@ -152,7 +158,7 @@ def _mismatch(volume: PersistentVolume, claim: PersistentVolumeClaim) -> str:
 
 
 def _sync_bound(state: ControllerState, claim: PersistentVolumeClaim) -> None:
-    """A claim whose binding is complete: nothing to do, unless its volume went, or a write is missing."""
+    """Synchronize a bound claim: complete missing writes, and report a lost volume."""
     name = claim.spec.volume_name
     volume = state.volumes.get(name) if name else None
     if volume is None:

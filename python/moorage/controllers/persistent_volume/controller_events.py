@@ -1,4 +1,4 @@
-"""Reasons of the events that the controller of volumes reports (controller/volume/events)."""
+"""Reasons of the controller's events (controller/volume/events)."""
 
 from __future__ import annotations
 

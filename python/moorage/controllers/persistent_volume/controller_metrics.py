@@ -1,4 +1,4 @@
-"""Metrics of the controller: how many claims and volumes there are, and how long operations take
+"""Metrics of the controller: numbers of claims and volumes, durations of operations
 (controller/volume/persistentvolume/metrics)."""
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ NO_PLUGIN = "N/A"
 
 
 class OperationTimes:
-    """When operations began that go on until somebody sees their result.
+    """Start times of operations that end asynchronously.
 
     Parameters
     ----------
@@ -35,31 +35,31 @@ class OperationTimes:
         self._begun: dict[str, tuple[float, tuple[str, str]]] = {}
 
     def begin(self, key: str, plugin: str, operation: str) -> None:
-        """An attempt for the object of a key begins; only the first one counts."""
+        """Record the first attempt of an operation for an object; later attempts are ignored."""
         self._begun.setdefault(key, (self._clock(), (plugin or NO_PLUGIN, operation)))
 
     def end(self, key: str) -> None:
-        """The result is there."""
+        """Observe the duration of the object's operation."""
         begun = self._begun.pop(key, None)
         if begun is not None:
             since, labels = begun
             VOLUME_OPERATION_SECONDS.observe(self._clock() - since, *labels)
 
     def forget(self, key: str) -> None:
-        """There will be no result."""
+        """Drop the object's operation."""
         self._begun.pop(key, None)
 
     def save(self) -> object:
-        """What has begun, for `undo`."""
+        """The operations in progress, for `undo`."""
         return self._begun.copy()
 
     def undo(self, saved: Any) -> None:
-        """Know of what had begun at `save`. What metrics have counted since stays counted."""
+        """Restore the operations of `save`. Counters and histograms are not reset."""
         self._begun = saved.copy()
 
     @contextmanager
     def counting_failures(self, key: str) -> Iterator[None]:
-        """Count it if an attempt for the object of a key fails; it goes on."""
+        """Count an exception as a failure of the object's operation, and let it pass."""
         try:
             yield
         except Exception:
@@ -76,7 +76,7 @@ class VolumeCounts:
         self._claims = claims
 
     def counts(self) -> dict[str, Counter[str]]:
-        """Name of each gauge, without its subsystem, to what it shows for each value of its label."""
+        """Values of the gauges: name without subsystem to the count per label value."""
         found: dict[str, Counter[str]] = {name: Counter() for name in _GAUGES}
         for volume in self._volumes.list():
             found[f"{_state(volume)}_pv_count"][volume.spec.storage_class_name] += 1
@@ -86,7 +86,7 @@ class VolumeCounts:
         return found
 
     def collect(self) -> Iterator[Any]:
-        """As prometheus_client asks of a collector."""
+        """The metric families, as a collector of prometheus_client."""
         for name, counts in self.counts().items():
             what, label = _GAUGES[name]
             help = f"Gauge measuring number of {what}"
@@ -96,8 +96,8 @@ class VolumeCounts:
             yield family
 
     def register(self) -> None:
-        """Show these counts and the metrics of operations in prometheus_client's default registry. A second
-        controller's counts are not shown.
+        """Register these counts and the metrics of operations in prometheus_client's default registry. The
+        counts of a second controller are not registered.
 
         Raises
         ------

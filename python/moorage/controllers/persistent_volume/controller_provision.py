@@ -1,4 +1,4 @@
-"""How a claim without a matching volume gets a new one (pv_controller.go, provisionClaim)."""
+"""Provisioning of volumes for claims without a matching volume (pv_controller.go, provisionClaim)."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ CREATE_INTERVAL = 10.0  # seconds
 
 
 def provision_claim(state: ControllerState, claim: PersistentVolumeClaim) -> None:
-    """Start making a volume for a claim, or ask an external provisioner for it, unless that goes on already.
-    What cannot be done is reported, and tried again at the next sync."""
+    """Start to provision a volume for a claim, or request it from an external provisioner, unless that is in
+    progress. Errors are reported as events, and the next sync tries again."""
     if not state.enable_dynamic_provisioning:
         return
     try:
@@ -63,7 +63,7 @@ def provision_claim(state: ControllerState, claim: PersistentVolumeClaim) -> Non
 
 
 def _plugin(state: ControllerState, provisioner: str) -> ProvisionableVolumePlugin | None:
-    """The plugin that makes volumes of a class; None where somebody outside does."""
+    """The plugin that provisions volumes of a class; None for an external provisioner."""
     if provisioner in state.migrated_plugins:
         return None
     try:
@@ -75,7 +75,7 @@ def _plugin(state: ControllerState, provisioner: str) -> ProvisionableVolumePlug
 
 
 def _ask_for(state: ControllerState, claim: PersistentVolumeClaim, provisioner: str) -> None:
-    """Say on the claim who is to make its volume."""
+    """Annotate a claim with its external provisioner."""
     driver = state.migrated_plugins.get(provisioner, provisioner)
     marks = {MIGRATED_TO: driver} if driver != provisioner else {}
     claim = _with_provisioner(state, claim, driver, marks)
@@ -99,7 +99,7 @@ def _provision(
     plugin: ProvisionableVolumePlugin,
     its_class: StorageClass,
 ) -> Iterator[float]:
-    """Make the volume of a claim; it is bound in the next sync, which finds it."""
+    """Provision the volume of a claim; the next sync binds it."""
     claim = _with_provisioner(state, claim, plugin.name, {})
     name = f"pvc-{claim.metadata.uid}"
     try:
@@ -135,8 +135,8 @@ def _make(
     its_class: StorageClass,
     name: str,
 ) -> PersistentVolume:
-    """Have the plugin make a volume. A failure is reported; if it is the making itself that failed, the claim
-    loses its node, so that the scheduler chooses again."""
+    """Provision a volume by a plugin. Errors are reported as events; if provisioning itself failed, the claim
+    loses its selected node, so that the scheduler chooses again."""
     options = _options(state, claim, its_class, name)
     if options.mount_options and not plugin.supports_mount_option():
         shown = f"[{' '.join(options.mount_options)}]"
@@ -184,7 +184,7 @@ def _options(
 
 
 def _reported(state: ControllerState, claim: PersistentVolumeClaim, text: str) -> VolumeError:
-    """The failure of an operation that has been reported."""
+    """Report the failure of an operation; returns it as an error."""
     state.writes.event(claim, events.WARNING, events.PROVISIONING_FAILED, text)
     return VolumeError(text)
 
@@ -204,7 +204,7 @@ def _create(state: ControllerState, volume: PersistentVolume) -> None:
 
 
 def _attempts(attempt: Callable[[], object]) -> Generator[float, None, Exception | None]:
-    """Try until it works; returns the last error, or None."""
+    """Repeat an attempt until it succeeds; returns the last error, or None."""
     error: Exception | None = None
     for number in range(CREATE_ATTEMPTS):
         if number:

@@ -1,4 +1,4 @@
-"""What becomes of a volume whose claim is gone (pv_controller.go, reclaimVolume)."""
+"""Reclaiming of volumes whose claim was deleted (pv_controller.go, reclaimVolume)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,12 @@ from .provisioning import DeletableVolumePlugin, VolumeInUseError
 
 
 def reclaim_volume(state: ControllerState, volume: PersistentVolume) -> None:
-    """Do with a released volume what its policy says; deleting and recycling go on as operations.
+    """Apply the reclaim policy of a released volume; deleting and recycling run as operations.
+
+    Parameters
+    ----------
+    state : ControllerState
+    volume : PersistentVolume
 
     Raises
     ------
@@ -39,7 +44,8 @@ def reclaim_volume(state: ControllerState, volume: PersistentVolume) -> None:
 
 
 def _delete(state: ControllerState, volume: PersistentVolume) -> Iterator[float]:
-    """Delete a volume, the real one first. The operation fails if that does, and every sync tries again."""
+    """Delete a volume, first the storage asset. If that fails the operation fails, and each sync tries
+    again."""
     current = _still_released(state, volume)
     if current is None or current.metadata.deletion_timestamp is not None:
         return
@@ -67,7 +73,12 @@ def _delete_object(state: ControllerState, volume: PersistentVolume) -> None:
 
 
 def delete_real_volume(state: ControllerState, volume: PersistentVolume) -> bool:
-    """Have a plugin delete a volume; False where somebody outside is to do it.
+    """Delete a storage asset by its plugin.
+
+    Returns
+    -------
+    bool
+        False if an external provisioner is responsible.
 
     Raises
     ------
@@ -87,7 +98,7 @@ def delete_real_volume(state: ControllerState, volume: PersistentVolume) -> bool
 
 
 def _deleter_of(state: ControllerState, volume: PersistentVolume) -> DeletableVolumePlugin | None:
-    """The plugin that made a volume, else one for volumes of its kind; None where it was made outside."""
+    """The plugin that provisioned a volume, else one that supports it; None for an external provisioner."""
     made_by = volume.metadata.annotations.get(PROVISIONED_BY)
     if made_by:
         try:
@@ -104,7 +115,7 @@ def _deleter_of(state: ControllerState, volume: PersistentVolume) -> DeletableVo
 
 
 def _deleter_name(state: ControllerState, volume: PersistentVolume) -> str:
-    """Who deletes a volume, for the metrics."""
+    """The plugin that deletes a volume, as a label of metrics."""
     try:
         plugin = _deleter_of(state, volume)
     except VolumeError:
@@ -113,8 +124,8 @@ def _deleter_name(state: ControllerState, volume: PersistentVolume) -> str:
 
 
 def _recycle(state: ControllerState, volume: PersistentVolume) -> Iterator[float]:
-    """Wipe a volume and make it available. A failure shows on the volume; the operation itself has not
-    failed, so the next sync tries again without a pause."""
+    """Scrub a volume and make it available. A failure is set on the volume, not on the operation, so that the
+    next sync tries again without a pause."""
     current = _still_released(state, volume)
     if current is None or current.spec.claim_ref is None:
         return
@@ -150,8 +161,8 @@ def _recycle(state: ControllerState, volume: PersistentVolume) -> Iterator[float
 
 
 def _still_released(state: ControllerState, volume: PersistentVolume) -> PersistentVolume | None:
-    """The volume as it is by now, if it is there and no claim has it: an earlier operation may have been at
-    work on it."""
+    """The current state of a volume if it is still released, else None: an earlier operation may have changed
+    it."""
     try:
         current = state.client.get(PersistentVolume, volume.name)
     except ApiError as error:

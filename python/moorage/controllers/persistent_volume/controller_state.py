@@ -1,4 +1,4 @@
-"""What the loops of the controller share."""
+"""State that the loops of the controller share."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ IN_TREE = "kubernetes.io/"
 
 @dataclass(frozen=True, slots=True)
 class ControllerState:
-    """The parts of a controller.
+    """The components of a controller.
 
     Attributes
     ----------
@@ -71,8 +71,8 @@ class ControllerState:
 
 
 def with_migration(obj: T, key: str, migrated: Mapping[str, str]) -> T:
-    """The object with the annotation that names the CSI driver which has taken over from the provisioner in
-    the annotation `key`; without it where none has."""
+    """Set the migration annotation of an object: the CSI driver that replaces the provisioner named in the
+    annotation `key`. Without such a driver the annotation is removed."""
     annotations = obj.metadata.annotations
     if key not in annotations:
         return obj
@@ -86,16 +86,16 @@ def with_migration(obj: T, key: str, migrated: Mapping[str, str]) -> T:
 
 
 def claims_of(pod: Pod) -> Iterator[str]:
-    """The keys of the claims that a pod uses."""
+    """Keys of the claims that a pod uses."""
     return (key for volume in pod.spec.volumes if (key := used_claim(pod, volume)))
 
 
 def pods_that_use(lister: Lister[Pod], claim: str) -> list[Pod]:
-    """The pods that use the claim of a key and have not ended, by name."""
+    """The pods that use a claim and have not finished, by name."""
     pods = [one for one in lister.by_index(PODS_BY_CLAIM, claim) if one.status.phase not in FINISHED]
     return sorted(pods, key=lambda one: one.name)
 
 
 def claim_key(reference: ObjectReference) -> str:
-    """The key of the claim that a volume refers to."""
+    """Key of the claim that a volume refers to."""
     return f"{reference.namespace}/{reference.name}"

@@ -1,4 +1,4 @@
-"""What the controller does with a volume: says in which phase it is, and reclaims it when its claim is gone
+"""Synchronization of volumes: sets their phase, and reclaims them when their claim is deleted
 (controller/volume/persistentvolume/pv_controller.go, syncVolume)."""
 
 from __future__ import annotations
@@ -16,7 +16,13 @@ _GIVEN_UP = ("Released", "Failed")
 
 
 def sync_volume(state: ControllerState, volume: PersistentVolume) -> None:
-    """Bring a volume a step further, as far as it goes without waiting for anybody.
+    """Synchronize a volume as far as possible without waiting.
+
+    Parameters
+    ----------
+    state : ControllerState
+    volume : PersistentVolume
+        As in the controller's cache.
 
     Raises
     ------
@@ -47,7 +53,7 @@ def sync_volume(state: ControllerState, volume: PersistentVolume) -> None:
 def _claim_of(
     state: ControllerState, volume: PersistentVolume, reference: ObjectReference
 ) -> PersistentVolumeClaim | None:
-    """The claim that a volume is bound to; None where it is gone, even if there is a new one of its name.
+    """The claim that a volume is bound to; None if it was deleted, even if there is a new claim of that name.
 
     A volume that the scheduler bound may be known here before its claim is, so others are asked before the
     volume is given up.
@@ -69,14 +75,14 @@ def _claim_of(
 
 
 def _release(state: ControllerState, volume: PersistentVolume) -> None:
-    """Give a volume up and reclaim it. One that failed stays so, for the user to see, while that is tried."""
+    """Release a volume and reclaim it. A failed volume keeps its phase."""
     if volume.status.phase not in _GIVEN_UP:
         volume = state.writes.volume_phase(volume, "Released")
     reclaim_volume(state, volume)
 
 
 def _await_claim(state: ControllerState, volume: PersistentVolume, claim: PersistentVolumeClaim) -> None:
-    """A volume whose claim is not bound to it yet: the sync of the claim does that."""
+    """Queue the claim of a volume that is not bound to it yet; report if their volume modes differ."""
     if have_equal_modes(volume, claim):
         state.claim_queue.add(claim.key)
         return

@@ -1,6 +1,5 @@
-"""What the controller writes: each write goes to the API server and, when it was accepted, into the
-controller's own cache; one that would change nothing is left out
-(controller/volume/persistentvolume/pv_controller.go)."""
+"""Writes of the controller. Each goes to the API server and then into the controller's cache; writes without
+a change are skipped (controller/volume/persistentvolume/pv_controller.go)."""
 
 from __future__ import annotations
 
@@ -28,7 +27,7 @@ T = TypeVar("T", bound=Object)
 
 
 class Writes:
-    """Binds, unbinds, and says in which phase volumes and claims are.
+    """Binds and unbinds volumes, and sets phases of volumes and claims.
 
     Every method returns the object as it is afterwards, and raises what the API server answers instead
     (`ConflictError` where somebody else has written in between). What was written before stays written.
@@ -47,30 +46,29 @@ class Writes:
         self._recorder = recorder
 
     def event(self, regarding: Object, type: str, reason: str, note: str) -> None:
-        """Report something about an object."""
+        """Report an event about an object."""
         self._recorder.event(regarding, type, reason, "", note)
 
     def claim(self, old: PersistentVolumeClaim, new: PersistentVolumeClaim) -> PersistentVolumeClaim:
-        """Write a claim, but for its status."""
+        """Write metadata and spec of a claim."""
         return old if old == new else self._stored_claim(write(self._client, old, new))
 
     def volume(self, old: PersistentVolume, new: PersistentVolume) -> PersistentVolume:
-        """Write a volume, but for its status."""
+        """Write metadata and spec of a volume."""
         return old if old == new else self._stored_volume(write(self._client, old, new))
 
     # ---- the four writes of a binding ----
 
     def bind(self, volume: PersistentVolume, claim: PersistentVolumeClaim) -> None:
-        """Bind a volume to a claim in four writes. After a crash between any two of them, the next sync of
-        either object does the rest."""
+        """Bind a volume to a claim in four writes. After a crash between two of them the next sync of either
+        object completes the binding."""
         volume = self.volume(volume, get_bind_volume_to_claim(volume, claim)[0])
         volume = self.volume_phase(volume, "Bound")
         claim = self.claim(claim, _bound_claim(claim, volume))
         self.claim_status(claim, "Bound", volume)
 
     def unbind(self, volume: PersistentVolume) -> None:
-        """Take a volume from its claim: wholly where the controller bound it; where the user did, it stays
-        bound to a claim of that name."""
+        """Remove the claim from a volume. If the user made the binding, only the claim's UID is removed."""
         held, meta = volume.spec.claim_ref, volume.metadata
         annotations = dict(meta.annotations)
         if annotations.pop(BOUND_BY_CONTROLLER, None) is not None:
@@ -87,7 +85,7 @@ class Writes:
     # ---- phases ----
 
     def volume_phase(self, volume: PersistentVolume, phase: str, message: str = "") -> PersistentVolume:
-        """Put a volume into a phase; one that is in it keeps its message."""
+        """Set the phase of a volume. If it has that phase already, its message is kept."""
         if volume.status.phase == phase:
             return volume
         new = replace(volume, status=replace(volume.status, phase=phase, message=message))
@@ -96,7 +94,7 @@ class Writes:
     def volume_phase_with_event(
         self, volume: PersistentVolume, phase: str, type: str, reason: str, message: str
     ) -> PersistentVolume:
-        """Put a volume into a phase and report that, unless it is in it."""
+        """Set the phase of a volume and report an event, unless it has that phase."""
         if volume.status.phase == phase:
             return volume
         volume = self.volume_phase(volume, phase, message)
@@ -106,8 +104,8 @@ class Writes:
     def claim_status(
         self, claim: PersistentVolumeClaim, phase: str, volume: PersistentVolume | None = None
     ) -> PersistentVolumeClaim:
-        """Put a claim into a phase, with the access modes of its volume, and with its capacity if the phase
-        is another than before: a volume may have been resized since. Without a volume it has neither.
+        """Set the phase of a claim, with access modes of its volume, and its capacity if the phase changes
+        (the volume may have been resized since). Without a volume both are empty.
 
         Raises
         ------
@@ -126,7 +124,7 @@ class Writes:
     def claim_status_with_event(
         self, claim: PersistentVolumeClaim, phase: str, type: str, reason: str, message: str
     ) -> None:
-        """Put a claim into a phase, without a volume, and report that, unless it is in it."""
+        """Set the phase of a claim without a volume and report an event, unless it has that phase."""
         if claim.status.phase != phase:
             self.event(self.claim_status(claim, phase), type, reason, message)
 
@@ -140,7 +138,7 @@ class Writes:
 
 
 def _bound_claim(claim: PersistentVolumeClaim, volume: PersistentVolume) -> PersistentVolumeClaim:
-    """The claim as it is when bound to a volume: marked as bound by the controller if that chose it."""
+    """The claim with its binding to a volume, marked as bound by the controller if that chose the volume."""
     marks = {BIND_COMPLETED: YES}
     if claim.spec.volume_name != volume.name:
         claim = replace(claim, spec=replace(claim.spec, volume_name=volume.name))
@@ -150,7 +148,7 @@ def _bound_claim(claim: PersistentVolumeClaim, volume: PersistentVolume) -> Pers
 
 
 def _capacity(volume: PersistentVolume, shown: Resources) -> Resources:
-    """The capacity that a claim shows when it is bound to a volume: as it was where the sizes are equal."""
+    """The capacity in the status of a claim that is bound to a volume; unchanged if the size is equal."""
     if "storage" not in volume.spec.capacity:
         raise VolumeError(f'PersistentVolume "{volume.name}" is without a storage capacity')
     if "storage" in shown and parse_bytes(shown["storage"]) == storage_capacity(volume):
@@ -159,7 +157,16 @@ def _capacity(volume: PersistentVolume, shown: Resources) -> Resources:
 
 
 def write(client: ObjectClient, old: T, new: T, subresource: str = "") -> T:
-    """Have the API server make `new` of `old`, or of its status, if that is still how the object is there.
+    """Patch an object, or its status, from `old` to `new`, on condition that its resource version is
+    unchanged.
+
+    Parameters
+    ----------
+    client : ObjectClient
+    old, new : Object
+        States of one object; fields of the server that are not in these structs are kept.
+    subresource : str
+        ``status``, or "" for metadata and spec.
 
     What the server knows of the object beyond what is known here stays as it is.
     """

@@ -1,5 +1,5 @@
-"""What volume plugins may ask of the host that runs them, here the controller: it mounts nothing, and most
-answers are empty or refusals (kubernetes v1.14, controller/volume/persistentvolume/volume_host.go)."""
+"""The host of volume plugins: the controller mounts nothing, so most answers are empty or errors (kubernetes
+v1.14, controller/volume/persistentvolume/volume_host.go)."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ class VolumeHost:
         """None: the controller mounts nothing."""
 
     def get_exec(self, plugin_name: str) -> OSExecutor:
-        """What runs commands."""
+        """An executor of commands."""
         return OSExecutor()
 
     def get_node_allocatable(self) -> Resources:

@@ -1,4 +1,4 @@
-"""Storage that exists in memory only, for simulations and tests; its failures can be arranged."""
+"""Volumes in memory for simulations and tests, with programmable failures."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Call: TypeAlias = Literal["new_provisioner", "provision", "new_deleter", "delete
 
 
 class InMemoryProvisioner:
-    """A volume plugin that makes, deletes and recycles volumes in memory.
+    """A volume plugin that provisions, deletes and recycles volumes in memory.
 
     Parameters
     ----------
@@ -65,7 +65,7 @@ class InMemoryProvisioner:
         self._failures: defaultdict[Call, deque[Exception]] = defaultdict(deque)
 
     def fail(self, call: Call, error: Exception | str = "", times: int = 1) -> None:
-        """Have the next calls of this kind fail, `times` more than have been asked for already.
+        """Let the next calls of a kind fail, in addition to failures requested before.
 
         Parameters
         ----------
@@ -83,13 +83,13 @@ class InMemoryProvisioner:
         """Nothing to prepare."""
 
     def can_support(self, volume: PersistentVolume) -> bool:
-        """Whether a volume says that it is of this plugin: by its driver, or by who provisioned it."""
+        """Whether the CSI driver or the provisioner of a volume is this plugin."""
         made_by = volume.metadata.annotations.get(PROVISIONED_BY)
         csi = volume.spec.csi
         return self.name == (made_by or (csi.driver if csi else ""))
 
     def supports_mount_option(self) -> bool:
-        """As the plugin was made."""
+        """Whether volumes may be mounted with options."""
         return self._mount_options
 
     def new_provisioner(self, options: VolumeOptions) -> InMemoryVolume:
@@ -106,7 +106,7 @@ class InMemoryProvisioner:
     def make(
         self, options: VolumeOptions, node: Node | None, allowed: Sequence[TopologySelectorTerm]
     ) -> PersistentVolume:
-        """Make a volume as large as its claim asks for."""
+        """Provision a volume of the size that its claim requests."""
         self._called("provision", options.pv_name)
         claim = options.pvc.spec
         asked = claim.resources.requests.get("storage", 0)
@@ -131,7 +131,7 @@ class InMemoryProvisioner:
         )
 
     def remove(self, name: str) -> None:
-        """Delete a volume; none is there is fine."""
+        """Delete a volume; unknown volumes are ignored."""
         self._called("delete", name)
         self.volumes.pop(name, None)
 
@@ -161,7 +161,7 @@ class InMemoryProvisioner:
 
 
 class InMemoryVolume:
-    """One volume of an `InMemoryProvisioner`: what makes it, and what deletes it."""
+    """The provisioner and deleter of one volume of an `InMemoryProvisioner`."""
 
     def __init__(self, plugin: InMemoryProvisioner, name: str, options: VolumeOptions | None) -> None:
         self._plugin = plugin

@@ -1,5 +1,5 @@
-"""Operations that take their time: one at a time for each name, and a pause after a failure that doubles
-(apimachinery, goroutinemap with exponentialbackoff)."""
+"""Asynchronous operations: one at a time per name, with exponential backoff after failures (apimachinery,
+goroutinemap with exponentialbackoff)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class _Pause:
 
 
 class Operations:
-    """Operations by name.
+    """Asynchronous operations by name.
 
     Without threads, `run` works until the operation has to wait, and `run_due` goes on when the time has
     come.
@@ -48,11 +48,23 @@ class Operations:
         self._lock = RLock()
 
     def use_threads(self, stop: Event) -> None:
-        """Work in threads from now on; when `stop` is set, an operation ends where it would wait."""
+        """Run operations in threads from now on; when `stop` is set, each ends where it would wait."""
         self._stop = stop
 
     def run(self, name: str, work: Work) -> bool:
-        """Start an operation, unless it is running or failed a short while ago; returns whether it was."""
+        """Start an operation.
+
+        Parameters
+        ----------
+        name : str
+        work : callable
+            Yields seconds to wait between its steps.
+
+        Returns
+        -------
+        bool
+            False if the operation is running, or in backoff after a failure.
+        """
         with self._lock:
             pause = self._pauses.get(name)
             if name in self._running or (pause and self._clock() - pause.since <= pause.length):
@@ -66,15 +78,15 @@ class Operations:
         return True
 
     def is_running(self, name: str) -> bool:
-        """Whether an operation is under way, or waits between two steps."""
+        """Whether an operation is running, or waits between two steps."""
         return name in self._running
 
     def next_due(self) -> float | None:
-        """When the next operation that waits goes on, on the clock; None where none does."""
+        """Time on the clock at which the next waiting operation continues; None if none waits."""
         return self._waiting[0][0] if self._waiting else None
 
     def run_due(self) -> int:
-        """Go on with the operations whose time has come; returns their number."""
+        """Continue the operations that are due; returns their number."""
         done = 0
         while self._waiting and self._waiting[0][0] <= self._clock():
             _, _, name, steps = heapq.heappop(self._waiting)
@@ -83,13 +95,13 @@ class Operations:
         return done
 
     def save(self) -> object:
-        """Which operations wait or failed, for `undo`."""
+        """The waiting and failed operations, for `undo`."""
         with self._lock:
             return self._pauses.copy(), self._waiting.copy(), self._sequence
 
     def undo(self, saved: object) -> None:
-        """Be as at `save`, without threads. Steps cannot be taken back: an operation that waited then and has
-        gone on since is dropped, so that whoever asked for it can start it anew."""
+        """Restore the state of `save`, without threads. An operation that has continued since is dropped, as
+        its steps cannot be undone; its caller can start it again."""
         with self._lock:
             pauses, waiting, self._sequence = cast(Any, saved)
             self._pauses = pauses.copy()
@@ -98,7 +110,7 @@ class Operations:
             self._running = {name for _, _, name, _ in self._waiting}
 
     def _advance(self, name: str, steps: Iterator[float]) -> float | None:
-        """Work until the operation has to wait; returns for how long, or None at its end."""
+        """Run an operation until it waits; returns the seconds to wait, or None at its end."""
         try:
             wait = next(steps, None)
         except Exception as error:  # whatever a plugin raises is its failure

@@ -1,4 +1,4 @@
-"""Plugins that make, delete and recycle volumes: what the controller asks of them (pkg/volume/plugins.go)."""
+"""Interfaces of volume plugins, and their registry (pkg/volume/plugins.go)."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 
 
 class VolumeInUseError(VolumeError):
-    """A plugin cannot delete a volume yet: it is in use, which is no failure of the volume."""
+    """A volume cannot be deleted because it is in use; this is no failure of the volume."""
 
 
 @dataclass(frozen=True, slots=True)
 class VolumeOptions:
-    """What volume is to be made.
+    """The volume to be provisioned.
 
     Attributes
     ----------
@@ -44,19 +44,19 @@ class VolumeOptions:
 
 
 class Provisioner(Protocol):
-    """Makes one volume."""
+    """Provisions one volume."""
 
     def provision(
         self, selected_node: Node | None, allowed_topologies: Sequence[TopologySelectorTerm]
     ) -> PersistentVolume:
-        """Make the volume, to be used on this node where one was selected."""
+        """Provision the volume, accessible from the selected node if there is one."""
 
 
 class Deleter(Protocol):
     """Deletes one volume."""
 
     def delete(self) -> None:
-        """Delete the real volume; one that is gone already is no error.
+        """Delete the storage asset; one that does not exist is no error.
 
         Raises
         ------
@@ -66,23 +66,22 @@ class Deleter(Protocol):
 
 
 class RecycleEventRecorder(Protocol):
-    """Where a recycler reports its progress."""
+    """Receives the progress of a recycler."""
 
     def __call__(self, type: str, message: str) -> None: ...
 
 
 @runtime_checkable
 class VolumePlugin(Protocol):
-    """One kind of storage. What it can do beyond its name shows in the further methods that it has:
-    `ProvisionableVolumePlugin`, `DeletableVolumePlugin`, `RecyclableVolumePlugin`. An exception from any of
-    them is a failure, which the controller reports and tries again."""
+    """A kind of storage. Its capabilities are the protocols that it implements: `ProvisionableVolumePlugin`,
+    `DeletableVolumePlugin`, `RecyclableVolumePlugin`. The controller reports exceptions and tries again."""
 
     @property
     def name(self) -> str:
-        """As in a class's ``provisioner``."""
+        """The provisioner's name in storage classes."""
 
     def init(self, host: VolumeHost) -> None:
-        """The controller begins to use the plugin."""
+        """Called once before the plugin is used."""
 
     def can_support(self, volume: PersistentVolume) -> bool:
         """Whether a volume is of this kind."""
@@ -93,21 +92,21 @@ class VolumePlugin(Protocol):
 
 @runtime_checkable
 class ProvisionableVolumePlugin(VolumePlugin, Protocol):
-    """Makes volumes."""
+    """A plugin that provisions volumes."""
 
     def new_provisioner(self, options: VolumeOptions) -> Provisioner: ...
 
 
 @runtime_checkable
 class DeletableVolumePlugin(VolumePlugin, Protocol):
-    """Deletes volumes."""
+    """A plugin that deletes volumes."""
 
     def new_deleter(self, volume: PersistentVolume) -> Deleter: ...
 
 
 @runtime_checkable
 class RecyclableVolumePlugin(VolumePlugin, Protocol):
-    """Wipes volumes, so that others can use them."""
+    """A plugin that scrubs volumes for reuse."""
 
     def recycle(self, name: str, volume: PersistentVolume, recorder: RecycleEventRecorder) -> None: ...
 
@@ -138,22 +137,22 @@ class VolumePlugins:
             raise VolumeError(errors[0] if len(errors) == 1 else f"[{', '.join(errors)}]")
 
     def provisionable(self, name: str) -> ProvisionableVolumePlugin:
-        """The plugin of that name, which makes volumes."""
+        """The plugin of a name, which must provision volumes."""
         plugin = self._named(name)
         if isinstance(plugin, ProvisionableVolumePlugin):
             return plugin
         raise VolumeError("no provisionable volume plugin matched")
 
     def deletable(self, name: str) -> DeletableVolumePlugin:
-        """The plugin of that name, which deletes volumes."""
+        """The plugin of a name, which must delete volumes."""
         return _deletable(self._named(name))
 
     def deletable_for(self, volume: PersistentVolume) -> DeletableVolumePlugin:
-        """The plugin of a volume, which deletes volumes."""
+        """The plugin that supports a volume, which must delete volumes."""
         return _deletable(self._of(volume))
 
     def recyclable_for(self, volume: PersistentVolume) -> RecyclableVolumePlugin:
-        """The plugin of a volume, which recycles volumes."""
+        """The plugin that supports a volume, which must recycle volumes."""
         plugin = self._of(volume)
         if isinstance(plugin, RecyclableVolumePlugin):
             return plugin

@@ -1,4 +1,4 @@
-"""Keys that wait to be worked on, each once (client-go, util/workqueue, with one worker)."""
+"""A work queue of keys without duplicates (client-go, util/workqueue, with one worker)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import cast
 
 
 class WorkQueue:
-    """Keys in the order in which they came; one that waits already does not come a second time."""
+    """Keys in order of insertion; a key that is queued already is not added again."""
 
     def __init__(self) -> None:
         self._keys: dict[str, None] = {}
@@ -18,14 +18,14 @@ class WorkQueue:
         return len(self._keys)
 
     def add(self, key: str) -> None:
-        """Have a key worked on."""
+        """Queue a key."""
         with self._changed:
             if not self._closed:
                 self._keys[key] = None
                 self._changed.notify()
 
     def take(self) -> str | None:
-        """The next key, or None where none waits."""
+        """Remove and return the first key; None if the queue is empty."""
         with self._changed:
             if not self._keys:
                 return None
@@ -34,23 +34,23 @@ class WorkQueue:
             return key
 
     def save(self) -> object:
-        """The keys that wait, in their order, for `undo`."""
+        """The queued keys in order, for `undo`."""
         with self._changed:
             return self._keys.copy()
 
     def undo(self, saved: object) -> None:
-        """Have the keys of `save` wait again, in the order of then."""
+        """Restore the queue of `save`."""
         with self._changed:
             self._keys = cast("dict[str, None]", saved).copy()
 
     def wait(self) -> str | None:
-        """The next key, as soon as there is one; None when the queue is shut down."""
+        """Wait for a key and return it; None after `shut_down`."""
         with self._changed:
             self._changed.wait_for(lambda: self._keys or self._closed)
             return None if self._closed else self.take()
 
     def shut_down(self) -> None:
-        """Take no more keys, and let go who waits."""
+        """Accept no more keys and end all calls of `wait`."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()

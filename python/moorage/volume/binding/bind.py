@@ -1,5 +1,5 @@
-"""Assuming what was found for a pod's volumes, writing it, and waiting until it is so
-(kube-scheduler v1.36, volumebinding/binder.go)."""
+"""Assuming the volumes of a pod, writing their bindings, and waiting for them (kube-scheduler v1.36,
+volumebinding/binder.go)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .sources import VolumeSources
 
 
 class ProvisioningFailedError(VolumeError):
-    """A claim is no longer to be provisioned for the node that was selected."""
+    """A claim is no longer provisioned for the selected node."""
 
     def __init__(self, claim: PersistentVolumeClaim) -> None:
         super().__init__(f'provisioning failed for PVC "{claim.name}"')
@@ -35,7 +35,7 @@ class BindTimeoutError(VolumeError):
 
 
 def are_bound(sources: VolumeSources, pod: Pod) -> bool:
-    """Whether every claim of a pod is there and fully bound."""
+    """Whether all claims of a pod exist and are fully bound."""
     try:
         claims = [claim_of(sources, pod, volume) for volume in pod.spec.volumes if claim_key(pod, volume)]
     except VolumeError:
@@ -44,8 +44,8 @@ def are_bound(sources: VolumeSources, pod: Pod) -> bool:
 
 
 def assume_volumes(sources: VolumeSources, node_name: str, volumes: PodVolumes) -> None:
-    """Assume what is to be done; `volumes` then has it as assumed, with empty lists for None. On an error it
-    is as it was, and what has been assumed is restored."""
+    """Assume bindings and selected nodes. `volumes` then has the assumed objects, with empty lists for None;
+    after an error it is unchanged and all assumed states are restored."""
     bindings: list[BindingInfo] = []
     provisions: list[DynamicProvision] = []
     try:
@@ -67,7 +67,7 @@ def assume_volumes(sources: VolumeSources, node_name: str, volumes: PodVolumes) 
 def revert(
     sources: VolumeSources, bindings: Iterable[BindingInfo], provisions: Iterable[DynamicProvision]
 ) -> None:
-    """Believe of these volumes and claims what the informers have."""
+    """End the assumed states of volumes and claims."""
     for binding in bindings:
         sources.pv_cache.restore(binding.pv.key)
     for provision in provisions:
@@ -78,7 +78,7 @@ def revert(
 
 
 def decided(pod: Pod, volumes: PodVolumes) -> tuple[list[BindingInfo], list[DynamicProvision]]:
-    """What is to be done for a pod's volumes.
+    """The bindings and provisions of a pod.
 
     Raises
     ------
@@ -93,7 +93,7 @@ def decided(pod: Pod, volumes: PodVolumes) -> tuple[list[BindingInfo], list[Dyna
 
 
 def write(sources: VolumeSources, pod: Pod, volumes: PodVolumes) -> None:
-    """Write the volumes, then the claims; `volumes` then has them as written.
+    """Write the volumes, then the claims; `volumes` then has the written objects.
 
     An error of the client comes through. What has been written by then stays written and assumed; the rest is
     restored.
@@ -115,7 +115,7 @@ def write(sources: VolumeSources, pod: Pod, volumes: PodVolumes) -> None:
 
 
 def are_written_bound(sources: VolumeSources, pod: Pod, node_name: str, volumes: PodVolumes) -> bool:
-    """Whether all that was written has come back and is fully bound; False is to be asked again.
+    """Whether all written objects have been observed and are fully bound; if False, ask again later.
 
     Raises
     ------
@@ -189,7 +189,7 @@ def _version(obj: Object) -> int:
 
 
 class RunningBinding:
-    """A pod's volumes whose bindings have been written.
+    """Bindings of a pod's volumes that have been written.
 
     Parameters
     ----------
@@ -223,7 +223,7 @@ class RunningBinding:
         """On the clock."""
 
     def check(self) -> bool:
-        """Whether all is bound; to be asked each `POLL_INTERVAL`, the first time after one.
+        """Whether all volumes are bound; call it each `POLL_INTERVAL`.
 
         Raises
         ------

@@ -1,5 +1,4 @@
-"""What a claim asks for, what a volume offers, and whether they belong together
-(component-helpers/storage/volume)."""
+"""Properties of claims and volumes, and their relation (component-helpers/storage/volume)."""
 
 from __future__ import annotations
 
@@ -41,7 +40,7 @@ class VolumeError(MoorageError):
 
 
 class ClassLister(Protocol):
-    """Where storage classes are looked up: the lister of an informer is one."""
+    """Looks up storage classes; listers of informers satisfy it."""
 
     def get(self, name: str) -> StorageClass: ...
 
@@ -58,18 +57,18 @@ def volume_class(volume: PersistentVolume) -> str:
 
 
 def requested_storage(claim: PersistentVolumeClaim) -> int:
-    """Bytes that a claim asks for; 0 where it does not say."""
+    """Requested storage of a claim in bytes; 0 without a request."""
     return parse_bytes(claim.spec.resources.requests.get("storage", 0))
 
 
 def storage_capacity(volume: PersistentVolume) -> int:
-    """Bytes of a volume; 0 where it does not say."""
+    """Capacity of a volume in bytes; 0 if not set."""
     return parse_bytes(volume.spec.capacity.get("storage", 0))
 
 
 @lru_cache(4096)
 def parse_bytes(quantity: QuantityLike) -> int:
-    """Value of a quantity, rounded up."""
+    """Value of a quantity in bytes, rounded up."""
     return parse_value(quantity)
 
 
@@ -102,12 +101,12 @@ def check_owner(pod: Pod, claim: PersistentVolumeClaim) -> None:
 
 
 def is_delay_binding_provisioning(claim: PersistentVolumeClaim) -> bool:
-    """Whether a node has been selected for which the claim's volume is to be provisioned."""
+    """Whether a node was selected for provisioning the claim's volume."""
     return SELECTED_NODE in claim.metadata.annotations
 
 
 def is_delay_binding_mode(claim: PersistentVolumeClaim, class_lister: ClassLister) -> bool:
-    """Whether a claim's volume is chosen only when a pod that uses it is scheduled.
+    """Whether a claim is bound when its first consumer is scheduled.
 
     Raises
     ------
@@ -127,19 +126,19 @@ def is_delay_binding_mode(claim: PersistentVolumeClaim, class_lister: ClassListe
 
 
 def have_equal_modes(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
-    """Whether both are file systems or both are block devices; a file system where nothing is said."""
+    """Whether volume and claim have equal volume modes; the default is Filesystem."""
     return (volume.spec.volume_mode or FILESYSTEM) == (claim.spec.volume_mode or FILESYSTEM)
 
 
 def has_access_modes(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
-    """Whether a volume offers every access mode that a claim asks for."""
+    """Whether a volume has all access modes that a claim requests."""
     return set(claim.spec.access_modes) <= set(volume.spec.access_modes)
 
 
 def get_bind_volume_to_claim(
     volume: PersistentVolume, claim: PersistentVolumeClaim
 ) -> tuple[PersistentVolume, bool]:
-    """The volume as it is when bound to a claim, and whether that is another than before.
+    """The volume with its binding to a claim, and whether it differs from before.
 
     A volume that the user bound beforehand, by name alone, gets the claim's UID, but is not marked as bound
     by the controller.
@@ -163,7 +162,7 @@ def get_bind_volume_to_claim(
 
 
 def with_annotations(obj: T, changes: dict[str, str]) -> T:
-    """The object with some annotations set."""
+    """Set annotations of an object."""
     return replace(obj, metadata=replace(obj.metadata, annotations=obj.metadata.annotations | changes))
 
 
@@ -171,7 +170,7 @@ def with_annotations(obj: T, changes: dict[str, str]) -> T:
 
 
 def reaches_node(volume: PersistentVolume, labels: dict[str, str]) -> bool:
-    """Whether a volume's node affinity admits nodes with these labels; fields of a node are not asked for."""
+    """Whether a volume's required node affinity matches a node's labels; `matchFields` are not evaluated."""
     affinity = volume.spec.node_affinity
     if affinity is None or affinity.required is None:
         return True

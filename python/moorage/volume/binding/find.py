@@ -1,5 +1,4 @@
-"""Whether a pod's volumes can be had on a node, and what is to be done for it
-(kube-scheduler v1.36, volumebinding/binder.go)."""
+"""Finds the volumes of a pod's claims on a node (kube-scheduler v1.36, volumebinding/binder.go)."""
 
 from __future__ import annotations
 
@@ -45,15 +44,15 @@ VOLUME_MISSING = "node(s) unavailable due to one or more pvc(s) bound to non-exi
 
 
 class BindingInfo(NamedTuple):
-    """A claim and the volume that it is to be bound to."""
+    """A claim and the volume that it will be bound to."""
 
     pv: PersistentVolume
     pvc: PersistentVolumeClaim
 
 
 class DynamicProvision(NamedTuple):
-    """A claim whose volume is to be provisioned, and what was found to have the space for it, if that had to
-    be looked for."""
+    """A claim whose volume will be provisioned, and the storage capacity found for it, if it had to be
+    checked."""
 
     pvc: PersistentVolumeClaim
     node_capacity: CSIStorageCapacity | None = None
@@ -61,8 +60,8 @@ class DynamicProvision(NamedTuple):
 
 @dataclass(slots=True)
 class PodVolumes:
-    """What is to be done for a pod's volumes on one node. None is "not decided", which cannot be bound; an
-    empty list is "nothing to do"."""
+    """Bindings and provisions of a pod on one node. None is "not decided", which cannot be bound; an empty
+    list is "nothing to do"."""
 
     static_bindings: list[BindingInfo] | None = None
     dynamic_provisions: list[DynamicProvision] | None = None
@@ -70,7 +69,7 @@ class PodVolumes:
 
 @dataclass
 class PodVolumeClaims:
-    """A pod's claims, by what is to be done about them, each in the order of the pod's volumes.
+    """The claims of a pod by state, each list in the order of the pod's volumes.
 
     Attributes
     ----------
@@ -91,12 +90,12 @@ class PodVolumeClaims:
 
     @cached_property
     def selected(self) -> Claims:
-        """The delayed ones for which a node has been selected: they are provisioned there, or nowhere."""
+        """Claims with delayed binding for which a node was selected: they are provisioned there."""
         return [claim for claim in self.unbound_delayed if SELECTED_NODE in claim.metadata.annotations]
 
     @cached_property
     def matchers(self) -> list[ClaimMatcher]:
-        """The other delayed ones, the smallest first, each with what it may be bound to."""
+        """The other claims with delayed binding, the smallest first, each with its candidate volumes."""
         others = [claim for claim in self.unbound_delayed if SELECTED_NODE not in claim.metadata.annotations]
         others.sort(key=requested_storage)
         return [ClaimMatcher(claim, self.volumes.get(claim_class(claim), ())) for claim in others]
@@ -106,14 +105,14 @@ class PodVolumeClaims:
 
 
 def claim_key(pod: Pod, volume: Volume) -> str | None:
-    """The key of the claim that a volume of a pod uses; None where it uses none."""
+    """Key of the claim of a pod's volume; None for other volumes."""
     if volume.persistent_volume_claim is not None:
         return f"{pod.namespace}/{volume.persistent_volume_claim.claim_name}"
     return None if volume.ephemeral is None else f"{pod.namespace}/{pod.name}-{volume.name}"
 
 
 def claim_of(sources: VolumeSources, pod: Pod, volume: Volume) -> PersistentVolumeClaim | None:
-    """The claim that a volume of a pod uses; None where it uses none.
+    """The claim of a pod's volume; None for other volumes.
 
     Raises
     ------
@@ -133,7 +132,7 @@ def claim_of(sources: VolumeSources, pod: Pod, volume: Volume) -> PersistentVolu
 
 
 def get_pod_volume_claims(sources: VolumeSources, pod: Pod) -> PodVolumeClaims:
-    """Sort a pod's claims by what is to be done about them.
+    """Classify the claims of a pod.
 
     Raises
     ------
@@ -165,8 +164,8 @@ def get_pod_volume_claims(sources: VolumeSources, pod: Pod) -> PodVolumeClaims:
 def check_bound_claims(
     sources: VolumeSources, claims: Sequence[PersistentVolumeClaim], node: Node
 ) -> ObjectNotFoundError | bool:
-    """Whether the volumes of bound claims can be used on a node; the error where one is not there. The first
-    one that says no decides."""
+    """Whether the volumes of bound claims are accessible from a node; the error if one does not exist. The
+    first negative result is returned."""
     for claim in claims:
         try:
             volume = sources.pv_cache.get_pv(claim.spec.volume_name)
@@ -178,7 +177,7 @@ def check_bound_claims(
 
 
 class Unbound(NamedTuple):
-    """What was found for the delayed claims."""
+    """The result for claims with delayed binding."""
 
     volumes: PodVolumes
     satisfied: bool = True
@@ -186,7 +185,8 @@ class Unbound(NamedTuple):
 
 
 def find_unbound(sources: VolumeSources, claims: PodVolumeClaims, node: Node) -> Unbound:
-    """Find volumes on a node for the delayed claims, or where they can be provisioned.
+    """Find volumes on a node for the claims with delayed binding, or check that they can be provisioned
+    there.
 
     Raises
     ------
@@ -215,8 +215,12 @@ def find_unbound(sources: VolumeSources, claims: PodVolumeClaims, node: Node) ->
 def check_volume_provisions(
     sources: VolumeSources, claims: Sequence[PersistentVolumeClaim], node: Node
 ) -> list[DynamicProvision] | bool:
-    """What is to be provisioned for claims on a node. False where it cannot be; True where it could be, but
-    there is not enough storage.
+    """Check that claims can be provisioned on a node.
+
+    Returns
+    -------
+    list of DynamicProvision or bool
+        False if a claim cannot be provisioned on the node; True if it could, but there is not enough storage.
 
     Raises
     ------
@@ -246,8 +250,13 @@ def check_volume_provisions(
 def find_capacity(
     sources: VolumeSources, claim: PersistentVolumeClaim, its_class: StorageClass, node: Node
 ) -> CSIStorageCapacity | Literal[False] | None:
-    """Storage within reach of a node from which a claim's volume can be made: the first that is large enough.
-    None where it need not be looked for, False where there is none."""
+    """Find the first storage capacity that is accessible from a node and large enough for a claim.
+
+    Returns
+    -------
+    CSIStorageCapacity, False or None
+        None if the driver does not publish capacities, False if none suffices.
+    """
     drivers, capacities = sources.csi_driver_lister, sources.csi_storage_capacity_lister
     if drivers is None or capacities is None or "storage" not in claim.spec.resources.requests:
         return None
@@ -266,7 +275,7 @@ def find_capacity(
 
 
 def _has_access(node: Node, capacity: CSIStorageCapacity) -> bool:
-    """A selector that cannot be read reaches no node."""
+    """Whether a node is in the topology of a capacity; False for a malformed selector."""
     if capacity.node_topology is None:
         return False
     try:
@@ -281,7 +290,7 @@ def _is_sufficient(capacity: CSIStorageCapacity, size: int) -> bool:
 
 
 def conflict_reasons(bound: ObjectNotFoundError | bool, unbound: Unbound) -> tuple[str, ...]:
-    """Why a node will not do, in upstream's order; empty if it does."""
+    """Reasons why a node is not feasible, in upstream's order; empty if it is."""
     reasons = (
         (NODE_CONFLICT, bound is False),
         (BIND_CONFLICT, not unbound.satisfied),

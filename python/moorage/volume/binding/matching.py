@@ -1,4 +1,4 @@
-"""Which volume a claim gets (component-helpers/storage/volume, FindMatchingVolume)."""
+"""Matching of volumes to claims (component-helpers/storage/volume, FindMatchingVolume)."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ def find_matching_volume(
     excluded: Container[str],
     delay_binding: bool,
 ) -> PersistentVolume | None:
-    """The volume that a claim is to be bound to: one that was bound to it beforehand, else the smallest that
-    is large enough, the first of equals.
+    """Find the volume for a claim: a pre-bound one, else the smallest that is large enough, the first of
+    equals.
 
     Parameters
     ----------
@@ -66,8 +66,8 @@ def find_matching_volume(
 def suitable_volumes(
     claim: PersistentVolumeClaim, volumes: Iterable[PersistentVolume], has_node: bool, delay_binding: bool
 ) -> Iterator[tuple[PersistentVolume, int, bool]]:
-    """The volumes that a claim may be bound to as far as it does not depend on the node, with their sizes in
-    bytes and whether they were bound to the claim beforehand; parameters as for `find_matching_volume`."""
+    """Volumes that match a claim independently of the node, with size in bytes and whether each is pre-bound
+    to the claim; parameters as for `find_matching_volume`."""
     asked, wanted_class = requested_storage(claim), claim_class(claim)
     attributes = claim.spec.volume_attributes_class_name or ""
     selects = _selection(claim)
@@ -92,7 +92,7 @@ def suitable_volumes(
 
 
 def _selection(claim: PersistentVolumeClaim) -> Callable[[dict[str, str]], bool]:
-    """Whether a volume's labels match a claim's selector; without one, all do."""
+    """A predicate of volume labels for a claim's selector."""
     selector = claim.spec.selector
     if selector is None:
         return lambda labels: True

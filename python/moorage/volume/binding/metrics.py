@@ -1,5 +1,5 @@
-"""Metrics of volume scheduling (scheduler_volume_*) and of the controller (volume_operation_*): counted here,
-shown by prometheus_client."""
+"""Metrics of volume scheduling (scheduler_volume_*) and of the controller (volume_operation_*), exported by
+prometheus_client."""
 
 from __future__ import annotations
 
@@ -36,16 +36,16 @@ class OperationCounter:
         self._values: dict[tuple[str, ...], int] = {}
 
     def inc(self, *labels: str) -> None:
-        """Count one."""
+        """Increment the counter of these label values."""
         with self._lock:
             self._values[labels] = self._values.get(labels, 0) + 1
 
     def value(self, *labels: str) -> int:
-        """How many there were."""
+        """The counter of these label values."""
         return self._values.get(labels, 0)
 
     def collect(self) -> Iterator[Any]:
-        """As prometheus_client asks of a collector."""
+        """The metric family, as a collector of prometheus_client."""
         family = prometheus().CounterMetricFamily(self.name, self.help, labels=list(self.labels))
         with self._lock:
             for labels, value in self._values.items():
@@ -74,26 +74,26 @@ class OperationHistogram:
         self._sums: dict[tuple[str, ...], float] = {}
 
     def observe(self, value: float, *labels: str) -> None:
-        """Count one value."""
+        """Add a value to the histogram of these label values."""
         with self._lock:
             counts = self._counts.setdefault(labels, [0] * (len(self.buckets) + 1))
             counts[bisect_left(self.buckets, value)] += 1
             self._sums[labels] = self._sums.get(labels, 0.0) + value
 
     def count(self, *labels: str) -> int:
-        """How many values there were."""
+        """Number of observed values."""
         return sum(self._counts.get(labels, ()))
 
     def sum(self, *labels: str) -> float:
-        """Their sum."""
+        """Sum of the observed values."""
         return self._sums.get(labels, 0.0)
 
     def counts(self, *labels: str) -> tuple[int, ...]:
-        """How many values fell into each bucket, the last being the infinite one; not cumulative."""
+        """Number of values in each bucket, not cumulative; the last bucket is unbounded."""
         return tuple(self._counts.get(labels, [0] * (len(self.buckets) + 1)))
 
     def collect(self) -> Iterator[Any]:
-        """As prometheus_client asks of a collector."""
+        """The metric family, as a collector of prometheus_client."""
         family = prometheus().HistogramMetricFamily(self.name, self.help, labels=list(self.labels))
         bounds = [*map(str, self.buckets), "+Inf"]
         with self._lock:
@@ -138,7 +138,7 @@ VOLUME_OPERATION_ERRORS = OperationCounter(
 
 @contextmanager
 def counting_failures(operation: str) -> Iterator[None]:
-    """Count it if the stage fails."""
+    """Count an exception as a failure of the stage, and let it pass."""
     try:
         yield
     except Exception:
@@ -148,7 +148,7 @@ def counting_failures(operation: str) -> Iterator[None]:
 
 @contextmanager
 def measuring(operation: str, clock: Callable[[], float]) -> Iterator[None]:
-    """Note how long the stage takes, in seconds on `clock`, however it ends."""
+    """Observe the duration of the stage in seconds on `clock`, also after an exception."""
     start = clock()
     try:
         yield
@@ -161,7 +161,7 @@ _registered: list[tuple[object, str]] = []
 
 
 def register_volume_scheduling_metrics() -> None:
-    """Show the metrics in prometheus_client's default registry; again is once.
+    """Register the metrics in prometheus_client's default registry; repeated calls have no effect.
 
     Raises
     ------
@@ -177,7 +177,8 @@ def register_volume_scheduling_metrics() -> None:
 
 
 def register(what: str, *collectors: object) -> None:
-    """Show collectors in prometheus_client's default registry, the first ones of `what` only."""
+    """Register collectors in prometheus_client's default registry; a second call with the same `what` has no
+    effect."""
     registry = prometheus().REGISTRY
     with _registering:
         if (registry, what) not in _registered:

@@ -1,4 +1,4 @@
-"""What the volume binder reads and writes."""
+"""Clients, caches and listers of the volume binder."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ RequirePod = Callable[[Pod], None]
 
 
 def as_it_is(volume: PersistentVolume, node_name: str) -> PersistentVolume:
-    """Translate nothing."""
+    """The default `Translate`: the volume itself."""
     return volume
 
 
 @dataclass(frozen=True, slots=True)
 class VolumeSources:
-    """What the volume binder reads and writes.
+    """Clients, caches and listers of the volume binder.
 
     Attributes
     ----------
@@ -68,7 +68,7 @@ class VolumeSources:
     def over(
         cls, client: ObjectClient, informers: InformerFactory, translate: Translate = as_it_is
     ) -> VolumeSources:
-        """What the informers of a factory know, with assume caches of its own."""
+        """Make sources from the informers of a factory, with new assume caches."""
         return cls(
             client,
             PVAssumeCache(informers.informer(PersistentVolume)),
@@ -83,7 +83,7 @@ class VolumeSources:
 
 
 def listed_pods(lister: Lister[Pod]) -> RequirePod:
-    """A pod is gone when its lister does not know it."""
+    """A `RequirePod` that looks pods up in a lister."""
 
     def require(pod: Pod) -> None:
         try:

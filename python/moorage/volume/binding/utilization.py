@@ -1,5 +1,4 @@
-"""How well a pod's volumes use the storage that they are taken from (kube-scheduler v1.36,
-volumebinding/scorer.go)."""
+"""Scores nodes by the utilization of storage (kube-scheduler v1.36, volumebinding/scorer.go)."""
 
 from __future__ import annotations
 
@@ -14,7 +13,7 @@ SCORE_SCALE = 10  # a shape's scores are 0 to 10
 
 
 class Utilization:
-    """Scores nodes by a piecewise linear function of the share of storage that is asked for.
+    """A piecewise linear score of the ratio of requested storage to capacity.
 
     Parameters
     ----------
@@ -26,8 +25,8 @@ class Utilization:
         self._points = [(point["utilization"], point["score"] * SCORE_SCALE) for point in shape]
 
     def score(self, volumes: PodVolumes) -> int:
-        """The mean over storage classes, 0 to 100: of static bindings, or where there are none, of what is to
-        be provisioned where capacity is known. 0 where there is nothing to go by."""
+        """Mean score over storage classes, 0 to 100: of static bindings, else of dynamic provisions with
+        known capacity; 0 if there are neither."""
         classes = _static(volumes) or _dynamic(volumes)
         if not classes:
             return 0
@@ -40,7 +39,8 @@ class Utilization:
         return self._at(requested * MOST_UTILIZATION // capacity)
 
     def _at(self, utilization: int) -> int:
-        """Between two points, with Go's division, which truncates."""
+        """Interpolate the score at a utilization, with Go's integer division, which truncates towards
+        zero."""
         before = self._points[0]
         for x, y in self._points:
             if utilization <= x:
@@ -58,7 +58,8 @@ Classes = dict[str, tuple[int, int]]
 
 
 def _static(volumes: PodVolumes) -> Classes:
-    """By the class in the volumes' spec, which is not the claim's where a volume was bound beforehand."""
+    """Sums of static bindings by the class of the volumes, which differs from the claim's for pre-bound
+    volumes."""
     bindings = volumes.static_bindings or ()
     return _summed(
         (pv.spec.storage_class_name, requested_storage(pvc), storage_capacity(pv)) for pv, pvc in bindings
@@ -74,7 +75,8 @@ def _summed(each: Iterable[tuple[str, int, int]]) -> Classes:
 
 
 def _dynamic(volumes: PodVolumes) -> Classes:
-    """Capacity is not added up: that of the last claim of a class counts."""
+    """Sums of dynamic provisions by class. Capacities are not added: the last one of a class counts, as
+    upstream."""
     out: Classes = {}
     for claim, capacity in volumes.dynamic_provisions or ():
         if capacity is not None and capacity.capacity is not None:

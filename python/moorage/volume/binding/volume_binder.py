@@ -65,7 +65,7 @@ class VolumeBinder:
         self._sleep = sleep
 
     def get_pod_volume_claims(self, pod: Pod) -> PodVolumeClaims:
-        """Sort a pod's claims by what is to be done about them, ephemeral volumes' claims included.
+        """Classify the claims of a pod, those of ephemeral volumes included.
 
         Raises
         ------
@@ -77,8 +77,14 @@ class VolumeBinder:
     def find_pod_volumes(
         self, pod: Pod, claims: PodVolumeClaims, node: Node
     ) -> tuple[PodVolumes, tuple[str, ...]]:
-        """Find volumes for a pod on a node: what is to be done, and why the node will not do (empty if it
-        will). Lists with nothing in them are None here.
+        """Find volumes for a pod on a node.
+
+        Returns
+        -------
+        volumes : PodVolumes
+            What to bind and to provision; None for empty lists.
+        reasons : tuple of str
+            Why the node is not feasible; empty if it is.
 
         Raises
         ------
@@ -94,7 +100,7 @@ class VolumeBinder:
         return unbound.volumes, conflict_reasons(bound, unbound)
 
     def assume_pod_volumes(self, pod: Pod, node_name: str, pod_volumes: PodVolumes) -> bool:
-        """Assume that the volumes found are bound and the nodes for provisioning selected.
+        """Assume the bindings and selected nodes that were found.
 
         Returns
         -------
@@ -114,11 +120,11 @@ class VolumeBinder:
             return False
 
     def revert_assumed_pod_volumes(self, pod_volumes: PodVolumes) -> None:
-        """Take back what `assume_pod_volumes` did; again is once."""
+        """Undo `assume_pod_volumes`; repeated calls have no effect."""
         revert(self.sources, pod_volumes.static_bindings or (), pod_volumes.dynamic_provisions or ())
 
     def begin(self, pod: Pod, pod_volumes: PodVolumes, node_name: str | None = None) -> RunningBinding:
-        """Write what is assumed. Whoever has a clock of his own then calls `check` each `POLL_INTERVAL`.
+        """Write the assumed bindings. The caller then calls `check` each `POLL_INTERVAL`.
 
         Parameters
         ----------
@@ -141,7 +147,7 @@ class VolumeBinder:
         return RunningBinding(self.sources, pod, node_name, pod_volumes, self._clock, self._bind_timeout)
 
     def check(self, running: RunningBinding) -> bool:
-        """Whether all that was written is bound.
+        """Whether all written bindings are complete.
 
         Raises
         ------
@@ -157,7 +163,7 @@ class VolumeBinder:
                 raise VolumeError(f"binding volumes: {error}") from error
 
     def binding(self, pod: Pod, pod_volumes: PodVolumes, node_name: str | None = None) -> Steps[None]:
-        """`begin`, then `check` after each `POLL_INTERVAL` until all is bound, in steps; parameters and
+        """Run `begin`, then `check` each `POLL_INTERVAL` until all is bound, as a generator; parameters and
         errors as there."""
         running = self.begin(pod, pod_volumes, node_name)
         done = False
@@ -166,5 +172,5 @@ class VolumeBinder:
             done = self.check(running)
 
     def bind_pod_volumes(self, pod: Pod, pod_volumes: PodVolumes, node_name: str | None = None) -> None:
-        """All of `binding`, with `sleep` between the steps."""
+        """Run `binding` and `sleep` between its steps."""
         take_all(self.binding(pod, pod_volumes, node_name), self._sleep)

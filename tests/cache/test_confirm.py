@@ -126,7 +126,6 @@ def test_what_happens_to_a_bound_pod_before_the_next_sync(caplog: pytest.LogCapt
     scheduler = Scheduler(Cluster(nodes=[node("a")], pods=[pod("p", requests={"cpu": 1}), pod("gone")]))
     store = scheduler.client
     pods = list(scheduler.pods.pending.values())
-    scheduler.pods.binding = {one.metadata.uid for one in pods}
     for one in pods:
         scheduler.schedule_one(one)
         store.bind(one, "a")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from moorage.framework.plugin.events import NODE_ADD
 from moorage.queue import QueuedPodInfo
-from tests.core.make import pod
+from tests.core.make import node, pod
 from tests.locks import check_locked
 from tests.queue.make import make_queue, reject
 
@@ -28,6 +28,7 @@ def test_a_queue() -> None:
         "add": lambda: one.add(p),
         "add_info": lambda: one.add_info(QueuedPodInfo(pod("q"), 0.0)),
         "pending_pods": one.pending_pods,
+        "inactive": one.inactive,
         "pop": pop,
         "in_flight": one.in_flight,
         "in_flight_events": one.in_flight_events,
@@ -38,11 +39,13 @@ def test_a_queue() -> None:
         "move_all_to_active_or_backoff_queue": lambda: one.move_all_to_active_or_backoff_queue(
             NODE_ADD, None, None
         ),
+        "move_all_for_each": lambda: one.move_all_for_each(NODE_ADD, [node("n")]),
         "flush_backoff_completed": one.flush_backoff_completed,
         "flush_unschedulable_left_over": one.flush_unschedulable_left_over,
         "next_event": one.next_event,
         "run_periodic": lambda: one.run_periodic(1.0),
         "pop_unit": lambda: one.pop_unit(0),
+        "pop_batch": lambda: one.pop_batch(1),
         "done": lambda: one.done("p"),
         "delete": lambda: one.delete(p),
         "flying": lambda: one.flying("p"),

@@ -179,9 +179,9 @@ def test_an_assumed_pod_is_not_queued_again(one: Scheduler) -> None:
     held = write(one, pod("p"))
     one.schedule_one(held)
     seen()
-    info = one.attempts.pop()
+    info = one.queue.pop(0)
     assert info is not None
-    one.attempts.done(info)
+    one.queue.done(info.pod.metadata.uid)
     write(one, pod("p", labels={"a": "b"}))
     assert one.queue.get("p") is None
     one.client.delete(Pod, "p", "default")

@@ -17,6 +17,7 @@ def test_a_store() -> None:
     p = pod("p")
     calls = {
         "changes": lambda: one.changes,
+        "changed_since": lambda: one.changed_since(0),
         "create": lambda: one.create(p),
         "create_many": lambda: one.create_many([pod("q"), pod("r")]),
         "get": lambda: one.get(Pod, "p", "default"),
@@ -73,6 +74,7 @@ def test_the_copy_of_an_informer() -> None:
         "follow": one.follow,
         "add_index": lambda: one.add_index("name", lambda obj: (obj.metadata.name,)),
         "get": lambda: one.get(p.key),
+        "get_many": lambda: one.get_many([p.key]),
         "items": one.items,
         "values": one.values,
         "count": lambda: one.count("name", "p"),

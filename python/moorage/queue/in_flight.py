@@ -85,12 +85,17 @@ class InFlight:
         """What happened since the pod of this UID, which is in flight, was popped."""
         return islice(self._events, self._flights[uid][0] - self._dropped, None)
 
-    def done(self, uid: str) -> Flight | None:
-        """A pod's attempt has ended; None where it is not in flight."""
-        flight = self._flights.pop(uid, None)
+    def place(self, uid: str) -> Place | None:
+        """Where the pod of a UID was popped from; None for one that is not in flight."""
+        flight = self._flights.get(uid)
+        return None if flight is None else flight[2]
+
+    def done(self, *uids: str) -> None:
+        """The attempts of these pods have ended; UIDs that are not in flight are ignored."""
+        for uid in uids:
+            self._flights.pop(uid, None)
         if self._events:
             first = next(iter(self._flights.values()))[0] if self._flights else None
             while self._events and (first is None or self._dropped < first):
                 self._events.popleft()
                 self._dropped += 1
-        return flight

@@ -97,9 +97,14 @@ class Places:
 
     def pending(self) -> PendingPods:
         """All of them."""
-        there = self.unschedulable.select(lambda group: True)
-        return PendingPods(
-            list(self.active),
+        return PendingPods(list(self.active), *self.inactive())
+
+    def inactive(self) -> tuple[list[QueuedPodInfo], ...]:
+        """Return the lists of `pending` after the first one."""
+        if len(self.infos) == self.active.size:
+            return [], [], [], []
+        there = self.unschedulable.select()
+        return (
             list(self.backoff.rejected),
             list(self.backoff.failed),
             [info for info in there if not info.gating_plugin],
@@ -108,18 +113,24 @@ class Places:
 
     def has_next(self) -> bool:
         """Whether a pod can be popped."""
-        return self.active.size > 0 or (self.pop_from_backoff and len(self.backoff.rejected) > 0)
+        return self.active.size > 0 or bool(self.pop_from_backoff and self.backoff.rejected.entries)
 
     def pop(self) -> tuple[QueuedPodInfo, Place] | None:
         """Take the next pod and tell where it was; None where `has_next` says that there is none."""
+        infos, place = self.pop_many(1)
+        return (infos[0], place) if infos else None
+
+    def pop_many(self, limit: int) -> tuple[list[QueuedPodInfo], Place]:
+        """Take up to so many of the next pods that are in one place, and tell which."""
         if self.active.size:
-            info, place = self.active.pop(), ACTIVE
-        elif self.has_next():
-            info, place = self.backoff.rejected.pop(), Place.BACKOFF
+            infos, place = [self.active.pop() for _ in range(min(limit, self.active.size))], ACTIVE
+        elif self.pop_from_backoff and self.backoff.rejected.entries:
+            infos, place = [self.backoff.rejected.pop()], Place.BACKOFF
         else:
-            return None
-        self._gone(info)
-        return info, place
+            return [], ACTIVE
+        for info in infos:
+            self._gone(info)
+        return infos, place
 
     def pop_completed(self) -> list[QueuedPodInfo]:
         """Take the pods whose backoff is over."""

@@ -6,6 +6,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
+from itertools import chain
 from threading import Condition
 from typing import Any, cast
 
@@ -36,6 +37,8 @@ from .unschedulable_pods import group_of
 from .waiting_groups import in_unit
 
 logger = logging.getLogger("moorage.queue")
+
+DISCARDED = "pod %s is in flight already and is discarded"
 
 
 class SchedulingQueue:
@@ -114,6 +117,11 @@ class SchedulingQueue:
         with self._lock:
             return self._places.pending()
 
+    def inactive(self) -> list[QueuedPodInfo]:
+        """All waiting pods but those in the active queue."""
+        with self._lock:
+            return list(chain(*self._places.inactive()))
+
     def in_flight(self) -> list[QueuedPodInfo]:
         """The pods that were popped and whose attempt has not ended, in the order of their pop."""
         with self._lock:
@@ -145,13 +153,16 @@ class SchedulingQueue:
         with self._lock:  # while timers run, it is another time
             self.add_info(QueuedPodInfo(pod, self._places.now()))
 
-    def add_info(self, info: QueuedPodInfo) -> None:
-        """The same, with the entry that it is to have. It takes the place of one of the same UID."""
+    def add_info(self, *infos: QueuedPodInfo) -> None:
+        """Add pods with these entries, in this order. Each takes the place of an entry of the same UID."""
         with self._lock:
-            known = self._places.infos.get(info.pod.metadata.uid)
-            if known is not None:
-                self._places.leave(known)
-            if self._places.to_active(info, UNSCHEDULABLE_POD_ADD.label):
+            moved = False
+            for info in infos:
+                known = self._places.infos.get(info.pod.metadata.uid)
+                if known is not None:
+                    self._places.leave(known)
+                moved |= self._places.to_active(info, UNSCHEDULABLE_POD_ADD.label)
+            if moved:
                 self._wake()
 
     def update(self, old: Pod, new: Pod) -> None:
@@ -185,13 +196,15 @@ class SchedulingQueue:
                 return True
         return False
 
-    def delete(self, pod: Pod) -> None:
-        """A pod went, or has a node now. In flight it stays until its attempt ends."""
+    def delete(self, *pods: Pod) -> None:
+        """These pods are deleted, or have a node now. One in flight stays there until its attempt ends."""
         with self._lock:
-            self.nominator.delete_nominated_pod_if_exists(pod)
-            info = self._places.infos.get(pod.metadata.uid)
-            if info is not None:
-                self._places.leave(info)
+            infos = self._places.infos
+            for pod in pods:
+                self.nominator.delete_nominated_pod_if_exists(pod)
+                info = infos.get(pod.metadata.uid)
+                if info is not None:
+                    self._places.leave(info)
 
     def activate(self, pods: Iterable[Pod]) -> None:
         """Have pods tried as soon as may be, whatever hints and backoff say. Gated ones stay if PreEnqueue
@@ -232,11 +245,8 @@ class SchedulingQueue:
                     if timeout == 0 or not self._wait(timeout):
                         return None
                     continue
-                info, place = taken
-                info.attempts += 1
-                if self._in_flight.add(info, place):
-                    return info
-                logger.error("pod %s is in flight already and is discarded", info.pod.key)
+                if self._take_off(*taken):
+                    return taken[0]
 
     def pop_unit(self, timeout: float | None = None) -> list[QueuedPodInfo]:
         """Take the next pod, and with it all others of its group that nothing keeps out of the queue: by
@@ -251,6 +261,37 @@ class SchedulingQueue:
                 self._in_flight.add(info, self._places.take(info))
                 info.attempts += 1
             return sorted([first, *mates], key=in_unit)
+
+    def pop_batch(self, limit: int) -> list[QueuedPodInfo]:
+        """Take the next pods, without waiting for any.
+
+        Parameters
+        ----------
+        limit : int
+            At least 1.
+
+        Returns
+        -------
+        list of QueuedPodInfo
+            As repeated calls of `pop` would take them: up to `limit` pods where groups are ignored; else the
+            next pod with the others of its group.
+        """
+        if self.groups_pods:
+            return self.pop_unit(0)
+        with self._lock:
+            while True:
+                popped, place = self._places.pop_many(limit)
+                infos = [info for info in popped if self._take_off(info, place)]
+                if infos or not popped:
+                    return infos
+
+    def _take_off(self, info: QueuedPodInfo, place: Place) -> bool:
+        """A popped pod is in flight from now on; False where one of its UID is already."""
+        info.attempts += 1
+        if self._in_flight.add(info, place):
+            return True
+        logger.error(DISCARDED, info.pod.key)
+        return False
 
     def _wait(self, timeout: float | None) -> bool:
         """Wait for a pod; false where none came."""
@@ -274,17 +315,18 @@ class SchedulingQueue:
             It is not in flight.
         """
         with self._lock:
-            flight = self._in_flight.done(info.pod.metadata.uid)
-            if flight is None:
+            place = self._in_flight.place(info.pod.metadata.uid)
+            if place is None:
                 raise MoorageError(f"Pod {info.pod.key} is not in flight")
+            self._in_flight.done(info.pod.metadata.uid)
             info.attempts -= 1
-            self._places.put(info, flight[2])
+            self._places.put(info, place)
             self._wake()
 
-    def done(self, uid: str) -> None:
-        """The attempt of a pod has ended."""
+    def done(self, *uids: str) -> None:
+        """The attempts of these pods have ended."""
         with self._lock:
-            self._in_flight.done(uid)
+            self._in_flight.done(*uids)
 
     def save(self) -> object:
         """All pods, where they are and what is known of them, for `undo`."""
@@ -364,6 +406,14 @@ class SchedulingQueue:
                 infos = [info for info in infos if check(info.pod)]
             self._sweep(infos, event, old, new)
 
+    def move_all_for_each(self, event: ClusterEvent, news: Iterable[Any]) -> None:
+        """`move_all_to_active_or_backoff_queue` for the same event of several new objects, in their order."""
+        with self._lock:
+            may_move, groups = self.hints.may_move, self._places.unschedulable.groups
+            if self._in_flight or [group for group in groups if may_move(group, event)]:
+                for new in news:
+                    self.move_all_to_active_or_backoff_queue(event, None, new)
+
     def _sweep(self, infos: Iterable[QueuedPodInfo], event: ClusterEvent, old: Any, new: Any) -> None:
         moved = False
         for info in infos:
@@ -423,6 +473,5 @@ class SchedulingQueue:
         """Whoever waits for a pod returns; every attempt has ended."""
         with self._lock:
             self._closed = True
-            for info in self.in_flight():
-                self._in_flight.done(info.pod.metadata.uid)
+            self._in_flight.done(*[info.pod.metadata.uid for info in self._in_flight])
             self._changed.notify_all()

@@ -61,8 +61,8 @@ class UnschedulablePods:
         if not members:
             del self.groups[group]
 
-    def select(self, wanted: Callable[[Group], bool]) -> list[QueuedPodInfo]:
-        """The pods of some groups, in order of entry."""
+    def select(self, wanted: Callable[[Group], bool] = lambda group: True) -> list[QueuedPodInfo]:
+        """The pods of some groups (by default of all), in order of entry."""
         found = [members.values() for group, members in self.groups.items() if wanted(group)]
         if len(found) == 1:
             return list(found[0])

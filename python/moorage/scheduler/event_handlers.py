@@ -6,8 +6,8 @@ An event that the cache refuses is logged, and the next one is taken, as upstrea
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
-from functools import cache
+from collections.abc import Callable, Iterable, Mapping
+from functools import cache, cached_property
 from itertools import chain
 from typing import Any, TypeVar
 
@@ -58,8 +58,9 @@ from moorage.objects.model.workload import (
     StatefulSet,
 )
 from moorage.objects.workloads.ownership import FINISHED
-from moorage.queue import SchedulingQueue
-from moorage.store import DeletedFinalStateUnknown, InformerFactory
+from moorage.queue import QueuedPodInfo, SchedulingQueue
+from moorage.store import DeletedFinalStateUnknown, Indexer, InformerFactory
+from moorage.store.informers.informer import Notice
 
 from .queueing import Ages
 
@@ -132,8 +133,6 @@ class PodHandler:
         Has the cache, and the pods that wait on Permit.
     is_ours : callable
         False for pods that ask for another scheduler.
-    current : callable
-        What informers have of a pod now, by namespace and name.
     ages : Ages, optional
         When pods come to the queue; by default when they do.
 
@@ -141,8 +140,6 @@ class PodHandler:
     ----------
     others : dict of str to Pod
         Pods without a node that ask for another scheduler, by ``namespace/name``.
-    binding : set of str
-        UIDs of the pods that this scheduler is binding: their reports are gathered and confirmed in bulk.
     """
 
     def __init__(
@@ -150,28 +147,24 @@ class PodHandler:
         handle: FrameworkHandle,
         queue: SchedulingQueue,
         is_ours: Callable[[Pod], bool],
-        current: Callable[[Pod], Pod | None],
         ages: Ages | None = None,
     ) -> None:
         self.cache = handle.cache
         self.queue = queue
         self.is_ours = is_ours
-        self.current = current
+        self._informers = handle.informers
         self.ages = ages
         self.others: dict[str, Pod] = {}
-        self.binding: set[str] = set()
         self.reject_waiting = handle.reject_waiting_pod
-        self._bound: list[Pod] = []
 
     def save(self) -> object:
         """What it keeps, for `undo`."""
-        now = None if self.ages is None else self.ages.now
-        return self.others.copy(), self.binding.copy(), self._bound.copy(), now
+        return self.others.copy(), None if self.ages is None else self.ages.now
 
     def undo(self, saved: Any) -> None:
         """Be as at `save`."""
-        others, binding, bound, now = saved
-        self.others, self.binding, self._bound = others.copy(), binding.copy(), bound.copy()
+        others, now = saved
+        self.others = others.copy()
         if self.ages is not None:
             self.ages.now = now
 
@@ -186,7 +179,42 @@ class PodHandler:
                 found[pod.key] = pod
         return found | self.others
 
+    @cached_property
+    def indexer(self) -> Indexer[Pod]:
+        """The informers' copy of the pods."""
+        indexer: Indexer[Pod] = self._informers.informer(Pod).indexer
+        return indexer
+
+    def current(self, pod: Pod) -> Pod | None:
+        """What informers have of a pod, by namespace and name."""
+        return self.indexer.get(pod.key)
+
+    def gone(self, infos: Mapping[str, QueuedPodInfo]) -> dict[str, QueuedPodInfo]:
+        """Those of some pods, by ``namespace/name``, that are deleted or have a node, as far as informers
+        know."""
+        found = {}
+        for (key, info), held in zip(infos.items(), self.indexer.get_many(infos), strict=True):
+            if held is None or held.spec.node_name or held.metadata.uid != info.pod.metadata.uid:
+                found[key] = info
+        return found
+
     # ---- what is reported ----------------------------------------------------------------------------------
+
+    def on_run(self, notices: Iterable[Notice[Pod]]) -> int:
+        """Take the first of some notices together: assumed pods of which the binding is reported, or new pods
+        without a node. How many were taken."""
+        is_assumed, bound = self.cache.state.is_assumed_pod, list[Pod]()
+        for old, new, _ in notices:
+            if old is None or new is None or old.spec.node_name or not new.spec.node_name:
+                break
+            if not is_assumed(new) or old.metadata.uid != new.metadata.uid or new.status.phase in FINISHED:
+                break
+            bound.append(new)
+        if bound:
+            self._leave(*bound)
+            self.cache.confirm_pods(bound)
+            self.queue.move_all_for_each(ASSIGNED_POD_ADD, bound)
+        return len(bound)
 
     def on_add(self, obj: Pod, is_in_initial_list: bool) -> None:
         if obj.status.phase in FINISHED:
@@ -215,10 +243,6 @@ class PodHandler:
             self.on_add(new, False)
         elif was:
             self._update_assigned(old, new)
-        elif now and new.metadata.uid in self.binding:
-            self.binding.discard(new.metadata.uid)
-            self._leave(old)
-            self._bound.append(new)
         elif now:
             self.on_add(new, False)
             self._leave(old)
@@ -228,7 +252,6 @@ class PodHandler:
             self.others[new.key] = new
 
     def _update_assigned(self, old: Pod, new: Pod) -> None:
-        self.confirm()
         try:
             self.cache.update_pod(old, new)
         except CacheError as error:
@@ -252,7 +275,6 @@ class PodHandler:
     def on_delete(self, obj: Pod | DeletedFinalStateUnknown[Pod]) -> None:
         """A pod went, in whatever state the cache has it: events before this one may have been lost."""
         pod = last_state(obj)
-        self.confirm()
         self._leave(pod)
         had_ended = pod.status.phase in FINISHED  # and was reported gone then, unless the cache still has it
         was_assigned = bool(pod.spec.node_name) or isinstance(obj, DeletedFinalStateUnknown)
@@ -263,10 +285,12 @@ class PodHandler:
 
     # ---- what follows --------------------------------------------------------------------------------------
 
-    def _leave(self, pod: Pod) -> None:
-        """A pod waits no longer, and is nominated no longer."""
-        self.queue.delete(pod)
-        self.others.pop(pod.key, None)
+    def _leave(self, *pods: Pod) -> None:
+        """Pods wait no longer, and are nominated no longer."""
+        self.queue.delete(*pods)
+        if self.others:
+            for pod in pods:
+                self.others.pop(pod.key, None)
 
     def _remove(self, pod: Pod, was_assigned: bool) -> bool:
         """A pod that was or may have been on a node is so no more; whether that concerns others."""
@@ -291,20 +315,11 @@ class PodHandler:
 
         self.queue.move_all_to_active_or_backoff_queue(ASSIGNED_POD_DELETE, pod, None, goes_behind)
 
-    def confirm(self) -> None:
-        """Confirm the pods whose own binding was reported."""
-        if self._bound:
-            self.cache.confirm_pods(self._bound)
-            if self.queue.is_listening():
-                for pod in self._bound:
-                    self.queue.move_all_to_active_or_backoff_queue(ASSIGNED_POD_ADD, None, pod)
-            self._bound = []
-
-    def repair(self, pods: Iterable[Pod]) -> None:
-        """An exception may have ended an operation halfway: have those pods in the queue again that wait."""
+    def repair(self) -> None:
+        """An exception may have ended an operation halfway: add the pods to the queue again that wait."""
         self.queue.repair()
         there = {info.pod.metadata.uid for info in chain(*self.queue.pending_pods(), self.queue.in_flight())}
-        for pod in pods:
+        for pod in self.indexer.values():
             is_known = pod.metadata.uid in there or pod.key in self.others
             if not (pod.spec.node_name or is_known or self.cache.state.has_pod(pod)):
                 self.on_add(pod, False)

@@ -13,12 +13,10 @@ from moorage.framework.plugin.interface import NominatingInfo
 from moorage.framework.plugin.nominator import PodNominator
 from moorage.objects.model.cluster import Cluster
 from moorage.objects.model.pod import Pod
-from moorage.objects.model.pod_group import UnitKey
 from moorage.queue import QueuedPodInfo, SchedulingQueue
 
 from .cycle.diagnosis import Rejectors
 from .cycle.engine import Engine
-from .cycle.results import Failure
 
 logger = logging.getLogger("moorage.scheduler")
 
@@ -119,59 +117,3 @@ def give_back(
     if queue.nominator or held.status.nominated_node_name:
         queue.nominator.add_nominated_pod(held, nominating)
     return True
-
-
-class Attempts:
-    """The pods that were popped, until their attempt ends; also while they wait or are bound. They are in
-    flight in the queue."""
-
-    def __init__(self, queue: SchedulingQueue, current: Callable[[Pod], Pod | None]) -> None:
-        self.queue = queue
-        self.current = current
-
-    def pop(self) -> Pod | None:
-        """The next pod, or None."""
-        info = self.queue.pop(timeout=0)
-        return None if info is None else info.pod
-
-    def pop_unit(self) -> list[Pod]:
-        """The next pod, with the others of its group; empty where there is none."""
-        return [info.pod for info in self.queue.pop_unit(timeout=0)]
-
-    def unit_of(self, pod: Pod) -> UnitKey | None:
-        """The group that a popped pod is tried with."""
-        info = self.queue.flying(pod.metadata.uid)
-        return None if info is None else info.unit
-
-    def put_back(self, pod: Pod) -> None:
-        """A pod was not tried after all."""
-        info = self.queue.flying(pod.metadata.uid)
-        if info is not None:
-            self.queue.put_back(info)
-
-    def info(self, pod: Pod) -> QueuedPodInfo:
-        """The entry of a popped pod."""
-        return self.queue.flying(pod.metadata.uid) or QueuedPodInfo(pod)
-
-    def done(self, pod: Pod) -> None:
-        """A pod is bound, or is not to be tried."""
-        self.queue.done(pod.metadata.uid)
-
-    def take_back(self, info: QueuedPodInfo) -> None:
-        """An attempt was broken off: the pod comes back, unless it is gone or has a node."""
-        held = self.current(info.pod)
-        if held is None or held.spec.node_name or held.metadata.uid != info.pod.metadata.uid:
-            self.queue.done(info.pod.metadata.uid)
-        else:
-            info.pod = held
-            self.queue.put_back(info)
-
-    def failed(self, pod: Pod, failure: Failure) -> None:
-        """A pod comes back to the queue, where it came from there."""
-        info = self.queue.flying(pod.metadata.uid)
-        if info is not None:
-            self.refused(info, failure)
-
-    def refused(self, info: QueuedPodInfo, failure: Failure) -> None:
-        """The same for the entry of a pod."""
-        give_back(self.queue, info, self.current, failure.rejectors, failure.nominating)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -18,7 +18,7 @@ from moorage.framework.runtime.runtime import Target
 from moorage.objects.model.pod import Pod
 from moorage.objects.model.pod_group import PodGroup, UnitKey
 from moorage.plugins.gang_scheduling import GangScheduling
-from moorage.queue import QueuedPodInfo
+from moorage.queue import Place, QueuedPodInfo
 from moorage.store import ApiError, ObjectStore
 
 from .cycle.engine import Engine
@@ -31,6 +31,7 @@ from .groups.place_group import (
     several_schedulers,
 )
 from .placing.binding_cycle import Outcome
+from .queueing import give_back
 
 if TYPE_CHECKING:
     from .scheduler import Scheduler
@@ -43,38 +44,46 @@ logger = logging.getLogger("moorage.scheduler")
 
 
 class Run:
-    """One run of a scheduler, and what came of it."""
+    """One run of a scheduler, and its result.
+
+    Parameters
+    ----------
+    scheduler : Scheduler
+
+    Attributes
+    ----------
+    result : Result
+    """
 
     gives_up = True
-    """Whether a group that has failed is not tried again until something has happened."""
+    """Whether a group that has failed is not tried again before an event that may help it."""
 
     def __init__(self, scheduler: Scheduler) -> None:
         self.scheduler = scheduler
-        self.attempts = scheduler.attempts
+        self.queue = scheduler.queue
         self.result = Result()
-        self._placed_pods: list[QueuedPodInfo] = []
+        self._placed: dict[str, QueuedPodInfo] = {}  # assumed and not bound yet, by namespace/name
         # After an eviction only a few: the others would have to be put back if there is another one.
         self._most = ALL
         self._evicts = False
-        self._has_bound = False  # pods one by one, which nobody has heard of yet
-        # Groups that have failed since anything happened that may help them, and their pods, popped again.
-        self._in_vain: set[UnitKey] = set()
-        self._aside: list[Pod] = []
+        self._has_bound = False  # pods one by one, whose events are not received yet
+        # Groups that have failed since the last event that may help them, and their pods, popped again.
+        self._failed_groups: set[UnitKey] = set()
+        self._aside: list[QueuedPodInfo] = []
 
     def all(self) -> Result:
         """Try all pods, those too that have failed before, and again those for which something has happened
         since; bind those that fit."""
-        scheduler, queue = self.scheduler, self.scheduler.queue
+        scheduler, queue = self.scheduler, self.queue
         with self._owning_pods():
             scheduler.sync()
             scheduler.volumes.settle()
-            queue.activate([info.pod for infos in queue.pending_pods()[1:] for info in infos])
+            queue.activate([info.pod for info in queue.inactive()])
             self._try_all()
-            self._something_happened()
-        left = [info.pod for info in queue.pending_pods().gated]
-        self.result.skipped |= {
-            pod.key: scheduler.not_ours(pod) for pod in (*left, *scheduler.pods.others.values())
-        }
+            self._retry_groups()
+        gated = [info.pod for info in queue.inactive() if info.gating_plugin]
+        for pod in (*gated, *scheduler.pods.others.values()):
+            self.result.skipped[pod.key] = scheduler.not_ours(pod)
         return self.result
 
     def advance(self, now: float) -> None:
@@ -84,7 +93,7 @@ class Run:
 
     @contextmanager
     def _owning_pods(self) -> Iterator[None]:
-        """Inside, pods are popped and tried. Whatever ends that, no pod is lost, and none is left halfway."""
+        """Inside, pods are popped and tried. However that ends, no pod is lost, and none is left halfway."""
         self.scheduler.enlist()
         try:
             self.scheduler.handle.on_eviction.append(self._evicted)
@@ -101,35 +110,39 @@ class Run:
         self.scheduler.handle.plugin_errors.summarize()
 
     def break_off(self) -> None:
-        """An exception ends the run: whatever was popped, is not bound and is in no binding cycle comes off
-        its node, and back to the queue."""
+        """An exception ends the run: pods in flight that are neither bound nor in a binding cycle return to
+        the queue, and the cache forgets them."""
         scheduler = self.scheduler
-        self._placed_pods, self._aside = [], []
-        self._in_vain.clear()
-        scheduler.pods.binding = set()
+        self._placed, self._aside = {}, []
+        self._failed_groups.clear()
         scheduler.repair_queue()
         try:
             scheduler.sync()  # of what was bound
         except Exception:
             logger.exception("after an exception in a run")
-        for info in scheduler.queue.in_flight():
+        for info in self.queue.in_flight():
             if not scheduler.bindings.has(info.pod):
                 scheduler.take_back(info.pod)
-                self.attempts.take_back(info)
+                held = scheduler.pods.current(info.pod)
+                if held is None or held.spec.node_name or held.metadata.uid != info.pod.metadata.uid:
+                    self.queue.done(info.pod.metadata.uid)
+                else:
+                    info.pod = held
+                    self.queue.put_back(info)
 
     def _try_all(self) -> None:
-        while pods := self.take() or self._next():
-            self.attempt(pods)
+        while infos := self.take() or self._next():
+            self.attempt(infos)
 
-    def _next(self) -> list[Pod]:
+    def _next(self) -> list[QueuedPodInfo]:
         """The pods to try when none is left: those that bound pods make room for, else those for which time
-        has to pass while others are being bound, else those that come again."""
+        has to pass while others are being bound, else preemptors."""
         while True:
             self.resume(self.scheduler.cache.clock())  # some were preempted while they waited
             self.bind()
-            pods = self.take()
-            if pods or not self.let_time_pass():
-                return pods or (self.take() if self._come_again() else [])
+            infos = self.take()
+            if infos or not self.let_time_pass():
+                return infos or (self.take() if self._retry_preemptors() else [])
 
     def let_time_pass(self) -> bool:
         """Let time pass until a pod that is being bound can go on, and go on; False where there is none."""
@@ -138,16 +151,16 @@ class Run:
         self.resume(self.scheduler.cache.clock())
         return True
 
-    def take(self, limit: int = ALL) -> list[Pod]:
-        """Pop up to so many pods without a group, or all of one group; notes those that cannot be tried."""
-        ours, most = list[Pod](), min(limit, self._most)
-        while len(ours) < most and (popped := self.attempts.pop_unit()):
-            unit = self.attempts.unit_of(popped[0])
+    def take(self, limit: int = ALL) -> list[QueuedPodInfo]:
+        """Pop up to so many pods without a group, or all of one group; record those that cannot be tried."""
+        ours, most = list[QueuedPodInfo](), min(limit, self._most)
+        while len(ours) < most and (popped := self.queue.pop_batch(most - len(ours))):
+            unit = popped[0].unit
             if unit is not None and ours:
                 self._put_back(popped)
                 break
-            popped = [pod for pod in popped if self._is_to_be_tried(pod)]
-            if unit in self._in_vain:
+            popped = [info for info in popped if self._is_to_be_tried(info.pod)]
+            if unit in self._failed_groups:
                 self._aside += popped
                 continue
             ours += popped
@@ -163,91 +176,109 @@ class Run:
             self.result.skipped[pod.key] = TERMINATING
         elif not self.scheduler.cache.state.has_pod(pod):
             return True
-        self.attempts.done(pod)
+        self.queue.done(pod.metadata.uid)
         return False
 
-    def _put_back(self, pods: Iterable[Pod]) -> None:
-        for pod in pods:
-            self.attempts.put_back(pod)
+    def _put_back(self, infos: Iterable[QueuedPodInfo]) -> None:
+        for info in infos:
+            self.queue.put_back(info)
 
-    def _something_happened(self) -> None:
-        """Groups that have failed may be tried once more."""
-        self._in_vain.clear()
+    def _retry_groups(self) -> None:
+        """An event may help groups that have failed: their pods return to the queue."""
+        self._failed_groups.clear()
         aside, self._aside = self._aside, []
         self._put_back(aside)
 
-    def _come_again(self) -> bool:
-        """Have those pods tried once more that others were evicted for, but that no hint has brought back."""
-        there = self.scheduler.queue.pending_pods().unschedulable
-        failures = self.result.unschedulable
-        again = [i.pod for i in there if i.pod.key in failures and failures[i.pod.key].nominated_node]
-        for pod in again:
-            failures[pod.key] = Failure(failures[pod.key].diagnosis, failures[pod.key].error)
-        self.scheduler.queue.activate(again)
+    def _retry_preemptors(self) -> bool:
+        """Activate the pods that others were evicted for and that no hint has moved; whether there are
+        any."""
+        failures, again = self.result.unschedulable, []
+        if not failures:
+            return False
+        for info in self.queue.inactive():
+            failure = failures.get(info.pod.key)
+            if info.place is Place.UNSCHEDULABLE and failure is not None and failure.nominated_node:
+                failures[info.pod.key] = Failure(failure.diagnosis, failure.error)
+                again.append(info.pod)
+        self.queue.activate(again)
         return bool(again)
 
     # ---- attempts ------------------------------------------------------------------------------------------
 
-    def attempt(self, pods: Sequence[Pod]) -> int:
-        """Decide about popped pods, until others are evicted for one; the rest is put back. How many were
-        tried."""
-        unit = self.attempts.unit_of(pods[0])
+    def attempt(self, infos: Sequence[QueuedPodInfo]) -> int:
+        """Decide about popped pods, until others are evicted for one; the rest is put back.
+
+        Parameters
+        ----------
+        infos : sequence of QueuedPodInfo
+            Pods in flight: without a group, or all of one.
+
+        Returns
+        -------
+        int
+            How many were tried.
+        """
+        unit = infos[0].unit
         self._evicts = False
         if unit is not None:
-            self._attempt_unit(unit, pods)
-            return len(pods)
+            self._attempt_unit(unit, infos)
+            return len(infos)
         tried = 0
-        for engine, targets, some in self.scheduler.segments(pods):
-            of_profile = self.place if engine.is_in_core_for(some[0]) else self._each
-            tried += of_profile(engine, targets, some)
+        for engine, targets, pods in self.scheduler.segments([info.pod for info in infos]):
+            of_profile = self.place if engine.is_in_core_for(pods[0]) else self._each
+            tried += of_profile(engine, targets, infos[tried : tried + len(pods)])
             if self._evicts:
                 break
-        self._put_back(pods[tried:])
+        self._put_back(infos[tried:])
         if self._evicts:
             self.scheduler.sync()
-            self._something_happened()
+            self._retry_groups()
         self._most = FEW if self._evicts else min(self._most * FEW, ALL)
         return tried
 
-    def place(self, engine: Engine, targets: list[Target], pods: list[Pod]) -> int:
-        """Place pods of one profile."""
+    def place(self, engine: Engine, targets: list[Target], infos: Sequence[QueuedPodInfo]) -> int:
+        """Place pods of one profile; how many were tried."""
         scheduler, began = self.scheduler, time.perf_counter()
+        pods = [info.pod for info in infos]
         batch = scheduler.batches.place(engine, targets, pods, rotation=False, until_eviction=True)
         self.result.seconds += time.perf_counter() - began
-        for at, row in enumerate(batch.rows.tolist()):
+        rows = batch.rows.tolist()
+        names = {row: scheduler.table.row_name(row) for row in set(rows) if row >= 0}
+        for at, row in enumerate(rows):
             if row < 0:
-                self._failed(pods[at], batch.failures[at])
+                self._failed(infos[at], batch.failures[at])
             else:
-                self._placed_pods.append(self._placed(pods[at], scheduler.table.row_name(row)))
-        return len(batch.rows)
+                self._assumed(infos[at], names[row])
+        return len(rows)
 
-    def _each(self, engine: Engine, targets: list[Target], pods: list[Pod]) -> int:
-        """Place and bind pods one by one, with all plugins of the profile."""
-        for tried, (pod, target) in enumerate(zip(pods, targets, strict=True), 1):
+    def _each(self, engine: Engine, targets: list[Target], infos: Sequence[QueuedPodInfo]) -> int:
+        """Place and bind pods one by one, with all plugins of the profile; how many were tried."""
+        for tried, (info, target) in enumerate(zip(infos, targets, strict=True), 1):
             began = time.perf_counter()
-            decision = self.scheduler.whole_cycle(engine, pod, target)
+            decision = self.scheduler.whole_cycle(engine, info.pod, target)
             self.result.seconds += time.perf_counter() - began
             if decision.node is None:
-                self._failed(pod, Failure.of(decision))
+                self._failed(info, Failure.of(decision))
             else:
-                self._went(Outcome(pod, decision.node, decision.waiting, decision.binding))
+                self._went(Outcome(info.pod, decision.node, decision.waiting, decision.binding))
             self.resume(self.scheduler.cache.clock())
             if self._evicts:
                 return tried
-        return len(pods)
+        return len(infos)
 
-    def _attempt_unit(self, unit: UnitKey, pods: Sequence[Pod]) -> None:
+    def _attempt_unit(self, unit: UnitKey, infos: Sequence[QueuedPodInfo]) -> None:
         """Place the pods of a group, all that it needs or none."""
         scheduler, groups = self.scheduler, self.scheduler.groups
         group, scheduled = groups.get(unit), groups.scheduled(unit)
-        done = self.place_unit(group, pods, scheduled)
-        failures = done.failures if done.succeeded or done.is_error else held_back(done)
+        done = self.place_unit(group, [info.pod for info in infos], scheduled)
+        failures = done.failures if done.succeeded or done.is_error else failures_with_group(done)
         for at, row in enumerate(done.rows.tolist()):
             if row < 0:
-                self._failed(pods[at], failures[at])
-                scheduler.bindings.nominate(scheduler.handle.nominator, pods[at], done.nominating.get(at))
+                pod, failure = infos[at].pod, failures[at]
+                self._failed(infos[at], failure)
+                scheduler.bindings.nominate(scheduler.handle.nominator, pod, failure.nominating)
             elif at not in done.started:
-                self._placed_pods.append(self._placed(pods[at], scheduler.table.row_name(row)))
+                self._assumed(infos[at], scheduler.table.row_name(row))
             else:
                 self._went(scheduler.bindings.bind(done.started[at]))
         if group is not None:
@@ -256,9 +287,9 @@ class Run:
             self._allow(scheduled)
         elif self._evicts:
             scheduler.sync()
-            self._something_happened()
+            self._retry_groups()
         elif self.gives_up:
-            self._in_vain.add(unit)
+            self._failed_groups.add(unit)
         self.resume(scheduler.cache.clock())
 
     def _allow(self, pods: Sequence[Pod]) -> None:
@@ -296,22 +327,28 @@ class Run:
         elif outcome.failure is None:
             self._bound(pod, outcome.node)
         else:
-            self._failed(pod, outcome.failure)
+            self._failed(self.queue.flying(pod.metadata.uid) or QueuedPodInfo(pod), outcome.failure)
 
-    def _placed(self, pod: Pod, node: str) -> QueuedPodInfo:
+    def _note_placement(self, pod: Pod, node: str) -> None:
+        """A pod is assumed on a node, or bound to it."""
         self.result.placements[pod.key] = node
         self.result.unschedulable.pop(pod.key, None)
-        return self.attempts.info(pod)
+
+    def _assumed(self, info: QueuedPodInfo, node: str) -> None:
+        """A pod was placed, and is to be bound with others."""
+        self._note_placement(info.pod, node)
+        self._placed[info.pod.key] = info
 
     def _bound(self, pod: Pod, node: str) -> None:
         """A pod was placed and bound by itself."""
-        self._placed(pod, node)
-        self.attempts.done(pod)
+        self._note_placement(pod, node)
+        self.queue.done(pod.metadata.uid)
         self._has_bound = True
 
-    def _failed(self, pod: Pod, failure: Failure) -> None:
-        self.result.unschedulable[pod.key] = failure
-        self.attempts.failed(pod, failure)
+    def _failed(self, info: QueuedPodInfo, failure: Failure) -> None:
+        self.result.unschedulable[info.pod.key] = failure
+        if self.queue.flying(info.pod.metadata.uid) is info:
+            give_back(self.queue, info, self.scheduler.pods.current, failure.rejectors, failure.nominating)
         self.scheduler.announce_freed()
 
     def _evicted(self, victim: Pod, node: str, preemptor: Pod | PodGroup) -> None:
@@ -322,43 +359,36 @@ class Run:
     # ---- binding -------------------------------------------------------------------------------------------
 
     def bind(self) -> None:
-        """Bind what was placed, in bulk where the store can, and hear of all that was bound. A pod whose
-        binding is refused is taken back; one that has been evicted or deleted since is placed no more."""
-        scheduler, placements = self.scheduler, self.result.placements
-        infos = self._placed_pods
-        if not (infos or self._has_bound):
+        """Bind what was placed, in bulk where the store can, and receive the events of all that was bound. A
+        pod whose binding is refused is forgotten by the cache; one that has been evicted or deleted since is
+        placed no more."""
+        if not (self._placed or self._has_bound):
             return
         self._has_bound = False
-        for info in infos:
-            if not scheduler.is_waiting(info.pod):
-                placements.pop(info.pod.key, None)
-                self.attempts.done(info.pod)
-        infos = [info for info in infos if info.pod.key in placements]
-        scheduler.pods.binding = {info.pod.metadata.uid for info in infos}
-        try:
-            if isinstance(scheduler.client, ObjectStore):
-                pods = [info.pod for info in infos]
-                scheduler.client.bind_many(pods, [placements[pod.key] for pod in pods])
-                for pod in pods:
-                    self.attempts.done(pod)
-                infos = []
-        except ApiError:
-            pass  # nothing is bound: somebody else was faster with one of them
-        for info in infos:
-            pod = info.pod
+        scheduler, placed, self._placed = self.scheduler, self._placed, {}
+        for key, info in scheduler.pods.gone(placed).items():
+            self.result.placements.pop(key, None)
+            self.queue.done(info.pod.metadata.uid)
+        placed = {key: info for key, info in placed.items() if key in self.result.placements}
+        pods = [info.pod for info in placed.values()]
+        nodes = list(map(self.result.placements.__getitem__, placed))
+        if isinstance(scheduler.client, ObjectStore):
+            with suppress(ApiError):  # then nothing is bound: somebody else was faster with one of them
+                scheduler.client.bind_many(pods, nodes)
+                self.queue.done(*[pod.metadata.uid for pod in pods])
+                placed = {}
+        for (key, info), node in zip(placed.items(), nodes, strict=False):
             try:
-                scheduler.client.bind(pod, placements[pod.key])
-                self.attempts.done(pod)
+                scheduler.client.bind(info.pod, node)
+                self.queue.done(info.pod.metadata.uid)
             except ApiError as error:
-                del placements[pod.key]
-                self.result.unschedulable[pod.key] = refuse(scheduler, info, error)
-        self._placed_pods = []
+                del self.result.placements[key]
+                self.result.unschedulable[key] = refuse(scheduler, info, error)
         scheduler.sync()
-        scheduler.pods.binding = set()
-        self._something_happened()
+        self._retry_groups()
 
 
-def held_back(done: GroupResult) -> dict[int, Failure]:
+def failures_with_group(done: GroupResult) -> dict[int, Failure]:
     """Why each pod of a group that failed has no node: because of itself, and of its group."""
     why = done.message
     known: dict[int, Failure] = {}
@@ -368,13 +398,11 @@ def held_back(done: GroupResult) -> dict[int, Failure]:
 
 
 def refuse(scheduler: Scheduler, info: QueuedPodInfo, error: ApiError) -> Failure:
-    """An assumed pod that could not be bound is taken back, and comes to the queue again."""
-    assumed, failure = (
-        scheduler.cache.get_pod(info.pod),
-        Failure(error=str(error), nominating=NominatingInfo()),
-    )
+    """The binding of an assumed pod was refused: the cache forgets the pod, and it returns to the queue."""
+    assumed = scheduler.cache.get_pod(info.pod)
+    failure = Failure(error=str(error), nominating=NominatingInfo())
     scheduler.cache.forget_pod(assumed)
     scheduler.bindings.freed.append(assumed)
-    scheduler.attempts.refused(info, failure)
+    give_back(scheduler.queue, info, scheduler.pods.current, failure.rejectors, failure.nominating)
     scheduler.announce_freed()
     return failure

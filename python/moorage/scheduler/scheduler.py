@@ -62,7 +62,7 @@ from .placing.batch import (
 from .placing.binding_cycle import BindingCycles, Started, threads_for
 from .placing.preempt_pods import Preemption, preempt
 from .placing.template_pods import TemplateRun, schedule_by_template
-from .queueing import Attempts, make_queue, newest
+from .queueing import make_queue, newest
 from .records import Records
 from .runs import TERMINATING, Run
 
@@ -182,8 +182,7 @@ class Scheduler:
             self.bindings = BindingCycles(self.client, self.cache.clock, self.volumes, threads)
             self.batches = Batches(self.cache, nominator, self.bindings, self.view_order, self.sync)
             self.queue, ages = make_queue(engines, configuration, gates, clock, nominator)
-            self.pods = PodHandler(self.handle, self.queue, self._is_ours, self._current, ages)
-            self.attempts = Attempts(self.queue, self._current)
+            self.pods = PodHandler(self.handle, self.queue, self._is_ours, ages)
             self._follow(cluster)
 
     def _follow(self, cluster: Cluster | ObjectClient) -> None:
@@ -226,13 +225,9 @@ class Scheduler:
             engine.failures.clear()
             engine.cycle.forget_failures()
 
-    def _current(self, pod: Pod) -> Pod | None:
-        """What informers have of a pod, by namespace and name."""
-        return self.informers.informer(Pod).indexer.get(pod.key)
-
     def is_waiting(self, pod: Pod) -> bool:
         """Whether a pod is there and has no node, as far as informers know."""
-        held = self._current(pod)
+        held = self.pods.current(pod)
         return held is not None and not held.spec.node_name and held.metadata.uid == pod.metadata.uid
 
     def _is_ours(self, pod: Pod) -> bool:
@@ -248,9 +243,7 @@ class Scheduler:
         try:
             self.announce_freed()
             while self.informers.run_once():
-                self.pods.confirm()
                 heard = True
-            self.pods.confirm()
         except BaseException:
             self.repair_queue()
             raise
@@ -258,7 +251,7 @@ class Scheduler:
 
     def repair_queue(self) -> None:
         """An exception may have ended an operation halfway: have every pod in the queue that waits."""
-        self.pods.repair(self.informers.informer(Pod).indexer.values())
+        self.pods.repair()
 
     def announce_freed(self) -> None:
         """A pod whose binding failed is for others as if it had been deleted (handleBindingCycleError)."""

@@ -73,6 +73,11 @@ class ObjectStore:
         with self._lock:
             return self._tables.changes
 
+    def changed_since(self, changes: int) -> list[type[Object]]:
+        """Return the kinds that were written since `changes` had that value."""
+        with self._lock:
+            return self._tables.changed_since(changes)
+
     # ---- reading ----
 
     def get(self, kind: type[T] | str, name: str, namespace: str = "") -> T:

@@ -52,13 +52,15 @@ class Table(Generic[T]):
     objects : dict of str to Object
     end : int
         The position after the last event.
+    changes : int
+        What `Tables.changes` was at the last write or `undo`.
     """
 
     def __init__(self, struct: type[T], capacity: int, saves: list[object]) -> None:
         self.struct = struct
         self.namespaced = is_namespaced(struct)
         self.objects: dict[str, T] = {}
-        self.end = 0
+        self.end = self.changes = 0
         self.watches: WeakSet[Watch[T]] = WeakSet()
         self._capacity = capacity
         self._saves = saves
@@ -224,8 +226,14 @@ class Tables:
         self.changes += 1
         version = str(self.version)
         obj = replace(obj, metadata=replace(obj.metadata, resource_version=version, **meta))
-        self[type(obj)].record(WatchEvent(event, obj, version, previous))
+        table = self[type(obj)]
+        table.changes = self.changes
+        table.record(WatchEvent(event, obj, version, previous))
         return obj
+
+    def changed_since(self, changes: int) -> list[type[Object]]:
+        """Return the kinds that were written since `changes` had that value."""
+        return [table.struct for table in self._tables.values() if table.changes > changes]
 
     def save(self) -> Save:
         """Return a mark for `undo` or `release`."""
@@ -240,10 +248,11 @@ class Tables:
     def undo(self, mark: Save) -> None:
         """Restore everything as it was at `mark`; closes it and those within."""
         self.release(mark)
+        self.changes += 1
         for table in self._tables.values():
             table.undo(mark.version)
+            table.changes = self.changes
         self.version = mark.version
-        self.changes += 1
 
     def release(self, mark: Save) -> None:
         """Close a mark, and those within, without going back."""

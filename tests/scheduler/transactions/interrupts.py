@@ -77,5 +77,4 @@ def check_settled(one: Scheduler) -> None:
     assert set(in_flight) == waiting.keys()
     assert len(one.queue) == len(queued)
     assert not one.handle.on_eviction
-    assert not one.pods.binding
     assert len(one.handle.waiting_pods) == len(waiting)

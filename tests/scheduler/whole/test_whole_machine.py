@@ -40,7 +40,9 @@ from moorage.objects.model.policy import (
     PodDisruptionBudgetSpec,
     PodDisruptionBudgetStatus,
 )
+from moorage.queue import QueuedPodInfo
 from moorage.scheduler import Failure
+from moorage.scheduler.queueing import give_back
 from moorage.scheduler.runs import refuse
 from moorage.store import ApiError, ObjectStore
 
@@ -53,10 +55,10 @@ class WholeMachine(RuleBasedStateMachine):
         plugins = (make(mo.ReservePlugin, "R", reserve=None, unreserve=None),) if python else ()
         self.scheduler = Followed(self.store, self.clock, profile=profile_with(*plugins))
         self.scheduler.handle.on_eviction.append(self.evicted)
-        self.twin, self.attempts = self.scheduler.followed, self.scheduler.attempts
+        self.twin, self.queue = self.scheduler.followed, self.scheduler.queue
         self.stored: dict[str, Stored] = {}
         self.names = 0
-        self.popped: dict[str, Pod] = {}
+        self.popped: dict[str, QueuedPodInfo] = {}
         self.placed: dict[str, tuple[Any, str]] = {}
         self.victims: dict[str, str] = {}
         for name, made in zip("abc", nodes, strict=False):
@@ -220,16 +222,16 @@ class WholeMachine(RuleBasedStateMachine):
 
     @rule()
     def pop(self) -> None:
-        one = self.attempts.pop()
-        if one is not None:
-            self.popped[one.metadata.uid] = one
+        info = self.queue.pop(0)
+        if info is not None:
+            self.popped[info.pod.metadata.uid] = info
 
     @rule(pick=PICK)
     def put_back(self, pick: int) -> None:
-        there = [one for one in self.popped.values() if self.twin.pods.get(one.key) is one]
+        infos = self.popped.values()
+        there = [info for info in infos if self.twin.pods.get(info.pod.key) is info.pod]
         if there:
-            one = there[pick % len(there)]
-            self.attempts.put_back(self.popped.pop(one.metadata.uid))
+            self.queue.put_back(self.popped.pop(there[pick % len(there)].pod.metadata.uid))
 
     @rule(pick=PICK)
     def attempt(self, pick: int) -> None:
@@ -239,23 +241,25 @@ class WholeMachine(RuleBasedStateMachine):
     @rule(count=st.integers(1, 6))
     def attempts_in_a_row(self, count: int) -> None:
         for _ in range(count):
-            one = self.attempts.pop()
-            if one is not None:
-                self.attempt_to_place(one)
+            info = self.queue.pop(0)
+            if info is not None:
+                self.attempt_to_place(info)
 
-    def attempt_to_place(self, one: Pod) -> None:
+    def attempt_to_place(self, info: QueuedPodInfo) -> None:
         """As a run does it."""
+        one = info.pod
         if one.metadata.deletion_timestamp or self.scheduler.cache.state.has_pod(one):
-            self.attempts.done(one)
+            self.queue.done(one.metadata.uid)
             return
         decision = self.decide(one)
         if decision.node is None:
-            self.attempts.failed(one, Failure.of(decision))
+            failure = Failure.of(decision)
+            give_back(self.queue, info, self.scheduler.pods.current, failure.rejectors, failure.nominating)
             return
         if self.binds:
-            self.attempts.done(one)
+            self.queue.done(one.metadata.uid)
         else:  # in flight until it is bound
-            self.placed[one.metadata.uid] = self.attempts.info(one), decision.node
+            self.placed[one.metadata.uid] = info, decision.node
 
     def decide(self, one: Pod) -> Any:
         """A cycle for one pod, and what the plain filter says of it."""
@@ -283,7 +287,7 @@ class WholeMachine(RuleBasedStateMachine):
         if uid in self.twin.assumed:
             self.bind_one(info, on)
         else:
-            self.attempts.done(info.pod)
+            self.queue.done(info.pod.metadata.uid)
         self.told(told)
 
     def bind_one(self, info: Any, on: str) -> None:
@@ -295,7 +299,7 @@ class WholeMachine(RuleBasedStateMachine):
             self.twin.freed(self.twin.assumed.pop(one.metadata.uid))
         else:
             self.stored[one.name].on = on
-            self.attempts.done(one)
+            self.queue.done(one.metadata.uid)
 
     @rule(pick=PICK)
     def schedule_one(self, pick: int) -> None:

@@ -24,9 +24,8 @@ from moorage.framework.runtime.runtime import Target
 from moorage.objects.model.node import Node
 from moorage.objects.model.pod import Pod
 from moorage.queue import QueuedPodInfo
-from moorage.scheduler import Decision, Failure, Result, Scheduler
+from moorage.scheduler import Decision, Result, Scheduler
 from moorage.scheduler.cycle.engine import Engine
-from moorage.scheduler.queueing import Attempts
 from moorage.scheduler.runs import Run
 from moorage.store import ObjectStore
 
@@ -62,16 +61,7 @@ class Followed(Scheduler):
         self.twin: WholeTwin | None = None
         super().__init__(store, clock=clock, **how)
         self.twin = WholeTwin(store, registered_in(self))
-        self.attempts = FollowedAttempts(self)
-        activate = self.queue.activate
-
-        def follow(pods: Iterable[Pod]) -> None:
-            listed = list(pods)
-            activate(listed)
-            for one in listed:
-                self.followed.queue.activate(one)
-
-        self.queue.activate = follow  # type: ignore[method-assign]
+        follow_attempts(self)
 
     @property
     def followed(self) -> WholeTwin:
@@ -108,47 +98,56 @@ class FollowedRun(Run):
 
     scheduler: Followed
 
-    def _placed(self, pod: Pod, node: str) -> QueuedPodInfo:
+    def _note_placement(self, pod: Pod, node: str) -> None:
         self.scheduler.followed.assume(pod, node)
-        return super()._placed(pod, node)
+        super()._note_placement(pod, node)
 
 
-class FollowedAttempts(Attempts):
-    """Has the twin of the queue do the same, and decide by itself what becomes of a pod that failed."""
+def follow_attempts(scheduler: Followed) -> None:
+    """Have the twin of the queue do the same as the queue, and decide by itself what becomes of a pod that
+    failed."""
+    queue, twin, entries = scheduler.queue, scheduler.followed, dict[str, Entry]()
+    activate, pop, put_back, done = queue.activate, queue.pop, queue.put_back, queue.done
+    fail = queue.add_unschedulable_if_not_present
 
-    def __init__(self, scheduler: Followed) -> None:
-        super().__init__(scheduler.queue, scheduler.attempts.current)
-        self.twin = scheduler.followed
-        self.entries: dict[str, Entry] = {}
+    def follow_activate(pods: Iterable[Pod]) -> None:
+        listed = list(pods)
+        activate(listed)
+        for one in listed:
+            twin.queue.activate(one)
 
-    def pop(self) -> Pod | None:
-        one, entry = super().pop(), self.twin.queue.pop()
-        assert one == (entry and entry.pod)
+    def follow_pop(timeout: float | None = 0) -> QueuedPodInfo | None:
+        info, entry = pop(0), twin.queue.pop()
+        assert (info and info.pod) == (entry and entry.pod)
         if entry is not None:
-            self.entries[entry.uid] = entry
-        return one
+            entries[entry.uid] = entry
+        return info
 
-    def pop_unit(self) -> list[Pod]:
-        """Of pods without a group."""
-        one = self.pop()
-        return [] if one is None else [one]
+    def follow_batch(limit: int) -> list[QueuedPodInfo]:
+        """Of pods without a group, one by one."""
+        info = follow_pop()
+        return [] if info is None else [info]
 
-    def put_back(self, pod: Pod) -> None:
-        super().put_back(pod)
-        self.twin.queue.put_back(self.entries.pop(pod.metadata.uid))
+    def follow_put_back(info: QueuedPodInfo) -> None:
+        put_back(info)
+        twin.queue.put_back(entries.pop(info.pod.metadata.uid))
 
-    def done(self, pod: Pod) -> QueuedPodInfo:
-        self.twin.queue.done(pod.metadata.uid)
-        return super().done(pod)
+    def follow_done(*uids: str) -> None:
+        for uid in uids:
+            twin.queue.done(uid)
+        done(*uids)
 
-    def refused(self, info: QueuedPodInfo, failure: Failure) -> None:
-        super().refused(info, failure)
-        one, queue = info.pod, self.twin.queue
-        held, entry = self.twin.pods.get(one.key), self.entries.pop(one.metadata.uid)
-        if held is None or held.spec.node_name or held.metadata.uid != one.metadata.uid:
-            queue.done(one.metadata.uid)
-        else:
-            queue.fail(entry, held, *failure.rejectors)
+    def follow_failure(info: QueuedPodInfo) -> None:
+        fail(info)
+        uid = info.pod.metadata.uid
+        twin.queue.fail(
+            entries.pop(uid), twin.pods[info.pod.key], info.unschedulable_plugins, info.pending_plugins
+        )
+
+    followed: Any = queue
+    followed.activate, followed.pop, followed.pop_batch = follow_activate, follow_pop, follow_batch
+    followed.put_back, followed.done = follow_put_back, follow_done
+    followed.add_unschedulable_if_not_present = follow_failure
 
 
 class WholeTwin:

@@ -106,7 +106,7 @@ def run_pre_filters(
         if stop is not None:
             skipped.update(name for before, name in skipping if before < at)
             return PreFilterRun(stop, plugins=at_fault, skipped=frozenset(skipped))
-    skipped.update(name for _, name in skipping)
+    skipped.update([name for _, name in skipping])
     left = None if names is None else names.node_names
     return PreFilterRun(rejection, left, tuple(sorted(narrowing)), frozenset(skipped))
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
-from moorage.objects.model.pod import Pod
+from moorage.queue import QueuedPodInfo
 from moorage.scheduler.cycle.results import Result
 from moorage.scheduler.runs import Run
 from moorage.scheduler.scheduler import Scheduler
@@ -48,19 +48,19 @@ class CountingRun(Run):
     def break_off(self) -> None:
         """Keep what was placed: the pod is explained in this state of the cluster."""
 
-    def attempt(self, pods: Sequence[Pod]) -> int:
-        at = next((at for at, pod in enumerate(pods) if pod.key == self._key), None)
+    def attempt(self, infos: Sequence[QueuedPodInfo]) -> int:
+        at = next((at for at, info in enumerate(infos) if info.pod.key == self._key), None)
         if at is None:
-            return super().attempt(pods)
-        if at and self.attempts.unit_of(pods[0]) is None:
-            self._put_back(pods[at:])
-            return super().attempt(pods[:at])
+            return super().attempt(infos)
+        if at and infos[0].unit is None:
+            self._put_back(infos[at:])
+            return super().attempt(infos[:at])
         self.turns += 1
         if self.turns == self._last:
             raise AttemptReachedError
         if all(eviction.by != self._key for eviction in self.result.evicted.values()):
             self.decided = self.turns
-        return super().attempt(pods)
+        return super().attempt(infos)
 
 
 def explain_in_turn(make: Callable[[], Scheduler], key: str) -> Explanation:

@@ -22,7 +22,7 @@ from .pods import FAILED, GONE, PodRun
 if TYPE_CHECKING:
     from .loop import Run
 
-Way = Callable[[Engine, list[Target], list[Pod]], int]
+Way = Callable[[Engine, list[Target], Sequence[QueuedPodInfo]], int]
 NO_MARKS = np.zeros(0, dtype=np.int64)
 
 
@@ -53,45 +53,45 @@ class Attempts(SchedulerRun):
         """Pop and try up to so many pods: how many were tried, and whether any was popped."""
         meter, began = self.run.meter, self.run.timer()
         self.result, self.placed = Result(), []
-        pods = self.take(limit)
-        if meter.window is not None and pods:
-            measured = sum(meter.measures(self.run.known[pod.key][0]) for pod in pods)
-            meter.queue_ns += (self.run.timer() - began) * measured // len(pods)
+        infos = self.take(limit)
+        if meter.window is not None and infos:
+            measured = sum(meter.measures(self.run.known[info.pod.key][0]) for info in infos)
+            meter.queue_ns += (self.run.timer() - began) * measured // len(infos)
             meter.queued += measured
-        tried = self.attempt(pods) if pods else 0
+        tried = self.attempt(infos) if infos else 0
         self.bind()
-        return tried, bool(pods or self.result.skipped)
+        return tried, bool(infos or self.result.skipped)
 
-    def place(self, engine: Engine, targets: list[Target], pods: list[Pod]) -> int:
+    def place(self, engine: Engine, targets: list[Target], infos: Sequence[QueuedPodInfo]) -> int:
         at, evicted = 0, self.victims
-        while at < len(pods) and evicted == self.victims:
-            stop = self._equal_until(pods, at)
+        while at < len(infos) and evicted == self.victims:
+            stop = self._equal_until(infos, at)
             if stop > at:
-                at += self._by_template(pods[at:stop])
+                at += self._by_template(infos[at:stop])
             else:
-                at += self._alone(super().place, engine, targets[at], pods[at])
+                at += self._alone(super().place, engine, targets[at], infos[at])
         return at
 
-    def _each(self, engine: Engine, targets: list[Target], pods: list[Pod]) -> int:
+    def _each(self, engine: Engine, targets: list[Target], infos: Sequence[QueuedPodInfo]) -> int:
         at, evicted = 0, self.victims
-        while at < len(pods) and evicted == self.victims:
-            at += self._alone(super()._each, engine, targets[at], pods[at])
+        while at < len(infos) and evicted == self.victims:
+            at += self._alone(super()._each, engine, targets[at], infos[at])
         return at
 
-    def _equal_until(self, pods: Sequence[Pod], at: int) -> int:
+    def _equal_until(self, infos: Sequence[QueuedPodInfo], at: int) -> int:
         """The end of the pods from `at` on that are as their template says, one number after the other."""
-        one, number = self.run.known[pods[at].key]
+        one, number = self.run.known[infos[at].pod.key]
         stop = at
-        while stop < len(pods) and one.is_fresh(pods[stop]):
-            if self.run.known[pods[stop].key] != (one, number + stop - at):
+        while stop < len(infos) and one.is_fresh(infos[stop].pod):
+            if self.run.known[infos[stop].pod.key] != (one, number + stop - at):
                 break
             stop += 1
         return stop
 
-    def _by_template(self, pods: list[Pod]) -> int:
+    def _by_template(self, infos: Sequence[QueuedPodInfo]) -> int:
         """Place equal pods; how many were tried."""
-        one, number = self.run.known[pods[0].key]
-        meter, timer, n = self.run.meter, self.run.timer, len(pods)
+        one, number = self.run.known[infos[0].pod.key]
+        meter, timer, n = self.run.meter, self.run.timer, len(infos)
         marks = np.zeros(n // CHUNK if self.run.has_marks else 0, dtype=np.int64)
         began = timer()
         done = self.scheduler.schedule_by_template(
@@ -99,20 +99,20 @@ class Attempts(SchedulerRun):
         )
         placed = len(done.rows)
         meter.scheduled(one, placed, began, timer(), marks)
-        for pod, row in zip(pods, done.rows.tolist(), strict=False):
-            self._placed_pods.append(self._placed(pod, self.scheduler.table.row_name(row)))
+        for info, row in zip(infos, done.rows.tolist(), strict=False):
+            self._assumed(info, self.scheduler.table.row_name(row))
         if done.failure is None:
             return placed
         # Where nobody had to go for the first that failed, nothing has changed for those after it.
-        failed = pods[placed : placed + 1] if done.failure.nominated_node else pods[placed:]
-        for pod in failed:
-            self._failed(pod, done.failure)
+        failed = infos[placed : placed + 1] if done.failure.nominated_node else infos[placed:]
+        for info in failed:
+            self._failed(info, done.failure)
         return placed + len(failed)
 
-    def _alone(self, way: Way, engine: Engine, target: Target, pod: Pod) -> int:
-        one, _ = self.run.known[pod.key]
+    def _alone(self, way: Way, engine: Engine, target: Target, info: QueuedPodInfo) -> int:
+        one, _ = self.run.known[info.pod.key]
         before, began = len(self.placed), self.run.timer()
-        way(engine, [target], [pod])
+        way(engine, [target], [info])
         self.run.meter.scheduled(one, len(self.placed) - before, began, self.run.timer(), NO_MARKS)
         return 1
 
@@ -125,18 +125,18 @@ class Attempts(SchedulerRun):
         self.run.meter.scheduled(one, placed, began, self.run.timer(), NO_MARKS)
         return done
 
-    def _placed(self, pod: Pod, node: str) -> QueuedPodInfo:
+    def _note_placement(self, pod: Pod, node: str) -> None:
         one, number = self.run.known[pod.key]
         one.state[number] = cast(int, self.scheduler.table.find_row(node))
         self.placed.append((one, number))
-        return super()._placed(pod, node)
+        super()._note_placement(pod, node)
 
-    def _failed(self, pod: Pod, failure: Failure) -> None:
-        one, number = self.run.known[pod.key]
+    def _failed(self, info: QueuedPodInfo, failure: Failure) -> None:
+        one, number = self.run.known[info.pod.key]
         one.state[number] = FAILED
         self.failure = failure
         self.preemptors += bool(failure.nominated_node)
-        super()._failed(pod, failure)
+        super()._failed(info, failure)
 
     def _evicted(self, victim: Pod, node: str, preemptor: Pod | PodGroup) -> None:
         super()._evicted(victim, node, preemptor)

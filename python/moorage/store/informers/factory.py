@@ -75,16 +75,18 @@ class InformerFactory:
     def run_once(self) -> int:
         """`Informer.run_once` for each informer, in the order in which they were made; returns the sum.
 
-        Over an ObjectStore that has not changed since the last time, no informer is asked.
+        Over an ObjectStore only the informers of kinds are asked that have changed since the last time.
         """
-        changes = self._client.changes if isinstance(self._client, ObjectStore) else None
-        if changes is not None and changes == self._changes and not self._resync_period:
-            return 0
-        events, informers = 0, list(self._informers.values())
-        self._changes = None
+        informers, changes = list(self._informers.values()), None
+        if isinstance(self._client, ObjectStore) and not self._resync_period:
+            changes = self._client.changes
+            if self._changes is not None:
+                kinds = self._client.changed_since(self._changes) if changes != self._changes else ()
+                informers = [one for kind, one in self._informers.items() if kind in kinds] if kinds else []
+        there, events, self._changes = len(self._informers), 0, None
         for informer in informers:
             events += informer.run_once()
-        if len(informers) == len(self._informers):
+        if there == len(self._informers):
             self._changes = changes
         return events
 

@@ -125,6 +125,11 @@ class Indexer(Generic[T]):
         with self.lock:
             return self._objects.get(key)
 
+    def get_many(self, keys: Iterable[str]) -> list[T | None]:
+        """Return the object of each key, or None."""
+        with self.lock:
+            return list(map(self._objects.get, keys))
+
     def items(self) -> dict[str, T]:
         """Return a copy of key to object."""
         with self.lock:

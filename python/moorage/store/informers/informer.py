@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from functools import cached_property
 from threading import Event, Thread
@@ -51,7 +51,15 @@ class ResourceEventHandler(Protocol[T_contra]):
         """An object went."""
 
 
-_Notice: TypeAlias = tuple[Any, T | None, bool]
+class RunHandler(ResourceEventHandler[T_contra], Protocol[T_contra]):
+    """A handler that can take several notices at once."""
+
+    def on_run(self, notices: Iterable[Notice[T_contra]]) -> int:
+        """Take the first notices, as the other methods would one by one; how many, which may be none. If it
+        raises, none of them counts as taken."""
+
+
+Notice: TypeAlias = tuple[Any, T | None, bool]
 """(None, new, whether in the initial list), (old, new, False) or (deleted or its tombstone, None, False)."""
 
 
@@ -66,7 +74,8 @@ class Registration(Generic[T]):
 
     def __init__(self, handler: ResourceEventHandler[T]) -> None:
         self.handler = handler
-        self.pending: deque[_Notice[T]] = deque()
+        self._takes_runs = hasattr(handler, "on_run")
+        self.pending: deque[Notice[T]] = deque()
         self.is_synced = False
 
     def has_synced(self) -> bool:
@@ -80,17 +89,21 @@ class Registration(Generic[T]):
         program (KeyboardInterrupt), so does the notice that it was given.
         """
         pending, handler = self.pending, self.handler
-        add, update = handler.on_add, handler.on_update
         while pending:
+            if self._takes_runs and len(pending) > 1:
+                for _ in range(cast("RunHandler[T]", handler).on_run(pending)):
+                    pending.popleft()
+                if not pending:
+                    break
             old, new, initial = notice = pending[0]
             try:
                 pending.popleft()
                 if new is None:
                     handler.on_delete(old)
                 elif old is None:
-                    add(new, initial)
+                    handler.on_add(new, initial)
                 else:
-                    update(old, new)
+                    handler.on_update(old, new)
             except Exception:
                 raise
             except BaseException:
@@ -145,7 +158,7 @@ class Informer(Generic[T]):
         self._watch: Watcher[T] | None = None
         self._registrations: tuple[Registration[T], ...] = ()
         self._synced = False
-        self._notices: list[_Notice[T]] = []  # what the copy has and no handler is to be told yet
+        self._notices: list[Notice[T]] = []  # what the copy has and no handler is to be told yet
         self._lock = FastRLock()
         self.indexer: Indexer[T] = Indexer(indexers or {})
 

@@ -144,9 +144,11 @@ class Places:
         place = info.place
         assert place is not None
         if place is Place.UNSCHEDULABLE:  # where its rank does not matter, and it stands in order of entry
-            self.units.leave(info)
+            if info.unit is not None:
+                self.units.leave(info)
             info.pod = pod
-            self.units.enter(info)
+            if self.units.is_on:
+                self.units.enter(info)
             return
         self.leave(info)
         info.pod = pod
@@ -222,7 +224,8 @@ class Places:
     def put(self, info: QueuedPodInfo, place: Place) -> None:
         self.infos[info.pod.metadata.uid] = info
         info.place = place
-        self.units.enter(info)
+        if self.units.is_on:
+            self.units.enter(info)
         (self.active if place is ACTIVE else self._by_place[place]).add(info)
 
     def save(self) -> object:
@@ -252,6 +255,7 @@ class Places:
         self._gone(info)
 
     def _gone(self, info: QueuedPodInfo) -> None:
-        self.units.leave(info)
+        if info.unit is not None:
+            self.units.leave(info)
         del self.infos[info.pod.metadata.uid]
         info.place = None

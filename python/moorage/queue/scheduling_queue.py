@@ -144,7 +144,7 @@ class SchedulingQueue:
 
     def is_listening(self) -> bool:
         """Whether any pod is here that an event may concern."""
-        return bool(self._places.unschedulable) or bool(self._in_flight)
+        return bool(self._places.unschedulable.groups) or bool(self._in_flight)
 
     # ---- pods come, change and go --------------------------------------------------------------------------
 

@@ -13,12 +13,12 @@ def in_unit(info: QueuedPodInfo) -> tuple[int, float, int]:
 
 
 class Units:
-    """Pods with a group by UID, by group; wherever in the queue they are. Of no use where groups are ignored.
+    """Pods with a group by UID, by group; wherever in the queue they are.
 
     Parameters
     ----------
     is_on : bool
-        False: no pod has a group (gate GenericWorkload).
+        False where groups are ignored (gate GenericWorkload): then no pod enters.
     """
 
     def __init__(self, is_on: bool) -> None:
@@ -27,14 +27,13 @@ class Units:
 
     def enter(self, info: QueuedPodInfo) -> None:
         """A pod entered the queue."""
-        info.unit = group_of(info.pod) if self.is_on else None
+        info.unit = group_of(info.pod)
         if info.unit is not None:
             self.members.setdefault(info.unit, {})[info.pod.metadata.uid] = info
 
     def leave(self, info: QueuedPodInfo) -> None:
-        """A pod left the queue; its `unit` says still where it was."""
-        if info.unit is None:
-            return
+        """A pod of a group left the queue; its `unit` stays."""
+        assert info.unit is not None
         members = self.members[info.unit]
         del members[info.pod.metadata.uid]
         if not members:

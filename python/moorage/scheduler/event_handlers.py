@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Mapping
-from functools import cache, cached_property
+from functools import cache
 from itertools import chain
 from typing import Any, TypeVar
 
@@ -140,6 +140,8 @@ class PodHandler:
     ----------
     others : dict of str to Pod
         Pods without a node that ask for another scheduler, by ``namespace/name``.
+    indexer : Indexer
+        The informers' copy of the pods; empty before `watch`.
     """
 
     def __init__(
@@ -152,7 +154,7 @@ class PodHandler:
         self.cache = handle.cache
         self.queue = queue
         self.is_ours = is_ours
-        self._informers = handle.informers
+        self.indexer: Indexer[Pod] = Indexer({})
         self.ages = ages
         self.others: dict[str, Pod] = {}
         self.reject_waiting = handle.reject_waiting_pod
@@ -178,12 +180,6 @@ class PodHandler:
             if pod is not None and not pod.spec.node_name and pod.metadata.uid == info.pod.metadata.uid:
                 found[pod.key] = pod
         return found | self.others
-
-    @cached_property
-    def indexer(self) -> Indexer[Pod]:
-        """The informers' copy of the pods."""
-        indexer: Indexer[Pod] = self._informers.informer(Pod).indexer
-        return indexer
 
     def current(self, pod: Pod) -> Pod | None:
         """What informers have of a pod, by namespace and name."""
@@ -421,4 +417,6 @@ def watch(
     asked: tuple[type[Object], ...] = *STORAGE, PodDisruptionBudget, PodGroup
     for of_object in asked:
         informers.informer(of_object)
-    informers.informer(Pod).add_event_handler(pods)
+    informer = informers.informer(Pod)
+    informer.add_event_handler(pods)
+    pods.indexer = informer.indexer

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
-from functools import lru_cache
+from functools import lru_cache, partial
 
 from moorage.errors import ClockError, MoorageError
 from moorage.framework.configuration import KubeSchedulerConfiguration, groups_pods
@@ -50,7 +50,7 @@ def newest(cluster: Cluster) -> Callable[[], float]:
     without one is younger than all others."""
     stamps = [o.metadata.creation_timestamp for o in (*cluster.nodes, *cluster.pods, *cluster.others)]
     latest = max((seconds(stamp) for stamp in set(stamps) if stamp), default=0.0)
-    return lambda: latest
+    return partial(float, latest)
 
 
 def make_queue(

@@ -107,7 +107,9 @@ class Run:
     def _end(self) -> None:
         callbacks = self.scheduler.handle.on_eviction
         callbacks[:] = [callback for callback in callbacks if callback != self._evicted]
-        self.scheduler.handle.plugin_errors.summarize()
+        errors = self.scheduler.handle.plugin_errors
+        if errors.counts:
+            errors.summarize()
 
     def break_off(self) -> None:
         """An exception ends the run: pods in flight that are neither bound nor in a binding cycle return to
@@ -229,7 +231,8 @@ class Run:
             tried += of_profile(engine, targets, infos[tried : tried + len(pods)])
             if self._evicts:
                 break
-        self._put_back(infos[tried:])
+        if tried < len(infos):
+            self._put_back(infos[tried:])
         if self._evicts:
             self.scheduler.sync()
             self._retry_groups()

@@ -41,12 +41,16 @@ class Signer:
     """
 
     def __init__(self, profile: Profile) -> None:
-        points = (PRE_FILTER, FILTER, PRE_SCORE, SCORE)
         plugins: dict[Plugin, None] = {}
-        for point in points:
+        for point in (PRE_FILTER, FILTER, PRE_SCORE, SCORE):
             plugins |= dict.fromkeys(profile.at(point))
-        found = [plugin for plugin in plugins if isinstance(plugin, SignPlugin) and plugin.can_sign]
-        self.plugins = found if len(found) == len(plugins) else []
+        found: list[SignPlugin] = []
+        for plugin in plugins:
+            if not (isinstance(plugin, SignPlugin) and plugin.can_sign):
+                found = []
+                break
+            found.append(plugin)
+        self.plugins = found
         # In-tree plugins look at nothing but spec and labels.
         self._signed: dict[Any, bytes | None] | None = None if [p for p in found if not p.in_core] else {}
 

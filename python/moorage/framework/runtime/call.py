@@ -50,7 +50,9 @@ def ask_status(plugin: Plugin, pod: Pod, function: Callable[..., Any], *argument
         answer = function(*arguments)
     except Exception as error:  # as in `ask`
         return _raised(plugin, pod, error)
-    return answer if answer is None else to_status(plugin, answer)
+    if answer is None or isinstance(answer, Status):
+        return answer
+    return wrong_answer(plugin, answer, "a Status")
 
 
 def to_status(plugin: Plugin, answer: Any) -> Status | None:

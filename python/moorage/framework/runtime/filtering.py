@@ -89,13 +89,14 @@ def run_pre_filters(
     at_fault: tuple[str, ...] = ()
     for at, plugin in enumerate(plugins, 1):
         result, status = _pre_filter(plugin, state, pod, nodes)
-        if status is not None and status.is_skip:
+        code = Code.SUCCESS if status is None else status.code
+        if code == Code.SKIP:
             skipped.add(plugin.name)
-        elif status is not None and status.code == Code.UNSCHEDULABLE:
+        elif status is not None and code == Code.UNSCHEDULABLE:
             rejection = status.with_plugin(plugin.name)
-        elif status is not None and status.code == Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
+        elif status is not None and code == Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
             stop = status.with_plugin(plugin.name)
-        elif status is not None and not status.is_success:
+        elif status is not None and code != Code.SUCCESS:
             stop = error_status(f'running PreFilter plugin "{plugin.name}"', status, plugin.name)
         elif result is not None and not result.all_nodes():
             narrowing.add(plugin.name)
@@ -104,7 +105,7 @@ def run_pre_filters(
                 at_fault = tuple(sorted(narrowing))
                 stop = _nothing_left(at_fault)
         if stop is not None:
-            skipped.update(name for before, name in skipping if before < at)
+            skipped.update([name for before, name in skipping if before < at])
             return PreFilterRun(stop, plugins=at_fault, skipped=frozenset(skipped))
     skipped.update([name for _, name in skipping])
     left = None if names is None else names.node_names

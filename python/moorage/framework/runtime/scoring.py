@@ -37,9 +37,9 @@ def run_pre_scores(
     state.skip_score_plugins = set(skipping)
     for plugin in plugins:
         status = ask_status(plugin, pod, plugin.pre_score, state, pod, nodes)
-        if status is None or status.is_success:
+        if status is None or status.code == Code.SUCCESS:
             continue
-        if not status.is_skip:
+        if status.code != Code.SKIP:
             return error_status(f'running PreScore plugin "{plugin.name}"', status)
         state.skip_score_plugins.add(plugin.name)
     return None

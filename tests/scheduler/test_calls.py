@@ -1,0 +1,50 @@
+"""How many functions of the package a scheduler calls: a count of calls is the same on every machine."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from types import FrameType
+
+from tests.core.make import node, pod
+
+import moorage
+from moorage.objects import Cluster
+from moorage.scheduler import Scheduler
+
+PACKAGE = str(Path(moorage.__file__).parent)
+
+
+def calls(action: Callable[[], object]) -> Counter[str]:
+    """Calls of the package's Python functions by file, while an action runs."""
+    found = Counter[str]()
+
+    def note(frame: FrameType, event: str, argument: object) -> None:
+        if event == "call" and frame.f_code.co_filename.startswith(PACKAGE):
+            found[frame.f_code.co_filename] += 1
+
+    before = sys.getprofile()
+    sys.setprofile(note)
+    try:
+        action()
+    finally:
+        sys.setprofile(before)
+    return found
+
+
+def cluster() -> Cluster:
+    nodes = [node(name, cpu=4) for name in "abcde"]
+    return Cluster(nodes=nodes, pods=[pod("p", requests={"cpu": 1})])
+
+
+def test_a_second_scheduler_takes_few_calls() -> None:
+    Scheduler(cluster()).run()  # tables that are made once
+    made: list[Scheduler] = []
+    construction = calls(lambda: made.append(Scheduler(cluster())))
+    run = calls(made[0].run)
+    assert made[0].client.get("Pod", "p", "default").spec.node_name
+    assert construction.total() <= 800, construction.most_common()
+    assert run.total() <= 250, run.most_common()
+    assert len(run) <= 40, sorted(run)

@@ -54,199 +54,87 @@ class Gate:
 
 _OF_CLAIMS = "About devices; pods with resource claims are refused, so no decision depends on it."
 
-_OF_THE_SCHEDULER = (
-    Gate("DRAAdminAccess", Stage.GA, True, Effect.NOT_BUILT, _OF_CLAIMS, is_locked=True),
-    Gate("DRAConsumableCapacity", Stage.BETA, True, Effect.NONE, _OF_CLAIMS),
-    Gate(
-        "DRADeviceBindingConditions",
-        Stage.BETA,
-        True,
-        Effect.BUILT,
-        "Whether bindingTimeout may be an argument of DynamicResources. Pods with claims are refused.",
-    ),
-    Gate("DRADeviceTaintRules", Stage.BETA, False, Effect.NOT_BUILT, "Taints of devices by rules."),
-    Gate("DRADeviceTaints", Stage.BETA, True, Effect.NONE, _OF_CLAIMS),
-    Gate(
-        "DRAExtendedResource",
-        Stage.BETA,
-        True,
-        Effect.NOT_BUILT,
-        "Extended resources from device classes. They come from what nodes have to allocate alone.",
-    ),
-    Gate("DRAListTypeAttributes", Stage.ALPHA, False, Effect.NONE, _OF_CLAIMS),
-    Gate(
-        "DRANodeAllocatableResources",
-        Stage.ALPHA,
-        False,
-        Effect.NOT_BUILT,
-        "What claims take of a node's own resources.",
-    ),
-    Gate("DRAPartitionableDevices", Stage.BETA, True, Effect.NONE, _OF_CLAIMS),
-    Gate("DRAPrioritizedList", Stage.GA, True, Effect.NONE, _OF_CLAIMS),
-    Gate(
-        "DRAResourceClaimDeviceStatus",
-        Stage.BETA,
-        True,
-        Effect.BUILT,
-        "As DRADeviceBindingConditions, which needs it.",
-    ),
-    Gate(
-        "DRASchedulerFilterTimeout",
-        Stage.BETA,
-        True,
-        Effect.BUILT,
-        "Whether filterTimeout may be an argument of DynamicResources. Pods with claims are refused.",
-    ),
-    Gate("DRAWorkloadResourceClaims", Stage.ALPHA, False, Effect.NOT_BUILT, "Claims of pod groups."),
-    Gate(
+_OF_THE_SCHEDULER: dict[tuple[Stage, bool, Effect], dict[str, str]] = {
+    (Stage.GA, True, Effect.NOT_BUILT): {
+        "DRAAdminAccess": _OF_CLAIMS,
+        "DynamicResourceAllocation": "Pods with claims are refused.",
+    },
+    (Stage.BETA, True, Effect.NONE): {
+        "DRAConsumableCapacity": _OF_CLAIMS,
+        "DRADeviceTaints": _OF_CLAIMS,
+        "DRAPartitionableDevices": _OF_CLAIMS,
+        "SchedulerAsyncPreemption": "Victims are deleted within the preemptor's cycle, so no later cycle "
+        "finds one that is still to be.",
+    },
+    (Stage.BETA, True, Effect.BUILT): {
+        "DRADeviceBindingConditions": "Whether bindingTimeout may be an argument of DynamicResources. Pods "
+        "with claims are refused.",
+        "DRAResourceClaimDeviceStatus": "As DRADeviceBindingConditions, which needs it.",
+        "DRASchedulerFilterTimeout": "Whether filterTimeout may be an argument of DynamicResources. Pods "
+        "with claims are refused.",
+        "InPlacePodLevelResourcesVerticalScaling": "What a pod's status says of its pod-level resources "
+        "counts beside its spec.",
+        "NodeDeclaredFeatures": "Off, the plugin is not in the default profile. On, it rejects no node yet.",
+        "OpportunisticBatching": "Equal pods that follow one another share a scored list of nodes.",
+        "PodLevelResources": "A pod's spec.resources counts.",
+        "SchedulerPopFromBackoffQ": "Pods that back off are taken where no other pod is ready.",
+    },
+    (Stage.BETA, False, Effect.NOT_BUILT): {
+        "DRADeviceTaintRules": "Taints of devices by rules.",
+    },
+    (Stage.BETA, True, Effect.NOT_BUILT): {
+        "DRAExtendedResource": "Extended resources from device classes. They come from what nodes have to "
+        "allocate alone.",
+        "MatchLabelKeysInPodTopologySpread": "matchLabelKeys of spread constraints always count.",
+        "NominatedNodeNameForExpectation": "A pod whose binding takes time is always nominated to its node "
+        "meanwhile.",
+    },
+    (Stage.ALPHA, False, Effect.NONE): {
+        "DRAListTypeAttributes": _OF_CLAIMS,
+    },
+    (Stage.ALPHA, False, Effect.NOT_BUILT): {
+        "DRANodeAllocatableResources": "What claims take of a node's own resources.",
+        "DRAWorkloadResourceClaims": "Claims of pod groups.",
+    },
+    (Stage.GA, True, Effect.NONE): {
+        "DRAPrioritizedList": _OF_CLAIMS,
+    },
+    (Stage.ALPHA, False, Effect.BUILT): {
+        "GangScheduling": "All of a pod group are placed, as many as its minCount says, or none.",
+        "GenericWorkload": "Pods of a PodGroup are tried together.",
+        "StorageCapacityScoring": "VolumeBinding scores nodes by how full their storage would be.",
+        "TaintTolerationComparisonOperators": "Tolerations compare numbers (Lt, Gt).",
+        "TopologyAwareWorkloadScheduling": "Pod groups are placed within one domain of a topology.",
+        "VolumeLimitScaling": "Where a CSIDriver has preventPodSchedulingIfMissing, which is not built: "
+        "pods that name claims or ephemeral volumes then fail with an error. Without, it changes nothing.",
+        "WorkloadAwarePreemption": "Pods are evicted for a pod group as a whole.",
+    },
+    (Stage.GA, True, Effect.BUILT): {
+        "InPlacePodVerticalScaling": "What a pod's status says of its containers' resources counts beside "
+        "its spec.",
+        "NodeInclusionPolicyInPodTopologySpread": "nodeAffinityPolicy and nodeTaintsPolicy of spread "
+        "constraints count.",
+        "SchedulerQueueingHints": "Events wake the pods that they may help.",
+        "SidecarContainers": "Init containers that restart always add up.",
+        "VolumeAttributesClass": "Volumes must have the class of their claim.",
+    },
+    (Stage.BETA, False, Effect.NONE): {
+        "SchedulerAsyncAPICalls": "Writes end within the cycle that they belong to; no decision waits for "
+        "them upstream either.",
+    },
+}
+"""Stage, default and effect to gates with their reasons."""
+
+_LOCKED = frozenset(
+    (
+        "DRAAdminAccess",
         "DynamicResourceAllocation",
-        Stage.GA,
-        True,
-        Effect.NOT_BUILT,
-        "Pods with claims are refused.",
-        is_locked=True,
-    ),
-    Gate(
-        "GangScheduling",
-        Stage.ALPHA,
-        False,
-        Effect.BUILT,
-        "All of a pod group are placed, as many as its minCount says, or none.",
-    ),
-    Gate("GenericWorkload", Stage.ALPHA, False, Effect.BUILT, "Pods of a PodGroup are tried together."),
-    Gate(
-        "InPlacePodLevelResourcesVerticalScaling",
-        Stage.BETA,
-        True,
-        Effect.BUILT,
-        "What a pod's status says of its pod-level resources counts beside its spec.",
-    ),
-    Gate(
         "InPlacePodVerticalScaling",
-        Stage.GA,
-        True,
-        Effect.BUILT,
-        "What a pod's status says of its containers' resources counts beside its spec.",
-        is_locked=True,
-    ),
-    Gate(
-        "MatchLabelKeysInPodTopologySpread",
-        Stage.BETA,
-        True,
-        Effect.NOT_BUILT,
-        "matchLabelKeys of spread constraints always count.",
-    ),
-    Gate(
-        "NodeDeclaredFeatures",
-        Stage.BETA,
-        True,
-        Effect.BUILT,
-        "Off, the plugin is not in the default profile. On, it rejects no node yet.",
-    ),
-    Gate(
         "NodeInclusionPolicyInPodTopologySpread",
-        Stage.GA,
-        True,
-        Effect.BUILT,
-        "nodeAffinityPolicy and nodeTaintsPolicy of spread constraints count.",
-        is_locked=True,
-    ),
-    Gate(
-        "NominatedNodeNameForExpectation",
-        Stage.BETA,
-        True,
-        Effect.NOT_BUILT,
-        "A pod whose binding takes time is always nominated to its node meanwhile.",
-    ),
-    Gate(
-        "OpportunisticBatching",
-        Stage.BETA,
-        True,
-        Effect.BUILT,
-        "Equal pods that follow one another share a scored list of nodes.",
-    ),
-    Gate("PodLevelResources", Stage.BETA, True, Effect.BUILT, "A pod's spec.resources counts."),
-    Gate(
-        "SchedulerAsyncAPICalls",
-        Stage.BETA,
-        False,
-        Effect.NONE,
-        "Writes end within the cycle that they belong to; no decision waits for them upstream either.",
-    ),
-    Gate(
-        "SchedulerAsyncPreemption",
-        Stage.BETA,
-        True,
-        Effect.NONE,
-        "Victims are deleted within the preemptor's cycle, so no later cycle finds one that is still to be.",
-    ),
-    Gate(
-        "SchedulerPopFromBackoffQ",
-        Stage.BETA,
-        True,
-        Effect.BUILT,
-        "Pods that back off are taken where no other pod is ready.",
-    ),
-    Gate(
         "SchedulerQueueingHints",
-        Stage.GA,
-        True,
-        Effect.BUILT,
-        "Events wake the pods that they may help.",
-        is_locked=True,
-    ),
-    Gate(
         "SidecarContainers",
-        Stage.GA,
-        True,
-        Effect.BUILT,
-        "Init containers that restart always add up.",
-        is_locked=True,
-    ),
-    Gate(
-        "StorageCapacityScoring",
-        Stage.ALPHA,
-        False,
-        Effect.BUILT,
-        "VolumeBinding scores nodes by how full their storage would be.",
-    ),
-    Gate(
-        "TaintTolerationComparisonOperators",
-        Stage.ALPHA,
-        False,
-        Effect.BUILT,
-        "Tolerations compare numbers (Lt, Gt).",
-    ),
-    Gate(
-        "TopologyAwareWorkloadScheduling",
-        Stage.ALPHA,
-        False,
-        Effect.BUILT,
-        "Pod groups are placed within one domain of a topology.",
-    ),
-    Gate(
         "VolumeAttributesClass",
-        Stage.GA,
-        True,
-        Effect.BUILT,
-        "Volumes must have the class of their claim.",
-        is_locked=True,
-    ),
-    Gate(
-        "VolumeLimitScaling",
-        Stage.ALPHA,
-        False,
-        Effect.BUILT,
-        "Where a CSIDriver has preventPodSchedulingIfMissing, which is not built: pods that name claims or "
-        "ephemeral volumes then fail with an error. Without, it changes nothing.",
-    ),
-    Gate(
-        "WorkloadAwarePreemption",
-        Stage.ALPHA,
-        False,
-        Effect.BUILT,
-        "Pods are evicted for a pod group as a whole.",
-    ),
+    )
 )
 
 _OF_OTHERS: dict[str, dict[Stage, str]] = {
@@ -318,7 +206,10 @@ _OF_OTHERS: dict[str, dict[Stage, str]] = {
 """Reason to gates, by stage; alpha gates are off, beta gates on where nothing else is said."""
 
 
-def _of_others() -> Iterator[Gate]:
+def _gates() -> Iterator[Gate]:
+    for (stage, default, effect), reasons in _OF_THE_SCHEDULER.items():
+        for name, reason in reasons.items():
+            yield Gate(name, stage, default, effect, reason, is_locked=name in _LOCKED)
     for reason, stages in _OF_OTHERS.items():
         for stage, names in stages.items():
             for word in names.split():
@@ -326,7 +217,5 @@ def _of_others() -> Iterator[Gate]:
                 yield Gate(name, stage, stage is Stage.BETA and not off, Effect.NONE, reason)
 
 
-GATES: dict[str, Gate] = {
-    gate.name: gate for gate in sorted((*_OF_THE_SCHEDULER, *_of_others()), key=lambda gate: gate.name)
-}
+GATES: dict[str, Gate] = {gate.name: gate for gate in sorted(_gates(), key=lambda gate: gate.name)}
 """By name, in its order."""

@@ -21,12 +21,13 @@ def test_nominations() -> None:
         "nominated_pods_for_node": lambda: one.nominated_pods_for_node("n"),
         "nominated_node": lambda: one.nominated_node(p),
         "nominated_before": lambda: one.nominated_before(p),
+        "nominated_nodes": lambda: one.nominated_nodes(),
         "delete_nominated_pod_if_exists": lambda: one.delete_nominated_pod_if_exists(p),
         "save": one.save,
         "undo": lambda: one.undo(saved),
         "rebuild": lambda: one.rebuild(),
     }
-    check_locked(one, one.lock, ["_pods", "_nodes"], calls)
+    check_locked(one, one.lock, ["_pods", "nodes"], calls)
 
 
 def test_an_earlier_nomination_ends_and_the_new_one_begins_in_one_step() -> None:

@@ -9,6 +9,8 @@ from moorage.objects.model.pod import Pod
 
 from .interface import NominatingInfo
 
+CHANGES_LIMIT = 1 << 14
+
 
 class PodNominator:
     """Nominated pods by UID, per node in the order in which they were nominated. Thread-safe.
@@ -22,13 +24,22 @@ class PodNominator:
     ----------
     lock : RLock
         Held by whoever reads or changes several nominations as one.
+    nodes : dict of str to str
+        Node by UID; "" where a nomination was taken away.
+    changes : list of str
+        Nodes whose nominated pods have changed, or one of which has come to the cache or left it: the core
+        writes here, too.
+    epoch : int
+        Grows where `changes` does not tell all that has changed.
     """
 
     def __init__(self, is_current: Callable[[Pod], bool] = lambda pod: True) -> None:
         self._is_current = is_current
         self.lock = threading.RLock()
         self._pods: dict[str, dict[str, Pod]] = {}
-        self._nodes: dict[str, str] = {}
+        self.nodes: dict[str, str] = {}
+        self.changes: list[str] = []
+        self.epoch = 0
 
     def add_nominated_pod(self, pod: Pod, info: NominatingInfo | None = None) -> None:
         """Nominate a pod to the node of `info` (of the pod's own status where that is None or `noop`). An
@@ -47,29 +58,44 @@ class PodNominator:
     def put(self, pod: Pod, node: str) -> None:
         """Nominate a pod to a node, whoever knows of the pod; for one that is nominated nowhere."""
         with self.lock:
-            self._nodes[pod.metadata.uid] = node
+            self.nodes[pod.metadata.uid] = node
             if node:
                 self._pods.setdefault(node, {})[pod.metadata.uid] = pod
+                self._note(node)
+
+    def _note(self, node: str) -> None:
+        """The pods of a node have changed."""
+        if len(self.changes) >= CHANGES_LIMIT:
+            self._begin_epoch()
+        self.changes.append(node)
+
+    def _begin_epoch(self) -> None:
+        """Anything may have changed."""
+        self.changes.clear()
+        self.epoch += 1
 
     def delete_nominated_pod_if_exists(self, pod: Pod) -> None:
         """End a nomination, if there is one."""
         with self.lock:
-            node = self._nodes.pop(pod.metadata.uid, None)
+            node = self.nodes.pop(pod.metadata.uid, None)
             if node:
                 del self._pods[node][pod.metadata.uid]
                 if not self._pods[node]:
                     del self._pods[node]
+                self._note(node)
 
     def rebuild(self) -> None:
         """An exception (an interrupt by a signal) may have ended an operation halfway: drop what is half."""
         with self.lock:
             kept = {
-                node: {uid: pod for uid, pod in pods.items() if self._nodes.get(uid) == node}
+                node: {uid: pod for uid, pod in pods.items() if self.nodes.get(uid) == node}
                 for node, pods in self._pods.items()
             }
             self._pods = {node: pods for node, pods in kept.items() if pods}
             nominated = {uid for pods in self._pods.values() for uid in pods}
-            self._nodes = {uid: node for uid, node in self._nodes.items() if not node or uid in nominated}
+            for uid in [uid for uid, node in self.nodes.items() if node and uid not in nominated]:
+                del self.nodes[uid]
+            self._begin_epoch()
 
     def update_nominated_pod(self, old: Pod, new: Pod) -> None:
         """A pod changed. A nomination that only the nominator knows of stays; else the new status decides.
@@ -77,7 +103,7 @@ class PodNominator:
         with self.lock:
             kept = None
             if not old.status.nominated_node_name and not new.status.nominated_node_name:
-                node = self._nodes.get(old.metadata.uid)
+                node = self.nodes.get(old.metadata.uid)
                 kept = None if node is None else NominatingInfo(node)
             self.delete_nominated_pod_if_exists(old)
             self.add_nominated_pod(new, kept)
@@ -87,11 +113,16 @@ class PodNominator:
         with self.lock:
             return list(self._pods.get(node_name, {}).values())
 
+    def nominated_nodes(self) -> list[str]:
+        """The nodes that pods are nominated to."""
+        with self.lock:
+            return list(self._pods)
+
     def nominated_node(self, pod: Pod) -> str | None:
         """The node that a pod is nominated to, or None; "" where its nomination was taken away, which goes
         before its own status."""
         with self.lock:
-            return self._nodes.get(pod.metadata.uid)
+            return self.nodes.get(pod.metadata.uid)
 
     def nominated_before(self, pod: Pod) -> dict[str, list[Pod]]:
         """Per node the pods nominated to it that go before `pod`: others of at least its priority."""
@@ -104,12 +135,16 @@ class PodNominator:
     def save(self) -> tuple[dict[str, str], dict[str, dict[str, Pod]]]:
         """All nominations, for `undo`."""
         with self.lock:
-            return self._nodes.copy(), {node: pods.copy() for node, pods in self._pods.items()}
+            return self.nodes.copy(), {node: pods.copy() for node, pods in self._pods.items()}
 
     def undo(self, saved: tuple[dict[str, str], dict[str, dict[str, Pod]]]) -> None:
         """Have the nominations of `save` again."""
+        nodes, pods = saved
         with self.lock:
-            self._nodes, self._pods = saved
+            self.nodes.clear()  # the core knows it
+            self.nodes.update(nodes)
+            self._pods = pods
+            self._begin_epoch()
 
     def __bool__(self) -> bool:
         """True where some pod is nominated to a node."""

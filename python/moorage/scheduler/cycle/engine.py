@@ -226,10 +226,8 @@ class Engine:
 
     def _nominate(self, pod: Pod) -> None:
         """Tell the next search which nominated pods go before `pod`, and where."""
-        nominator = self.handle.nominator
-        before = nominator.nominated_before(pod) if nominator else {}
-        rows = [(self.row_in_view(name), pods) for name, pods in before.items()]
-        self.cycle.nominate([(row, pods) for row, pods in rows if row >= 0])
+        with self.handle.nominator.lock:
+            self.cycle.follow_nominator(self.handle.nominator, pod)
 
     def row_in_view(self, name: str) -> int:
         """Row of a node that a cycle sees, or -1."""

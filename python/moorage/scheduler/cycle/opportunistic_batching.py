@@ -143,14 +143,10 @@ def find_hint(engine: Engine, kept: KeptNodes | None, state: CycleState, pod: Po
     row = engine.row_in_view(kept.chosen)
     if row < 0 or engine.batching.clock() - kept.created > MAX_AGE:
         return Hint(signature)
-    nominations = engine.cycle.nominations
-    engine.cycle.nominate(())
     try:
-        is_full = engine.cycle.verdict(row, *state.target) != 0
+        is_full = engine.cycle.verdict(row, *state.target, nominated=False) != 0
     except StatusError:
         is_full = False
-    finally:
-        engine.cycle.nominate(nominations)
     return (
         Hint(signature, kept, engine.cache.state.symbols.names[kept.pop()] or "")
         if is_full

@@ -287,10 +287,12 @@ cdef class Chooser(Supposing):
             or self.in_placement
         cdef mr_changes changes
         out = None
-        if not is_narrow and not self.nominations and not mr_has_external_filters(&self.plan.c):
+        if not is_narrow and not mr_has_external_filters(&self.plan.c):
             one = self._ready(pod_class, node_name, pinned)
             self._show_changes(&changes)
             out = (<Prepared>one).rejections(&changes, self.terms)
+            if out is not None and self.search.n_nominated:
+                (<Prepared>one).count_nominated(out, self.search.nominated, self.search.n_nominated)
         if out is None:
             out = count_verdicts(self.verdicts(pod_class, node_name, pinned)[1])
         return out
@@ -341,7 +343,7 @@ cdef class Chooser(Supposing):
 
     cdef bint _needs_care(self, Shape shape) except -1:
         """Whether a placement can move memory, or changes more than the row, or asks Python."""
-        return shape.ports or self.nominations or self.plan.needs_python
+        return shape.ports or self.nominations.rows or self.plan.needs_python
 
     cdef Buffer _ready_all(self, const int32_t[::1] classes, const int32_t[::1] pinned, int32_t first):
         """What each pod from the first on is searched by; None where they cannot all be ready at once."""

@@ -7,6 +7,7 @@ from moorage._core.csrc cimport (
     mr_changes,
     mr_counter,
     mr_matched,
+    mr_nominated,
     mr_search,
     mr_shape,
     mr_verdict_histogram,
@@ -55,6 +56,7 @@ cdef class Prepared:
     cdef int keep_named(self, mr_search* search, int64_t version) except -1
     cdef int keep_order(self, mr_search* search) except -1
     cdef dict rejections(self, const mr_changes* changes, object terms)
+    cdef int count_nominated(self, dict counts, const mr_nominated* nominated, int32_t n) except -1
     cdef int count(self, list matched) except -1
     cdef Py_ssize_t watch(self, NodeTable table, list matched) except -1
     cdef int _watch(self, Buffer buffer, const mr_counter* counter=*) except -1

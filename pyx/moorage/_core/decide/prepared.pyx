@@ -13,6 +13,7 @@ from moorage._core.csrc cimport (
     mr_counter,
     mr_matched,
     mr_named_lanes,
+    mr_nominated,
     mr_search,
     mr_verdict_histogram_build,
     mr_verdict_histogram_follow,
@@ -99,6 +100,24 @@ cdef class Prepared:
             if self.histogram.values[at] and self.histogram.counts[at]:
                 out[self.histogram.values[at]] = self.histogram.counts[at]
         return out
+
+    cdef int count_nominated(self, dict counts, const mr_nominated* nominated, int32_t n) except -1:
+        """Count the verdicts of nodes to which pods are nominated in place of those without these pods."""
+        cdef int32_t at, same = 0
+        cdef uint64_t before, now
+        for at in range(n):
+            before, now = self.histogram.verdicts[nominated[at].position], nominated[at].verdict
+            same += 1
+            if at + 1 < n and nominated[at + 1].verdict == now \
+                    and self.histogram.verdicts[nominated[at + 1].position] == before:
+                continue
+            if before:
+                counts[before] -= same
+                if not counts[before]:
+                    del counts[before]
+            counts[now] = counts.get(now, 0) + same
+            same = 0
+        return 0
 
     cdef int keep_named(self, mr_search* search, int64_t version) except -1:
         """Have the filters that look at names and labels asked once for all rows, if this is not the first

@@ -3,6 +3,7 @@ from libc.stdint cimport int32_t, uint64_t
 from moorage._core.base.buffers cimport Buffer
 from moorage._core.csrc cimport mr_cluster, mr_found, mr_search
 from moorage._core.decide.external cimport Views
+from moorage._core.decide.nominations cimport Judgements, Nominations
 from moorage._core.decide.plan cimport Plan
 from moorage._core.state.pod_class cimport Shape
 from moorage._core.state.cluster_state cimport ClusterState
@@ -19,14 +20,14 @@ cdef class Search:
     cdef object held
     cdef Buffer positions, totals, rows, scratch, lanes, seen, restricted, nominated
     cdef View listing, placement  # the nodes that are searched: those of the view, or of a placement
-    cdef bint in_placement
+    cdef bint in_placement, leaves_out_nominated
     cdef dict fixed_ok
     cdef int32_t wanted_threads, shared_from
     cdef Terms terms
     cdef Views views
     cdef dict known_terms
-    cdef readonly list nominations
-    cdef list judged
+    cdef Nominations nominations
+    cdef Judgements judged
     cdef public object node_names, invalid_score
 
     cdef int32_t listed(self) noexcept nogil

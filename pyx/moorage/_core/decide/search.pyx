@@ -27,6 +27,7 @@ from moorage._core.csrc cimport (
     mr_verdicts,
 )
 from moorage._core.decide.external cimport Views
+from moorage._core.decide.nominations cimport Nominations
 from moorage._core.decide.plan cimport Plan
 from moorage._core.state.pod_class cimport Shape
 from moorage._core.base.sets cimport PortSets
@@ -78,7 +79,7 @@ cdef class Search:
         self.views = Views(plan.externals, state)
         self.search.views = <void**>self.views.pointers.data
         self.known_terms = {}
-        self.nominations = []
+        self.nominations = Nominations(state)
         self.invalid_score = _invalid_score
 
     @property
@@ -137,7 +138,7 @@ cdef class Search:
         self._set_terms(pod_class, pinned)
         self.views.learn(pod_class)
         self._point(shape)
-        if self.nominations:
+        if self.nominations.rows and not self.leaves_out_nominated:
             self._judge_nominated(pod_class)
         if self.node_names is not None:
             self._restrict(self.node_names, 0)
@@ -145,7 +146,7 @@ cdef class Search:
             self._restrict(None, pinned)
         elif shape.node_names is not None:
             self._restrict(shape.node_names, 0)
-        if self.nominations:
+        if self.nominations.rows and not self.leaves_out_nominated:
             self._place_nominated()
         return 0
 
@@ -219,13 +220,19 @@ cdef class Search:
         raise NotImplementedError
 
     def _place_nominated(self):
-        """From rows to positions in the searched list; nodes outside of it do not count."""
-        cdef mr_nominated* out = <mr_nominated*>self.nominated.data
-        cdef int32_t at, place, kept = 0
-        for at in range(<int32_t>len(self.nominations)):
-            place = self._place_of(out[at].position)
+        """From rows to positions in the searched list; nodes outside of it, and those that their nominated
+        pods make no difference to, do not count."""
+        cdef mr_nominated* out
+        cdef bint is_whole = self.search.columns == &self.state.view.columns
+        cdef const int32_t* positions = <int32_t*>self.state.view.position.data
+        cdef int32_t row, place, kept = 0
+        cdef uint64_t verdict
+        self.nominated.reserve(len(self.judged.verdicts))
+        out = <mr_nominated*>self.nominated.data
+        for row, verdict in self.judged.verdicts.items():
+            place = (positions[row] - 1 if is_whole else self._place_of(row)) if verdict else -1
             if place >= 0:
-                out[kept].position, out[kept].verdict = place, out[at].verdict
+                out[kept].position, out[kept].verdict = place, verdict
                 kept += 1
         self.search.nominated = out
         self.search.n_nominated = kept
@@ -323,15 +330,19 @@ cdef class Search:
                 out[self.search.nominated[at].position] = self.search.nominated[at].verdict
         return self._searched(), np.asarray(out[:self.search.n])
 
-    def verdict(self, int32_t row, int32_t pod_class, int32_t node_name=0, int32_t pinned=0):
-        """The verdict of one node of the view, searched or not."""
+    def verdict(self, int32_t row, int32_t pod_class, int32_t node_name=0, int32_t pinned=0,
+                bint nominated=True):
+        """The verdict of one node of the view, searched or not; without `nominated`, as if nobody were
+        nominated there."""
         cdef uint64_t out
-        cdef int32_t at
         self.state.table.check_row(row)
-        self._prepare(pod_class, node_name, pinned)
-        for at, (nominated_row, _) in enumerate(self.nominations):
-            if nominated_row == row and self.judged[at]:
-                return self.judged[at]
+        self.leaves_out_nominated = not nominated
+        try:
+            self._prepare(pod_class, node_name, pinned)
+        finally:
+            self.leaves_out_nominated = False
+        if nominated and self.nominations.rows and self.judged.verdicts.get(row):
+            return self.judged.verdicts[row]
         if mr_verdicts(&self.search, &row, 1, &out):
             self._raise_failure()
         return out

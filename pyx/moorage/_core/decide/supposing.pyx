@@ -5,7 +5,7 @@ For nominated pods, which are expected on their node, and for preemption, which 
 asked, and all is undone.
 """
 
-from libc.stdint cimport int32_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint64_t
 
 from moorage._core.csrc cimport (
     MR_EXTERNAL,
@@ -14,13 +14,17 @@ from moorage._core.csrc cimport (
     mr_external_filter,
     mr_filter,
     mr_inter_pod_skips,
-    mr_nominated,
     mr_row_add_pod,
 )
-from moorage._core.state.pod_class cimport Shape
+from moorage._core.base.change_log cimport LOG_ORDER
+from moorage._core.decide.nominations cimport Judgements
 from moorage._core.decide.search cimport Search
+from moorage._core.state.pod_class cimport Shape
 
 cdef uint64_t ALL = ~<uint64_t>0
+
+cdef enum:
+    JUDGED_CLASSES = 1 << 8  # whose verdicts with nominated pods are kept
 
 
 cdef class Supposing(Search):
@@ -31,6 +35,9 @@ cdef class Supposing(Search):
     judging : callable, optional
         Told (row, pods) while nominated pods are on a row, and (row, None) when they are off again.
     """
+
+    def __cinit__(self, *settings, **named):
+        self.judgements = {}
 
     def verdict_supposing(self, int32_t row, list gone not None, list come not None, uint64_t asked,
                           object ports, int32_t pod_class, int32_t node_name=0, int32_t pinned=0, away=()):
@@ -67,6 +74,8 @@ cdef class Supposing(Search):
                      object judging, uint64_t* verdict) except -1:
         """The verdict of a row with some changes: (row, gone, come) each; true where a plugin fails."""
         cdef bint failed, told = False
+        cdef dict watched = self.state.ledger.watched
+        self.state.ledger.watched = None  # nobody is to hear of what is undone again
         self._count_unlisted(changes, 1)
         self.state.domains.count_unlisted(True)
         mark = self.state.begin()
@@ -90,6 +99,7 @@ cdef class Supposing(Search):
             if judging is not None:
                 judging(row, None)
             self.state.rollback(mark)
+            self.state.ledger.watched = watched
             self.state.domains.count_unlisted(False)
             self._count_unlisted(changes, -1)
             self.state.view.refresh()
@@ -173,25 +183,67 @@ cdef class Supposing(Search):
         """Pods that go before the next ones where they are nominated: (row, pods) per node. Filters run with
         them there, and again without (kube-scheduler v1.36, RunFilterPluginsWithNominatedPods). One that is
         in the cache by now counts where it is."""
-        waiting = [(row, [pod for pod in pods if not self.state.has_pod(pod)]) for row, pods in nominations]
-        self.nominations = [(row, pods) for row, pods in waiting if pods]
-        for _, pods in self.nominations:
-            for pod in pods:
-                self.state.classes.intern(pod)  # their terms must be known when the counters are chosen
+        self.nominations.give(nominations)
+
+    def follow_nominator(self, nominator, pod):
+        """The same for all pods of a `PodNominator`: those of at least the priority of the pods that come
+        next. The next question is about `pod`. Costs what has changed since the last time."""
+        self.nominations.follow(nominator, pod)
 
     cdef int _judge_nominated(self, int32_t pod_class) except -1:
-        cdef int32_t at, row
-        self.nominated.reserve(len(self.nominations))
-        cdef mr_nominated* out = <mr_nominated*>self.nominated.data
+        cdef Judgements one = self._judgements_of(pod_class)
+        cdef dict rows = self.nominations.rows
+        cdef int32_t row
+        cdef int64_t at, head = self.state.log.head, last = self.state.log.capacity - 1
+        self.judged = one
         if self.terms is not None:
             self.terms.c.affinity_off = mr_inter_pod_skips(&self.terms.c)
-        for at, (row, pods) in enumerate(self.nominations):
-            out[at].position = row
-            if self._is_plain(pods):
-                self._judge_plain(row, pods, &out[at].verdict)
-            elif self._judge(pod_class, row, [(row, [], pods)], None, ALL, self.judging, &out[at].verdict):
-                self._raise_failure()
+        if self._can_follow_judgements(one):
+            for row in self.nominations.changed[one.cursor:]:
+                self._judge_row(row, pod_class)
+            for at in range(one.log_cursor, head):
+                row = self.state.log.id[at & last]
+                if self.state.log.kind[at & last] < LOG_ORDER and row in rows:
+                    self._judge_row(row, pod_class)
+        else:
+            one.verdicts.clear()
+            for row in rows:
+                self._judge_row(row, pod_class)
         if self.terms is not None:
             self.terms.c.affinity_off = False
-        self.judged = [out[at].verdict for at in range(<int32_t>len(self.nominations))]
+        one.epoch, one.cursor, one.terms = self.nominations.epoch, len(self.nominations.changed), self.terms
+        one.log_cursor = head
+        return 0
+
+    cdef Judgements _judgements_of(self, int32_t pod_class):
+        """What is kept for pods like the one that the search is about."""
+        key = pod_class, self.search.pod.node_name, self.search.pod.pinned_name
+        one = self.judgements.pop(key, None)
+        if one is None:
+            one = Judgements()
+            if len(self.judgements) >= JUDGED_CLASSES:
+                del self.judgements[next(iter(self.judgements))]
+        self.judgements[key] = one  # the last one is the one used last
+        return one
+
+    cdef bint _can_follow_judgements(self, Judgements one) except -1:
+        """Whether only rows that were named since can have other verdicts. Terms count pods of other rows,
+        and what plugins outside the core look at nobody knows."""
+        if one.epoch != self.nominations.epoch or self.terms is not None or one.terms is not None \
+                or self.plan.externals:
+            return False
+        return not self.state.log.lost(one.log_cursor)
+
+    cdef int _judge_row(self, int32_t row, int32_t pod_class) except -1:
+        cdef Shape shape = self.state.classes.shape(pod_class)
+        cdef uint64_t verdict
+        cdef list pods = [pod for pod, _ in self.nominations.before(row, shape.c.priority)]
+        if not pods:
+            self.judged.verdicts.pop(row, None)
+            return 0
+        if self._is_plain(pods):
+            self._judge_plain(row, pods, &verdict)
+        elif self._judge(pod_class, row, [(row, [], pods)], None, ALL, self.judging, &verdict):
+            self._raise_failure()
+        self.judged.verdicts[row] = verdict
         return 0

@@ -22,7 +22,6 @@ cdef class DryRuns:
     cdef Budgets budgets
     cdef dict matches
     cdef Buffer gone, gone_with, victims, violating, nominated
-    cdef dict nominated_rows
     cdef int32_t pods_limit
 
     cdef int _begin(self, int32_t pod_class, int32_t pinned, tuple budgets) except -1

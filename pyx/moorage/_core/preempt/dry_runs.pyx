@@ -117,11 +117,11 @@ cdef class DryRuns:
         cdef int32_t row, found = 0
         cdef bint clean = False
         tried, verdicts, violations, numbers = [], [], [], []
-        nominations, self.search.nominations = self.search.nominations, []
+        self.search.leaves_out_nominated = True
         try:
             self.search._prepare(pod_class, node_name, pinned)
         finally:
-            self.search.nominations = nominations
+            self.search.leaves_out_nominated = False
         self._begin(pod_class, pinned, tuple(budgets))
         for row in rows:
             self.state.table.check_row(row)
@@ -139,9 +139,6 @@ cdef class DryRuns:
 
     cdef int _begin(self, int32_t pod_class, int32_t pinned, tuple budgets) except -1:
         """Dry runs that come next are about a pod that the search is prepared for."""
-        self.nominated_rows = {
-            row: [self.state.classes.intern(pod) for pod in pods] for row, pods in self.search.nominations
-        }
         self.c.n_nominated = 0
         self.importance.follow()
         self.c.search = &self.search.search
@@ -194,7 +191,7 @@ cdef class DryRuns:
         cdef mr_resident* pods = self._read(row, &n)
         if self.c.budgets != NULL:
             self.budgets.exempt(self.state.ledger, pods, n)
-        if self.nominated_rows:
+        if self.search.nominations.rows:
             self._set_nominated(row)
         mr_dry_run(&self.c, row, pods, n, out)
         return 0
@@ -217,14 +214,12 @@ cdef class DryRuns:
 
     cdef int _set_nominated(self, int32_t row) except -1:
         cdef Py_ssize_t at
-        cdef list classes = self.nominated_rows.get(row)
-        self.c.n_nominated = 0
-        if classes is not None:
-            self.nominated.reserve(len(classes))
-            for at, pod_class in enumerate(classes):
-                (<int32_t*>self.nominated.data)[at] = pod_class
-            self.c.nominated = <int32_t*>self.nominated.data
-            self.c.n_nominated = <int32_t>len(classes)
+        cdef list pods = self.search.nominations.before(row, self.search.search.shape.priority)
+        self.nominated.reserve(len(pods))
+        for at, (_, pod_class) in enumerate(pods):
+            (<int32_t*>self.nominated.data)[at] = pod_class
+        self.c.nominated = <int32_t*>self.nominated.data
+        self.c.n_nominated = <int32_t>len(pods)
         return 0
 
     cdef list _victims(self, int32_t row, const mr_eviction* result):

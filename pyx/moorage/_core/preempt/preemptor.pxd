@@ -11,7 +11,8 @@ from moorage._core.state.cluster_state cimport ClusterState
 cdef class Outcomes:
     cdef mr_outcomes c
     cdef Buffer codes, results, bits, winners
-    cdef int64_t cursor, budgets
+    cdef int64_t cursor, budgets, epoch
+    cdef Py_ssize_t nominated
     cdef object terms
     cdef bint is_made
 

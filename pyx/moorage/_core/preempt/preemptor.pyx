@@ -326,7 +326,7 @@ cdef class Preemptor(DryRuns):
         self.first = walk.first
         unknown = mr_walk_on(&walk, outcomes)
         while unknown:
-            if self.nominated_rows or (self.c.budgets != NULL and self.budgets.exempts):
+            if self.search.nominations.rows or (self.c.budgets != NULL and self.budgets.exempts):
                 self._try_each(walk.word, unknown)
             else:
                 self._try_word(walk.word, unknown)
@@ -387,7 +387,7 @@ cdef class Preemptor(DryRuns):
 
     cdef int _bring_up_to_date(self) except -1:
         """The pod before has been placed."""
-        if self.moves != self.state.journal.moves or self.search.nominations \
+        if self.moves != self.state.journal.moves or self.search.nominations.rows \
                 or self.search.search.columns == NULL:
             return self._make_ready()
         self.state.view.refresh()
@@ -425,6 +425,10 @@ cdef class Preemptor(DryRuns):
                 if self.state.log.kind[at & last] < LOG_ORDER and row != before:
                     self._look_at_row(row)
                 before = row
+            for row in self.search.nominations.changed[outcomes.nominated:]:
+                self._look_at_row(row)
+        outcomes.epoch = self.search.nominations.epoch
+        outcomes.nominated = len(self.search.nominations.changed)
         outcomes.cursor, outcomes.budgets, outcomes.terms = head, self.budgets.version, self.search.terms
         outcomes.is_made = self.keeps_outcomes
         return 0
@@ -434,11 +438,11 @@ cdef class Preemptor(DryRuns):
         cdef Outcomes outcomes = self.outcomes
         cdef const mr_terms* terms = self.search.search.pod.terms
         cdef int64_t at
-        if not outcomes.is_made or self.search.search.columns == NULL or self.search.nominations:
+        if not outcomes.is_made or self.search.search.columns == NULL:
             return False
-        if outcomes.terms is not self.search.terms:
+        if outcomes.terms is not self.search.terms or outcomes.epoch != self.search.nominations.epoch:
             return False
-        if outcomes.cursor == head:
+        if outcomes.cursor == head and outcomes.nominated == len(self.search.nominations.changed):
             return True
         if terms != NULL and (terms.n_hard or terms.n_affinity or terms.n_anti or terms.n_existing):
             return False
@@ -469,14 +473,17 @@ cdef class Preemptor(DryRuns):
     cdef int _look_at_row(self, int32_t row) except -1:
         """A row has changed: nothing is known of it but what the filters say."""
         cdef mr_search* search = &self.search.search
+        cdef uint64_t verdict = 0
         cdef int32_t at
         if row >= self.state.table.used:  # made and undone since
             return 0
         at = (<int32_t*>self.state.view.position.data)[row] - 1
         if at >= 0:
-            mr_outcomes_set_code(&self.outcomes.c, at, _code(
-                mr_verdict(search.plan, search.cluster, search.shape, &search.pod, row)
-            ))
+            if self.search.nominations.rows:
+                verdict = self.search.judged.verdicts.get(row, 0)
+            if not verdict:
+                verdict = mr_verdict(search.plan, search.cluster, search.shape, &search.pod, row)
+            mr_outcomes_set_code(&self.outcomes.c, at, _code(verdict))
         return 0
 
 

@@ -47,6 +47,8 @@ cdef class RowPods:
 cdef class Ledger:
     cdef Journal journal
     cdef dict index
+    cdef dict watched
+    cdef list moved
     cdef list objects, given
     cdef readonly Templates templates
     cdef Deadlines deadlines
@@ -66,6 +68,7 @@ cdef class Ledger:
     cdef int insert_replicas(self, Replicas replicas, int32_t pod_class, const int32_t[::1] rows) except -1
     cdef int remove(self, int32_t number) except -1
     cdef int confirm(self, int32_t number, object pod=?) except -1
+    cdef int _note_moved(self, str uid) except -1
     cdef int _fill(self, int32_t row) except -1
     cdef int32_t _enter(self, int32_t row, int32_t pod_class, bint terminating, PodState state) except -1
     cdef int _append(self, int32_t number, int32_t row) except -1

@@ -273,9 +273,20 @@ cdef class Ledger:
         self.templates.note_stray(uid)
         self.objects[number] = pod
         self.index[uid] = number
+        if self.watched:
+            self._note_moved(uid)
         if self.journal.depth:
             self.journal.on_undo(partial(self._strike, number, uid))
         return number
+
+    cdef int _note_moved(self, str uid) except -1:
+        """A pod comes or goes, or does so no more."""
+        what = self.watched.get(uid) if self.watched else None
+        if what:
+            self.moved.append(what)
+            if self.journal.depth:
+                self.journal.on_undo(partial(self.moved.append, what))
+        return 0
 
     cdef int insert_replicas(self, Replicas replicas, int32_t pod_class, const int32_t[::1] rows) except -1:
         """Enter assumed pods of a template, one for each of `rows`."""
@@ -294,6 +305,8 @@ cdef class Ledger:
             self.record(number).origin = replicas.id + 1
             self.record(number).ordinal = replicas.first + at
             numbers[at] = number
+            if self.watched:
+                self._note_moved(self.uid_of(number))
         return 0
 
     def _strike(self, int32_t number, str uid):
@@ -309,6 +322,8 @@ cdef class Ledger:
         cdef Totals* totals = <Totals*>self.totals.data
         cdef PodRecord* pod = self.record(number)
         self._keep(pod.row)
+        if self.watched:
+            self._note_moved(self.uid_of(number))
         if self.journal.depth:
             self.totals.touch(0)
             self.pods.touch(number)

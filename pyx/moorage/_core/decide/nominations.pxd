@@ -1,0 +1,29 @@
+from libc.stdint cimport int32_t, int64_t
+
+from moorage._core.state.cluster_state cimport ClusterState
+
+
+cdef class Nominations:
+    cdef ClusterState state
+    cdef dict rows
+    cdef list changed
+    cdef int64_t epoch, order_cursor
+    cdef object source, asking
+    cdef int64_t source_epoch
+    cdef Py_ssize_t cursor
+
+    cdef list before(self, int32_t row, int32_t priority)
+    cdef int give(self, nominations) except -1
+    cdef int follow(self, source, pod) except -1
+    cdef bint _is_current(self, source) except -1
+    cdef int _read_all(self, source) except -1
+    cdef int _read(self, source, str name) except -1
+    cdef int _set(self, int32_t row, list pods, bint always) except -1
+    cdef int _note_change(self, int32_t row) except -1
+
+
+cdef class Judgements:
+    cdef dict verdicts
+    cdef object terms
+    cdef int64_t epoch, log_cursor
+    cdef Py_ssize_t cursor

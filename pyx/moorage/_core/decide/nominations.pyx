@@ -1,0 +1,129 @@
+"""Nominations: the pods that are nominated to nodes, by row, and which rows have changed.
+
+kube-scheduler v1.36, backend/queue/nominator.go. A nominated pod counts on its row for pods of at most its
+priority, unless it is in the cache by now: then it counts where it is.
+"""
+
+from libc.stdint cimport INT32_MAX, int32_t, int64_t
+
+from moorage._core.base.change_log cimport LOG_ORDER
+from moorage._core.state.cluster_state cimport ClusterState
+from moorage._core.state.pod_class cimport Shape
+
+cdef enum:
+    CHANGED_LIMIT = 1 << 14  # changed rows that are listed
+
+
+cdef class Nominations:
+    """The nominated pods of a cluster. Readers keep a cursor into `changed`, and the `epoch`, which grows
+    where any row may have changed."""
+    # rows: row to a list of (pod, class, priority), without pods in the cache
+
+    def __cinit__(self, ClusterState state not None):
+        self.state = state
+        self.rows = {}
+        self.changed = []
+        self.source_epoch = -1
+
+    cdef list before(self, int32_t row, int32_t priority):
+        """The pods of a row that count for a pod of this priority, as (pod, class)."""
+        cdef list there = self.rows.get(row)
+        if there is None:
+            return []
+        uid = None if self.asking is None else self.asking.metadata.uid
+        return [(pod, pod_class) for pod, pod_class, its in there
+                if its >= priority and (uid is None or pod.metadata.uid != uid)]
+
+    cdef int give(self, nominations) except -1:
+        """These are all, (row, pods) each, and count for any pod."""
+        cdef int32_t row
+        given = list(nominations)
+        self.source = self.asking = None
+        if not self.rows and not given:
+            return 0
+        self.rows = {}
+        self.epoch += 1
+        for row, pods in given:
+            self._set(row, list(pods), True)
+        return 0
+
+    cdef int follow(self, source, pod) except -1:
+        """Take over what has changed in a `PodNominator`; the next question is about `pod`, which does not
+        count for itself."""
+        cdef list changes = source.changes
+        if not self._is_current(source):
+            self._read_all(source)
+        else:
+            for at in range(self.cursor, len(changes)):
+                self._read(source, changes[at])
+        self.cursor = len(changes)
+        if self.asking is not pod:
+            for one in (self.asking, pod):
+                name = None if one is None else source.nominated_node(one)
+                row = self.state.table.find_row(name) if name else None
+                if row is not None:
+                    self._note_change(row)
+            self.asking = pod
+        return 0
+
+    cdef bint _is_current(self, source) except -1:
+        """Whether only what a nominator lists has changed since the last time: no node came or went."""
+        cdef int64_t at, last = self.state.log.capacity - 1
+        if self.source is not source or self.source_epoch != source.epoch \
+                or self.state.ledger.watched is not source.nodes or self.state.log.lost(self.order_cursor):
+            return False
+        for at in range(self.order_cursor, self.state.log.head):
+            if self.state.log.kind[at & last] == LOG_ORDER:
+                return False
+        self.order_cursor = self.state.log.head
+        return True
+
+    cdef int _read_all(self, source) except -1:
+        self.source, self.source_epoch = source, source.epoch
+        self.state.ledger.watched, self.state.ledger.moved = source.nodes, source.changes
+        self.order_cursor = self.state.log.head
+        self.rows = {}
+        self.epoch += 1
+        for name in source.nominated_nodes():
+            self._read(source, name)
+        return 0
+
+    cdef int _read(self, source, str name) except -1:
+        """The pods of a node, if a cycle sees it."""
+        row = self.state.table.find_row(name)
+        if row is not None and self.state.table.is_present(row):
+            self._set(row, source.nominated_pods_for_node(name), False)
+        return 0
+
+    cdef int _set(self, int32_t row, list pods, bint always) except -1:
+        """These are nominated to a row; `always`: they count for pods of any priority."""
+        cdef Shape shape
+        cdef int32_t pod_class
+        cdef list there = []
+        for pod in pods:
+            if self.state.has_pod(pod):
+                continue
+            pod_class = self.state.classes.intern(pod)  # its terms must be known when counters are chosen
+            shape = self.state.classes.shape(pod_class)
+            there.append((pod, pod_class, INT32_MAX if always else shape.c.priority))
+        if there:
+            self.rows[row] = there
+        else:
+            self.rows.pop(row, None)
+        return self._note_change(row)
+
+    cdef int _note_change(self, int32_t row) except -1:
+        if len(self.changed) >= CHANGED_LIMIT:
+            self.changed.clear()
+            self.epoch += 1
+        self.changed.append(row)
+        return 0
+
+
+cdef class Judgements:
+    """What the filters say of rows to pods of a class with the pods there that are nominated: row to verdict.
+    As of `epoch` and `cursor` of the nominations, and of `log_cursor` of the change log."""
+
+    def __cinit__(self):
+        self.verdicts = {}
+        self.epoch = -1

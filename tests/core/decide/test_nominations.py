@@ -1,0 +1,137 @@
+"""What follows a nominator step by step, held against what reads all of it anew."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec.structs import replace
+from tests.core.make import node, pod, port
+
+from moorage._core.decide.chooser import TieBreak
+from moorage._core.decide.cycle import Cycle
+from moorage._core.preempt.preemptor import Preemptor
+from moorage._core.state.cluster_state import ClusterState
+from moorage.framework.plugin.interface import NominatingInfo
+from moorage.framework.plugin.nominator import PodNominator
+from moorage.objects.model.meta import LabelSelector
+from moorage.objects.model.pod import Affinity, Pod, PodAffinity, PodAffinityTerm
+from moorage.plugins.registry import default_profile
+
+NODES = "abc"
+TERM = PodAffinityTerm(label_selector=LabelSelector(match_labels={"app": "x"}), topology_key="zone")
+SHAPES: tuple[dict[str, Any], ...] = (
+    {"requests": {"cpu": 2}},
+    {"requests": {"cpu": 1}, "labels": {"app": "x"}},
+    {"requests": {"cpu": 1}, "ports": [port(80)]},
+    {"requests": {"cpu": 3, "memory": "1"}},
+)
+TERMS = Affinity(pod_anti_affinity=PodAffinity(required=(TERM,)))
+
+
+def nominee(number: int) -> Pod:
+    return pod(f"n{number}", priority=number % 3, **SHAPES[number % len(SHAPES)])
+
+
+def asking(number: int) -> Pod:
+    if number == 4:
+        return pod("terms", priority=1, requests={"cpu": 1}, affinity=TERMS)
+    return nominee(number)
+
+
+class Followed:
+    """A cluster, a nominator and a cycle that follows it."""
+
+    def __init__(self) -> None:
+        self.state = ClusterState()
+        for name in NODES:
+            self.add_node(name)
+        self.nominator = PodNominator()
+        self.plan = default_profile().compile(self.state)
+        self.cycle = self.fresh()
+        self.preemptor = Preemptor(self.cycle)
+        self.saved: Any = None
+
+    def fresh(self) -> Cycle:
+        return Cycle(self.state, self.plan, TieBreak.FIRST, 100)
+
+    def add_node(self, name: str) -> None:
+        self.state.set_node(node(name, cpu=4, labels={"zone": name}))
+
+    # ---- what happens --------------------------------------------------------------------------------------
+
+    def nominate(self, number: int, name: str) -> None:
+        self.nominator.add_nominated_pod(nominee(number), NominatingInfo(name))
+
+    def end(self, number: int, name: str) -> None:
+        self.nominator.delete_nominated_pod_if_exists(nominee(number))
+
+    def move(self, number: int, name: str) -> None:
+        """A nominated pod comes to the cache, wherever, or leaves it."""
+        one = nominee(number)
+        if self.state.has_pod(one):
+            self.state.remove_pod(self.state.get_pod(one))
+        elif self.state.has_node(name):
+            self.state.add_pod(replace(one, spec=replace(one.spec, node_name=name)))
+
+    def try_to_move(self, number: int, name: str) -> None:
+        mark = self.state.begin()
+        self.move(number, name)
+        self.ask(number)
+        self.state.rollback(mark)
+
+    def fill(self, number: int, name: str) -> None:
+        one = pod(f"f{number}", on=name, requests={"cpu": 1}, priority=-1)
+        if self.state.has_pod(one):
+            self.state.remove_pod(self.state.get_pod(one))
+        elif self.state.has_node(name):
+            self.state.add_pod(one)
+
+    def toggle_node(self, number: int, name: str) -> None:
+        if self.state.has_node(name):
+            self.state.remove_node(name)
+        else:
+            self.add_node(name)
+
+    def save(self, number: int, name: str) -> None:
+        if self.saved is None:
+            self.saved = self.nominator.save()
+        else:
+            self.nominator.undo(self.saved)
+            self.saved = None
+
+    # ---- what is asked -------------------------------------------------------------------------------------
+
+    def ask(self, number: int) -> tuple[Any, Any]:
+        """What both say to a pod."""
+        one, table = asking(number), self.state.table
+        target = self.state.classes.intern(one), 0, 0
+        self.cycle.follow_nominator(self.nominator, one)
+        other = self.fresh()
+        before = self.nominator.nominated_before(one).items()
+        rows = [(table.find_row(name), pods) for name, pods in before if self.state.has_node(name)]
+        other.nominate([(row, pods) for row, pods in rows if row is not None])
+        return self.said(self.cycle, self.preemptor, target), self.said(other, Preemptor(other), target)
+
+    def said(self, cycle: Cycle, preemptor: Preemptor, target: tuple[int, int, int]) -> list[Any]:
+        rows, verdicts = cycle.verdicts(*target)
+        potential = preemptor.begin(*target[:1], (), *target[1:])
+        choice = preemptor.choose() if potential else None
+        single = [cycle.verdict(row, *target) for row in rows.tolist()]
+        found = dict(sorted(cycle.rejections(*target).items())), potential, choice
+        return [verdicts.tolist(), single, *found, preemptor.rejections() if choice is None else None]
+
+
+WHAT = ("nominate", "nominate", "end", "move", "try_to_move", "fill", "fill", "toggle_node", "save")
+steps = st.tuples(st.sampled_from(WHAT), st.integers(0, 7), st.sampled_from(NODES), st.integers(0, 8))
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(steps, max_size=25))
+def test_following_is_reading_anew(taken: list[tuple[str, int, str, int]]) -> None:
+    one = Followed()
+    for what, number, name, asked in taken:
+        getattr(one, what)(number, name)
+        ours, theirs = one.ask(asked)
+        assert ours == theirs

@@ -1,4 +1,4 @@
-"""The commands and their options; the engine is imported only when a command runs."""
+"""The commands and their options; the engine is imported when a command runs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from moorage.cli.explain import explain
 from moorage.cli.inputs import input_options, load_input, scheduler_options, scheduler_settings
 from moorage.cli.multi_scheduler import MultiSchedulerOptions, multi_scheduler_options, simulate_pods
 from moorage.cli.perf import perf
-from moorage.cli.printable import say
+from moorage.cli.printable import print_message
 from moorage.errors import InputError, MoorageError
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def run(arguments: list[str] | None) -> int:
-    """Parse the arguments and run a command; every error becomes one line and an exit code."""
+    """Parse the arguments and run a command; an error becomes one line on stderr and an exit code."""
     try:
         code = app.main(arguments, prog_name="moorage", standalone_mode=False)
     except (click.Abort, KeyboardInterrupt):
@@ -41,7 +41,7 @@ def run(arguments: list[str] | None) -> int:
 
 
 def _fail(message: str) -> int:
-    say("error", message)
+    print_message("error", message)
     return 2
 
 
@@ -142,7 +142,7 @@ def simulate(
         pods = None if summary_only else out.shown_pods(cluster, result, namespace, matcher)
         summary = summarize(cluster, done.scheduler, result)
     for warning in [*cluster.warnings, *result.warnings]:
-        say("warning", warning)
+        print_message("warning", warning)
     out.write(output, pods, cluster, result, summary, done.multi)
     loaded += done.preparing
     print(f"loaded in {loaded:.3f} s, scheduled in {result.seconds:.3f} s", file=sys.stderr)

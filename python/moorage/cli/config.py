@@ -1,4 +1,4 @@
-"""``moorage config``: whether a scheduler configuration is accepted, and what it comes to."""
+"""``moorage config``: validates a scheduler configuration and prints its effective form."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def config(file: str, show: bool, output: str, gates: str) -> None:
         value = effective(configuration, {plugin.name: plugin for plugin in IN_TREE})
     except ConfigurationError as error:
         raise InputError(shorten(error.message, SHOWN), source=name, path=error.path) from None
-    with out.reader_may_leave():
+    with out.ignore_broken_pipe():
         if show:
             out.write_value(output, value)
         else:

@@ -1,4 +1,4 @@
-"""``moorage explain``: where one pod would go, or why nowhere and what would change that."""
+"""``moorage explain``: explains where one pod would be placed, or why it fits nowhere."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from moorage.cli.inputs import input_options, load_input, scheduler_options, scheduler_settings
-from moorage.cli.printable import say
+from moorage.cli.printable import print_message
 from moorage.errors import InputError
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ ALL = "all"
 
 
 def _count(context: click.Context, option: click.Parameter, value: str) -> int | None:
-    """A number of rows; None for all of them."""
+    """Parse a number of rows; None for ``all``."""
     if value == ALL:
         return None
     if not re.fullmatch("[0-9]{1,9}", value):
@@ -94,12 +94,12 @@ def explain(
             raise InputError("there is no such node", source="--node", obj=name)
     explanation = SITUATIONS[situation or "in-turn"](lambda: Scheduler(cluster, **settings), key)
     for warning in cluster.warnings:
-        say("warning", warning)
+        print_message("warning", warning)
     write(output, explanation, limit, names)
 
 
 def find_pod(cluster: Cluster, text: str, namespace: str | None) -> str:
-    """``namespace/name`` of the pod that is meant.
+    """Find ``namespace/name`` of the pod that the argument names.
 
     Raises
     ------

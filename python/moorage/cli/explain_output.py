@@ -1,4 +1,4 @@
-"""What ``moorage explain`` prints on stdout; the same input gives the same bytes."""
+"""Output of ``moorage explain``; equal input gives equal bytes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from moorage.scheduler.explain.explanation import (
 )
 from moorage.scheduler.explain.shortfalls import shortfall_text
 
-from .output import print_table, reader_may_leave, write_value
+from .output import ignore_broken_pipe, print_table, write_value
 from .printable import printable
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def write(form: str, explanation: Explanation, limit: int | None, nodes: Sequenc
     nodes : sequence of str
         Nodes to show in detail.
     """
-    with reader_may_leave():
+    with ignore_broken_pipe():
         if form != "table":
             write_value(form, document(explanation, limit, nodes))
             return
@@ -98,7 +98,7 @@ def _head(explanation: Explanation) -> Iterable[str]:
 
 
 def _of_situation(explanation: Explanation) -> Iterable[str]:
-    """Which other pods count, where there are any; what a run makes of the pod, where that is not clear."""
+    """Lines about other pending pods, and about the result of a run for the pod."""
     seen = explanation.situation
     text = SITUATION_TEXTS[seen.kind].format(placed=seen.placed, pending=seen.pending)
     if text and seen.placed + seen.pending:
@@ -110,7 +110,7 @@ def _of_situation(explanation: Explanation) -> Iterable[str]:
 
 
 def _of_preemption(seen: PreemptionExamination) -> Iterable[str]:
-    """Where it would evict others, and why there; or why nowhere."""
+    """Lines about preemption: the chosen node and criterion, or why there is none."""
     found, choice = seen.found, seen.choice
     if choice is None:
         yield f"preemption: {found.message or 'no node where it helps'}"
@@ -129,8 +129,8 @@ def _candidate(candidate: Candidate) -> tuple[str, ...]:
 
 
 def _ranking(explanation: Explanation, ranked: list[ScoredNode]) -> tuple[list[str], list[list[str]]]:
-    """Per score plugin the normalized score, and the raw one where it differs; plugins that give no node
-    anything are left out."""
+    """Per score plugin the normalized score, with the raw one if it differs; plugins with only zeros are left
+    out."""
     columns = explanation.examination.normalized
     plugins = [plugin for plugin, column in columns.items() if column.any()]
     headings = [f"{plugin} x{explanation.weights[plugin]}" for plugin in plugins]

@@ -1,4 +1,4 @@
-"""Where the commands get their cluster from; the engine is imported only when a command runs."""
+"""Options for the cluster and the scheduler; the engine is imported when a command runs."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def input_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def load_input(files: tuple[str, ...], synthetic: str | None, seed: int) -> Cluster:
-    """The cluster of ``-f`` or of ``--synthetic``, of which one has to be given."""
+    """Load the cluster of ``-f`` or ``--synthetic``, of which exactly one is required."""
     if bool(files) == bool(synthetic):
         raise click.UsageError("give either -f or --synthetic")
     if synthetic is None:
@@ -68,7 +68,7 @@ def scheduler_settings(config: str | None, gates: str) -> dict[str, Any]:
 
 
 def feature_gates(text: str) -> dict[str, bool]:
-    """``A=true,B=false`` as a mapping of gates that exist."""
+    """Parse ``A=true,B=false``; unknown gates are an error."""
     from moorage.framework.configuration import feature_gates as all_gates
 
     changes: dict[str, bool] = {}
@@ -85,7 +85,7 @@ def feature_gates(text: str) -> dict[str, bool]:
 
 
 def _sizes(text: str) -> dict[str, int]:
-    """``nodes=5000,pods=100`` as numbers."""
+    """Parse ``nodes=5000,pods=100``."""
     sizes: dict[str, int] = {}
     for part in text.split(","):
         name, _, value = part.strip().partition("=")

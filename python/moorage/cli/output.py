@@ -1,4 +1,4 @@
-"""What the commands print on stdout: tables, JSON, YAML or names. The same input gives the same bytes."""
+"""Output of the commands on stdout: tables, JSON, YAML or names. Equal input gives equal bytes."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ class PodRow(msgspec.Struct, frozen=True, omit_defaults=True):
 def shown_pods(
     cluster: Cluster, result: Result, namespace: str | None, selector: LabelSelectorMatcher
 ) -> list[Pod]:
-    """The pods that get a row: on no node before, or evicted; of one namespace or of all, selected; in
-    reading order."""
+    """The pods that are listed: pending or evicted ones, filtered by namespace and labels, in reading
+    order."""
     return [
         pod
         for pod in cluster.pods
@@ -56,7 +56,7 @@ def shown_pods(
 
 
 def pod_rows(pods: Iterable[Pod], result: Result) -> list[PodRow]:
-    """What became of some pods."""
+    """The outcomes of pods."""
     victims: dict[str, list[str]] = {}
     for key, eviction in result.evicted.items():
         victims.setdefault(eviction.by, []).append(key)
@@ -83,7 +83,7 @@ def write(
     summary: Summary,
     multi: Optimistic | None = None,
 ) -> None:
-    """Print a row per pod, if any are wanted, and the summary; a reader that went away is no error.
+    """Print the outcomes of pods, unless `pods` is None, and the summary.
 
     Parameters
     ----------
@@ -91,7 +91,7 @@ def write(
         ``name`` is one ``pod/NAME`` per placed pod, as kubectl prints what it created, without the summary.
     """
     rows = None if pods is None else pod_rows(pods, result)
-    with reader_may_leave():
+    with ignore_broken_pipe():
         if form == "name":
             print(*(f"pod/{row.pod}\n" for row in rows or () if row.node), sep="", end="")
         elif form in ("json", "yaml"):
@@ -112,8 +112,8 @@ def write_value(form: str, value: Any) -> None:
 
 
 @contextmanager
-def reader_may_leave() -> Iterator[None]:
-    """Print in here; a reader that went away is no error."""
+def ignore_broken_pipe() -> Iterator[None]:
+    """Print inside of the context; a closed pipe is no error."""
     try:
         yield
         sys.stdout.flush()
@@ -122,7 +122,7 @@ def reader_may_leave() -> Iterator[None]:
 
 
 def discard_output() -> None:
-    """Let what is still in the buffer of stdout go nowhere, since it cannot be written."""
+    """Discard the buffer of stdout, which cannot be written."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
@@ -146,7 +146,7 @@ def _narrow(rows: list[PodRow]) -> Table:
 
 
 def _wide(rows: list[PodRow], pods: list[Pod], cluster: Cluster) -> Table:
-    """With what the pods ask for: effective requests, init containers and overhead included."""
+    """Rows with zone, effective requests (init containers and overhead included) and priority."""
     zones = {node.name: node.metadata.labels.get(ZONE, "") for node in cluster.nodes}
     cells = []
     for row, pod in zip(rows, pods, strict=True):
@@ -227,7 +227,7 @@ def throughput(multi: Optimistic) -> str:
 
 
 def amount(resource: str, value: int) -> str:
-    """Cores for cpu, GiB for bytes, the plain number otherwise."""
+    """Format cores for cpu, GiB for bytes, plain numbers otherwise."""
     match unit(resource):
         case "millicores":
             return f"{value / 1000:.1f}"
@@ -237,7 +237,7 @@ def amount(resource: str, value: int) -> str:
 
 
 def print_table(headings: Sequence[str], cells: Sequence[Sequence[str]]) -> None:
-    """Print a table: with lines on a terminal, else in columns."""
+    """Print a table, with lines on a terminal."""
     headings, cells = [*map(printable, headings)], [[*map(printable, row)] for row in cells]
     if sys.stdout.isatty() and len(cells) <= RICH_ROWS:
         _rich_table(headings, cells)

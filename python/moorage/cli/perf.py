@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def _rate(context: click.Context, option: click.Parameter, value: str | None) -> Fraction | None:
-    """A positive number of attempts per second."""
+    """Parse a positive number of attempts per second."""
     if value is None:
         return None
     try:
@@ -65,7 +65,7 @@ def perf(file: str, only: str, rate: Fraction | None, tie_break: str | None, out
             if reports:
                 following()
             reports.append(run_workload(workload, rate, tie_break=tie_break))
-    with out.reader_may_leave():
+    with out.ignore_broken_pipe():
         if output == "json":
             out.write_value(output, {"workloads": reports})
         else:

@@ -1,4 +1,4 @@
-"""Text from files on its way to a terminal, which would obey the control characters in it."""
+"""Escapes control characters of input before it is printed on a terminal."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udff
 
 
 def printable(text: str) -> str:
-    """The text with control characters, and halves of surrogate pairs, written as escapes."""
+    """Escape control characters and unpaired surrogates."""
     return _CONTROL.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
 
 
-def say(kind: str, message: str) -> None:
+def print_message(kind: str, message: str) -> None:
     """Print an error or a warning on stderr, in one line."""
     print(f"{kind}:", printable(" ".join(message.split())), file=sys.stderr)

@@ -1,4 +1,4 @@
-"""A progress bar on stderr, for people: only where stderr is a terminal."""
+"""A progress bar on stderr if that is a terminal."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def stages(*names: str) -> Iterator[Callable[[], None]]:
-    """Show which of the stages is under way; the value is a function that says that the next one begins.
+    """Show the current stage; yields a function that begins the next stage.
 
     The bar goes when the last stage ends. Nothing is shown, and nothing loaded, without a terminal.
     """

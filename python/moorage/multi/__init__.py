@@ -1,4 +1,4 @@
-"""Several schedulers on one cluster: they decide at the same time, and a binder resolves their conflicts."""
+"""Several schedulers on one cluster with optimistic concurrency; a binder resolves their conflicts."""
 
 from .binder import Binder as Binder
 from .partition import assign_owners as assign_owners

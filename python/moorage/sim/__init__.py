@@ -1,1 +1,1 @@
-"""Simulations: made-up clusters, and what a run comes to."""
+"""Simulations: synthetic clusters, benchmarks, and summaries of runs."""

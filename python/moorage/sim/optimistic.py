@@ -46,7 +46,7 @@ Unit = list[int]
 
 @dataclass(slots=True)
 class SchedulerStats:
-    """What one scheduler did.
+    """Counters of one scheduler.
 
     Attributes
     ----------
@@ -65,13 +65,13 @@ class SchedulerStats:
 
     @property
     def retries(self) -> int:
-        """Placements of pods that had been rejected before; all rejected ones are tried again."""
+        """Number of placements of pods that had been rejected before; all rejected pods are tried again."""
         return self.conflicts.total()
 
 
 @dataclass(slots=True)
 class Optimistic:
-    """The outcome of a simulation.
+    """The result of a simulation of several schedulers.
 
     Attributes
     ----------
@@ -163,7 +163,7 @@ def simulate_optimistically(
 
 
 class Rounds:
-    """The rounds of a simulation."""
+    """The state of a simulation between rounds."""
 
     def __init__(
         self, out: Optimistic, binder: Binder, pool: Pool, pods: Sequence[Pod], there: Cluster, chunk: int
@@ -294,8 +294,8 @@ class Rounds:
         ]
 
     def _give_back(self, rejected: Sequence[list[int]], has_bound: bool) -> None:
-        """Rejected pods are the next ones of their scheduler, unit by unit; where nothing at all was bound it
-        would ask for the same again, and waits."""
+        """Return rejected pods to their schedulers, unit by unit, as the next ones. If no pod was bound in
+        the round they are retried later, since the schedulers would propose the same again."""
         for number, pods in enumerate(rejected):
             units = [list(unit) for _, unit in groupby(pods, key=self._unit_of)]
             if has_bound:

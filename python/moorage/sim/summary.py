@@ -1,4 +1,4 @@
-"""What a run comes to: pods by outcome, and how full the cluster is."""
+"""Summary of a run: pods by outcome, and utilization of the cluster."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ FIRST = ("cpu", "memory", "pods", "ephemeral-storage")
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """Requests against allocatable of one resource: cpu in millicores, everything else in its own unit."""
+    """Requested and allocatable amount of a resource: cpu in millicores, others in their own unit."""
 
     resource: str
     requested: int
@@ -44,7 +44,7 @@ class Zone:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """The outcome of a run in numbers.
+    """The result of a run in numbers.
 
     Attributes
     ----------
@@ -73,7 +73,19 @@ class Summary:
 
 
 def summarize(cluster: Cluster, scheduler: Scheduler, result: Result) -> Summary:
-    """Count the outcome of ``scheduler.run()`` on `cluster`."""
+    """Summarize the result of ``scheduler.run()``.
+
+    Parameters
+    ----------
+    cluster : Cluster
+        As given to the scheduler.
+    scheduler : Scheduler
+    result : Result
+
+    Returns
+    -------
+    Summary
+    """
     skipped = Counter(result.skipped.values())
     skipped["finished"] += len(cluster.finished)
     reasons = Counter(reason for failure in result.unschedulable.values() for reason in failure.reasons)
@@ -98,7 +110,7 @@ def summarize(cluster: Cluster, scheduler: Scheduler, result: Result) -> Summary
 
 
 def by_count(counts: Mapping[str, int]) -> dict[str, int]:
-    """The most frequent first, equally frequent ones by name."""
+    """Sort by descending count, equal counts by name."""
     return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
 
 

@@ -1,4 +1,4 @@
-"""Made-up clusters of any size, the same for the same arguments."""
+"""Synthetic clusters, reproducible by their arguments."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ START = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 def synthetic(nodes: int = 5000, zones: int = 3, pods: int = 0, seed: int = 0) -> Cluster:
-    """Make up a cluster: nodes of several sizes, and pending pods of a few plain templates.
+    """Make a synthetic cluster: nodes of several sizes, and pending pods of a few templates.
 
     Parameters
     ----------
@@ -90,7 +90,7 @@ def _node(name: str, zone: int, cores: int, gib_per_core: int) -> Node:
 
 
 def _pods(random: Random, count: int) -> list[Pod]:
-    """Pods of one template share their spec and labels, as the objects never change."""
+    """Pending pods; those of one template share spec and labels."""
     weights = [weight for *_, weight in TEMPLATES.values()]
     labels = {app: {"app": app} for app in TEMPLATES}
     specs = {app: _spec(app, cpu, memory) for app, (cpu, memory, _) in TEMPLATES.items()}

@@ -333,7 +333,7 @@ def test_long_answers_are_read_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without an object for each value that is of no use: what Go's decoder does value by value is for short
     ones. Names of the outermost fields may be spelt as they like, unknown ones are passed over."""
     monkeypatch.setattr(wire, "_as_go_reads", None)
-    padding = b" " * wire.WORDS_UP_TO
+    padding = b" " * wire.MAX_LENIENT_BYTES
     for text in (b'{"Error": "x"}', b'{"ERROR": "x"}', b'{"error": "x", "Other": [{"a": 1}, null]}'):
         assert wire.decode(text + padding, wire.FILTER_RESULT).error == "x"
     for text in (b'[{"Host": "a", "Score": 2}, {}]', b'[{"host": "a", "score": 2, "b": 1}, {}]'):

@@ -34,7 +34,7 @@ def test_marks_tell_chunks_of_a_batch_apart(tmp_path: Path) -> None:
     meter.scheduled(
         pod_run, 2 * CHUNK + 10, 1000, 1400 + 2 * CHUNK + 10, marks
     )  # 1 ns per pod after the marks
-    assert meter.room() == CHUNK - 10
+    assert meter.batch_limit() == CHUNK - 10
     meter.scheduled(pod_run, CHUNK - 10, 5000, 5000 + CHUNK - 10, np.zeros(0, dtype=np.int64))
     meter.close()
     assert meter.chunks == [100 / CHUNK + 1, 300 / CHUNK + 1, 1]

@@ -74,7 +74,7 @@ def _sync_unbound(state: ControllerState, claim: PersistentVolumeClaim) -> None:
         with_class = replace(claim, spec=replace(claim.spec, storage_class_name=default.name))
         state.writes.claim(claim, with_class)  # the informer brings it back
     elif delays and not is_delay_binding_provisioning(claim):
-        _say_whom_it_waits_for(state, claim)
+        _report_waiting(state, claim)
         state.writes.claim_status(claim, "Pending")
     elif claim_class(claim):
         provision_claim(state, claim)
@@ -104,7 +104,7 @@ def _created(obj: StorageClass) -> float:
     return datetime.fromisoformat(stamp).timestamp() if stamp else float("-inf")
 
 
-def _say_whom_it_waits_for(state: ControllerState, claim: PersistentVolumeClaim) -> None:
+def _report_waiting(state: ControllerState, claim: PersistentVolumeClaim) -> None:
     """Report that a claim waits for its first consumer, or for its pods to be scheduled."""
     pods = [
         one.name

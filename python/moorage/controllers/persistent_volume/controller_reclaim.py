@@ -46,7 +46,7 @@ def reclaim_volume(state: ControllerState, volume: PersistentVolume) -> None:
 def _delete(state: ControllerState, volume: PersistentVolume) -> Iterator[float]:
     """Delete a volume, first the storage asset. If that fails the operation fails, and each sync tries
     again."""
-    current = _still_released(state, volume)
+    current = _released_state(state, volume)
     if current is None or current.metadata.deletion_timestamp is not None:
         return
     try:
@@ -126,7 +126,7 @@ def _deleter_name(state: ControllerState, volume: PersistentVolume) -> str:
 def _recycle(state: ControllerState, volume: PersistentVolume) -> Iterator[float]:
     """Scrub a volume and make it available. A failure is set on the volume, not on the operation, so that the
     next sync tries again without a pause."""
-    current = _still_released(state, volume)
+    current = _released_state(state, volume)
     if current is None or current.spec.claim_ref is None:
         return
     key = claim_key(current.spec.claim_ref)
@@ -160,7 +160,7 @@ def _recycle(state: ControllerState, volume: PersistentVolume) -> Iterator[float
     yield from ()
 
 
-def _still_released(state: ControllerState, volume: PersistentVolume) -> PersistentVolume | None:
+def _released_state(state: ControllerState, volume: PersistentVolume) -> PersistentVolume | None:
     """The current state of a volume if it is still released, else None: an earlier operation may have changed
     it."""
     try:

@@ -1,4 +1,4 @@
-"""Cluster: the objects of one cluster, in the order in which they were read."""
+"""Cluster: the objects of a cluster in reading order."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .pod import Pod
 
 @dataclass(slots=True)
 class Cluster:
-    """Objects by kind, ready to be scheduled.
+    """The objects of a cluster by kind, valid and with defaults.
 
     Attributes
     ----------

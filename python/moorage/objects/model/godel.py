@@ -1,4 +1,4 @@
-"""What Gödel writes beside Kubernetes' own fields: annotations of pods, keys of units, and its own kinds."""
+"""Gödel's extensions of Kubernetes: annotations of pods, keys of units, and its own kinds."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ POD_GROUP_UNIT, SINGLE_POD_UNIT = "PodGroupUnit", "SinglePodUnit"
 
 
 def resource_type(pod: Pod) -> str | None:
-    """The QoS of a pod: GUARANTEED (also where it says nothing) or BEST_EFFORT; None for any other word.
+    """The QoS of a pod: GUARANTEED (the default) or BEST_EFFORT; None for an unknown value.
 
     A known level of Katalyst counts before Gödel's own annotation.
     """
@@ -42,13 +42,12 @@ def resource_type(pod: Pod) -> str | None:
 
 
 def ledger_of(pod: Pod) -> int:
-    """The ledger that a pod is charged to: 0 guaranteed (also for an unknown QoS), 1 best effort."""
+    """The resource ledger of a pod: 0 guaranteed (also for an unknown QoS), 1 best effort."""
     return int(resource_type(pod) == BEST_EFFORT)
 
 
 def node_name_of(pod: Pod) -> str:
-    """The node that a pod is on or is meant for: `spec.nodeName`, else the assumed node, else the nominated
-    one; empty where there is none."""
+    """The node of a pod: `spec.nodeName`, else the assumed node, else the nominated node, else ""."""
     name = pod.spec.node_name
     if name:
         return name
@@ -57,7 +56,7 @@ def node_name_of(pod: Pod) -> str:
 
 
 def _nominated(text: str) -> str:
-    """The node of a nomination, JSON with a field `node`; empty where it cannot be read."""
+    """The node of a nomination, JSON with a field `node`; "" if malformed."""
     if not text:
         return ""
     try:
@@ -69,12 +68,12 @@ def _nominated(text: str) -> str:
 
 
 def pod_group_unit(namespace: str, name: str) -> str:
-    """The key of the unit that a pod group is."""
+    """Key of the unit of a pod group."""
     return f"{POD_GROUP_UNIT}/{namespace}/{name}"
 
 
 def unit_key(pod: Pod) -> str:
-    """The key of the unit that a pod is scheduled with: its group, or itself."""
+    """Key of a pod's unit: its group, or the pod itself."""
     group = group_of(pod)
     if group is not None:
         return pod_group_unit(*group)
@@ -95,7 +94,7 @@ class NMNodeStatus(Struct, frozen=True):
 
 
 class NMNode(Object, frozen=True):
-    """What a second agent, the node manager, reports of a node."""
+    """The state of a node as the node manager, a second agent, reports it."""
 
     kind: str = "NMNode"
     api_version: str = "node.godel.kubewharf.io/v1alpha1"
@@ -108,7 +107,7 @@ class CNRStatus(Struct, frozen=True):
 
 
 class CNR(Object, frozen=True):
-    """Katalyst's CustomNodeResource: what a node has for best-effort pods."""
+    """Katalyst's CustomNodeResource: the best-effort resources of a node."""
 
     kind: str = "CustomNodeResource"
     api_version: str = "node.katalyst.kubewharf.io/v1alpha1"
@@ -119,7 +118,7 @@ class CNR(Object, frozen=True):
 
 
 class ReservationTemplate(Struct, frozen=True):
-    """`spec` has what a placeholder needs of a pod's: containers, priority, scheduler name."""
+    """`spec` has the fields of a pod that a placeholder needs: containers, priority, scheduler name."""
 
     spec: PodSpec = PodSpec()
 
@@ -142,7 +141,7 @@ class ReservationStatus(Struct, frozen=True):
 
 
 class Reservation(Object, frozen=True):
-    """Resources that stay reserved on a node after their pod has gone."""
+    """Resources reserved on a node after their pod was deleted."""
 
     kind: str = "Reservation"
     api_version: str = "scheduling.godel.kubewharf.io/v1alpha1"

@@ -1,4 +1,4 @@
-"""The base of all object structs, and the metadata that every object carries."""
+"""The base class of object structs, and object metadata."""
 
 from __future__ import annotations
 
@@ -77,8 +77,8 @@ class Condition(Struct, frozen=True):
 
 
 def with_condition(conditions: tuple[Condition, ...], new: Condition) -> tuple[Condition, ...]:
-    """The conditions with `new` in the place of the one of its type. The time of its last transition is kept
-    where the status does not change; there is no clock to give another one."""
+    """Replace or append the condition of one type. The transition time is kept if the status is unchanged;
+    there is no clock to set a new one."""
     held = next((one for one in conditions if one.type == new.type), None)
     if held is None:
         return (*conditions, new)
@@ -88,7 +88,7 @@ def with_condition(conditions: tuple[Condition, ...], new: Condition) -> tuple[C
 
 
 class Object(Struct, frozen=True):
-    """What every top-level object has."""
+    """Fields of every top-level object."""
 
     api_version: str = ""
     kind: str = ""

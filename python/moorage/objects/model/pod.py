@@ -145,7 +145,7 @@ class ImageVolumeSource(Struct, frozen=True):
 
 
 class DiskVolumeSource(Struct, frozen=True):
-    """The fields by which VolumeRestrictions and NodeVolumeLimits tell in-tree disks apart."""
+    """The identifying fields of in-tree disks, for VolumeRestrictions and NodeVolumeLimits."""
 
     volume_id: str = field(default="", name="volumeID")
     pd_name: str = ""

@@ -1,4 +1,4 @@
-"""PodGroup: pods that are scheduled as a unit, all that its minimum asks for or none."""
+"""PodGroup: pods that are scheduled together, at least a minimum number or none."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class BasicSchedulingPolicy(Struct, frozen=True):
 
 
 class PodGroupSchedulingPolicy(Struct, frozen=True):
-    """Exactly one: `gang`, all of the minimum or nobody; `basic`, whoever fits."""
+    """Exactly one of `gang`, with a minimum number of pods, and `basic`, without one."""
 
     basic: BasicSchedulingPolicy | None = None
     gang: GangSchedulingPolicy | None = None
@@ -47,7 +47,7 @@ class AllDisruptionMode(Struct, frozen=True):
 
 
 class DisruptionMode(Struct, frozen=True):
-    """Who leaves when one member is evicted: exactly one of itself alone, and all of its group."""
+    """Exactly one of `single`, members are evicted individually, and `all`, only together."""
 
     single: SingleDisruptionMode | None = None
     all: AllDisruptionMode | None = None
@@ -83,7 +83,7 @@ class PodGroupStatus(Struct, frozen=True):
 
 
 class PodGroup(Object, frozen=True):
-    """Of ``scheduling.k8s.io`` (v1alpha2, v1alpha3, v1beta1), or of Gödel (v1alpha1)."""
+    """A group of ``scheduling.k8s.io`` (v1alpha2, v1alpha3, v1beta1), or of Gödel (v1alpha1)."""
 
     kind: str = "PodGroup"
     api_version: str = "scheduling.k8s.io/v1beta1"
@@ -96,7 +96,7 @@ class PodGroup(Object, frozen=True):
 
     @property
     def min_count(self) -> int:
-        """How many pods must have a node before one is bound; 0 where nobody waits for others."""
+        """Minimum number of members with a node before one is bound; 0 without a minimum."""
         policy = self.spec.scheduling_policy
         if policy is not None:
             return policy.gang.min_count if policy.gang is not None else 0
@@ -104,26 +104,26 @@ class PodGroup(Object, frozen=True):
 
     @property
     def topology_keys(self) -> tuple[str, ...]:
-        """The labels of which all nodes of the group's pods must have one value."""
+        """Labels that must have one value on all nodes of the group's pods."""
         constraints = self.spec.scheduling_constraints
         return tuple(one.key for one in constraints.topology) if constraints is not None else ()
 
     @property
     def is_disrupted_whole(self) -> bool:
-        """Whether all members leave when one is evicted."""
+        """Whether members are evicted only together."""
         mode = self.spec.disruption_mode
         return mode == "PodGroup" if isinstance(mode, str) else mode is not None and mode.all is not None
 
 
 def unit_of(obj: object) -> UnitKey | None:
-    """The group that an object is, or that a pod is in; None for anything else."""
+    """Namespace and name of a PodGroup, or of a pod's group; None for other objects."""
     if isinstance(obj, Pod):
         return group_of(obj)
     return (obj.namespace, obj.name) if isinstance(obj, PodGroup) else None
 
 
 def group_of(pod: Pod) -> UnitKey | None:
-    """Namespace and name of the group that a pod asks to be scheduled with; None where there is none."""
+    """Namespace and name of a pod's group; None for a pod without one."""
     group, meta = pod.spec.scheduling_group, pod.metadata
     name = meta.annotations.get(GROUP_ANNOTATION, "") if group is None else group.pod_group_name
     return (meta.namespace, name) if name else None

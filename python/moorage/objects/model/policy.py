@@ -1,4 +1,4 @@
-"""PodDisruptionBudget: how many pods of a selection may be disrupted at a time."""
+"""PodDisruptionBudget."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from .meta import Int32, LabelSelector, Object, Struct
 
 
 def percent(text: str) -> int:
-    """The number in a percentage; leading zeros, however many, do not count."""
+    """The number of a percentage, with any number of leading zeros."""
     return int(text.removesuffix("%").lstrip("0") or "0")
 
 

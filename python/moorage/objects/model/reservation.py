@@ -1,4 +1,4 @@
-"""Reservations of Gödel: placeholders for pods that have gone, and the pods that take their place."""
+"""Gödel's reservations: placeholders of deleted pods, and the pods that replace them."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ _OVER = frozenset({"TimeOut", "Matched"})
 
 
 def wants_reservation(obj: Object) -> bool:
-    """Whether a pod, or a Deployment for its pods, asks that what is deleted stays reserved."""
+    """Whether the resources of a pod, or of a Deployment's pods, are reserved after deletion."""
     return any(obj.metadata.annotations.get(key) == "true" for key in _REQUIREMENTS)
 
 
 def deployment_of(pod: Pod) -> str:
-    """``namespace/name`` of the Deployment whose ReplicaSet controls a pod; empty where there is none."""
+    """``namespace/name`` of the Deployment that controls a pod by a ReplicaSet; "" for other pods."""
     owner = pod.metadata.controller()
     name = owner.name.rpartition("-")[0] if owner is not None and owner.kind == "ReplicaSet" else ""
     return name and f"{pod.namespace}/{name}"
 
 
 def placeholder_of(pod: Pod) -> str:
-    """What a pod and those that may take its place have in common: the index that it names, else its
-    StatefulSetExtension, else its Deployment; empty where there is none."""
+    """The key that a pod shares with its possible replacements: its placeholder index, else its
+    StatefulSetExtension, else its Deployment; "" if it has none."""
     index = pod.metadata.annotations.get(RESERVATION_INDEX, "")
     if index:
         return index
@@ -49,12 +49,12 @@ def placeholder_of(pod: Pod) -> str:
 
 
 def is_placeholder(pod: Pod) -> bool:
-    """Whether a pod only stands for one that has gone."""
+    """Whether a pod is a placeholder of a deleted pod."""
     return pod.metadata.annotations.get(PLACEHOLDER) == "true"
 
 
 def placeholder_key(pod: Pod) -> str:
-    """``namespace/name`` of the placeholder pod that a pod is, or whose place it takes; empty for others."""
+    """``namespace/name`` of the placeholder pod that a pod is or replaces; "" for others."""
     return pod.key if is_placeholder(pod) else pod.metadata.annotations.get(MATCHED_PLACEHOLDER, "")
 
 
@@ -90,5 +90,5 @@ def reserved_pod(reservation: Reservation) -> Pod:
 
 
 def occupies(reservation: Reservation) -> bool:
-    """Whether a Reservation keeps resources: it is on a node, and neither matched nor timed out."""
+    """Whether a Reservation holds resources: it has a node, and is neither matched nor timed out."""
     return bool(reservation.spec.node_name) and reservation.status.phase not in _OVER

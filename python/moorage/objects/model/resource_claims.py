@@ -1,4 +1,4 @@
-"""Dynamic resources, as far as queueing hints read them: no file of objects is read into these yet."""
+"""Dynamic resource allocation, as far as queueing hints read it; files are not read into these structs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Storage: volumes, claims, classes, and what CSI drivers say of themselves."""
+"""Volumes, claims, storage classes and CSI objects."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From objects to a cluster: validation, defaults, duplicates, workloads, statuses of budgets."""
+"""Builds a cluster from objects: validation, defaults, duplicates, workloads, statuses of budgets."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _EXAMPLES = 3
 
 
 class Origin(NamedTuple):
-    """Where an object was read: the file, the number of the document in it, and of the item in a list."""
+    """The origin of an object: file, number of the document, index of the item in a list."""
 
     source: str = ""
     document: int = 0
@@ -35,7 +35,7 @@ class Origin(NamedTuple):
 
 
 def label(kind: str, namespace: str, name: str, origin: Origin) -> str:
-    """What to call an object in an error; one without a name is found by its position."""
+    """The name of an object in errors; without a name its position."""
     if name:
         return shorten(f"{kind} {namespace}/{name}" if namespace else f"{kind} {name}").strip()
     position = f"document {origin.document}" if origin.item is None else f"items[{origin.item}]"
@@ -119,8 +119,8 @@ def _place(cluster: Cluster, obj: Object) -> None:
 def _implied_namespaces(
     cluster: Cluster, classes: Mapping[str, PriorityClass], names: Names
 ) -> Iterable[Namespace]:
-    """Namespaces that are not listed, but hold something: inter-pod affinity selects namespaces by labels,
-    and every namespace has at least that of its name."""
+    """Namespaces that are not listed but contain objects: inter-pod affinity selects namespaces by labels,
+    and each has at least the label of its name."""
     listed = {namespace.name for namespace in cluster.namespaces}
     held = dict.fromkeys(one.namespace for one in (*cluster.pods, *cluster.finished, *cluster.others))
     for name in held:

@@ -1,4 +1,4 @@
-"""Literal decoding: one object from its JSON or YAML form, nothing added and nothing checked but types."""
+"""Decoding of one object from JSON or YAML, without defaults and validation."""
 
 from __future__ import annotations
 
@@ -81,13 +81,13 @@ class _Header(msgspec.Struct):
 
 
 def is_known(kind: str, api_version: str) -> bool:
-    """Whether scheduling reads this kind; an empty `api_version` stands for the right one."""
+    """Whether a kind is read; an empty `api_version` matches every version."""
     entry = _KINDS.get(kind)
     return entry is not None and (not api_version or api_version.rpartition("/")[0] in entry[1])
 
 
 def decode_object(document: Document) -> Object:
-    """Decode one object by its kind, literally: no defaults, no validation.
+    """Decode one object by its kind, without defaults and validation.
 
     Unknown fields are ignored and null counts as absent, as in the Kubernetes API.
 
@@ -110,7 +110,7 @@ def decode_object(document: Document) -> Object:
 
 
 def decode_kind(document: Document, kind: str) -> Object:
-    """Decode one object that is known to be of this kind."""
+    """Decode an object of a known kind."""
     try:
         if is_json(document):
             return _DECODERS[kind].decode(document)
@@ -120,7 +120,7 @@ def decode_kind(document: Document, kind: str) -> Object:
 
 
 def decode(document: Document, type_: type[T]) -> T:
-    """Decode into any struct, with the same rules."""
+    """Decode into a struct, with the rules of `decode_object`."""
     try:
         if is_json(document):
             return msgspec.json.decode(document, type=type_)
@@ -130,12 +130,12 @@ def decode(document: Document, type_: type[T]) -> T:
 
 
 def is_json(document: object) -> TypeGuard[bytes | msgspec.Raw]:
-    """Whether this is JSON text, and not a value yet."""
+    """Whether a document is JSON text, not a decoded value."""
     return isinstance(document, bytes | msgspec.Raw)
 
 
 def _decode_with_nulls(document: Document, type_: type[T], error: msgspec.ValidationError) -> T:
-    """The slow path: either there are nulls, or the error has to be explained."""
+    """Decode a value with nulls, or explain the error."""
     value: Any = None
     try:
         value = _without_nulls(msgspec.json.decode(document) if is_json(document) else document)
@@ -147,7 +147,7 @@ def _decode_with_nulls(document: Document, type_: type[T], error: msgspec.Valida
 
 
 def _without_nulls(value: Any, zero: str | None = None) -> Any:
-    """A copy without the map entries that are null; `zero` stands in for them in a map of plain values."""
+    """A copy without null entries of maps; in a map of plain values `zero` replaces them."""
     if isinstance(value, dict):
         return {
             key: zero if item is None else _without_nulls(item, _MAP_ZERO.get(key))
@@ -181,7 +181,7 @@ def _is_plain(item: Any, numbers: bool) -> bool:
 
 
 def _words(types: str) -> str:
-    """The field's words for the type names in a msgspec message."""
+    """Names of Go or JSON types for those in a msgspec message."""
     names = types.split(" | ")
     implied = {"int"} if "float" in names else set()
     kept = [name for name in names if name not in implied | {"null"}] or names
@@ -189,5 +189,5 @@ def _words(types: str) -> str:
 
 
 def shorten(text: str, limit: int = 240) -> str:
-    """The text with its middle left out, if it is too long for one line."""
+    """Cut the middle of a text that is too long for one line."""
     return text if len(text) <= limit else f"{text[: limit // 2]}…{text[-limit // 4 :]}"

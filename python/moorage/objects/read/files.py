@@ -1,4 +1,4 @@
-"""The bytes of the files that a user names: directories, standard input, compressed files."""
+"""Content of files: directories, standard input, compressed files."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _GZIP = b"\x1f\x8b"
 
 
 def list_files(path: str | Path) -> list[str]:
-    """The files that a path stands for: those of a directory, in the order of their names, or itself."""
+    """List the files of a path: those of a directory by name, or the file itself."""
     if not str(path):
         raise InputError("the name of a file is empty", source="-f")
     path = Path(path)
@@ -49,17 +49,17 @@ def _is_directory(path: Path) -> bool:
 
 
 def has_suffix(name: str, suffixes: tuple[str, ...]) -> bool:
-    """Whether a file name ends so, compressed or not."""
+    """Whether a file name has a suffix, before an optional ``.gz``."""
     return name.removesuffix(".gz").endswith(suffixes)
 
 
 def source_name(file: str) -> str:
-    """What a file is called in errors."""
+    """The name of a file in errors."""
     return "stdin" if file == STDIN else shorten(file)
 
 
 def read_file(file: str) -> bytes:
-    """The content of a file or (``-``) of standard input, unpacked.
+    """Read and decompress a file, or standard input (``-``).
 
     Raises
     ------
@@ -87,7 +87,7 @@ def _read_stdin() -> bytes:
 
 
 def _read(file: str) -> bytes:
-    """The content of a regular file, or of a pipe that somebody writes to (a shell's ``<(command)``)."""
+    """Read a regular file, or a pipe with a writer (a shell's ``<(command)``)."""
     # Without waiting, since a named pipe that nobody writes to would keep the process waiting for ever.
     with open(os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as opened:
         mode = os.fstat(opened.fileno()).st_mode
@@ -106,7 +106,7 @@ def _read(file: str) -> bytes:
 
 
 def _unpack(data: bytes, source: str) -> bytes:
-    """The content of gzip data, a piece at a time: a few bytes may stand for more than there is memory."""
+    """Decompress gzip data in pieces, up to a limit."""
     most = min(MAX_UNPACKED, max(ALWAYS_UNPACKED, MAX_RATIO * len(data)))
     pieces, size = [], 0
     try:

@@ -1,4 +1,4 @@
-"""Reading files into a cluster: JSON and YAML, lists and directories."""
+"""Loads files into a cluster: JSON and YAML, lists and directories."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class _Reader:
             raise InputError("empty: there is no object in this file", source=source)
 
     def _read_document(self, document: Any, origin: Origin) -> None:
-        """Read an object, or a list of them; lists in lists are flattened, without recursion."""
+        """Read an object or a list; nested lists are flattened without recursion."""
         pending = [(document, "", origin)]
         while pending:
             document, kind, origin = pending.pop()
@@ -93,7 +93,7 @@ class _Reader:
                 raise InputError(f"invalid JSON: {_reason(error)}", source=origin.source) from None
 
     def _read_one(self, document: Any, kind: str, origin: Origin) -> list[tuple[Any, str, Origin]]:
-        """Keep or count one object; the items of a list are returned, the first one last."""
+        """Store or count one object; items of a list are returned in reverse order."""
         head = decode(document, _Head[msgspec.Raw] if is_json(document) else _Head[Any])
         kind = head.kind or kind
         if head.api_version.startswith("audit.k8s.io/"):
@@ -113,7 +113,7 @@ class _Reader:
 
 
 def _documents(data: bytes, source: str) -> Iterable[Any]:
-    """The documents of a file: JSON texts, or the values of YAML documents."""
+    """Split a file into documents: JSON texts, or values of YAML documents."""
     data = data.removeprefix(_BOM)
     if data[:_PEEK].lstrip()[:1] in (b"{", b"["):
         try:
@@ -131,7 +131,7 @@ def _documents(data: bytes, source: str) -> Iterable[Any]:
 
 
 def _json_documents(data: bytes, source: str) -> list[msgspec.Raw]:
-    """Split concatenated JSON texts; only their syntax is looked at."""
+    """Split concatenated JSON texts; only their syntax is checked."""
     documents = []
     start = 0
     while start < len(data):
@@ -165,14 +165,14 @@ def _no_kind(document: Any) -> str:
 
 
 class _Identity(msgspec.Struct):
-    """What names an object, whatever the rest of it is."""
+    """The identifying fields of an object."""
 
     kind: Any = ""
     metadata: Any = None
 
 
 def _identity(document: Any, kind: str) -> tuple[str, str, str]:
-    """Kind, namespace and name of an object that cannot be decoded, as far as they can be read."""
+    """Kind, namespace and name of an object that cannot be decoded, "" if unreadable."""
     try:
         found = decode(document, _Identity)
     except (InputError, UnicodeDecodeError):

@@ -1,4 +1,4 @@
-"""Defaults: what the API server and its admission plugins fill in, as far as scheduling reads it."""
+"""Defaults of the API server and its admission plugins, as far as scheduling reads them."""
 
 from __future__ import annotations
 
@@ -51,13 +51,13 @@ PriorityClasses = Mapping[str, PriorityClass]
 
 
 def priority_classes(objects: Iterable[Object]) -> dict[str, PriorityClass]:
-    """The priority classes by name: those listed, and the two that every cluster has."""
+    """Priority classes by name, the two built-in ones included."""
     listed = {obj.name: obj for obj in objects if isinstance(obj, PriorityClass)}
     return BUILT_IN_CLASSES | listed
 
 
 def defaults(objects: Iterable[Object]) -> list[Object]:
-    """Fill in what the API server would fill in.
+    """Set the defaults of the API server.
 
     Priority classes are looked up among the objects. An object with ``generateName`` alone gets a name,
     one without UID a UID; both follow from the input, so that the same input gives the same objects.
@@ -86,7 +86,7 @@ def defaults(objects: Iterable[Object]) -> list[Object]:
 
 
 def default_object(obj: T, classes: PriorityClasses, names: Names) -> T:
-    """Fill in one object; see `defaults`."""
+    """Set the defaults of one object; see `defaults`."""
     obj = _default_metadata(obj, names)
     fill = _DEFAULTS.get(type(obj))
     if fill is None:
@@ -99,7 +99,7 @@ def default_object(obj: T, classes: PriorityClasses, names: Names) -> T:
 
 
 def default_namespace(obj: Object) -> str:
-    """The namespace that the object is in, empty for a kind that has none."""
+    """The namespace of an object; "" for cluster-scoped kinds."""
     return "" if obj.kind in CLUSTER_SCOPED else obj.namespace or "default"
 
 
@@ -123,7 +123,7 @@ def _default_pod(pod: Pod, classes: PriorityClasses) -> Pod:
 
 
 def default_pod_spec(spec: PodSpec, classes: PriorityClasses, path: str, *, tolerate: bool) -> PodSpec:
-    """Fill in a pod spec.
+    """Set the defaults of a pod spec.
 
     Requests default to limits, host ports to container ports under ``hostNetwork``, the protocol to TCP
     (kubernetes v1.36, SetDefaults_Pod); the priority comes from its class (admission plugin Priority); if
@@ -178,7 +178,7 @@ def _priority_class(name: str, classes: PriorityClasses, path: str) -> PriorityC
 
 
 def _global_default(classes: PriorityClasses) -> PriorityClass | None:
-    """The class of pods that name none: of several global defaults, the one with the lowest value."""
+    """The priority class of pods without one: of several global defaults that with the lowest value."""
     candidates = (item for item in classes.values() if item.global_default)
     return min(candidates, key=lambda item: (item.value, item.name), default=None)
 
@@ -206,7 +206,7 @@ def _default_port(port: ContainerPort, host_network: bool) -> ContainerPort:
 def _pod_level_requests(
     resources: ResourceRequirements, containers: tuple[Container, ...], init_containers: tuple[Container, ...]
 ) -> ResourceRequirements:
-    """Pod-level requests under pod-level limits (kubernetes v1.36, defaultPodRequests).
+    """Default pod-level requests for pod-level limits (kubernetes v1.36, defaultPodRequests).
 
     A missing request for cpu or memory becomes the sum of the containers' requests; any other resource
     that a pod can have, and one that no container requests, becomes the limit.
@@ -259,7 +259,7 @@ def _default_template(
 def _default_workload(
     obj: Deployment | ReplicaSet | StatefulSet | DaemonSet, classes: PriorityClasses
 ) -> Deployment | ReplicaSet | StatefulSet | DaemonSet:
-    """One replica; the selector of the template's labels, as in API versions before apps/v1."""
+    """One replica, and a selector of the template's labels, as before apps/v1."""
     # The DaemonSet controller adds tolerations of its own, and admission then finds nothing to add.
     template = _default_template(obj.spec.template, classes, tolerate=not isinstance(obj, DaemonSet))
     changes: dict[str, Any] = {"template": template}

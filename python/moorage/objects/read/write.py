@@ -1,4 +1,4 @@
-"""Writing objects as Kubernetes JSON and YAML, so that reading gives them back."""
+"""Writes objects as Kubernetes JSON and YAML that can be loaded again."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ from .yaml_reader import is_text
 
 
 class _Dumper(yaml.CSafeDumper):
-    """No anchors; a string that YAML 1.1 or Kubernetes would read as something else is quoted."""
+    """A dumper without anchors that quotes strings which YAML 1.1 or Kubernetes would read as another
+    type."""
 
     def ignore_aliases(self, data: Any) -> bool:
         return True
@@ -36,7 +37,7 @@ class _Dumper(yaml.CSafeDumper):
 
 @cache
 def _fields(struct: type[Struct]) -> list[tuple[str, str, Any]]:
-    """(attribute, wire name, what it is when absent) of a struct."""
+    """Fields of a struct: attribute, wire name, default."""
     return [
         (info.name, info.encode_name, info.default if made is msgspec.NODEFAULT else made())
         for info in fields(struct)
@@ -45,7 +46,7 @@ def _fields(struct: type[Struct]) -> list[tuple[str, str, Any]]:
 
 
 def plain(value: Any) -> Any:
-    """Maps, lists and scalars only; a field that reads back the same when it is absent is left out."""
+    """Convert to maps, lists and scalars; fields with their default are omitted."""
     if isinstance(value, Struct):
         return {
             wire: plain(item)
@@ -58,7 +59,7 @@ def plain(value: Any) -> Any:
 
 
 def to_value(obj: Object) -> dict[str, Any]:
-    """An object as a JSON value, ``apiVersion`` and ``kind`` first; empty fields are left out."""
+    """Convert an object to a JSON value, ``apiVersion`` and ``kind`` first; empty fields are omitted."""
     value: dict[str, Any] = plain(obj)
     if isinstance(obj, PodDisruptionBudget) and obj.status is not NO_STATUS:
         value.setdefault("status", {})  # which is not the same as none: see `with_statuses`
@@ -66,12 +67,12 @@ def to_value(obj: Object) -> dict[str, Any]:
 
 
 def encode_object(obj: Object) -> bytes:
-    """The JSON text of one object, as `decode_object` reads it; quantities stand as they were read."""
+    """Encode an object as JSON text; quantities keep their spelling."""
     return msgspec.json.encode(to_value(obj))
 
 
 def dump_yaml(value: Any) -> str:
-    """One YAML document of maps, lists and scalars; keys keep their order."""
+    """Format a value as one YAML document; keys keep their order."""
     text: str = yaml.dump(
         value, Dumper=_Dumper, default_flow_style=False, sort_keys=False, allow_unicode=True, width=1 << 20
     )
@@ -79,7 +80,7 @@ def dump_yaml(value: Any) -> str:
 
 
 def dump(objects: Iterable[Object], format: Literal["json", "yaml"] = "json") -> str:
-    """Objects as text that `load` and ``kubectl apply -f`` read.
+    """Format objects as text for `load` and ``kubectl apply -f``.
 
     Parameters
     ----------
@@ -92,7 +93,7 @@ def dump(objects: Iterable[Object], format: Literal["json", "yaml"] = "json") ->
 
 
 def write(path: str | Path, objects: Iterable[Object]) -> None:
-    """Write objects to a file; the same objects give the same bytes.
+    """Write objects to a file; equal objects give equal bytes.
 
     The name decides: YAML for ``.yaml`` and ``.yml``, JSON otherwise, compressed if ``.gz`` follows.
     """

@@ -45,11 +45,11 @@ DuplicateKey = tuple[int, str]
 
 
 class _RefusedError(Exception):
-    """What is wrong; the caller knows the line."""
+    """An error without its line, which the caller adds."""
 
 
 class _Frame:
-    """A list or map that is being built."""
+    """A list or map under construction."""
 
     __slots__ = ("anchor", "key", "line", "merges", "size", "value")
 
@@ -87,7 +87,7 @@ def resolve_plain(text: str) -> Any:
 
 
 def is_text(plain: str) -> bool:
-    """Whether a plain scalar stands for itself."""
+    """Whether a plain scalar is read as a string."""
     try:
         return bool(resolve_plain(plain) == plain)
     except _RefusedError:
@@ -218,7 +218,7 @@ class _Builder:
 
 
 def read_yaml(text: str, source: str) -> Iterator[Any]:
-    """The documents of a YAML text, empty ones left out.
+    """Read the documents of a YAML text, without empty ones.
 
     Raises
     ------
@@ -230,7 +230,7 @@ def read_yaml(text: str, source: str) -> Iterator[Any]:
 
 
 def read_first(text: str, source: str) -> tuple[Any, list[DuplicateKey]]:
-    """The first document of a YAML text, None if it is empty; what follows is not read.
+    """Read the first document of a YAML text, None if it is empty.
 
     Duplicate keys are no error here: they are returned, in the order in which Go's strict reading reports
     them, and the last value counts.

@@ -1,4 +1,4 @@
-"""Validation: what the API server would refuse and scheduling could not make sense of."""
+"""Validation of the fields that scheduling reads, with the rules of the API server."""
 
 from __future__ import annotations
 

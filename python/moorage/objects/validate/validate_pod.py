@@ -1,4 +1,4 @@
-"""Validation of pod specs; `validate` is the way in."""
+"""Validation of pod specs; called by `validate`."""
 
 from __future__ import annotations
 
@@ -106,7 +106,13 @@ def check_selector(selector: LabelSelector | None, path: str) -> None:
 
 
 def check_pod_spec(spec: PodSpec, path: str) -> None:
-    """Check everything of a pod spec that scheduling reads.
+    """Check all fields of a pod spec that scheduling reads.
+
+    Parameters
+    ----------
+    spec : PodSpec
+    path : str
+        Field of the spec in its object, for errors.
 
     Raises
     ------
@@ -160,7 +166,7 @@ def _check_volume(volume: Volume, path: str) -> None:
 
 
 def check_claim_spec(spec: PersistentVolumeClaimSpec, path: str) -> None:
-    """Check what a claim asks for."""
+    """Check the spec of a claim."""
     check_resources(spec.resources.requests, f"{path}.resources.requests")
     check_access_modes(spec.access_modes, f"{path}.accessModes")
     check_enum(spec.volume_mode, VOLUME_MODES, f"{path}.volumeMode")

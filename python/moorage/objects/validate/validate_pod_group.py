@@ -1,4 +1,4 @@
-"""Validation of PodGroups; `validate` is the way in."""
+"""Validation of PodGroups; called by `validate`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _PHASES = ("Pending", "PreScheduling", "Scheduled", "Running", "Finished", "Fail
 
 
 def check_pod_group(group: PodGroup) -> None:
-    """What pkg/apis/scheduling/validation of v1.36 refuses; of Gödel's groups, the minimum and the phase."""
+    """Check a group by pkg/apis/scheduling/validation of v1.36; of Gödel's groups minimum and phase."""
     spec = group.spec
     if group.is_godel:
         if spec.min_member is None:

@@ -1,1 +1,1 @@
-"""Pods of workloads: expansion by their templates, ownership, names."""
+"""Expansion of workloads to pods, ownership, names."""

@@ -1,4 +1,4 @@
-"""DaemonSet expansion: one pod per node that should run one, pinned to it."""
+"""DaemonSet expansion: one pod per eligible node."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _NAME_FIELD = "metadata.name"
 
 
 def expand_daemon_set(expansion: Expansion, obj: DaemonSet, nodes: Iterable[Node]) -> None:
-    """Make the pods of a DaemonSet that are missing, in the order of the nodes.
+    """Make the missing pods of a DaemonSet in the order of the nodes.
 
     A node should run one if the template's node name, node selector and required node affinity admit it
     and its NoSchedule and NoExecute taints are tolerated, by the template or by the tolerations that all
@@ -55,7 +55,7 @@ def expand_daemon_set(expansion: Expansion, obj: DaemonSet, nodes: Iterable[Node
 
 
 def daemon_tolerations(spec: PodSpec) -> tuple[Toleration, ...]:
-    """The tolerations of a daemon pod: the template's, and those that the controller adds."""
+    """The tolerations of a daemon pod: the template's, and those added by the controller."""
     added = [Toleration(key=key, operator="Exists", effect="NoExecute") for key in (NOT_READY, UNREACHABLE)]
     keys = (*_PRESSURES, _NETWORK) if spec.host_network else _PRESSURES
     added += [Toleration(key=key, operator="Exists", effect="NoSchedule") for key in keys]
@@ -86,7 +86,7 @@ def _pinned(spec: PodSpec, node: str) -> PodSpec:
 
 
 def _node_of(spec: PodSpec) -> str:
-    """The node that a daemon pod is on or waits for (kubernetes v1.36, GetTargetNodeName)."""
+    """The node that a daemon pod is on or requires (kubernetes v1.36, GetTargetNodeName)."""
     if spec.node_name or spec.affinity is None or spec.affinity.node_affinity is None:
         return spec.node_name
     required = spec.affinity.node_affinity.required

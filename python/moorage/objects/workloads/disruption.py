@@ -1,4 +1,4 @@
-"""What a PodDisruptionBudget allows: its status, as the disruption controller computes it."""
+"""The status of a PodDisruptionBudget, as the disruption controller computes it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _SCALABLE = (Deployment, ReplicaSet, ReplicationController, StatefulSet)
 
 
 def disruption_status(budget: PodDisruptionBudget, cluster: Cluster) -> PodDisruptionBudgetStatus:
-    """The status that a budget has in a cluster (kubernetes v1.36, pkg/controller/disruption).
+    """Compute the status of a budget in a cluster (kubernetes v1.36, pkg/controller/disruption).
 
     - **expected pods:** under `minAvailable` as a number, the pods that the selector matches; otherwise the
       replicas of the workloads that control them, of a Deployment rather than of its ReplicaSet. Pods without
@@ -75,7 +75,7 @@ def disruption_status(budget: PodDisruptionBudget, cluster: Cluster) -> PodDisru
 
 
 def with_statuses(cluster: Cluster) -> list[Object]:
-    """The others of a cluster, where budgets that came without a status have one."""
+    """The `others` of a cluster, with statuses of budgets that had none."""
     return [
         replace(obj, status=disruption_status(obj, cluster))
         if isinstance(obj, PodDisruptionBudget) and obj.status is NO_STATUS
@@ -99,7 +99,7 @@ def _is_healthy(pod: Pod) -> bool:
 
 
 def _replicas(pods: list[Pod], others: Iterable[Object]) -> int | None:
-    """The replicas of all workloads that control the pods; None if one of them is unknown or has none."""
+    """Total replicas of the workloads that control the pods; None if one is unknown or has none."""
     scales = {(obj.namespace, obj.kind, obj.name): obj for obj in others if isinstance(obj, _SCALABLE)}
 
     def controller(obj: Object) -> Deployment | ReplicaSet | ReplicationController | StatefulSet | None:

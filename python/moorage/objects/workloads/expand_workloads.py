@@ -1,4 +1,4 @@
-"""Workload expansion: the pods that the controllers of kube-controller-manager would still create."""
+"""Workload expansion: the pods that kube-controller-manager would still create."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _REVISION = "deployment.kubernetes.io/revision"
 
 
 def expand_workloads(cluster: Cluster) -> Cluster:
-    """Add the pods that the listed workloads lack.
+    """Add the missing pods of the listed workloads.
 
     A listed pod belongs to a workload if its controller reference says so (kind, name, and UID where both
     have one); a pod without controller is adopted by the first workload whose selector matches it. Pods
@@ -143,7 +143,7 @@ def _expand_stateful_set(expansion: Expansion, obj: StatefulSet) -> None:
 
 
 def _with_claims(obj: StatefulSet, ordinal: int) -> PodSpec:
-    """The template's spec with a volume per claim template, in place of volumes of the same name."""
+    """The template's spec with a volume per claim template, which replaces a volume of that name."""
     spec = obj.spec.template.spec
     claims = {
         claim.metadata.name: _claim_name(claim, obj, ordinal) for claim in obj.spec.volume_claim_templates
@@ -158,7 +158,7 @@ def _with_claims(obj: StatefulSet, ordinal: int) -> PodSpec:
 
 
 def _labelled(template: PersistentVolumeClaimTemplate, obj: StatefulSet) -> ObjectMeta:
-    """A claim carries what the StatefulSet selects by."""
+    """Metadata of a claim, with the labels that the StatefulSet selects by."""
     selected = obj.spec.selector.match_labels if obj.spec.selector else {}
     return replace(template.metadata, labels=template.metadata.labels | selected)
 
@@ -168,14 +168,14 @@ def _claim_name(template: PersistentVolumeClaimTemplate, obj: StatefulSet, ordin
 
 
 def _age(replica_set: ReplicaSet) -> tuple[int, str, str]:
-    """Orders the ReplicaSets of a Deployment, the newest last."""
+    """Sort key of a Deployment's ReplicaSets, the newest last."""
     revision = replica_set.metadata.annotations.get(_REVISION, "")
     number = int(revision) if revision.isdecimal() and len(revision) < 20 else 0
     return number, replica_set.metadata.creation_timestamp or "", replica_set.name
 
 
 class _ReplicaSets:
-    """The ReplicaSets of Deployments: those listed, those that only pods tell of, and those made here."""
+    """ReplicaSets of Deployments: listed ones, those inferred from pods, and new ones."""
 
     def __init__(self, expansion: Expansion) -> None:
         self.created: list[Object] = []
@@ -193,9 +193,9 @@ class _ReplicaSets:
                 if deployment is not None and refers_to(reference, deployment):
                     self._listed[deployment.namespace, deployment.name].append(obj)
         for key, replica_sets in self._listed.items():
-            self._make_up(deployments[key], replica_sets)
+            self._add_missing_replicas(deployments[key], replica_sets)
 
-    def _make_up(self, deployment: Deployment, replica_sets: list[ReplicaSet]) -> None:
+    def _add_missing_replicas(self, deployment: Deployment, replica_sets: list[ReplicaSet]) -> None:
         lacking = (deployment.spec.replicas or 0) - sum(item.spec.replicas or 0 for item in replica_sets)
         if lacking > 0 and deployment.metadata.deletion_timestamp is None:
             self._extra[max(replica_sets, key=_age).key] = lacking
@@ -220,7 +220,7 @@ class _ReplicaSets:
 
 
 def _replica_set(deployment: Deployment, pods: list[Pod]) -> ReplicaSet:
-    """The ReplicaSet that the newest pod of the Deployment names, or else a new one."""
+    """The ReplicaSet that controls the newest pod of a Deployment, else a new one."""
     template = deployment.spec.template
     newest = max(pods, key=lambda pod: (pod.metadata.creation_timestamp or "", pod.name), default=None)
     known = newest.metadata.controller() if newest else None

@@ -1,4 +1,4 @@
-"""What the expansion of all workloads shares: the index of listed pods, the names taken, the pods made."""
+"""State shared by the expansion of all workloads: index of pods, used names, new pods."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _PENDING = PodStatus(phase="Pending")
 
 
 def controller_reference(owner: Object) -> tuple[OwnerReference, ...]:
-    """The owner references of an object that `owner` controls."""
+    """The owner references of an object controlled by `owner`."""
     reference = OwnerReference(
         api_version=owner.api_version,
         kind=owner.kind,
@@ -44,7 +44,7 @@ class Expansion:
             self.names.take("Pod", pod.namespace, pod.name)
 
     def count(self, owner: Object, missing: int, path: str = "spec.replicas") -> range:
-        """The numbers of the pods to make; refuses too many before the first one is made."""
+        """Check the number of new pods before the first one is made; returns their numbers."""
         if len(self.pods) + missing > MAX_PODS:
             message = f"{missing} pods to create would make more than {MAX_PODS} in all"
             raise InputError(message, obj=f"{owner.kind} {owner.key}", path=path)
@@ -52,7 +52,7 @@ class Expansion:
 
 
 class PodMaker:
-    """Makes the pods of one workload; they share what the template gives."""
+    """Makes the pods of one workload from its template."""
 
     def __init__(self, expansion: Expansion, owner: Object, template: PodTemplateSpec) -> None:
         self._expansion = expansion
@@ -71,7 +71,8 @@ class PodMaker:
         annotations: Mapping[str, str] | None = None,
         spec: PodSpec | None = None,
     ) -> None:
-        """Make one pod: its name is `name`, or `base` with a suffix; the rest comes on top of the template.
+        """Make one pod named `name`, or `base` with a generated suffix; the other arguments extend the
+        template.
 
         A pod whose `name` is taken is not made.
         """

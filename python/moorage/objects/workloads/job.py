@@ -16,7 +16,7 @@ _DONE = frozenset({"Complete", "Failed", "SuccessCriteriaMet", "FailureTarget"})
 
 
 def expand_job(expansion: Expansion, job: Job) -> None:
-    """Make the pods that a Job lacks (kubernetes v1.36, Job controller).
+    """Make the missing pods of a Job (kubernetes v1.36, Job controller).
 
     A Job that is suspended, complete or failed starts nothing. Otherwise `parallelism` pods should be
     active, but not more than completions are missing; without `completions`, none is started after the
@@ -55,7 +55,7 @@ def expand_job(expansion: Expansion, job: Job) -> None:
 
 
 def _uncompleted(job: Job, listed: int) -> int:
-    """How many more pods have to succeed; a Job without completions ends with its first success."""
+    """Number of pods that still have to succeed; a Job without completions ends with its first success."""
     succeeded = max(job.status.succeeded, listed)
     if job.spec.completions is None:
         return 0 if succeeded else job.spec.parallelism or 0
@@ -63,7 +63,7 @@ def _uncompleted(job: Job, listed: int) -> int:
 
 
 def _pending_indexes(job: Job, active: list[Pod], succeeded: list[Pod]) -> Iterator[int]:
-    """The indexes that need a pod, ascending; completed ones may be given as long ranges."""
+    """Indexes without a pod, ascending; completed ones may be given as long ranges."""
     done = _ranges(job.status.completed_indexes) + _ranges(job.status.failed_indexes or "")
     for pod in active + succeeded:
         index = pod.metadata.annotations.get(_INDEX, "")
@@ -77,6 +77,6 @@ def _pending_indexes(job: Job, active: list[Pod], succeeded: list[Pod]) -> Itera
 
 
 def _ranges(text: str) -> list[tuple[int, int]]:
-    """The ranges of a list like ``1,3-5``."""
+    """Parse ranges like ``1,3-5``."""
     pairs = [item.partition("-") for item in text.split(",") if item]
     return [(int(low), int(high or low)) for low, _, high in pairs]

@@ -1,4 +1,4 @@
-"""matchLabelKeys and mismatchLabelKeys: the API server writes them into the label selectors of a new pod."""
+"""Merges matchLabelKeys and mismatchLabelKeys into label selectors, as the API server does."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from moorage.objects.model.pod import (
 
 
 def merge_label_keys(spec: PodSpec, labels: Mapping[str, str]) -> PodSpec:
-    """The spec with selectors that ask for the pod's own values of these keys (kubernetes v1.36,
-    registry/core/pod/strategy.go). Keys that the pod lacks, and constraints without a selector, say nothing;
-    what is merged already, as in objects read from a cluster, stays as it is."""
+    """Merge label keys into the selectors of a pod spec (kubernetes v1.36, registry/core/pod/strategy.go).
+    Keys that the pod does not have, and constraints without a selector, are skipped; merged requirements, as
+    in objects from a cluster, are not repeated."""
     constraints = tuple([_constraint(one, labels) for one in spec.topology_spread_constraints])
     if _differ(constraints, spec.topology_spread_constraints):
         spec = replace(spec, topology_spread_constraints=constraints)

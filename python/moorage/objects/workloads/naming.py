@@ -1,4 +1,4 @@
-"""Names, UIDs and hashes that Kubernetes makes up at random: here they follow from the input."""
+"""Deterministic names, UIDs and hashes in place of Kubernetes' random ones."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ _STEP = 8_675_309
 
 
 def stable_uid(kind: str, namespace: str, name: str) -> str:
-    """A UID that depends on the object's identity alone; different objects have different ones."""
+    """A UID derived from the identity of an object."""
     digest = hashlib.sha1(f"{kind}/{namespace}/{name}".encode(), usedforsecurity=False).hexdigest()
     return f"{digest[:8]}-{digest[8:12]}-{digest[12:16]}-{digest[16:20]}-{digest[20:32]}"
 
 
 def template_hash(template: PodTemplateSpec) -> str:
-    """The value of a label like ``pod-template-hash``: the same for equal templates.
+    """A hash of a template for labels such as ``pod-template-hash``.
 
     It is not the hash that the controllers compute, which depends on Go's memory layout.
     """
@@ -55,7 +55,7 @@ def generated_names(base: str, seed: str) -> Iterator[str]:
 
 
 class Names:
-    """The names that are taken, by kind and namespace; makes up new ones for ``generateName``."""
+    """Used names by kind and namespace; generates names for ``generateName``."""
 
     def __init__(self) -> None:
         self._taken: set[tuple[str, str, str]] = set()
@@ -70,7 +70,7 @@ class Names:
         return True
 
     def generate(self, kind: str, namespace: str, base: str) -> str:
-        """Reserve and return `base` with a suffix of five characters."""
+        """Generate and reserve a name: `base` with a suffix of five characters."""
         key = (kind, namespace, base[:_MAX_BASE])
         if key not in self._generated:
             self._generated[key] = generated_names(base, "/".join(key))

@@ -1,4 +1,4 @@
-"""Which of the listed pods belong to which workload."""
+"""Ownership of pods by workloads."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ FINISHED = frozenset({"Succeeded", "Failed"})
 
 
 def is_active(pod: Pod) -> bool:
-    """Whether a controller counts the pod as running or about to (kubernetes v1.36, IsPodActive)."""
+    """Whether a pod is active for its controller (kubernetes v1.36, IsPodActive)."""
     return pod.status.phase not in FINISHED and pod.metadata.deletion_timestamp is None
 
 
 def refers_to(reference: OwnerReference | None, obj: Object) -> bool:
-    """Whether an owner reference means this object: by kind and name, and by UID where both know it.
+    """Whether an owner reference refers to an object: by kind and name, and by UID if both have one.
 
     A UID that was made up because the object had none cannot be expected in a reference.
     """
@@ -33,7 +33,7 @@ def refers_to(reference: OwnerReference | None, obj: Object) -> bool:
 
 
 class PodIndex:
-    """The listed pods by controller; those without one by namespace and label."""
+    """Pods by controller; pods without a controller by namespace and label."""
 
     def __init__(self, pods: Iterable[Pod]) -> None:
         self._controlled: defaultdict[tuple[str, str, str], list[Pod]] = defaultdict(list)
@@ -57,12 +57,12 @@ class PodIndex:
                     self._orphans[pod.namespace, key, value].append(pod)
 
     def owned(self, obj: Object) -> list[Pod]:
-        """The pods that the object controls, whatever their state."""
+        """The pods controlled by an object, in any state."""
         pods = self._controlled.get((obj.namespace, obj.kind, obj.name), ())
         return [pod for pod in pods if refers_to(pod.metadata.controller(), obj)]
 
     def adopt(self, namespace: str, selector: LabelSelector | None) -> list[Pod]:
-        """The active pods without controller that the selector matches; each is adopted once."""
+        """Adopt the active pods without controller that match a selector; each pod is adopted once."""
         if selector is None:
             return []
         key: tuple[str, ...] = (namespace, *next(iter(selector.match_labels.items()), ()))
@@ -76,5 +76,5 @@ class PodIndex:
         return found
 
     def of_template(self, namespace: str, deployment: str) -> list[Pod]:
-        """The active pods whose controller is called like a ReplicaSet of the Deployment."""
+        """The active pods whose controller has a name like the ReplicaSets of a Deployment."""
         return self._hashed.get((namespace, f"{deployment}-"), [])

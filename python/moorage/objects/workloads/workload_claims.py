@@ -1,4 +1,4 @@
-"""Claims that controllers make: for the claim templates of StatefulSets, and for ephemeral volumes."""
+"""Claims made by controllers: for claim templates of StatefulSets, and for ephemeral volumes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def new_claim(
     spec: PersistentVolumeClaimSpec,
     owners: tuple[OwnerReference, ...] = (),
 ) -> PersistentVolumeClaim:
-    """A claim that nobody has bound yet, in the namespace of the object that it is made for."""
+    """Make an unbound claim in the namespace of the object that requests it."""
     meta = ObjectMeta(
         name=name,
         namespace=maker.namespace,
@@ -35,8 +35,8 @@ def new_claim(
 
 
 def ephemeral_claims(pods: Iterable[Pod]) -> list[PersistentVolumeClaim]:
-    """The claims of the ephemeral volumes of pods, each owned by its pod (kube-controller-manager v1.36,
-    ephemeral volume controller)."""
+    """Make the claims of ephemeral volumes, each owned by its pod (kube-controller-manager v1.36, ephemeral
+    volume controller)."""
     made = []
     for pod in pods:
         for volume in pod.spec.volumes:

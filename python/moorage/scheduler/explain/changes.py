@@ -106,7 +106,7 @@ def find_changes(probe: Probe, requirements: PodRequirements) -> list[Change]:
 
 
 def _lower_requests(probe: Probe, requirements: PodRequirements) -> Iterator[Change]:
-    """Per resource the largest request that fits some node."""
+    """Per resource, the largest request that fits some node."""
     table = probe.table
     for constraint in request_constraints(requirements.resources):
         resource = constraint.name
@@ -152,7 +152,7 @@ def _tolerations(probe: Probe, requirements: PodRequirements) -> Iterator[Change
 
 
 def _single_key_taints(probe: Probe, requirements: PodRequirements) -> list[tuple[Taint, ...]]:
-    """Taints of one key that alone keep the pod from a node; those of most nodes, if there are very many."""
+    """Taints of one key that are all that keeps the pod from a node; only the most frequent ones."""
     counts: Counter[tuple[Taint, ...]] = Counter()
     loose = replace(probe.pod, spec=without_pod_terms(probe.pod.spec))
     for node in probe.nodes(probe.feasible(tolerate(loose, EVERY_TAINT))):

@@ -1,4 +1,4 @@
-"""Constraints of a pod that cannot be met together: why no single change places it."""
+"""Constraints of a pod that cannot be satisfied together."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ MOST_TAINTS = 32
 
 
 def find_conflicts(probe: Probe, requirements: PodRequirements) -> tuple[list[list[Constraint]], str]:
-    """Disjoint sets of constraints, each of which keeps the pod from every node on its own, though none of
-    its proper subsets does. Without all of them the pod fits.
+    """Find disjoint sets of constraints, each of which alone makes all nodes infeasible, and which are
+    minimal by inclusion. Without all of them the pod fits.
 
     Returns
     -------
@@ -39,7 +39,7 @@ def find_conflicts(probe: Probe, requirements: PodRequirements) -> tuple[list[li
 
 
 def pod_constraints(probe: Probe, requirements: PodRequirements) -> list[Constraint]:
-    """All constraints of the pod, without overlaps: without all of them it asks for nothing."""
+    """All constraints of the pod, without overlaps."""
     nodes = probe.nodes(probe.rows())
     return [
         *request_constraints(requirements.resources),
@@ -49,7 +49,8 @@ def pod_constraints(probe: Probe, requirements: PodRequirements) -> list[Constra
 
 
 def _taints(nodes: list[Node], requirements: PodRequirements) -> list[Taint | None]:
-    """Taints that the pod does not tolerate, those of most nodes first; None for all, if they are many."""
+    """Taints that the pod does not tolerate, those of most nodes first; None stands for all of them if there
+    are many."""
     counts = Counter(taint for node in nodes for taint in requirements.untolerated(node))
     return [taint for taint, _ in counts.most_common()] if len(counts) <= MOST_TAINTS else [None]
 
@@ -64,7 +65,7 @@ def _without(probe: Probe, every: list[Constraint], kept: list[Constraint]) -> P
 
 
 def _minimal(probe: Probe, every: list[Constraint], conflict: list[Constraint]) -> list[Constraint]:
-    """A subset that still keeps the pod from every node, and none of whose proper subsets does."""
+    """A subset that makes all nodes infeasible and is minimal by inclusion."""
     for constraint in conflict:
         if not probe.count_feasible(_without(probe, every, [constraint])):
             return [constraint]

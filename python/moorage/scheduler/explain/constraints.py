@@ -1,4 +1,4 @@
-"""The constraints of a pod, each of which can be dropped: what a change may touch, and what may conflict."""
+"""The constraints of a pod, each of which can be dropped."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Constraint:
-    """Something that keeps a pod from nodes.
+    """A constraint that makes nodes infeasible for a pod.
 
     Attributes
     ----------
@@ -66,13 +66,13 @@ class Constraint:
 
 
 def request_constraints(resources: Iterable[str]) -> Iterator[Constraint]:
-    """The requests of these resources."""
+    """The requests of the given resources."""
     for resource in resources:
         yield Constraint("request", resource, partial(drop_request, resource=resource))
 
 
 def taint_constraints(taints: Iterable[Taint | None]) -> Iterator[Constraint]:
-    """Taints that the pod does not tolerate (None: all of them); dropping one is tolerating it."""
+    """Taints that the pod does not tolerate (None: all of them). Dropping one adds a toleration."""
     for taint in taints:
         toleration = toleration_of([taint]) if taint else EVERY_TAINT
         name = taint_text(taint) if taint else "every taint"
@@ -80,7 +80,8 @@ def taint_constraints(taints: Iterable[Taint | None]) -> Iterator[Constraint]:
 
 
 def term_constraints(pod: Pod) -> Iterator[Constraint]:
-    """Everything else that the pod's spec asks of nodes: terms, selectors, host ports."""
+    """All other constraints of the pod's spec: node name, selectors, affinity terms, host ports,
+    spreading."""
     spec = pod.spec
     if spec.node_name:
         yield _constraint("node-name", spec.node_name, _without_node_name)
@@ -104,7 +105,7 @@ def _constraint(kind: str, name: str, drop: Callable[[PodSpec], PodSpec]) -> Con
 
 
 def _distinct(items: Iterable[T]) -> list[T]:
-    """Without repetitions; the items need not be hashable."""
+    """The items without duplicates; they need not be hashable."""
     found: list[T] = []
     for item in items:
         if item not in found:
@@ -142,8 +143,8 @@ def _without_key(spec: PodSpec, key: str) -> PodSpec:
 
 
 def _node_affinity(spec: PodSpec) -> Iterator[Constraint]:
-    """The requirements of required node affinity where it is one term; several terms, of which any will do,
-    as one."""
+    """The requirements of required node affinity if it has one term; several terms count as one constraint,
+    since any of them suffices."""
     terms = required_terms(spec)
     if terms is not None and len(terms) == 1 and _requirements(terms[0]):
         yield from _requirement_constraints(terms[0], 0)
@@ -152,8 +153,8 @@ def _node_affinity(spec: PodSpec) -> Iterator[Constraint]:
 
 
 def finer_constraints(pod: Pod) -> Iterator[Constraint]:
-    """What can be dropped beside `term_constraints`, and overlaps with them: one term as a whole, or one
-    requirement of several terms."""
+    """Constraints that overlap with `term_constraints`: a term as a whole, or one requirement of several
+    terms."""
     terms = required_terms(pod.spec)
     if terms is None:
         return
@@ -176,7 +177,8 @@ def _requirements(term: NodeSelectorTerm) -> tuple[NodeSelectorRequirement, ...]
 
 
 def has_pod_terms(spec: PodSpec) -> bool:
-    """True where a node's verdict depends on other nodes and their pods: hard spreading, required terms."""
+    """Whether the feasibility of a node depends on other nodes and their pods: hard spreading, required
+    terms."""
     hard = any(spread.when_unsatisfiable == HARD for spread in spec.topology_spread_constraints)
     return hard or any(_required(spec, side) for side in SIDES.values())
 
@@ -233,7 +235,7 @@ def _host_port(port: ContainerPort) -> Port:
 
 
 def _without_port(spec: PodSpec, port: Port) -> PodSpec:
-    """In the node's network every container port is a host port: there it goes as a whole."""
+    """Drop a host port; with ``hostNetwork`` the container port is removed, as it implies the host port."""
 
     def changed(container: Container) -> Container:
         ports = (
@@ -264,7 +266,7 @@ def _required(spec: PodSpec, side: str) -> tuple[PodAffinityTerm, ...]:
 
 
 def topology_keys(spec: PodSpec) -> set[str]:
-    """The topologies in which the pod spreads or seeks and avoids other pods."""
+    """Topology keys of the pod's spread constraints and required pod affinity terms."""
     terms = (term for side in SIDES.values() for term in _required(spec, side))
     spreads = spec.topology_spread_constraints
     return {term.topology_key for term in terms} | {spread.topology_key for spread in spreads}
@@ -279,7 +281,7 @@ def _without_pod_term(spec: PodSpec, side: str, term: PodAffinityTerm) -> PodSpe
 
 
 def pod_term_text(term: PodAffinityTerm) -> str:
-    """A pod affinity term on one line: which pods, in which topology."""
+    """A pod affinity term on one line."""
     selector = term.label_selector
     labels = [f"{key}={value}" for key, value in sorted(selector.match_labels.items())] if selector else []
     labels += [

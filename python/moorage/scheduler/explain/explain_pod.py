@@ -1,4 +1,4 @@
-"""Explaining a pod: every filter on every node, the scores, and what would make the pod fit."""
+"""Explains a pod: verdicts of every filter on every node, scores, and changes that place the pod."""
 
 from __future__ import annotations
 
@@ -39,15 +39,15 @@ PRE_FILTER_COLUMN = "PreFilter"
 
 
 def explain(engine: Engine, pod: Pod, skipped: str) -> Explanation:
-    """See `Scheduler.explain`; `skipped` says why the scheduler leaves the pod alone."""
-    twin = _twin(engine)
-    waiting, bound_to = _as_if_pending(twin.cache, pod)
-    return _explain(twin.for_pod(waiting), waiting, bound_to, skipped)
+    """See `Scheduler.explain`; `skipped` is the reason why the scheduler ignores the pod."""
+    fork = _fork_engine(engine)
+    waiting, bound_to = _make_pending(fork.cache, pod)
+    return _explain(fork.for_pod(waiting), waiting, bound_to, skipped)
 
 
-def _twin(engine: Engine) -> Engine:
-    """The engine over a copy of its cluster: what is tried out there leaves no trace, neither nodes and pods
-    nor the counters that the terms of a changed pod ask for."""
+def _fork_engine(engine: Engine) -> Engine:
+    """The engine on a fork of its cluster, so that changes and the counters of changed pods leave the cluster
+    unchanged."""
     cache = SchedulerCache()
     if engine.handle.groups_pods:
         engine.handle.shared(PodGroups)  # else the first to ask for it would be the copy
@@ -57,8 +57,8 @@ def _twin(engine: Engine) -> Engine:
     return Engine(engine.profile, handle, engine.cycle.tie_break, engine.cycle.percentage, 0)
 
 
-def _as_if_pending(cache: SchedulerCache, pod: Pod) -> tuple[Pod, str]:
-    """The pod as it would wait, and the node that it is on, off which it is taken."""
+def _make_pending(cache: SchedulerCache, pod: Pod) -> tuple[Pod, str]:
+    """The pod as pending, removed from the cache, and the node that it was on."""
     if not pod.metadata.uid or not cache.state.has_pod(pod):
         return pod, ""
     held = cache.get_pod(pod)
@@ -101,7 +101,7 @@ def _explain(engine: Engine, pod: Pod, bound_to: str, skipped: str) -> Explanati
 def _filters(
     engine: Engine, state: CycleState, ran: PreFilterRun, rows: npt.NDArray[np.int32]
 ) -> list[FilterVerdicts]:
-    """Every filter's own verdicts; of a pod that PreFilter rejects, only that."""
+    """The verdicts of all filters; for a pod that PreFilter rejects only that."""
     if ran.rejection is not None:
         status = replace(ran.rejection, plugin=ran.rejection.plugin or " ".join(ran.plugins))
         return [FilterVerdicts(PRE_FILTER_COLUMN, np.ones(len(rows), dtype=np.intp), [None, status])]
@@ -132,7 +132,7 @@ Numbered = tuple[npt.NDArray[np.intp], list[Status | None]]
 
 
 def _native(engine: Engine, plugin: NativePlugin, state: CycleState) -> Numbered:
-    """What a kernel says of the searched nodes."""
+    """Verdicts of a kernel on the searched nodes."""
     _, bits = engine.cycle.filter_verdicts(plugin.name, *state.target)
     values, inverse = np.unique(np.append(bits, np.uint64(0)), return_inverse=True)
     statuses = [_status(plugin, int(value), state.shape) for value in values]
@@ -147,8 +147,8 @@ def _status(plugin: NativePlugin, bits: int, shape: Shape) -> Status | None:
 
 
 def _outside(engine: Engine, plugin: FilterPlugin, asked: npt.NDArray[np.int32]) -> Numbered:
-    """What a plugin outside the core says of them; one that fails on a node that the search would not have
-    asked it about says nothing."""
+    """Verdicts of a plugin in Python on the searched nodes; errors on nodes that a search would not evaluate
+    are ignored."""
     with suppress(StatusError):
         engine.bridge.filter(plugin, asked)
     numbers: dict[Status | None, int] = {None: 0}
@@ -162,7 +162,7 @@ def _outside(engine: Engine, plugin: FilterPlugin, asked: npt.NDArray[np.int32])
 
 
 def _facts(engine: Engine, pod: Pod, shape: Shape, rows: npt.NDArray[np.int32]) -> NodeTableFacts:
-    """The nodes as they are now; NodeFacts are made when they are asked for."""
+    """The current state of the nodes; NodeFacts are made on demand."""
     table, names = engine.cache.state.table, engine.cache.state.symbols.names
     requests = {"pods": 1} | shape.needs
     requests = {resource: request for resource, request in requests.items() if request}

@@ -61,7 +61,7 @@ class FilterVerdicts:
 
 @dataclass(frozen=True)
 class NodeTableFacts:
-    """The nodes as they were when the pod was explained, by list position."""
+    """The state of the nodes when the pod was explained, by list position."""
 
     pod: PodRequirements
     at: Callable[[int], NodeFacts]

@@ -1,4 +1,4 @@
-"""Lowering a pod's request of one resource: at one place of its spec if that is enough, else at several."""
+"""Lowers a pod's request of one resource, in one place of its spec if that suffices, else in all."""
 
 from __future__ import annotations
 
@@ -48,7 +48,12 @@ def effective(pod: Pod, resource: str) -> int:
 
 
 def lower(pod: Pod, resource: str, target: int) -> tuple[Pod, list[Edit]] | None:
-    """The pod with an effective request of at most `target`, and what was edited; None where that cannot be.
+    """Lower the effective request to at most `target`.
+
+    Returns
+    -------
+    (Pod, list of Edit) or None
+        The changed pod and the edits; None if the request cannot be lowered that far.
 
     One place is edited if that is enough: the one with the largest request. Otherwise all are, in proportion.
     """
@@ -66,7 +71,7 @@ def lower(pod: Pod, resource: str, target: int) -> tuple[Pod, list[Edit]] | None
 
 
 def drop_request(pod: Pod, resource: str) -> Pod:
-    """The pod with requests of 0; what its runtime class adds (overhead) stays."""
+    """Set the pod's requests of a resource to 0; its overhead stays."""
     return _set(pod, resource, [(place, ZERO) for place in _places(pod, resource)])
 
 
@@ -82,7 +87,7 @@ def _places(pod: Pod, resource: str) -> Iterator[_Place]:
 
 
 def _is_enough(pod: Pod, resource: str, target: int) -> bool:
-    """Also true to the rule that a pod's own request covers those of its containers."""
+    """Whether the request is low enough and the pod-level request covers those of the containers."""
     own = pod.spec.resources
     if own is not None and resource in own.requests:
         bare = replace(pod, spec=replace(pod.spec, overhead={}))
@@ -96,7 +101,7 @@ def _is_enough(pod: Pod, resource: str, target: int) -> bool:
 def _in_proportion(
     pod: Pod, resource: str, places: list[_Place], target: int
 ) -> list[tuple[_Place, Quantity]]:
-    """Every request by the same factor, rounded down; what is left over goes to the first that can use it."""
+    """Scale all requests by the same factor, rounded down; the rest goes to the first that can use it."""
     fixed = _whole(resource, Quantity(pod.spec.overhead.get(resource, 0)))
     factor = Fraction(max(target - fixed, 0), max(effective(pod, resource) - fixed, 1))
 
@@ -126,7 +131,7 @@ def _edits(resource: str, values: list[tuple[_Place, Quantity]]) -> list[Edit]:
 
 
 def _set(pod: Pod, resource: str, values: list[tuple[_Place, Quantity]]) -> Pod:
-    """The pod with these values at these places."""
+    """Set requests in the pod's spec."""
     spec = pod.spec
     lists = {"containers": list(spec.containers), "initContainers": list(spec.init_containers)}
     own = spec.resources
@@ -162,7 +167,7 @@ def _text(resource: str, amount: int) -> str:
 
 
 def _whole(resource: str, quantity: Quantity) -> int:
-    """Rounded up, as requests are."""
+    """The quantity in integer units, rounded up as requests are."""
     return quantity.milli_value() if resource == "cpu" else quantity.value()
 
 
@@ -172,6 +177,6 @@ def _floor(resource: str, quantity: Quantity) -> int:
 
 
 def _shown(resource: str, quantity: Quantity) -> str:
-    """The shortest text; a quantity with a fraction of its unit keeps that."""
+    """The shortest text; fractions of the unit are kept."""
     whole = _whole(resource, quantity)
     return quantity_text(resource, whole) if Quantity(_text(resource, whole)) == quantity else str(quantity)

@@ -1,4 +1,4 @@
-"""Nodes that could be: one with a label more, and an empty copy of one that is there."""
+"""Changes of the cluster: a label added to a node, and an empty copy of a node."""
 
 from __future__ import annotations
 
@@ -39,8 +39,16 @@ MOST_DOMAINS = 4
 
 
 def find_labels(probe: Probe) -> Iterator[tuple[str, str, list[Node], int]]:
-    """Label, value, the nodes of which any one would place the pod with that label, and how many nodes it
-    fits if it is the first of them. Only labels that a node does not have: the others are facts about it."""
+    """Find labels that make a node feasible; only labels that the node does not have.
+
+    Yields
+    ------
+    key, value : str
+    nodes : list of Node
+        Nodes that each become feasible by the label.
+    feasible : int
+        Number of feasible nodes if the first of them has the label.
+    """
     depends_on_pods = has_pod_terms(probe.pod.spec)
     nodes = _candidates(probe)
     labels = dict.fromkeys(_wanted_labels(probe.pod.spec))
@@ -62,13 +70,13 @@ def find_labels(probe: Probe) -> Iterator[tuple[str, str, list[Node], int]]:
 
 
 def _candidates(probe: Probe) -> list[Node]:
-    """Nodes that only nodeSelector, required node affinity and terms about other pods keep the pod from."""
+    """Nodes that are infeasible only by nodeSelector, required node affinity and terms about other pods."""
     spec = without_pod_terms(without_node_selection(probe.pod.spec))
     return probe.nodes(probe.feasible(replace(probe.pod, spec=spec))) if spec != probe.pod.spec else []
 
 
 def _selected(spec: PodSpec, nodes: list[Node], key: str, value: str) -> list[Node]:
-    """The nodes that nodeSelector and required node affinity would choose if they had the label."""
+    """The nodes that nodeSelector and required node affinity select if they have the label."""
     keys = sorted({each.key for each in _requirements(spec)} | (spec.node_selector or {}).keys())
     by_name = any(term.match_fields for term in required_terms(spec) or ())
     known: dict[tuple[str | None, ...], bool] = {}
@@ -83,7 +91,7 @@ def _selected(spec: PodSpec, nodes: list[Node], key: str, value: str) -> list[No
 
 
 def _topology_labels(spec: PodSpec, nodes: list[Node]) -> Iterator[tuple[str, str]]:
-    """Domains that a node without one could join: the largest ones of each topology."""
+    """The largest domains of each topology, which a node without one could join."""
     for key in sorted(topology_keys(spec) - {HOSTNAME}):
         domains = Counter(node.metadata.labels[key] for node in nodes if key in node.metadata.labels)
         for value, _ in sorted(domains.items(), key=lambda each: (-each[1], each[0]))[:MOST_DOMAINS]:
@@ -119,8 +127,16 @@ def _requirements(spec: PodSpec) -> Iterator[NodeSelectorRequirement]:
 
 
 def new_nodes(probe: Probe, requirements: PodRequirements) -> Iterator[tuple[Node, Node, int]]:
-    """A node that is there, an empty copy of it, and how many nodes the pod would fit with the copy: of the
-    nodes that are alike but for their size and zone the smallest, smaller ones first."""
+    """Find empty copies of nodes that would place the pod.
+
+    Yields
+    ------
+    template, copy : Node
+        A node and its empty copy, in ascending order of size; of nodes that differ only in size and zone
+        the smallest.
+    feasible : int
+        Number of feasible nodes with the copy.
+    """
     rows = _by_size(probe, requirements)
     keys = sorted(_label_keys(probe.pod.spec) - {HOSTNAME, ZONE})
     tried: set[object] = set()
@@ -141,8 +157,8 @@ def new_nodes(probe: Probe, requirements: PodRequirements) -> Iterator[tuple[Nod
 
 
 def _by_size(probe: Probe, requirements: PodRequirements) -> npt.NDArray[np.int32]:
-    """Rows of the nodes that would be large enough if they were empty, the smallest first: by the sum of
-    their shares of the largest cpu and memory."""
+    """Rows of nodes that are large enough when empty, in ascending order of the sum of their relative cpu and
+    memory."""
     rows = probe.rows()
     allocatable = probe.table.allocatable
     enough = np.ones(len(rows), dtype=bool)

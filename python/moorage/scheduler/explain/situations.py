@@ -64,7 +64,7 @@ class CountingRun(Run):
 
 
 def explain_in_turn(make: Callable[[], Scheduler], key: str) -> Explanation:
-    """Explain a pending pod as a run of the scheduler finds the cluster when it decides about it.
+    """Explain a pending pod in the state of the cluster at its attempt in a run.
 
     The pods that the run places before are on their nodes. The last attempt counts, which is the one that the
     result of the run tells of; where others are evicted for the pod, the one at which they are chosen. A pod
@@ -91,14 +91,14 @@ def explain_in_turn(make: Callable[[], Scheduler], key: str) -> Explanation:
 
 
 def explain_alone(make: Callable[[], Scheduler], key: str) -> Explanation:
-    """Explain a pod as if no other one were pending. Parameters as for `explain_in_turn`."""
+    """Explain a pod while no other pod is pending. Parameters as for `explain_in_turn`."""
     scheduler = make()
     pending = _others(scheduler, key)
     return replace(scheduler.explain(key), situation=Situation(ALONE, 0, pending))
 
 
 def explain_after_run(make: Callable[[], Scheduler], key: str) -> Explanation:
-    """Explain a pod when a run has ended, off the node that the run may have placed it on. Parameters as for
+    """Explain a pod after a run, removed from the node that the run placed it on. Parameters as for
     `explain_in_turn`."""
     scheduler = make()
     pending = _others(scheduler, key)

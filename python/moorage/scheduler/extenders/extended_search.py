@@ -1,4 +1,4 @@
-"""The search for a pod that extenders are interested in: they filter what was found, and score what is left.
+"""Search with extenders: they filter the feasible nodes, and score those that remain.
 
 kube-scheduler v1.36, schedule_one.go findNodesThatPassExtenders, prioritizeNodes, extendersBinding. Upstream
 asks the extenders that score at the same time; here one after the other. It draws a random number for each
@@ -38,7 +38,7 @@ logger = logging.getLogger("moorage.scheduler")
 
 
 def weighted_scores(extenders: Sequence[Extender], pod: Pod, nodes: list[Node]) -> dict[str, int]:
-    """What extenders add to the totals, by node; the scores of one that fails are left out."""
+    """Weighted sums of extenders' scores by node; an extender that fails is skipped."""
     sums: dict[str, int] = {}
     for extender in extenders:
         try:
@@ -54,8 +54,18 @@ def weighted_scores(extenders: Sequence[Extender], pod: Pod, nodes: list[Node]) 
 
 
 def bind_by_extender(extenders: Sequence[Extender], pod: Pod, node: str) -> bool:
-    """Have the first extender bind that does bind; False where none does. ExtenderError where it fails and
-    cannot be ignored."""
+    """Bind a pod by the first extender with a bind verb.
+
+    Returns
+    -------
+    bool
+        False if no extender binds.
+
+    Raises
+    ------
+    ExtenderError
+        The extender failed and is not ignorable.
+    """
     for extender in extenders:
         if not extender.is_binder:
             continue
@@ -72,11 +82,11 @@ def bind_by_extender(extenders: Sequence[Extender], pod: Pod, node: str) -> bool
 
 
 class ExtendedSearch:
-    """One search, in which the extenders have their say.
+    """One search in which extenders take part.
 
     Attributes
     ----------
-    said : dict of str to Status
+    extender_statuses : dict of str to Status
         What extenders say about nodes that do not pass, and maybe about nodes that nobody asked about.
     empty : bool
         What is left is scored as if it were empty (`Extender.empties_nodes`).
@@ -94,21 +104,21 @@ class ExtendedSearch:
         self.pod = pod
         self.ran = ran
         self.extenders = engine.interested(pod)
-        self.said: dict[str, Status] = {}
+        self.extender_statuses: dict[str, Status] = {}
         self.empty = False
         start = engine.cycle.start
         self.decision = Decision(None, start, start, 0, np.zeros(0, dtype=np.int32), None, order)
         self.statuses: Callable[[], dict[str, Status]] = dict
 
     def run(self) -> Decision:
-        """Search and choose."""
+        """Search, and choose a node."""
         engine = self.engine
         try:
             engine.framework.searching(True)
             tried, fits = engine.try_first(self.state, self.pod, "")
-            if fits and self._pass_on(tried):
+            if fits and self._accept_nominated_node(tried):
                 found = engine.on_tried_node(tried, self.decision.order)
-                return replace(found, evaluated=1 + len(self.said))
+                return replace(found, evaluated=1 + len(self.extender_statuses))
             self._find(-1 if fits else tried)
         except (StatusError, ExtenderError) as failed:
             text = failed.status.message() if isinstance(failed, StatusError) else str(failed)
@@ -117,18 +127,18 @@ class ExtendedSearch:
             engine.framework.searching(False)
         return self.decision
 
-    def _pass_on(self, row: int) -> bool:
-        """Whether extenders let the node pass that is tried before all others. One that fails about it is
-        asked again in the search."""
+    def _accept_nominated_node(self, row: int) -> bool:
+        """Whether extenders accept the nominated node. After an error of an extender the node is tried again
+        in the search."""
         try:
-            return bool(self._pass_extenders(self._nodes([row])))
+            return bool(self._filter_by_extenders(self._nodes([row])))
         except ExtenderError as error:
             logger.error("Evaluation failed on nominated node: %s", error)
             return False
 
-    def _pass_extenders(self, nodes: list[Node]) -> list[Node]:
-        """The nodes that all extenders let pass, each asked about what those before it left. ExtenderError
-        where one fails that cannot be ignored."""
+    def _filter_by_extenders(self, nodes: list[Node]) -> list[Node]:
+        """The nodes that all extenders accept, each asked about the nodes that the previous ones accepted.
+        Raises ExtenderError if one fails that is not ignorable."""
         self.empty = False
         for extender in self.extenders:
             if not nodes:
@@ -142,10 +152,10 @@ class ExtendedSearch:
                 logger.info(text, extender.name, error)
                 continue
             for name, reason in sorted(unresolvable.items()):
-                self.said[name] = Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (reason,))
+                self.extender_statuses[name] = Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (reason,))
             for name, reason in sorted(failed.items()):
                 if name not in unresolvable:
-                    self.said[name] = Status(Code.UNSCHEDULABLE, (reason,))
+                    self.extender_statuses[name] = Status(Code.UNSCHEDULABLE, (reason,))
             by_name = {node.name: node for node in nodes}
             nodes = [by_name[name] for name in names]
             self.empty |= extender.empties_nodes
@@ -157,13 +167,13 @@ class ExtendedSearch:
         ]
 
     def _find(self, tried: int) -> None:
-        """Search all nodes; `tried` has been rejected before."""
+        """Search all nodes; the row `tried` was rejected before."""
         engine, cycle, view = self.engine, self.engine.cycle, self.engine.cache.state.view
         _, looked_at, positions = cycle.find(*self.state.target)
         found = view.rows()[positions]
         rejected = set(np.setdiff1d(looked_at, found).tolist())
         # Whatever has a status counts as looked at, and what was found once more.
-        more = sum(engine.row_in_view(name) not in rejected for name in self.said)
+        more = sum(engine.row_in_view(name) not in rejected for name in self.extender_statuses)
         if tried >= 0 and tried not in rejected:
             rejected.add(tried)
             more += 1
@@ -171,8 +181,10 @@ class ExtendedSearch:
         self.decision = replace(self.decision, next=cycle.start)
         nodes = self._nodes(found.tolist())
         place = {node.name: position for node, position in zip(nodes, positions.tolist(), strict=True)}
-        left = self._pass_extenders(nodes)
-        with_status = len(rejected) + sum(engine.row_in_view(name) not in rejected for name in self.said)
+        left = self._filter_by_extenders(nodes)
+        with_status = len(rejected) + sum(
+            engine.row_in_view(name) not in rejected for name in self.extender_statuses
+        )
         self.decision = replace(self.decision, evaluated=len(left) + with_status)
         if left:
             self._choose(left, np.array([place[node.name] for node in left], dtype=np.int32))
@@ -180,7 +192,7 @@ class ExtendedSearch:
             self._diagnose(rejected, bool(nodes))
 
     def _choose(self, nodes: list[Node], positions: Rows) -> None:
-        """Choose among the nodes that are left; one alone is not scored."""
+        """Choose among the remaining nodes; a single one is not scored."""
         self.decision = replace(self.decision, feasible=positions)
         if len(nodes) == 1:
             self.decision = replace(self.decision, node=nodes[0].name)
@@ -197,15 +209,15 @@ class ExtendedSearch:
         self.decision = replace(self.decision, node=nodes[at].name, totals=totals)
 
     def score(self, rows: Rows) -> npt.NDArray[np.int64]:
-        """What plugins give to these rows."""
+        """Total scores of plugins for rows."""
         return self.engine.cycle.score(rows, *self.state.target, self.empty)
 
     def _diagnose(self, rejected: set[int], extender_rejected: bool) -> None:
-        """Why no node is left: rows that filters rejected, and what extenders say. Nodes without a status are
-        those that nobody looked at, or that an extender passed over in silence."""
+        """Diagnose a search without feasible nodes, from rows rejected by filters and statuses of extenders.
+        Nodes without a status were not evaluated, or left out by an extender without a reason."""
         engine, cycle, target = self.engine, self.engine.cycle, self.state.target
         table, names = engine.cache.state.table, cycle.node_names
-        cycle.node_names = frozenset(map(table.row_name, rejected)) - self.said.keys()
+        cycle.node_names = frozenset(map(table.row_name, rejected)) - self.extender_statuses.keys()
         try:
             rows, verdicts = cycle.verdicts(*target)
             statuses = engine.heard(rows, verdicts)
@@ -219,7 +231,7 @@ class ExtendedSearch:
             verdicts=count_verdicts(verdicts),
             absent=self.ran.absent,
             statuses=statuses,
-            said_by_extenders=self.said,
+            said_by_extenders=self.extender_statuses,
             extender_rejected=extender_rejected,
         )
         self.decision = replace(self.decision, diagnosis=diagnosis)
@@ -229,6 +241,8 @@ class ExtendedSearch:
             found = dict.fromkeys(view.node_names(), unseen)
             for row, verdict in zip(rows.tolist(), verdicts.tolist(), strict=True):
                 found[table.row_name(row)] = explain_verdict(profile, shape, verdict, statuses)
-            return found | {name: self.said[name] for name in self.said if name in found}
+            return found | {
+                name: self.extender_statuses[name] for name in self.extender_statuses if name in found
+            }
 
         self.statuses = by_node

@@ -1,4 +1,4 @@
-"""Posting to an extender: HTTP/1.1 over a connection that is kept, one time limit for all of a request.
+"""HTTP/1.1 transport of extenders: a persistent connection, with one timeout per request.
 
 Errors are told in the words of Go's net/http. Redirects are not followed, and no proxies are used.
 """
@@ -27,7 +27,7 @@ IN_PATHS = "/?%:@!$&'()*+,;=~"
 
 
 class Connection:
-    """A socket whose every wait ends with the time of the request: as much of one as HTTPResponse needs."""
+    """A socket with a deadline for all of its operations, as HTTPResponse uses it."""
 
     def __init__(self, sock: socket.socket) -> None:
         self.sock = sock
@@ -35,22 +35,22 @@ class Connection:
 
     @property
     def is_idle(self) -> bool:
-        """Nothing came since the last answer, not even its end."""
+        """Whether no input has arrived since the last response, not even the end of the connection."""
         poll = select.poll()
         poll.register(self.sock, select.POLLIN)
         return not poll.poll(0)
 
-    def _wait_no_longer(self) -> None:
-        self.sock.settimeout(left_until(self.deadline))
+    def _set_timeout(self) -> None:
+        self.sock.settimeout(seconds_until(self.deadline))
 
     def sendall(self, data: bytes) -> None:
         rest = memoryview(data)
         while rest:
-            self._wait_no_longer()
+            self._set_timeout()
             rest = rest[self.sock.send(rest) :]
 
     def recv_into(self, buffer: Any) -> int:
-        self._wait_no_longer()
+        self._set_timeout()
         return self.sock.recv_into(buffer)
 
     def close(self) -> None:
@@ -61,7 +61,7 @@ class Connection:
 
 
 class _Received(io.RawIOBase):
-    """What comes over a connection."""
+    """The input of a connection as a raw stream."""
 
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
@@ -73,8 +73,8 @@ class _Received(io.RawIOBase):
         return self.connection.recv_into(buffer)
 
 
-def left_until(deadline: float) -> float:
-    """Seconds until then; TimeoutError where it is over."""
+def seconds_until(deadline: float) -> float:
+    """Seconds until a deadline. Raises TimeoutError if it has passed."""
     left = deadline - time.monotonic()
     if left <= 0:
         raise TimeoutError
@@ -82,7 +82,7 @@ def left_until(deadline: float) -> float:
 
 
 class Transport:
-    """Posts messages to one server, one at a time.
+    """Posts requests to one server, one at a time.
 
     Parameters
     ----------
@@ -107,8 +107,27 @@ class Transport:
         self.lock = threading.Lock()
 
     def post(self, verb: str, body: bytes, limit: int) -> bytes:
-        """The body of the answer, of `limit` bytes at most; ExtenderError for any status but 200, and where
-        there is no answer."""
+        """Post a request.
+
+        Parameters
+        ----------
+        verb : str
+            Appended to the prefix.
+        body : bytes
+            JSON.
+        limit : int
+            Maximum size of the response in bytes.
+
+        Returns
+        -------
+        bytes
+            The body of the response.
+
+        Raises
+        ------
+        ExtenderError
+            No response, another status than 200, or a response beyond the limit.
+        """
         url = f"{self.prefix}/{verb}"
         with self.lock:
             try:
@@ -156,10 +175,10 @@ class Transport:
             return self.connection
         self.close()
         host, port = address
-        if scheme == "https" and not _can_be_asked_for(self.server_name or host):
+        if scheme == "https" and not _is_server_name(self.server_name or host):
             raise ExtenderError(_failed(url, f'tls: not a server name: "{self.server_name or host}"'))
         try:
-            sock = socket.create_connection(address, left_until(deadline))
+            sock = socket.create_connection(address, seconds_until(deadline))
         except (socket.gaierror, UnicodeError):  # a label of more than 63 characters
             raise ExtenderError(_failed(url, f"dial tcp: lookup {host}: no such host")) from None
         except TimeoutError:
@@ -171,13 +190,13 @@ class Transport:
         self._closing = weakref.finalize(self, self.connection.close)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         if scheme == "https":
-            sock.settimeout(left_until(deadline))
+            sock.settimeout(seconds_until(deadline))
             self.connection.sock = self.tls.wrap_socket(sock, server_hostname=self.server_name or host)
         return self.connection
 
 
-def _can_be_asked_for(name: str) -> bool:
-    """Whether OpenSSL takes a server's name; Go leaves out one that it cannot send."""
+def _is_server_name(name: str) -> bool:
+    """Whether OpenSSL accepts a server name; Go omits invalid ones from the handshake."""
     try:
         name.encode("idna")
     except UnicodeError:
@@ -186,7 +205,7 @@ def _can_be_asked_for(name: str) -> bool:
 
 
 def _read(response: http.client.HTTPResponse, limit: int) -> bytes:
-    """So many bytes of a body at most."""
+    """Read at most `limit` bytes of a body."""
     try:
         return response.read(limit)
     except TimeoutError:
@@ -215,7 +234,7 @@ def _head(parts: SplitResult, length: int) -> bytes:
 
 
 def _failed(url: str, why: str) -> str:
-    """An error about a URL, whose password nobody is told."""
+    """The error text for a URL, without its password."""
     password = urlsplit(url).password
     shown = url.replace(f":{password}@", ":***@", 1) if password else url
     return f'Post "{shown}": {why}'

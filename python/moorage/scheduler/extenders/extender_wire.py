@@ -1,4 +1,4 @@
-"""What goes over the wire to an extender and back (k8s.io/kube-scheduler v0.36, extender/v1).
+"""Wire format of extenders (k8s.io/kube-scheduler v0.36, extender/v1).
 
 Fields are spelt as in Go, since they have no names of their own for JSON; what may be None is a pointer.
 """
@@ -19,12 +19,12 @@ from moorage.framework.configuration.reading.json_text import parse_first
 from moorage.framework.configuration.types import Part
 from moorage.objects.model.meta import Int64
 
-WORDS_UP_TO = 1 << 16
+MAX_LENIENT_BYTES = 1 << 16
 """Bytes up to which an answer that is not spelt as Go spells it is read value by value, as Go does."""
 
 
 class Wire(Part, rename="pascal", kw_only=True, forbid_unknown_fields=True):
-    """A message, or a part of one."""
+    """Base of messages and their parts."""
 
 
 class ObjectMeta(Part, kw_only=True):
@@ -32,13 +32,13 @@ class ObjectMeta(Part, kw_only=True):
 
 
 class Node(Part, kw_only=True):
-    """As far as an answer is read."""
+    """The part of a node that is read."""
 
     metadata: ObjectMeta = field(default_factory=ObjectMeta)
 
 
 class NodeList(Part, kw_only=True, forbid_unknown_fields=True):
-    """With the fields of a list that are not looked at."""
+    """A node list; its other fields are not read."""
 
     kind: Any = None
     api_version: Any = None
@@ -77,7 +77,7 @@ class ExtenderPreemptionResult(Wire, kw_only=True):
 
 
 class Answer:
-    """A kind of answer: a message, or a list of such.
+    """A type of response: a message, or a list of messages.
 
     Attributes
     ----------
@@ -94,8 +94,8 @@ class Answer:
         go_type = GoType(f"v1.{struct.__name__}", "struct", struct=struct)
         self.go_type = GoType(list_name, "list", item=go_type) if list_name else go_type
 
-    def respelt(self, body: bytes) -> bytes:
-        """The same answer with fields as Go spells them, and without those that are not known."""
+    def respell(self, body: bytes) -> bytes:
+        """The response with Go's spelling of fields, without unknown ones."""
         names = {name.lower(): name for name in go_fields(self.struct)}
 
         def spell(members: dict[str, Raw]) -> dict[str, Raw]:
@@ -117,18 +117,18 @@ HOST_PRIORITIES = Answer(HostPriority, "v1.HostPriorityList")
 
 
 def extender_args(pod: Raw, nodes: Sequence[Raw] | None, names: Sequence[str] | None) -> dict[str, Any]:
-    """ExtenderArgs: the pod, and its candidate nodes as they are or by name."""
+    """The message ExtenderArgs: the pod, and its candidate nodes as objects or names."""
     node_list = None if nodes is None else {"metadata": {}, "items": nodes}
     return {"Pod": pod, "Nodes": node_list, "NodeNames": names}
 
 
 def encode(message: Any) -> bytes:
-    """The JSON text of a message."""
+    """Encode a message as JSON."""
     return msgspec.json.encode(message)
 
 
 def decode(body: bytes, answer: Answer) -> Any:
-    """The message of an answer.
+    """Decode a response.
 
     One that is spelt as Go spells it is read into small structs at once, in time and memory that its bytes
     bound. Others are read as Go reads them: names of fields in whatever case, unknown ones passed over, what
@@ -142,13 +142,13 @@ def decode(body: bytes, answer: Answer) -> Any:
     try:
         found = answer.decoder.decode(body)
     except (msgspec.DecodeError, UnicodeError, RecursionError):
-        found = _long(body, answer) if len(body) > WORDS_UP_TO else _as_go_reads(body, answer.go_type)
+        found = _long(body, answer) if len(body) > MAX_LENIENT_BYTES else _as_go_reads(body, answer.go_type)
     return answer.struct() if found is None and not answer.is_list else found
 
 
 def _long(body: bytes, answer: Answer) -> Any:
     try:
-        return answer.decoder.decode(answer.respelt(body))
+        return answer.decoder.decode(answer.respell(body))
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
         raise ExtenderError(f"json: cannot unmarshal into {answer.go_type.name}: {error}") from None
 

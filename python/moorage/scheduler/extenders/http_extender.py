@@ -1,4 +1,4 @@
-"""HTTPExtender: an extender that is asked over HTTP (kube-scheduler v1.36, extender.go)."""
+"""HTTPExtender: an extender called over HTTP (kube-scheduler v1.36, extender.go)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ NANOSECONDS = 1_000_000_000
 
 
 class HTTPExtender:
-    """An extender of a configuration. Asked for one thing at a time; its connection is kept between requests.
+    """An extender of a configuration, with a persistent connection and one request at a time.
 
     Parameters
     ----------
@@ -70,7 +70,8 @@ class HTTPExtender:
         self._encoded: dict[str, tuple[Node, Raw]] = {}
 
     def is_interested(self, pod: Pod) -> bool:
-        """Whether some container asks for a resource that it manages; always, if it manages none."""
+        """Whether a container requests or limits a resource that the extender manages; always true if it
+        manages none."""
         return not self.managed or any(map(self._manages, (*pod.spec.containers, *pod.spec.init_containers)))
 
     def _manages(self, container: Container) -> bool:
@@ -78,8 +79,8 @@ class HTTPExtender:
         return not self.managed.isdisjoint(resources.requests.keys() | resources.limits.keys())
 
     def filter(self, pod: Pod, nodes: Sequence[Node]) -> tuple[list[str], dict[str, str], dict[str, str]]:
-        """See `Extender.filter`. A name that is none of `nodes` is an error; upstream takes a node that is
-        sent whole as it is."""
+        """See `Extender.filter`. A name that is not among `nodes` is an error; upstream accepts unknown nodes
+        that are sent as objects."""
         names = [node.name for node in nodes]
         if not self.is_filter:
             return names, {}, {}
@@ -101,7 +102,7 @@ class HTTPExtender:
         return passed, _reasons(result.failed_nodes), _reasons(result.failed_and_unresolvable_nodes)
 
     def prioritize(self, pod: Pod, nodes: Sequence[Node]) -> dict[str, int]:
-        """See `Extender.prioritize`; scores of a node that is named twice are added."""
+        """See `Extender.prioritize`; scores of repeated nodes are added."""
         if not self.is_prioritizer:
             return dict.fromkeys((node.name for node in nodes), 0)
         found: list[wire.HostPriority] | None = self._ask(
@@ -123,7 +124,7 @@ class HTTPExtender:
             raise ExtenderError(result.error)
 
     def process_preemption(self, pod: Pod, victims: Mapping[str, Victims]) -> dict[str, Victims]:
-        """See `Extender.process_preemption`; a node or a pod that is not known is an error."""
+        """See `Extender.process_preemption`; an unknown node or pod is an error."""
         if not self.supports_preemption:
             raise ExtenderError(
                 f"preempt verb is not defined for extender {self.name} but run into ProcessPreemption"
@@ -166,7 +167,7 @@ class HTTPExtender:
         return wire.extender_args(_raw(pod), [self._encode(node) for node in nodes], None)
 
     def _encode(self, node: Node) -> Raw:
-        """The text of a node, which is made once for as long as it stays the same."""
+        """The JSON text of a node, cached while the node is unchanged."""
         known, text = self._encoded.get(node.name, (None, None))
         if text is None or known is not node:
             text = _raw(node)
@@ -174,14 +175,14 @@ class HTTPExtender:
         return text
 
     def _ask(self, verb: str, args: dict[str, Any], answer: wire.Answer, nodes: int = 0) -> Any:
-        """The answer to a message about so many nodes."""
+        """Post a message about a number of nodes; returns the decoded response."""
         message = wire.encode(args)
         limit = self.max_response + nodes * MAX_RESPONSE_PER_NODE + 2 * len(message)
         return wire.decode(self.transport.post(verb, message, limit), answer)
 
 
 def _reasons(by_node: dict[str, str] | None) -> dict[str, str]:
-    """Reasons that can be shown."""
+    """Reasons with control characters escaped."""
     return {node: printable(reason) for node, reason in (by_node or {}).items()}
 
 
@@ -192,7 +193,7 @@ def _raw(obj: Node | Pod) -> Raw:
 def make_extenders(
     configuration: KubeSchedulerConfiguration | None, node_info: Callable[[str], NodeInfo | None]
 ) -> list[HTTPExtender]:
-    """The extenders of a configuration, ignorable ones last (kube-scheduler v1.36, scheduler.go
+    """Make the extenders of a configuration, ignorable ones last (kube-scheduler v1.36, scheduler.go
     buildExtenders); `node_info` as in `HTTPExtender`.
 
     Raises

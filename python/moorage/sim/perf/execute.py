@@ -1,4 +1,4 @@
-"""The operations of a workload at work."""
+"""Executes the operations of a workload."""
 
 from __future__ import annotations
 
@@ -42,7 +42,19 @@ CHURN_INTERVAL = 500
 
 
 def execute(run: Run) -> None:
-    """Run the operations of a workload, one after the other."""
+    """Execute the operations of a workload in order.
+
+    Parameters
+    ----------
+    run : Run
+
+    Raises
+    ------
+    InputError
+        Names file and operation.
+    WorkloadFailedError
+        An operation cannot finish.
+    """
     for number, op in enumerate(run.workload.ops):
         with located(source=run.workload.source, obj=f"{run.workload.full_name}: workloadTemplate[{number}]"):
             EXECUTE[type(op)](run, op, number)
@@ -86,7 +98,7 @@ def create_pods(run: Run, op: CreatePods, number: int) -> None:
         _open(run, Window(frozenset({namespace}), {}))
     run.cluster.create_many(volumes)
     if op.steady_state:
-        _steady(run, op, made, namespace)
+        _keep_steady_state(run, op, made, namespace)
     else:
         run.add(*made)
         if not op.skip_wait_to_completion:
@@ -96,12 +108,12 @@ def create_pods(run: Run, op: CreatePods, number: int) -> None:
 
 
 def _is_over(run: PodRun) -> bool:
-    """Whether every pod of a run is placed or gone."""
+    """Whether every pod of a run is placed or deleted."""
     return run.count(NEW, FAILED, GATED) == 0
 
 
-def _steady(run: Run, op: CreatePods, pods: list[PodRun], namespace: str) -> None:
-    """Keep as many pods coming: each that is placed is deleted, and another one created."""
+def _keep_steady_state(run: Run, op: CreatePods, pods: list[PodRun], namespace: str) -> None:
+    """Keep a constant number of pods: delete each placed pod and create another one."""
     seen = 0
 
     def placed(one: PodRun, number: int) -> None:
@@ -179,7 +191,7 @@ def churn(run: Run, op: Churn, number: int) -> None:
 def _recreate(
     run: Run, template: ObjectTemplate, namespace: str, there: Object | PodRun | None
 ) -> Object | PodRun | None:
-    """Delete what is there, or create it."""
+    """Delete the object, or create it if there is none."""
     if there is None:
         return _create(run, template, 0, namespace)
     if isinstance(there, PodRun):

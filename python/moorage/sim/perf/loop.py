@@ -1,4 +1,4 @@
-"""The loop of a workload: the scheduler and its queue in virtual time.
+"""The main loop of a workload: the scheduler and its queue in virtual time.
 
 All objects are in the scheduler's store, and everything it is told comes from there. Time passes only for
 attempts and while all pods wait; creating objects and binding take none.
@@ -26,11 +26,11 @@ TIMEOUT = 600
 
 
 class WorkloadFailedError(Exception):
-    """A workload cannot go on, and why."""
+    """A workload cannot finish; the text says why."""
 
 
 class Run:
-    """A workload under way.
+    """A running workload.
 
     Attributes
     ----------
@@ -72,7 +72,17 @@ class Run:
     # ---- pods ----------------------------------------------------------------------------------------------
 
     def add(self, *runs: PodRun) -> None:
-        """Create the pods of runs."""
+        """Create the pods of runs in the cluster.
+
+        Parameters
+        ----------
+        *runs : PodRun
+
+        Raises
+        ------
+        WorkloadFailedError
+            A pod names an unknown profile.
+        """
         for run in runs:
             name = run.template.spec.scheduler_name
             if name not in self.scheduler.engines:
@@ -88,7 +98,7 @@ class Run:
                 run.state[:] = GATED
 
     def update_pod(self, pod: Pod) -> None:
-        """A pod changed; it may be gated no more."""
+        """Replace a pod, which may end its gating."""
         self.cluster.update_pod(pod)
         run, number = self.known[pod.key]
         framework = self.scheduler.engines[pod.spec.scheduler_name].framework
@@ -96,7 +106,7 @@ class Run:
             run.state[number] = NEW
 
     def find(self, namespaces: Callable[[str], bool], labels: dict[str, str]) -> Iterator[PodRun]:
-        """Runs in these namespaces with these labels."""
+        """Runs in given namespaces with given labels."""
         for run in self.runs:
             if namespaces(run.template.metadata.namespace) and run.matches(labels):
                 yield run
@@ -104,7 +114,14 @@ class Run:
     # ---- the loop ------------------------------------------------------------------------------------------
 
     def until(self, done: Callable[[], bool], timeout: Fraction | int = TIMEOUT) -> None:
-        """Schedule, and let happen what is due, until this is so.
+        """Schedule and process events until a condition holds.
+
+        Parameters
+        ----------
+        done : callable
+            The condition.
+        timeout : Fraction or int
+            Seconds of virtual time.
 
         Raises
         ------
@@ -127,26 +144,26 @@ class Run:
             self.time.now = min(coming, deadline)
 
     def sleep(self, seconds: Fraction) -> None:
-        """Let time pass; scheduling goes on."""
+        """Let virtual time pass while scheduling continues."""
         end = self.time.now + seconds
         self.time.at(end, lambda: None)
         self.until(lambda: self.time.now >= end, seconds + 1)
 
     def _next_event(self) -> Fraction | None:
-        """When something is due next, here or in the queue."""
+        """Time of the next event of the workload or the queue; None if there is none."""
         queue = self.scheduler.queue.next_event()
         coming = [self.time.next_event(), None if queue is None else Fraction(queue)]
         return min((when for when in coming if when is not None), default=None)
 
     def _waiting(self) -> str:
-        """What waits, for a message."""
+        """Pods without a node and the reason, as the end of an error message."""
         pods = sum(run.count(FAILED) for run in self.runs)
         failure = self.attempts.failure
         return f": {pods} pods fit nowhere ({failure.message})" if pods and failure is not None else ""
 
     def _schedule_batch(self) -> bool:
-        """Pop and schedule pods up to the next event; whether there were any."""
-        limit = min(self.time.attempts_until(self._next_event()), self.meter.room())
+        """Pop and schedule pods up to the next event; returns whether there were any."""
+        limit = min(self.time.attempts_until(self._next_event()), self.meter.batch_limit())
         tried, any_popped = self.attempts.next_batch(max(1, limit))
         self.time.attempted(tried)
         for run, number in self.attempts.placed:
@@ -155,7 +172,7 @@ class Run:
         return any_popped
 
     def counts(self) -> dict[str, int | float]:
-        """The fields of the report that do not come from measuring."""
+        """Fields of the report that are not measured."""
         return {
             "nodes": self.cluster.nodes,
             "init_pods": self.init_pods,

@@ -1,4 +1,4 @@
-"""Measuring: time of the engine and of the queue while metrics are collected.
+"""Measurement of engine and queue times while metrics are collected.
 
 The garbage collector does not run while metrics are collected, as in the standard library's ``timeit``: the
 objects that are there at the start are frozen, and everything is as before at the end.
@@ -28,7 +28,7 @@ Timer = Callable[[], int]
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """The pods whose placements are measured: those of these namespaces that have these labels."""
+    """The measured pods: those in given namespaces with given labels."""
 
     namespaces: frozenset[str]
     labels: dict[str, str]
@@ -38,7 +38,7 @@ class Window:
 
 
 class Meter:
-    """What was measured in all windows of a workload.
+    """Measurements of all windows of a workload.
 
     Attributes
     ----------
@@ -71,7 +71,7 @@ class Meter:
         gc.disable()
 
     def close(self) -> None:
-        """The end of a window; without one, nothing happens."""
+        """End the window, if one is open."""
         if self.window is None:
             return
         self._end_chunk()
@@ -83,15 +83,26 @@ class Meter:
     def measures(self, run: PodRun) -> bool:
         return self.window is not None and self.window.measures(run)
 
-    def room(self) -> int:
-        """How many pods the next batch may have, so that chunks end where they should."""
+    def batch_limit(self) -> int:
+        """Maximum size of the next batch such that chunks keep their size."""
         return CHUNK - self._chunk[0] if self.window is not None and self._chunk[0] else FAR
 
     def scheduled(
         self, run: PodRun, placed: int, popped: int, ended: int, marks: npt.NDArray[np.int64]
     ) -> None:
-        """A batch of this run took from `popped` to `ended`, from the queue to its last assume. `marks` say
-        when each `CHUNK` of its pods was placed, 0 where nobody looked; the rest of the time goes to all."""
+        """Record a batch.
+
+        Parameters
+        ----------
+        run : PodRun
+        placed : int
+            Number of placed pods.
+        popped, ended : int
+            Nanoseconds at which the batch was popped and its last pod assumed.
+        marks : (k,) int64 array
+            Nanoseconds at which each `CHUNK` of its pods was placed, 0 if unknown; the remaining time is
+            spread over all pods.
+        """
         if self.window is None:
             return
         self.engine_ns += ended - popped
@@ -124,12 +135,12 @@ class Meter:
 
 
 def percentile(values: Sequence[float], percent: int) -> float | None:
-    """The nearest-rank percentile, as scheduler_perf computes it; None without values."""
+    """The nearest-rank percentile, as in scheduler_perf; None without values."""
     if not values:
         return None
     return sorted(values)[max(math.ceil(len(values) * percent / 100), 1) - 1]
 
 
 def peak_rss_bytes() -> int:
-    """The most memory that this process has held so far."""
+    """Peak memory of this process in bytes."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024

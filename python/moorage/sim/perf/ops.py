@@ -1,4 +1,4 @@
-"""The operations of a workload, as they stand in the file (kubernetes v1.36, operations.go)."""
+"""Operations of a workload as in the file (kubernetes v1.36, operations.go)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ Params = dict[str, Any]
 
 
 class Op(msgspec.Struct, rename="camel", forbid_unknown_fields=True, frozen=True, kw_only=True):
-    """A field ``xParam`` names, with a dollar sign, the workload's parameter that x is taken from."""
+    """An operation. A field ``xParam`` contains the name of the workload's parameter, after a dollar sign,
+    that is the value of x."""
 
     opcode: str
 
@@ -31,7 +32,7 @@ class Op(msgspec.Struct, rename="camel", forbid_unknown_fields=True, frozen=True
         """
 
     def templates(self) -> list[str]:
-        """The template files that it names."""
+        """Paths of the template files of the operation."""
         found: list[str] = []
         for field in self.__struct_fields__:
             value = getattr(self, field)
@@ -176,7 +177,7 @@ class CreateAny(TemplateOp, frozen=True, kw_only=True):
 
 
 class CreatePodGroups(TemplateOp, frozen=True):
-    """Also ``waitForPodGroups``, as earlier files call it."""
+    """Also ``waitForPodGroups``, its name in earlier files."""
 
     template_path: str
     namespace: str

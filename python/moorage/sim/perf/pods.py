@@ -1,4 +1,4 @@
-"""The pods of a workload: runs of equal ones."""
+"""The pods of a workload, as runs of equal pods."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NEW, FAILED, GATED, GONE = -1, -2, -3, -4
 
 
 class PodRun:
-    """Pods that are equal to a template but for their names.
+    """Consecutive pods that differ only in their names.
 
     Parameters
     ----------
@@ -49,7 +49,7 @@ class PodRun:
         return f"{self.template.metadata.namespace}/{self.name(number)}"
 
     def pods(self) -> Iterator[Pod]:
-        """The pods as they are created."""
+        """The pods as created."""
         for number in range(len(self)):
             pod = pod_of(self.template, self.first + number)
             if self.given_name:
@@ -57,7 +57,7 @@ class PodRun:
             yield pod
 
     def is_fresh(self, pod: Pod) -> bool:
-        """Whether a pod of this run is still as it was created, so that its template can stand for it."""
+        """Whether a pod of this run equals its template, so that it can be placed by the template."""
         meta, its = pod.metadata, self.template.metadata
         return (
             pod.spec is self.template.spec
@@ -80,7 +80,7 @@ class PodNames:
         self._next: dict[tuple[str, str], int] = {}
 
     def reserve(self, namespace: str, prefix: str, count: int, first: int | None = None) -> int:
-        """Take `count` numbers, from `first` on where the names are given; returns the first one.
+        """Reserve `count` numbers, from `first` on for given names; returns the first one.
 
         Raises
         ------
@@ -144,7 +144,8 @@ def _signed(pod: Pod, index: int, signature: int) -> Pod:
 
 
 def run_of(pod: Pod, count: int, names: PodNames) -> PodRun:
-    """A run of `count` pods. A name that ends in a number is taken apart, so that the pod keeps it."""
+    """A run of `count` pods. A name that ends in a number is split into prefix and number, so that the pod
+    keeps it."""
     meta = pod.metadata
     match = re.fullmatch(r"(.*[^0-9])(0|[1-9][0-9]{0,8})", meta.name)
     if match is not None:

@@ -1,4 +1,4 @@
-"""What a workload came to, for tables and JSON.
+"""Reports of workloads, for tables and JSON.
 
 Timings are in the fields that say so (seconds, ns, per second, bytes) and in `ratio`; all others are the same
 for the same input. The garbage collector is off while metrics are collected (see `measure`).
@@ -88,7 +88,7 @@ class WorkloadReport(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def make_report(workload: Workload, meter: Meter, status: str, **counts: Any) -> WorkloadReport:
-    """The report of a workload; `counts` are the fields that do not come from measuring."""
+    """Make the report of a workload; `counts` are the fields that are not measured."""
     per_second = meter.pods * 1e9 / meter.engine_ns if meter.engine_ns else None
     return WorkloadReport(
         case=workload.case,
@@ -136,7 +136,7 @@ HEADINGS = (
 
 
 def table(reports: Sequence[WorkloadReport]) -> list[Sequence[str]]:
-    """The cells under `HEADINGS`, a row per workload."""
+    """The rows under `HEADINGS`, one per workload."""
     return [
         (
             f"{one.case}/{one.workload}",

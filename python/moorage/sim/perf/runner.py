@@ -1,4 +1,4 @@
-"""Running a workload, from an empty cluster to its report."""
+"""Runs workloads and reports their results."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def run_workload(
     timer: Timer = time.perf_counter_ns,
     tie_break: str | None = None,
 ) -> WorkloadReport:
-    """Run a workload.
+    """Run a workload from an empty cluster.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Reading a scheduler_perf file: cases, workloads, and operations with the parameters filled in."""
+"""Reader of scheduler_perf files: cases, workloads, and operations with parameters."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class _Case(msgspec.Struct, rename="camel", forbid_unknown_fields=True, frozen=T
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """A workload that is ready to run.
+    """A workload with its operations.
 
     Attributes
     ----------
@@ -86,7 +86,7 @@ class Workload:
         return f"{self.case}/{self.name}"
 
     def path(self, relative: str) -> Path:
-        """A path that the file names."""
+        """Resolve a path relative to the file."""
         return Path(self.source).parent / relative
 
 
@@ -99,7 +99,7 @@ class Case:
 
 
 def read_cases(file: str, only: str = "") -> list[Case]:
-    """Read a file.
+    """Read the cases of a file.
 
     Parameters
     ----------
@@ -187,8 +187,8 @@ OF_GROUPS = ("GangScheduling", "WorkloadAwarePreemption")
 
 
 def _gates(gates: dict[str, bool]) -> dict[str, bool]:
-    """What the scheduler is told; OpportunisticBatching is off unless a file says otherwise. The files about
-    pod groups are of v1.37, where GenericWorkload stands for all that concerns them."""
+    """The feature gates of the scheduler. OpportunisticBatching is off by default. The files about pod groups
+    are of v1.37, where GenericWorkload includes all gates of pod groups."""
     gangs = dict.fromkeys(OF_GROUPS, True) if gates.get("GenericWorkload") else {}
     return (
         {"OpportunisticBatching": False}
@@ -212,7 +212,7 @@ def _check_runnable(workload: Workload) -> None:
 
 
 class _Params:
-    """The parameters of a workload, each of which has to be used."""
+    """The parameters of a workload; unused ones are an error."""
 
     def __init__(self, values: Mapping[str, Any]) -> None:
         self.values = values

@@ -1,4 +1,4 @@
-"""Virtual time: each scheduling attempt takes the same time, and what is due happens in between."""
+"""Virtual time: each scheduling attempt takes a constant time, and events are processed in between."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ FAR = 1 << 62
 
 
 class VirtualTime:
-    """Seconds since the workload began, exact.
+    """Exact virtual time in seconds since the start of the workload.
 
     Parameters
     ----------
@@ -26,12 +26,12 @@ class VirtualTime:
         self._sequence = 0
 
     def at(self, when: Fraction, action: Callable[[], None]) -> None:
-        """Do this then; of several at one time, the first that was asked for comes first."""
+        """Schedule an action; actions of equal time run in the order of the calls."""
         self._sequence += 1
         heapq.heappush(self._events, (when, self._sequence, action))
 
     def every(self, interval: Fraction, action: Callable[[], bool]) -> None:
-        """Do this every `interval` seconds from now on, the first time after one interval, until it answers
+        """Run an action every `interval` seconds, the first time after one interval, until it returns
         False."""
         start, ticks = self.now, 0
 
@@ -44,18 +44,18 @@ class VirtualTime:
         self.at(start + interval, tick)
 
     def attempted(self, count: int) -> None:
-        """That many attempts were made."""
+        """Advance the time by a number of attempts."""
         self.now += count / self.rate
 
     def attempts_until(self, when: Fraction | None) -> int:
-        """How many attempts begin before this time; at least 1 while it is to come."""
+        """Number of attempts that begin before a time, at least 1 for a future time."""
         return FAR if when is None else math.ceil((when - self.now) * self.rate)
 
     def next_event(self) -> Fraction | None:
-        """When the next event is due; None where nothing is to come."""
+        """Time of the next event; None if there is none."""
         return self._events[0][0] if self._events else None
 
     def run_due(self) -> None:
-        """Do everything that is due by now, in order."""
+        """Run all actions that are due, in order."""
         while self._events and self._events[0][0] <= self.now:
             heapq.heappop(self._events)[2]()

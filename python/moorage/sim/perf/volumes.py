@@ -1,4 +1,4 @@
-"""Volumes of a workload's pods: each pod has a claim, and a volume that is bound to it."""
+"""Volumes of a workload's pods: each pod has a claim that is bound to its own volume."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ CLAIM, VOLUME = "PersistentVolumeClaim", "PersistentVolume"
 def bound_volumes(
     claim: ObjectTemplate, volume: ObjectTemplate, number: int, namespace: str
 ) -> Iterator[Object]:
-    """So many claims and their volumes, bound to each other (scheduler_perf, runners.go). The names of both
-    and what drivers call the volumes count from 0 in each namespace; only disks have the same there."""
+    """Make claims and volumes that are bound to each other (scheduler_perf, runners.go). Names and volume
+    handles are numbered from 0 in each namespace, as upstream; only disks repeat between namespaces."""
     claimed, its = claim.make(0, CLAIM, namespace, claim_name(0)), volume.make(0, VOLUME, name="vol-0")
     assert isinstance(claimed, PersistentVolumeClaim)
     assert isinstance(its, PersistentVolume)
@@ -51,7 +51,7 @@ def claim_name(index: int) -> str:
 
 
 def with_claims(runs: Iterable[PodRun]) -> Iterator[PodRun]:
-    """The same pods, each with a claim of its own in the place of what volumes its template has."""
+    """Replace the volumes of each pod by one claim of its own."""
     numbers = count()
     for run in runs:
         for at in range(len(run)):

@@ -1,4 +1,4 @@
-"""The cluster of a workload: its nodes, namespaces and other objects, in the scheduler's store."""
+"""The cluster of a workload: nodes, namespaces and other objects in the scheduler's store."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ CAPACITY: Resources = {"pods": "110", "cpu": "4", "memory": "32Gi"}
 
 
 class SimulatedCluster:
-    """Writes objects as the benchmark's client does, and tells the scheduler.
+    """Writes objects as the benchmark's client does, and synchronizes the scheduler.
 
     Parameters
     ----------
@@ -44,7 +44,7 @@ class SimulatedCluster:
     # ---- objects -------------------------------------------------------------------------------------------
 
     def create(self, obj: Object) -> Object:
-        """Create an object that is no pod; a name is made up where there is none.
+        """Create an object that is not a pod; without a name it gets a generated one.
 
         Raises
         ------
@@ -59,7 +59,7 @@ class SimulatedCluster:
         return made
 
     def create_many(self, objects: Iterable[Object]) -> None:
-        """Create objects that have their names and defaults.
+        """Create objects with names and defaults.
 
         Raises
         ------
@@ -75,12 +75,12 @@ class SimulatedCluster:
             self.store.create(obj)
 
     def delete(self, obj: Object) -> None:
-        """Delete an object that is no pod."""
+        """Delete an object that is not a pod."""
         self.store.delete(type(obj), obj.name, obj.namespace)
         self.scheduler.sync()
 
     def update(self, obj: Object) -> None:
-        """Replace an object that is no pod.
+        """Replace an object that is not a pod.
 
         Raises
         ------
@@ -93,7 +93,7 @@ class SimulatedCluster:
         self.scheduler.sync()
 
     def namespace(self, name: str, template: ObjectTemplate | None = None, index: int = 0) -> None:
-        """Create a namespace, unless it is there."""
+        """Create a namespace if it does not exist."""
         try:
             self.store.get(Namespace, name)
         except NotFoundError:
@@ -103,8 +103,8 @@ class SimulatedCluster:
     # ---- nodes ---------------------------------------------------------------------------------------------
 
     def create_nodes(self, op: CreateNodes, template: ObjectTemplate | None) -> None:
-        """Create the nodes of an operation; then, in the order of their names, change them as its strategy
-        says: the scheduler sees a node come, and its labels after that."""
+        """Create the nodes of an operation, then apply its strategy in the order of their names: the
+        scheduler observes each node first without, then with its labels."""
         made: list[Node] = []
         is_constant = template is None or not template.by_index
         for index in range(op.count):
@@ -120,7 +120,7 @@ class SimulatedCluster:
         self.scheduler.sync()
 
     def _named(self, node: Node) -> Node:
-        """The node with a name, the label of its host name, and defaults."""
+        """The node with name, hostname label, and defaults."""
         meta = node.metadata
         if meta.generate_name:
             meta = replace(meta, name=self.names.generate("Node", "", meta.generate_name), uid="")
@@ -130,7 +130,7 @@ class SimulatedCluster:
     # ---- pods ----------------------------------------------------------------------------------------------
 
     def delete_pod(self, run: PodRun, number: int) -> None:
-        """Delete a pod. One with finalizers stays where it is, terminating."""
+        """Delete a pod. A pod with finalizers stays on its node, terminating."""
         try:
             gone = self.store.delete(Pod, run.name(number), run.template.metadata.namespace)
         except NotFoundError:
@@ -140,7 +140,7 @@ class SimulatedCluster:
         self.scheduler.sync()
 
     def update_pod(self, pod: Pod) -> None:
-        """A pod changed; it stays on its node.
+        """Replace a pod, keeping its node.
 
         Raises
         ------
@@ -177,7 +177,7 @@ def _node(template: ObjectTemplate | None, index: int) -> Node:
 
 
 def _prepared(op: CreateNodes, node: Node, number: int) -> Node | None:
-    """The node as the operation's strategy changes it; None where it does not."""
+    """The node after the operation's strategy; None if that changes nothing."""
     if (label := op.label_node_prepare_strategy) is not None:
         return _labelled(node, label.label_key, label.label_values[number % len(label.label_values)])
     if (unique := op.unique_node_label_strategy) is not None:
@@ -189,7 +189,7 @@ def _prepared(op: CreateNodes, node: Node, number: int) -> Node | None:
 
 
 def _csi_node(amounts: NodeAllocatable, name: str) -> CSINode:
-    """How many volumes of each driver a node takes, and what is migrated there."""
+    """The CSINode of a node: limits of drivers, and migrated plugins."""
     drivers = tuple(
         CSINodeDriver(name=driver, node_id=name, allocatable=allocatable)
         for driver, allocatable in amounts.csi_node_allocatable.items()

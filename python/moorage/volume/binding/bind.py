@@ -77,7 +77,7 @@ def revert(
 # ---- writing -----------------------------------------------------------------------------------------------
 
 
-def decided(pod: Pod, volumes: PodVolumes) -> tuple[list[BindingInfo], list[DynamicProvision]]:
+def require_decision(pod: Pod, volumes: PodVolumes) -> tuple[list[BindingInfo], list[DynamicProvision]]:
     """The bindings and provisions of a pod.
 
     Raises
@@ -98,7 +98,7 @@ def write(sources: VolumeSources, pod: Pod, volumes: PodVolumes) -> None:
     An error of the client comes through. What has been written by then stays written and assumed; the rest is
     restored.
     """
-    bindings, provisions = decided(pod, volumes)
+    bindings, provisions = require_decision(pod, volumes)
     bound = provisioned = 0
     try:
         for bound, (volume, claim) in enumerate(bindings):
@@ -114,7 +114,7 @@ def write(sources: VolumeSources, pod: Pod, volumes: PodVolumes) -> None:
 # ---- waiting -----------------------------------------------------------------------------------------------
 
 
-def are_written_bound(sources: VolumeSources, pod: Pod, node_name: str, volumes: PodVolumes) -> bool:
+def is_binding_complete(sources: VolumeSources, pod: Pod, node_name: str, volumes: PodVolumes) -> bool:
     """Whether all written objects have been observed and are fully bound; if False, ask again later.
 
     Raises
@@ -122,7 +122,7 @@ def are_written_bound(sources: VolumeSources, pod: Pod, node_name: str, volumes:
     VolumeError
         It will not be: the pod is to be scheduled again.
     """
-    bindings, provisions = decided(pod, volumes)
+    bindings, provisions = require_decision(pod, volumes)
     try:
         node = sources.node_lister.get(node_name)
     except NotFoundError as error:
@@ -230,7 +230,7 @@ class RunningBinding:
         VolumeError
             It will not be, or is not at the deadline: `BindTimeoutError`.
         """
-        if are_written_bound(self._sources, self.pod, self.node_name, self.volumes):
+        if is_binding_complete(self._sources, self.pod, self.node_name, self.volumes):
             return True
         if self._clock() >= self.deadline:
             raise BindTimeoutError("timed out waiting for the condition")

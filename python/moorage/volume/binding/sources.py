@@ -29,7 +29,7 @@ RequirePod = Callable[[Pod], None]
 """Raises VolumeError if a pod is gone, which ends the binding of its volumes."""
 
 
-def as_it_is(volume: PersistentVolume, node_name: str) -> PersistentVolume:
+def untranslated(volume: PersistentVolume, node_name: str) -> PersistentVolume:
     """The default `Translate`: the volume itself."""
     return volume
 
@@ -62,11 +62,11 @@ class VolumeSources:
     require_pod: RequirePod
     csi_driver_lister: Lister[CSIDriver] | None = None
     csi_storage_capacity_lister: Lister[CSIStorageCapacity] | None = None
-    translate: Translate = as_it_is
+    translate: Translate = untranslated
 
     @classmethod
     def over(
-        cls, client: ObjectClient, informers: InformerFactory, translate: Translate = as_it_is
+        cls, client: ObjectClient, informers: InformerFactory, translate: Translate = untranslated
     ) -> VolumeSources:
         """Make sources from the informers of a factory, with new assume caches."""
         return cls(

@@ -1,4 +1,4 @@
-"""The functions that a template may call: Go's own, and those that scheduler_perf adds.
+"""Functions of templates: those of Go and of scheduler_perf.
 
 Arithmetic is done in float64, whatever the arguments are, and the Int forms truncate towards zero
 (kubernetes v1.36, test/integration/scheduler_perf/create.go). ``div`` and ``mod`` are older spellings.
@@ -16,11 +16,11 @@ import msgspec
 
 
 class TemplateError(Exception):
-    """What is wrong with a template or its arguments; the caller knows the file and the line."""
+    """An error in a template or its arguments; the caller adds file and line."""
 
 
 def show(value: Any) -> str:
-    """A value as Go prints it."""
+    """Format a value as Go does."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, float):

@@ -1,4 +1,4 @@
-"""Go templates (text/template), as far as scheduler_perf's files use them.
+"""Go templates (text/template), the subset that scheduler_perf's files use.
 
 Fields of the map at hand, variables, pipelines with nested parentheses, functions, if, with, range over
 lists, trim markers and comments. Missing are template definitions, methods and break/continue.
@@ -33,7 +33,7 @@ _BLOCKS = ("if", "with", "range")
 
 @dataclass(slots=True)
 class _Scope:
-    """What an action sees: the value of the dot, and the variables."""
+    """The scope of an action: the value of the dot, and the variables."""
 
     dot: Any
     variables: ChainMap[str, Any]
@@ -43,7 +43,7 @@ class _Scope:
         return _Scope(dot, self.variables.new_child())
 
     def assign(self, name: str, value: Any) -> None:
-        """Give another value to a variable, wherever it was declared."""
+        """Assign to a variable in the scope in which it was declared."""
         next(scope for scope in self.variables.maps if name in scope)[name] = value
 
 
@@ -53,7 +53,7 @@ _Part = Callable[[_Scope], str]
 
 @dataclass(frozen=True, slots=True)
 class GoTemplate:
-    """A template that was read.
+    """A parsed template.
 
     Attributes
     ----------
@@ -68,7 +68,12 @@ class GoTemplate:
     _body: _Part
 
     def render(self, arguments: Mapping[str, Any]) -> str:
-        """The text for these arguments, which the dot stands for.
+        """Execute the template.
+
+        Parameters
+        ----------
+        arguments : mapping
+            The value of the dot.
 
         Raises
         ------
@@ -79,7 +84,7 @@ class GoTemplate:
 
 
 def parse(text: str, source: str) -> GoTemplate:
-    """Read a template.
+    """Parse a template.
 
     Raises
     ------
@@ -122,7 +127,8 @@ class _Parser:
         return InputError(str(message), source=f"{self.source}:{line}")
 
     def block(self, ends: tuple[str, ...]) -> _Part:
-        """Parts up to one of these words, or to the end of the file; the action that ended it is `end`."""
+        """Parse up to one of the words `ends`, or to the end of the file; the ending action is kept in
+        `end`."""
         parts: list[_Part] = []
         for before, action, line in self.pieces:
             if before:
@@ -214,7 +220,7 @@ class _Tokens:
         return self.items[self.at] if self.at < len(self.items) else ("", "")
 
     def declared(self) -> tuple[str, bool]:
-        """The variable that the action sets, or "", and whether it must be there."""
+        """The variable that the action assigns to, or "", and whether it must exist."""
         if len(self.items) < 2 or self.items[1][1] not in (":=", "="):
             return "", False
         kind, name = self.items[0]

@@ -1,4 +1,4 @@
-"""Object templates: files that become Kubernetes objects, one per index."""
+"""Object templates: files that are rendered and decoded to Kubernetes objects, one per index."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class ObjectTemplate:
         self.by_index = "Index" in text.fields
 
     def make(self, index: int, kind: str = "", namespace: str = "", name: str = "") -> Object:
-        """The object of this index, valid, without defaults.
+        """Render and decode the object of an index, without defaults.
 
         Parameters
         ----------
@@ -94,8 +94,8 @@ class ObjectTemplate:
         return obj
 
     def pod(self, index: int, namespace: str) -> Pod:
-        """The pod of this index with the API server's defaults. It keeps the name that the file gives it, and
-        has none, and no UID, where there is only ``generateName``."""
+        """The pod of an index with the API server's defaults. It has no name and no UID if the template has
+        only ``generateName``."""
         obj = self.make(index, "Pod", namespace)
         filled = default_object(obj, CLASSES, Names())
         assert isinstance(filled, Pod)
@@ -103,7 +103,7 @@ class ObjectTemplate:
 
 
 def _refuse_unbuilt(obj: Object) -> None:
-    """What the library reads past or refuses, where a benchmark is about it."""
+    """Refuse objects with features that the workload would measure but that are not supported."""
     if isinstance(obj, Pod) and obj.spec.resource_claims:
         raise NotBuiltError("dynamic resource allocation (spec.resourceClaims)")
     if isinstance(obj, PodGroup) and obj.spec.parent_composite_pod_group_name:
@@ -111,7 +111,7 @@ def _refuse_unbuilt(obj: Object) -> None:
 
 
 class TemplateFiles:
-    """The template files of a run, each read once."""
+    """Template files, each parsed once."""
 
     def __init__(self) -> None:
         self._parsed: dict[Path, GoTemplate] = {}

@@ -1,4 +1,4 @@
-"""Attempts of a workload: equal pods that follow one another are placed by their template."""
+"""Scheduling attempts of a workload; runs of equal pods are placed by their template."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ NO_MARKS = np.zeros(0, dtype=np.int64)
 
 
 class Attempts(SchedulerRun):
-    """Takes pods of a workload from the scheduler's queue, places them and binds them.
+    """Takes the pods of a workload from the scheduler's queue, places and binds them.
 
     Attributes
     ----------
@@ -50,7 +50,7 @@ class Attempts(SchedulerRun):
         run.scheduler.handle.on_eviction.append(self._evicted)
 
     def next_batch(self, limit: int) -> tuple[int, bool]:
-        """Pop and try up to so many pods: how many were tried, and whether any was popped."""
+        """Pop and try up to `limit` pods; returns the number of attempts, and whether any pod was popped."""
         meter, began = self.run.meter, self.run.timer()
         self.result, self.placed = Result(), []
         infos = self.take(limit)
@@ -79,7 +79,7 @@ class Attempts(SchedulerRun):
         return at
 
     def _equal_until(self, infos: Sequence[QueuedPodInfo], at: int) -> int:
-        """The end of the pods from `at` on that are as their template says, one number after the other."""
+        """The end of the run of pods from `at` on that equal their template and have consecutive numbers."""
         one, number = self.run.known[infos[at].pod.key]
         stop = at
         while stop < len(infos) and one.is_fresh(infos[stop].pod):
@@ -89,7 +89,7 @@ class Attempts(SchedulerRun):
         return stop
 
     def _by_template(self, infos: Sequence[QueuedPodInfo]) -> int:
-        """Place equal pods; how many were tried."""
+        """Place equal pods by their template; returns the number of attempts."""
         one, number = self.run.known[infos[0].pod.key]
         meter, timer, n = self.run.meter, self.run.timer, len(infos)
         marks = np.zeros(n // CHUNK if self.run.has_marks else 0, dtype=np.int64)

@@ -193,7 +193,7 @@ def test_victims_must_not_be_better_protected_than_they_were() -> None:
     assert world.bind("p", "a", "x", violations=1).is_bound
 
 
-def held_back(world: World, *names: str) -> None:
+def group_failure(world: World, *names: str) -> None:
     for name in names:
         pod = world.get(name)
         world.store.update(replace(pod, metadata=replace(pod.metadata, finalizers=("test/wait",))))
@@ -202,7 +202,7 @@ def held_back(world: World, *names: str) -> None:
 
 def test_a_preemptor_waits_for_its_victims_and_holds_the_room_meanwhile() -> None:
     world = full()
-    held_back(world, "x", "y")
+    group_failure(world, "x", "y")
     assert world.bind("p", "a", "x", "y").waiting
     assert world.binder.cache.is_assumed_pod(world.get("p"))
     assert world.binder.resume() == []
@@ -219,7 +219,7 @@ def test_a_preemptor_waits_for_its_victims_and_holds_the_room_meanwhile() -> Non
 
 def test_victims_that_do_not_go_in_time_are_let_go_of() -> None:
     world = full()
-    held_back(world, "x", "y")
+    group_failure(world, "x", "y")
     assert world.bind("p", "a", "x", "y").waiting
     world.clock.now += 600
     assert world.binder.resume() == []

@@ -45,7 +45,7 @@ from moorage.scheduler.cycle.engine import Engine
 from moorage.scheduler.cycle.engines import make_engines
 from moorage.scheduler.cycle.opportunistic_batching import Batching
 from moorage.scheduler.cycle.placement_check import check
-from moorage.scheduler.own_volumes import OthersVolumes
+from moorage.scheduler.volume_controllers import ExternalController
 from moorage.store import ApiError, InformerFactory, NotFoundError, ObjectClient, ObjectStore
 
 from .binder_events import watch
@@ -117,7 +117,7 @@ class Binder:
             client,
             informers=self.informers,
             nominator=nominator,
-            wait=OthersVolumes(self.sync, wait).wait,
+            wait=ExternalController(self.sync, wait).wait,
         )
         gates = all_gates(feature_gates)
         self._has_units = groups_pods(gates)

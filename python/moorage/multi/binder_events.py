@@ -14,7 +14,13 @@ from moorage.objects.model.pod import Pod
 from moorage.objects.model.pod_group import PodGroup
 from moorage.objects.model.policy import PodDisruptionBudget
 from moorage.objects.workloads.ownership import FINISHED
-from moorage.scheduler.event_handlers import STORAGE, WORKLOADS, NamespaceHandler, WorkloadHandler, last_state
+from moorage.scheduler.event_handlers import (
+    STORAGE,
+    WORKLOADS,
+    last_state,
+    namespace_handler,
+    workload_handler,
+)
 from moorage.store import DeletedFinalStateUnknown, InformerFactory
 
 logger = logging.getLogger("moorage.multi")
@@ -64,12 +70,12 @@ def _tell(method: Callable[..., Any], *objects: Object) -> None:
 
 def watch(informers: InformerFactory, cache: BinderCache) -> None:
     """Have informers report to the cache; pods come last."""
-    informers.informer(Namespace).add_event_handler(NamespaceHandler(cache))
+    informers.informer(Namespace).add_event_handler(namespace_handler(cache))
     informers.informer(Node).add_event_handler(Handler[Node](cache, "node"))
     informers.informer(PodGroup).add_event_handler(Handler[PodGroup](cache, "pod_group"))
     informers.informer(PodDisruptionBudget).add_event_handler(Handler[PodDisruptionBudget](cache, "pdb"))
     for workload in WORKLOADS:
-        informers.informer(workload).add_event_handler(WorkloadHandler(cache))
+        informers.informer(workload).add_event_handler(workload_handler(cache))
     for storage in STORAGE:
         informers.informer(storage)  # plugins ask for what there is
     informers.informer(Pod).add_event_handler(PodHandler(cache, "pod"))

@@ -26,8 +26,8 @@ from moorage.framework.plugin.events import (
 from moorage.framework.plugin.nominator import PodNominator
 from moorage.framework.runtime.runtime import Framework
 from moorage.objects.model.pod import Pod
+from moorage.objects.model.pod_group import unit_of
 
-from .concerned import concerned
 from .hints import Hints
 from .in_flight import InFlight, Observed
 from .places import PendingPods, Places, Strategy
@@ -401,10 +401,31 @@ class SchedulingQueue:
         with self._lock:
             if not self.is_listening() or not self.hints.concerns(event):
                 return
-            infos = concerned(self._places, self.hints, event, new)
+            infos = self._affected_pods(event, new)
             if check is not None:
                 infos = [info for info in infos if check(info.pod)]
             self._sweep(infos, event, old, new)
+
+    def _affected_pods(self, event: ClusterEvent, new: Any) -> list[QueuedPodInfo]:
+        """The unschedulable pods to ask the hints about, in order of entry. Those that only an event about
+        their own group can move are found by it: of very many that wait for others of their group, each event
+        affects a few."""
+        hints, places = self.hints, self._places
+        infos = places.unschedulable.select(
+            lambda group: hints.may_move(group, event) and not hints.is_of_units(group, event)
+        )
+        if not places.units.members:
+            return infos
+        # A new pod that is kept out itself: the same plugin would keep its mates out once more.
+        came = None if new is None else places.infos.get(new.metadata.uid)
+        gate = came.gating_plugin if came is not None else ""
+        for info in places.units.mates(unit_of(new)):
+            if info.place is not Place.UNSCHEDULABLE or (gate and info.gating_plugin == gate):
+                continue
+            group = group_of(info)
+            if hints.may_move(group, event) and hints.is_of_units(group, event):
+                infos.append(info)
+        return sorted(infos, key=lambda info: info.order)
 
     def move_all_for_each(self, event: ClusterEvent, news: Iterable[Any]) -> None:
         """`move_all_to_active_or_backoff_queue` for the same event of several new objects, in their order."""

@@ -9,29 +9,19 @@ import logging
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from itertools import chain
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 from moorage.cache import ClusterCache, SchedulerCache
 from moorage.errors import CacheError
 from moorage.framework.plugin.events import (
     ASSIGNED_POD_ADD,
     ASSIGNED_POD_DELETE,
-    CSI_DRIVER,
-    CSI_NODE,
-    CSI_STORAGE_CAPACITY,
-    DEVICE_CLASS,
     NODE_ADD,
     NODE_DELETE,
-    PERSISTENT_VOLUME,
-    PERSISTENT_VOLUME_CLAIM,
-    POD_GROUP,
-    RESOURCE_CLAIM,
-    RESOURCE_SLICE,
-    STORAGE_CLASS,
     UNSCHEDULABLE_POD_ADD,
-    VOLUME_ATTACHMENT,
     ActionType,
     ClusterEvent,
+    event_resource,
     node_update_events,
     pod_update_events,
 )
@@ -64,19 +54,6 @@ from moorage.store.informers.informer import Notice
 
 from .queueing import Ages
 
-EVENT_KINDS: dict[str, type[Object]] = {
-    PERSISTENT_VOLUME: PersistentVolume,
-    PERSISTENT_VOLUME_CLAIM: PersistentVolumeClaim,
-    STORAGE_CLASS: StorageClass,
-    CSI_NODE: CSINode,
-    CSI_DRIVER: CSIDriver,
-    CSI_STORAGE_CAPACITY: CSIStorageCapacity,
-    VOLUME_ATTACHMENT: VolumeAttachment,
-    RESOURCE_CLAIM: ResourceClaim,
-    RESOURCE_SLICE: ResourceSlice,
-    DEVICE_CLASS: DeviceClass,
-    POD_GROUP: PodGroup,
-}
 STORAGE: tuple[type[Object], ...] = (
     PersistentVolumeClaim,
     PersistentVolume,
@@ -86,6 +63,10 @@ STORAGE: tuple[type[Object], ...] = (
     CSIStorageCapacity,
     VolumeAttachment,
 )
+OTHERS: tuple[type[Object], ...] = (ResourceClaim, ResourceSlice, DeviceClass, PodGroup)
+EVENT_KINDS = {event_resource(kind): kind for kind in STORAGE + OTHERS}
+LISTED: tuple[type[Object], ...] = (*STORAGE, PodDisruptionBudget)
+"""The kinds that plugins list, whether or not they register events of them."""
 WORKLOADS = (Service, ReplicationController, ReplicaSet, StatefulSet)
 
 logger = logging.getLogger("moorage.scheduler")
@@ -348,75 +329,78 @@ class EventHandler:
             self.queue.move_all_to_active_or_backoff_queue(self._delete, last_state(obj), None)
 
 
-class NamespaceHandler:
+class StateHandler(Generic[T]):
+    """Objects that the cache's state keeps whole, each by its own function.
+
+    Parameters
+    ----------
+    lock : lock
+        Of the cache.
+    put : callable
+        Takes a new or changed object.
+    remove : callable
+        Takes the last state of a deleted one.
+    """
+
+    def __init__(self, lock: Any, put: Callable[[T], object], remove: Callable[[T], object]) -> None:
+        self.lock = lock
+        self.put = put
+        self.remove = remove
+
+    def on_add(self, obj: T, is_in_initial_list: bool) -> None:
+        with self.lock:
+            self.put(obj)
+
+    def on_update(self, old: T, new: T) -> None:
+        self.on_add(new, False)
+
+    def on_delete(self, obj: T | DeletedFinalStateUnknown[T]) -> None:
+        with self.lock:
+            self.remove(last_state(obj))
+
+
+def namespace_handler(cache: ClusterCache) -> StateHandler[Namespace]:
     """Namespaces: inter-pod affinity selects them by their labels."""
+    namespaces = cache.state.namespaces
 
-    def __init__(self, cache: ClusterCache) -> None:
-        self.cache = cache
+    def put(one: Namespace) -> None:
+        namespaces.set(one.name, one.metadata.labels)
 
-    def on_add(self, obj: Namespace, is_in_initial_list: bool) -> None:
-        with self.cache.lock:
-            self.cache.state.namespaces.set(obj.name, obj.metadata.labels)
-
-    def on_update(self, old: Namespace, new: Namespace) -> None:
-        self.on_add(new, False)
-
-    def on_delete(self, obj: Namespace | DeletedFinalStateUnknown[Namespace]) -> None:
-        with self.cache.lock:
-            self.cache.state.namespaces.remove(last_state(obj).name)
+    return StateHandler(cache.lock, put, lambda one: namespaces.remove(one.name))
 
 
-class WorkloadHandler:
+def workload_handler(cache: ClusterCache) -> StateHandler[Any]:
     """Services and controllers: what selects the pods that default constraints spread."""
-
-    def __init__(self, cache: ClusterCache) -> None:
-        self.cache = cache
-
-    def on_add(self, obj: Object, is_in_initial_list: bool) -> None:
-        with self.cache.lock:
-            self.cache.state.workloads.set(obj)
-
-    def on_update(self, old: Object, new: Object) -> None:
-        self.on_add(new, False)
-
-    def on_delete(self, obj: Object | DeletedFinalStateUnknown[Object]) -> None:
-        with self.cache.lock:
-            self.cache.state.workloads.remove(last_state(obj))
-
-
-class PodGroupHandler:
-    """Other pods may be evicted, or together with others, when a group comes, changes or goes: what is known
-    of pods that fit nowhere is to be forgotten."""
-
-    def __init__(self, forget: Callable[[], None]) -> None:
-        self.forget = forget
-
-    def on_add(self, obj: PodGroup, is_in_initial_list: bool) -> None:
-        self.forget()
-
-    def on_update(self, old: PodGroup, new: PodGroup) -> None:
-        self.forget()
-
-    def on_delete(self, obj: PodGroup | DeletedFinalStateUnknown[PodGroup]) -> None:
-        self.forget()
+    return StateHandler(cache.lock, cache.state.workloads.set, cache.state.workloads.remove)
 
 
 def watch(
-    informers: InformerFactory, cache: SchedulerCache, queue: SchedulingQueue, pods: PodHandler
+    informers: InformerFactory,
+    cache: SchedulerCache,
+    queue: SchedulingQueue,
+    pods: PodHandler,
+    forget_failures: Callable[[PodGroup], None],
 ) -> None:
-    """Have informers report to the cache and the queue; pods come last."""
-    informers.informer(Namespace).add_event_handler(NamespaceHandler(cache))
+    """Have informers report to the cache and the queue; pods come last.
+
+    Parameters
+    ----------
+    forget_failures : callable
+        Called when a pod group is added, changes or is deleted: other pods may be evicted then, or together
+        with others, so that what is known of pods that fit nowhere is void.
+    """
+    informers.informer(Namespace).add_event_handler(namespace_handler(cache))
     informers.informer(Node).add_event_handler(NodeHandler(cache, queue))
     for kind in WORKLOADS:
-        informers.informer(kind).add_event_handler(WorkloadHandler(cache))
+        informers.informer(kind).add_event_handler(workload_handler(cache))
     for resource, actions in queue.hints.resources().items():
         if resource in EVENT_KINDS:
             handler = EventHandler(queue, resource, actions)
             informers.informer(EVENT_KINDS[resource]).add_event_handler(handler)
-    # Plugins ask for what there are.
-    asked: tuple[type[Object], ...] = *STORAGE, PodDisruptionBudget, PodGroup
-    for of_object in asked:
+    for of_object in LISTED:
         informers.informer(of_object)
+    group_handler = StateHandler[PodGroup](cache.lock, forget_failures, forget_failures)
+    informers.informer(PodGroup).add_event_handler(group_handler)
     informer = informers.informer(Pod)
     informer.add_event_handler(pods)
     pods.indexer = informer.indexer

@@ -396,7 +396,7 @@ def failures_with_group(done: GroupResult) -> dict[int, Failure]:
     why = done.message
     known: dict[int, Failure] = {}
     for one in done.failures.values():  # pods that failed alike share one
-        known[id(one)] = replace(one, held_back=why) if one.diagnosis and not one.held_back else one
+        known[id(one)] = replace(one, group_failure=why) if one.diagnosis and not one.group_failure else one
     return {at: known[id(one)] for at, one in done.failures.items()}
 
 

@@ -48,11 +48,10 @@ from .cycle.results import (
     Result,
     after_binding,
 )
-from .event_handlers import PodGroupHandler, PodHandler, watch
+from .event_handlers import PodHandler, watch
 from .explain.explain_pod import explain
 from .explain.explanation import Explanation
 from .groups.place_group import schedule_workload
-from .own_volumes import Wait, volumes_of
 from .placing.batch import (
     Batches,
     ScheduleResult,
@@ -65,6 +64,7 @@ from .placing.template_pods import TemplateRun, schedule_by_template
 from .queueing import make_queue, newest
 from .records import Records
 from .runs import TERMINATING, Run
+from .volume_controllers import Wait, volume_controller
 
 TIE_BREAKS = {"first": TieBreak.FIRST, "random": TieBreak.RANDOM, "go-heap": TieBreak.GO_HEAP}
 NOTHING = Cluster()
@@ -113,7 +113,7 @@ class Scheduler:
         Lets so many seconds pass while pods are being bound and no other one is left to decide about. By
         default time passes. With a clock and no `wait`, nobody waits: such pods are in `Result.binding`, and
         `advance` goes on with them. In a store of the scheduler's own, waiting takes no time, and claims are
-        bound and volumes made at once (`OwnVolumes`).
+        bound and volumes made at once (`SimulatedController`).
     binding_threads : int, optional
         How many pods' PreBind and Bind are at work at a time in threads, beside the decisions about others.
         For plugins and API servers that take real time: not with a Cluster, a clock or `wait`. By default
@@ -162,7 +162,7 @@ class Scheduler:
         self.client = ObjectStore(newest(cluster)) if isinstance(cluster, Cluster) else cluster
         self.informers = InformerFactory(self.client)
         nominator = PodNominator(self.is_waiting)
-        self.volumes = volumes_of(cluster, self.client, self.sync, wait, clock)
+        self.volumes = volume_controller(cluster, self.client, self.sync, wait, clock)
         setting = configuration, tie_break, seed, self.volumes, gates
         self.handle = make_handle(self.cache, self.client, self.informers, nominator, *setting)
         self.handle.plugin_errors.fail_fast = fail_fast
@@ -188,8 +188,7 @@ class Scheduler:
     def _follow(self, cluster: Cluster | ObjectClient) -> None:
         """Have informers report to the cache and the queue; write a cluster to the scheduler's own store."""
         self._records = Records(self)
-        watch(self.informers, self.cache, self.queue, self.pods)
-        self.informers.informer(PodGroup).add_event_handler(PodGroupHandler(self._forget_failures))
+        watch(self.informers, self.cache, self.queue, self.pods, self._forget_failures)
         self.sync()
         if isinstance(cluster, Cluster) and isinstance(self.client, ObjectStore):
             # Only now, so that the objects arrive in their order and not in that of a list.
@@ -220,7 +219,8 @@ class Scheduler:
         if self.cache.transactions:
             self.cache.enlist(self._records)
 
-    def _forget_failures(self) -> None:
+    def _forget_failures(self, group: PodGroup) -> None:
+        """A pod group changed: other pods may be evicted for it."""
         for engine in self.engines.values():
             engine.failures.clear()
             engine.cycle.forget_failures()

@@ -20,8 +20,8 @@ import moorage as mo
 from moorage.objects.model.pod import Pod
 from moorage.objects.model.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
 from moorage.scheduler import Scheduler
-from moorage.scheduler.own_volumes import OwnVolumes
 from moorage.scheduler.records import parts_of
+from moorage.scheduler.volume_controllers import SimulatedController
 from moorage.store import ObjectStore
 from moorage.volume.binding.assume_cache import AssumeCache
 from moorage.volume.constants import SELECTED_NODE
@@ -94,7 +94,7 @@ def assumed(cache: AssumeCache[Any]) -> dict[str, tuple[Any, ...]]:
 
 def with_volumes(one: Scheduler) -> dict[str, Any]:
     """All that decisions and users can see, of volumes as well."""
-    assert isinstance(one.volumes, OwnVolumes)
+    assert isinstance(one.volumes, SimulatedController)
     provisioners = vars(one.volumes)["_plugins"]
     return everything(one) | {
         "objects": [

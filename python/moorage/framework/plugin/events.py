@@ -16,7 +16,7 @@ import msgspec
 
 from moorage._core.base.quantity import Quantity
 from moorage._core.base.resources import pod_requests
-from moorage.objects.model.meta import Resources
+from moorage.objects.model.meta import Object, Resources
 from moorage.objects.model.node import Node
 from moorage.objects.model.pod import Pod
 
@@ -64,6 +64,12 @@ RESOURCE_CLAIM = "resource.k8s.io/ResourceClaim"
 RESOURCE_SLICE = "resource.k8s.io/ResourceSlice"
 DEVICE_CLASS = "resource.k8s.io/DeviceClass"
 POD_GROUP = "scheduling.k8s.io/PodGroup"
+
+
+def event_resource(kind: type[Object]) -> str:
+    """The resource of a kind as plugins register it: its name, behind the API group where it has one."""
+    group = kind().api_version.rpartition("/")[0]
+    return f"{group}/{kind.__name__}" if group else kind.__name__
 
 
 class ClusterEvent(msgspec.Struct, frozen=True):

@@ -24,7 +24,7 @@ from moorage.framework.profiles.profile import Profile
 from moorage.plugins.registry import IN_TREE, all_plugins
 from moorage.preemption.runtime_handle import preempts
 from moorage.scheduler.extenders.http_extender import make_extenders
-from moorage.scheduler.own_volumes import OthersVolumes, OwnVolumes
+from moorage.scheduler.volume_controllers import ExternalController, SimulatedController
 from moorage.store import InformerFactory, ObjectClient
 
 from .engine import Engine
@@ -42,7 +42,7 @@ def make_handle(
     configuration: KubeSchedulerConfiguration | None,
     tie_break: str,
     seed: int,
-    time: OwnVolumes | OthersVolumes,
+    time: SimulatedController | ExternalController,
     gates: Mapping[str, bool],
 ) -> FrameworkHandle:
     """What plugins are handed, with the extenders of a configuration."""

@@ -148,14 +148,14 @@ class Failure:
     ----------
     nominating : NominatingInfo or None
         What the attempt made of the pod's nomination.
-    held_back : str
+    group_failure : str
         Why its group failed, whether the pod itself fitted or not.
     """
 
     diagnosis: Diagnosis | None = None
     error: str = ""
     nominating: NominatingInfo | None = None
-    held_back: str = ""
+    group_failure: str = ""
 
     @classmethod
     def of(cls, decision: Decision) -> Failure:
@@ -170,12 +170,12 @@ class Failure:
     @cached_property
     def message(self) -> str:
         """FitError text; or the error of the cycle, or why its group failed."""
-        return self.error or (self.diagnosis.message() if self.diagnosis else self.held_back)
+        return self.error or (self.diagnosis.message() if self.diagnosis else self.group_failure)
 
     @property
     def search_message(self) -> str:
         """The same without what PostFilter says."""
-        return self.error or (self.diagnosis.search_message() if self.diagnosis else self.held_back)
+        return self.error or (self.diagnosis.search_message() if self.diagnosis else self.group_failure)
 
     @cached_property
     def reasons(self) -> dict[str, int]:
@@ -186,7 +186,7 @@ class Failure:
     def rejectors(self) -> Rejectors:
         """Who rejected the pod; nobody where the cycle failed with an error."""
         found = self.diagnosis.rejectors() if self.diagnosis and not self.error else Rejectors()
-        if self.held_back:
+        if self.group_failure:
             return found._replace(unschedulable=found.unschedulable | {GangScheduling.name})
         return found
 

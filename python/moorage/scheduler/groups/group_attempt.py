@@ -140,8 +140,6 @@ class Attempt:
     preempting : dict of int to str
         Position of each pod that others are to leave for, to the node that it is nominated to. Pods after it
         see it there.
-    nominating : dict of int to NominatingInfo
-        Position of each pod that fits nowhere to what PostFilter makes of its nomination.
     waits : bool
         Permit has let a pod go on after one that others are to leave for.
     next_start : int
@@ -158,7 +156,6 @@ class Attempt:
         self.error = ""
         self.is_permitted = self.waits = False
         self.preempting: dict[int, str] = {}
-        self.nominating: dict[int, NominatingInfo] = {}
         self._asked_to_wait: dict[int, str] = {}
         self._gets_room = False
         self.next_start = self.scheduler.rotation.start
@@ -188,21 +185,20 @@ class Attempt:
     def message(self, message: str) -> None:
         self._message = message
 
-    def failed(self) -> tuple[dict[int, Failure], dict[int, NominatingInfo]]:
-        """What becomes of each pod of a group that has failed without an error, and of its nomination."""
-        waits, held = self.waits or self._gets_room, Failure(held_back=WAITS_FOR_MEMBERS)
-        failures = dict.fromkeys(range(len(self.rows)), Failure(held_back=self.message)) | self.failures
-        nominating = dict(self.nominating)
-        for at in np.flatnonzero(self.rows >= 0).tolist():
-            node = self.scheduler.table.row_name(self.rows[at]) if waits else ""
-            failures[at] = Failure(held_back=self.message, nominating=NominatingInfo(node)) if waits else held
-            nominating[at] = NominatingInfo(node)
-        if not waits:
-            for at in self.preempting:
-                failures[at], nominating[at] = held, NominatingInfo()
-            for at, text in self._asked_to_wait.items():
-                failures[at] = Failure(held_back=text)
-        return failures, nominating
+    def failed(self) -> dict[int, Failure]:
+        """What becomes of each pod of a group that has failed without an error."""
+        failures = dict.fromkeys(range(len(self.rows)), Failure(group_failure=self.message)) | self.failures
+        held = Failure(group_failure=WAITS_FOR_MEMBERS, nominating=NominatingInfo())
+        placed, table = np.flatnonzero(self.rows >= 0).tolist(), self.scheduler.table
+        if self.waits or self._gets_room:
+            for at in placed:
+                nominating = NominatingInfo(table.row_name(self.rows[at]))
+                failures[at] = Failure(group_failure=self.message, nominating=nominating)
+            return failures
+        failures |= dict.fromkeys((*placed, *self.preempting), held)
+        for at, text in self._asked_to_wait.items():
+            failures[at] = Failure(group_failure=text, nominating=NominatingInfo())
+        return failures
 
     @property
     def _has_minimum(self) -> bool:
@@ -272,8 +268,6 @@ class Attempt:
         if node is None:
             self.failures[at] = failure = Failure.of(decision)
             self.error, node = decision.error, failure.nominated_node
-            if decision.nominating is not None:
-                self.nominating[at] = decision.nominating
             if not node:
                 return
             self.preempting[at] = node
@@ -304,11 +298,11 @@ class Attempt:
         self.scheduler.cache.forget_pod(one.assumed)
         self.rows[one.at] = -1
         self.preempting.pop(one.at, None)
-        self.nominating[one.at] = NominatingInfo()
         if status.is_rejected:
-            failure = Failure(Diagnosis(1, one.engine.profile, one.state.shape, chosen=status))
+            chosen = Diagnosis(1, one.engine.profile, one.state.shape, chosen=status)
+            failure = Failure(chosen, nominating=NominatingInfo())
         else:
-            failure = Failure(error=status.message() or str(status.code))
+            failure = Failure(error=status.message() or str(status.code), nominating=NominatingInfo())
         self.failures[one.at], self.error = failure, failure.error
 
     # ---- what comes of it ----------------------------------------------------------------------------------

@@ -60,8 +60,6 @@ class GroupResult:
     started : dict of int to Started
         Position to what `BindingCycles.bind` goes on with, for placed pods that plugins outside the core have
         a say in; all others are to be bound like those of a batch.
-    nominating : dict of int to NominatingInfo
-        Position of each pod without a row to what becomes of its nomination.
     """
 
     rows: npt.NDArray[np.int32]
@@ -70,15 +68,13 @@ class GroupResult:
     message: str = ""
     is_error: bool = False
     started: dict[int, Started] = field(default_factory=dict)
-    nominating: dict[int, NominatingInfo] = field(default_factory=dict)
 
 
 def rejected(pods: Sequence[Pod], error: str) -> GroupResult:
     """What becomes of pods that cannot be a group."""
-    every = range(len(pods))
     rows = np.full(len(pods), -1, dtype=np.int32)
-    clear = dict.fromkeys(every, NominatingInfo())
-    return GroupResult(rows, dict.fromkeys(every, Failure(error=error)), False, error, True, nominating=clear)
+    failure = Failure(error=error, nominating=NominatingInfo())
+    return GroupResult(rows, dict.fromkeys(range(len(pods)), failure), False, error, True)
 
 
 def place_group(
@@ -124,20 +120,18 @@ def _decide(members: Members, evicts: bool) -> GroupResult:
         return _failed_with_error(attempt)
     if attempt.succeeded:
         started = attempt.start()
-        return GroupResult(
-            attempt.rows, attempt.failures, True, started=started, nominating=attempt.nominating
-        )
+        return GroupResult(attempt.rows, attempt.failures, True, started=started)
     if evicts and handle.preempts_for_groups and members.group is not None:
         preempt_for_group(members, members.group, attempt)
-    failures, nominating = attempt.failed()
     rows = np.full(len(members.pods), -1, dtype=np.int32)
-    return GroupResult(rows, failures, False, attempt.message, nominating=nominating)
+    return GroupResult(rows, attempt.failed(), False, attempt.message)
 
 
 def _failed_with_error(attempt: Attempt) -> GroupResult:
     """The cycle of one pod ended with an error: that is all that is said of the others."""
     result = rejected(attempt.members.pods, OTHER_FAILED.format(attempt.error))
-    own = {at: one for at, one in attempt.failures.items() if one.error}
+    clear = NominatingInfo()
+    own = {at: replace(one, nominating=clear) for at, one in attempt.failures.items() if one.error}
     return replace(result, failures=result.failures | own)
 
 

@@ -32,7 +32,7 @@ from moorage.scheduler.cycle.diagnosis import Diagnosis
 from moorage.scheduler.cycle.engine import Engine
 from moorage.scheduler.cycle.results import Failure
 from moorage.scheduler.extenders.extended_search import bind_by_extender
-from moorage.scheduler.own_volumes import OthersVolumes, OwnVolumes
+from moorage.scheduler.volume_controllers import ExternalController, SimulatedController
 from moorage.store import ApiError, ObjectClient, ObjectStore
 
 from .scheduled_condition import not_scheduled, patch_pod
@@ -135,7 +135,7 @@ class BindingCycles:
         Where pods are bound.
     clock : callable
         Seconds, for pods that wait on Permit.
-    time : OwnVolumes or OthersVolumes
+    time : SimulatedController or ExternalController
         The time that passes while pods are being bound.
     threads : int
         How many steps of binding cycles are taken at a time beside the scheduling cycles; 0 for none.
@@ -154,7 +154,7 @@ class BindingCycles:
         self,
         client: ObjectClient,
         clock: Callable[[], float],
-        time: OwnVolumes | OthersVolumes,
+        time: SimulatedController | ExternalController,
         threads: int = 0,
     ) -> None:
         self.client = client
@@ -442,5 +442,5 @@ class BindingCycles:
         if silent:
             return
         handle.recorder.event(pod, "Warning", "FailedScheduling", "Scheduling", failure.message)
-        reason = "Unschedulable" if failure.diagnosis or failure.held_back else "SchedulerError"
+        reason = "Unschedulable" if failure.diagnosis or failure.group_failure else "SchedulerError"
         patch_pod(self.client, pod, not_scheduled(reason, failure.message), nominating)

@@ -22,8 +22,8 @@ from moorage.objects.model.storage import (
     TopologySelectorLabelRequirement,
     TopologySelectorTerm,
 )
-from moorage.scheduler import own_volumes
-from moorage.scheduler.own_volumes import OthersVolumes, OwnVolumes, volumes_of
+from moorage.scheduler import volume_controllers
+from moorage.scheduler.volume_controllers import ExternalController, SimulatedController, volume_controller
 from moorage.store import ObjectStore
 from moorage.volume.binding.claims import reaches_node
 from moorage.volume.binding.find import BIND_CONFLICT, UNBOUND_IMMEDIATE
@@ -140,7 +140,7 @@ def test_classes_that_come_later() -> None:
 def test_the_same_provisioners_are_the_same_controller() -> None:
     one = scheduler([asking("p", "c")], AT_ONCE, waiting("c", "at-once"))
     one.run()
-    assert isinstance(one.volumes, OwnVolumes)
+    assert isinstance(one.volumes, SimulatedController)
     controller = vars(one.volumes)["_controller"]
     one.client.create(storage_class("twin", AT_ONCE.provisioner))
     one.client.create(storage_class("none", "kubernetes.io/no-provisioner"))
@@ -154,7 +154,7 @@ def test_no_claims_no_controller(monkeypatch: pytest.MonkeyPatch) -> None:
     def never(*args: Any, **settings: Any) -> None:
         raise AssertionError("a controller is made")
 
-    monkeypatch.setattr(own_volumes, "new_controller", never)
+    monkeypatch.setattr(volume_controllers, "new_controller", never)
     one = scheduler([pod("p"), pod("q", volumes=(uses(csi="d"),))], AT_ONCE, disk("v"))
     assert set(one.run().placements) == {"default/p", "default/q"}
     assert one.client.get(PersistentVolume, "v").status.phase == "Available"
@@ -170,7 +170,7 @@ def test_a_claim_that_is_never_bound_takes_no_time() -> None:
     assert result.placements == {}
     text = "binding volumes: context deadline exceeded"
     assert text in result.unschedulable["default/p"].message
-    assert waits[-1] - began == 600 + own_volumes.SYNC_PERIOD
+    assert waits[-1] - began == 600 + volume_controllers.SYNC_PERIOD
     one.volumes._work = work
     assert one.run().placements == {"default/p": "a"}
 
@@ -181,10 +181,10 @@ def test_who_sees_to_the_volumes() -> None:
     def sync() -> None:
         heard.append(f"after {len(waits)}")
 
-    assert isinstance(volumes_of(Cluster(), store, sync, None), OwnVolumes)
+    assert isinstance(volume_controller(Cluster(), store, sync, None), SimulatedController)
     for cluster in (Cluster(), store):
-        others = volumes_of(cluster, store, sync, waits.append)
-        assert isinstance(others, OthersVolumes)
+        others = volume_controller(cluster, store, sync, waits.append)
+        assert isinstance(others, ExternalController)
         others.settle()
         assert (heard, waits) == ([], [])
         others.wait(1.5)
@@ -196,7 +196,7 @@ def test_who_sees_to_the_volumes() -> None:
 def test_time_passes_over_somebody_elses_store(monkeypatch: pytest.MonkeyPatch) -> None:
     slept: list[float] = []
     monkeypatch.setattr(time, "sleep", slept.append)
-    others = volumes_of(ObjectStore(), ObjectStore(), lambda: None, None)
+    others = volume_controller(ObjectStore(), ObjectStore(), lambda: None, None)
     others.wait(2.0)
     assert slept == [2.0]
 

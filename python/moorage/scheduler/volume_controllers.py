@@ -25,7 +25,7 @@ Wait = Callable[[float], object]
 """Lets so many seconds pass while the volumes of a pod are being bound."""
 
 
-class OwnVolumes:
+class SimulatedController:
     """The persistent volume controller of such a store: at work whenever the scheduler lets it, it binds
     claims, and makes volumes for every class that has a provisioner, as many and as large as are asked for.
 
@@ -114,7 +114,7 @@ class OwnVolumes:
         return self._controller
 
 
-class OthersVolumes:
+class ExternalController:
     """Volumes that others bind and make, while time passes; the scheduler hears of it after each wait.
 
     Parameters
@@ -173,16 +173,16 @@ class OthersVolumes:
         """Leave it to them."""
 
 
-def volumes_of(
+def volume_controller(
     cluster: object,
     client: ObjectClient,
     sync: Callable[[], object],
     wait: Wait | None,
     clock: Callable[[], float] | None = None,
-) -> OwnVolumes | OthersVolumes:
+) -> SimulatedController | ExternalController:
     """Who sees to the volumes in the store of a scheduler that was given `cluster`, `wait` and `clock`."""
     if wait is None and isinstance(cluster, Cluster):
-        return OwnVolumes(client, sync)
+        return SimulatedController(client, sync)
     if wait is None and clock is None:
-        return OthersVolumes(sync, time.sleep, time.monotonic)
-    return OthersVolumes(sync, wait, clock)
+        return ExternalController(sync, time.sleep, time.monotonic)
+    return ExternalController(sync, wait, clock)

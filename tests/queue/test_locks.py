@@ -26,7 +26,7 @@ def test_a_queue() -> None:
 
     calls = {
         "add": lambda: one.add(p),
-        "add_info": lambda: one.add_info(QueuedPodInfo(pod("q"), 0.0)),
+        "add_infos": lambda: one.add_infos([QueuedPodInfo(pod("q"), 0.0)]),
         "pending_pods": one.pending_pods,
         "inactive": one.inactive,
         "pop": pop,

@@ -56,7 +56,7 @@ def test_higher_priority_first_then_the_earlier_then_the_first() -> None:
         if name != "a":
             clock.advance(1)
     assert places(queue) == {"active": ["b", "d", "a", "c", "e"]}
-    queue.add_info(QueuedPodInfo(queued("f"), timestamp=-1.0))
+    queue.add_infos([QueuedPodInfo(queued("f"), timestamp=-1.0)])
     assert [queue.pop(0).pod.name for _ in range(6)] == ["b", "d", "f", "a", "c", "e"]
     assert queue.pop(0) is None
 

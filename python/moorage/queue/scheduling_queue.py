@@ -151,10 +151,10 @@ class SchedulingQueue:
     def add(self, pod: Pod) -> None:
         """A pod without a node came."""
         with self._lock:  # while timers run, it is another time
-            self.add_info(QueuedPodInfo(pod, self._places.now()))
+            self.add_infos([QueuedPodInfo(pod, self._places.now())])
 
-    def add_info(self, *infos: QueuedPodInfo) -> None:
-        """Add pods with these entries, in this order. Each takes the place of an entry of the same UID."""
+    def add_infos(self, infos: Iterable[QueuedPodInfo]) -> None:
+        """Add pods with these entries, one after the other. Each takes the place of an entry of its UID."""
         with self._lock:
             moved = False
             for info in infos:

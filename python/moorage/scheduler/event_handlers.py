@@ -178,20 +178,31 @@ class PodHandler:
     # ---- what is reported ----------------------------------------------------------------------------------
 
     def on_run(self, notices: Iterable[Notice[Pod]]) -> int:
-        """Take the first of some notices together: assumed pods of which the binding is reported, or new pods
-        without a node. How many were taken."""
-        is_assumed, bound = self.cache.state.is_assumed_pod, list[Pod]()
+        """Take the first of some notices together: new pods without a node, or assumed pods of which the
+        binding is reported. How many were taken."""
+        is_assumed, ages = self.cache.state.is_assumed_pod, self.ages
+        came, bound = list[Pod](), list[Pod]()
         for old, new, _ in notices:
-            if old is None or new is None or old.spec.node_name or not new.spec.node_name:
+            if new is None or new.status.phase in FINISHED:
                 break
-            if not is_assumed(new) or old.metadata.uid != new.metadata.uid or new.status.phase in FINISHED:
-                break
-            bound.append(new)
+            if old is None:
+                alone = ages is None or self.queue.groups_pods
+                if bound or alone or new.spec.node_name or not self.is_ours(new):
+                    break
+                came.append(new)
+            else:
+                if came or old.spec.node_name or not new.spec.node_name or not is_assumed(new):
+                    break
+                if old.metadata.uid != new.metadata.uid:
+                    break
+                bound.append(new)
+        if ages is not None and came:
+            self.queue.add_infos(map(ages.came, came))  # one by one: time passes with each pod
         if bound:
             self._leave(*bound)
             self.cache.confirm_pods(bound)
             self.queue.move_all_for_each(ASSIGNED_POD_ADD, bound)
-        return len(bound)
+        return len(came) or len(bound)
 
     def on_add(self, obj: Pod, is_in_initial_list: bool) -> None:
         if obj.status.phase in FINISHED:
@@ -208,8 +219,8 @@ class PodHandler:
             if self.ages is None:
                 self.queue.add(obj)
             else:
-                self.queue.add_info(self.ages.came(obj))
-            if self.queue.groups_pods:  # only then do others hear of it (gate GangScheduling)
+                self.queue.add_infos([self.ages.came(obj)])
+            if self.queue.groups_pods:  # only then does that concern other pods (gate GangScheduling)
                 self.queue.move_all_to_active_or_backoff_queue(UNSCHEDULABLE_POD_ADD, None, obj)
 
     def on_update(self, old: Pod, new: Pod) -> None:

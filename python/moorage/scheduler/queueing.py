@@ -21,7 +21,7 @@ from .cycle.engine import Engine
 logger = logging.getLogger("moorage.scheduler")
 
 
-@lru_cache(1 << 12)
+@lru_cache(1 << 16)
 def seconds(timestamp: str) -> float:
     """Seconds since 1970."""
     return datetime.fromisoformat(timestamp).timestamp()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from msgspec.structs import replace
 
 from moorage.objects.model.meta import Condition
@@ -10,8 +12,8 @@ from moorage.objects.model.pod import Pod
 from .errors import conflict, other_uid
 
 
-def bound(pod: Pod, current: Pod, node: str, now: str) -> Pod:
-    """`current` on a node; `pod` says which one is meant.
+def bound_parts(pod: Pod, current: Pod, node: str, now: str) -> dict[str, Any]:
+    """Return the fields in which `current` differs once it is on a node; `pod` is what the request names.
 
     Raises
     ------
@@ -30,13 +32,9 @@ def bound(pod: Pod, current: Pod, node: str, now: str) -> Pod:
         wrong = f"pod {meta.name} has non-empty .spec.schedulingGates"
     if wrong:
         raise conflict("pods/binding", meta.name, wrong)
-    return replace(
-        current,
-        spec=replace(spec, node_name=node),
-        status=replace(
-            status, nominated_node_name="", conditions=_with_pod_scheduled(status.conditions, now)
-        ),
-    )
+    conditions = _with_pod_scheduled(status.conditions, now)
+    status = replace(status, nominated_node_name="", conditions=conditions)
+    return {"spec": replace(spec, node_name=node), "status": status}
 
 
 def _with_pod_scheduled(conditions: tuple[Condition, ...], now: str) -> tuple[Condition, ...]:

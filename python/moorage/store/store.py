@@ -263,7 +263,7 @@ class ObjectStore:
             if deletion.is_awaited(meta):
                 left = self._replace(found, replace(found, metadata=meta))
             else:
-                left = self._tables.record("DELETED", found, found)
+                left = self._tables.record("DELETED", found, found, {})
             self._changed.notify_all()
         return left
 
@@ -311,7 +311,8 @@ class ObjectStore:
             raise already_exists(table.objects[key])
         uid = meta.uid or f"{self._uid_prefix}{self._tables.version + 1:012x}"
         created = meta.creation_timestamp or now
-        return self._tables.record("ADDED", obj, None, name=name, uid=uid, creation_timestamp=created)
+        set_meta = {"name": name, "uid": uid, "creation_timestamp": created}
+        return self._tables.record("ADDED", obj, None, set_meta)
 
     def _update(self, obj: T) -> T:
         current = self._tables.find(type(obj), obj.key)
@@ -331,19 +332,20 @@ class ObjectStore:
         )
         obj = replace(obj, metadata=meta)
         if deletion.is_finished(meta, held):
-            gone = self._tables.record("DELETED", current, current)
+            gone = self._tables.record("DELETED", current, current, {})
             return with_version(obj, gone.metadata.resource_version)
         return self._replace(current, obj)
 
     def _replace(self, current: T, obj: T) -> T:
         """Store `obj` in the place of `current`, if that changes something."""
-        return current if obj == current else self._tables.record("MODIFIED", obj, current)
+        return current if obj == current else self._tables.record("MODIFIED", obj, current, {})
 
     def _bind(self, pod: Pod, node: str, now: str) -> None:
         if not node:
             raise InvalidObjectError("target.name: Required value")
         current = self._tables.find(Pod, pod.key)
-        self._tables.record("MODIFIED", binding.bound(pod, current, node, now), current)
+        parts = binding.bound_parts(pod, current, node, now)
+        self._tables.record("MODIFIED", current, current, {}, **parts)
 
     # ---- coming back to an earlier state ----
 

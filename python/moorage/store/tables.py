@@ -204,7 +204,7 @@ class Tables:
             raise not_found(table.struct, key.rpartition("/")[2])
         return found
 
-    def record(self, event: EventType, obj: T, previous: T | None, **meta: str) -> T:
+    def record(self, event: EventType, obj: T, previous: T | None, meta: dict[str, str], **parts: Any) -> T:
         """Write one object: every write ends here.
 
         Parameters
@@ -214,8 +214,10 @@ class Tables:
             The new state, or the last one.
         previous : Object or None
             The state before.
-        **meta : str
+        meta : dict
             Fields of the metadata to set besides the resource version.
+        **parts : object
+            Fields of the object to set.
 
         Returns
         -------
@@ -225,7 +227,7 @@ class Tables:
         self.version += 1
         self.changes += 1
         version = str(self.version)
-        obj = replace(obj, metadata=replace(obj.metadata, resource_version=version, **meta))
+        obj = replace(obj, metadata=replace(obj.metadata, resource_version=version, **meta), **parts)
         table = self[type(obj)]
         table.changes = self.changes
         table.record(WatchEvent(event, obj, version, previous))

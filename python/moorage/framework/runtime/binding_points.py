@@ -1,30 +1,21 @@
-"""Running Reserve, Permit, PreBind, Bind and PostBind (kube-scheduler v1.36, runtime/framework.go)."""
+"""Answers of Permit, PreBindPreFlight and PreBind (kube-scheduler v1.36, runtime/framework.go)."""
 
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
-from contextlib import ExitStack
 
 from moorage.framework.plugin.cycle_state import CycleState
 from moorage.framework.plugin.handle import Parallelizer
 from moorage.framework.plugin.interface import (
-    BindPlugin,
     PermitPlugin,
-    PostBindPlugin,
     PreBindPlugin,
     PreBindPreFlightResult,
-    ReservePlugin,
 )
-from moorage.framework.plugin.status import (
-    SKIP,
-    Code,
-    Status,
-    error_status,
-)
+from moorage.framework.plugin.status import Code, Status, error_status
 from moorage.framework.plugin.waiting_pods import MAX_TIMEOUT
 from moorage.objects.model.pod import Pod
 
-from .call import StatusError, ask, ask_status, to_status, wrong_answer
+from .call import StatusError, ask, to_status, wrong_answer
 from .pods_in_pre_bind import PodInPreBind
 from .steps import Ended, StatusSteps, Steps, take_step
 
@@ -39,48 +30,9 @@ def passed_on(text: str, name: str, status: Status, names_error: bool = True) ->
     return error_status(f'{text} "{name}"', status, name if names_error else "")
 
 
-def run_reserve(
-    plugins: Sequence[ReservePlugin], state: CycleState, pod: Pod, node_name: str
-) -> Status | None:
-    """Reserve in profile order, until one fails."""
-    state.reserved = False
-    for plugin in plugins:
-        status = ask_status(plugin, pod, plugin.reserve, state, pod, node_name)
-        if status is not None and not status.is_success:
-            return passed_on("running Reserve plugin", plugin.name, status, names_error=False)
-    state.reserved = True
-    return None
-
-
-def run_unreserve(plugins: Sequence[ReservePlugin], state: CycleState, pod: Pod, node_name: str) -> None:
-    """Unreserve of every Reserve plugin, in reverse order, whether it was reached or not; those that
-    unreserve in order come last."""
-    in_order = [plugin for plugin in plugins if getattr(plugin, "unreserves_in_order", False)]
-    others = [plugin for plugin in plugins if plugin not in in_order]
-    with ExitStack() as stack:  # all of them are asked, even where one ends the run
-        for plugin in (*reversed(in_order), *others):  # the last one first
-            stack.callback(ask_status, plugin, pod, plugin.unreserve, state, pod, node_name)
-
-
-def run_permit(
-    plugins: Sequence[PermitPlugin], state: CycleState, pod: Pod, node_name: str
-) -> tuple[Status | None, dict[str, float]]:
-    """Permit in profile order: a rejection or an Error ends it; else Wait where any plugin waits, with the
-    seconds that each of them waits at most."""
-    timeouts: dict[str, float] = {}
-    last: Status | None = None
-    for plugin in plugins:
-        status, seconds = _permit(plugin, state, pod, node_name)
-        if status is None or status.is_success:
-            continue
-        if not status.is_wait:
-            return passed_on("running Permit plugin", plugin.name, status), {}
-        timeouts[plugin.name] = min(seconds, MAX_TIMEOUT)
-        last = status
-    return (None if last is None else last.append_reason(WAITING)), timeouts
-
-
-def _permit(plugin: PermitPlugin, state: CycleState, pod: Pod, node_name: str) -> tuple[Status | None, float]:
+def ask_permit(
+    plugin: PermitPlugin, state: CycleState, pod: Pod, node_name: str
+) -> tuple[Status | None, float]:
     """A Wait that says no time is for as long as there is."""
     try:
         answer = ask(plugin, pod, plugin.permit, state, pod, node_name)
@@ -104,30 +56,7 @@ def permitted(signal: Status) -> Status | None:
     return error_status("waiting on permit for pod", signal, signal.plugin)
 
 
-def run_pre_bind_pre_flight(
-    plugins: Sequence[PreBindPlugin], state: CycleState, pod: Pod, node_name: str
-) -> Status | None:
-    """PreBindPreFlight in profile order: Success where any plugin will have something to do, Skip where none
-    has. Fills the sets of skipped and of parallel plugins in the state."""
-    overall: Status | None = SKIP
-    for plugin in plugins:
-        result, status = _pre_flight(plugin, state, pod, node_name)
-        if status is None or status.is_success:
-            overall = None
-        elif status.is_skip:
-            state.skip_pre_bind_plugins.add(plugin.name)
-        elif status.code == Code.ERROR:
-            return error_status(f'running PreBindPreFlight "{plugin.name}"', status)
-        else:
-            code = str(status.code)
-            text = f'PreBindPreFlight {plugin.name} returned "{code}", which is unsupported. {PRE_FLIGHT}'
-            return Status(Code.ERROR, (text,))
-        if result is not None and result.allow_parallel:
-            state.parallel_pre_bind_plugins.add(plugin.name)
-    return overall
-
-
-def _pre_flight(
+def ask_pre_flight(
     plugin: PreBindPlugin, state: CycleState, pod: Pod, node_name: str
 ) -> tuple[PreBindPreFlightResult | None, Status | None]:
     try:
@@ -242,22 +171,3 @@ def _step(plugin: PreBindPlugin, pod: Pod, steps: StatusSteps) -> float | Ended[
     if isinstance(step, int | float) and step >= 0:
         return step
     return Ended(wrong_answer(plugin, step, "seconds to wait"))
-
-
-def run_bind(plugins: Sequence[BindPlugin], state: CycleState, pod: Pod, node_name: str) -> Status | None:
-    """Bind in profile order, until one does not leave it to the next; Skip where all do."""
-    status: Status | None = Status(Code.SKIP, ("",))
-    for plugin in plugins:
-        status = ask_status(plugin, pod, plugin.bind, state, pod, node_name)
-        if status is not None and status.is_skip:
-            continue
-        if status is None or status.is_success:
-            return status
-        return passed_on("running Bind plugin", plugin.name, status, names_error=False)
-    return status
-
-
-def run_post_bind(plugins: Sequence[PostBindPlugin], state: CycleState, pod: Pod, node_name: str) -> None:
-    """PostBind of every plugin; what one raises is logged."""
-    for plugin in plugins:
-        ask_status(plugin, pod, plugin.post_bind, state, pod, node_name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from functools import cached_property
 from typing import Any, cast
 
@@ -38,8 +39,8 @@ from moorage.framework.plugin.nodes_view import (
     TableNodes,
 )
 from moorage.framework.plugin.signing import Signer
-from moorage.framework.plugin.status import Status
-from moorage.framework.plugin.waiting_pods import WaitingPod
+from moorage.framework.plugin.status import SKIP, Code, Status, error_status
+from moorage.framework.plugin.waiting_pods import MAX_TIMEOUT, WaitingPod
 from moorage.framework.profiles.in_core import (
     NativePlugin,
     UnbuiltPlugin,
@@ -49,8 +50,16 @@ from moorage.framework.profiles.in_core import (
 from moorage.framework.profiles.profile import Profile
 from moorage.objects.model.pod import Pod
 
-from . import binding_points as binding
 from . import filtering, scoring
+from .binding_points import (
+    PRE_FLIGHT,
+    WAITING,
+    ask_permit,
+    ask_pre_flight,
+    passed_on,
+    permitted,
+    pre_bind_steps,
+)
 from .call import StatusError, ask_status
 from .filtering import PreFilterRun
 from .kernels import Kernels
@@ -271,18 +280,41 @@ class Framework:
     # ---- from a node to a binding --------------------------------------------------------------------------
 
     def run_reserve_plugins_reserve(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
-        """See `binding.run_reserve`."""
-        return binding.run_reserve(self.profile.reserves, state, pod, node_name)
+        """Reserve in profile order, until one fails."""
+        state.reserved = False
+        for plugin in self.profile.reserves:
+            status = ask_status(plugin, pod, plugin.reserve, state, pod, node_name)
+            if status is not None and not status.is_success:
+                return passed_on("running Reserve plugin", plugin.name, status, names_error=False)
+        state.reserved = True
+        return None
 
     def run_reserve_plugins_unreserve(self, state: CycleState, pod: Pod, node_name: str) -> None:
-        """See `binding.run_unreserve`."""
-        binding.run_unreserve(self.profile.reserves, state, pod, node_name)
+        """Unreserve of every Reserve plugin, in reverse order, whether it was reached or not; those that
+        unreserve in order come last."""
+        plugins = self.profile.reserves
+        in_order = [plugin for plugin in plugins if getattr(plugin, "unreserves_in_order", False)]
+        others = [plugin for plugin in plugins if plugin not in in_order]
+        with ExitStack() as stack:  # all of them are asked, even where one ends the run
+            for plugin in (*reversed(in_order), *others):  # the last one first
+                stack.callback(ask_status, plugin, pod, plugin.unreserve, state, pod, node_name)
 
     def run_permit_plugins(
         self, state: CycleState, pod: Pod, node_name: str
     ) -> tuple[Status | None, dict[str, float]]:
-        """See `binding.run_permit`."""
-        return binding.run_permit(self.profile.permits, state, pod, node_name)
+        """Permit in profile order: a rejection or an Error ends it; else Wait where any plugin waits, with
+        the seconds that each of them waits at most."""
+        timeouts: dict[str, float] = {}
+        last: Status | None = None
+        for plugin in self.profile.permits:
+            status, seconds = ask_permit(plugin, state, pod, node_name)
+            if status is None or status.is_success:
+                continue
+            if not status.is_wait:
+                return passed_on("running Permit plugin", plugin.name, status), {}
+            timeouts[plugin.name] = min(seconds, MAX_TIMEOUT)
+            last = status
+        return (None if last is None else last.append_reason(WAITING)), timeouts
 
     def add_waiting_pod(self, pod: Pod, timeouts: Mapping[str, float], now: float) -> WaitingPod:
         """A pod begins to wait on Permit."""
@@ -298,11 +330,27 @@ class Framework:
             return None
         signal = waiting.wait(clock)
         self.handle.waiting_pods.remove(pod.metadata.uid)
-        return binding.permitted(signal)
+        return permitted(signal)
 
     def run_pre_bind_pre_flights(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
-        """See `binding.run_pre_bind_pre_flight`."""
-        return binding.run_pre_bind_pre_flight(self.profile.pre_binds, state, pod, node_name)
+        """PreBindPreFlight in profile order: Success where any plugin will have something to do, Skip where
+        none has. Fills the sets of skipped and of parallel plugins in the state."""
+        overall: Status | None = SKIP
+        for plugin in self.profile.pre_binds:
+            result, status = ask_pre_flight(plugin, state, pod, node_name)
+            if status is None or status.is_success:
+                overall = None
+            elif status.is_skip:
+                state.skip_pre_bind_plugins.add(plugin.name)
+            elif status.code == Code.ERROR:
+                return error_status(f'running PreBindPreFlight "{plugin.name}"', status)
+            else:
+                code = str(status.code)
+                text = f'PreBindPreFlight {plugin.name} returned "{code}", which is unsupported. {PRE_FLIGHT}'
+                return Status(Code.ERROR, (text,))
+            if result is not None and result.allow_parallel:
+                state.parallel_pre_bind_plugins.add(plugin.name)
+        return overall
 
     def run_pre_bind_plugins(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
         """All of `pre_bind_steps`; time passes by the handle's `wait`."""
@@ -311,17 +359,26 @@ class Framework:
     def pre_bind_steps(
         self, state: CycleState, pod: Pod, node_name: str, in_pre_bind: PodInPreBind | None = None
     ) -> StatusSteps:
-        """See `binding.pre_bind_steps`."""
+        """See `binding_points.pre_bind_steps`."""
         plugins, parallelizer = self.profile.pre_binds, self.handle.parallelizer
-        return binding.pre_bind_steps(plugins, state, pod, node_name, parallelizer, in_pre_bind)
+        return pre_bind_steps(plugins, state, pod, node_name, parallelizer, in_pre_bind)
 
     def run_bind_plugins(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
-        """See `binding.run_bind`."""
-        return binding.run_bind(self.profile.binds, state, pod, node_name)
+        """Bind in profile order, until one does not leave it to the next; Skip where all do."""
+        status: Status | None = Status(Code.SKIP, ("",))
+        for plugin in self.profile.binds:
+            status = ask_status(plugin, pod, plugin.bind, state, pod, node_name)
+            if status is not None and status.is_skip:
+                continue
+            if status is None or status.is_success:
+                return status
+            return passed_on("running Bind plugin", plugin.name, status, names_error=False)
+        return status
 
     def run_post_bind_plugins(self, state: CycleState, pod: Pod, node_name: str) -> None:
-        """See `binding.run_post_bind`."""
-        binding.run_post_bind(self.profile.post_binds, state, pod, node_name)
+        """PostBind of every plugin; what one raises is logged."""
+        for plugin in self.profile.post_binds:
+            ask_status(plugin, pod, plugin.post_bind, state, pod, node_name)
 
     # ---- the end -------------------------------------------------------------------------------------------
 

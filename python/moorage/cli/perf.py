@@ -54,7 +54,7 @@ def perf(file: str, only: str, rate: Fraction | None, tie_break: str | None, out
     from moorage.cli import output as out
     from moorage.cli.progress import stages
     from moorage.sim.perf import read_cases, run_workload
-    from moorage.sim.perf.report import HEADINGS, table
+    from moorage.sim.perf.report import COLUMNS, table
 
     workloads = [workload for case in read_cases(file, only) for workload in case.workloads]
     if not workloads:
@@ -69,7 +69,7 @@ def perf(file: str, only: str, rate: Fraction | None, tie_break: str | None, out
         if output == "json":
             out.write_value(output, {"workloads": reports})
         else:
-            out.print_table(HEADINGS, table(reports))
+            out.print_table(list(COLUMNS), table(reports))
     failed = sum(report.failed for report in reports)
     if failed:
         print(f"{failed} of {len(reports)} workloads failed", file=sys.stderr)

@@ -262,7 +262,7 @@ def test_failing_creations(
     world = make_world(case)
     world.plugin.fail("delete", *deletions)
     state = known(world)
-    sync_claim(state, state.claim_lister.get("default/c"))
+    sync_claim(state, state.parameters.claim_informer.lister.get("default/c"))
     assert world.events() == []
     assert world.controller.next_due() is not None
     later(world, 80.0)
@@ -284,7 +284,7 @@ def test_no_plugin_deletes_what_could_not_be_created() -> None:
 
     world = World(gold(), plugins=[Makes()], client=creates(*REFUSED))
     state = known(world)
-    sync_claim(state, state.claim_lister.get("default/c"))
+    sync_claim(state, state.parameters.claim_informer.lister.get("default/c"))
     later(world, 80.0)
     assert world.events() == [GAVE_UP, f"{LEFT}no deletable volume plugin matched. Please delete manually."]
 
@@ -294,7 +294,7 @@ def test_a_volume_that_was_made_meanwhile() -> None:
     world = World(gold())
     state = known(world)
     world.before_operations(lambda: world.store.create(made()))
-    sync_claim(state, state.claim_lister.get("default/c"))
+    sync_claim(state, state.parameters.claim_informer.lister.get("default/c"))
     assert (world.volumes(), world.claims(), world.events()) == ([made()], [gold(MADE)], [])
     assert world.plugin.calls == []
 

@@ -131,5 +131,5 @@ def test_a_pod_that_is_being_deleted_is_not_waited_for() -> None:
     world = World(WAITING, user("p"))
     world.store.delete(Pod, "p", "default", grace_period_seconds=30)
     state = known(world)
-    sync_claim(state, state.claim_lister.get("default/c"))
+    sync_claim(state, state.parameters.claim_informer.lister.get("default/c"))
     assert world.events() == [FIRST]

@@ -134,7 +134,7 @@ def test_a_claim_that_only_the_server_knows() -> None:
     case = Case("", [volume], (), None, [claim], prepare=lambda world: world.store.create(claim))
     world = check_sync_volume(case)
     with pytest.raises(NotFoundError):
-        world.controller._state.claim_lister.get("default/c")
+        world.controller._state.parameters.claim_informer.lister.get("default/c")
 
 
 def test_unknown_policy() -> None:

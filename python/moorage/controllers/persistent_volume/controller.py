@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -16,23 +16,22 @@ from moorage.errors import MoorageError
 from moorage.framework.plugin.handle import EventRecorder
 from moorage.objects.model.meta import Object
 from moorage.objects.model.node import Node
-from moorage.objects.model.pod import Pod
-from moorage.objects.model.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
+from moorage.objects.model.storage import PersistentVolumeClaim
 from moorage.store.errors import ConflictError, NotFoundError
 from moorage.store.informers.informer import DeletedFinalStateUnknown, Informer
 from moorage.store.informers.lister import Lister
-from moorage.store.protocol import ObjectClient
 from moorage.volume.binding.claims import VolumeError
 
 from .controller_cache import ControllerCache, VolumeCache
 from .controller_claims import sync_claim
 from .controller_metrics import OperationTimes, VolumeCounts
 from .controller_state import PODS_BY_CLAIM, ControllerState, claim_key, claims_of
+from .controller_state import ControllerParameters as ControllerParameters
 from .controller_volumes import sync_volume
 from .controller_writes import Writes
 from .host import VolumeHost
 from .operations import Operations
-from .provisioning import VolumePlugin, VolumePlugins
+from .provisioning import VolumePlugins
 from .work_queue import WorkQueue
 
 T = TypeVar("T", bound=Object)
@@ -40,41 +39,6 @@ T = TypeVar("T", bound=Object)
 SYNC_POLL = 0.1  # seconds
 
 logger = logging.getLogger("moorage.volume")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ControllerParameters:
-    """The parameters of a `PersistentVolumeController`.
-
-    Attributes
-    ----------
-    kube_client : ObjectClient
-        Where it writes.
-    sync_period : float
-        Seconds after which every claim and every volume is looked at again; 0 is never.
-    volume_plugins : sequence of VolumePlugin
-        Those that make, delete and recycle volumes.
-    cluster_name : str
-        Told to plugins that make volumes.
-    volume_informer, claim_informer, class_informer, pod_informer, node_informer : Informer
-        What it knows. Whoever has them runs them.
-    event_recorder : EventRecorder or None
-        Where it reports; None makes one.
-    enable_dynamic_provisioning : bool
-        Whether volumes are made for claims that no volume suits.
-    """
-
-    kube_client: ObjectClient
-    volume_informer: Informer[PersistentVolume]
-    claim_informer: Informer[PersistentVolumeClaim]
-    class_informer: Informer[StorageClass]
-    pod_informer: Informer[Pod]
-    node_informer: Informer[Node]
-    sync_period: float = 15.0
-    volume_plugins: Sequence[VolumePlugin] = ()
-    cluster_name: str = ""
-    event_recorder: EventRecorder | None = None
-    enable_dynamic_provisioning: bool = False
 
 
 class PersistentVolumeController(VolumeHost):
@@ -122,28 +86,37 @@ class PersistentVolumeController(VolumeHost):
             parameters.pod_informer.indexer.add_index(PODS_BY_CLAIM, claims_of)
         self.node_lister: Lister[Node] = parameters.node_informer.lister
         self.node_lister_synced: Callable[[], bool] = parameters.node_informer.has_synced
-        times = OperationTimes(clock)
-        state = self._state = _state(
-            parameters, recorder, plugins, Operations(clock), times, migrated_plugins
+        claims, volumes = ControllerCache[PersistentVolumeClaim]("claim"), VolumeCache()
+        state = self._state = ControllerState(
+            parameters=parameters,
+            claims=claims,
+            volumes=volumes,
+            claim_queue=WorkQueue(),
+            volume_queue=WorkQueue(),
+            operations=Operations(clock),
+            times=OperationTimes(clock),
+            writes=Writes(parameters.kube_client, claims, volumes, recorder),
+            plugins=plugins,
+            migrated_plugins=migrated_plugins,
         )
-        self.counts = VolumeCounts(state.volumes, state.claims)
-        volumes = _SyncLoop(
+        self.counts = VolumeCounts(volumes, claims)
+        volume_loop = _SyncLoop(
             state.volume_queue,
-            state.volume_lister,
-            state.volumes,
+            parameters.volume_informer.lister,
+            volumes,
             partial(sync_volume, state),
             self._volume_deleted,
         )
-        claims = _SyncLoop(
+        claim_loop = _SyncLoop(
             state.claim_queue,
-            state.claim_lister,
-            state.claims,
+            parameters.claim_informer.lister,
+            claims,
             partial(sync_claim, state),
             self._claim_deleted,
         )
-        self._loops: tuple[_SyncLoop[Any], ...] = (volumes, claims)
-        parameters.volume_informer.add_event_handler(volumes)
-        parameters.claim_informer.add_event_handler(claims)
+        self._loops: tuple[_SyncLoop[Any], ...] = (volume_loop, claim_loop)
+        parameters.volume_informer.add_event_handler(volume_loop)
+        parameters.claim_informer.add_event_handler(claim_loop)
 
     # ---- without threads ----
 
@@ -310,37 +283,6 @@ def new_controller(
         A volume plugin cannot be used.
     """
     return PersistentVolumeController(parameters, clock, dict(migrated_plugins or {}))
-
-
-def _state(
-    parameters: ControllerParameters,
-    recorder: EventRecorder,
-    plugins: VolumePlugins,
-    operations: Operations,
-    times: OperationTimes,
-    migrated_plugins: Mapping[str, str],
-) -> ControllerState:
-    claims: ControllerCache[PersistentVolumeClaim] = ControllerCache("claim")
-    volumes = VolumeCache()
-    return ControllerState(
-        client=parameters.kube_client,
-        claims=claims,
-        volumes=volumes,
-        claim_lister=parameters.claim_informer.lister,
-        volume_lister=parameters.volume_informer.lister,
-        class_lister=parameters.class_informer.lister,
-        pod_lister=parameters.pod_informer.lister,
-        node_lister=parameters.node_informer.lister,
-        claim_queue=WorkQueue(),
-        volume_queue=WorkQueue(),
-        operations=operations,
-        times=times,
-        writes=Writes(parameters.kube_client, claims, volumes, recorder),
-        plugins=plugins,
-        migrated_plugins=migrated_plugins,
-        cluster_name=parameters.cluster_name,
-        enable_dynamic_provisioning=parameters.enable_dynamic_provisioning,
-    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -61,7 +61,7 @@ def sync_claim(state: ControllerState, claim: PersistentVolumeClaim) -> None:
 
 def _sync_unbound(state: ControllerState, claim: PersistentVolumeClaim) -> None:
     """Synchronize a claim that does not name a volume."""
-    delays = is_delay_binding_mode(claim, state.class_lister)
+    delays = is_delay_binding_mode(claim, state.parameters.class_informer.lister)
     try:
         volume = state.volumes.best_match(claim, delays)
     except VolumeError as error:
@@ -92,7 +92,7 @@ def _default_class(state: ControllerState, claim: PersistentVolumeClaim) -> Stor
     marks = DEFAULT_CLASS, BETA_DEFAULT_CLASS
     defaults = [
         one
-        for one in state.class_lister.list()
+        for one in state.parameters.class_informer.lister.list()
         if any(one.metadata.annotations.get(mark) == "true" for mark in marks)
     ]
     return min(defaults, key=lambda one: (-_created(one), one.name), default=None)
@@ -108,7 +108,7 @@ def _report_waiting(state: ControllerState, claim: PersistentVolumeClaim) -> Non
     """Report that a claim waits for its first consumer, or for its pods to be scheduled."""
     pods = [
         one.name
-        for one in pods_that_use(state.pod_lister, claim.key)
+        for one in pods_that_use(state.parameters.pod_informer.lister, claim.key)
         if not (one.spec.node_name or one.metadata.deletion_timestamp)
     ]
     if pods:

@@ -41,10 +41,10 @@ CREATE_INTERVAL = 10.0  # seconds
 def provision_claim(state: ControllerState, claim: PersistentVolumeClaim) -> None:
     """Start to provision a volume for a claim, or request it from an external provisioner, unless that is in
     progress. Errors are reported as events, and the next sync tries again."""
-    if not state.enable_dynamic_provisioning:
+    if not state.parameters.enable_dynamic_provisioning:
         return
     try:
-        its_class = state.class_lister.get(claim_class(claim))
+        its_class = state.parameters.class_informer.lister.get(claim_class(claim))
         plugin = _plugin(state, its_class.provisioner)
     except (NotFoundError, VolumeError) as error:
         state.writes.event(claim, events.WARNING, events.PROVISIONING_FAILED, str(error))
@@ -103,7 +103,7 @@ def _provision(
     claim = _with_provisioner(state, claim, plugin.name, {})
     name = f"pvc-{claim.metadata.uid}"
     try:
-        state.client.get(PersistentVolume, name)
+        state.parameters.kube_client.get(PersistentVolume, name)
     except NotFoundError:
         pass
     else:
@@ -153,7 +153,7 @@ def _make(
     node, selected = None, claim.metadata.annotations.get(SELECTED_NODE)
     if selected is not None:
         try:
-            node = state.node_lister.get(selected)
+            node = state.parameters.node_informer.lister.get(selected)
         except NotFoundError as error:
             raise _reported(state, claim, f"Failed to get target node: {error}") from error
     try:
@@ -174,7 +174,7 @@ def _options(
         persistent_volume_reclaim_policy=its_class.reclaim_policy or "Delete",
         mount_options=its_class.mount_options,
         parameters=its_class.parameters,
-        cluster_name=state.cluster_name,
+        cluster_name=state.parameters.cluster_name,
         cloud_tags={
             CLOUD_VOLUME_CREATED_FOR_CLAIM_NAMESPACE_TAG: claim.namespace,
             CLOUD_VOLUME_CREATED_FOR_CLAIM_NAME_TAG: claim.name,
@@ -200,7 +200,7 @@ def _reschedule(state: ControllerState, claim: PersistentVolumeClaim) -> None:
 
 def _create(state: ControllerState, volume: PersistentVolume) -> None:
     with suppress(AlreadyExistsError):  # made by an attempt whose answer was lost
-        state.volumes.store(state.client.create(volume))
+        state.volumes.store(state.parameters.kube_client.create(volume))
 
 
 def _attempts(attempt: Callable[[], object]) -> Generator[float, None, Exception | None]:

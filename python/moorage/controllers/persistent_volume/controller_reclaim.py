@@ -67,7 +67,7 @@ def _delete(state: ControllerState, volume: PersistentVolume) -> Iterator[float]
 
 def _delete_object(state: ControllerState, volume: PersistentVolume) -> None:
     try:
-        state.client.delete(PersistentVolume, volume.name)
+        state.parameters.kube_client.delete(PersistentVolume, volume.name)
     except ApiError as error:  # the next sync tries again
         logger.info("failed to delete volume %r from database: %s", volume.name, error)
 
@@ -130,7 +130,7 @@ def _recycle(state: ControllerState, volume: PersistentVolume) -> Iterator[float
     if current is None or current.spec.claim_ref is None:
         return
     key = claim_key(current.spec.claim_ref)
-    users = [pod.key for pod in pods_that_use(state.pod_lister, key)]
+    users = [pod.key for pod in pods_that_use(state.parameters.pod_informer.lister, key)]
     # A claim of that name which is there now is another one, and cannot use this volume.
     if users and state.claims.get(key) is None:
         message = f"Volume is used by pods: {','.join(users)}"
@@ -164,7 +164,7 @@ def _released_state(state: ControllerState, volume: PersistentVolume) -> Persist
     """The current state of a volume if it is still released, else None: an earlier operation may have changed
     it."""
     try:
-        current = state.client.get(PersistentVolume, volume.name)
+        current = state.parameters.kube_client.get(PersistentVolume, volume.name)
     except ApiError as error:
         if not isinstance(error, NotFoundError):
             logger.info("error reading persistent volume %r: %s", volume.name, error)

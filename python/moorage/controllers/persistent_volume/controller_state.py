@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from msgspec.structs import replace
 
+from moorage.framework.plugin.handle import EventRecorder
 from moorage.objects.model.node import Node
 from moorage.objects.model.pod import Pod
 from moorage.objects.model.storage import (
@@ -16,6 +17,7 @@ from moorage.objects.model.storage import (
     StorageClass,
 )
 from moorage.objects.workloads.ownership import FINISHED
+from moorage.store.informers.informer import Informer
 from moorage.store.informers.lister import Lister
 from moorage.store.protocol import ObjectClient
 from moorage.volume.binding.claims import T
@@ -26,13 +28,48 @@ from .controller_cache import ControllerCache, VolumeCache
 from .controller_metrics import OperationTimes
 from .controller_writes import Writes
 from .operations import Operations
-from .provisioning import VolumePlugins
+from .provisioning import VolumePlugin, VolumePlugins
 from .work_queue import WorkQueue
 
 PODS_BY_CLAIM = "pod-pvc-index"
 """The index that a controller adds to its informer of pods."""
 IN_TREE = "kubernetes.io/"
 """How the names of the plugins begin that work inside of the controller."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ControllerParameters:
+    """The parameters of a `PersistentVolumeController`.
+
+    Attributes
+    ----------
+    kube_client : ObjectClient
+        Where it writes.
+    sync_period : float
+        Seconds after which every claim and every volume is looked at again; 0 is never.
+    volume_plugins : sequence of VolumePlugin
+        Those that make, delete and recycle volumes.
+    cluster_name : str
+        Told to plugins that make volumes.
+    volume_informer, claim_informer, class_informer, pod_informer, node_informer : Informer
+        What it knows. Whoever has them runs them.
+    event_recorder : EventRecorder or None
+        Where it reports; None makes one.
+    enable_dynamic_provisioning : bool
+        Whether volumes are made for claims that no volume suits.
+    """
+
+    kube_client: ObjectClient
+    volume_informer: Informer[PersistentVolume]
+    claim_informer: Informer[PersistentVolumeClaim]
+    class_informer: Informer[StorageClass]
+    pod_informer: Informer[Pod]
+    node_informer: Informer[Node]
+    sync_period: float = 15.0
+    volume_plugins: Sequence[VolumePlugin] = ()
+    cluster_name: str = ""
+    event_recorder: EventRecorder | None = None
+    enable_dynamic_provisioning: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,14 +88,9 @@ class ControllerState:
         Name of each in-tree plugin whose work a CSI driver has taken over, to the driver's name.
     """
 
-    client: ObjectClient
+    parameters: ControllerParameters
     claims: ControllerCache[PersistentVolumeClaim]
     volumes: VolumeCache
-    claim_lister: Lister[PersistentVolumeClaim]
-    volume_lister: Lister[PersistentVolume]
-    class_lister: Lister[StorageClass]
-    pod_lister: Lister[Pod]
-    node_lister: Lister[Node]
     claim_queue: WorkQueue
     volume_queue: WorkQueue
     operations: Operations
@@ -66,8 +98,6 @@ class ControllerState:
     writes: Writes
     plugins: VolumePlugins
     migrated_plugins: Mapping[str, str]
-    cluster_name: str
-    enable_dynamic_provisioning: bool
 
 
 def with_migration(obj: T, key: str, migrated: Mapping[str, str]) -> T:

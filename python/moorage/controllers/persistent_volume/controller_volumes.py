@@ -65,10 +65,12 @@ def _claim_of(
         and volume.status.phase not in _GIVEN_UP
     ):
         try:
-            claim = state.claim_lister.get(claim_key(reference))
+            claim = state.parameters.claim_informer.lister.get(claim_key(reference))
         except NotFoundError:
             try:
-                claim = state.client.get(PersistentVolumeClaim, reference.name, reference.namespace)
+                claim = state.parameters.kube_client.get(
+                    PersistentVolumeClaim, reference.name, reference.namespace
+                )
             except NotFoundError:
                 return None
     return claim if claim is not None and claim.metadata.uid == reference.uid else None

@@ -6,7 +6,7 @@ for the same input. The garbage collector is off while metrics are collected (se
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
@@ -114,52 +114,34 @@ def _rounded(value: float | None) -> float | None:
     return None if value is None else round(value, 1)
 
 
-HEADINGS = (
-    "WORKLOAD",
-    "NODES",
-    "INIT",
-    "MEASURED",
-    "PODS/S",
-    "NS/POD",
-    "P50",
-    "P99",
-    "QUEUE NS",
-    "THRESHOLD",
-    "RATIO",
-    "CHURN",
-    "PREEMPTORS",
-    "VICTIMS",
-    "UNSCHED",
-    "RSS",
-    "STATUS",
-)
-
-
-def table(reports: Sequence[WorkloadReport]) -> list[Sequence[str]]:
-    """The rows under `HEADINGS`, one per workload."""
-    return [
-        (
-            f"{one.case}/{one.workload}",
-            str(one.nodes),
-            str(one.init_pods),
-            str(one.measured_pods),
-            _cell(one.pods_per_second),
-            _cell(one.ns_per_pod.mean),
-            _cell(one.ns_per_pod.p50),
-            _cell(one.ns_per_pod.p99),
-            _cell(one.queue_ns_per_pod),
-            _cell(one.threshold),
-            f"{_cell(one.ratio)}x" if one.ratio else "",
-            str(one.churn_ticks),
-            str(one.preemptors),
-            str(one.victims),
-            str(one.unschedulable),
-            f"{one.peak_rss_bytes / 2**20:.0f}Mi",
-            one.status if one.tie_break == DEFAULT_TIE_BREAK else f"{one.status} (ties {one.tie_break})",
-        )
-        for one in reports
-    ]
-
-
 def _cell(value: float | None) -> str:
     return "" if value is None else f"{value:,.0f}"
+
+
+COLUMNS: dict[str, Callable[[WorkloadReport], str]] = {
+    "WORKLOAD": lambda one: f"{one.case}/{one.workload}",
+    "NODES": lambda one: str(one.nodes),
+    "INIT": lambda one: str(one.init_pods),
+    "MEASURED": lambda one: str(one.measured_pods),
+    "PODS/S": lambda one: _cell(one.pods_per_second),
+    "NS/POD": lambda one: _cell(one.ns_per_pod.mean),
+    "P50": lambda one: _cell(one.ns_per_pod.p50),
+    "P99": lambda one: _cell(one.ns_per_pod.p99),
+    "QUEUE NS": lambda one: _cell(one.queue_ns_per_pod),
+    "THRESHOLD": lambda one: _cell(one.threshold),
+    "RATIO": lambda one: f"{_cell(one.ratio)}x" if one.ratio else "",
+    "CHURN": lambda one: str(one.churn_ticks),
+    "PREEMPTORS": lambda one: str(one.preemptors),
+    "VICTIMS": lambda one: str(one.victims),
+    "UNSCHED": lambda one: str(one.unschedulable),
+    "RSS": lambda one: f"{one.peak_rss_bytes / 2**20:.0f}Mi",
+    "STATUS": lambda one: (
+        one.status if one.tie_break == DEFAULT_TIE_BREAK else f"{one.status} (ties {one.tie_break})"
+    ),
+}
+"""Heading of each column of the table, and its text for a workload."""
+
+
+def table(reports: Sequence[WorkloadReport]) -> list[list[str]]:
+    """The rows under the headings of `COLUMNS`, one per workload."""
+    return [[text(one) for text in COLUMNS.values()] for one in reports]

@@ -87,7 +87,7 @@ class PersistentVolumeController(VolumeHost):
         self.node_lister: Lister[Node] = parameters.node_informer.lister
         self.node_lister_synced: Callable[[], bool] = parameters.node_informer.has_synced
         claims, volumes = ControllerCache[PersistentVolumeClaim]("claim"), VolumeCache()
-        state = self._state = ControllerState(
+        self._state = ControllerState(
             parameters=parameters,
             claims=claims,
             volumes=volumes,
@@ -100,23 +100,28 @@ class PersistentVolumeController(VolumeHost):
             migrated_plugins=migrated_plugins,
         )
         self.counts = VolumeCounts(volumes, claims)
-        volume_loop = _SyncLoop(
+        self._loops: tuple[_SyncLoop[Any], ...] = self._make_loops(parameters)
+
+    def _make_loops(self, parameters: ControllerParameters) -> tuple[_SyncLoop[Any], ...]:
+        """The loops of volumes and claims, which handle the events of their informers."""
+        state = self._state
+        volumes = _SyncLoop(
             state.volume_queue,
             parameters.volume_informer.lister,
-            volumes,
+            state.volumes,
             partial(sync_volume, state),
             self._volume_deleted,
         )
-        claim_loop = _SyncLoop(
+        claims = _SyncLoop(
             state.claim_queue,
             parameters.claim_informer.lister,
-            claims,
+            state.claims,
             partial(sync_claim, state),
             self._claim_deleted,
         )
-        self._loops: tuple[_SyncLoop[Any], ...] = (volume_loop, claim_loop)
-        parameters.volume_informer.add_event_handler(volume_loop)
-        parameters.claim_informer.add_event_handler(claim_loop)
+        parameters.volume_informer.add_event_handler(volumes)
+        parameters.claim_informer.add_event_handler(claims)
+        return volumes, claims
 
     # ---- without threads ----
 

@@ -17,22 +17,29 @@ OF_SCHEDULING = ("operation",)
 OF_CONTROLLER = ("plugin_name", "operation_name")
 
 
-class OperationCounter:
-    """A counter.
+class _Metric:
+    """Name, help text and labels of a metric.
 
     Parameters
     ----------
     name, help : str
-        Upstream's; without the subsystem, which is put in front, where `labels` are `OF_SCHEDULING`.
+        Upstream's. The subsystem is put in front of the name if the labels are `OF_SCHEDULING`.
     labels : tuple of str
-        What is told apart.
+        Names of the labels.
     """
 
     def __init__(self, name: str, help: str, labels: tuple[str, ...] = OF_SCHEDULING) -> None:
-        self.name = _full_name(name, labels)
+        self.name = f"{VOLUME_SCHEDULER_SUBSYSTEM}_{name}" if labels == OF_SCHEDULING else name
         self.help = help
         self.labels = labels
         self._lock = Lock()
+
+
+class OperationCounter(_Metric):
+    """A counter; parameters as for `_Metric`."""
+
+    def __init__(self, name: str, help: str, labels: tuple[str, ...] = OF_SCHEDULING) -> None:
+        super().__init__(name, help, labels)
         self._values: dict[tuple[str, ...], int] = {}
 
     def inc(self, *labels: str) -> None:
@@ -53,23 +60,20 @@ class OperationCounter:
         yield family
 
 
-class OperationHistogram:
-    """A histogram; parameters as for `OperationCounter`.
+class OperationHistogram(_Metric):
+    """A histogram; further parameters as for `_Metric`.
 
     Parameters
     ----------
     buckets : tuple of float
-        The upper bounds, ascending, without the infinite one.
+        Ascending upper bounds, without infinity.
     """
 
     def __init__(
         self, name: str, help: str, buckets: tuple[float, ...], labels: tuple[str, ...] = OF_SCHEDULING
     ) -> None:
-        self.name = _full_name(name, labels)
-        self.help = help
+        super().__init__(name, help, labels)
         self.buckets = buckets
-        self.labels = labels
-        self._lock = Lock()
         self._counts: dict[tuple[str, ...], list[int]] = {}
         self._sums: dict[tuple[str, ...], float] = {}
 
@@ -102,10 +106,6 @@ class OperationHistogram:
                 pairs = [[bound, float(count)] for bound, count in zip(bounds, rising, strict=True)]
                 family.add_metric(list(labels), pairs, self._sums[labels])
         yield family
-
-
-def _full_name(name: str, labels: tuple[str, ...]) -> str:
-    return f"{VOLUME_SCHEDULER_SUBSYSTEM}_{name}" if labels == OF_SCHEDULING else name
 
 
 VOLUME_BINDING_REQUEST_SCHEDULER_BINDER_CACHE = OperationCounter(

@@ -18,9 +18,12 @@ SUFFIX = "-placeholder"
 """What the name and the UID of a placeholder pod end with."""
 
 _REQUIREMENTS = (RESERVATION, "pod.tce.kubernetes.io/reservation")
-_NOT_INHERITED = (QOS_LEVEL, *(f"katalyst.kubewharf.io/{name}" for name in (
-    "memory_enhancement", "numa_binding", "numa_exclusive",
-)))  # fmt: skip
+_NOT_INHERITED = (
+    QOS_LEVEL,
+    "katalyst.kubewharf.io/memory_enhancement",
+    "katalyst.kubewharf.io/numa_binding",
+    "katalyst.kubewharf.io/numa_exclusive",
+)
 _OVER = frozenset({"TimeOut", "Matched"})
 
 

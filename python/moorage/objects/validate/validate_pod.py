@@ -18,6 +18,7 @@ from moorage.objects.model.pod import (
     PodAffinity,
     PodAffinityTerm,
     PodSpec,
+    ResourceRequirements,
     Toleration,
     TopologySpreadConstraint,
     Volume,
@@ -127,8 +128,7 @@ def check_pod_spec(spec: PodSpec, path: str) -> None:
     _check_each(spec.init_containers, _check_container, f"{path}.initContainers")
     check_resources(spec.overhead, f"{path}.overhead")
     if spec.resources is not None:
-        check_resources(spec.resources.requests, f"{path}.resources.requests")
-        check_resources(spec.resources.limits, f"{path}.resources.limits")
+        _check_requirements(spec.resources, f"{path}.resources")
     check_labels(spec.node_selector, f"{path}.nodeSelector")
     if spec.affinity is not None:
         _check_affinity(spec.affinity, f"{path}.affinity")
@@ -147,14 +147,17 @@ def _check_each(items: Iterable[T], check: Callable[[T, str], None], path: str) 
 
 
 def _check_container(container: Container, path: str) -> None:
-    resources = container.resources
-    if resources.requests:
-        check_resources(resources.requests, f"{path}.resources.requests")
-    if resources.limits:
-        check_resources(resources.limits, f"{path}.resources.limits")
+    _check_requirements(container.resources, f"{path}.resources")
     if container.ports:
         _check_each(container.ports, _check_port, f"{path}.ports")
     check_enum(container.restart_policy, _RESTART_POLICIES, f"{path}.restartPolicy")
+
+
+def _check_requirements(resources: ResourceRequirements, path: str) -> None:
+    if resources.requests:
+        check_resources(resources.requests, f"{path}.requests")
+    if resources.limits:
+        check_resources(resources.limits, f"{path}.limits")
 
 
 def _check_volume(volume: Volume, path: str) -> None:

@@ -1,4 +1,4 @@
-"""The algorithm of a pod group cycle: the pods of a group one after the other, in one placement or several.
+"""The algorithm of pod group cycles: schedules the pods of a group in order, in one placement or several.
 
 kube-scheduler v1.36, schedule_one_podgroup.go: a member that fits nowhere is passed over, and the group
 succeeds if Permit lets any of its pods go on. A group bound to a topology is tried in each of its placements,
@@ -26,8 +26,8 @@ NONE_AVAILABLE = "0/{} placements are available, first placement status: {}"
 
 
 def decide(members: Members, keep: bool = True) -> Attempt:
-    """Place the pods of a group, and take them back unless they are enough, and to be kept. The rotation goes
-    on in any case. StatusError where a plugin about placements fails."""
+    """Place the pods of a group; undo that unless the group succeeds and `keep` is true. The rotation
+    advances in any case. Raises StatusError if a plugin for placements fails."""
     group, profile = members.group, members.engine.profile
     if group is None or not (
         members.engine.handle.places_groups or (group.topology_keys and profile.at(PLACEMENT_GENERATE))
@@ -48,7 +48,7 @@ def decide(members: Members, keep: bool = True) -> Attempt:
 
 
 def try_members(members: Members, placement: Placement | None = None, keep: bool = True) -> Attempt:
-    """The same on the nodes of one placement, or on all."""
+    """Place the pods of a group on the nodes of one placement, or on all nodes; otherwise as `decide`."""
     is_part = placement is not None and len(placement.rows) < members.scheduler.cache.state.view.size
     for engine in members.engines:
         engine.cycle.search_in(placement.rows if placement is not None and is_part else None)
@@ -70,7 +70,7 @@ def try_members(members: Members, placement: Placement | None = None, keep: bool
 
 @contextmanager
 def _all_or_nothing(scheduler: Scheduler) -> Iterator[Transaction]:
-    """A transaction of the cache that has nominations in it as well."""
+    """A transaction of the cache that includes nominations."""
     nominator = scheduler.handle.nominator
     saved = nominator.save()
     with scheduler.cache.transaction() as transaction:
@@ -84,7 +84,7 @@ def _all_or_nothing(scheduler: Scheduler) -> Iterator[Transaction]:
 def _decide_in_best(
     members: Members, group: PodGroup, placements: Sequence[Placement], keep: bool
 ) -> Attempt:
-    """Try the placements, and go to the one with the best score of those that suit the group."""
+    """Try the placements, and place the group in the feasible one with the best score."""
     rotation = members.scheduler.rotation
     nodes = sum(len(placement.rows) for placement in placements)
     wanted = placements_to_find(members.scheduler.percentage_of_placements, len(placements), nodes)
@@ -114,7 +114,7 @@ def _decide_in_best(
 
 
 def _best(members: Members, group: PodGroup, found: Sequence[tuple[Placement, Attempt, int]]) -> int:
-    """The place of the placement with the highest score; ties as among nodes."""
+    """Index of the placement with the highest score; ties as among nodes."""
     if len(found) == 1:
         return 0
     each = [

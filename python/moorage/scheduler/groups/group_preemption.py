@@ -1,4 +1,4 @@
-"""Preemption for a pod group that fits nowhere: its pods get their nodes together, and others leave for that.
+"""Preemption for a pod group that fits nowhere.
 
 kube-scheduler v1.36, DefaultPreemption at PodGroupPostFilter, framework/preemption/podgrouppreemption.go;
 KEP-5710. All units of lower priority in the cluster are taken away and the group is placed; then they come
@@ -36,8 +36,8 @@ EVERYWHERE = "cluster"
 
 
 def preempt_for_group(members: Members, group: PodGroup, failed: Attempt) -> None:
-    """Evict pods for a group that has failed, if that makes room for it: the attempt waits then, and those of
-    its pods that had got a node are nominated to it. Else its message says why not."""
+    """Evict pods for a group that has failed. If that makes room, the attempt waits, and its placed pods are
+    nominated to their nodes; else its message says why not."""
     search = _Search(members, group)
     why = search.run()
     if why:
@@ -51,7 +51,7 @@ def preempt_for_group(members: Members, group: PodGroup, failed: Attempt) -> Non
 
 
 class _Search:
-    """Whom a group would have to evict; nothing is changed but the rotation.
+    """The search for victims of a group; only the rotation is changed.
 
     Attributes
     ----------
@@ -68,7 +68,8 @@ class _Search:
         self.victims: list[Pod] = []
 
     def run(self) -> str:
-        """Why there is no room; "" where there is. StatusError where the group fails with an error."""
+        """Search; returns the reason why preemption does not help, or "". Raises StatusError if the cycle of
+        the group fails."""
         if why := self._not_eligible():
             return why
         state = self.cache.state
@@ -92,7 +93,7 @@ class _Search:
         return why
 
     def _not_eligible(self) -> str:
-        """Why the group may evict nobody."""
+        """The reason why the group may not preempt, or ""."""
         pods, post_filters = self.members.pods, self.members.engine.profile.post_filters
         if not any(isinstance(one, DefaultPreemption) for one in post_filters):
             return NO_PLUGIN
@@ -108,7 +109,7 @@ class _Search:
         return ""
 
     def _reprieve(self, ordered: Sequence[Unit]) -> list[int]:
-        """The places of those units that cannot come back; those come first that a budget protects."""
+        """Indices of the units that cannot be reprieved; units protected by a budget are tried first."""
         costs = violations(ordered, budgets_of(self.handle))
         gone = []
         for at in sorted(range(len(ordered)), key=lambda at: not costs[at]):
@@ -124,7 +125,7 @@ class _Search:
             self.cache.state.discard_pod(pod)
 
     def _does_not_fit(self) -> str:
-        """Why the group fails as things are; "" where it does not."""
+        """The reason why the group does not fit, or ""."""
         try:
             attempt = decide(self.members, keep=False)
         except StatusError as error:

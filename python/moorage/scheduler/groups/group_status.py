@@ -1,4 +1,4 @@
-"""What the scheduler writes to a pod group's status. A failure to write is only logged."""
+"""Writes the status of pod groups. A failed write is only logged."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ SCHEDULED, PENDING = "Scheduled", "Pending"
 
 
 def patch_group(client: ObjectClient, group: PodGroup, message: str, is_error: bool = False) -> None:
-    """Write what came of an attempt, if that changes something: the condition PodGroupScheduled of a
-    Kubernetes group, the phase of a Gödel one. A group that has been scheduled stays so.
+    """Write the result of an attempt if the status changes: the condition PodGroupScheduled of a Kubernetes
+    group, the phase of a Gödel one. The status of a scheduled group stays.
 
     Parameters
     ----------

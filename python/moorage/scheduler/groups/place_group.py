@@ -1,4 +1,4 @@
-"""Pod group cycles: the pods of a group are decided about together, in one view of the cluster.
+"""Pod group cycles: the pods of a group are scheduled together on one snapshot.
 
 kube-scheduler v1.36, schedule_one_podgroup.go podGroupCycle and submitPodGroupAlgorithmResult.
 """
@@ -43,7 +43,7 @@ OTHER_FAILED = "failed to schedule other pod from a pod group: {}"
 
 @dataclass(frozen=True, slots=True)
 class GroupResult:
-    """What became of the pods of a group.
+    """The result of a pod group cycle.
 
     Attributes
     ----------
@@ -71,7 +71,7 @@ class GroupResult:
 
 
 def rejected(pods: Sequence[Pod], error: str) -> GroupResult:
-    """What becomes of pods that cannot be a group."""
+    """The result for pods that cannot form a group."""
     rows = np.full(len(pods), -1, dtype=np.int32)
     failure = Failure(error=error, nominating=NominatingInfo())
     return GroupResult(rows, dict.fromkeys(range(len(pods)), failure), False, error, True)
@@ -85,7 +85,7 @@ def place_group(
     scheduled: Sequence[Pod] = (),
     evicts: bool = False,
 ) -> GroupResult:
-    """Place the pods of a group, in this order: all that fit, if with those that have a node they make up the
+    """Place the pods of a group in order: all that fit, if together with the scheduled ones they reach the
     group's minimum; else none.
 
     Parameters
@@ -128,7 +128,7 @@ def _decide(members: Members, evicts: bool) -> GroupResult:
 
 
 def _failed_with_error(attempt: Attempt) -> GroupResult:
-    """The cycle of one pod ended with an error: that is all that is said of the others."""
+    """The result after an error in the cycle of one pod; the other pods get an error that refers to it."""
     result = rejected(attempt.members.pods, OTHER_FAILED.format(attempt.error))
     clear = NominatingInfo()
     own = {at: replace(one, nominating=clear) for at, one in attempt.failures.items() if one.error}
@@ -140,7 +140,7 @@ def _failed_with_error(attempt: Attempt) -> GroupResult:
 
 @dataclass(slots=True)
 class _Cycle:
-    """What a cycle leaves to do: what preemption would, and the rows of its pods if it has succeeded."""
+    """Actions postponed to the end of a cycle, and the rows of its pods if it succeeded."""
 
     postponed: list[Callable[[], object]] = field(default_factory=list)
     placed: npt.NDArray[np.int32] | None = None
@@ -148,10 +148,11 @@ class _Cycle:
 
 @contextmanager
 def _cycle(members: Members, evicts: bool) -> Iterator[_Cycle]:
-    """A pod group cycle: one snapshot, in which the pods of the group see one another. Inside, preemption
-    only notes what it would do; what engines remember of failures is not for later pods.
+    """The context of a pod group cycle: one snapshot in which the pods of the group see one another.
+    Preemption only records its actions, and failures of the engines are not kept for later pods.
 
-    Unless the scheduler follows upstream's bugs, a cycle that fails leaves no trace."""
+    Unless the scheduler follows upstream's bugs, a cycle that fails leaves no trace.
+    """
     scheduler, cycle = members.scheduler, _Cycle()
     with ExitStack() as stack:
         if not scheduler.group_cycle_bugs:
@@ -172,8 +173,8 @@ def _cycle(members: Members, evicts: bool) -> Iterator[_Cycle]:
 
 @contextmanager
 def _one_snapshot(members: Members) -> Iterator[None]:
-    """Inside, what upstream copies into its snapshot is as it was when the cycle began: how many nodes have
-    the images of each, and, as a bug has it, which nodes have pods with terms."""
+    """Freeze the parts of the snapshot that upstream copies at the start of a cycle: the number of nodes per
+    image, and, by a bug, the list of nodes with affinity terms."""
     state = members.scheduler.cache.state
     lists = members.scheduler.group_cycle_bugs and members.carry_terms
     state.view.keeps_counts = True
@@ -190,7 +191,7 @@ def _one_snapshot(members: Members) -> Iterator[None]:
 
 @contextmanager
 def _engines_in_cycle(members: Members, evicts: bool) -> Iterator[None]:
-    """Inside, engines run PostFilter only where they are to, and search where they are told to."""
+    """Configure the engines for a cycle: PostFilter, known failures and the searched nodes."""
     reason = reason_against(members.engine.handle, members.group)
     plugins = [one for one in members.engine.profile.post_filters if isinstance(one, DefaultPreemption)]
     for plugin in plugins:
@@ -246,7 +247,7 @@ def schedule_workload(
 
 
 def several_schedulers(pods: Sequence[Pod]) -> str:
-    """Why pods that ask for different schedulers are no group."""
+    """The error for pods of one group with different schedulers."""
     names = [pod.spec.scheduler_name or DEFAULT for pod in pods]
     other = next(name for name in names if name != names[0])
     return SEVERAL_SCHEDULERS.format(*(f'"{name}"' for name in (names[0], other)))

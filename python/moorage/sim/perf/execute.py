@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 from msgspec.structs import replace
@@ -130,8 +131,7 @@ def _keep_steady_state(run: Run, op: CreatePods, pods: list[PodRun], namespace: 
     for one in pods:
         for index in range(len(one)):  # one at a time: each makes room for the next
             run.add(PodRun(one.template, one.first + index, 1))
-    run.time.at(end, lambda: None)
-    run.until(lambda: run.time.now >= end, end - run.time.now + 1)
+    run.sleep(end - run.time.now)
     run.placed = lambda one, number: None
     if not seen:
         raise WorkloadFailedError("no pod was placed while in steady state")
@@ -150,20 +150,27 @@ def delete_pods(run: Run, op: DeletePods, number: int) -> None:
         for index in range(len(one))
         if one.state[index] != GONE
     ]
-    left = deque(sorted(chosen, key=lambda item: item[0]))  # as an API server lists them
+    in_order = sorted(chosen, key=lambda item: item[0])  # as an API server lists them
+    actions = [partial(run.cluster.delete_pod, one, index) for _, one, index in in_order]
+    _perform(run, actions, op.delete_pods_per_second, not op.skip_wait_to_completion)
 
-    def delete() -> bool:
-        _, one, index = left.popleft()
-        run.cluster.delete_pod(one, index)
+
+def _perform(run: Run, actions: Iterable[Callable[[], object]], per_second: int, waits: bool = True) -> None:
+    """Perform actions at a rate, and wait for the last one; at once if the rate is 0."""
+    left = deque(actions)
+
+    def step() -> bool:
+        left.popleft()()
         return bool(left)
 
-    if not op.delete_pods_per_second:
+    if not per_second:
         while left:
-            delete()
+            step()
     elif left:
-        run.time.every(Fraction(1, op.delete_pods_per_second), delete)
-        if not op.skip_wait_to_completion:
-            run.until(lambda: not left, Fraction(len(left), op.delete_pods_per_second) + 1)
+        seconds = Fraction(len(left), per_second)
+        run.time.every(Fraction(1, per_second), step)
+        if waits:
+            run.until(lambda: not left, seconds + 1)
 
 
 def churn(run: Run, op: Churn, number: int) -> None:
@@ -230,25 +237,16 @@ def create_pod_groups(run: Run, op: CreatePodGroups, number: int) -> None:
 
 def update_any(run: Run, op: UpdateAny, number: int) -> None:
     template = _template(run, op.template_path, op.template_params, op.count)
-    index = 0
+    actions = [partial(_update, run, template, index, op.namespace) for index in range(op.count)]
+    _perform(run, actions, op.update_per_second)
 
-    def step() -> bool:
-        nonlocal index
-        obj = template.make(index, namespace=op.namespace)
-        if isinstance(obj, Pod):
-            run.update_pod(template.pod(index, op.namespace))
-        else:
-            run.cluster.update(obj)
-        index += 1
-        return index < op.count
 
-    if not op.update_per_second:
-        while index < op.count:
-            step()
-        return
-    if op.count:
-        run.time.every(Fraction(1, op.update_per_second), step)
-        run.until(lambda: index == op.count, Fraction(op.count, op.update_per_second) + 1)
+def _update(run: Run, template: ObjectTemplate, index: int, namespace: str) -> None:
+    obj = template.make(index, namespace=namespace)
+    if isinstance(obj, Pod):
+        run.update_pod(template.pod(index, namespace))
+    else:
+        run.cluster.update(obj)
 
 
 def barrier(run: Run, op: Barrier, number: int) -> None:

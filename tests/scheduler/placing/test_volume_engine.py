@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from msgspec.structs import fields, replace
 from tests.core.make import node, pod
 from tests.volume.make import csi_node
@@ -32,6 +35,7 @@ from moorage.preemption import dry_run
 from moorage.preemption.default_preemption import DefaultPreemption
 from moorage.preemption.native import dry_run_in_core
 from moorage.scheduler import Scheduler
+from moorage.scheduler.cycle.engine import Engine
 from moorage.scheduler.cycle.examine_preemption import examine_preemption
 
 DISK = Volume(name="d", csi=DiskVolumeSource(driver="d"))
@@ -213,3 +217,62 @@ def test_nominated_pods_with_volumes_count() -> None:
     one.sync()
     assert one.examine(with_disk("v")).feasible == ["b", "c"]
     assert one.examine(pod("p")).feasible == ["a", "b", "c"]
+
+
+AZURE = (Volume(name="d", azure_disk=DiskVolumeSource(disk_uri="disk")),)
+some_pods = st.lists(
+    st.builds(
+        lambda cpu, priority, volumes: {"requests": {"cpu": cpu}, "priority": priority, "volumes": volumes},
+        st.integers(1, 5),
+        st.integers(0, 3),
+        st.sampled_from([(), AZURE, AZURE]),
+    ),
+    max_size=8,
+)
+
+
+def placed_in_turn(
+    bound: list[dict[str, Any]], asked: list[dict[str, Any]], limits: list[int | None], tie_break: str
+) -> list[Any]:
+    """What comes of pods that are scheduled one after the other."""
+    names = "abc"
+    csi_nodes = [
+        csi_node(name, **{"disk.csi.azure.com": limit})
+        for name, limit in zip(names, limits, strict=True)
+        if limit is not None
+    ]
+    there = [pod(f"b{at}", on=names[at % 3], **one) for at, one in enumerate(bound)]
+    coming = [pod(f"p{at}", **one) for at, one in enumerate(asked)]
+    others: list[Object] = [*csi_nodes]
+    cluster = Cluster(nodes=[node(name) for name in names], pods=[*there, *coming], others=others)
+    one = Scheduler(cluster, tie_break=tie_break)
+    out = []
+    for asking in coming:
+        decision = one.schedule_one(asking)
+        left = sorted(each.name for each in one.client.list(Pod)[0])
+        rejectors = decision.diagnosis and decision.diagnosis.rejectors()
+        found = [decision.node, decision.start, decision.next, decision.evaluated, decision.nominating]
+        out.append([*found, decision.fit_error, decision.feasible.tolist(), rejectors, left])
+    return out
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    some_pods,
+    some_pods,
+    st.lists(st.sampled_from([None, None, None, 1]), min_size=3, max_size=3),
+    st.sampled_from(["first", "go-heap"]),
+)
+def test_where_volumes_fit_everywhere_the_core_searches_as_their_plugins_do(
+    bound: list[dict[str, Any]], asked: list[dict[str, Any]], limits: list[int | None], tie_break: str
+) -> None:
+    ours = placed_in_turn(bound, asked, limits, tie_break)
+    with patch.object(Engine, "_volumes_fit_everywhere", lambda *given: False):
+        assert ours == placed_in_turn(bound, asked, limits, tie_break)
+
+
+def test_where_volumes_fit_everywhere_no_plugin_filters_nodes() -> None:
+    asked = pod("p", volumes=AZURE)
+    one = Scheduler(Cluster(nodes=[node("a")], pods=[asked]))
+    with patch.object(NodeVolumeLimits, "filter_all", side_effect=AssertionError):
+        assert one.schedule_one(asked).node == "a"

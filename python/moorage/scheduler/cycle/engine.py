@@ -19,7 +19,7 @@ from moorage.framework.plugin.handle import FrameworkHandle
 from moorage.framework.plugin.interface import NominatingInfo
 from moorage.framework.plugin.node_to_status import NodeToStatus
 from moorage.framework.plugin.status import Status, message_of
-from moorage.framework.profiles.in_core import CorePostFilter
+from moorage.framework.profiles.in_core import CorePostFilter, VolumePlugin
 from moorage.framework.profiles.profile import Profile
 from moorage.framework.runtime.bridge import Bridge
 from moorage.framework.runtime.call import StatusError
@@ -70,6 +70,7 @@ class Engine:
         self.profile = profile
         self._setting = tie_break, percentage, seed
         self._divides = profile.reads_volumes
+        self._without_volumes: Engine | None = None
         self.handle = handle
         self.cache = handle.cache
         self.framework = Framework(profile, handle)
@@ -103,9 +104,46 @@ class Engine:
         out = Engine(self.profile.with_volumes(), self.handle, *self._setting, self.batching)
         out.runs_post_filter = self.runs_post_filter
         out.framework.without_volumes = self.framework
+        out._without_volumes = self
         out.cycle.threads, out.cycle.parallel_from = self.cycle.threads, self.cycle.parallel_from
         self.take_turn()
         return out
+
+    def _volumes_fit_everywhere(self, state: CycleState, pod: Pod, ran: PreFilterRun) -> bool:
+        """Whether no plugin about volumes that is at work rejects or scores a node for the pod, whoever is
+        there: then the search is that for a pod without volumes. Random choices have a state of their own."""
+        plain = self._without_volumes
+        if plain is None or not plain.profile.is_in_core or self.cycle.tie_break == TieBreak.RANDOM:
+            return False
+        if not self.decides_alone(pod):
+            return False
+        volumes = [plugin for plugin in self.profile.plugins if isinstance(plugin, VolumePlugin)]
+        if any(one.name in ran.plugins or not one.skips("pre_score") for one in volumes):
+            return False
+        asked = [p for p in self.framework.filters if isinstance(p, VolumePlugin)]
+        nodes, skipped = self.framework.all_nodes(), state.skip_filter_plugins
+        return all(one.fits_everywhere(state, pod, nodes) for one in asked if one.name not in skipped)
+
+    def _search_without_volumes(
+        self,
+        state: CycleState,
+        pod: Pod,
+        ran: PreFilterRun,
+        kept: KeptNodes | None,
+        order: Callable[[], list[str]],
+    ) -> Decision:
+        """Have the engine for pods without volumes search and preempt, from where this one would begin."""
+        plain = self._without_volumes
+        assert plain is not None
+        runs_post_filter = plain.runs_post_filter
+        plain.cycle.start, plain.runs_post_filter = self.cycle.start, self.runs_post_filter
+        plain.take_turn()
+        try:
+            plain.begin_search(state, pod, ran)
+            return plain._search(state, pod, ran, kept, order)
+        finally:
+            self.cycle.start, plain.runs_post_filter = plain.cycle.start, runs_post_filter
+            self.take_turn()
 
     def take_turn(self) -> None:
         """What plugins ask of their handle from now on is about this engine."""
@@ -143,6 +181,8 @@ class Engine:
             decision = self._no_search(diagnosis, order)
             statuses = NodeToStatus(nodes, self._rejected_by_all(ran.rejection))
             return self._post_filter(state, pod, decision, statuses), state
+        if self._volumes_fit_everywhere(state, pod, ran):
+            return self._search_without_volumes(state, pod, ran, kept, order), state
         self.begin_search(state, pod, ran)
         if self.decides_alone(pod):
             return self._search(state, pod, ran, kept, order), state

@@ -31,32 +31,32 @@ void mr_preemptor_read(mr_preemptor *p)
 /* A row while pods leave it and come back. */
 typedef struct {
     mr_room room;
-    int32_t *gone;     /* [matcher] pods; NULL where none of them is counted */
+    int32_t *removed;     /* [matcher] pods; NULL where none of them is counted */
     int32_t conflicts; /* a host port of the preemptor is taken */
     int32_t asks;      /* the filters that count pods are to be asked */
 } scene;
 
 /* The matchers count a pod less (sign 1), or more. */
-static inline void count_gone(const mr_preemptor *p, const scene *s, int32_t pod_class, int32_t sign)
+static inline void count_removed(const mr_preemptor *p, const scene *s, int32_t pod_class, int32_t sign)
 {
     for (int32_t w = 0; w < p->words; w++)
         for (uint64_t bits = p->matches[(int64_t)pod_class * p->words + w]; bits; bits &= bits - 1)
-            s->gone[w * 64 + __builtin_ctzll(bits)] += sign;
+            s->removed[w * 64 + __builtin_ctzll(bits)] += sign;
 }
 
 /* A pod leaves (sign 1), or comes (sign -1). Ports are seen to elsewhere. */
 static inline void leave(const mr_preemptor *p, scene *s, int32_t pod_class, int32_t sign)
 {
-    const mr_load *load = &p->loads[pod_class];
-    s->room.cpu += sign * load->cpu;
-    s->room.memory += sign * load->memory;
+    const mr_class_usage *usage = &p->usages[pod_class];
+    s->room.cpu += sign * usage->cpu;
+    s->room.memory += sign * usage->memory;
     s->room.slots += sign;
     if (!p->more) return;
     for (int32_t i = 0; i < p->n_others; i++)
-        for (int32_t j = 0; j < load->shape->n_others; j++)
-            if (load->shape->others[j].resource == p->search->shape->others[i].resource)
-                s->room.others[i] += sign * load->shape->others[j].value;
-    if (s->asks) count_gone(p, s, pod_class, sign);
+        for (int32_t j = 0; j < usage->shape->n_others; j++)
+            if (usage->shape->others[j].resource == p->search->shape->others[i].resource)
+                s->room.others[i] += sign * usage->shape->others[j].value;
+    if (s->asks) count_removed(p, s, pod_class, sign);
 }
 
 static int claims_port(const mr_preemptor *p, const mr_shape *shape)
@@ -78,14 +78,14 @@ static int frees(const mr_shape *shape, const mr_port *port)
 /* Whether a host port of the preemptor is taken once all the pods have left. The ports of a row are a set: a pod takes
  * its ports with it even where another claims them too. So a pod that claims one of the preemptor's ports never comes
  * back, and those that do change nothing of this. */
-static int ports_taken(const mr_preemptor *p, int32_t row, const mr_resident *pods, int32_t n)
+static int ports_taken(const mr_preemptor *p, int32_t row, const mr_pod_entry *pods, int32_t n)
 {
     const mr_cluster *cluster = p->search->cluster;
     const int32_t set = cluster->port_set[row];
     for (int32_t i = 0; i < cluster->port_count[set]; i++) {
         const mr_port *used = &cluster->ports[cluster->port_first[set] + i];
         int taken = mr_port_conflicts(cluster, p->search->shape, used);
-        for (int32_t j = 0; j < n && taken; j++) taken = !frees(p->loads[pods[j].pod_class].shape, used);
+        for (int32_t j = 0; j < n && taken; j++) taken = !frees(p->usages[pods[j].pod_class].shape, used);
         if (taken) return 1;
     }
     return 0;
@@ -94,8 +94,8 @@ static int ports_taken(const mr_preemptor *p, int32_t row, const mr_resident *po
 /* Whether the filters that count pods let the preemptor in. */
 static int terms_pass(const mr_preemptor *p, const scene *s, int32_t row)
 {
-    if (p->spread && mr_spread_filter_without(p->search->pod.terms, row, s->gone)) return 0;
-    return !p->inter_pod || !mr_inter_pod_filter_without(p->search->pod.terms, row, s->gone);
+    if (p->spread && mr_spread_filter_without(p->search->pod.terms, row, s->removed)) return 0;
+    return !p->inter_pod || !mr_inter_pod_filter_without(p->search->pod.terms, row, s->removed);
 }
 
 static int more_fits(const mr_preemptor *p, const scene *s, int32_t row)
@@ -129,10 +129,10 @@ static uint64_t judge(const mr_preemptor *p, const scene *s, int32_t row)
             reasons = mr_fit_filter_in(search->plan, search->cluster, search->shape, &search->pod, row, &s->room);
             break;
         case MR_POD_TOPOLOGY_SPREAD:
-            reasons = p->spread ? mr_spread_filter_without(search->pod.terms, row, s->gone) : 0;
+            reasons = p->spread ? mr_spread_filter_without(search->pod.terms, row, s->removed) : 0;
             break;
         case MR_INTER_POD_AFFINITY:
-            reasons = p->inter_pod ? mr_inter_pod_filter_without(search->pod.terms, row, s->gone) : 0;
+            reasons = p->inter_pod ? mr_inter_pod_filter_without(search->pod.terms, row, s->removed) : 0;
             break;
         default: reasons = mr_filter(kernel, search->plan, search->cluster, search->shape, &search->pod, row);
         }
@@ -141,13 +141,13 @@ static uint64_t judge(const mr_preemptor *p, const scene *s, int32_t row)
     return 0;
 }
 
-static inline int32_t budgets_of(const mr_budgets *b, const mr_resident *pods, int32_t first, int32_t j)
+static inline int32_t budgets_of(const mr_budgets *b, const mr_pod_entry *pods, int32_t first, int32_t j)
 {
     return b->of_pod ? b->of_pod[first + j] : b->of_class[pods[j].pod_class];
 }
 
 /* Marks the pods whose eviction violates a budget, each counted once, most important first. */
-static void mark_violating(const mr_preemptor *p, const mr_resident *pods, int32_t first, int32_t n)
+static void mark_violating(const mr_preemptor *p, const mr_pod_entry *pods, int32_t first, int32_t n)
 {
     const mr_budgets *b = p->budgets;
     if (b->only) {
@@ -174,7 +174,7 @@ static void mark_violating(const mr_preemptor *p, const mr_resident *pods, int32
 }
 
 /* Whether some of the pods are counted by the preemptor's terms. */
-static inline int counts_any(const mr_preemptor *p, const mr_resident *pods, int32_t n)
+static inline int counts_any(const mr_preemptor *p, const mr_pod_entry *pods, int32_t n)
 {
     uint64_t bits = 0;
     for (int32_t j = 0; j < n && p->words == 1; j++) bits |= p->matches[pods[j].pod_class];
@@ -185,7 +185,7 @@ static inline int counts_any(const mr_preemptor *p, const mr_resident *pods, int
 
 /* Whether the preemptor still fits where it did before a pod came back: who is not counted changes nothing of what the
  * filters say that count pods. */
-static inline int still_fits(const mr_preemptor *p, scene *s, int32_t row, const mr_resident *pod)
+static inline int still_fits(const mr_preemptor *p, scene *s, int32_t row, const mr_pod_entry *pod)
 {
     const int asks = s->asks;
     s->asks = asks && counts_any(p, pod, 1);
@@ -196,7 +196,7 @@ static inline int still_fits(const mr_preemptor *p, scene *s, int32_t row, const
 
 /* Lets pods come back, most important first, as long as the preemptor fits; the others are victims. `which`: those that
  * violate a budget (1) or do not (0). `with` has the nominated pods on the row; NULL for none. */
-static void reprieve(const mr_preemptor *p, int32_t row, const mr_resident *pods, int32_t n, int which, scene *now,
+static void reprieve(const mr_preemptor *p, int32_t row, const mr_pod_entry *pods, int32_t n, int which, scene *now,
                      scene *with)
 {
     for (int32_t j = 0; j < n; j++) {
@@ -205,7 +205,7 @@ static void reprieve(const mr_preemptor *p, int32_t row, const mr_resident *pods
         leave(p, now, pod_class, -1);
         if (with) leave(p, with, pod_class, -1);
         if (still_fits(p, now, row, &pods[j]) && (!with || still_fits(p, with, row, &pods[j]))
-            && !(p->ports && claims_port(p, p->loads[pod_class].shape)))
+            && !(p->ports && claims_port(p, p->usages[pod_class].shape)))
             continue;
         leave(p, now, pod_class, 1);
         if (with) leave(p, with, pod_class, 1);
@@ -213,14 +213,14 @@ static void reprieve(const mr_preemptor *p, int32_t row, const mr_resident *pods
     }
 }
 
-static void sum_up(const mr_preemptor *p, const mr_resident *pods, int32_t words, mr_eviction *out)
+static void sum_up(const mr_preemptor *p, const mr_pod_entry *pods, int32_t words, mr_eviction *out)
 {
     out->victims = out->violations = 0;
     out->sum = 0;
     for (int32_t w = 0; w < words; w++) {
         for (uint64_t bits = p->victims[w]; bits; bits &= bits - 1) {
-            const mr_resident *pod = &pods[w * 64 + __builtin_ctzll(bits)];
-            const int32_t priority = p->loads[pod->pod_class].priority;
+            const mr_pod_entry *pod = &pods[w * 64 + __builtin_ctzll(bits)];
+            const int32_t priority = p->usages[pod->pod_class].priority;
             if (!out->victims++) {
                 out->highest = priority;
                 out->start = pod->start;
@@ -235,30 +235,31 @@ static void sum_up(const mr_preemptor *p, const mr_resident *pods, int32_t words
 static void nominate(const mr_preemptor *p, const scene *now, scene *with)
 {
     with->room = now->room;
-    with->gone = p->gone_with;
+    with->removed = p->removed_with;
     with->conflicts = now->conflicts;
     with->asks = p->terms;
     if (p->terms)
-        memcpy(p->gone_with, p->gone, (size_t)mr_matchers(p->search->pod.terms) * sizeof *p->gone);
+        memcpy(p->removed_with, p->removed, (size_t)mr_matchers(p->search->pod.terms) * sizeof *p->removed);
     for (int32_t j = 0; j < p->n_nominated; j++) {
         leave(p, with, p->nominated[j], -1);
-        with->conflicts |= p->ports && claims_port(p, p->loads[p->nominated[j]].shape);
+        with->conflicts |= p->ports && claims_port(p, p->usages[p->nominated[j]].shape);
     }
 }
 
 /* Whether the filters that count pods reject a row whoever leaves it; else they need not be asked each time. */
-static inline int is_rejected_anyway(const mr_preemptor *p, int32_t row, const mr_resident *pods, int32_t n, scene *now)
+static inline int is_rejected_anyway(const mr_preemptor *p, int32_t row, const mr_pod_entry *pods, int32_t n,
+                                     scene *now)
 {
-    now->gone = NULL;
+    now->removed = NULL;
     now->asks = p->terms && (p->n_nominated || counts_any(p, pods, n));
     if (!now->asks) return p->terms && !terms_pass(p, now, row);
-    now->gone = p->gone;
-    memset(p->gone, 0, (size_t)mr_matchers(p->search->pod.terms) * sizeof *p->gone);
+    now->removed = p->removed;
+    memset(p->removed, 0, (size_t)mr_matchers(p->search->pod.terms) * sizeof *p->removed);
     return 0;
 }
 
 /* Takes all the pods away. */
-static void clear(const mr_preemptor *p, int32_t row, const mr_resident *pods, int32_t n, scene *now)
+static void clear(const mr_preemptor *p, int32_t row, const mr_pod_entry *pods, int32_t n, scene *now)
 {
     mr_room_read(&now->room, p->search->cluster, p->search->shape, row);
     for (int32_t j = 0; j < n; j++) leave(p, now, pods[j].pod_class, 1);
@@ -266,7 +267,7 @@ static void clear(const mr_preemptor *p, int32_t row, const mr_resident *pods, i
 }
 
 /* What there is to say against a row without the pods; 0 where the preemptor fits. */
-static uint64_t verdict_without(const mr_preemptor *p, int32_t row, const mr_resident *pods, int32_t n, scene *now,
+static uint64_t verdict_without(const mr_preemptor *p, int32_t row, const mr_pod_entry *pods, int32_t n, scene *now,
                                 scene *with)
 {
     int rejected = is_rejected_anyway(p, row, pods, n, now);
@@ -283,19 +284,19 @@ static uint64_t verdict_without(const mr_preemptor *p, int32_t row, const mr_res
 /* Room on a row beyond what the preemptor asks for, and what its victims come to so far. */
 typedef struct {
     int64_t cpu, memory, slots, sum, victims;
-} tally;
+} headroom;
 
 /* `reprieve` for the pods of these bits where cpu, memory and places for pods are all there is to ask for; answers the
  * bits of victims. What is not asked for has room for nothing that asks for nothing: `asks` has no bits there. Nothing
  * can be told beforehand, so nothing branches. */
-MR_INLINED uint64_t reprieve_plainly(const mr_load *loads, const tally *asks, const mr_resident *pods, uint64_t bits,
-                                     tally *left)
+MR_INLINED uint64_t reprieve_resources_only(const mr_class_usage *usages, const headroom *asks,
+                                            const mr_pod_entry *pods, uint64_t bits, headroom *left)
 {
     uint64_t victims = 0;
-    tally t = *left;
+    headroom t = *left;
     for (; bits; bits &= bits - 1) {
-        const mr_load *load = &loads[pods[__builtin_ctzll(bits)].pod_class];
-        const int64_t cpu = load->cpu & asks->cpu, memory = load->memory & asks->memory;
+        const mr_class_usage *usage = &usages[pods[__builtin_ctzll(bits)].pod_class];
+        const int64_t cpu = usage->cpu & asks->cpu, memory = usage->memory & asks->memory;
         t.cpu -= cpu;
         t.memory -= memory;
         t.slots -= asks->slots;
@@ -303,7 +304,7 @@ MR_INLINED uint64_t reprieve_plainly(const mr_load *loads, const tally *asks, co
         t.cpu += cpu & goes;
         t.memory += memory & goes;
         t.slots += asks->slots & goes;
-        t.sum += load->priority & goes;
+        t.sum += usage->priority & goes;
         t.victims -= goes;
         victims |= bits & -bits & (uint64_t)goes;
     }
@@ -312,32 +313,32 @@ MR_INLINED uint64_t reprieve_plainly(const mr_load *loads, const tally *asks, co
 }
 
 /* Room on a row as it is, beyond what the preemptor asks for. */
-MR_INLINED tally room_beyond(const mr_preemptor *p, int32_t row, const tally *asks)
+MR_INLINED headroom room_beyond(const mr_preemptor *p, int32_t row, const headroom *asks)
 {
     const mr_ledger *ledger = &p->search->cluster->ledger;
     const int64_t cpu = mr_row_value(ledger, row, 0) - mr_row_value(ledger, row, 2) - p->need_cpu;
     const int64_t memory = mr_row_value(ledger, row, 1) - mr_row_value(ledger, row, 3) - p->need_memory;
     const int64_t slots = (int64_t)ledger->rows[row].pods_max - ledger->rows[row].pods - p->slots;
-    return (tally){.cpu = cpu & asks->cpu, .memory = memory & asks->memory, .slots = asks->slots ? slots : 0};
+    return (headroom){.cpu = cpu & asks->cpu, .memory = memory & asks->memory, .slots = asks->slots ? slots : 0};
 }
 
-MR_INLINED int is_short(const tally *left)
+MR_INLINED int is_short(const headroom *left)
 {
     return (left->cpu | left->memory | left->slots) < 0;
 }
 
 /* Takes the pods of these bits away, the least important first, until the preemptor fits; answers the bits of those who
  * have left. */
-MR_INLINED uint64_t vacate(const mr_preemptor *p, const tally *asks, const mr_resident *pods, uint64_t bits, tally *left,
-                           int *last)
+MR_INLINED uint64_t remove_until_fit(const mr_preemptor *p, const headroom *asks, const mr_pod_entry *pods,
+                                     uint64_t bits, headroom *left, int *last)
 {
     const uint64_t all = bits;
     while (bits && is_short(left)) {
         const int at = 63 - __builtin_clzll(bits);
-        const mr_load *load = &p->loads[pods[at].pod_class];
-        if (load->priority >= p->priority) break;
-        left->cpu += load->cpu & asks->cpu;
-        left->memory += load->memory & asks->memory;
+        const mr_class_usage *usage = &p->usages[pods[at].pod_class];
+        if (usage->priority >= p->priority) break;
+        left->cpu += usage->cpu & asks->cpu;
+        left->memory += usage->memory & asks->memory;
         left->slots += asks->slots;
         bits ^= 1ull << at;
         *last = at;
@@ -346,9 +347,9 @@ MR_INLINED uint64_t vacate(const mr_preemptor *p, const tally *asks, const mr_re
 }
 
 /* Of the row's pods, the first who is less important. */
-MR_INLINED int32_t first_below(const mr_preemptor *p, const mr_resident *pods, int32_t n)
+MR_INLINED int32_t first_below(const mr_preemptor *p, const mr_pod_entry *pods, int32_t n)
 {
-    while (n && p->loads[pods[n - 1].pod_class].priority < p->priority) n--;
+    while (n && p->usages[pods[n - 1].pod_class].priority < p->priority) n--;
     return n;
 }
 
@@ -357,44 +358,44 @@ enum { LET_IN, REJECTED, IT_DEPENDS };
 /* What the filters that count pods say while less important ones leave the row and come back. Spread and anti-affinity
  * let the preemptor in the sooner the more have left: if they do while all are there, they always do. Affinity that is
  * met by all and by none of them is met by some, too. */
-static int said_by_terms(const mr_preemptor *p, int32_t row, const mr_resident *pods, int32_t n)
+static int said_by_terms(const mr_preemptor *p, int32_t row, const mr_pod_entry *pods, int32_t n)
 {
     const mr_terms *terms = p->search->pod.terms;
     scene now;
-    now.gone = NULL;
+    now.removed = NULL;
     if (p->inter_pod && terms->n_affinity && mr_affinity_rejects(terms, row)) return REJECTED;
     const int before = terms_pass(p, &now, row);
     if (before && mr_affinity_met(terms, row, n)) return LET_IN;
     const int32_t first = first_below(p, pods, n);
     if (!counts_any(p, pods + first, n - first)) return before ? LET_IN : REJECTED;
     if (!before) return IT_DEPENDS;
-    now.gone = p->gone;
-    memset(p->gone, 0, (size_t)mr_matchers(terms) * sizeof *p->gone);
-    for (int32_t j = first; j < n; j++) count_gone(p, &now, pods[j].pod_class, 1);
+    now.removed = p->removed;
+    memset(p->removed, 0, (size_t)mr_matchers(terms) * sizeof *p->removed);
+    for (int32_t j = first; j < n; j++) count_removed(p, &now, pods[j].pod_class, 1);
     return terms_pass(p, &now, row) ? LET_IN : REJECTED;
 }
 
 /* Of those who have left, of whom the last is a victim, lets the others come back who can; answers the bits of all
  * victims. */
-MR_INLINED uint64_t find_victims(const mr_preemptor *p, const tally *asks, const mr_resident *pods, uint64_t gone,
-                                 uint64_t violating, int last, tally *left)
+MR_INLINED uint64_t find_victims(const mr_preemptor *p, const headroom *asks, const mr_pod_entry *pods,
+                                 uint64_t removed, uint64_t violating, int last, headroom *left)
 {
     uint64_t victims = 1ull << last;
-    if (!gone) return 0;
+    if (!removed) return 0;
     left->victims = 1;
-    left->sum = p->loads[pods[last].pod_class].priority;
-    gone ^= victims;
-    if (violating) victims |= reprieve_plainly(p->loads, asks, pods, gone & violating, left);
-    return victims | reprieve_plainly(p->loads, asks, pods, gone & ~violating, left);
+    left->sum = p->usages[pods[last].pod_class].priority;
+    removed ^= victims;
+    if (violating) victims |= reprieve_resources_only(p->usages, asks, pods, removed & violating, left);
+    return victims | reprieve_resources_only(p->usages, asks, pods, removed & ~violating, left);
 }
 
 /* `mr_dry_run` of a row with few pods where cpu, memory and places for pods decide, and nobody asks why. Answers 0 where
  * that is not so. If all but the last to come back make enough room, those before them come back for sure: so only as
  * many leave, from the last on, as it takes, and who left last is a victim. `alone`: there are neither budgets nor terms. */
-MR_INLINED int run_plainly(const mr_preemptor *p, int32_t row, const mr_resident *pods, int32_t n, int alone,
-                           mr_eviction *out, uint64_t *bits)
+MR_INLINED int dry_run_resources_only(const mr_preemptor *p, int32_t row, const mr_pod_entry *pods, int32_t n, int alone,
+                                      mr_eviction *out, uint64_t *bits)
 {
-    const tally asks = {.cpu = -(int64_t)(p->need_cpu > 0), .memory = -(int64_t)(p->need_memory > 0),
+    const headroom asks = {.cpu = -(int64_t)(p->need_cpu > 0), .memory = -(int64_t)(p->need_memory > 0),
                         .slots = p->slots > 0};
     uint64_t violating = 0;
     int32_t first = n > 64 ? n - 64 : 0;
@@ -417,19 +418,19 @@ MR_INLINED int run_plainly(const mr_preemptor *p, int32_t row, const mr_resident
         violating = p->violating[0];
     }
     const uint64_t all = n ? ~0ull >> (64 - n) : 0;
-    tally left = room_beyond(p, row, &asks);
-    uint64_t gone = vacate(p, &asks, pods, all & ~violating, &left, &last);
-    if (violating) gone |= vacate(p, &asks, pods, violating, &left, &last);
-    if (is_short(&left)) return !first || gone != all || p->loads[pods[-1].pod_class].priority >= p->priority;
-    const uint64_t victims = *bits = find_victims(p, &asks, pods, gone, violating, last, &left);
+    headroom left = room_beyond(p, row, &asks);
+    uint64_t removed = remove_until_fit(p, &asks, pods, all & ~violating, &left, &last);
+    if (violating) removed |= remove_until_fit(p, &asks, pods, violating, &left, &last);
+    if (is_short(&left)) return !first || removed != all || p->usages[pods[-1].pod_class].priority >= p->priority;
+    const uint64_t victims = *bits = find_victims(p, &asks, pods, removed, violating, last, &left);
     out->verdict = 0;
     out->first = first;
     out->victims = (int32_t)left.victims;
     out->sum = left.sum + (left.victims << 31);
     out->violations = violating ? __builtin_popcountll(victims & violating) : 0;
     /* Whatever stands here where there are no victims is not looked at. */
-    const mr_resident *most = &pods[victims ? __builtin_ctzll(victims) : 0];
-    out->highest = p->loads[most->pod_class].priority;
+    const mr_pod_entry *most = &pods[victims ? __builtin_ctzll(victims) : 0];
+    out->highest = p->usages[most->pod_class].priority;
     out->start = most->start;
     return 1;
 }
@@ -444,7 +445,8 @@ static int is_plain(const mr_preemptor *p)
     return !p->n_others && !p->ports && !p->n_nominated && p->settled && !p->explains && p->adds_up;
 }
 
-static void run_fully(const mr_preemptor *p, int32_t row, const mr_resident *pods, int32_t n, mr_eviction *out)
+static void dry_run_all_filters(const mr_preemptor *p, int32_t row, const mr_pod_entry *pods, int32_t n,
+                                mr_eviction *out)
 {
     scene now, with, *also = p->n_nominated ? &with : NULL;
     const int32_t first = first_below(p, pods, n);
@@ -465,35 +467,36 @@ static void run_fully(const mr_preemptor *p, int32_t row, const mr_resident *pod
     sum_up(p, pods, words, out);
 }
 
-void mr_dry_run(const mr_preemptor *p, int32_t row, const mr_resident *pods, int32_t n, mr_eviction *out)
+void mr_dry_run(const mr_preemptor *p, int32_t row, const mr_pod_entry *pods, int32_t n, mr_eviction *out)
 {
-    if (!is_plain(p) || !run_plainly(p, row, pods, n, is_alone(p), out, p->victims)) run_fully(p, row, pods, n, out);
+    if (!is_plain(p) || !dry_run_resources_only(p, row, pods, n, is_alone(p), out, p->victims))
+        dry_run_all_filters(p, row, pods, n, out);
 }
 
 /* Runs rows plainly; answers the bits of those of which there is more to ask. */
-MR_INLINED uint64_t run_each_plainly(const mr_preemptor *p, const int32_t *order, const mr_stretch *stretches,
-                                     const mr_resident *residents, uint64_t bits, int alone,
+MR_INLINED uint64_t dry_runs_resources_only(const mr_preemptor *p, const int32_t *order, const mr_pod_span *spans,
+                                     const mr_pod_entry *entries, uint64_t bits, int alone,
                                      mr_eviction *restrict results)
 {
     uint64_t others = 0, victims;
     for (; bits; bits &= bits - 1) {
         const int32_t at = __builtin_ctzll(bits), row = order[at];
-        const mr_stretch *stretch = &stretches[row];
-        if (!run_plainly(p, row, residents + stretch->first, stretch->count, alone, &results[at], &victims))
+        const mr_pod_span *span = &spans[row];
+        if (!dry_run_resources_only(p, row, entries + span->first, span->count, alone, &results[at], &victims))
             others |= bits & -bits;
     }
     return others;
 }
 
 MR_DISPATCHED
-void mr_dry_runs(const mr_preemptor *p, const int32_t *order, const mr_stretch *stretches, const mr_resident *residents,
+void mr_dry_runs(const mr_preemptor *p, const int32_t *order, const mr_pod_span *spans, const mr_pod_entry *entries,
                  uint64_t bits, mr_eviction *restrict results)
 {
     if (is_plain(p))
-        bits = is_alone(p) ? run_each_plainly(p, order, stretches, residents, bits, 1, results)
-                           : run_each_plainly(p, order, stretches, residents, bits, 0, results);
+        bits = is_alone(p) ? dry_runs_resources_only(p, order, spans, entries, bits, 1, results)
+                           : dry_runs_resources_only(p, order, spans, entries, bits, 0, results);
     for (; bits; bits &= bits - 1) {
         const int32_t at = __builtin_ctzll(bits), row = order[at];
-        run_fully(p, row, residents + stretches[row].first, stretches[row].count, &results[at]);
+        dry_run_all_filters(p, row, entries + spans[row].first, spans[row].count, &results[at]);
     }
 }

@@ -9,12 +9,12 @@
 typedef struct {
     int64_t start; /* since when it runs, in any unit; MR_NOT_STARTED where nobody says */
     int32_t pod_class, number;
-} mr_resident;
+} mr_pod_entry;
 
-/* Where the pods of a row stand among all residents. */
+/* Where the pods of a row stand among all entries. */
 typedef struct {
     int32_t first, count, room, is_read;
-} mr_stretch;
+} mr_pod_span;
 #define MR_NOT_STARTED INT64_MAX
 
 /* What a pod of a class takes, and how important it is. */
@@ -23,7 +23,7 @@ typedef struct {
     const mr_shape *shape;
     int32_t priority;
     int32_t reserved;
-} mr_load;
+} mr_class_usage;
 
 /* Disruption budgets, by the sets of them that pods count against. */
 typedef struct {
@@ -40,17 +40,17 @@ typedef struct {
 /* A pod that looks for a row to evict pods from. */
 typedef struct {
     const mr_search *search;   /* terms are prepared; the verdicts of nominated pods are not looked at */
-    const mr_load *loads;      /* [class] */
+    const mr_class_usage *usages;      /* [class] */
     const mr_budgets *budgets; /* NULL for none */
     const uint64_t *matches;   /* [class][words] which of the matchers (terms.h) count its pods, as bits */
     const int32_t *nominated;  /* classes of the pods nominated to the row at hand that go before this one */
     int32_t n_nominated;
     int32_t words;
     int32_t settled;           /* the rows at hand pass all filters that do not depend on pods */
-    int32_t adds_up;           /* no load is below 0, or too large for sums over a row */
+    int32_t adds_up;           /* no usage is below 0, or too large for sums over a row */
     int32_t explains;          /* why evicting pods does not help matters: else any verdict but 0 will do */
     /* Scratch: per matcher; and a bit for each of the pods of the row at hand. */
-    int32_t *gone, *gone_with;
+    int32_t *removed, *removed_with;
     uint64_t *victims, *violating;
     /* Read once. */
     int64_t need_cpu, need_memory; /* the least where nothing is asked */
@@ -75,11 +75,11 @@ typedef struct {
 void mr_preemptor_read(mr_preemptor *preemptor);
 
 /* Tries a row, whose pods stand by importance. The bits of its victims are left in preemptor->victims. */
-void mr_dry_run(const mr_preemptor *preemptor, int32_t row, const mr_resident *pods, int32_t n, mr_eviction *out);
+void mr_dry_run(const mr_preemptor *preemptor, int32_t row, const mr_pod_entry *pods, int32_t n, mr_eviction *out);
 
 /* Tries the rows that stand in the order at these bits. Only the results stay. */
-void mr_dry_runs(const mr_preemptor *preemptor, const int32_t *order, const mr_stretch *stretches,
-                 const mr_resident *residents, uint64_t bits, mr_eviction *restrict results);
+void mr_dry_runs(const mr_preemptor *preemptor, const int32_t *order, const mr_pod_span *spans,
+                 const mr_pod_entry *entries, uint64_t bits, mr_eviction *restrict results);
 
 /* 1 where the first is to be preferred (kube-scheduler v1.36, pickOneNodeForPreemption): fewest violations, then the
  * least important first victim, the smallest sum, the fewest victims, the one that started last. */
@@ -94,6 +94,6 @@ static inline int mr_is_better(const mr_eviction *a, const mr_eviction *b)
 
 /* Sorts the pods of a row by importance: higher priority, then earlier start; equal ones stay in order. `scratch` is
  * as long. */
-void mr_sort_residents(mr_resident *pods, int32_t n, mr_resident *scratch, const mr_load *loads);
+void mr_sort_pod_entries(mr_pod_entry *pods, int32_t n, mr_pod_entry *scratch, const mr_class_usage *usages);
 
 #endif

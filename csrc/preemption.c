@@ -104,11 +104,11 @@ void mr_outcomes_note(mr_outcomes *o, int32_t position, const mr_eviction *resul
 }
 
 MR_DISPATCHED
-void mr_outcomes_try(mr_outcomes *o, const mr_preemptor *p, const mr_stretch *stretches, const mr_resident *residents,
+void mr_outcomes_try(mr_outcomes *o, const mr_preemptor *p, const mr_pod_span *spans, const mr_pod_entry *entries,
                      int32_t word, uint64_t bits)
 {
     uint64_t helps = 0, clean = 0;
-    mr_dry_runs(p, p->search->order + word * 64, stretches, residents, bits, o->results + word * 64);
+    mr_dry_runs(p, p->search->order + word * 64, spans, entries, bits, o->results + word * 64);
     for (uint64_t left = bits; left; left &= left - 1) {
         const mr_eviction *result = &o->results[word * 64 + __builtin_ctzll(left)];
         const uint64_t bit = left & -left & -(uint64_t)(!result->verdict && result->victims);

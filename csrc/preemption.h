@@ -50,8 +50,8 @@ void mr_outcomes_forget(mr_outcomes *outcomes);
 void mr_outcomes_note(mr_outcomes *outcomes, int32_t position, const mr_eviction *result);
 
 /* Dry runs of positions of a word, as bits, noted. The pods of their rows have been read, and nobody is nominated. */
-void mr_outcomes_try(mr_outcomes *outcomes, const mr_preemptor *preemptor, const mr_stretch *stretches,
-                     const mr_resident *residents, int32_t word, uint64_t bits);
+void mr_outcomes_try(mr_outcomes *outcomes, const mr_preemptor *preemptor, const mr_pod_span *spans,
+                     const mr_pod_entry *entries, int32_t word, uint64_t bits);
 
 /* Begins at the potential position of this index, modulo their number, which is not 0 (kube-scheduler v1.36,
  * GetOffsetAndNumCandidates): enough are `percentage` of the potential ones, `least` at least; all for a negative

@@ -74,10 +74,10 @@ class DynamicResources(
         """PreFilter ended before this plugin had its turn: it misses what it would have written there."""
         return None if self.name in state.skip_filter_plugins else Status(Code.ERROR, (NOT_FOUND,), self.name)
 
-    def could_help(self, shape: Shape, potential: int) -> bool:
+    def may_preempt(self, shape: Shape, potential: int) -> bool:
         return False
 
-    def unhelpful(self, shape: Shape, nodes: int, potential: int) -> tuple[str, bool]:
+    def futile_message(self, shape: Shape, nodes: int, potential: int) -> tuple[str, bool]:
         return NO_CLAIMS, False
 
     def sign_pod(self, pod: Pod) -> Status | None:

@@ -15,9 +15,8 @@ from moorage.framework.plugin.cycle_state import CycleState
 from moorage.framework.plugin.extender import Victims
 from moorage.framework.plugin.handle import FrameworkHandle
 from moorage.framework.plugin.interface import NominatingInfo
-from moorage.framework.plugin.node_to_status import NodeToStatus
 from moorage.framework.plugin.preempt_handle import PreemptHandle
-from moorage.framework.plugin.status import Code, Status, as_status
+from moorage.framework.plugin.status import Code, NodeToStatus, Status, as_status
 from moorage.objects.model.pod import Pod
 
 from .actuation import prepare_candidate

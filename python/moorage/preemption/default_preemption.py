@@ -113,7 +113,7 @@ class DefaultPreemption(PreEnqueuePlugin, CorePostFilter, EnqueueExtensions):
             lambda nodes: num_candidates(nodes, percentage, absolute),
         )
 
-    def could_help(self, shape: Shape, potential: int) -> bool:
+    def may_preempt(self, shape: Shape, potential: int) -> bool:
         """Whether somebody could be evicted: a pod of lower priority is in the cache, or there is a group of
         lower priority that is evicted whole."""
         if not potential or not shape.may_preempt or self.reason_against:
@@ -124,7 +124,7 @@ class DefaultPreemption(PreEnqueuePlugin, CorePostFilter, EnqueueExtensions):
             return True
         return has_pods_below(handle.cache.state, shape.priority)
 
-    def unhelpful(self, shape: Shape, nodes: int, potential: int) -> tuple[str, bool]:
+    def futile_message(self, shape: Shape, nodes: int, potential: int) -> tuple[str, bool]:
         if self.reason_against:
             return PREFIX + self.reason_against, False
         if not shape.may_preempt:

@@ -315,14 +315,14 @@ cdef extern from "preemption.h" nogil:
     const uint64_t MR_NO_VICTIMS
     const int MR_NOBODY
 
-    ctypedef struct mr_resident:
+    ctypedef struct mr_pod_entry:
         int64_t start
         int32_t pod_class, number
 
-    ctypedef struct mr_stretch:
+    ctypedef struct mr_pod_span:
         int32_t first, count, room, is_read
 
-    ctypedef struct mr_load:
+    ctypedef struct mr_class_usage:
         int64_t cpu, memory
         const mr_shape* shape
         int32_t priority
@@ -339,13 +339,13 @@ cdef extern from "preemption.h" nogil:
 
     ctypedef struct mr_preemptor:
         const mr_search* search
-        const mr_load* loads
+        const mr_class_usage* usages
         const mr_budgets* budgets
         const uint64_t* matches
         const int32_t* nominated
         int32_t n_nominated, words, settled, adds_up, explains
-        int32_t* gone
-        int32_t* gone_with
+        int32_t* removed
+        int32_t* removed_with
         uint64_t* victims
         uint64_t* violating
 
@@ -367,16 +367,17 @@ cdef extern from "preemption.h" nogil:
         int32_t first, word, best
 
     void mr_preemptor_read(mr_preemptor* preemptor)
-    void mr_dry_run(const mr_preemptor* preemptor, int32_t row, const mr_resident* pods, int32_t n,
+    void mr_dry_run(const mr_preemptor* preemptor, int32_t row, const mr_pod_entry* pods, int32_t n,
                     mr_eviction* out)
     int mr_is_better(const mr_eviction* a, const mr_eviction* b)
-    void mr_sort_residents(mr_resident* pods, int32_t n, mr_resident* scratch, const mr_load* loads)
+    void mr_sort_pod_entries(mr_pod_entry* pods, int32_t n, mr_pod_entry* scratch,
+                             const mr_class_usage* usages)
     void mr_outcomes_begin(mr_outcomes* outcomes)
     void mr_outcomes_set_code(mr_outcomes* outcomes, int32_t position, uint8_t code)
     void mr_outcomes_forget(mr_outcomes* outcomes)
     void mr_outcomes_note(mr_outcomes* outcomes, int32_t position, const mr_eviction* result)
-    void mr_outcomes_try(mr_outcomes* outcomes, const mr_preemptor* preemptor, const mr_stretch* stretches,
-                         const mr_resident* residents, int32_t word, uint64_t bits)
+    void mr_outcomes_try(mr_outcomes* outcomes, const mr_preemptor* preemptor, const mr_pod_span* spans,
+                         const mr_pod_entry* entries, int32_t word, uint64_t bits)
     void mr_walk_begin(mr_walk* walk, const mr_outcomes* outcomes, int64_t offset, int32_t percentage,
                        int32_t least)
     uint64_t mr_walk_on(mr_walk* walk, const mr_outcomes* outcomes)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import IntEnum
+from functools import cached_property
 
 from moorage.errors import PluginError
 
@@ -152,3 +154,37 @@ def equal(a: Status | None, b: Status | None) -> bool:
     if a is None or b is None:
         return is_success(a) and is_success(b)
     return a == b
+
+
+class NodeToStatus(Mapping[str, Status]):
+    """Node name to the status that rejected the pod there, in list order; made when somebody reads it
+    (kube-scheduler v1.36, framework/types.go).
+
+    Parameters
+    ----------
+    nodes : int
+        The number of nodes.
+    read : callable
+        Makes the statuses. To be asked before the cluster changes.
+    from_search : bool
+        All of them are verdicts of the core's last search: what it says of the nodes that it searched, and an
+        unresolvable status for all others.
+    """
+
+    def __init__(self, nodes: int, read: Callable[[], dict[str, Status]], from_search: bool = False) -> None:
+        self._nodes = nodes
+        self._read = read
+        self.from_search = from_search
+
+    @cached_property
+    def _statuses(self) -> dict[str, Status]:
+        return self._read()
+
+    def __getitem__(self, name: str) -> Status:
+        return self._statuses[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._statuses)
+
+    def __len__(self) -> int:
+        return self._nodes

@@ -86,12 +86,12 @@ class CorePostFilter(PostFilterPlugin):
     reason_against = ""
     """Why it helps nobody, in a pod group cycle where it does not."""
 
-    def could_help(self, shape: Shape, potential: int) -> bool:
+    def may_preempt(self, shape: Shape, potential: int) -> bool:
         """False where `post_filter` certainly makes no room for pods of a shape that are nominated nowhere;
         so many nodes were rejected, but not for good."""
         raise NotImplementedError
 
-    def unhelpful(self, shape: Shape, nodes: int, potential: int) -> tuple[str, bool]:
+    def futile_message(self, shape: Shape, nodes: int, potential: int) -> tuple[str, bool]:
         """The reason that `post_filter` gives then, of so many nodes, and whether it ends a nomination."""
         raise NotImplementedError
 

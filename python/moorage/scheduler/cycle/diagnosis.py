@@ -89,7 +89,7 @@ class Diagnosis:
         if not self.unhelpful:
             return self.post_filter
         nodes, potential = self.nodes, self.potential
-        return ", ".join(plugin.unhelpful(self.shape, nodes, potential)[0] for plugin in self.unhelpful)
+        return ", ".join(plugin.futile_message(self.shape, nodes, potential)[0] for plugin in self.unhelpful)
 
     def reasons(self) -> dict[str, int]:
         """Reason to number of nodes that gave it; by plugin, then by verdict."""

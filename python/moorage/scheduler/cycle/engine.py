@@ -17,8 +17,7 @@ from moorage.framework.plugin.cycle_state import CycleState
 from moorage.framework.plugin.extender import Extender
 from moorage.framework.plugin.handle import FrameworkHandle
 from moorage.framework.plugin.interface import NominatingInfo
-from moorage.framework.plugin.node_to_status import NodeToStatus
-from moorage.framework.plugin.status import Status, message_of
+from moorage.framework.plugin.status import NodeToStatus, Status, message_of
 from moorage.framework.profiles.in_core import CorePostFilter, VolumePlugin
 from moorage.framework.profiles.profile import Profile
 from moorage.framework.runtime.bridge import Bridge
@@ -439,7 +438,7 @@ class Engine:
         """Whether PostFilter could make room for pods of a shape; so many nodes were rejected, but not for
         good."""
         plugins = self.core_post_filters
-        return plugins is None or any(plugin.could_help(shape, potential) for plugin in plugins)
+        return plugins is None or any(plugin.may_preempt(shape, potential) for plugin in plugins)
 
     def is_helpless(self, diagnosis: Diagnosis) -> bool:
         """Whether it certainly makes none for a pod that is nominated nowhere."""
@@ -448,7 +447,7 @@ class Engine:
     def as_helpless(self, diagnosis: Diagnosis) -> tuple[Diagnosis, NominatingInfo | None]:
         """What comes of PostFilter then, without asking it."""
         plugins = self.core_post_filters or ()
-        answers = [plugin.unhelpful(diagnosis.shape, diagnosis.nodes, 0) for plugin in plugins]
+        answers = [plugin.futile_message(diagnosis.shape, diagnosis.nodes, 0) for plugin in plugins]
         result = NominatingInfo() if any(ends for _, ends in answers) else None
         if any(plugin.reason_against for plugin in plugins):  # only in this cycle
             said = ", ".join(text for text, _ in answers)

@@ -6,7 +6,7 @@ from libc.stdint cimport INT32_MAX, int32_t
 from libc.string cimport memset
 
 from moorage._core.base.buffers cimport Buffer, Journal
-from moorage._core.csrc cimport mr_budgets, mr_resident
+from moorage._core.csrc cimport mr_budgets, mr_pod_entry
 from moorage._core.state.ledger cimport Ledger
 from moorage._core.state.pod_class cimport PodClasses
 
@@ -115,7 +115,7 @@ cdef class Budgets:
         self.sets.append(budgets)
         return <int32_t>at
 
-    cdef int exempt(self, Ledger ledger, const mr_resident* pods, int32_t n) except -1:
+    cdef int exempt(self, Ledger ledger, const mr_pod_entry* pods, int32_t n) except -1:
         """Pods of a row that a budget's status names as disrupted do not count against it."""
         cdef int32_t at, held
         self.c.of_pod = NULL

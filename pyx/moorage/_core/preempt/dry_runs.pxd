@@ -2,7 +2,7 @@ from libc.stdint cimport int32_t
 
 from moorage._core.preempt.budgets cimport Budgets
 from moorage._core.base.buffers cimport Buffer
-from moorage._core.csrc cimport mr_eviction, mr_preemptor, mr_resident
+from moorage._core.csrc cimport mr_eviction, mr_preemptor, mr_pod_entry
 from moorage._core.preempt.importance cimport Importance
 from moorage._core.decide.search cimport Search
 from moorage._core.state.cluster_state cimport ClusterState
@@ -21,13 +21,13 @@ cdef class DryRuns:
     cdef Importance importance
     cdef Budgets budgets
     cdef dict matches
-    cdef Buffer gone, gone_with, victims, violating, nominated
+    cdef Buffer removed, removed_with, victims, violating, nominated
     cdef int32_t pods_limit
 
     cdef int _begin(self, int32_t pod_class, int32_t pinned, tuple budgets) except -1
     cdef int _match(self) except -1
     cdef int _run(self, int32_t row, mr_eviction* out) except -1
-    cdef mr_resident* _read(self, int32_t row, int32_t* n) except NULL
+    cdef mr_pod_entry* _read(self, int32_t row, int32_t* n) except NULL
     cdef int _make_room_for(self, int32_t pods) except -1
     cdef int _set_nominated(self, int32_t row) except -1
     cdef list _victims(self, int32_t row, const mr_eviction* result)

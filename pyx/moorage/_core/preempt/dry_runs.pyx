@@ -20,7 +20,7 @@ from moorage._core.csrc cimport (
     mr_matchers,
     mr_preemptor,
     mr_preemptor_read,
-    mr_resident,
+    mr_pod_entry,
 )
 from moorage._core.preempt.importance cimport Importance
 from moorage._core.state.pod_spec import bound
@@ -82,8 +82,8 @@ cdef class DryRuns:
         self.importance = Importance(state.table, state.classes, state.ledger)
         self.budgets = Budgets(state.classes)
         self.matches = {}
-        self.gone = Buffer(journal, sizeof(int32_t))
-        self.gone_with = Buffer(journal, sizeof(int32_t))
+        self.removed = Buffer(journal, sizeof(int32_t))
+        self.removed_with = Buffer(journal, sizeof(int32_t))
         self.victims = Buffer(journal, sizeof(uint64_t))
         self.violating = Buffer(journal, sizeof(uint64_t))
         self.nominated = Buffer(journal, sizeof(int32_t))
@@ -142,7 +142,7 @@ cdef class DryRuns:
         self.c.n_nominated = 0
         self.importance.follow()
         self.c.search = &self.search.search
-        self.c.loads = self.importance.loads_of()
+        self.c.usages = self.importance.usages_of()
         self.c.settled, self.c.explains = False, True
         self.c.adds_up = self.importance.adds_up
         self.budgets.take(budgets)
@@ -179,16 +179,16 @@ cdef class DryRuns:
         if len(self.matches) >= MATCHES_LIMIT:
             self.matches.clear()
         self.matches[key] = bits, classes
-        self.gone.reserve(64 * self.c.words)
-        self.gone_with.reserve(64 * self.c.words)
+        self.removed.reserve(64 * self.c.words)
+        self.removed_with.reserve(64 * self.c.words)
         self.c.matches = <uint64_t*>bits.data
-        self.c.gone, self.c.gone_with = <int32_t*>self.gone.data, <int32_t*>self.gone_with.data
+        self.c.removed, self.c.removed_with = <int32_t*>self.removed.data, <int32_t*>self.removed_with.data
         return 0
 
     cdef int _run(self, int32_t row, mr_eviction* out) except -1:
         """Try one row; the bits of its victims stay in the preemptor's."""
         cdef int32_t n
-        cdef mr_resident* pods = self._read(row, &n)
+        cdef mr_pod_entry* pods = self._read(row, &n)
         if self.c.budgets != NULL:
             self.budgets.exempt(self.state.ledger, pods, n)
         if self.search.nominations.rows:
@@ -196,9 +196,9 @@ cdef class DryRuns:
         mr_dry_run(&self.c, row, pods, n, out)
         return 0
 
-    cdef mr_resident* _read(self, int32_t row, int32_t* n) except NULL:
+    cdef mr_pod_entry* _read(self, int32_t row, int32_t* n) except NULL:
         """The pods of a row and their number, with room for a bit of each."""
-        cdef mr_resident* pods = self.importance.pods_of(row, n)
+        cdef mr_pod_entry* pods = self.importance.pods_of(row, n)
         self._make_room_for(n[0])
         return pods
 
@@ -225,5 +225,5 @@ cdef class DryRuns:
     cdef list _victims(self, int32_t row, const mr_eviction* result):
         """Numbers of the victims of the row that was tried last."""
         cdef int32_t n, at
-        cdef mr_resident* pods = self.importance.pods_of(row, &n)
+        cdef mr_pod_entry* pods = self.importance.pods_of(row, &n)
         return [pods[at].number for at in range(result.first, n) if self._is_victim(at, result)]

@@ -2,7 +2,7 @@ from libc.stdint cimport int32_t, int64_t, uint64_t
 
 from moorage._core.base.buffers cimport Buffer
 from moorage._core.base.change_log cimport ChangeLog
-from moorage._core.csrc cimport mr_load, mr_resident, mr_stretch
+from moorage._core.csrc cimport mr_class_usage, mr_pod_entry, mr_pod_span
 from moorage._core.state.ledger cimport Ledger
 from moorage._core.state.node_table cimport NodeTable
 from moorage._core.state.pod_class cimport PodClasses
@@ -13,7 +13,7 @@ cdef class Importance:
     cdef PodClasses classes
     cdef Ledger ledger
     cdef ChangeLog log
-    cdef Buffer residents, stretches, scratch, loads
+    cdef Buffer entries, spans, scratch, usages
     cdef Py_ssize_t used, lost
     cdef int32_t known, moves
     cdef int64_t cursor
@@ -22,16 +22,16 @@ cdef class Importance:
     cdef int follow(self) except -1
     cdef int _forget(self) except -1
     cdef int _learn_classes(self) except -1
-    cdef mr_resident* pods_of(self, int32_t row, int32_t* n) except NULL
+    cdef mr_pod_entry* pods_of(self, int32_t row, int32_t* n) except NULL
     cdef int32_t read_all(self, const int32_t* order, uint64_t bits) except -1
     cdef int _make_room(self, int32_t row, int32_t pods) except -1
     cdef int _read(self, int32_t row) except -1
     cdef int64_t _start_of(self, int32_t number) except? -1
 
-    cdef inline mr_stretch* stretches_of(self) noexcept:
+    cdef inline mr_pod_span* spans_of(self) noexcept:
         """Where the pods of each row stand."""
-        return <mr_stretch*>self.stretches.data
+        return <mr_pod_span*>self.spans.data
 
-    cdef inline mr_load* loads_of(self) noexcept:
+    cdef inline mr_class_usage* usages_of(self) noexcept:
         """What the pods of each class take."""
-        return <mr_load*>self.loads.data
+        return <mr_class_usage*>self.usages.data

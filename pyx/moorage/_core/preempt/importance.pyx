@@ -13,7 +13,7 @@ from libc.stdint cimport INT64_MIN, int32_t, int64_t, uint64_t
 
 from moorage._core.base.buffers cimport Buffer, Journal
 from moorage._core.base.change_log cimport LOG_ORDER
-from moorage._core.csrc cimport MR_NOT_STARTED, mr_load, mr_resident, mr_sort_residents, mr_stretch
+from moorage._core.csrc cimport MR_NOT_STARTED, mr_class_usage, mr_pod_entry, mr_sort_pod_entries, mr_pod_span
 from moorage._core.state.ledger cimport Ledger, PodRecord
 from moorage._core.state.node_table cimport NodeTable
 from moorage._core.state.pod_class cimport PodClasses, Shape
@@ -28,16 +28,16 @@ MICROSECOND = timedelta(microseconds=1)
 
 
 cdef class Importance:
-    """The residents of every row. Derived: a fork starts without, and nothing here is undone."""
+    """The entries of every row. Derived: a fork starts without, and nothing here is undone."""
 
     def __cinit__(self, NodeTable table not None, PodClasses classes not None, Ledger ledger not None):
         cdef Journal journal = Journal()
         self.table, self.classes, self.ledger = table, classes, ledger
         self.log = table.log
-        self.residents = Buffer(journal, sizeof(mr_resident))
-        self.stretches = Buffer(journal, sizeof(mr_stretch))
-        self.scratch = Buffer(journal, sizeof(mr_resident))
-        self.loads = Buffer(journal, sizeof(mr_load))
+        self.entries = Buffer(journal, sizeof(mr_pod_entry))
+        self.spans = Buffer(journal, sizeof(mr_pod_span))
+        self.scratch = Buffer(journal, sizeof(mr_pod_entry))
+        self.usages = Buffer(journal, sizeof(mr_class_usage))
         self.cursor = self.log.head
         self.adds_up = True
 
@@ -47,85 +47,85 @@ cdef class Importance:
         cdef int32_t row
         if self.known < len(self.classes.keys):
             self._learn_classes()
-        self.stretches.reserve(self.table.used)
+        self.spans.reserve(self.table.used)
         if self.log.lost(self.cursor):
             self._forget()
         else:
             for at in range(self.cursor, self.log.head):
                 row = self.log.id[at & last]
-                if self.log.kind[at & last] <= LOG_ORDER and row < self.stretches.capacity:
-                    self.stretches_of()[row].is_read = False
+                if self.log.kind[at & last] <= LOG_ORDER and row < self.spans.capacity:
+                    self.spans_of()[row].is_read = False
         self.cursor = self.log.head
         return 0
 
     cdef int _forget(self) except -1:
         """Let all rows be read again, into memory without holes."""
         cdef Py_ssize_t row
-        for row in range(self.stretches.capacity):
-            self.stretches_of()[row].room = self.stretches_of()[row].is_read = 0
+        for row in range(self.spans.capacity):
+            self.spans_of()[row].room = self.spans_of()[row].is_read = 0
         self.used = self.lost = 0
         self.moves += 1
         return 0
 
     cdef int _learn_classes(self) except -1:
         cdef Shape shape
-        cdef mr_load* load
+        cdef mr_class_usage* usage
         cdef int32_t pod_class
-        self.loads.reserve(len(self.classes.keys))
+        self.usages.reserve(len(self.classes.keys))
         for pod_class in range(self.known, <int32_t>len(self.classes.keys)):
             shape = self.classes.shape(pod_class)
-            load = <mr_load*>self.loads.data + pod_class
-            load.cpu, load.memory, load.priority = shape.c.cpu, shape.c.memory, shape.c.priority
-            load.shape = &shape.c
-            self.adds_up &= 0 <= load.cpu <= SUMMAND and 0 <= load.memory <= SUMMAND
+            usage = <mr_class_usage*>self.usages.data + pod_class
+            usage.cpu, usage.memory, usage.priority = shape.c.cpu, shape.c.memory, shape.c.priority
+            usage.shape = &shape.c
+            self.adds_up &= 0 <= usage.cpu <= SUMMAND and 0 <= usage.memory <= SUMMAND
             self.known = pod_class + 1
         return 0
 
-    cdef mr_resident* pods_of(self, int32_t row, int32_t* n) except NULL:
+    cdef mr_pod_entry* pods_of(self, int32_t row, int32_t* n) except NULL:
         """The pods of a row and their number; good until another row is asked for."""
-        cdef mr_stretch* stretch = self.stretches_of() + row
+        cdef mr_pod_span* span = self.spans_of() + row
         # A batch logs the rows of its pods before they are in the ledger.
-        if not stretch.is_read or stretch.count != self.ledger.pods_on(row):
+        if not span.is_read or span.count != self.ledger.pods_on(row):
             self._read(row)
-        n[0] = stretch.count
-        return <mr_resident*>self.residents.data + stretch.first
+        n[0] = span.count
+        return <mr_pod_entry*>self.entries.data + span.first
 
     cdef int32_t read_all(self, const int32_t* order, uint64_t bits) except -1:
         """Have the pods of the rows read that stand in the order at these bits; answers the most on a row."""
         cdef uint64_t left = bits
         cdef int32_t row, most = 0, moves = self.moves
-        cdef mr_stretch* stretches = self.stretches_of()
+        cdef mr_pod_span* spans = self.spans_of()
         while left:
             row = order[ctz(left)]
             left &= left - 1
-            if not stretches[row].is_read or stretches[row].count != self.ledger.pods_on(row):
+            if not spans[row].is_read or spans[row].count != self.ledger.pods_on(row):
                 self._read(row)
-            most = max(most, stretches[row].count)
+            most = max(most, spans[row].count)
             if moves != self.moves:  # what was read before is not there any more
                 left, moves = bits, self.moves
         return most
 
     cdef int _make_room(self, int32_t row, int32_t pods) except -1:
-        cdef mr_stretch* stretch = self.stretches_of() + row
+        cdef mr_pod_span* span = self.spans_of() + row
         cdef int32_t room = pods + pods // 4 + 1
-        if pods <= stretch.room:
+        if pods <= span.room:
             return 0
-        if self.used + room > self.residents.capacity and 2 * self.lost > self.used:
+        if self.used + room > self.entries.capacity and 2 * self.lost > self.used:
             self._forget()
-        self.residents.reserve(self.used + room)
-        self.lost += stretch.room
-        stretch.first, stretch.room = <int32_t>self.used, room
+        self.entries.reserve(self.used + room)
+        self.lost += span.room
+        span.first, span.room = <int32_t>self.used, room
         self.used += room
         return 0
 
     cdef int _read(self, int32_t row) except -1:
-        cdef mr_stretch* stretch = self.stretches_of() + row
+        cdef mr_pod_span* span = self.spans_of() + row
         cdef int32_t n = self.ledger.pods_on(row), at, number = 0
-        cdef mr_resident* pods
+        cdef mr_pod_entry* pods
         cdef PodRecord* record
         self._make_room(row, n)
         self.scratch.reserve(n)
-        pods = <mr_resident*>self.residents.data + stretch.first
+        pods = <mr_pod_entry*>self.entries.data + span.first
         if n:
             number = self.ledger.row(row).first
         for at in range(n):
@@ -133,8 +133,8 @@ cdef class Importance:
             pods[at].number, pods[at].pod_class = number, record.pod_class
             pods[at].start = self._start_of(number) if record.start == INT64_MIN else record.start
             number = record.after
-        mr_sort_residents(pods, n, <mr_resident*>self.scratch.data, self.loads_of())
-        stretch.count, stretch.is_read = n, True
+        mr_sort_pod_entries(pods, n, <mr_pod_entry*>self.scratch.data, self.usages_of())
+        span.count, span.is_read = n, True
         return 0
 
     cdef int64_t _start_of(self, int32_t number) except? -1:

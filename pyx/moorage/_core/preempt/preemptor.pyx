@@ -31,7 +31,7 @@ from moorage._core.csrc cimport (
     mr_outcomes_note,
     mr_outcomes_set_code,
     mr_outcomes_try,
-    mr_resident,
+    mr_pod_entry,
     mr_search,
     mr_status_block,
     mr_status_by_columns,
@@ -348,8 +348,8 @@ cdef class Preemptor(DryRuns):
     cdef int _try_word(self, int32_t word, uint64_t bits) except -1:
         """Dry runs of positions of a word."""
         self._make_room_for(self.importance.read_all(self.search.search.order + word * 64, bits))
-        mr_outcomes_try(&self.outcomes.c, &self.c, self.importance.stretches_of(),
-                        <mr_resident*>self.importance.residents.data, word, bits)
+        mr_outcomes_try(&self.outcomes.c, &self.c, self.importance.spans_of(),
+                        <mr_pod_entry*>self.importance.entries.data, word, bits)
         self.dry_runs += popcount(bits)
         return 0
 
@@ -357,13 +357,13 @@ cdef class Preemptor(DryRuns):
         """Take those away who have to go from a row."""
         cdef mr_eviction result
         cdef int32_t n, at
-        cdef const mr_resident* pods
+        cdef const mr_pod_entry* pods
         self._run(row, &result)
         pods = self.importance.pods_of(row, &n)
         for at in range(result.first, n):
             if not self._is_victim(at, &result):
                 continue
-            if self.c.loads[pods[at].pod_class].shape.n_ports:
+            if self.c.usages[pods[at].pod_class].shape.n_ports:
                 self.moves = -1  # the memory of sets of ports may move
             out.note_victim(pods[at].number)
             self.state._take_away(pods[at].number)

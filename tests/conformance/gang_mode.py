@@ -33,13 +33,14 @@ class OneCycle(Run):
         on_eviction = self.scheduler.handle.on_eviction
         on_eviction.append(self._evicted)
         try:
-            pods = sorted(self.take(), key=lambda pod: (-(pod.spec.priority or 0), given.index(pod.key)))
-            if pods:
-                self.attempt(pods)
+            infos = self.take()
+            infos.sort(key=lambda info: (-(info.pod.spec.priority or 0), given.index(info.pod.key)))
+            if infos:
+                self.attempt(infos)
                 self.bind()
         finally:
             on_eviction.remove(self._evicted)
-        return pods
+        return [info.pod for info in infos]
 
 
 class GangWorld(World):

@@ -1,4 +1,4 @@
-"""Who asked to hear of which events, and with which hint (kube-scheduler v1.36, scheduler.go
+"""The events that each plugin has registered, with their hints (kube-scheduler v1.36, scheduler.go
 buildQueueingHintMap)."""
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ class Hints:
         return {resource: ActionType(actions) for resource, actions in found.items()}
 
     def _concerns(self, event: ClusterEvent) -> bool:
-        """Whether anybody wants to hear of an event."""
+        """Whether any plugin has registered an event."""
         return event.is_wildcard or any(self._wants(name, event) for name in self.by_plugin)
 
     def _wants(self, plugin: str, event: ClusterEvent) -> bool:

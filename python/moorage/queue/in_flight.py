@@ -70,7 +70,7 @@ class InFlight:
         self._flights = OrderedDict((uid, flight) for uid, flight, _ in flights)
 
     def rebuild(self, waiting: Container[str]) -> None:
-        """Keep the pods that do not wait in the queue; each may hear of an event a second time."""
+        """Keep the pods that do not wait in the queue; each may receive an event a second time."""
         self._flights = OrderedDict(
             (uid, (self._dropped, info, place))
             for uid, (_, info, place) in self._flights.items()

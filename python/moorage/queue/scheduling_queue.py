@@ -63,7 +63,7 @@ class SchedulingQueue:
     Attributes
     ----------
     hints : Hints
-        Who asked to hear of what.
+        The events that plugins have registered.
     pops_from_backoff, groups_pods : bool
     """
 
@@ -149,12 +149,23 @@ class SchedulingQueue:
     # ---- pods come, change and go --------------------------------------------------------------------------
 
     def add(self, pod: Pod) -> None:
-        """A pod without a node came."""
+        """Add a new pod without a node.
+
+        Parameters
+        ----------
+        pod : Pod
+        """
         with self._lock:  # while timers run, it is another time
             self.add_infos([QueuedPodInfo(pod, self._places.now())])
 
     def add_infos(self, infos: Iterable[QueuedPodInfo]) -> None:
-        """Add pods with these entries, one after the other. Each takes the place of an entry of its UID."""
+        """Add pods with these entries, one after the other.
+
+        Parameters
+        ----------
+        infos : iterable of QueuedPodInfo
+            Each takes the place of an entry of its UID.
+        """
         with self._lock:
             moved = False
             for info in infos:
@@ -166,7 +177,12 @@ class SchedulingQueue:
                 self._wake()
 
     def update(self, old: Pod, new: Pod) -> None:
-        """A pod changed that has no node."""
+        """A pod without a node changed: an unschedulable one moves if a hint says so.
+
+        Parameters
+        ----------
+        old, new : Pod
+        """
         with self._lock:
             uid = new.metadata.uid
             if uid in self._in_flight:
@@ -197,7 +213,12 @@ class SchedulingQueue:
         return False
 
     def delete(self, *pods: Pod) -> None:
-        """These pods are deleted, or have a node now. One in flight stays there until its attempt ends."""
+        """Remove pods that are deleted or have a node now. One in flight stays there until its attempt ends.
+
+        Parameters
+        ----------
+        *pods : Pod
+        """
         with self._lock:
             infos = self._places.infos
             for pod in pods:
@@ -207,8 +228,14 @@ class SchedulingQueue:
                     self._places.leave(info)
 
     def activate(self, pods: Iterable[Pod]) -> None:
-        """Have pods tried as soon as may be, whatever hints and backoff say. Gated ones stay if PreEnqueue
-        still says so; for one in flight it is remembered; others are ignored."""
+        """Move pods to the active queue, whatever hints and backoff say.
+
+        Parameters
+        ----------
+        pods : iterable of Pod
+            A gated one stays if PreEnqueue still rejects it; for one in flight the event is kept; pods that
+            the queue does not know are ignored.
+        """
         with self._lock:
             moved = False
             for pod in pods:
@@ -396,8 +423,17 @@ class SchedulingQueue:
     def move_all_to_active_or_backoff_queue(
         self, event: ClusterEvent, old: Any, new: Any, check: Callable[[Pod], bool] | None = None
     ) -> None:
-        """Something happened: move the unschedulable pods (of those, the ones that pass `check`) for which it
-        is worth another attempt, and remember it for the pods in flight."""
+        """Move the unschedulable pods that an event makes worth another attempt, and keep the event for the
+        pods in flight.
+
+        Parameters
+        ----------
+        event : ClusterEvent
+        old, new : object or None
+            The object before and after; None where it was added or deleted.
+        check : callable, optional
+            False for pods that are left alone.
+        """
         with self._lock:
             if not self.is_listening() or not self.hints.concerns(event):
                 return
@@ -428,7 +464,14 @@ class SchedulingQueue:
         return sorted(infos, key=lambda info: info.order)
 
     def move_all_for_each(self, event: ClusterEvent, news: Iterable[Any]) -> None:
-        """`move_all_to_active_or_backoff_queue` for the same event of several new objects, in their order."""
+        """`move_all_to_active_or_backoff_queue` for the same event of several new objects.
+
+        Parameters
+        ----------
+        event : ClusterEvent
+        news : iterable of object
+            In the order of their events.
+        """
         with self._lock:
             may_move, groups = self.hints.may_move, self._places.unschedulable.groups
             if self._in_flight or [group for group in groups if may_move(group, event)]:

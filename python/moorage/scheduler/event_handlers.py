@@ -80,7 +80,7 @@ def last_state(gone: T | DeletedFinalStateUnknown[T]) -> T:
 
 
 class NodeHandler:
-    """Nodes go to the cache, and the queue hears what changed."""
+    """Nodes go to the cache, and their events to the queue."""
 
     def __init__(self, cache: SchedulerCache, queue: SchedulingQueue) -> None:
         self.cache = cache
@@ -321,7 +321,7 @@ def _events(resource: str, actions: ActionType) -> tuple[ClusterEvent | None, ..
 
 
 class EventHandler:
-    """The queue hears of objects of a kind, of those actions that some plugin asked for."""
+    """Passes to the queue the events of one kind that some plugin has registered."""
 
     def __init__(self, queue: SchedulingQueue, resource: str, actions: ActionType) -> None:
         self.queue = queue

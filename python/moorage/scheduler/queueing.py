@@ -29,7 +29,7 @@ def seconds(timestamp: str) -> float:
 
 class Ages:
     """Time for a queue without a clock: a pod comes when it was created, and it is as late as when the
-    youngest pod was created that was heard of. So nothing depends on when a program runs."""
+    youngest known pod was created. So nothing depends on when a program runs."""
 
     def __init__(self) -> None:
         self.now = 0.0

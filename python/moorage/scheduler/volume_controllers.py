@@ -34,7 +34,7 @@ class SimulatedController:
     client : ObjectClient
         The store.
     sync : callable
-        Has the scheduler hear of what has changed there.
+        Has the scheduler receive the changes of the store.
     """
 
     def __init__(self, client: ObjectClient, sync: Callable[[], object]) -> None:
@@ -115,12 +115,12 @@ class SimulatedController:
 
 
 class ExternalController:
-    """Volumes that others bind and make, while time passes; the scheduler hears of it after each wait.
+    """Volumes that others bind and make, while time passes. Changes are received after each wait.
 
     Parameters
     ----------
     sync : callable
-        Has the scheduler hear of what has changed in the store.
+        Has the scheduler receive the changes of the store.
     wait : callable, optional
         Lets so many seconds pass. Without it, time passes where `clock` is; the scheduler cannot wait.
     clock : callable, optional
@@ -165,7 +165,7 @@ class ExternalController:
         self.reach(when)
 
     def reach(self, when: float) -> None:
-        """It is so late now, at least: hear of what has changed."""
+        """It is so late now, at least: receive what has changed."""
         self._reached = max(self._reached, when)
         self._sync()
 

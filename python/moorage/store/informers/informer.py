@@ -39,16 +39,16 @@ class DeletedFinalStateUnknown(msgspec.Struct, Generic[T], frozen=True):
 
 
 class ResourceEventHandler(Protocol[T_contra]):
-    """What an informer tells; each handler hears of each object's changes in order."""
+    """Receives the changes of an informer's objects; those of one object in order."""
 
     def on_add(self, obj: T_contra, is_in_initial_list: bool) -> None:
-        """An object is there; the flag says that it was when the handler began to listen."""
+        """An object was added, or (the flag) was there when the handler was registered."""
 
     def on_update(self, old: T_contra, new: T_contra) -> None:
         """An object changed, or (both the same) is shown again by a resync."""
 
     def on_delete(self, obj: T_contra | DeletedFinalStateUnknown[T_contra]) -> None:
-        """An object went."""
+        """An object was deleted."""
 
 
 class RunHandler(ResourceEventHandler[T_contra], Protocol[T_contra]):
@@ -117,7 +117,7 @@ class Informer(Generic[T]):
     """A local copy of one kind, as client-go's SharedIndexInformer.
 
     It lists, then watches, and lists again when the server has lost its place in the history; handlers then
-    hear of the difference. The copy is brought up to date first, then the handlers are told, one by one.
+    receive the difference. The copy is updated first, then the handlers are notified, one by one.
 
     Parameters
     ----------
@@ -174,7 +174,7 @@ class Informer(Generic[T]):
     def add_event_handler(self, handler: ResourceEventHandler[T]) -> Registration[T]:
         """Tell `handler` of every object and of every change from now on.
 
-        If the informer has synced, the handler hears of the objects that are there before this returns.
+        If the informer has synced, the handler receives the objects that are there before this returns.
         """
         registration = Registration(handler)
         with self._lock:
@@ -191,7 +191,7 @@ class Informer(Generic[T]):
             registration.pending.clear()
 
     def run_once(self) -> int:
-        """Take in everything that has happened, then tell the handlers; returns the number of events.
+        """Apply the new events to the copy, then notify the handlers; returns the number of events.
 
         What handlers themselves write is left for the next time. An exception from a handler comes through;
         what this and the other handlers have not been told yet is left for the next time as well.
@@ -239,8 +239,8 @@ class Informer(Generic[T]):
             return self.indexer.save(), watch, watch and watch.save(), told, rest
 
     def undo(self, saved: object) -> None:
-        """Know what it knew at `save`, in a store that is back in its state of then; nobody is told. Handlers
-        that have come since are gone."""
+        """Restore the state of `save`, in a store that is back in its state of then; no handler is notified.
+        Handlers that were added since are removed."""
         with self._lock:
             objects, watch, read, told, rest = cast(Any, saved)
             if self._watch is not watch:
@@ -317,7 +317,7 @@ class Informer(Generic[T]):
                     key = f"{meta.namespace}/{meta.name}" if meta.namespace else meta.name
                     if event.type == "DELETED":
                         was = remove(key)
-                        # An event may have been lost: handlers hear of the end of what they know.
+                        # An event may have been lost: handlers receive the deletion of what they know.
                         other = was is not None and was.metadata.uid != meta.uid
                         notices.append((DeletedFinalStateUnknown(key, was) if other else obj, None, False))
                     else:

@@ -1,7 +1,6 @@
 """The scheduling queue: active, backoff and unschedulable pods, and the events that move them."""
 
-from .places import PendingPods
-from .queued_pod_info import Place, QueuedPodInfo
-from .scheduling_queue import SchedulingQueue
-
-__all__ = ["PendingPods", "Place", "QueuedPodInfo", "SchedulingQueue"]
+from .places import PendingPods as PendingPods
+from .queued_pod_info import Place as Place
+from .queued_pod_info import QueuedPodInfo as QueuedPodInfo
+from .scheduling_queue import SchedulingQueue as SchedulingQueue

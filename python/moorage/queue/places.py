@@ -115,11 +115,6 @@ class Places:
         """Whether a pod can be popped."""
         return self.active.size > 0 or bool(self.pop_from_backoff and self.backoff.rejected.entries)
 
-    def pop(self) -> tuple[QueuedPodInfo, Place] | None:
-        """Take the next pod and tell where it was; None where `has_next` says that there is none."""
-        infos, place = self.pop_many(1)
-        return (infos[0], place) if infos else None
-
     def pop_many(self, limit: int) -> tuple[list[QueuedPodInfo], Place]:
         """Take up to so many of the next pods that are in one place, and tell which."""
         if self.active.size:

@@ -38,8 +38,6 @@ from .waiting_groups import in_unit
 
 logger = logging.getLogger("moorage.queue")
 
-DISCARDED = "pod %s is in flight already and is discarded"
-
 
 class SchedulingQueue:
     """The pods that wait for a node, by UID. Thread-safe; has no threads of its own.
@@ -266,14 +264,10 @@ class SchedulingQueue:
             None where the time is over, or the queue is closed and has no pods.
         """
         with self._lock:
-            while True:
-                taken = self._places.pop()
-                if taken is None:
-                    if timeout == 0 or not self._wait(timeout):
-                        return None
-                    continue
-                if self._take_off(*taken):
-                    return taken[0]
+            while not (infos := self._pop_many(1)):
+                if timeout == 0 or not self._wait(timeout):
+                    return None
+            return infos[0]
 
     def pop_unit(self, timeout: float | None = None) -> list[QueuedPodInfo]:
         """Take the next pod, and with it all others of its group that nothing keeps out of the queue: by
@@ -306,19 +300,19 @@ class SchedulingQueue:
         if self.groups_pods:
             return self.pop_unit(0)
         with self._lock:
-            while True:
-                popped, place = self._places.pop_many(limit)
-                infos = [info for info in popped if self._take_off(info, place)]
-                if infos or not popped:
-                    return infos
+            return self._pop_many(limit)
 
-    def _take_off(self, info: QueuedPodInfo, place: Place) -> bool:
-        """A popped pod is in flight from now on; False where one of its UID is already."""
-        info.attempts += 1
-        if self._in_flight.add(info, place):
-            return True
-        logger.error(DISCARDED, info.pod.key)
-        return False
+    def _pop_many(self, limit: int) -> list[QueuedPodInfo]:
+        """Take the next pods, which are in flight from now on; none where no pod can be popped."""
+        infos: list[QueuedPodInfo] = []
+        while not infos and (popped := self._places.pop_many(limit))[0]:
+            for info in popped[0]:
+                info.attempts += 1
+                if self._in_flight.add(info, popped[1]):
+                    infos.append(info)
+                else:
+                    logger.error("pod %s is in flight already and is discarded", info.pod.key)
+        return infos
 
     def _wait(self, timeout: float | None) -> bool:
         """Wait for a pod; false where none came."""

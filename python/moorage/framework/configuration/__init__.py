@@ -5,37 +5,20 @@ registry of plugins, which plugins run where, in which order, with what weights 
 gives all of it as one JSON value. Errors carry upstream's texts and the stage in which upstream finds them.
 """
 
-from .effective import effective
-from .errors import ConfigurationError
-from .feature_gates import DEFAULT_GATES, feature_gates, groups_pods, pod_gates
-from .load_configuration import load_configuration
-from .profile_plugins import (
-    POINTS,
-    ProfilePlugins,
-    RegisteredPlugin,
-    Registry,
-    build_extenders,
-    build_profiles,
-    enabled_plugins,
-)
-from .types import Extender, KubeSchedulerConfiguration, KubeSchedulerProfile
-
-__all__ = [
-    "DEFAULT_GATES",
-    "POINTS",
-    "ConfigurationError",
-    "Extender",
-    "KubeSchedulerConfiguration",
-    "KubeSchedulerProfile",
-    "ProfilePlugins",
-    "RegisteredPlugin",
-    "Registry",
-    "build_extenders",
-    "build_profiles",
-    "effective",
-    "enabled_plugins",
-    "feature_gates",
-    "groups_pods",
-    "load_configuration",
-    "pod_gates",
-]
+from .effective import effective as effective
+from .errors import ConfigurationError as ConfigurationError
+from .feature_gates import DEFAULT_GATES as DEFAULT_GATES
+from .feature_gates import feature_gates as feature_gates
+from .feature_gates import groups_pods as groups_pods
+from .feature_gates import pod_gates as pod_gates
+from .load_configuration import load_configuration as load_configuration
+from .profile_plugins import POINTS as POINTS
+from .profile_plugins import ProfilePlugins as ProfilePlugins
+from .profile_plugins import RegisteredPlugin as RegisteredPlugin
+from .profile_plugins import Registry as Registry
+from .profile_plugins import build_extenders as build_extenders
+from .profile_plugins import build_profiles as build_profiles
+from .profile_plugins import enabled_plugins as enabled_plugins
+from .types import Extender as Extender
+from .types import KubeSchedulerConfiguration as KubeSchedulerConfiguration
+from .types import KubeSchedulerProfile as KubeSchedulerProfile

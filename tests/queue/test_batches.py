@@ -1,0 +1,71 @@
+"""Operations on several pods do what as many operations on one pod do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from moorage.framework.plugin.events import NODE, NODE_ADD, ActionType, on
+from moorage.queue import SchedulingQueue
+from tests.core.make import node
+from tests.queue.make import Clock, fail, make_queue, names, places, queued, rejecting, saying
+
+ADDED = on(NODE, ActionType.ADD, saying(True))
+
+
+def filled(clock: Clock) -> SchedulingQueue:
+    """Three pods of two priorities in the active queue, and one that backs off."""
+    queue: SchedulingQueue = make_queue(rejecting("R", ADDED), clock=clock)
+    queue.add(queued("failed", 9))
+    fail(queue, "R")
+    queue.move_all_to_active_or_backoff_queue(NODE_ADD, None, node("n"))
+    for name, priority in (("a", 1), ("b", 2), ("c", 1)):
+        queue.add(queued(name, priority))
+    return queue
+
+
+@pytest.mark.parametrize("limit", [1, 2, 3, 9])
+def test_a_batch_is_what_single_pops_take(limit: int) -> None:
+    batches, singles = filled(Clock()), filled(Clock())
+    popped = []
+    while batch := batches.pop_batch(limit):
+        assert len(batch) <= limit
+        assert all(info.attempts == 1 + (info.pod.name == "failed") for info in batch)
+        popped += names(batch)
+    assert popped == ["b", "a", "c", "failed"]
+    while singles.pop(0) is not None:
+        pass
+    assert places(batches) == places(singles) == {"in_flight": ["b", "a", "c", "failed"]}
+
+
+def test_a_pod_of_a_batch_is_put_back_where_it_was() -> None:
+    queue = filled(Clock())
+    before = places(queue)
+    batch = [*queue.pop_batch(9), *queue.pop_batch(9)]
+    for info in reversed(batch):
+        queue.put_back(info)
+    assert places(queue) == before
+
+
+@pytest.mark.parametrize("answer", [True, False])
+@pytest.mark.parametrize("in_flight", [True, False])
+def test_events_of_several_objects_move_pods_as_one_by_one(answer: bool, in_flight: bool) -> None:
+    def moved(move: Callable[[SchedulingQueue], None]) -> object:
+        queue = make_queue(rejecting("R", on(NODE, ActionType.ADD, saying(answer))))
+        for name in "ab":
+            queue.add(queued(name))
+            fail(queue, "R")
+        if in_flight:
+            queue.add(queued("flying"))
+            queue.pop(0)
+        move(queue)
+        return places(queue), [new.name for _, _, new in queue.in_flight_events()]
+
+    nodes = [node("m"), node("n")]
+
+    def one_by_one(queue: SchedulingQueue) -> None:
+        for new in nodes:
+            queue.move_all_to_active_or_backoff_queue(NODE_ADD, None, new)
+
+    assert moved(lambda queue: queue.move_all_for_each(NODE_ADD, nodes)) == moved(one_by_one)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from moorage.framework.plugin.events import NODE, NODE_ADD, ActionType, on
+from moorage.framework.plugin.events import NODE, NODE_ADD, POD, ActionType, on
 from moorage.queue import SchedulingQueue
 from tests.core.make import node
 from tests.queue.make import Clock, fail, make_queue, names, places, queued, rejecting, saying
@@ -49,13 +49,17 @@ def test_a_pod_of_a_batch_is_put_back_where_it_was() -> None:
 
 
 @pytest.mark.parametrize("answer", [True, False])
+@pytest.mark.parametrize("rejector", ["R", "S"])
 @pytest.mark.parametrize("in_flight", [True, False])
-def test_events_of_several_objects_move_pods_as_one_by_one(answer: bool, in_flight: bool) -> None:
+def test_events_of_several_objects_move_pods_as_one_by_one(
+    answer: bool, rejector: str, in_flight: bool
+) -> None:
     def moved(move: Callable[[SchedulingQueue], None]) -> object:
-        queue = make_queue(rejecting("R", on(NODE, ActionType.ADD, saying(answer))))
+        asks = on(NODE, ActionType.ADD, saying(answer))
+        queue = make_queue(rejecting("R", asks), rejecting("S", on(POD, ActionType.DELETE)))
         for name in "ab":
             queue.add(queued(name))
-            fail(queue, "R")
+            fail(queue, rejector)
         if in_flight:
             queue.add(queued("flying"))
             queue.pop(0)

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from moorage import Scheduler
-from moorage._core.decide.cycle import Cycle
+from moorage._core.decide.placer import Placer
 from moorage.objects.model.pod import Pod
 
 NONE = np.zeros(0, dtype=np.int32)
@@ -23,9 +23,9 @@ class Batch:
         Where the last round put each of the pods, -1 for those that fit nowhere; empty when taken back.
     """
 
-    def __init__(self, scheduler: Scheduler, cycle: Cycle, pods: Sequence[Pod]) -> None:
-        self.state, self.cycle, self.pods = scheduler.cache.state, cycle, pods
-        self.targets = [scheduler.classify(pod) for pod in pods]
+    def __init__(self, scheduler: Scheduler, placer: Placer, pods: Sequence[Pod]) -> None:
+        self.state, self.placer, self.pods = scheduler.cache.state, placer, pods
+        self.targets = [scheduler.context.target_of(pod) for pod in pods]
         self.classes = np.array([pod_class for pod_class, *_ in self.targets], dtype=np.int32)
         self.pinned = np.array([pinned for *_, pinned in self.targets], dtype=np.int32)
         self.rows: npt.NDArray[np.int32] = NONE
@@ -34,11 +34,11 @@ class Batch:
 
     def place_run(self) -> None:
         """Pods of one class, in one call."""
-        self.rows = self.cycle.place_run(self.targets[0][0], len(self.pods))
+        self.rows = place_run(self.placer, self.targets[0][0], len(self.pods))
 
     def place_each(self) -> None:
         """One call per pod."""
-        place, rows = self.cycle.place_run, []
+        place, rows = self.placer.place_run, []
         for pod_class, node_name, pinned in self.targets:
             found = place(pod_class, 1, node_name, pinned)
             rows.append(found[0] if len(found) else -1)
@@ -47,7 +47,7 @@ class Batch:
     def place_many(self) -> None:
         """Pods of any classes, in one call."""
         self.rows = np.empty(len(self.pods), dtype=np.int32)
-        answered = self.cycle.place_many(self.classes, self.pinned, self.rows)
+        answered = place_many(self.placer, self.classes, self.pinned, self.rows)
         assert answered == len(self.pods)
 
     # ---- and back
@@ -64,4 +64,4 @@ class Batch:
         for pod in self.enter():
             self.state.forget_pod(self.state.get_pod(pod))
         self.rows = NONE
-        self.cycle.start = 0
+        self.placer.decider.start = 0

@@ -8,8 +8,8 @@ import numpy as np
 from msgspec.structs import replace
 
 from moorage import Cluster, Scheduler, synthetic
-from moorage._core.decide.chooser import TieBreak
-from moorage._core.decide.cycle import Cycle
+from moorage._core.decide.decider import TieBreak
+from moorage._core.decide.placer import Placer
 from moorage.objects.model.pod import Pod, Toleration
 
 NODES = 5000
@@ -29,13 +29,13 @@ def fill(cluster: Cluster, full: float = FULL) -> Scheduler:
     scheduler = Scheduler(cluster)
     everywhere = (Toleration(operator="Exists"),)
     targets = [
-        scheduler.classify(replace(pod, spec=replace(pod.spec, tolerations=everywhere)))[0]
+        scheduler.context.target_of(replace(pod, spec=replace(pod.spec, tolerations=everywhere)))[0]
         for pod in map(templates.__getitem__, SMALL)
     ]
     random = Random(1)
     while use(scheduler) < full:
-        scheduler.cycle.place_run(random.choice(targets), len(cluster.nodes) // 50)
-    scheduler.cycle.start = 0
+        scheduler.placer.place_run(random.choice(targets), len(cluster.nodes) // 50)
+    scheduler.placer.decider.start = 0
     return scheduler
 
 
@@ -46,9 +46,9 @@ def use(scheduler: Scheduler) -> float:
     return float(max(np.sum(rows[used]) / np.sum(rows[of]) for used, of in shares))
 
 
-def cycle_of(scheduler: Scheduler, percentage: int, tie_break: TieBreak = TieBreak.FIRST) -> Cycle:
+def cycle_of(scheduler: Scheduler, percentage: int, tie_break: TieBreak = TieBreak.FIRST) -> Placer:
     """A cycle over the scheduler's cluster with a setting of its own."""
-    return Cycle(scheduler.cache.state, scheduler.plan, tie_break, percentage)
+    return Placer(scheduler.cache.state, scheduler.plan, tie_break, percentage)
 
 
 def plain_pods(count: int) -> list[Pod]:

@@ -36,7 +36,7 @@ class Kind:
 
     def settle(self, scheduler: Scheduler) -> list[Batch]:
         """Place the pods that are there; each batch can be taken back."""
-        count = int(self.share * len(scheduler.view_rows()))
+        count = int(self.share * len(scheduler.context.view_rows()))
         return [_settled(scheduler, of(), count) for of in self.others or (self.pod,)]
 
 

@@ -12,8 +12,8 @@ from bench.cluster import plain_pods
 from tests.core.inside import inside
 
 from moorage import synthetic
-from moorage._core.decide.chooser import TieBreak
-from moorage._core.decide.cycle import Cycle
+from moorage._core.decide.decider import TieBreak
+from moorage._core.decide.placer import Placer
 from moorage._core.state.cluster_state import ClusterState
 from moorage.plugins.registry import default_profile
 
@@ -39,12 +39,12 @@ def main() -> None:
     for node in nodes:
         state.set_node(node)
     state.view.refresh()
-    cycle = Cycle(state, default_profile().compile(state), TieBreak.FIRST)
+    placer = Placer(state, default_profile().compile(state), TieBreak.FIRST)
     held, grown = buffers(state), resident() - before
     print(f"{NODES:,} nodes: {held / NODES:,.0f} B each in buffers, {grown / NODES:,.0f} B of the process")
     pod_class = state.classes.intern(template)
     for first in range(0, PODS, RUN):
-        rows = cycle.place_run(pod_class, RUN)
+        rows = place_run(placer, pod_class, RUN)
         state.assume_template(pod_class, template, first, rows)
     pods = len(state.ledger)
     each = (buffers(state) - held) / pods, (resident() - before - grown) / pods

@@ -13,9 +13,9 @@ from types import ModuleType
 # A part of the cycle once.
 CHOOSER = "moorage._core.chooser" if find_spec("moorage._core.chooser") else "moorage._core.cycle"
 MOVED = {
-    "moorage._core.decide.chooser": CHOOSER,
+    "moorage._core.decide.decider": CHOOSER,
     "moorage._core.decide.cycle": "moorage._core.cycle",
-    "moorage._core.decide.pod_batches": "moorage._core.batches",
+    "moorage._core.decide.bulk_operations": "moorage._core.batches",
     "moorage._core.decide.plan": "moorage._core.plan",
     "moorage._core.preempt.preemptor": "moorage._core.preemptor",
     "moorage._core.state.cluster_state": "moorage._core.state",

@@ -16,7 +16,7 @@ from bench.twins.plugin_twins import Nodes
 from bench.twins.term_twins import TermBatch
 
 from moorage import Scheduler
-from moorage._core.decide.chooser import num_feasible_nodes_to_find
+from moorage._core.decide.decider import num_feasible_nodes_to_find
 from moorage.objects.model.node import Node
 
 PODS = 1000

@@ -14,7 +14,7 @@ from bench.twins.many_twin import ManyTwin
 from msgspec.structs import replace
 
 from moorage import Cluster, Scheduler, synthetic
-from moorage._core.decide.chooser import num_feasible_nodes_to_find
+from moorage._core.decide.decider import num_feasible_nodes_to_find
 from moorage.objects.model.node import Node, Taint
 from moorage.objects.model.pod import Pod, Toleration
 
@@ -60,13 +60,13 @@ def order() -> list[tuple[int, Pod]]:
 
 
 def twin_of(scheduler: Scheduler) -> ManyTwin:
-    names, rows = scheduler.view_order(), scheduler.view_rows()
+    names, rows = scheduler.context.view_order(), scheduler.context.view_rows()
     nodes = {node.name: node for node in scheduler.client.list(Node)[0]}
     tainted = np.array([bool(nodes[name].spec.taints) for name in names])
     fast = np.array(["disk" in nodes[name].metadata.labels for name in names])
     allowed, requests = [], []
     for template in templates():
-        shape = scheduler.cache.state.classes.shape_of(scheduler.classify(template)[0])
+        shape = scheduler.cache.state.classes.shape_of(scheduler.context.target_of(template)[0])
         requests.append(shape.requests)
         allowed.append(
             (~tainted | bool(template.spec.tolerations)) & (fast | (not template.spec.node_selector))
@@ -83,7 +83,7 @@ def test_many_classes(
     wanted = num_feasible_nodes_to_find(percentage, NODES)
     expected = twin_of(scheduler).place_many([number for number, _ in order], wanted)
     batch.place_many()
-    assert np.array_equal(batch.rows, scheduler.view_rows()[expected])
+    assert np.array_equal(batch.rows, scheduler.context.view_rows()[expected])
     report(f"{LINE}, {PERCENTAGES[percentage]}", len(order))
     benchmark.pedantic(batch.place_many, setup=batch.again, rounds=8)
     batch.again()

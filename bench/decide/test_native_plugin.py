@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 import moorage as mo
 from moorage import Profile, Scheduler
-from moorage._core.decide.chooser import TieBreak, num_feasible_nodes_to_find
+from moorage._core.decide.decider import TieBreak, num_feasible_nodes_to_find
 from moorage.framework.plugin.interface import Plugin
 from moorage.framework.profiles.native_library import include_dir, load_native_plugin
 from moorage.objects.model.node import Node
@@ -102,7 +102,7 @@ class EngineBatch(Batch):
         rows = []
         for pod, target in zip(self.pods, self.targets, strict=True):
             self.engine.bridge.begin(self.engine.framework.state_of(target), pod)
-            rows.append(self.cycle.place_run(target[0], 1)[0])
+            rows.append(place_run(self.placer, target[0], 1)[0])
         self.rows = np.array(rows, dtype=np.int32)
 
 
@@ -138,11 +138,11 @@ def test_without_the_plugin(benchmark: Any, report: Any, with_gpus: Scheduler) -
 
 def search(scheduler: Scheduler, *plugins: Plugin) -> Any:
     """One search for a pod with a GPU, from the start of the list."""
-    cycle, target = engine_of(scheduler, *plugins).cycle, scheduler.classify(gpu_pod())
+    cycle, target = engine_of(scheduler, *plugins).cycle, scheduler.context.target_of(gpu_pod())
 
     def decide() -> Any:
-        cycle.start = 0
-        return cycle.decide(*target)
+        placer.decider.start = 0
+        return placer.decider.decide(*target)
 
     return decide
 

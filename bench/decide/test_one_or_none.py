@@ -94,7 +94,7 @@ def test_daemons(
 
 
 def twin_positions(scheduler: Scheduler) -> dict[str, int]:
-    return {name: at for at, name in enumerate(scheduler.view_order())}
+    return {name: at for at, name in enumerate(scheduler.context.view_order())}
 
 
 @cases
@@ -123,7 +123,9 @@ def test_daemons_twin(
 
 def test_unschedulable(benchmark: Any, report: Any, scheduler: Scheduler) -> None:
     """It has been tried before; one call per pod."""
-    target = scheduler.classify(pod("huge", {"app": "huge"}, requests={"cpu": "1000", "memory": "1Gi"}))
+    target = scheduler.context.target_of(
+        pod("huge", {"app": "huge"}, requests={"cpu": "1000", "memory": "1Gi"})
+    )
     place = cycle_of(scheduler, 0).place_run
     assert len(place(target[0], 1)) == 0
 
@@ -137,7 +139,9 @@ def test_unschedulable(benchmark: Any, report: Any, scheduler: Scheduler) -> Non
 
 def test_unschedulable_run(benchmark: Any, report: Any, scheduler: Scheduler) -> None:
     """The same in one call."""
-    target = scheduler.classify(pod("huge", {"app": "huge"}, requests={"cpu": "1000", "memory": "1Gi"}))
+    target = scheduler.context.target_of(
+        pod("huge", {"app": "huge"}, requests={"cpu": "1000", "memory": "1Gi"})
+    )
     place = cycle_of(scheduler, 0).place_run
     assert len(place(target[0], CALLS)) == 0
     report(f"{UNSCHEDULABLE}, one call for 1,000", CALLS)

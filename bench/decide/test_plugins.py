@@ -15,8 +15,8 @@ from bench.twins.plugin_twins import Nodes, Twin
 from msgspec.structs import replace
 
 from moorage import Scheduler
-from moorage._core.decide.chooser import TieBreak
-from moorage._core.decide.cycle import Cycle
+from moorage._core.decide.decider import TieBreak
+from moorage._core.decide.placer import Placer
 from moorage.framework.plugin.interface import Plugin
 from moorage.framework.profiles.profile import Profile
 from moorage.objects.model.pod import Pod, PodSchedulingGate
@@ -153,7 +153,7 @@ def load(request: pytest.FixtureRequest) -> str:
     return str(request.node.callspec.params["world"])
 
 
-def cycle_of(scheduler: Scheduler, case: Case, percentage: int = 100) -> Cycle:
+def cycle_of(scheduler: Scheduler, case: Case, percentage: int = 100) -> Placer:
     """A search of the default profile with the case's plugin in place of its own."""
     profile, instead = default_profile(), case.instead
     plugins = [
@@ -161,7 +161,7 @@ def cycle_of(scheduler: Scheduler, case: Case, percentage: int = 100) -> Cycle:
         for plugin in profile.plugins
     ]
     state = scheduler.cache.state
-    return Cycle(state, Profile(plugins=plugins).compile(state), TieBreak.FIRST, percentage)
+    return Placer(state, Profile(plugins=plugins).compile(state), TieBreak.FIRST, percentage)
 
 
 # ---- one plugin, all nodes
@@ -173,20 +173,22 @@ def test_plugin(
     benchmark: Any, report: Any, world: World, load: str, case: Case, part: str, who: str
 ) -> None:
     scheduler, pod = world.scheduler, case.pod()
-    cycle, target = cycle_of(scheduler, case), scheduler.classify(pod)
+    placer, target = cycle_of(scheduler, case), scheduler.context.target_of(pod)
     twin = case.twin(world.nodes, pod)
     report(f"{case.name}, {part}, {load}", twin=who == "twin")
     if part == "filter":
-        _, verdicts = cycle.filter_verdicts(case.plugin, *target)
+        _, verdicts = placer.search.filter_verdicts(case.plugin, *target)
         assert np.array_equal(verdicts, twin.filter())
-        run = (cycle.filter_verdicts, (case.plugin, *target)) if who == "moorage" else (twin.filter, ())
+        run = (
+            (placer.search.filter_verdicts, (case.plugin, *target)) if who == "moorage" else (twin.filter, ())
+        )
     else:
-        rows, verdicts = cycle.verdicts(*target)
+        rows, verdicts = placer.search.verdicts(*target)
         at = np.flatnonzero(verdicts == 0)
-        raw, normalized = cycle.scores(case.plugin, rows[at], *target)
+        raw, normalized = placer.search.scores(case.plugin, rows[at], *target)
         assert len(at) > 1000
         assert [raw.tolist(), normalized.tolist()] == [column.tolist() for column in twin.score(at)]
-        ours = cycle.scores, (case.plugin, rows[at], *target)
+        ours = placer.search.scores, (case.plugin, rows[at], *target)
         run = ours if who == "moorage" else (twin.score, (at,))
     benchmark.pedantic(*run, **ROUNDS)
 

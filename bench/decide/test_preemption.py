@@ -131,8 +131,8 @@ class Runs:
         like = high(self.case.pod(), self.number)
         self.number += 1
         batch = [self._named(like, at) for at in range(self.count)]
-        targets = [self.scheduler.classify(pod) for pod in batch]
-        assert len(self.cycle.place_run(targets[0][0], 1)) == 0
+        targets = [self.scheduler.context.target_of(pod) for pod in batch]
+        assert len(place_run(self.placer, targets[0][0], 1)) == 0
         self.state.view.scan()
         return targets[0][0], batch
 
@@ -179,7 +179,7 @@ def test_following(benchmark: Any, report: Any, case: Case) -> None:
 
 
 def twin_of(scheduler: Scheduler, budgets: Sequence[PodDisruptionBudget]) -> PreemptionTwin:
-    state, rows = scheduler.cache.state, scheduler.view_rows()
+    state, rows = scheduler.cache.state, scheduler.context.view_rows()
     table = scheduler.table
     free = np.stack(
         [table.allocatable[name][rows] - table.requested[name][rows] for name in ("cpu", "memory")], axis=1
@@ -204,7 +204,7 @@ def test_twin(benchmark: Any, report: Any, case: Case) -> None:
     pod_class, batch = runs.next()
     shape = runs.state.classes.shape_of(pod_class)
     ours = runs.preemptor.place_run(pod_class, batch, case.budgets)
-    order = runs.scheduler.view_rows()
+    order = runs.scheduler.context.view_rows()
     at = iter(range(len(batch)))
 
     def place() -> None:

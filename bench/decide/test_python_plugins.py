@@ -80,10 +80,10 @@ def test_schedule_one(benchmark: Any, report: Any, plugin: type[Plugin] | None, 
         scheduler.client.create_many(batch)
         stored.update(pod.key for pod in batch)
         scheduler.sync()
-        scheduler.cycle.start = 0
+        scheduler.placer.decider.start = 0
 
     def schedule() -> None:
-        nodes[:] = [scheduler.schedule_one(pod).node for pod in batch]
+        nodes[:] = [scheduler.context.schedule_one(pod).node for pod in batch]
 
     stored: set[str] = set()
     nodes: list[str | None] = []

@@ -12,8 +12,8 @@ from bench.cluster import NODES, PERCENTAGES, cycle_of, fill, filled_scheduler, 
 from bench.twins.numpy_twin import NumpyTwin, heap_top
 
 from moorage import Scheduler, synthetic
-from moorage._core.decide.chooser import TieBreak, num_feasible_nodes_to_find
-from moorage._core.decide.cycle import Cycle
+from moorage._core.decide.decider import TieBreak, num_feasible_nodes_to_find
+from moorage._core.decide.placer import Placer
 from moorage.objects.model.pod import Pod
 
 SINGLE = 100
@@ -29,8 +29,8 @@ def many_nodes() -> Scheduler:
 
 def twin_of(scheduler: Scheduler, pod: Pod) -> NumpyTwin:
     rows, _ = scheduler.table.raw()
-    shape = scheduler.cache.state.classes.shape_of(scheduler.classify(pod)[0])
-    return NumpyTwin(rows[scheduler.view_rows()], *shape.requests)
+    shape = scheduler.cache.state.classes.shape_of(scheduler.context.target_of(pod)[0])
+    return NumpyTwin(rows[scheduler.context.view_rows()], *shape.requests)
 
 
 # ---- one full scan of 5,000 nodes: every filter and score, nothing left over from an earlier scan
@@ -38,15 +38,15 @@ def twin_of(scheduler: Scheduler, pod: Pod) -> NumpyTwin:
 
 def test_full_scan(benchmark: Any, report: Any, scheduler: Scheduler) -> None:
     pod = plain_pods(1)[0]
-    cycle, target = cycle_of(scheduler, 100), scheduler.classify(pod)
-    row, _, evaluated, positions, totals = cycle.decide(*target)
+    placer, target = cycle_of(scheduler, 100), scheduler.context.target_of(pod)
+    row, _, evaluated, positions, totals = placer.decider.decide(*target)
     at, twin_positions, twin_totals = twin_of(scheduler, pod).decide()
     assert evaluated == NODES
-    assert row == scheduler.view_rows()[at]
+    assert row == scheduler.context.view_rows()[at]
     assert np.array_equal(positions, twin_positions)
     assert np.array_equal(totals, twin_totals)
     report("full scan, 5,000 nodes")
-    benchmark(cycle.decide, *target)
+    benchmark(placer.decider.decide, *target)
 
 
 def test_full_scan_numpy(benchmark: Any, report: Any, scheduler: Scheduler) -> None:
@@ -87,7 +87,7 @@ def test_batch(
     wanted = num_feasible_nodes_to_find(percentage, nodes)
     expected = twin_of(scheduler, pods[0]).place_run(len(pods), wanted, PICKS[tie_break])
     batch.place_run()
-    assert np.array_equal(batch.rows, scheduler.view_rows()[expected])
+    assert np.array_equal(batch.rows, scheduler.context.view_rows()[expected])
     report(line(nodes, tie_break, percentage), len(pods))
     benchmark.pedantic(batch.place_run, setup=batch.again, rounds=30 if nodes == NODES else 8)
     batch.again()
@@ -110,9 +110,9 @@ def test_batch_numpy(
 def test_million(benchmark: Any, report: Any) -> None:
     """All of them in one call; fewer pods are there, so that they fit."""
     scheduler = fill(synthetic(nodes=130_000, seed=1), 0.4)
-    batch = cycle_of(scheduler, 0), scheduler.classify(plain_pods(1)[0])[0], 1_000_000
+    batch = cycle_of(scheduler, 0), scheduler.context.target_of(plain_pods(1)[0])[0], 1_000_000
     report("1,000,000 plain pods, 130,000 nodes, adaptive")
-    assert len(benchmark.pedantic(Cycle.place_run, batch, rounds=1)) == 1_000_000
+    assert len(benchmark.pedantic(Placer.place_run, batch, rounds=1)) == 1_000_000
 
 
 # ---- the first pods of a class: every node is looked at once
@@ -126,16 +126,16 @@ CLASS_BUILD = {
 @pytest.mark.parametrize("threads", CLASS_BUILD)
 def test_class_build(benchmark: Any, report: Any, many_nodes: Scheduler, threads: int) -> None:
     """Two pods, so that what is kept pays; each round has a class that was never seen before."""
-    cycle = cycle_of(many_nodes, 100)
-    cycle.threads = threads
+    placer = cycle_of(many_nodes, 100)
+    placer.search.threads = threads
     fresh = (of_new_class(300 + 50 * threads + number) for number in range(50))
     rounds: list[Batch] = []
 
     def setup() -> tuple[tuple[Batch], dict[str, Any]]:
         for batch in rounds:
             batch.again()
-        rounds[:] = [Batch(many_nodes, cycle, next(fresh))]
-        cycle.start = 0
+        rounds[:] = [Batch(many_nodes, placer, next(fresh))]
+        placer.decider.start = 0
         return (rounds[0],), {}
 
     report(CLASS_BUILD[threads])
@@ -164,7 +164,7 @@ def test_schedule_one(benchmark: Any, report: Any, scheduler: Scheduler) -> None
 
     def schedule() -> None:
         for pod in pods:
-            scheduler.schedule_one(pod)
+            scheduler.context.schedule_one(pod)
 
     report("schedule_one, plain, 5,000 nodes, adaptive", SINGLE)
     benchmark.pedantic(schedule, setup=again, rounds=30)

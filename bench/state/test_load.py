@@ -59,7 +59,7 @@ def test_load_with_classes(benchmark: Any, report: Any, dump: Path) -> None:
     def load_all() -> None:
         scheduler = Scheduler()
         for pod in load(dump).pods:
-            scheduler.classify(pod)
+            scheduler.context.target_of(pod)
 
     report(f"{LOADING}, each pod's class included")
     benchmark.pedantic(load_all, rounds=3)

@@ -11,7 +11,7 @@ import pytest
 from bench.cluster import NODES, plain_pods
 
 from moorage import synthetic
-from moorage._core.decide import pod_batches as batches
+from moorage._core.decide import bulk_operations as batches
 from moorage._core.state.cluster_state import ClusterState
 
 LARGE = 130_000

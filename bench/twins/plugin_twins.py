@@ -35,9 +35,9 @@ class Nodes:
 
     def __init__(self, scheduler: Scheduler, nodes: Sequence[Node], pods: Sequence[Pod]) -> None:
         by_name = {node.name: node for node in nodes}
-        self.names = scheduler.view_order()
+        self.names = scheduler.context.view_order()
         self.nodes = [by_name[name] for name in self.names]
-        self.rows = scheduler.table.raw()[0][scheduler.view_rows()]
+        self.rows = scheduler.table.raw()[0][scheduler.context.view_rows()]
         position = {name: at for at, name in enumerate(self.names)}
         self.pods = [(pod, position[pod.spec.node_name]) for pod in pods]
 

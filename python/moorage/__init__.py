@@ -80,10 +80,10 @@ _MODULES = {
 }
 __all__ = ["__version__", *_MODULES]
 
-if find_spec("moorage._core.decide.cycle") is None:
+if find_spec("moorage._core.decide.placer") is None:
     raise ImportError(
         "the compiled core of moorage is missing: run `pip install .` (or `make build`) in its source tree",
-        name="moorage._core.decide.cycle",
+        name="moorage._core.decide.placer",
     )
 
 

@@ -127,7 +127,7 @@ def test_what_happens_to_a_bound_pod_before_the_next_sync(caplog: pytest.LogCapt
     store = scheduler.client
     pods = list(scheduler.pods.pending.values())
     for one in pods:
-        scheduler.schedule_one(one)
+        scheduler.context.schedule_one(one)
         store.bind(one, "a")
     bound = store.get("Pod", "p", "default")
     store.update(pod("p", on="a", requests={"cpu": 2}))

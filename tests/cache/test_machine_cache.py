@@ -27,9 +27,9 @@ from tests.core.twins.state_twin import Snapshot as SnapshotTwin
 from tests.core.twins.state_twin import StateTwin
 from tests.core.world import told
 
-from moorage._core.decide import pod_batches as batches
-from moorage._core.decide.chooser import TieBreak
-from moorage._core.decide.cycle import Cycle
+from moorage._core.decide import bulk_operations as batches
+from moorage._core.decide.decider import TieBreak
+from moorage._core.decide.placer import Placer
 from moorage.cache import NodeInfo, NodeInfoClone, SchedulerCache, Snapshot, Transaction
 from moorage.errors import CacheError
 from moorage.objects.model.node import Node
@@ -43,7 +43,7 @@ class Branch:
     def __init__(self, cache: SchedulerCache, twin: StateTwin) -> None:
         self.cache, self.twin = cache, twin
         plan = default_profile().compile(cache.state)
-        self.cycle = Cycle(cache.state, plan, TieBreak.FIRST, 100)
+        self.placer = Placer(cache.state, plan, TieBreak.FIRST, 100)
         self.open: list[tuple[AbstractContextManager[Transaction], Transaction, StateTwin]] = []
         self.snapshots = [(Snapshot(), SnapshotTwin()) for _ in range(2)]
         self.shown: list[Any] = [{}, {}]
@@ -74,7 +74,7 @@ class CacheMachine(StateMachine):
     def at(self, number: int) -> None:
         """Go on in one of the branches."""
         self.number, self.branch = number, self.branches[number]
-        self.cache, self.twin, self.cycle = self.branch.cache, self.branch.twin, self.branch.cycle
+        self.cache, self.twin, self.placer = self.branch.cache, self.branch.twin, self.branch.cycle
         self.state = self.cache.state
 
     # ---- transactions and forks
@@ -115,7 +115,7 @@ class CacheMachine(StateMachine):
         names = [name for name in names if name not in self.twin.pods]
         waiting = [replace(one, metadata=replace(one.metadata, name=n, uid=n)) for n in names]
         pod_class = self.state.classes.intern(on(one, ""))
-        rows = self.cycle.place_run(pod_class, len(waiting))
+        rows = place_run(self.placer, pod_class, len(waiting))
         bound = [
             on(each, self.state.table.row_name(row))
             for each, row in zip(waiting, rows.tolist(), strict=False)
@@ -147,7 +147,7 @@ class CacheMachine(StateMachine):
             return
         assert not any(each.metadata.uid in self.twin.pods for each in waiting)
         pod_class = self.state.classes.intern(template)
-        rows = self.cycle.place_run(pod_class, copies)
+        rows = place_run(self.placer, pod_class, copies)
         self.state.assume_template(pod_class, template, first, rows)
         self.twin_places(
             [on(e, self.state.table.row_name(r)) for e, r in zip(waiting, rows.tolist(), strict=False)],

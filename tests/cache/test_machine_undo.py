@@ -13,7 +13,7 @@ from tests.core.inside import inside
 from tests.core.make import node, pod
 from tests.core.world import Step, World, steps
 
-from moorage._core.decide.chooser import TieBreak
+from moorage._core.decide.decider import TieBreak
 
 sequences = st.lists(steps(), max_size=10)
 new_sequences = st.lists(steps(known=False), max_size=10)

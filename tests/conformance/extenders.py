@@ -39,7 +39,7 @@ def totals_of_plugins() -> Iterator[list[Any]]:
     score = ExtendedSearch.score
 
     def seen_too(search: ExtendedSearch, rows: Any) -> Any:
-        seen.append(search.engine.cycle.score(rows, *search.state.target))
+        seen.append(search.engine.placer.decider.score(rows, *search.state.target))
         return score(search, rows)
 
     with patch.object(ExtendedSearch, "score", seen_too):

@@ -14,6 +14,7 @@ from moorage.objects.model.pod import Pod
 from moorage.objects.model.pod_group import PodGroup
 from moorage.scheduler.groups.group_status import POD_GROUP_SCHEDULED
 from moorage.scheduler.runs import Run
+from tests.scheduler.placing.alone import place_alone
 
 from .modes import Mode
 from .world import ANY_STEP, STEP_KEYS, World, check_keys
@@ -57,7 +58,7 @@ class GangWorld(World):
         )
         how.set_up(self.scheduler)
         if not how.batch:
-            self.scheduler.batches.is_easy = lambda *_: False  # type: ignore[method-assign]
+            place_alone(self.scheduler)
         self.last_order: list[str] | None = None
 
     def step(self, step: Json) -> Json:
@@ -108,7 +109,9 @@ class GangWorld(World):
         failed = {key: self._failed(key, one.message) for key, one in run.result.unschedulable.items()}
         found = {"placed": placed, "failed": failed, "evicted": sorted(run.result.evicted)}
         found["condition"] = patch(before, self._condition(group))
-        return {key: one for key, one in found.items() if one} | {"next": self.scheduler.rotation.start}
+        return {key: one for key, one in found.items() if one} | {
+            "next": self.scheduler.context.rotation.start
+        }
 
     def _failed(self, key: str, message: str) -> Json:
         node = self.scheduler.handle.nominator.nominated_node(self.pods[key])
@@ -122,9 +125,9 @@ class GangWorld(World):
 
     def _schedule(self, pod: Pod) -> Json:
         """A cycle of a single pod, without PostFilter."""
-        engine = self.scheduler.engine_of(pod)
+        engine = self.scheduler.context.engine_of(pod)
         engine.runs_post_filter = False
-        decision = self.scheduler.schedule_one(pod)
+        decision = self.scheduler.context.schedule_one(pod)
         engine.runs_post_filter = True
         found: Json = {"start": decision.start, "next": decision.next, "evaluated": decision.evaluated}
         order = list(decision.order())

@@ -42,16 +42,16 @@ class Mode:
     def set_up(self, scheduler: Scheduler) -> None:
         """Make a scheduler decide in this mode."""
         for engine in scheduler.engines.values():
-            engine.cycle.keeps_candidates = self.candidates
-            engine.cycle.threads = self.threads
+            engine.placer.decider.keeps_candidates = self.candidates
+            engine.placer.search.threads = self.threads
             if self.threads > 1:
-                engine.cycle.parallel_from = 0
+                engine.placer.search.parallel_from = 0
 
     def count(self, scheduler: Scheduler) -> None:
         """Add up which ways a scheduler has taken."""
         for engine in scheduler.engines.values():
-            self.taken["candidates"] += engine.cycle.from_candidates
-            self.taken["scans"] += engine.cycle.parallel_scans
+            self.taken["candidates"] += engine.placer.decider.from_candidates
+            self.taken["scans"] += engine.placer.decider.parallel_scans
 
     def compared(self, step: Json) -> Json:
         """The part of a step's result that this mode produces."""

@@ -13,7 +13,7 @@ Json = dict[str, Any]
 
 def preempt(world: World, pod: Any, applies: bool) -> Json:
     """What preemption finds; unless told otherwise the victims go, and the pod takes their place."""
-    engine = world.scheduler.engine_of(pod)
+    engine = world.scheduler.context.engine_of(pod)
     seen = examine_preemption(engine, pod)
     found, choice = seen.found, seen.choice
     result: Json = {
@@ -47,7 +47,7 @@ def preempt(world: World, pod: Any, applies: bool) -> Json:
 
 def whole_message(world: World, pod: Any) -> Json:
     """What a real cycle says about a pod for which nobody can be evicted."""
-    decision = world.scheduler.schedule_one(pod)
+    decision = world.scheduler.context.schedule_one(pod)
     assert decision.node is None
     assert not decision.evicts
     assert decision.diagnosis is not None

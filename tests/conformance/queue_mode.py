@@ -96,7 +96,7 @@ class QueueWorld(World):
         if pod is None:
             self.queue.done(info.pod.metadata.uid)
             return {"pod": info.pod.key, "absent": True}
-        self.scheduler.batches.assume(info.pod, step["to"])
+        self.scheduler.context.assume(info.pod, step["to"])
         self.queue.done(info.pod.metadata.uid)
         self.pods[pod.key] = replace(pod, spec=replace(pod.spec, node_name=step["to"]))
         self._update(self.pods[pod.key])

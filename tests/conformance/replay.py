@@ -103,7 +103,7 @@ def from_the_top(pods: list[Any], scheduler: Scheduler) -> Iterator[list[Any]]:
         part.append(pod)
         affinity = pod.spec.affinity.node_affinity if pod.spec.affinity else None
         terms = affinity.required.node_selector_terms if affinity and affinity.required else ()
-        if not scheduler.engine_of(pod).plan.scores or any(term.match_fields for term in terms):
+        if not scheduler.context.engine_of(pod).plan.scores or any(term.match_fields for term in terms):
             yield part
             part = []
     yield part
@@ -122,6 +122,10 @@ def header(scenario: Json, scheduler: Scheduler) -> Json:
     )
 
 
+BETWEEN = "between"
+"""Where a search inside a batch began or ended: where the one before ended, or the one after began."""
+
+
 class Recorder:
     """Carries out the steps and writes down what came of them."""
 
@@ -137,7 +141,7 @@ class Recorder:
             check_keys(step)
             result = {"op": step["op"]} | given(absent=self.world.apply(step) or None)
             if self.mode == "order" and step.get("snapshot", True):
-                result["order"] = list(self.world.scheduler.view_order())
+                result["order"] = list(self.world.scheduler.context.view_order())
             return result
         record = self.sampled if self.mode == "sampled" else self.full
         result = {"op": "schedule"} | record(self.world.pod(step))
@@ -166,16 +170,19 @@ class Recorder:
         self.world.announce(asked)
         table, nodes = self.world.scheduler.table, []
         for part in from_the_top(asked, self.world.scheduler) if self.mode == "full" else [asked]:
-            result = self.world.scheduler.schedule(part, rotation=self.mode != "full")
+            start = self.world.scheduler.context.rotation.start
+            result = self.world.scheduler.schedule_pods(part)
             nodes += [None if row < 0 else table.row_name(row) for row in result.rows.tolist()]
+        after = self.world.scheduler.context.rotation.start
         for pod, node in zip(pods, nodes, strict=True):
             # A cycle has seen what was reported before the last pod: to its node alone is news what follows.
-            self.world.scheduler.view_order()
+            self.world.scheduler.context.view_order()
             self.world.settle(pod, node)
         for at, node in enumerate(nodes):
             step = {"op": "schedule"} | given(chosen=node)
-            if result.starts is not None and result.nexts is not None:
-                step |= {"start": int(result.starts[at]), "next": int(result.nexts[at])}
+            if self.mode != "full":  # what lies between is compared with the steps before and after
+                step["start"] = start if at == 0 else BETWEEN
+                step["next"] = after if at == len(nodes) - 1 else BETWEEN
             yield step
 
     def full(self, pod: Any) -> Json:
@@ -220,7 +227,7 @@ class Recorder:
         """One pod in mode sampled: the real search, from where the last one ended."""
         self.world.announce([pod])
         with totals_of_plugins() as of_plugins:
-            d = self.world.scheduler.schedule_one(pod)
+            d = self.world.scheduler.context.schedule_one(pod)
         order = list(d.order())
         result = self.order(order) | {"start": int(d.start), "next": int(d.next)}
         self.world.settle(pod, d.node)

@@ -43,7 +43,7 @@ class FromTheTop(Rotation):
     """Each run of equal pods begins its searches at the first node, as mode full has it."""
 
     def take(self, engine: Engine) -> Engine:
-        super().take(engine).cycle.start = 0
+        super().take(engine).placer.decider.start = 0
         return engine
 
 
@@ -64,7 +64,7 @@ class World:
         for engine in self.scheduler.engines.values():
             engine.runs_post_filter = preempts
         if from_the_top:
-            self.scheduler.rotation = FromTheTop(list(self.scheduler.engines.values()))
+            self.scheduler.context.rotation = FromTheTop(list(self.scheduler.engines.values()))
         self.store = self.scheduler.client
         self.pods: dict[str, Any] = {}
         self.updates = 0

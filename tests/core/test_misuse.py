@@ -69,7 +69,7 @@ def world() -> list[Any]:
     constraint = TopologySpreadConstraint(1, "zone", "DoNotSchedule", selector)
     scheduler = Scheduler(Cluster(nodes=nodes, pods=[pod(f"there{at}", on="n0") for at in range(3)]))
     spread = pod("p", labels={"app": "a"}, topology_spread_constraints=(constraint,))
-    scheduler.schedule([spread, pod("q"), pod("r", requests={"cpu": 99})])
+    scheduler.schedule_pods([spread, pod("q"), pod("r", requests={"cpu": 99})])
     scheduler.schedule_by_template(pod("t"), 5)
     scheduler.explain(pod("e"))
     binder, snapshot = BinderCache(CacheHandler()), Snapshot()
@@ -212,14 +212,18 @@ def test_setting(found: dict[str, Any], name: str) -> None:
     for attribute in settable(kinds()[name]):
 
         def work(call: Call, attribute: str = attribute) -> None:
-            cycle.parallel_from = 0
+            placer.search.parallel_from = 0
             for value in (*VALUES, *MORE, 2**31 - 1, 2**63 - 1, 2**64):
                 call.note(name, attribute, value)
                 try:
                     setattr(one, attribute, value)
                 except Exception:
                     continue
-                for use in (cycle.decide, cycle.find, lambda pod_class: cycle.place_run(pod_class, 3)):
+                for use in (
+                    placer.decider.decide,
+                    placer.decider.find,
+                    lambda pod_class: place_run(placer, pod_class, 3),
+                ):
                     for pod_class in range(4):
                         try:
                             use(pod_class)
@@ -284,6 +288,6 @@ def test_functions_of_a_state(found: dict[str, Any]) -> None:
 
 def test_what_results_hold_for_pods_without_a_node_is_no_row() -> None:
     scheduler = Scheduler(Cluster(nodes=[node("a")]))
-    row = int(scheduler.schedule([pod("p", requests={"cpu": 99})]).rows[0])
+    row = int(scheduler.schedule_pods([pod("p", requests={"cpu": 99})]).rows[0])
     with pytest.raises(IndexError, match="there is no row -1 among 1"):
         scheduler.table.row_name(row)

@@ -9,8 +9,8 @@ from msgspec.structs import replace
 from tests.core.inside import free_numbers, inside, numbers
 from tests.core.make import node, pinned, pod, port, replica
 
-from moorage._core.decide.chooser import TieBreak
-from moorage._core.decide.cycle import Cycle
+from moorage._core.decide.decider import TieBreak
+from moorage._core.decide.placer import Placer
 from moorage.cache import NodeInfo, SchedulerCache, Snapshot
 from moorage.errors import CacheError
 from moorage.objects.model.pod import Pod
@@ -104,14 +104,14 @@ class World:
         self.cache = cache or SchedulerCache(ttl=3.0, clock=lambda: self.now)
         self.state = self.cache.state
         plan = default_profile().compile(self.state)
-        self.cycle = Cycle(self.state, plan, tie_break, 100, 7)
+        self.placer = Placer(self.state, plan, tie_break, 100, 7)
         self.snapshot = Snapshot()
 
     def fork(self) -> World:
         out = World(cache=self.cache.fork())
         out.now = self.now
         out.cache.clock = lambda: out.now
-        out.cycle = self.cycle.clone(out.state)
+        out.placer = self.placer.clone(out.state)
         return out
 
     def carry_out(self, steps: list[Step]) -> list[Any]:
@@ -159,15 +159,15 @@ class World:
         self.cache.node_tree().reset_exhausted()
 
     def decide(self, one: Pod) -> Any:
-        row, start, evaluated, positions, totals = self.cycle.decide(*self.target(one))
+        row, start, evaluated, positions, totals = self.placer.decider.decide(*self.target(one))
         totals = None if totals is None else totals.tolist()
-        return row, start, evaluated, positions.tolist(), totals, self.cycle.start
+        return row, start, evaluated, positions.tolist(), totals, self.placer.decider.start
 
     def place(self, one: Pod, copies: int) -> list[str]:
         named = [f"{one.name}-{at}" for at in range(copies)]
         waiting = [copy for name in named if not self.state.has_pod(copy := renamed(one, name))]
         target = self.target(one)
-        rows = self.cycle.place_run(target[0], len(waiting), *target[1:])
+        rows = place_run(self.placer, target[0], len(waiting), *target[1:])
         chosen = [self.state.table.row_name(row) for row in rows.tolist()]
         bound = [on(copy, name) for copy, name in zip(waiting, chosen, strict=False)]
         self.state.assume_rows(target[0], bound, rows)
@@ -176,7 +176,7 @@ class World:
     def place_template(self, template: Pod, first: int, copies: int) -> list[str]:
         self.state.check_template(template, first, copies)
         target = self.target(template)
-        rows = self.cycle.place_run(target[0], copies, *target[1:])
+        rows = place_run(self.placer, target[0], copies, *target[1:])
         self.state.assume_template(target[0], on(template, ""), first, rows)
         return [self.state.table.row_name(row) for row in rows.tolist()]
 
@@ -213,7 +213,7 @@ class World:
             "tree": self.cache.node_tree().list(),
             "zones": self.state.tree.zones,
             "images": {name: seen for name, seen in counts.items() if seen},
-            "rotation": self.cycle.start,
+            "rotation": self.placer.decider.start,
         }
 
 

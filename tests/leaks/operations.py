@@ -115,9 +115,9 @@ def refresh() -> Operation:
 
     def run() -> None:
         sched.cache.add_node(extra)
-        sched.view_order()
+        sched.context.view_order()
         sched.cache.remove_node(extra)
-        sched.view_rows()
+        sched.context.view_rows()
 
     return run
 
@@ -127,7 +127,7 @@ def schedule_one() -> Operation:
     pending, bound = plain("p"), {name: plain("p", node_name=name) for name in ("n0", "n1", "n2")}
 
     def run() -> None:
-        found = sched.schedule_one(pending).node
+        found = sched.context.schedule_one(pending).node
         sched.cache.forget_pod(bound[found or ""])
 
     return run
@@ -136,7 +136,7 @@ def schedule_one() -> Operation:
 def schedule_one_that_fits_nowhere() -> Operation:
     sched = scheduler()
     huge = plain("p", "1000")
-    return lambda: sched.schedule_one(huge).fit_error
+    return lambda: sched.context.schedule_one(huge).fit_error
 
 
 def place_run() -> Operation:
@@ -150,13 +150,13 @@ def place_run_until_full() -> Operation:
 def _place(pods: int) -> Operation:
     sched = scheduler(2)
     state, one = sched.cache.state, plain("p", "2")
-    target = sched.classify(one)
+    target = sched.context.target_of(one)
 
     def run() -> None:
         mark = state.begin()
-        sched.cycle.place_run(target[0], pods)
+        place_run(sched.placer, target[0], pods)
         state.rollback(mark)
-        sched.view_rows()  # an undone refresh is done again, from where it began
+        sched.context.view_rows()  # an undone refresh is done again, from where it began
 
     return run
 
@@ -165,11 +165,11 @@ def pods_of_a_template() -> Operation:
     """Runs without objects, seen by a snapshot, confirmed, given objects, forgotten."""
     sched = scheduler()
     state, snapshot, template = sched.cache.state, Snapshot(), plain("web")
-    target = sched.classify(template)
+    target = sched.context.target_of(template)
 
     def run() -> None:
         for first in (0, 3):
-            rows = sched.cycle.place_run(target[0], 3)
+            rows = place_run(sched.placer, target[0], 3)
             state.assume_template(target[0], template, first, rows)
         sched.cache.update_snapshot(snapshot)
         sched.cache.finish_template(template, 1, 2, 0.0)
@@ -185,7 +185,7 @@ def pods_of_a_template() -> Operation:
         for one in held:
             state.remove_pod(one)
         sched.cache.cleanup_assumed_pods(1e9)
-        sched.view_rows()
+        sched.context.view_rows()
 
     return run
 
@@ -318,7 +318,7 @@ def decode_and_intern() -> Operation:
     """New objects every time, all of one class."""
     sched = scheduler()
     text = dump([pod("p")]).encode()
-    return lambda: sched.classify(decode_object(text))  # type: ignore[arg-type]
+    return lambda: sched.context.target_of(decode_object(text))  # type: ignore[arg-type]
 
 
 def parse() -> Operation:

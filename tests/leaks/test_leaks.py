@@ -69,5 +69,5 @@ def test_new_specs_of_one_shape_are_forgotten_again() -> None:
     for number in range(3 * (1 << 16) + 2):
         if number % (1 << 16) == 1:
             sizes.append(blocks())
-        sched.classify(plain("p", terminationGracePeriodSeconds=number))
+        sched.context.target_of(plain("p", terminationGracePeriodSeconds=number))
     assert sizes[3] - sizes[2] <= BLOCKS

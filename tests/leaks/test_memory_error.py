@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from moorage import Profile, Scheduler
 from moorage._core.base import buffers
-from moorage._core.decide.pod_batches import finish_bindings, finish_template
+from moorage._core.decide.bulk_operations import finish_bindings, finish_template
 from moorage.objects import Cluster, Node
 from moorage.objects.model.node import ContainerImage
 from moorage.plugins.registry import default_profile
@@ -45,7 +45,7 @@ def full() -> Scheduler:
         made.cache.add_pod(plain(f"old-{at}", node_name=f"n{at}"))
     while len(made.cache.state.images.names) < 64:
         made.cache.state.images.image(f"seen-{len(made.cache.state.images.names)}")
-    made.view_order()
+    made.context.view_order()
     return made
 
 
@@ -82,16 +82,16 @@ def dump(made: Scheduler) -> dict[str, Any]:
         "pods": [state.ledger.pods_of(row) for row in rows],
         "number of pods": len(state.ledger),
         "assumed": state.assumed_pods(),
-        "start": made.cycle.start,
+        "start": made.placer.decider.start,
     }
 
 
 def future(made: Scheduler) -> list[Any]:
     """Decisions of all kinds, and the state after them."""
-    decisions = [made.schedule_one(plain(f"later-{at}", "2")) for at in range(3)]
+    decisions = [made.context.schedule_one(plain(f"later-{at}", "2")) for at in range(3)]
     last = made.examine(pod("last"))
     chosen = [(d.node, d.start, d.evaluated, d.feasible.tolist()) for d in decisions]
-    return [made.view_order(), chosen, last.feasible, last.total.tolist(), dump(made)]
+    return [made.context.view_order(), chosen, last.feasible, last.total.tolist(), dump(made)]
 
 
 def run_of_ports(made: Scheduler) -> object:
@@ -106,8 +106,8 @@ def run_of_a_template(made: Scheduler) -> object:
     """What the run has accounted for stays; the pods are entered in the memory that it took."""
     template = plain("web", "1")
     made.cache.state.check_template(template, 0, FULL + 1)
-    pod_class = made.classify(template)[0]
-    rows = made.cycle.place_run(pod_class, FULL + 1)
+    pod_class = made.context.target_of(template)[0]
+    rows = place_run(made.placer, pod_class, FULL + 1)
     made.cache.state.assume_template(pod_class, template, 0, rows)
     return rows.tolist()
 
@@ -132,12 +132,18 @@ OPERATIONS: dict[str, tuple[list[Operation], Operation]] = {
         lambda made: made.cache.forget_pod(plain("p", node_name="n3")),
     ),
     "remove": ([], lambda made: made.cache.remove_pod(plain("old-3", node_name="n3"))),
-    "refresh": ([lambda made: made.cache.add_node(many_images("new"))], lambda made: made.view_order()),
+    "refresh": (
+        [lambda made: made.cache.add_node(many_images("new"))],
+        lambda made: made.context.view_order(),
+    ),
     "schedule one": (
         [lambda made: made.cache.add_node(many_images("new"))],
-        lambda made: made.schedule_one(pod("p")).node,
+        lambda made: made.context.schedule_one(pod("p")).node,
     ),
-    "schedule one that fits nowhere": ([], lambda made: made.schedule_one(plain("p", "100")).fit_error),
+    "schedule one that fits nowhere": (
+        [],
+        lambda made: made.context.schedule_one(plain("p", "100")).fit_error,
+    ),
     "examine": (
         [lambda made: made.cache.add_node(many_images("new"))],
         lambda made: made.examine(pod("p")).best,
@@ -228,12 +234,12 @@ def test_after_a_run_of_more_pods_than_there_is_memory_for() -> None:
     plugins = [one for one in default_profile().plugins if one.name != "NodeResourcesFit"]
     cluster = Cluster(nodes=[node(f"n{at}") for at in range(3)])
     made, pods = Scheduler(cluster, profile=Profile(plugins)), 1 << 22
-    pod_class = made.classify(plain("web"))[0]
+    pod_class = made.context.target_of(plain("web"))[0]
 
     def work() -> None:
         limited(55 * pods)  # 4 bytes for its row, 48 for its record, and 16 for its place among the objects
         with pytest.raises(MemoryError):
-            made.cycle.place_run(pod_class, pods)
-        assert len(made.cycle.place_run(pod_class, 100)) == 100
+            place_run(made.placer, pod_class, pods)
+        assert len(place_run(made.placer, pod_class, 100)) == 100
 
     assert outcome_of(work) == 0

@@ -81,4 +81,4 @@ def scheduler(nodes: int = 3, plugins: Sequence[Plugin] = ()) -> Scheduler:
 
 def place(made: Scheduler, pods: list[Pod]) -> list[str]:
     """Run pods of one class; the nodes of those that fit."""
-    return [made.table.row_name(row) for row in made.schedule(pods).rows.tolist() if row >= 0]
+    return [made.table.row_name(row) for row in made.schedule_pods(pods).rows.tolist() if row >= 0]

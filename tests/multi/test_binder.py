@@ -315,8 +315,8 @@ def test_plugins_of_a_profile_check_and_reserve() -> None:
 def test_schedulers_bind_through_their_clients() -> None:
     world = World(*(asking(f"p{at}", "3") for at in range(2)))
     first, second = (Scheduler(world.binder.client_for(name)) for name in ("one", "two"))
-    assert first.schedule_one(world.get("p0")).node == "a"
-    assert second.schedule_one(world.get("p1")).node == "a"
+    assert first.context.schedule_one(world.get("p0")).node == "a"
+    assert second.context.schedule_one(world.get("p1")).node == "a"
     world.binder.client_for().bind(world.get("p0"), "a")
     with pytest.raises(ConflictError, match="Insufficient cpu"):
         world.binder.client_for().bind(world.get("p1"), "a")

@@ -83,7 +83,7 @@ class BinderMachine(RuleBasedStateMachine):
         pod = self.random.choice(waiting)
         engine = next(iter(scheduler.engines.values()))
         engine.runs_post_filter = False
-        decision = scheduler.schedule_one(pod)
+        decision = scheduler.context.schedule_one(pod)
         if decision.node is not None:
             self.proposed[which].append(Placement(pod, decision.node, scheduler=str(which)))
 

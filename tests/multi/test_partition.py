@@ -45,9 +45,9 @@ def test_another_kind_of_partition_is_an_error() -> None:
 def test_a_scheduler_looks_at_its_own_nodes_first_and_anywhere_then() -> None:
     nodes = [mark_partition(1, one, owner) for one, owner in zip((node("a"), node("b")), (0, 1), strict=True)]
     scheduler = Scheduler(Cluster(nodes=nodes))
-    assert [scheduler.schedule_one(pod(f"p{at}", requests={"cpu": 2})).node for at in range(3)] == [
+    assert [scheduler.context.schedule_one(pod(f"p{at}", requests={"cpu": 2})).node for at in range(3)] == [
         "b",
         "b",
         None,
     ]
-    assert scheduler.schedule_one(tolerate_partitions(pod("q", requests={"cpu": 2}))).node == "a"
+    assert scheduler.context.schedule_one(tolerate_partitions(pod("q", requests={"cpu": 2}))).node == "a"

@@ -75,7 +75,7 @@ def test_a_malformed_constraint_fails_the_cycle(action: str, text: str) -> None:
     one = scheduler()
     error = f'{text}"Within" is not a valid label selector operator'
     assert one.examine(broken).error == error
-    assert one.schedule_one(broken).error == error
+    assert one.context.schedule_one(broken).error == error
     assert one.cache.state.pods() == []
 
 

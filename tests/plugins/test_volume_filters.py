@@ -347,7 +347,7 @@ def test_all_at_once_is_one_by_one(
     if status is not None:
         assert status.is_skip or status.is_rejected
         return
-    rows = made.view_rows()
+    rows = made.context.view_rows()
     bridge = Bridge(framework)
     bridge.begin(state, asked)
     bridge.filter(plugin, rows)

@@ -130,7 +130,7 @@ class Bench:
         return {name: status.reasons for name, status in found.items() if status}
 
     def names(self) -> list[str]:
-        return [self.scheduler.table.row_name(row) for row in self.scheduler.view_rows().tolist()]
+        return [self.scheduler.table.row_name(row) for row in self.scheduler.context.view_rows().tolist()]
 
     def pre_bind(self, state: CycleState, asked: Pod, on: str = "a") -> Status | None:
         """All steps of PreBind."""

@@ -276,7 +276,7 @@ def test_a_pod_waits_for_victims_by_their_group_s_priority() -> None:
 def test_it_is_known_cheaply_whether_somebody_could_be_evicted() -> None:
     one = world(member("m0", cpu=4, priority=50), nodes=NODES[:1])
     engine = one.engines["default-scheduler"]
-    shape = one.cache.state.classes.shape_of(one.classify(preemptor(2))[0])
+    shape = one.cache.state.classes.shape_of(one.context.target_of(preemptor(2))[0])
     assert engine.may_be_helped(shape)
     one.client.delete(PodGroup, "g", "default")
     one.sync()

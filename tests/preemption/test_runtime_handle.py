@@ -194,7 +194,7 @@ def test_the_list_of_a_node_is_a_copy() -> None:
 
 def test_when_a_pod_has_preempted_it_is_nominated_and_when_it_goes_no_more() -> None:
     one = full(victim("v", cpu=4), preemptor())
-    one.schedule_one(one.pods.pending["default/p"])
+    one.context.schedule_one(one.pods.pending["default/p"])
     its = of(one)
     assert names(its, "a") == ["p"]
     one.client.delete("Pod", "p", "default")

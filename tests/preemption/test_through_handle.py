@@ -40,7 +40,7 @@ def through(change: dict[str, Any], *pods: Pod, **settings: Any) -> Scheduler:
     there = (victim("v", cpu=4, priority=5), victim("w", on="b", cpu=4, priority=1, labels={"app": "x"}))
     one = full(*there, *pods, nodes=NODES, **settings)
     handle(one).make_preempt_handle = type("Other", (built.PreemptHandle,), change)
-    one.schedule_one(preemptor())
+    one.context.schedule_one(preemptor())
     return one
 
 
@@ -239,7 +239,7 @@ def outcome(twin: Twin, budgets: Sequence[Any], profile: Profile) -> tuple[Any, 
         for one in pods
     ]
     one = full(*there, *waiting, twin.asked, nodes=twin.nodes, others=budgets, profile=profile)
-    decision = one.schedule_one(one.pods.pending["default/p"])
+    decision = one.context.schedule_one(one.pods.pending["default/p"])
     nominating = decision.nominating
     return (decision.node, (nominating and nominating.nominated_node_name) or ""), left(one)
 

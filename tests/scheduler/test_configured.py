@@ -119,13 +119,15 @@ def test_profiles_by_scheduler_name() -> None:
 
 
 def test_percentages() -> None:
-    assert scheduler(config({}, percentageOfNodesToScore=30)).cycle.percentage == 30
+    assert scheduler(config({}, percentageOfNodesToScore=30)).placer.decider.percentage == 30
     assert (
-        scheduler(config({"percentageOfNodesToScore": 40}, percentageOfNodesToScore=30)).cycle.percentage
+        scheduler(
+            config({"percentageOfNodesToScore": 40}, percentageOfNodesToScore=30)
+        ).placer.decider.percentage
         == 40
     )
     given = scheduler(config({}, percentageOfNodesToScore=30), percentage_of_nodes_to_score=50)
-    assert given.cycle.percentage == 50
+    assert given.placer.decider.percentage == 50
 
 
 def test_a_plugin_of_ones_own_by_name() -> None:
@@ -153,7 +155,7 @@ def test_sources(tmp_path: Path) -> None:
     path.write_text(text)
     read = read_configuration(text.encode())
     for source in (path, str(path), text.encode(), HEAD | {"percentageOfNodesToScore": 7}, read):
-        assert scheduler(source).cycle.percentage == 7
+        assert scheduler(source).placer.decider.percentage == 7
 
 
 def test_unknown_gates_are_refused() -> None:
@@ -213,5 +215,5 @@ def test_a_filter_without_its_pre_filter_fails_where_it_is_asked(plugin: str, wo
     one = scheduler(config({"plugins": enabled}))
     error = f'running "{plugin}" filter plugin: {words} "PreFilter{plugin}" from cycleState: not found'
     assert one.examine(pod("p")).error == error
-    assert one.schedule_one(pod("p")).error == error
+    assert one.context.schedule_one(pod("p")).error == error
     assert one.examine(pod("p", node_name="nowhere")).fit_error != ""

@@ -83,11 +83,11 @@ def test_a_node_goes_from_the_cache_after_its_event(one: Scheduler, monkeypatch:
     monkeypatch.setattr(
         SchedulingQueue,
         "move_all_to_active_or_backoff_queue",
-        lambda self, event, old, new, check=None: there.append(one.view_order()),
+        lambda self, event, old, new, check=None: there.append(one.context.view_order()),
     )
     one.client.delete(Node, "n")
     one.sync()
-    assert (there, one.view_order()) == ([["n"]], [])
+    assert (there, one.context.view_order()) == ([["n"]], [])
 
 
 def test_assigned_pods(one: Scheduler) -> None:
@@ -177,7 +177,7 @@ def test_a_deletion_of_unknown_state_is_one_of_an_assigned_pod_too(one: Schedule
 def test_an_assumed_pod_is_not_queued_again(one: Scheduler) -> None:
     write(one, node("n"))
     held = write(one, pod("p"))
-    one.schedule_one(held)
+    one.context.schedule_one(held)
     seen()
     info = one.queue.pop(0)
     assert info is not None
@@ -193,7 +193,7 @@ def test_an_assumed_pod_is_not_queued_again(one: Scheduler) -> None:
 def test_an_assumed_pod_that_begins_to_terminate_is_forgotten(one: Scheduler) -> None:
     write(one, node("n"))
     held = write(one, pod("p"))
-    one.schedule_one(held)
+    one.context.schedule_one(held)
     seen()
     going = replace(held.metadata, resource_version="x", deletion_timestamp="2026-01-01T00:00:00Z")
     one.pods.on_update(held, replace(held, metadata=going))

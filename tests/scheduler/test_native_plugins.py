@@ -54,7 +54,7 @@ def test_rejections(load: Load) -> None:
     one = scheduler_with(
         load(FILTER="by_pool", REASON='"wrong pool"'), nodes=pools(a="bad", b="worse", c="bad")
     )
-    assert searched(one.schedule_one(pod("p")).fit_error) == "0/3 nodes are available: 3 wrong pool."
+    assert searched(one.context.schedule_one(pod("p")).fit_error) == "0/3 nodes are available: 3 wrong pool."
     rejected = one.examine(pod("p")).rejected
     assert {name: (int(said.code), said.reasons, said.plugin) for name, said in rejected.items()} == {
         "a": (2, ("wrong pool",), "Probe"),
@@ -77,7 +77,7 @@ def test_scores_are_normalized_and_weighted(load: Load) -> None:
     assert found.raw["Probe"].tolist() == [3, 9]
     assert found.normalized["Probe"].tolist() == [6, 18]
     assert (found.total - without.total).tolist() == [42, 126]
-    assert one.schedule_one(pod("p")).node == "b"
+    assert one.context.schedule_one(pod("p")).node == "b"
 
 
 def test_a_plugin_is_asked_about_one_node(load: Load) -> None:
@@ -127,9 +127,9 @@ def test_a_failure_is_the_error_of_the_pod_s_cycle(load: Load, macros: dict[str,
     one = scheduler_with(load(**macros), pods=pods)
     assert one.profile.is_in_core
     assert one.examine(breaking("z")).error == text
-    decision = one.schedule_one(breaking("z"))
+    decision = one.context.schedule_one(breaking("z"))
     assert (decision.node, decision.error) == (None, text)
-    one.cycle.start = 0
+    one.placer.decider.start = 0
     result = one.run()
     assert result.placements.keys() == {"default/p", "default/q"}
     failures = {key: (failure.message, failure.reasons) for key, failure in result.unschedulable.items()}
@@ -142,13 +142,13 @@ def test_a_run_that_fails_half_way_is_the_same_as_one_by_one(load: Load) -> None
     pods = [pod(f"p{number}", requests={GPU: "1"}) for number in range(6)]
     one = scheduler_with(load(SCORE="by_taken"), nodes=nodes, pods=pods)
     other = scheduler_with(load(SCORE="by_taken"), nodes=nodes)
-    result, decisions = one.run(), [other.schedule_one(each) for each in pods]
+    result, decisions = one.run(), [other.context.schedule_one(each) for each in pods]
     text = INVALID.format(120) + " (node a)"
     assert result.placements == {"default/p0": "a", "default/p1": "a", "default/p2": "a"}
     assert [decision.node for decision in decisions] == ["a", "a", "a", None, None, None]
     assert [failure.message for failure in result.unschedulable.values()] == [text] * 3
     assert [decision.error for decision in decisions[3:]] == [text] * 3
-    assert one.cycle.start == other.cycle.start
+    assert one.placer.decider.start == other.placer.decider.start
     one.cache.remove_pod(one.cache.get_pod(pods[0]))
     assert set(one.run().placements.values()) == {"a"}
 
@@ -166,7 +166,7 @@ def test_one_belongs_to_one_scheduler(load: Load) -> None:
 
 def test_a_run_stays_in_c(load: Load) -> None:
     one = scheduler_with(load(FILTER="by_pool", SCORE="by_gpus"))
-    assert (one.profile.is_in_core, one.plan.needs_python, one.cycle.failed) == (True, False, False)
+    assert (one.profile.is_in_core, one.plan.needs_python, one.placer.decider.failed) == (True, False, False)
 
 
 class TwinPack(mo.FilterPlugin, mo.ScorePlugin):
@@ -223,10 +223,10 @@ def test_two_schedulers_and_a_fork_have_views_of_their_own(load: Load) -> None:
     fork = one.cache.fork()
     fork.update_node(pools(a="bad")[0], pools(a="good")[0])
     fork.remove_node(pools(b="good")[0])
-    cycle = one.cycle.clone(fork.state)
-    target = one.classify(pod("p"))
-    assert fork.state.table.row_name(cycle.decide(*target)[0]) == "a"
-    assert one.schedule_one(pod("p")).node == "b"
+    cycle = one.placer.clone(fork.state)
+    target = one.context.target_of(pod("p"))
+    assert fork.state.table.row_name(placer.decider.decide(*target)[0]) == "a"
+    assert one.context.schedule_one(pod("p")).node == "b"
 
 
 # ---- nominated pods ----------------------------------------------------------------------------------------
@@ -241,7 +241,7 @@ def test_nominated_pods_are_told_and_taken_back(tmp_path: Path) -> None:
     before = replace(pod("m", requests={"cpu": "1"}, priority=5), status=PodStatus(nominated_node_name="a"))
     one.client.create(before)
     one.sync()
-    assert [one.schedule_one(pod(f"p{number}")).node for number in range(3)] == ["b", "c", "b"]
+    assert [one.context.schedule_one(pod(f"p{number}")).node for number in range(3)] == ["b", "c", "b"]
     assert (list(counts), told.value) == ([0] * 64, 6)
 
 

@@ -57,7 +57,7 @@ def test_the_next_run_says_how_many_more_there_were(caplog: pytest.LogCaptureFix
     one = scheduler_with(make(mo.ReservePlugin, "Bad", reserve=ERROR), pods=pods(1))
     one.run()
     one.run()
-    one.schedule([pod("x"), pod("y")])
+    one.schedule_pods([pod("x"), pod("y")])
     assert logged(caplog) == [
         ('pod default/p0: plugin "Bad" raised ValueError: no such shelf', True),
         ('plugin "Bad" raised ValueError 1 more times', False),

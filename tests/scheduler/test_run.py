@@ -129,7 +129,7 @@ def test_bound_pods_hold_their_requests_and_finished_ones_do_not() -> None:
         "a": 1000,
         "unknown": 1000,
     }
-    assert one.view_order() == ["a"]
+    assert one.context.view_order() == ["a"]
 
 
 def test_placed_pods_are_bound_in_the_store_and_added_to_the_cache() -> None:
@@ -154,7 +154,7 @@ def test_runs_of_equal_pods_come_to_what_single_cycles_come_to() -> None:
     for tie_break in ("first", "random", "go-heap"):
         batch = scheduler(nodes, pods, tie_break=tie_break, seed=7).run()
         single = scheduler(nodes, [], tie_break=tie_break, seed=7)
-        decisions = {one.key: single.schedule_one(one).node for one in pods}
+        decisions = {one.key: single.context.schedule_one(one).node for one in pods}
         assert {key: node for key, node in decisions.items() if node} == batch.placements
         assert [key for key, node in decisions.items() if not node] == list(batch.unschedulable)
         assert batch.unschedulable
@@ -269,11 +269,11 @@ def test_the_random_tie_break_follows_its_seed() -> None:
 def test_the_search_is_sampled_and_rotates() -> None:
     nodes = [node(f"n{at:03}", memory=f"{at + 1}Gi") for at in range(200)]
     one = scheduler(nodes, [], percentage_of_nodes_to_score=50)
-    decision = one.schedule_one(pod("p", requests={"cpu": 1}))
+    decision = one.context.schedule_one(pod("p", requests={"cpu": 1}))
     assert (decision.start, decision.next, decision.evaluated, len(decision.feasible)) == (0, 100, 100, 100)
-    again = one.schedule_one(pod("q", requests={"cpu": 1}))
+    again = one.context.schedule_one(pod("q", requests={"cpu": 1}))
     assert (again.start, again.next, again.feasible[0]) == (100, 0, 100)
-    everywhere = scheduler(nodes, [], percentage_of_nodes_to_score=100).schedule_one(pod("p"))
+    everywhere = scheduler(nodes, [], percentage_of_nodes_to_score=100).context.schedule_one(pod("p"))
     assert everywhere.evaluated == 200
 
 
@@ -315,6 +315,6 @@ def test_a_cycle_runs_under_the_lock_of_the_cache() -> None:
     one.cache.lock = lock  # type: ignore[assignment]
     one.run()
     one.examine(pod("q"))
-    one.schedule_one(pod("q"))
+    one.context.schedule_one(pod("q"))
     assert watcher.seen == [True, True, True]
     assert lock.depth == 0

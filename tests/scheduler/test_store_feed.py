@@ -159,7 +159,7 @@ class FeedMachine(Writes):
         waiting = self.scheduler.pods.pending.get(f"default/{name}")
         if waiting is None or waiting.metadata.deletion_timestamp:
             return  # who terminates cannot be bound
-        if self.scheduler.schedule_one(waiting).node is None:
+        if self.scheduler.context.schedule_one(waiting).node is None:
             return
         assert self.scheduler.cache.is_assumed_pod(waiting)
         self.end_of_assumed(name)
@@ -193,7 +193,7 @@ def assumed() -> tuple[Scheduler, ObjectStore, Pod]:
     store.create_many([node("a"), node("b")])
     waiting = store.create(pod("p", requests={"cpu": 1}))
     scheduler = Scheduler(store)
-    assert scheduler.schedule_one(waiting).node == "a"
+    assert scheduler.context.schedule_one(waiting).node == "a"
     return scheduler, store, waiting
 
 

@@ -28,7 +28,7 @@ def check(out: Optimistic, cluster: Cluster) -> None:
     assert sum(one.pods for one in out.schedulers) == len(waiting) - len(out.result.skipped)
     assert out.bound + out.alone - len(out.result.evicted) <= len(placed)
     assert sum(one.placements - one.retries for one in out.schedulers) == out.bound
-    table, rows = out.scheduler.table, out.scheduler.view_rows()
+    table, rows = out.scheduler.table, out.scheduler.context.view_rows()
     for resource in ("cpu", "memory", "pods"):
         assert (table.requested[resource][rows] <= table.allocatable[resource][rows]).all()
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from moorage._core.base.resources import PodGates
-from moorage._core.decide import pod_batches as batches
+from moorage._core.decide import bulk_operations as batches
 from moorage._core.state.cluster_state import ClusterState
 from moorage.objects.model.node import Node
 from moorage.objects.model.pod import Pod

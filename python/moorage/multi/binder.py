@@ -15,7 +15,7 @@ from itertools import groupby
 from threading import RLock
 from typing import cast
 
-from moorage._core.decide.chooser import TieBreak
+from moorage._core.decide.decider import TieBreak
 from moorage._core.state.pod_spec import bound
 from moorage.cache import (
     BinderCache,

@@ -20,7 +20,9 @@ from moorage.preemption.importance import split_by_budget
 from moorage.preemption.runtime_handle import budgets_of
 from moorage.scheduler import Scheduler
 from moorage.scheduler.cycle.engine import Engine
+from moorage.scheduler.cycle.results import ScheduleResult
 from moorage.scheduler.groups.place_group import place_group
+from moorage.scheduler.placing.place import Placing
 from moorage.scheduler.placing.preempt_pods import why_not_at_once
 
 from .partition import mark_partition, tolerate_partitions
@@ -151,12 +153,15 @@ class Worker:
                 self._placed[number] = pod
 
     def _rows(self, pods: list[Pod]) -> list[int]:
-        scheduler, rows = self.scheduler, list[int]()
-        for engine, targets, some in scheduler.segments(pods):
-            if engine.is_in_core_for(some[0]):
-                rows += scheduler.batches.place(engine, targets, some, rotation=False).rows.tolist()
-            else:
-                rows += [self._choose(engine, pod, target) for pod, target in zip(some, targets, strict=True)]
+        context = self.scheduler.context
+        batch, result = context.batch_of(pods), ScheduleResult.nowhere(context.cache.state, len(pods))
+        for segment in context.segments(batch):
+            if not segment.whole_cycle:
+                Placing(context, segment.engine, batch, result).place(segment.first, segment.end)
+                continue
+            for at in range(segment.first, segment.end):
+                result.rows[at] = self._choose(segment.engine, pods[at], batch.target(at))
+        rows: list[int] = result.rows.tolist()
         return rows
 
     def _unit_of(self, pod: Pod) -> UnitKey | None:
@@ -164,12 +169,12 @@ class Worker:
 
     def _rows_of_unit(self, unit: UnitKey, pods: list[Pod]) -> list[int]:
         """The rows of the pods of a group; -1 for all if the group fails."""
-        scheduler, engines = self.scheduler, {self.scheduler.engine_of(pod) for pod in pods}
+        scheduler, engines = self.scheduler, {self.scheduler.context.engine_of(pod) for pod in pods}
         if len(engines) > 1:
             return [NO_NODE] * len(pods)
         scheduled = [pod for pod in self._members[unit] if scheduler.cache.state.has_pod(pod)]
         group = scheduler.groups.get(unit)
-        rows: list[int] = place_group(scheduler, engines.pop(), group, pods, scheduled).rows.tolist()
+        rows: list[int] = place_group(scheduler.context, engines.pop(), group, pods, scheduled).rows.tolist()
         return rows
 
     @cached_property
@@ -185,10 +190,10 @@ class Worker:
     def _choose(self, engine: Engine, pod: Pod, target: Target) -> int:
         """The row chosen for one pod by a full cycle with plugins in Python."""
         with self.scheduler.cache.lock:
-            decision, _ = engine.schedule(pod, target, self.scheduler.view_order)
+            decision, _ = engine.schedule(pod, target, self.scheduler.context.view_order)
             if decision.node is None:
                 return NO_NODE
-            self.scheduler.batches.assume(pod, decision.node)
+            self.scheduler.context.assume(pod, decision.node)
             return engine.row_in_view(decision.node)
 
     def _preempt(
@@ -197,10 +202,10 @@ class Worker:
         """Place a pod by preemption, if that is possible."""
         number, scheduler = int(pods[place]), self.scheduler
         pod = self.init.pods[number] if self.init.owners is None else self._anywhere(number)
-        engine = scheduler.engine_of(pod)
+        engine = scheduler.context.engine_of(pod)
         if pod.spec.preemption_policy == "Never" or why_not_at_once(engine, pod):
             return
-        with scheduler.preempt([pod]) as tried:
+        with scheduler.preempt_pods([pod]) as tried:
             row, gone = int(tried.rows[0]), tried.victims(0)
         if row < 0:
             return

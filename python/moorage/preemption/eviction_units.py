@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from moorage._core.decide.pod_batches import pods_below
+from moorage._core.decide.bulk_operations import pods_below
 from moorage._core.state.cluster_state import ClusterState
 from moorage.framework.plugin.group_index import PodGroups
 from moorage.framework.plugin.handle import FrameworkHandle

@@ -59,7 +59,7 @@ def dry_run_in_core(
         before = handle.nominator.nominated_before(pod).items()
         places = [(table.find_row(name), pods) for name, pods in before]
         present = [(row, pods) for row, pods in places if row is not None and table.is_present(row)]
-        kernels.cycle.nominate(present)
+        kernels.search.nominate(present)
         rows = [_row(handle, name) for name in nodes]
         pod_class, node_name, pinned = state.target
         out = kernels.dry_runs.dry_run(pod_class, rows, budgets, node_name, pinned, wanted)

@@ -9,6 +9,7 @@ from .cycle.results import Examination as Examination
 from .cycle.results import Failure as Failure
 from .cycle.results import PreFilterOutcome as PreFilterOutcome
 from .cycle.results import Result as Result
+from .cycle.results import ScheduleResult as ScheduleResult
 from .explain.changes import Change as Change
 from .explain.constraints import Constraint as Constraint
 from .explain.explanation import Explanation as Explanation
@@ -16,6 +17,4 @@ from .explain.explanation import Situation as Situation
 from .explain.situations import explain_after_run as explain_after_run
 from .explain.situations import explain_alone as explain_alone
 from .explain.situations import explain_in_turn as explain_in_turn
-from .placing.batch import ScheduleResult as ScheduleResult
-from .placing.template_pods import TemplateRun as TemplateRun
 from .scheduler import Scheduler as Scheduler

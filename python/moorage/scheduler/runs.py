@@ -13,16 +13,16 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from moorage._core.decide.pod_batch import PodBatch
 from moorage.framework.plugin.interface import NominatingInfo
-from moorage.framework.runtime.runtime import Target
 from moorage.objects.model.pod import Pod
 from moorage.objects.model.pod_group import PodGroup, UnitKey
 from moorage.plugins.gang_scheduling import GangScheduling
 from moorage.queue import Place, QueuedPodInfo
 from moorage.store import ApiError, ObjectStore
 
-from .cycle.engine import Engine
-from .cycle.results import Eviction, Failure, Result
+from .context import Segment
+from .cycle.results import Eviction, Failure, Result, ScheduleResult
 from .groups.group_status import patch_group
 from .groups.place_group import (
     GroupResult,
@@ -31,6 +31,8 @@ from .groups.place_group import (
     several_schedulers,
 )
 from .placing.binding_cycle import Outcome
+from .placing.place import Placing
+from .placing.single_cycle import whole_cycle
 from .queueing import give_back
 
 if TYPE_CHECKING:
@@ -94,7 +96,7 @@ class Run:
     @contextmanager
     def _owning_pods(self) -> Iterator[None]:
         """Inside, pods are popped and tried. However that ends, no pod is lost, and none is left halfway."""
-        self.scheduler.enlist()
+        self.scheduler.context.enlist()
         try:
             self.scheduler.handle.on_eviction.append(self._evicted)
             yield
@@ -124,7 +126,7 @@ class Run:
             logger.exception("after an exception in a run")
         for info in self.queue.in_flight():
             if not scheduler.bindings.has(info.pod):
-                scheduler.take_back(info.pod)
+                scheduler.context.take_back(info.pod)
                 held = scheduler.pods.current(info.pod)
                 if held is None or held.spec.node_name or held.metadata.uid != info.pod.metadata.uid:
                     self.queue.done(info.pod.metadata.uid)
@@ -226,9 +228,11 @@ class Run:
             self._attempt_unit(unit, infos)
             return len(infos)
         tried = 0
-        for engine, targets, pods in self.scheduler.segments([info.pod for info in infos]):
-            of_profile = self.place if engine.is_in_core_for(pods[0]) else self._each
-            tried += of_profile(engine, targets, infos[tried : tried + len(pods)])
+        context = self.scheduler.context
+        batch = context.batch_of([info.pod for info in infos])
+        for segment in context.segments(batch):
+            of_segment = self._each if segment.whole_cycle else self.place
+            tried += of_segment(segment, batch, infos)
             if self._evicts:
                 break
         if tried < len(infos):
@@ -239,26 +243,26 @@ class Run:
         self._most = FEW if self._evicts else min(self._most * FEW, ALL)
         return tried
 
-    def place(self, engine: Engine, targets: list[Target], infos: Sequence[QueuedPodInfo]) -> int:
-        """Place pods of one profile; how many were tried."""
-        scheduler, began = self.scheduler, time.perf_counter()
-        pods = [info.pod for info in infos]
-        batch = scheduler.batches.place(engine, targets, pods, rotation=False, until_eviction=True)
+    def place(self, segment: Segment, batch: PodBatch, infos: Sequence[QueuedPodInfo]) -> int:
+        """Place the pods of a segment of a batch, whose entries `infos` are; how many were tried."""
+        context, began = self.scheduler.context, time.perf_counter()
+        result = ScheduleResult.nowhere(context.cache.state, len(batch))
+        end = Placing(context, segment.engine, batch, result).place(segment.first, segment.end, True)
         self.result.seconds += time.perf_counter() - began
-        rows = batch.rows.tolist()
-        names = {row: scheduler.table.row_name(row) for row in set(rows) if row >= 0}
-        for at, row in enumerate(rows):
-            if row < 0:
-                self._failed(infos[at], batch.failures[at])
+        names = result.nodes
+        for at in range(segment.first, end):
+            node = names[at]
+            if node is None:
+                self._failed(infos[at], result.failures[at])
             else:
-                self._assumed(infos[at], names[row])
-        return len(rows)
+                self._assumed(infos[at], node)
+        return end - segment.first
 
-    def _each(self, engine: Engine, targets: list[Target], infos: Sequence[QueuedPodInfo]) -> int:
+    def _each(self, segment: Segment, batch: PodBatch, infos: Sequence[QueuedPodInfo]) -> int:
         """Place and bind pods one by one, with all plugins of the profile; how many were tried."""
-        for tried, (info, target) in enumerate(zip(infos, targets, strict=True), 1):
-            began = time.perf_counter()
-            decision = self.scheduler.whole_cycle(engine, info.pod, target)
+        for at in range(segment.first, segment.end):
+            began, info = time.perf_counter(), infos[at]
+            decision = whole_cycle(self.scheduler.context, segment.engine, info.pod, batch.target(at))
             self.result.seconds += time.perf_counter() - began
             if decision.node is None:
                 self._failed(info, Failure.of(decision))
@@ -266,8 +270,8 @@ class Run:
                 self._went(Outcome(info.pod, decision.node, decision.waiting, decision.binding))
             self.resume(self.scheduler.cache.clock())
             if self._evicts:
-                return tried
-        return len(infos)
+                return at + 1 - segment.first
+        return segment.end - segment.first
 
     def _attempt_unit(self, unit: UnitKey, infos: Sequence[QueuedPodInfo]) -> None:
         """Place the pods of a group, all that it needs or none."""
@@ -306,11 +310,11 @@ class Run:
         self, group: PodGroup | None, pods: Sequence[Pod], scheduled: Sequence[Pod]
     ) -> GroupResult:
         """Decide about the pods of a group, some of which may be scheduled already."""
-        engines = {self.scheduler.engine_of(pod) for pod in pods}
+        engines = {self.scheduler.context.engine_of(pod) for pod in pods}
         if len(engines) > 1:
             return rejected(pods, several_schedulers(pods))
         engine, scheduler, began = engines.pop(), self.scheduler, time.perf_counter()
-        done = place_group(scheduler, engine, group, pods, scheduled, evicts=True)
+        done = place_group(scheduler.context, engine, group, pods, scheduled, evicts=True)
         self.result.seconds += time.perf_counter() - began
         return done
 

@@ -3,26 +3,19 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from itertools import groupby, repeat
 
-import numpy as np
-import numpy.typing as npt
-
-from moorage._core.decide.chooser import TieBreak
+from moorage._core.decide.decider import TieBreak
 from moorage._core.state.node_table import NodeTable
 from moorage.cache import SchedulerCache, Transaction
-from moorage.errors import CacheError
 from moorage.framework.configuration import feature_gates as all_gates
 from moorage.framework.configuration import pod_gates
 from moorage.framework.plugin.events import ASSIGNED_POD_DELETE
 from moorage.framework.plugin.group_index import PodGroups
-from moorage.framework.plugin.interface import NominatingInfo
 from moorage.framework.plugin.nominator import PodNominator
 from moorage.framework.profiles.plugin_registry import Registry
 from moorage.framework.profiles.profile import Profile
-from moorage.framework.runtime.runtime import Target, target_of
 from moorage.objects.model.cluster import Cluster
 from moorage.objects.model.pod import Pod
 from moorage.objects.model.pod_group import PodGroup
@@ -31,7 +24,7 @@ from moorage.plugins.scheduling_gates import SchedulingGates
 from moorage.store import InformerFactory, ObjectClient, ObjectStore
 
 from .checked_clock import checked
-from .cycle.engine import Engine
+from .context import SchedulingContext
 from .cycle.engines import (
     Rotation,
     disowned_on_error,
@@ -42,25 +35,18 @@ from .cycle.engines import (
 from .cycle.examine import examine
 from .cycle.opportunistic_batching import Batching
 from .cycle.results import (
-    Decision,
     Examination,
     Failure,
     Result,
-    after_binding,
+    ScheduleResult,
 )
 from .event_handlers import PodHandler, watch
 from .explain.explain_pod import explain
 from .explain.explanation import Explanation
 from .groups.place_group import schedule_workload
-from .placing.batch import (
-    Batches,
-    ScheduleResult,
-    joined,
-    result_of,
-)
-from .placing.binding_cycle import BindingCycles, Started, threads_for
-from .placing.preempt_pods import Preemption, preempt
-from .placing.template_pods import TemplateRun, schedule_by_template
+from .placing.binding_cycle import BindingCycles, threads_for
+from .placing.preempt_pods import Preemption, preempt_pods
+from .placing.schedule_pods import schedule_by_template, schedule_pods
 from .queueing import make_queue, newest
 from .records import Records
 from .runs import TERMINATING, Run
@@ -130,9 +116,8 @@ class Scheduler:
 
     Attributes
     ----------
-    percentage_of_placements : int or None
-        The configuration's percentageOfPlacementsToScore: of the placements of a pod group that is bound to a
-        topology, how many that suit it are looked for; 0 is adaptive, None all (`placements_to_find`).
+    context : SchedulingContext
+        What its cycles share.
     """
 
     def __init__(
@@ -173,21 +158,31 @@ class Scheduler:
         engines = make_engines(self.handle, configuration, one_or_more, *its)
         with disowned_on_error([engine.profile for engine in engines]):
             self.engines = {engine.profile.scheduler_name: engine for engine in engines}
-            self.percentage_of_placements = placements_percentage(configuration)
-            self.group_cycle_bugs = group_cycle_bugs
-            self.rotation = Rotation(list(self.engines.values()))
-            self.cache.participants += (self.rotation, batching)
-            self.profile, self.plan, self.cycle = engines[0].profile, engines[0].plan, engines[0].cycle
+            rotation = Rotation(list(self.engines.values()))
+            self.cache.participants += (rotation, batching)
+            self.profile, self.plan, self.placer = engines[0].profile, engines[0].plan, engines[0].placer
             threads = threads_for(cluster, binding_threads, clock or wait)
             self.bindings = BindingCycles(self.client, self.cache.clock, self.volumes, threads)
-            self.batches = Batches(self.cache, nominator, self.bindings, self.view_order, self.sync)
             self.queue, ages = make_queue(engines, configuration, gates, clock, nominator)
             self.pods = PodHandler(self.handle, self.queue, self._is_ours, ages)
+            self._records = Records(self)
+            self.context = SchedulingContext(
+                self.cache,
+                self.handle,
+                rotation,
+                self.engines,
+                self.bindings,
+                self._records,
+                self.sync,
+                self.pods.current,
+                self.finish_binding,
+                group_cycle_bugs,
+                placements_percentage(configuration),
+            )
             self._follow(cluster)
 
     def _follow(self, cluster: Cluster | ObjectClient) -> None:
         """Have informers report to the cache and the queue; write a cluster to the scheduler's own store."""
-        self._records = Records(self)
         watch(self.informers, self.cache, self.queue, self.pods, self._forget_failures)
         self.sync()
         if isinstance(cluster, Cluster) and isinstance(self.client, ObjectStore):
@@ -213,17 +208,10 @@ class Scheduler:
             self.cache.enlist(self._records)
             yield transaction
 
-    def enlist(self) -> None:
-        """Before this scheduler writes to more than the cache: have all that take part in open transactions.
-        MoorageError where that cannot be taken back."""
-        if self.cache.transactions:
-            self.cache.enlist(self._records)
-
     def _forget_failures(self, group: PodGroup) -> None:
         """A pod group changed: other pods may be evicted for it."""
         for engine in self.engines.values():
-            engine.failures.clear()
-            engine.cycle.forget_failures()
+            engine.search.states.open_scope()
 
     def is_waiting(self, pod: Pod) -> bool:
         """Whether a pod is there and has no node, as far as informers know."""
@@ -239,7 +227,7 @@ class Scheduler:
         if self.cache.transactions:
             if not self._records.can_undo:
                 return False  # nothing is heard before the end of the transaction
-            self.enlist()
+            self.context.enlist()
         try:
             self.announce_freed()
             while self.informers.run_once():
@@ -269,25 +257,13 @@ class Scheduler:
         """The node table: ``table.allocatable["cpu"]``, ``table.requested[...]``, ``table.names`` by row."""
         return self.cache.state.table
 
-    def view_order(self) -> list[str]:
-        """Node names in the order in which a cycle that began now would list them."""
-        with self.cache.lock:
-            self.cache.state.view.refresh()
-            return self.cache.state.view.node_names()
-
-    def view_rows(self) -> npt.NDArray[np.int32]:
-        """Rows of the node table in that order."""
-        with self.cache.lock:
-            self.cache.state.view.refresh()
-            return self.cache.state.view.rows()
-
     # ---- one pod -------------------------------------------------------------------------------------------
 
     def examine(self, pod: Pod) -> Examination:
         """Filter every node and score all feasible ones, without sampling and without placing the pod.
         Extenders are not asked."""
         with self.cache.lock:
-            return examine(self._engine(pod), pod, self.view_order())
+            return examine(self.context.engine_for(pod), pod, self.context.view_order())
 
     def explain(self, pod: Pod | str) -> Explanation:
         """Explain where a pod (or the one of this ``namespace/name``) would go now, or why nowhere and what
@@ -299,69 +275,12 @@ class Scheduler:
         if isinstance(pod, str):
             namespace, _, name = pod.rpartition("/")
             pod = self.client.get(Pod, name, namespace)
-        return explain(self.engine_of(pod), pod, self.not_ours(pod))
-
-    def schedule_one(self, pod: Pod) -> Decision:
-        """One cycle: search, choose, assume the pod on the chosen node. Where it fits nowhere others may be
-        evicted: it is nominated to their node then, and goes there when it comes again.
-
-        Where the profile has plugins for what comes after, or extenders are interested in the pod, it goes on
-        to the end: Reserve, Permit, PreBind, Bind, PostBind. Then the pod must be in the store, and may wait.
-        """
-        target, engine = self.classify(pod), self._engine(pod)
-        if not engine.is_in_core_for(pod) or engine.waits_for_others(pod):
-            decision = self.whole_cycle(engine, pod, target)
-            if decision.binding:
-                failures = self.finish_binding([pod])
-                is_running = self.bindings.is_running(pod)
-                decision = after_binding(decision, failures.get(pod.key), binding=is_running)
-            self.sync()
-            return decision
-        if self._records.can_undo:
-            self.enlist()
-        is_new = not (pod.metadata.uid and self.cache.state.has_pod(pod))
-        with self.taken_back_on_error([pod] if is_new else []):
-            with self.cache.lock:
-                at_once = engine.schedule_at_once(pod, target, self.view_order)
-                decision = at_once or engine.schedule(pod, target, self.view_order)[0]
-                if decision.node is not None:
-                    self.batches.assume(pod, decision.node)
-                else:
-                    self.bindings.nominate(self.handle.nominator, pod, decision.nominating)
-            if decision.evicts:
-                self.sync()
-        return decision
+        return explain(self.context.engine_of(pod), pod, self.not_ours(pod))
 
     @property
     def groups(self) -> PodGroups:
         """What is known of pod groups."""
         return self.handle.shared(PodGroups)
-
-    def engine_of(self, pod: Pod) -> Engine:
-        """The engine of the profile that a pod asks for; of the first, where there is none."""
-        return self.engines.get(pod.spec.scheduler_name) or self.rotation.engines[0]
-
-    def _engine(self, pod: Pod) -> Engine:
-        """The one of that profile that decides about the pod, with the rotation: all engines share it."""
-        return self.rotation.take(self.engine_of(pod).for_pod(pod))
-
-    def whole_cycle(self, engine: Engine, pod: Pod, target: Target) -> Decision:
-        """A cycle with all its plugins, for one pod."""
-        self.enlist()
-        with self.cache.lock:
-            decision, state = engine.schedule(pod, target, self.view_order)
-            if decision.node is None:
-                nominating = decision.nominating or NominatingInfo(noop=True)
-                self.bindings.report(engine, pod, Failure.of(decision), nominating)
-                started = None
-            else:
-                started = self.bindings.reserve(engine, state, pod, decision.node)
-        if started is None:
-            if decision.evicts:
-                self.sync()
-            return decision
-        outcome = self.bindings.bind(started) if isinstance(started, Started) else started
-        return after_binding(decision, outcome.failure, outcome.waiting, outcome.binding)
 
     def finish_binding(self, pods: Sequence[Pod]) -> dict[str, Failure]:
         """Let time pass until these pods are being bound no longer, as far as it is for the scheduler to let
@@ -371,10 +290,6 @@ class Scheduler:
             pass
         return run.result.unschedulable
 
-    def classify(self, pod: Pod) -> Target:
-        """A pod's class, and the symbols of the node it names and of the one it is pinned to (0: none)."""
-        return target_of(self.cache, pod)
-
     # ---- many pods -----------------------------------------------------------------------------------------
 
     def run(self) -> Result:
@@ -382,63 +297,25 @@ class Scheduler:
         that failed before are tried too, and all once more whenever something happens that may help them."""
         return Run(self).all()
 
-    def schedule(self, pods: Sequence[Pod], rotation: bool = False) -> ScheduleResult:
-        """Decide for pods in the given order, as `schedule_one` for each of them does and with the same
-        effect, but much faster.
+    def schedule_pods(self, pods: Sequence[Pod]) -> ScheduleResult:
+        """Decide for pods in the given order, and assume each on its node.
 
         Parameters
         ----------
-        rotation : bool
-            Tell where each search and the one after it began.
+        pods : sequence of Pod
+            Not in the cache. Those that plugins outside the core or extenders have a say in are bound, and
+            must be in the store.
+
+        Returns
+        -------
+        ScheduleResult
 
         Raises
         ------
         CacheError
             For a pod that is in the cache, or comes twice: then none is placed.
         """
-        self.check_new(pods)
-        if self._records.can_undo:
-            self.enlist()
-        parts = []
-        with self.taken_back_on_error(pods):
-            for engine, targets, segment in self.segments(pods):
-                if engine.is_in_core_for(segment[0]) and not engine.waits_for_others(segment[0]):
-                    parts.append(self.batches.place(engine, targets, segment, rotation))
-                else:
-                    decisions = map(self.whole_cycle, repeat(engine), segment, targets)
-                    parts += [result_of(decision, self.table) for decision in decisions]
-            result = joined(parts, rotation)
-            failures = self.finish_binding(pods) if self.bindings.running else {}
-            for at, pod in enumerate(pods):
-                if pod.key in failures and result.rows[at] >= 0:
-                    result.rows[at], result.failures[at] = -1, failures[pod.key]
-            self.sync()
-        self.handle.plugin_errors.summarize()
-        return result
-
-    def take_back(self, pod: Pod) -> None:
-        """Take a pod off the node that it is assumed on, unless its binding cycle goes on."""
-        with self.cache.lock:
-            if self.cache.is_assumed_pod(pod) and not self.bindings.has(pod):
-                self.cache.forget_pod(self.cache.get_pod(pod))
-
-    @contextmanager
-    def taken_back_on_error(self, pods: Iterable[Pod]) -> Iterator[None]:
-        """Where an exception ends what is done inside, none of these pods stays assumed."""
-        try:
-            yield
-        except BaseException:
-            for pod in pods:
-                self.take_back(pod)
-            raise
-
-    def check_new(self, pods: Sequence[Pod]) -> None:
-        """CacheError for a pod that is in the cache, or comes twice."""
-        seen = set()
-        for pod in pods:
-            if pod.metadata.uid in seen or self.cache.state.has_pod(pod):
-                raise CacheError(CANNOT_BE_ASSUMED.format(pod.metadata.uid))
-            seen.add(pod.metadata.uid)
+        return schedule_pods(self.context, pods)
 
     def schedule_workload(self, pod_group: PodGroup, pods: Sequence[Pod] | None = None) -> ScheduleResult:
         """Place the pods of a group at once, as a run would: as many as fit if, with those that have a node,
@@ -457,31 +334,19 @@ class Scheduler:
         MoorageError
             Where pods ask for different schedulers.
         """
-        return schedule_workload(self, pod_group, pods)
+        return schedule_workload(self.context, pod_group, pods)
 
-    def preempt(self, pods: Sequence[Pod], offsets: Sequence[int] = ()) -> Preemption:
+    def preempt_pods(self, pods: Sequence[Pod], offsets: Sequence[int] = ()) -> Preemption:
         """Place pods at once, evicting whom they must; see `scheduler.placing.preempt_pods`."""
-        return preempt(self, pods, offsets)
+        return preempt_pods(self.context, pods, offsets)
 
-    def segments(self, pods: Sequence[Pod]) -> Iterator[tuple[Engine, list[Target], list[Pod]]]:
-        """Pods that follow one another and are decided about in one way, with the engine whose turn it is."""
-        targets = [self.classify(pod) for pod in pods]
-        first = 0
-        for _, segment in groupby(pods, key=lambda pod: self.engine_of(pod).way_of(pod)):
-            equal = list(segment)
-            yield self._engine(equal[0]), targets[first : first + len(equal)], equal
-            first += len(equal)
-
-    def schedule_by_template(
-        self, template: Pod, n: int, first: int = 0, marks: npt.NDArray[np.int64] | None = None
-    ) -> TemplateRun:
+    def schedule_by_template(self, template: Pod, n: int, first: int = 0) -> ScheduleResult:
         """Place up to `n` pods that are equal to a template, and assume them in the cache.
 
         Pod number i, from `first` on, is called ``<generateName><i>``, or ``<name>-<i>`` where there is no
         generateName; its UID follows from that. The names must not be in use. It ends before the first pod
-        that does not fit. The store hears nothing of pods whose profile is all in the core. `marks`
-        (n // 256 int64) takes the monotonic clock after each 256 pods that the core places in one go, in
-        nanoseconds; the rest of it stays as it is.
+        that does not fit, of which the result has the failure. The store hears nothing of pods whose profile
+        is all in the core.
 
         Raises
         ------
@@ -490,7 +355,7 @@ class Scheduler:
         CacheError
             A name is in use, or the template has none.
         """
-        return schedule_by_template(self, template, n, first, marks)
+        return schedule_by_template(self.context, template, n, first)
 
     def advance(self, now: float | None = None) -> Result:
         """Go on with the pods whose waiting on Permit has ended, by a plugin or by a timer that is due at
@@ -512,7 +377,7 @@ class Scheduler:
             return TERMINATING
         if pod.spec.scheduler_name and pod.spec.scheduler_name not in self.engines:
             return "other scheduler"
-        status = self.engine_of(pod).framework.run_pre_enqueue_plugins(pod)
+        status = self.context.engine_of(pod).framework.run_pre_enqueue_plugins(pod)
         if status is None:
             return ""
         return "gated" if status.plugin == SchedulingGates.name else f"{status.plugin}: {status.message()}"

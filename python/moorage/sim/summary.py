@@ -89,7 +89,7 @@ def summarize(cluster: Cluster, scheduler: Scheduler, result: Result) -> Summary
     skipped = Counter(result.skipped.values())
     skipped["finished"] += len(cluster.finished)
     reasons = Counter(reason for failure in result.unschedulable.values() for reason in failure.reasons)
-    rows = np.asarray(scheduler.view_rows())
+    rows = np.asarray(scheduler.context.view_rows())
     zone_of = {node.name: node.metadata.labels.get(ZONE, NO_ZONE) for node in cluster.nodes}
     zone_names = np.array([zone_of[scheduler.table.row_name(row)] for row in rows], dtype=object)
     return Summary(

@@ -11,8 +11,8 @@ from tests.core.inside import assert_labels_follow_nodes, dump, inside
 from tests.core.make import node, pod
 
 from moorage._core.base.buffers import Buffer, Journal
-from moorage._core.decide.chooser import TieBreak
-from moorage._core.decide.cycle import Cycle
+from moorage._core.decide.decider import TieBreak
+from moorage._core.decide.placer import Placer
 from moorage._core.state.cluster_state import ClusterState
 from moorage.objects.model.pod import Pod
 from moorage.plugins.registry import default_profile
@@ -146,8 +146,8 @@ def test_a_label_column_outlives_the_transaction_that_first_used_it() -> None:
 
 def fits(one: ClusterState, one_pod: Pod) -> list[str]:
     """Nodes where a pod fits, by the kernels."""
-    cycle = Cycle(one, default_profile().compile(one), TieBreak.FIRST)
-    rows, verdicts = cycle.verdicts(one.classes.intern(one_pod))
+    placer = Placer(one, default_profile().compile(one), TieBreak.FIRST)
+    rows, verdicts = placer.search.verdicts(one.classes.intern(one_pod))
     return [one.table.row_name(row) for row in rows[verdicts == 0]]
 
 

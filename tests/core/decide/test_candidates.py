@@ -186,7 +186,7 @@ def run(tie_break: str, pods: int, percentage: int = 100, keeps: bool = True) ->
     scheduler = Scheduler(
         Cluster(nodes=nodes, pods=pending), tie_break=tie_break, percentage_of_nodes_to_score=percentage
     )
-    scheduler.cycle.keeps_candidates = keeps
+    scheduler.placer.decider.keeps_candidates = keeps
     scheduler.run()
     return scheduler
 
@@ -203,7 +203,10 @@ def run(tie_break: str, pods: int, percentage: int = 100, keeps: bool = True) ->
 )
 def test_when_candidates_are_kept(expected: int, setting: dict[str, Any]) -> None:
     cycle = run(**setting).cycle
-    assert (cycle.from_candidates, cycle.from_scans) == (expected, setting["pods"] - expected)
+    assert (placer.decider.from_candidates, placer.decider.from_scans) == (
+        expected,
+        setting["pods"] - expected,
+    )
 
 
 # ---- many topology keys
@@ -239,9 +242,9 @@ def test_other_pods_terms_rest_on_many_keys(keys: int) -> None:
             Cluster(nodes=[node(f"n{at}", pods=200, labels=labels[at]) for at in range(30)]),
             percentage_of_nodes_to_score=100,
         )
-        scheduler.cycle.keeps_candidates = keeps
-        scheduler.schedule([avoiding(at, keys, at) for at in range(keys)])
-        after = scheduler.schedule([avoiding(keys + at, keys, at // 100) for at in range(200)])
+        scheduler.placer.decider.keeps_candidates = keeps
+        scheduler.schedule_pods([avoiding(at, keys, at) for at in range(keys)])
+        after = scheduler.schedule_pods([avoiding(keys + at, keys, at // 100) for at in range(200)])
         outcomes.append(after.rows.tolist())
     assert outcomes[0] == outcomes[1]
     assert len(set(outcomes[0])) > 1

@@ -76,11 +76,11 @@ def test_schedule_one(seed: int, nodes: int, percentage: int, tie_break: str) ->
     manifests, specs, twin = make_world(random, nodes, percentage=percentage, tie_break=tie_break)
     cluster = Cluster(nodes=decoded(manifests), pods=decoded(bound(twin)))
     scheduler = Scheduler(cluster, percentage_of_nodes_to_score=percentage, tie_break=tie_break, seed=seed)
-    assert scheduler.view_order() == twin.order
+    assert scheduler.context.view_order() == twin.order
     placed: list[tuple[Manifest, Object]] = []
     for index in range(15):
         pod = make_pod(f"p{index}", random.choice(specs))
-        decision = scheduler.schedule_one(decode_object(pod))
+        decision = scheduler.context.schedule_one(decode_object(pod))
         check(decision, twin.cycle(pod), tie_break)
         if decision.node is not None:
             twin.place(pod, decision.node)
@@ -132,7 +132,7 @@ def test_run(seed: int, nodes: int, percentage: int, tie_break: str) -> None:
     assert result.placements == {name: node for name, node in expected.items() if node}
     assert list(result.placements) == [name for name, node in expected.items() if node]
     assert result.unschedulable.keys() == {name for name, node in expected.items() if node is None}
-    assert scheduler.cycle.start == twin.start
+    assert scheduler.placer.decider.start == twin.start
 
 
 @CHECKED
@@ -148,12 +148,12 @@ def test_batches_equal_single_cycles(seed: int, nodes: int, percentage: int, tie
         return evicts_nobody(one)
 
     batch, scanned, single = scheduler(pending), scheduler(pending), scheduler([])
-    scanned.cycle.keeps_candidates = False
-    decisions = {pod.key: single.schedule_one(pod).node for pod in decoded(pending)}
+    scanned.placer.decider.keeps_candidates = False
+    decisions = {pod.key: single.context.schedule_one(pod).node for pod in decoded(pending)}
     result = batch.run()
     assert result.placements == {key: node for key, node in decisions.items() if node}
     assert scanned.run().placements == result.placements
-    assert batch.cycle.start == scanned.cycle.start == single.cycle.start
+    assert batch.placer.decider.start == scanned.placer.decider.start == single.placer.decider.start
 
 
 @pytest.mark.parametrize("difference", [True, False])
@@ -164,7 +164,7 @@ def test_both_balanced_formulas(difference: bool) -> None:
     scheduler = Scheduler(Cluster(nodes=decoded(manifests), pods=decoded(bound(twin))), profile=profile)
     for index, spec in enumerate(specs * 3):
         pod = make_pod(f"p{index}", spec)
-        decision = scheduler.schedule_one(decode_object(pod))
+        decision = scheduler.context.schedule_one(decode_object(pod))
         check(decision, twin.cycle(pod), "go-heap")
         if decision.node is not None:
             twin.place(pod, decision.node)
@@ -188,7 +188,7 @@ def plain_spec(**rest: Any) -> Manifest:
 def test_a_tolerated_unschedulable_node_scores_as_its_equal() -> None:
     nodes = decoded([plain_node("a"), plain_node("b", unschedulable=True)])
     pod = make_pod("p", plain_spec(tolerations=[{"operator": "Exists"}]))
-    decision = Scheduler(Cluster(nodes=nodes)).schedule_one(decode_object(pod))
+    decision = Scheduler(Cluster(nodes=nodes)).context.schedule_one(decode_object(pod))
     assert decision.totals is not None
     assert decision.totals.tolist() == [452, 452]
 
@@ -207,7 +207,7 @@ def test_each_failing_pod_among_named_nodes_moves_the_rotation() -> None:
             assert len(scheduler.run().unschedulable) == pods
             for name in names:
                 scheduler.client.delete(Pod, name, "default")
-        assert scheduler.cycle.start == 3
+        assert scheduler.placer.decider.start == 3
 
 
 def test_positions_among_named_nodes_are_those_of_the_whole_list() -> None:
@@ -215,6 +215,6 @@ def test_positions_among_named_nodes_are_those_of_the_whole_list() -> None:
     required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
     pod = decode_object(make_pod("p", plain_spec(affinity={"nodeAffinity": required})))
     nodes = [plain_node(name) for name in ("a", "b", "c", "d")]
-    decision = Scheduler(Cluster(nodes=decoded(nodes))).schedule_one(pod)
+    decision = Scheduler(Cluster(nodes=decoded(nodes))).context.schedule_one(pod)
     assert decision.feasible.tolist() == [1, 3]
     assert (decision.start, decision.next, decision.evaluated) == (0, 2, 2)

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from tests.core.make import node, pod
 
-from moorage._core.decide.chooser import TieBreak
-from moorage._core.decide.cycle import Cycle
+from moorage._core.decide.decider import TieBreak
 from moorage._core.decide.external import PythonExternal
+from moorage._core.decide.placer import Placer
 from moorage._core.decide.plan import (
     REASONS,
     UNRESOLVABLE,
@@ -35,16 +35,16 @@ class Asked:
         return self.answer(rows)
 
 
-def make(filters: list[Any], scores: list[Any], nodes: int = 4, percentage: int = 100) -> Cycle:
+def make(filters: list[Any], scores: list[Any], nodes: int = 4, percentage: int = 100) -> Placer:
     """Nodes n0, n1, ... of which every third is full."""
     state = ClusterState()
     for at in range(nodes):
         state.set_node(node(f"n{at}", cpu=0 if at % 3 == 2 else 4))
-    return Cycle(state, Plan(state.table, filters, scores, FIT, FIT), TieBreak.FIRST, percentage)
+    return Placer(state, Plan(state.table, filters, scores, FIT, FIT), TieBreak.FIRST, percentage)
 
 
-def target(cycle: Cycle) -> int:
-    return cycle.state.classes.intern(pod("p", requests={"cpu": 1}))
+def target(placer: Placer) -> int:
+    return placer.search.state.classes.intern(pod("p", requests={"cpu": 1}))
 
 
 def codes(*values: int) -> Callable[[Any], Any]:
@@ -55,8 +55,8 @@ def codes(*values: int) -> Callable[[Any], Any]:
 def test_a_filter_is_asked_about_what_earlier_ones_passed() -> None:
     before, after = Asked(codes(0, 2, 0, 0)), Asked(codes(0, 0, 0, 3))
     filters = [PythonExternal("A", before), "NodeResourcesFit", PythonExternal("B", after)]
-    cycle = make(filters, [])
-    rows, verdicts = cycle.verdicts(target(cycle))
+    placer = make(filters, [])
+    rows, verdicts = placer.search.verdicts(target(placer))
     assert before.rows == [[0, 1, 2, 3]]
     assert after.rows == [[0, 3]]
     found = {
@@ -72,16 +72,16 @@ def test_a_filter_is_asked_about_what_earlier_ones_passed() -> None:
 def test_a_search_takes_what_all_pass(native: list[str]) -> None:
     """With the fused kernel, and without."""
     filters = [*native, PythonExternal("A", lambda rows: np.where(rows % 2 == 1, 2, 0))]
-    cycle = make(filters, [("NodeResourcesFit", 1)], nodes=700)
-    row, start, evaluated, positions, _ = cycle.decide(target(cycle))
+    placer = make(filters, [("NodeResourcesFit", 1)], nodes=700)
+    row, start, evaluated, positions, _ = placer.decider.decide(target(placer))
     expected = [at for at in range(700) if at % 3 != 2 and at % 2 == 0]
     assert (row, start, evaluated, positions.tolist()) == (0, 0, 700, expected)
 
 
 def test_scores_are_weighed_and_decide() -> None:
     scores = Asked(lambda rows: rows * 10)
-    cycle = make(["NodeResourcesFit"], [(PythonExternal("S", score=scores), 3)])
-    row, _, _, positions, totals = cycle.decide(target(cycle))
+    placer = make(["NodeResourcesFit"], [(PythonExternal("S", score=scores), 3)])
+    row, _, _, positions, totals = placer.decider.decide(target(placer))
     assert scores.rows == [[0, 1, 3]]
     assert totals is not None
     assert (row, positions.tolist(), totals.tolist()) == (3, [0, 1, 3], [0, 30, 90])
@@ -89,8 +89,8 @@ def test_scores_are_weighed_and_decide() -> None:
 
 def test_a_single_feasible_node_is_not_scored() -> None:
     scores = Asked(lambda rows: rows)
-    cycle = make(["NodeResourcesFit"], [(PythonExternal("S", score=scores), 1)], nodes=1)
-    assert cycle.decide(target(cycle))[0] == 0
+    placer = make(["NodeResourcesFit"], [(PythonExternal("S", score=scores), 1)], nodes=1)
+    assert placer.decider.decide(target(placer))[0] == 0
     assert scores.rows == []
 
 
@@ -100,9 +100,9 @@ def test_a_run_asks_for_each_pod() -> None:
     def answer(rows: Any) -> Any:
         return np.array([2 if row in full else 0 for row in rows])
 
-    cycle = make([PythonExternal("A", answer)], [("NodeResourcesFit", 1)])
+    placer = make([PythonExternal("A", answer)], [("NodeResourcesFit", 1)])
     full.add(0)
-    assert 0 not in cycle.place_run(target(cycle), 4).tolist()
+    assert 0 not in place_run(placer, target(placer), 4).tolist()
 
 
 def lose(rows: Any) -> Any:
@@ -111,10 +111,10 @@ def lose(rows: Any) -> Any:
 
 @pytest.mark.parametrize("ask", ["decide", "verdicts"])
 def test_what_a_filter_raises_comes_out(ask: str) -> None:
-    cycle = make([PythonExternal("A", lose)], [])
+    placer = make([PythonExternal("A", lose)], [])
     for _ in range(2):
         with pytest.raises(LookupError, match=r"^lost$"):
-            getattr(cycle, ask)(target(cycle))
+            getattr(placer, ask)(target(placer))
 
 
 def test_a_run_ends_before_the_pod_that_a_plugin_fails_about() -> None:
@@ -124,15 +124,15 @@ def test_a_run_ends_before_the_pod_that_a_plugin_fails_about() -> None:
         left[0] -= 1
         return lose(rows) if left[0] < 0 else np.zeros(len(rows), dtype=np.uint8)
 
-    cycle = make([PythonExternal("A", count_down)], [])
-    rows = cycle.place_run(target(cycle), 5)
-    assert (len(rows), cycle.failed, cycle.start) == (2, True, 2)
+    placer = make([PythonExternal("A", count_down)], [])
+    rows = place_run(placer, target(placer), 5)
+    assert (len(rows), placer.decider.failed, placer.decider.start) == (2, True, 2)
 
 
 def test_large_blocks_are_asked_at_once() -> None:
     asked = Asked(lambda rows: np.zeros(len(rows), dtype=np.uint8))
-    cycle = make([PythonExternal("A", asked)], [("NodeResourcesFit", 1)], nodes=5000)
-    assert len(cycle.decide(target(cycle))[3]) == 5000
+    placer = make([PythonExternal("A", asked)], [("NodeResourcesFit", 1)], nodes=5000)
+    assert len(placer.decider.decide(target(placer))[3]) == 5000
     assert [len(rows) for rows in asked.rows] == [2048, 2048, 904]
 
 
@@ -145,6 +145,6 @@ def test_large_blocks_are_asked_at_once() -> None:
 )
 def test_answers_of_another_length(filter: Any, score: Any, text: str) -> None:
     plugin = PythonExternal("A", filter, score)
-    cycle = make([plugin] if filter else [], [(plugin, 1)] if score else [])
+    placer = make([plugin] if filter else [], [(plugin, 1)] if score else [])
     with pytest.raises(ValueError, match=rf"^{text}$"):
-        cycle.decide(target(cycle))
+        placer.decider.decide(target(placer))

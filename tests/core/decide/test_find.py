@@ -12,23 +12,23 @@ from numpy.typing import NDArray
 from tests.core.made_up import make_node, make_pod, make_spec
 from tests.core.make import ZONE, node, pinned, pod
 
-from moorage._core.decide.cycle import Cycle
+from moorage._core.decide.placer import Placer
 from moorage.framework.runtime.call import StatusError
 from moorage.objects import Cluster, LabelSelector, decode_object
 from moorage.objects.model.pod import Pod, TopologySpreadConstraint
 from moorage.scheduler import Scheduler
 
 
-def in_parts(cycle: Cycle, target: tuple[int, int, int]) -> tuple[object, ...]:
-    """What `Cycle.decide` answers, by its parts."""
-    start, looked_at, positions = cycle.find(*target)
-    rows = cycle.state.view.rows()[positions]
+def in_parts(placer: Placer, target: tuple[int, int, int]) -> tuple[object, ...]:
+    """What `Placer.decide` answers, by its parts."""
+    start, looked_at, positions = placer.decider.find(*target)
+    rows = placer.search.state.view.rows()[positions]
     assert set(rows) <= set(looked_at)
     assert len(set(looked_at.tolist())) == len(looked_at)
-    totals = cycle.score(rows, *target) if len(rows) > 1 else None
+    totals = placer.decider.score(rows, *target) if len(rows) > 1 else None
     row = -1
     if len(rows):
-        row = rows[0 if totals is None else cycle.pick(totals)]
+        row = rows[0 if totals is None else placer.decider.pick(totals)]
     return row, start, len(looked_at), positions.tolist(), None if totals is None else totals.tolist()
 
 
@@ -45,13 +45,13 @@ def test_the_parts_of_a_decision(seed: int, nodes: int, percentage: int, tie_bre
     one = Scheduler(cluster, percentage_of_nodes_to_score=percentage, tie_break=tie_break)
     for at in range(8):
         waiting = decode_object(make_pod(f"p{at}", make_spec(random, nodes)))
-        target = one.classify(waiting)  # type: ignore[arg-type]
-        start = one.cycle.start
-        parts, after = in_parts(one.cycle, target), one.cycle.start
-        one.cycle.start = start
-        row, began, evaluated, positions, totals = one.cycle.decide(*target)
+        target = one.context.target_of(waiting)  # type: ignore[arg-type]
+        start = one.placer.decider.start
+        parts, after = in_parts(one.placer, target), one.placer.decider.start
+        one.placer.decider.start = start
+        row, began, evaluated, positions, totals = one.placer.decider.decide(*target)
         whole = row, began, evaluated, positions.tolist(), None if totals is None else totals.tolist()
-        assert (parts, after) == (whole, one.cycle.start)
+        assert (parts, after) == (whole, one.placer.decider.start)
         if row >= 0:
             one.batches.assume(waiting, one.table.row_name(row))  # type: ignore[arg-type]
 
@@ -62,30 +62,34 @@ def three() -> Scheduler:
 
 def test_rows_may_come_twice_and_in_any_order() -> None:
     one = three()
-    target = one.classify(pod("p", requests={"cpu": 1}))
+    target = one.context.target_of(pod("p", requests={"cpu": 1}))
     rows = np.array([2, 0, 0] * 50, dtype=np.int32)
-    assert len(set(one.cycle.score(rows, *target).tolist())) == 1
-    assert one.cycle.score(rows[:0], *target).tolist() == []
+    assert len(set(one.placer.decider.score(rows, *target).tolist())) == 1
+    assert one.placer.decider.score(rows[:0], *target).tolist() == []
 
 
 def test_only_the_rows_that_were_looked_at() -> None:
     one = three()
-    one.cycle.start = 1
-    start, looked_at, positions = one.cycle.find(*one.classify(pod("p", affinity=pinned("c"))))
-    assert (start, looked_at.tolist(), positions.tolist(), one.cycle.start) == (1, [2], [2], 2)
-    start, looked_at, positions = one.cycle.find(*one.classify(pod("p", affinity=pinned("x"))))
-    assert (start, looked_at.tolist(), positions.tolist(), one.cycle.start) == (2, [], [], 2)
+    one.placer.decider.start = 1
+    start, looked_at, positions = one.placer.decider.find(
+        *one.context.target_of(pod("p", affinity=pinned("c")))
+    )
+    assert (start, looked_at.tolist(), positions.tolist(), one.placer.decider.start) == (1, [2], [2], 2)
+    start, looked_at, positions = one.placer.decider.find(
+        *one.context.target_of(pod("p", affinity=pinned("x")))
+    )
+    assert (start, looked_at.tolist(), positions.tolist(), one.placer.decider.start) == (2, [], [], 2)
 
 
 def test_outsiders_want_more_than_one_node() -> None:
     profile = {"plugins": {"score": {"disabled": [{"name": "*"}]}}}
     head = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
     one = Scheduler(Cluster(nodes=[node(name) for name in "abc"]), config=head | {"profiles": [profile]})
-    target = one.classify(pod("p"))
-    assert len(one.cycle.find(*target)[2]) == 1
-    one.cycle.outsiders = True
-    assert len(one.cycle.find(*target)[2]) == 3
-    assert one.cycle.score(np.arange(3, dtype=np.int32), *target).tolist() == [0, 0, 0]
+    target = one.context.target_of(pod("p"))
+    assert len(one.placer.decider.find(*target)[2]) == 1
+    one.placer.decider.has_extenders = True
+    assert len(one.placer.decider.find(*target)[2]) == 3
+    assert one.placer.decider.score(np.arange(3, dtype=np.int32), *target).tolist() == [0, 0, 0]
 
 
 @pytest.mark.parametrize(
@@ -101,7 +105,7 @@ def test_outsiders_want_more_than_one_node() -> None:
 )
 def test_lots_are_drawn_among_the_best(totals: list[int], drawn: list[int], winners: set[int]) -> None:
     one = three()
-    found = {one.cycle.pick(np.array(totals), np.array(drawn, dtype=bool)) for _ in range(40)}
+    found = {one.placer.decider.pick(np.array(totals), np.array(drawn, dtype=bool)) for _ in range(40)}
     assert found == winners
 
 
@@ -109,9 +113,9 @@ def test_a_rollback_takes_the_lots_back() -> None:
     one = three()
     totals, drawn = np.zeros(1000, dtype=np.int64), np.ones(1000, dtype=bool)
     with one.cache.transaction():
-        first = one.cycle.pick(totals, drawn)
-    assert one.cycle.pick(totals, drawn) == first
-    assert one.cycle.pick(totals, drawn) != first
+        first = one.placer.decider.pick(totals, drawn)
+    assert one.placer.decider.pick(totals, drawn) == first
+    assert one.placer.decider.pick(totals, drawn) != first
 
 
 # ---- rows without pods and images
@@ -156,7 +160,7 @@ def test_bare_rows_score_as_those_of_an_empty_cluster(seed: int, configuration: 
 def scores(one: Scheduler, waiting: Pod, rows: NDArray[np.int32], bare: bool = False) -> list[int] | str:
     """Score of each row; or the error of amounts so large that a score is out of range, as upstream's is."""
     try:
-        return one.cycle.score(rows, *one.classify(waiting), bare=bare).tolist()
+        return one.placer.decider.score(rows, *one.context.target_of(waiting), bare=bare).tolist()
     except StatusError as error:
         return str(error)
 
@@ -168,9 +172,9 @@ def test_pods_of_a_bare_row_count_for_its_zone_only(key: str, counted: bool) -> 
     one = Scheduler(Cluster(nodes=nodes, pods=[pod("t", on="a", labels={"app": "x"})]))
     selector = LabelSelector(match_labels={"app": "x"})
     soft = TopologySpreadConstraint(1, key, "ScheduleAnyway", selector)
-    target = one.classify(pod("p", labels={"app": "x"}, topology_spread_constraints=(soft,)))
+    target = one.context.target_of(pod("p", labels={"app": "x"}, topology_spread_constraints=(soft,)))
     rows = np.arange(3, dtype=np.int32)
-    whole, bare = one.cycle.score(rows, *target), one.cycle.score(rows, *target, bare=True)
+    whole, bare = one.placer.decider.score(rows, *target), one.placer.decider.score(rows, *target, bare=True)
     assert whole[0] < whole[1] == whole[2]
     assert (bare[0] < bare[1]) == counted
-    assert one.cycle.score(rows, *target).tolist() == whole.tolist()
+    assert one.placer.decider.score(rows, *target).tolist() == whole.tolist()

@@ -6,11 +6,11 @@ from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from moorage._core.decide.chooser import TieBreak
+from moorage._core.decide.cycle import Cycle
 from msgspec.structs import replace
 from tests.core.make import node, pod, port
 
-from moorage._core.decide.chooser import TieBreak
-from moorage._core.decide.cycle import Cycle
 from moorage._core.preempt.preemptor import Preemptor
 from moorage._core.state.cluster_state import ClusterState
 from moorage.framework.plugin.interface import NominatingInfo

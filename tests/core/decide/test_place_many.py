@@ -17,8 +17,8 @@ from tests.core.make import node, pinned, pod
 from tests.core.twins.cycle_twin import Manifest
 
 from moorage import Cluster, Scheduler
-from moorage._core.decide.chooser import TieBreak, count_verdicts
-from moorage._core.decide.cycle import Cycle
+from moorage._core.decide.decider import TieBreak, count_verdicts
+from moorage._core.decide.placer import Placer
 from moorage.objects.model.meta import LabelSelector
 from moorage.objects.model.pod import Pod, TopologySpreadConstraint
 from moorage.objects.read.decode import decode_object
@@ -35,8 +35,8 @@ class Placing:
         self.scheduler = Scheduler(Cluster(nodes=nodes))
         self.state, self.pods = self.scheduler.cache.state, pods
         tie_break, percentage = setting.get("tie_break", TieBreak.FIRST), setting.get("percentage", 0)
-        self.cycle = Cycle(self.state, self.scheduler.plan, tie_break, percentage)
-        targets = [self.scheduler.classify(one) for one in pods]
+        self.placer = Placer(self.state, self.scheduler.plan, tie_break, percentage)
+        targets = [self.scheduler.context.target_of(one) for one in pods]
         self.classes = np.array([target[0] for target in targets], dtype=np.int32)
         self.pinned = np.array([target[2] for target in targets], dtype=np.int32)
         self.rows = np.full(len(pods), -9, dtype=np.int32)
@@ -47,8 +47,8 @@ class Placing:
     def note(self, at: int) -> None:
         self.failed.append(at)
         target = int(self.classes[at]), 0, int(self.pinned[at])
-        self.why.append(self.cycle.rejections(*target))
-        assert self.why[-1] == count_verdicts(self.cycle.verdicts(*target)[1])
+        self.why.append(self.placer.decider.rejections(*target))
+        assert self.why[-1] == count_verdicts(self.placer.search.verdicts(*target)[1])
 
     def enter(self, first: int, end: int) -> None:
         for at in range(first, end):
@@ -59,14 +59,14 @@ class Placing:
         done = 0
         while done < len(self.pods):
             before, rest = done, (self.rows, done, self.note, self.nexts)
-            done = self.cycle.place_many(self.classes, self.pinned, *rest)
+            done = place_many(self.placer, self.classes, self.pinned, *rest)
             self.enter(before, done)
 
     def each(self) -> None:
         for at in range(len(self.pods)):
-            found = self.cycle.place_run(int(self.classes[at]), 1, 0, int(self.pinned[at]))
+            found = place_run(self.placer, int(self.classes[at]), 1, 0, int(self.pinned[at]))
             self.rows[at] = found[0] if len(found) else -1
-            self.nexts[at] = self.cycle.start
+            self.nexts[at] = self.placer.decider.start
             self.enter(at, at + 1)
 
 
@@ -164,8 +164,8 @@ def test_arrays_of_other_lengths() -> None:
     for lengths in ((1, 2, 2), (2, 1, 2), (2, 2, 1)):
         pinned, rows, nexts = (np.zeros(length, dtype=np.int32) for length in lengths)
         with pytest.raises(ValueError, match="one number for each pod is wanted"):
-            placing.cycle.place_many(placing.classes, pinned, rows, 0, None, nexts)
-    assert placing.cycle.from_candidates == placing.cycle.from_scans == 0
+            place_many(placing.placer, placing.classes, pinned, rows, 0, None, nexts)
+    assert placing.placer.decider.from_candidates == placing.placer.decider.from_scans == 0
 
 
 # ---- what is kept of classes
@@ -176,18 +176,18 @@ def test_candidates_are_bounded() -> None:
     nodes = [node(f"n{at:04}", cpu=50) for at in range(500)]
     free = Placing(nodes, pods)
     free.many()
-    of_one = free.cycle.candidates_bytes // 6
+    of_one = free.placer.decider.candidates_bytes // 6
     bounded = Placing(nodes, pods)
-    bounded.cycle.candidates_limit = 2 * of_one
+    bounded.placer.decider.candidates_limit = 2 * of_one
     for at in range(0, len(pods), 30):
-        bounded.rows[at : at + 30] = bounded.cycle.place_run(int(bounded.classes[at]), 30)
+        bounded.rows[at : at + 30] = place_run(bounded.placer, int(bounded.classes[at]), 30)
         bounded.enter(at, at + 30)
-        assert bounded.cycle.candidates_bytes <= 2 * of_one
+        assert bounded.placer.decider.candidates_bytes <= 2 * of_one
     assert bounded.rows.tolist() == free.rows.tolist()
     none = Placing(nodes, pods)
-    none.cycle.candidates_limit = 0
+    none.placer.decider.candidates_limit = 0
     none.many()
-    assert none.cycle.from_candidates == none.cycle.candidates_bytes == 0
+    assert none.placer.decider.from_candidates == none.placer.decider.candidates_bytes == 0
     assert none.rows.tolist() == free.rows.tolist()
 
 
@@ -199,11 +199,11 @@ def test_threads_have_no_effect(keeps: bool) -> None:
     outcomes = []
     for threads in (1, 2, 3):
         placing = Placing(nodes, pods)
-        placing.cycle.keeps_candidates = keeps
-        placing.cycle.threads, placing.cycle.parallel_from = threads, 0
+        placing.placer.decider.keeps_candidates = keeps
+        placing.placer.search.threads, placing.placer.search.parallel_from = threads, 0
         placing.many()
         outcomes.append((placing.rows.tolist(), placing.nexts.tolist()))
-        assert (placing.cycle.parallel_scans > 0) == (threads > 1)
+        assert (placing.placer.decider.parallel_scans > 0) == (threads > 1)
     assert outcomes == [outcomes[0]] * 3
 
 
@@ -212,15 +212,15 @@ import os, sys
 from moorage import Scheduler, synthetic
 
 scheduler = Scheduler(synthetic(nodes=500, pods=1, seed=1))
-cycle, pod = scheduler.cycle, next(iter(scheduler.pods.pending.values()))
-cycle.threads, cycle.parallel_from = 2, 0
-target = scheduler.classify(pod)
-expected = cycle.decide(*target)[0]
-cycle.start = 0
+placer, pod = scheduler.placer, next(iter(scheduler.pods.pending.values()))
+placer.search.threads, placer.search.parallel_from = 2, 0
+target = scheduler.context.target_of(pod)
+expected = placer.decider.decide(*target)[0]
+placer.decider.start = 0
 child = os.fork()
 if child == 0:
-    os._exit(0 if cycle.decide(*target)[0] == expected and cycle.parallel_scans == 1 else 1)
-print(cycle.parallel_scans, os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+    os._exit(0 if placer.decider.decide(*target)[0] == expected and placer.decider.parallel_scans == 1 else 1)
+print(placer.decider.parallel_scans, os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 """
 
 
@@ -236,12 +236,12 @@ def test_a_forked_process_has_one_thread() -> None:
 def test_a_mark_for_each_256_pods() -> None:
     placing = Placing([node("n", cpu=10, pods=2000)], [pod("p")])
     marks = np.zeros(4, dtype=np.int64)
-    assert len(placing.cycle.place_run(int(placing.classes[0]), 600, marks=marks)) == 600
+    assert len(place_run(placing.placer, int(placing.classes[0]), 600, marks=marks)) == 600
     assert marks[0] > 0
     assert marks[1] >= marks[0]
     assert marks[2:].tolist() == [0, 0]
     with pytest.raises(ValueError, match="a mark for each 256 pods is wanted"):
-        placing.cycle.place_run(int(placing.classes[0]), 600, marks=marks[:1])
+        place_run(placing.placer, int(placing.classes[0]), 600, marks=marks[:1])
 
 
 # ---- the verdicts of classes that fit nowhere
@@ -254,16 +254,16 @@ def test_rejections_follow_what_changes(seed: int) -> None:
     manifests = [make_node(random, at) for at in range(40)]
     placing = Placing(decoded(manifests), [])
     asking = [decode_object(make_pod(f"asks-{at}", make_spec(random, 40))) for at in range(3)]
-    targets = [placing.scheduler.classify(one) for one in asking]
+    targets = [placing.scheduler.context.target_of(one) for one in asking]
     for at in range(25):
         for target in targets:
             if random.random() < 0.7:
-                expected = count_verdicts(placing.cycle.verdicts(*target)[1])
-                assert placing.cycle.rejections(*target) == expected
+                expected = count_verdicts(placing.placer.search.verdicts(*target)[1])
+                assert placing.placer.decider.rejections(*target) == expected
         change = random.randrange(4)
         if change == 0:
             placing.scheduler.client.update(decode_object(make_node(random, random.randrange(40))))
             placing.scheduler.sync()
         elif change < 3:
             one = decode_object(make_pod(f"p{at}", make_spec(random, 40)))
-            placing.scheduler.schedule_one(one)
+            placing.scheduler.context.schedule_one(one)

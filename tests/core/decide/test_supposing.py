@@ -12,10 +12,10 @@ from msgspec.structs import replace
 from tests.core.inside import dump
 from tests.core.make import ZONE, node, pinned, pod, port
 
-from moorage._core.decide.chooser import TieBreak
-from moorage._core.decide.cycle import Cycle
+from moorage._core.decide.bulk_operations import pods_below
+from moorage._core.decide.decider import TieBreak
+from moorage._core.decide.placer import Placer
 from moorage._core.decide.plan import Plan
-from moorage._core.decide.pod_batches import pods_below
 from moorage._core.state.cluster_state import ClusterState
 from moorage._core.state.pod_spec import bound
 from moorage.objects.model.meta import LabelSelector
@@ -42,20 +42,22 @@ def plan(state: ClusterState) -> Plan:
     )
 
 
-def made(*pods: Pod) -> tuple[ClusterState, Cycle]:
+def made(*pods: Pod) -> tuple[ClusterState, Placer]:
     state = ClusterState()
     for name, zone in (("a", "y"), ("b", "z")):
         state.set_node(node(name, zone=zone))
     for one in pods:
         state.add_pod(one)
-    return state, Cycle(state, plan(state), TieBreak.FIRST)
+    return state, Placer(state, plan(state), TieBreak.FIRST)
 
 
-def ask(state: ClusterState, cycle: Cycle, pod: Pod, gone: Any = (), come: Any = (), **more: Any) -> int:
+def ask(state: ClusterState, placer: Placer, pod: Pod, gone: Any = (), come: Any = (), **more: Any) -> int:
     row = state.table.find_row("a")
     assert row is not None
     given = {"asked": ALL, "ports": None} | more
-    return cycle.verdict_supposing(row, list(gone), list(come), *given.values(), state.classes.intern(pod))
+    return placer.search.verdict_after(
+        row, list(gone), list(come), *given.values(), state.classes.intern(pod)
+    )
 
 
 def there(name: str, cpu: int = 1, on: str = "a", **spec: Any) -> Pod:
@@ -67,31 +69,31 @@ def reason(verdict: int) -> str:
 
 
 def test_pods_go_and_come() -> None:
-    state, cycle = made(there("v", cpu=3), there("w"))
+    state, placer = made(there("v", cpu=3), there("w"))
     asked = pod("p", requests={"cpu": 3})
-    assert reason(ask(state, cycle, asked)) == "NodeResourcesFit"
-    assert ask(state, cycle, asked, gone=[there("v", cpu=3)]) == 0
-    assert reason(ask(state, cycle, asked, gone=[there("v", cpu=3)], come=[there("x", cpu=1)])) == FILTERS[1]
-    assert reason(ask(state, cycle, asked)) == "NodeResourcesFit"
+    assert reason(ask(state, placer, asked)) == "NodeResourcesFit"
+    assert ask(state, placer, asked, gone=[there("v", cpu=3)]) == 0
+    assert reason(ask(state, placer, asked, gone=[there("v", cpu=3)], come=[there("x", cpu=1)])) == FILTERS[1]
+    assert reason(ask(state, placer, asked)) == "NodeResourcesFit"
 
 
 def test_only_the_filters_that_are_asked_answer() -> None:
-    state, cycle = made(there("v", cpu=4, ports=[port(80)]))
+    state, placer = made(there("v", cpu=4, ports=[port(80)]))
     asked = pod("p", requests={"cpu": 1}, ports=[port(80)])
-    assert reason(ask(state, cycle, asked)) == "NodePorts"
-    assert reason(ask(state, cycle, asked, asked=0b1110)) == "NodeResourcesFit"
-    assert ask(state, cycle, asked, asked=0b1100) == 0
+    assert reason(ask(state, placer, asked)) == "NodePorts"
+    assert reason(ask(state, placer, asked, asked=0b1110)) == "NodeResourcesFit"
+    assert ask(state, placer, asked, asked=0b1100) == 0
 
 
 def test_ports_may_be_given() -> None:
     """A set knows no two claims: what is in use depends on the order in which pods came and went."""
     pods = [there("v", ports=[port(80)]), there("w", ports=[port(80)])]
-    state, cycle = made(*pods)
+    state, placer = made(*pods)
     asked = pod("p", ports=[port(80)])
-    assert ask(state, cycle, asked, gone=pods[:1]) == 0
+    assert ask(state, placer, asked, gone=pods[:1]) == 0
     used = {("0.0.0.0", "TCP", 80)}
-    assert reason(ask(state, cycle, asked, gone=pods[:1], ports=used)) == "NodePorts"
-    assert reason(ask(state, cycle, asked)) == "NodePorts"
+    assert reason(ask(state, placer, asked, gone=pods[:1], ports=used)) == "NodePorts"
+    assert reason(ask(state, placer, asked)) == "NodePorts"
 
 
 def spreads(selector: LabelSelector, soft: bool = False) -> Pod:
@@ -103,26 +105,26 @@ def spreads(selector: LabelSelector, soft: bool = False) -> Pod:
 @pytest.mark.parametrize("soft", [False, True])
 def test_an_empty_selector_counts_what_goes_and_comes_once(soft: bool) -> None:
     """Though a hard and a soft constraint share a counter."""
-    state, cycle = made(there("v"), there("w"))
+    state, placer = made(there("v"), there("w"))
     asked = spreads(LabelSelector(), soft)
     come = [there(f"c{at}") for at in range(2)]
-    assert ask(state, cycle, asked) == 0, "itself, and nobody else"
-    assert reason(ask(state, cycle, asked, come=come[:1])) == "PodTopologySpread"
-    assert ask(state, cycle, asked, gone=[there("v")], come=come[:1]) == 0
-    assert ask(state, cycle, asked, gone=[there("v")]) == 0
-    assert ask(state, cycle, asked) == 0
+    assert ask(state, placer, asked) == 0, "itself, and nobody else"
+    assert reason(ask(state, placer, asked, come=come[:1])) == "PodTopologySpread"
+    assert ask(state, placer, asked, gone=[there("v")], come=come[:1]) == 0
+    assert ask(state, placer, asked, gone=[there("v")]) == 0
+    assert ask(state, placer, asked) == 0
 
 
 def test_a_terminating_pod_is_subtracted_though_it_was_not_counted() -> None:
     going = there("v", labels={"app": "x"})
     going = replace(going, metadata=replace(going.metadata, deletion_timestamp="2026-01-01T00:00:00Z"))
     stays = there("w", labels={"app": "x"})
-    state, cycle = made(going, stays)
+    state, placer = made(going, stays)
     asked = replace(spreads(SELECTOR), metadata=pod("p", labels={"app": "x"}).metadata)
-    assert reason(ask(state, cycle, asked)) == "PodTopologySpread"
-    assert ask(state, cycle, asked, gone=[going]) == 0
+    assert reason(ask(state, placer, asked)) == "PodTopologySpread"
+    assert ask(state, placer, asked, gone=[going]) == 0
     assert (
-        reason(ask(state, cycle, asked, gone=[going], come=[replace(stays, metadata=going.metadata)])) != ""
+        reason(ask(state, placer, asked, gone=[going], come=[replace(stays, metadata=going.metadata)])) != ""
     )
 
 
@@ -181,12 +183,12 @@ def test_it_is_as_if_it_were_so(data: Any) -> None:
     if len({one.spec.containers[0].ports for one in taken}) != len(taken):
         held = [replace(one, spec=replace(one.spec, containers=pod("x").spec.containers)) for one in held]
         extra = [replace(one, spec=replace(one.spec, containers=pod("x").spec.containers)) for one in extra]
-    state, cycle = made(*held)
+    state, placer = made(*held)
     gone = [one for one in held if one.spec.node_name == "a" and data.draw(st.booleans())]
     come = extra[: data.draw(st.integers(0, 2))]
-    ask(state, cycle, asked, gone, come)  # makes the counters
+    ask(state, placer, asked, gone, come)  # makes the counters
     before = dump(state)
-    verdict = ask(state, cycle, asked, gone, come)
+    verdict = ask(state, placer, asked, gone, come)
     assert dump(state, before) == before
     changed, after = made(*[one for one in held if one not in gone], *[bound(one, "a") for one in come])
     rows, verdicts = after.verdicts(after.state.classes.intern(asked))
@@ -199,7 +201,7 @@ def test_it_is_as_if_it_were_so(data: Any) -> None:
 
 def test_a_batch_stops_where_it_is_told_to() -> None:
     """As if the pod at which it stops had not been looked at."""
-    state, cycle = made()
+    state, placer = made()
     asked = [pod(f"p{at}", requests={"cpu": cpu}) for at, cpu in enumerate((3, 9, 9, 3, 3))]
     classes = np.array([state.classes.intern(one) for one in asked], dtype=np.int32)
     rows, nexts = np.full(5, -1, dtype=np.int32), np.zeros(5, dtype=np.int32)
@@ -210,23 +212,23 @@ def test_a_batch_stops_where_it_is_told_to() -> None:
         return len(told) == 2
 
     none = np.zeros(5, dtype=np.int32)
-    assert cycle.place_many(classes, none, rows, 0, lambda at: True, nexts) == 1
-    start = cycle.start
-    assert cycle.place_many(classes, none, rows, 1, stop, nexts) == 4
+    assert place_many(placer, classes, none, rows, 0, lambda at: True, nexts) == 1
+    start = placer.decider.start
+    assert place_many(placer, classes, none, rows, 1, stop, nexts) == 4
     assert (told, rows.tolist()[1:4]) == ([1, 4], [-1, -1, 1])
-    assert cycle.start == start
+    assert placer.decider.start == start
 
 
 def test_pods_among_named_nodes_move_the_rotation_unless_they_are_stopped_at() -> None:
-    state, cycle = made(there("v", cpu=4))
+    state, placer = made(there("v", cpu=4))
     asked = pod("p", requests={"cpu": 1}, affinity=pinned("a"))
     pod_class = state.classes.intern(asked)
     symbol = state.classes.pinned_symbol(pod_class, asked)
-    assert len(cycle.place_run(pod_class, 3, 0, symbol, alike=False)) == 0
-    assert cycle.start == 0
-    assert len(cycle.place_run(pod_class, 3, 0, symbol)) == 0
-    assert cycle.start == 1, "three searches over one node each, of two"
+    assert len(place_run(placer, pod_class, 3, 0, symbol, alike=False)) == 0
+    assert placer.decider.start == 0
+    assert len(place_run(placer, pod_class, 3, 0, symbol)) == 0
+    assert placer.decider.start == 1, "three searches over one node each, of two"
     classes, pinned_to = np.full(3, pod_class, np.int32), np.full(3, symbol, np.int32)
     rows = np.full(3, -1, dtype=np.int32)
-    assert cycle.place_many(classes, pinned_to, rows, 0, lambda at: True) == 0
-    assert cycle.start == 1
+    assert place_many(placer, classes, pinned_to, rows, 0, lambda at: True) == 0
+    assert placer.decider.start == 1

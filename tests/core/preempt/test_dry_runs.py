@@ -58,12 +58,12 @@ def test_dry_runs_are_those_of_the_twin(world: World) -> None:
 
 @given(world=worlds())
 def test_dry_runs_leave_no_trace(world: World) -> None:
-    before = world.cycle.verdicts(*world.target())
+    before = world.placer.search.verdicts(*world.target())
     head = world.state.log.head
     first = dry_run(world)[1]
     assert world.state.log.head == head
     assert dry_run(world)[1] == first
-    after = world.cycle.verdicts(*world.target())
+    after = world.placer.search.verdicts(*world.target())
     assert [array.tolist() for array in before] == [array.tolist() for array in after]
 
 
@@ -87,13 +87,13 @@ def test_verdicts_are_those_with_the_pods_really_gone(world: World) -> None:
         if not lower:
             assert out.verdicts[at] == NO_VICTIMS
             continue
-        skipped = not world.cycle.terms_of(target[0], target[2]).affinity_filters
+        skipped = not world.placer.search.terms_of(target[0], target[2]).affinity_filters
         gone = {pod.name for pod in lower} if one.rejection else set(one.victims)
         mark = state.begin()
         for pod in lower:
             if pod.name in gone:
                 state.remove_pod(pod)
-        verdict = world.cycle.verdict(world.row(name), *target)
+        verdict = world.placer.search.verdict(world.row(name), *target)
         assert verdict == (0 if not one.rejection else out.verdicts[at]) or skipped
         state.rollback(mark)
 

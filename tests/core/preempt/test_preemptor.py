@@ -24,8 +24,8 @@ from tests.core.twins.preemption_world import (
 from tests.core.twins.preemptor_twin import evict, place_each
 from tests.core.twins.topology_twin import HOSTNAME
 
-from moorage._core.decide.chooser import TieBreak
-from moorage._core.decide.cycle import Cycle
+from moorage._core.decide.decider import TieBreak
+from moorage._core.decide.placer import Placer
 from moorage._core.preempt.preemptor import Evictions, Preemptor
 from moorage._core.state.cluster_state import ClusterState
 from moorage.objects.model.meta import LabelSelector, ObjectMeta
@@ -90,8 +90,8 @@ class PreemptorMachine(RuleBasedStateMachine):
             for _ in range(self.random.choice([2, 3, 4]) if full else self.random.choice([0, 1, 4])):
                 self.state.add_pod(some_pod(self.random, self.new_name(), name))
         plan = default_profile().compile(self.state)
-        self.cycle = Cycle(self.state, plan, TieBreak.FIRST)
-        self.preemptor = Preemptor(self.cycle)
+        self.placer = Placer(self.state, plan, TieBreak.FIRST)
+        self.preemptor = Preemptor(self.placer)
         self.preemptor.classes = 2
         self.budgets: list[PodDisruptionBudget] = []
         self.nominated: list[tuple[int, list[Pod]]] = []
@@ -136,9 +136,9 @@ class PreemptorMachine(RuleBasedStateMachine):
             if self.state.table.is_present(row)
         ]
         fork = self.state.fork()
-        twin = self.cycle.clone(fork)
-        for cycle in (self.cycle, twin):
-            cycle.nominate([(row, pods) for row, pods in before if pods])
+        twin = self.placer.clone(fork)
+        for cycle in (self.placer, twin):
+            placer.search.nominate([(row, pods) for row, pods in before if pods])
         expected = place_each(twin, target, run, self.budgets, offsets, *setting)
         indices = np.array(offsets, dtype=np.int64)
         out = self.preemptor.place_run(pod_class, run, self.budgets, 0, target[2], indices, *setting)
@@ -148,7 +148,7 @@ class PreemptorMachine(RuleBasedStateMachine):
         ] == expected
         for at, row in enumerate(out.rows.tolist()):
             assert all(pod.spec.node_name == self.state.table.row_name(row) for pod in out.victims(at))
-        assert self.cycle.start == twin.start
+        assert self.placer.decider.start == twin.start
         assert self.state.pods() == fork.pods()
 
     @rule(data=st.data())
@@ -267,11 +267,11 @@ def test_runs_of_pods_whose_terms_count_those_who_may_leave(
         status=PodDisruptionBudgetStatus(disruptions_allowed=1),
     )
     limits = [limit] * budgeted
-    cycle = Cycle(state, default_profile().compile(state), TieBreak.FIRST)
+    placer = Placer(state, default_profile().compile(state), TieBreak.FIRST)
     run = [make_pod(f"new{number}", priority=priority, **terms) for number in range(4)]
     pod_class = state.classes.intern(run[0])
-    expected = place_each(cycle.clone(state.fork()), (pod_class, 0, 0), run, limits, [0, 1, 2, 3], 10, 100)
-    out = place(Preemptor(cycle), run, budgets=limits, offsets=np.arange(4))
+    expected = place_each(placer.clone(state.fork()), (pod_class, 0, 0), run, limits, [0, 1, 2, 3], 10, 100)
+    out = place(Preemptor(placer), run, budgets=limits, offsets=np.arange(4))
     assert [
         (state.table.row_name(row), [pod.name for pod in out.victims(at)])
         for at, row in enumerate(out.rows.tolist())
@@ -281,7 +281,7 @@ def test_runs_of_pods_whose_terms_count_those_who_may_leave(
 # ---- single rules
 
 
-def full(nodes: int, **low: Any) -> Cycle:
+def full(nodes: int, **low: Any) -> Placer:
     """Nodes of 4 cpu with four pods of 1 cpu each, the last the least important."""
     state = ClusterState()
     for number in range(nodes):
@@ -289,7 +289,7 @@ def full(nodes: int, **low: Any) -> Cycle:
         for each in range(4):
             spec = {"requests": {"cpu": "1"}, "priority": 4 - each} | low
             state.add_pod(make_pod(f"p{number}-{each}", f"n{number}", **spec))
-    return Cycle(state, default_profile().compile(state), TieBreak.FIRST)
+    return Placer(state, default_profile().compile(state), TieBreak.FIRST)
 
 
 def high(count: int, first: int = 0, **rest: Any) -> list[Pod]:
@@ -302,8 +302,8 @@ def place(preemptor: Preemptor, pods: list[Pod], **rest: Any) -> Evictions:
 
 
 def test_one_dry_run_per_pod_once_the_nodes_are_known() -> None:
-    cycle = full(100)
-    preemptor = Preemptor(cycle)
+    placer = full(100)
+    preemptor = Preemptor(placer)
     first = place(preemptor, high(1))
     assert (first.rows.tolist(), preemptor.dry_runs) == ([0], 100)
     place(preemptor, high(1, 1))
@@ -314,31 +314,31 @@ def test_one_dry_run_per_pod_once_the_nodes_are_known() -> None:
 
 def test_the_window_is_a_tenth_of_the_nodes_but_a_hundred_at_least() -> None:
     for nodes, tried in {64: 64, 200: 128, 1300: 192}.items():  # in whole words
-        cycle = full(nodes)
-        preemptor = Preemptor(cycle)
+        placer = full(nodes)
+        preemptor = Preemptor(placer)
         place(preemptor, high(1))
         assert preemptor.dry_runs == tried
 
 
 def test_where_a_walk_begins_and_goes_round() -> None:
-    cycle = full(100)
-    preemptor = Preemptor(cycle)
+    placer = full(100)
+    preemptor = Preemptor(placer)
     offsets = np.array([99, 199, 0], dtype=np.int64)
     assert place(preemptor, high(3), offsets=offsets, percentage=0, least=1).rows.tolist() == [99, 99, 0]
 
 
 def test_it_ends_before_the_first_pod_that_fits_nowhere() -> None:
-    cycle = full(2, priority=10)
-    out = place(Preemptor(cycle), high(3))
+    placer = full(2, priority=10)
+    out = place(Preemptor(placer), high(3))
     assert out.rows.tolist() == []
     with pytest.raises(IndexError):
         out.victims(0)
 
 
 def test_an_offset_for_each_pod() -> None:
-    cycle = full(2)
+    placer = full(2)
     with pytest.raises(ValueError, match="an offset for each pod"):
-        place(Preemptor(cycle), high(3), offsets=np.zeros(2, dtype=np.int64))
+        place(Preemptor(placer), high(3), offsets=np.zeros(2, dtype=np.int64))
 
 
 def test_victims_without_objects_are_made_when_asked_for() -> None:
@@ -346,9 +346,9 @@ def test_victims_without_objects_are_made_when_asked_for() -> None:
     state.set_node(make_node("n0", cpu="2"))
     template = make_pod("low", requests={"cpu": "1"})
     pod_class = state.classes.intern(template)
-    cycle = Cycle(state, default_profile().compile(state), TieBreak.FIRST)
-    state.assume_template(pod_class, template, 0, cycle.place_run(pod_class, 2))
-    out = place(Preemptor(cycle), high(1, requests={"cpu": "2"}))
+    placer = Placer(state, default_profile().compile(state), TieBreak.FIRST)
+    state.assume_template(pod_class, template, 0, place_run(placer, pod_class, 2))
+    out = place(Preemptor(placer), high(1, requests={"cpu": "2"}))
     assert [pod.name for pod in out.victims(0)] == ["low-0", "low-1"]
     assert [pod.spec.node_name for pod in out.victims(0)] == ["n0", "n0"]
 
@@ -358,8 +358,8 @@ def test_whoever_asks_for_less_than_nothing_makes_room_by_staying() -> None:
     state.set_node(make_node("n0", cpu="3"))
     for name, cpu, priority in (("high", "2", 3), ("lends", "-2", 2), ("low", "2", 1)):
         state.add_pod(make_pod(name, "n0", requests={"cpu": cpu}, priority=priority))
-    cycle = Cycle(state, default_profile().compile(state), TieBreak.FIRST)
-    out = place(Preemptor(cycle), high(1, requests={"cpu": "2"}))
+    placer = Placer(state, default_profile().compile(state), TieBreak.FIRST)
+    out = place(Preemptor(placer), high(1, requests={"cpu": "2"}))
     assert [pod.name for pod in out.victims(0)] == ["high"]
 
 
@@ -370,8 +370,8 @@ def test_rows_with_more_pods_than_a_word_has_bits(asked: str, victims: int) -> N
     for number in range(130):
         low = number < 80
         state.add_pod(make_pod(f"p{number}", "n0", requests={"cpu": "100m"}, priority=1 if low else 20))
-    cycle = Cycle(state, default_profile().compile(state), TieBreak.FIRST)
-    out = place(Preemptor(cycle), high(1, requests={"cpu": asked}))
+    placer = Placer(state, default_profile().compile(state), TieBreak.FIRST)
+    out = place(Preemptor(placer), high(1, requests={"cpu": asked}))
     gone = [pod.name for at in range(len(out.rows)) for pod in out.victims(at)]
     assert gone == [f"p{number}" for number in range(80 - victims, 80)]
 
@@ -382,15 +382,15 @@ def test_a_node_that_becomes_hopeless_helps_no_more() -> None:
         state.set_node(make_node(f"n{number}", cpu="2"))
         for name, each in (("a", priority), ("b", 5)):
             state.add_pod(make_pod(f"{name}{number}", f"n{number}", requests={"cpu": "1"}, priority=each))
-    cycle = Cycle(state, default_profile().compile(state), TieBreak.FIRST)
-    preemptor = Preemptor(cycle)
+    placer = Placer(state, default_profile().compile(state), TieBreak.FIRST)
+    preemptor = Preemptor(placer)
     assert place(preemptor, high(1)).rows.tolist() == [0]
     state.set_node(make_node("n2", cpu="2", unschedulable=True))
     assert place(preemptor, high(1, 1)).rows.tolist() == [1]
 
 
 def test_a_search_in_vain_leaves_the_rotation_within_the_list() -> None:
-    cycle = full(2)
-    cycle.start = 3  # as after nodes have gone
-    place(Preemptor(cycle), high(1))
-    assert cycle.start == 1
+    placer = full(2)
+    placer.decider.start = 3  # as after nodes have gone
+    place(Preemptor(placer), high(1))
+    assert placer.decider.start == 1

@@ -21,7 +21,7 @@ from tests.core.refusals import (
     assert_refused,
 )
 
-from moorage._core.decide import pod_batches as batches
+from moorage._core.decide import bulk_operations as batches
 from moorage._core.state.cluster_state import ClusterState
 from moorage.errors import CacheCorruptedError, CacheError
 from moorage.objects.model.pod import Pod

@@ -8,8 +8,8 @@ import pytest
 from tests.core.make import node, pod
 
 from moorage._core.decide import terms as core_terms
-from moorage._core.decide.chooser import TieBreak
-from moorage._core.decide.cycle import Cycle
+from moorage._core.decide.decider import TieBreak
+from moorage._core.decide.placer import Placer
 from moorage._core.state.cluster_state import ClusterState
 from moorage.objects import Cluster
 from moorage.objects.model.meta import LabelSelector, LabelSelectorRequirement
@@ -26,42 +26,42 @@ def spread_over(key: str, name: str = "p") -> Pod:
     return pod(name, labels={"app": "x"}, topology_spread_constraints=(constraint,))
 
 
-def make(nodes: int) -> tuple[ClusterState, Cycle]:
+def make(nodes: int) -> tuple[ClusterState, Placer]:
     state = ClusterState()
     for at in range(nodes):
         state.set_node(node(f"n{at}", zone=f"z{at % 2}", labels={HOST: f"n{at}"}))
-    return state, Cycle(state, default_profile().compile(state), TieBreak.FIRST, 100)
+    return state, Placer(state, default_profile().compile(state), TieBreak.FIRST, 100)
 
 
-def rejected(state: ClusterState, cycle: Cycle, one: Pod) -> set[str]:
-    rows, bits = cycle.filter_verdicts("PodTopologySpread", state.classes.intern(one))
+def rejected(state: ClusterState, placer: Placer, one: Pod) -> set[str]:
+    rows, bits = placer.search.filter_verdicts("PodTopologySpread", state.classes.intern(one))
     return {state.table.row_name(row) for row, bit in zip(rows.tolist(), bits.tolist(), strict=True) if bit}
 
 
 def test_a_consumer_that_fell_behind_the_ring_looks_at_every_row() -> None:
-    state, cycle = make(4)
-    assert rejected(state, cycle, spread_over(HOST)) == set()
+    state, placer = make(4)
+    assert rejected(state, placer, spread_over(HOST)) == set()
     state.set_node(node("n3", zone="z1"))
     for _ in range(state.log.capacity):
         state.set_node(node("n0", zone="z0", labels={HOST: "n0"}))
-    assert rejected(state, cycle, spread_over(HOST)) == {"n3"}
+    assert rejected(state, placer, spread_over(HOST)) == {"n3"}
     state.add_pod(pod("q", on="n1", labels={"app": "x"}))
-    assert rejected(state, cycle, spread_over(HOST)) == {"n1", "n3"}
+    assert rejected(state, placer, spread_over(HOST)) == {"n1", "n3"}
 
 
 def test_rows_that_come_after_the_counters() -> None:
-    state, cycle = make(2)
-    assert rejected(state, cycle, spread_over(HOST)) == set()
+    state, placer = make(2)
+    assert rejected(state, placer, spread_over(HOST)) == set()
     for at in range(2, 200):
         state.add_pod(pod(f"q{at}", on=f"n{at}", labels={"app": "x"}))  # before its node
         state.set_node(node(f"n{at}", labels={HOST: f"n{at}"}))
-    assert rejected(state, cycle, spread_over(HOST)) == {f"n{at}" for at in range(2, 200)}
+    assert rejected(state, placer, spread_over(HOST)) == {f"n{at}" for at in range(2, 200)}
 
 
 def test_a_run_counts_its_own_pods() -> None:
-    state, cycle = make(6)
+    state, placer = make(6)
     one = spread_over(HOST)
-    rows = cycle.place_run(state.classes.intern(one), 18).tolist()
+    rows = place_run(placer, state.classes.intern(one), 18).tolist()
     assert [rows.count(row) for row in sorted(set(rows))] == [3] * 6
     assert all(sorted(rows[at : at + 6]) == sorted(set(rows)) for at in (0, 6, 12))
 
@@ -74,14 +74,14 @@ def test_terms_that_stand_twice_count_twice() -> None:
         WeightedPodAffinityTerm,
     )
 
-    state, cycle = make(3)
+    state, placer = make(3)
     weighted = WeightedPodAffinityTerm(5, PodAffinityTerm(label_selector=APP, topology_key=HOST))
     for name, terms in (("one", (weighted,)), ("two", (weighted, weighted))):
         affinity = Affinity(pod_affinity=PodAffinity(preferred=terms))
         state.add_pod(pod(name, on="n0" if name == "one" else "n1", affinity=affinity))
     state.view.refresh()
     seeker = pod("p", labels={"app": "x"})
-    raw, _ = cycle.scores("InterPodAffinity", state.view.rows(), state.classes.intern(seeker))
+    raw, _ = placer.search.scores("InterPodAffinity", state.view.rows(), state.classes.intern(seeker))
     by_node = dict(zip(state.view.node_names(), raw.tolist(), strict=True))
     assert by_node == {"n0": 5, "n1": 10, "n2": 0}
 
@@ -107,7 +107,7 @@ def test_selectors_are_asked_about_the_classes_that_they_may_name(monkeypatch: p
         pods += [
             pod(f"p{at}-{n}", labels=labels, topology_spread_constraints=(constraint,)) for n in range(3)
         ]
-    rows = scheduler.schedule(pods).rows.tolist()
+    rows = scheduler.schedule_pods(pods).rows.tolist()
     assert 100 <= asked[0] <= 400
     for at in range(100):
         assert len({*rows[3 * at : 3 * at + 3]} - {-1}) == 3

@@ -14,8 +14,8 @@ from tests.core.make import node, pinned, pod, port
 from tests.core.twins.state_check import check, check_columns
 from tests.core.twins.state_twin import StateTwin
 
-from moorage._core.decide.chooser import TieBreak
-from moorage._core.decide.cycle import Cycle
+from moorage._core.decide.decider import TieBreak
+from moorage._core.decide.placer import Placer
 from moorage._core.state.cluster_state import ClusterState
 from moorage.errors import CacheError
 from moorage.objects.model.node import Node, Taint
@@ -78,7 +78,7 @@ class StateMachine(RuleBasedStateMachine):
     def begin(self, first: list[Node]) -> None:
         self.state = ClusterState()
         self.twin = StateTwin()
-        self.cycle = Cycle(self.state, default_profile().compile(self.state), TieBreak.FIRST, 100)
+        self.placer = Placer(self.state, default_profile().compile(self.state), TieBreak.FIRST, 100)
         self.now = 0.0
         for one in first:
             self.set_node(one)
@@ -153,14 +153,14 @@ class StateMachine(RuleBasedStateMachine):
         """The fused kernel reads the columns, the general one the rows."""
         if self.state.view.size:
             pod_class = self.state.classes.intern(plain)
-            self.cycle.start = 0
+            self.placer.decider.start = 0
             try:
-                found = self.cycle.decide(pod_class)[3]
+                found = self.placer.decider.decide(pod_class)[3]
             except ValueError as error:  # a hundred times the capacity wraps, as upstream's does
                 if "returns an invalid score" not in str(error) or not self.twin_wraps():
                     raise
                 return
-            _, verdicts = self.cycle.verdicts(pod_class)
+            _, verdicts = self.placer.search.verdicts(pod_class)
             np.testing.assert_array_equal(found, np.flatnonzero(verdicts == 0))
 
     @invariant()

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from tests.core.inside import deadlines, dump, free_numbers, inside, numbers, numbers_of_row, pod_records
 from tests.core.make import node, pod, replica
 
-from moorage._core.decide import pod_batches as batches
+from moorage._core.decide import bulk_operations as batches
 from moorage._core.state.cluster_state import ClusterState
 from moorage.cache import SchedulerCache, Snapshot
 from moorage.errors import CacheError

@@ -22,8 +22,8 @@ from tests.core.twins.topology_twin import (
     Topology,
 )
 
-from moorage._core.decide.chooser import TieBreak
-from moorage._core.decide.cycle import Cycle
+from moorage._core.decide.decider import TieBreak
+from moorage._core.decide.placer import Placer
 from moorage._core.state.cluster_state import ClusterState
 from moorage.objects.model.meta import LabelSelector, LabelSelectorRequirement, ObjectMeta
 from moorage.objects.model.node import Node, Taint
@@ -131,7 +131,7 @@ class TopologyMachine(RuleBasedStateMachine):
     )
     def begin(self, first: list[Node], there: list[tuple[Pod, str]]) -> None:
         self.state = ClusterState()
-        self.cycle = Cycle(self.state, default_profile().compile(self.state), TieBreak.FIRST, 100)
+        self.placer = Placer(self.state, default_profile().compile(self.state), TieBreak.FIRST, 100)
         self.held: dict[str, dict[str, Any]] = {"nodes": {}, "pods": {}, "namespaces": {}, "services": {}}
         self.open: list[tuple[Any, dict[str, dict[str, Any]]]] = []
         for one in first:
@@ -179,7 +179,7 @@ class TopologyMachine(RuleBasedStateMachine):
         if placed:
             pod_class = self.state.classes.intern(placed[0])
             pinned_to = self.state.classes.pinned_symbol(pod_class, placed[0])
-            rows = self.cycle.place_run(pod_class, len(placed), 0, pinned_to)
+            rows = place_run(self.placer, pod_class, len(placed), 0, pinned_to)
             self.state.assume_rows(pod_class, placed, rows)
             for pod, row in zip(placed, rows.tolist(), strict=False):
                 self.held["pods"][pod.name] = on(pod, self.state.table.row_name(row)), True
@@ -222,9 +222,9 @@ class TopologyMachine(RuleBasedStateMachine):
         if not self.open:
             here = self.state, self.cycle
             self.state = self.state.fork()
-            self.cycle = Cycle(self.state, self.cycle.plan, TieBreak.FIRST, 100)
+            self.placer = Placer(self.state, self.placer.search.plan, TieBreak.FIRST, 100)
             self.check(one)
-            self.state, self.cycle = here
+            self.state, self.placer = here
 
     # ---- transactions
 
@@ -265,18 +265,18 @@ class TopologyMachine(RuleBasedStateMachine):
             ("PodTopologySpread", twin.spread_rejects(pod)),
             ("InterPodAffinity", twin.affinity_rejects(pod)),
         ):
-            rows, bits = self.cycle.filter_verdicts(plugin, *target)
+            rows, bits = self.placer.search.filter_verdicts(plugin, *target)
             said = {
                 state.table.row_name(row): bit for row, bit in zip(rows.tolist(), bits.tolist(), strict=True)
             }
             assert said == {name: BITS[rejects[name]] if name in rejects else 0 for name in said}, plugin
         rows = state.view.rows()
-        terms = self.cycle.terms_of(pod_class, target[2])
+        terms = self.placer.search.terms_of(pod_class, target[2])
         for plugin, scores, skips in (
             ("PodTopologySpread", twin.spread_scores(pod, order), terms.n_soft == 0),
             ("InterPodAffinity", twin.affinity_scores(pod, order), not terms.affinity_scores),
         ):
-            raw, normalized = self.cycle.scores(plugin, rows, *target)
+            raw, normalized = self.placer.search.scores(plugin, rows, *target)
             assert skips == (scores is None), plugin
             if scores is not None:
                 assert (raw.tolist(), normalized.tolist()) == scores, plugin

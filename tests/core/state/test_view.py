@@ -13,8 +13,8 @@ from tests.core.make import node, pod
 from tests.core.twins.state_check import check, check_columns
 from tests.core.twins.state_twin import StateTwin
 
-from moorage._core.decide.chooser import TieBreak
-from moorage._core.decide.cycle import Cycle
+from moorage._core.decide.decider import TieBreak
+from moorage._core.decide.placer import Placer
 from moorage._core.state.cluster_state import ClusterState
 from moorage.plugins.registry import default_profile
 
@@ -179,13 +179,13 @@ def test_the_last_placement_of_a_run_is_copied_at_the_next_cycle(
         imaged.set_node(node(name, pods=0, images=[(["i"], 7)] if name == "b" else []))
     imaged.set_node(node("a", pods=1, images=[(["i"], 7)]))
     state = imaged.state
-    cycle = Cycle(state, default_profile().compile(state), TieBreak.FIRST, 100)
+    placer = Placer(state, default_profile().compile(state), TieBreak.FIRST, 100)
     pod_class = state.classes.intern(pod("p"))
     rows = np.full(pods, -1, np.int32)
     if many:
-        assert cycle.place_many(np.full(pods, pod_class, np.int32), np.zeros(pods, np.int32), rows) == pods
+        assert place_many(placer, np.full(pods, pod_class, np.int32), np.zeros(pods, np.int32), rows) == pods
     else:
-        rows[:1] = cycle.place_run(pod_class, pods)
+        rows[:1] = place_run(placer, pod_class, pods)
     assert rows.tolist() == [state.table.find_row("a"), -1][:pods]
     state.assume_rows(pod_class, [pod("p", on="a")], rows[:1])
     imaged.set_node(node("b"))

@@ -13,8 +13,8 @@ from tests.core.make import pod as make_pod
 from tests.core.twins.preemption_twin import Twin, priority
 from tests.core.twins.topology_twin import HOSTNAME, Topology
 
-from moorage._core.decide.chooser import TieBreak
-from moorage._core.decide.cycle import Cycle
+from moorage._core.decide.decider import TieBreak
+from moorage._core.decide.placer import Placer
 from moorage._core.state.cluster_state import ClusterState
 from moorage.objects.model.meta import LabelSelector, LabelSelectorRequirement, ObjectMeta
 from moorage.objects.model.node import Node, Taint
@@ -152,8 +152,8 @@ class World:
             for pod in there:
                 self.state.add_pod(pod)
         self.profile = default_profile()
-        self.cycle = Cycle(self.state, self.profile.compile(self.state), TieBreak.FIRST, 100)
-        self.cycle.nominate([(self.row(name), pods) for name, pods in self.before().items()])
+        self.placer = Placer(self.state, self.profile.compile(self.state), TieBreak.FIRST, 100)
+        self.placer.search.nominate([(self.row(name), pods) for name, pods in self.before().items()])
 
     def before(self) -> dict[str, list[Pod]]:
         """The nominated pods that go before the one in question."""

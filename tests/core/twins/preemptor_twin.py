@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 from tests.core.twins.preemption_twin import rank
 
-from moorage._core.decide.cycle import Cycle
+from moorage._core.decide.placer import Placer
 from moorage._core.decide.plan import UNRESOLVABLE
 from moorage._core.preempt.dry_runs import DryRuns
 from moorage._core.state.cluster_state import ClusterState
@@ -26,9 +26,9 @@ def evict(state: ClusterState, pod: Pod) -> None:
     (state.forget_pod if state.is_assumed_pod(pod) else state.remove_pod)(pod)
 
 
-def potential_rows(cycle: Cycle, target: Target) -> list[int]:
+def potential_rows(placer: Placer, target: Target) -> list[int]:
     """Where the filters say that evictions might help."""
-    rows, verdicts = cycle.verdicts(*target)
+    rows, verdicts = placer.search.verdicts(*target)
     return [
         row
         for row, verdict in zip(rows.tolist(), verdicts.tolist(), strict=True)
@@ -37,7 +37,7 @@ def potential_rows(cycle: Cycle, target: Target) -> list[int]:
 
 
 def place_each(
-    cycle: Cycle,
+    placer: Placer,
     target: Target,
     pods: Sequence[Pod],
     budgets: Sequence[PodDisruptionBudget],
@@ -46,19 +46,19 @@ def place_each(
     least: int,
 ) -> Placed:
     """Node and victims of each pod, until one fits nowhere."""
-    state, out = cycle.state, []
+    state, out = placer.search.state, []
     for pod, offset in zip(pods, offsets, strict=True):
-        found = cycle.place_run(target[0], 1, target[1], target[2])
+        found = place_run(placer, target[0], 1, target[1], target[2])
         if len(found):
             state.assume_rows(target[0], [pod], found)
             out.append((state.table.row_name(found[0]), list[str]()))
             continue
-        rows = potential_rows(cycle, target)
+        rows = potential_rows(placer, target)
         if not rows:
             break
         first = offset % len(rows)
         wanted = min(len(rows), max(len(rows) * percentage // 100, least))
-        runs = DryRuns(cycle).dry_run(target[0], rows[first:] + rows[:first], budgets, *target[1:], wanted)
+        runs = DryRuns(placer).dry_run(target[0], rows[first:] + rows[:first], budgets, *target[1:], wanted)
         best = min(
             (
                 (rank(runs.victims(at), violations), at)

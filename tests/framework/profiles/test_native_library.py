@@ -225,7 +225,7 @@ def test_the_header_stands_alone(tmp_path: Path, compiler: list[str]) -> None:
 def told(library: Path, nodes: list[Any], pods: list[Any]) -> str:
     """The text that a filter fails with for the last of the pods; the others are bound."""
     one = scheduler_with(load_native_plugin(library), nodes=nodes, pods=pods[:-1])
-    return one.schedule_one(pods[-1]).error.removeprefix('running "Probe" filter plugin: ')
+    return one.context.schedule_one(pods[-1]).error.removeprefix('running "Probe" filter plugin: ')
 
 
 def test_rows(make: Make) -> None:
@@ -269,9 +269,9 @@ def test_nodes_that_come_and_labels_that_change_are_seen(make: Make) -> None:
     one = scheduler_with(
         load_native_plugin(make(FILTER="by_pool")), nodes=[node("a", labels={"pool": "bad"})]
     )
-    assert one.schedule_one(pod("p")).node is None
+    assert one.context.schedule_one(pod("p")).node is None
     for number in range(100):  # more than fit the memory of the start
         one.cache.add_node(node(f"n{number}", labels={"pool": "worse"}))
-    assert one.schedule_one(pod("p")).node is None
+    assert one.context.schedule_one(pod("p")).node is None
     one.cache.update_node(node("a", labels={"pool": "bad"}), node("a", labels={"pool": "good"}))
-    assert one.schedule_one(pod("p")).node == "a"
+    assert one.context.schedule_one(pod("p")).node == "a"

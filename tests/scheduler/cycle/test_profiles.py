@@ -49,10 +49,10 @@ def test_the_rotation_is_shared_and_a_transaction_takes_it_back() -> None:
     two = [default_profile(), Profile(default_profile().plugins, scheduler_name="two")]
     one = Scheduler(mo.Cluster(nodes=nodes), profiles=two)
     first, second = pod("p"), pod("q", scheduler_name="two")
-    assert (one.schedule_one(first).start, one.schedule_one(second).start) == (0, 144)
+    assert (one.context.schedule_one(first).start, one.context.schedule_one(second).start) == (0, 144)
     with one.cache.transaction():
-        assert one.schedule_one(pod("r")).start == 288
-    assert one.schedule_one(pod("t")).start == 288
+        assert one.context.schedule_one(pod("r")).start == 288
+    assert one.context.schedule_one(pod("t")).start == 288
 
 
 def test_profiles_must_agree_on_the_queue() -> None:

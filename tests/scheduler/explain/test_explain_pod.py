@@ -151,7 +151,7 @@ def test_a_bound_pod_is_explained_without_what_it_uses() -> None:
 
 def test_an_assumed_pod_too() -> None:
     one = scheduler(node("a"))
-    assert one.schedule_one(pod("p", requests={"cpu": 4})).node == "a"
+    assert one.context.schedule_one(pod("p", requests={"cpu": 4})).node == "a"
     seen = one.explain(pod("p", requests={"cpu": 4}))
     assert (seen.bound_to, seen.feasible) == ("a", ["a"])
     assert one.cache.is_assumed_pod(pod("p"))
@@ -392,7 +392,7 @@ def test_an_explanation_changes_no_later_decision() -> None:
     assert asked.cache.state.log.head == untouched.cache.state.log.head
     assert len(asked.cache.state.ledger) == len(untouched.cache.state.ledger)
     assert asked.view_order() == untouched.view_order()
-    assert asked.cycle.start == untouched.cycle.start
+    assert asked.placer.decider.start == untouched.placer.decider.start
     assert list(asked.run().placements.items()) == list(untouched.run().placements.items())
     for resource in ("cpu", "memory", "pods"):
         np.testing.assert_array_equal(asked.table.requested[resource], untouched.table.requested[resource])

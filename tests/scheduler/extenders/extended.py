@@ -52,7 +52,7 @@ def decide(one: Scheduler, waiting: Pod) -> Decision:
     """A cycle for a pod that has come to the store."""
     one.client.create(waiting)
     one.sync()
-    return one.schedule_one(waiting)
+    return one.context.schedule_one(waiting)
 
 
 def why(decision: Decision) -> str:

@@ -97,10 +97,10 @@ def test_pods_that_no_extender_wants_go_the_fast_way() -> None:
         for each in pods:
             one.client.create(each)
         one.sync()
-        result = one.schedule(pods, rotation=True)
+        result = one.schedule_pods(pods)
         assert server.verbs == ["filter", "filter"]
         assert [one.table.row_name(row) for row in result.rows.tolist()][2:4] == ["b", "b"]
-        assert (result.failures, result.starts is not None) == ({}, True)
+        assert result.failures == {}
         bound = [one.client.get(Pod, each.name, "default").spec.node_name for each in pods]
         assert bound == ["", "", "b", "b", "", ""]
         one.informers.run_once()
@@ -267,4 +267,4 @@ def test_simulate(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
 def test_the_default_profile_has_no_extenders() -> None:
     one = Scheduler(Cluster(nodes=ABC), profile=default_profile())
     assert list(one.handle.extenders) == []
-    assert not one.cycle.outsiders
+    assert not one.placer.decider.has_extenders

@@ -170,7 +170,7 @@ def test_without_score_plugins_one_node_is_not_enough(verb: str, looked_at: int)
     one = scheduler(
         nodes=many(200), config=configured(one_extender, profile=unscored, percentageOfNodesToScore=5)
     )
-    decision = one.schedule_one(pod("p"))
+    decision = one.context.schedule_one(pod("p"))
     assert (len(decision.feasible), decision.next) == (looked_at, looked_at)
 
 
@@ -185,7 +185,7 @@ def test_a_filter_that_fails_ends_the_cycle() -> None:
         result = one.run()
     assert result.unschedulable["default/p"].message == "broken"
     assert result.unschedulable["default/p"].diagnosis is None
-    assert one.cycle.start == 120
+    assert one.placer.decider.start == 120
     condition = one.client.get(Pod, "p", "default").status.conditions[0]
     assert (condition.reason, condition.message) == ("SchedulerError", "broken")
     assert events(one) == [("p", "Warning", "FailedScheduling", "Scheduling", "broken")]
@@ -354,9 +354,9 @@ def test_an_extender_that_says_nothing_changes_nothing(
 
 def decided(one: Scheduler, waiting: Pod) -> tuple[Any, ...]:
     (engine,) = one.engines.values()
-    decision, _ = engine.schedule(waiting, one.classify(waiting), one.view_order)
+    decision, _ = engine.schedule_pods(waiting, one.context.target_of(waiting), one.view_order)
     if decision.node is not None:
-        one.batches.assume(waiting, decision.node)
+        one.context.assume(waiting, decision.node)
     totals = None if decision.totals is None else decision.totals.tolist()
     place = decision.node, decision.start, decision.next, decision.evaluated
     return *place, decision.feasible.tolist(), totals, decision.fit_error, decision.error

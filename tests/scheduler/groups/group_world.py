@@ -59,7 +59,7 @@ def over(*cpus: str, **settings: Any) -> Scheduler:
 
 
 def place(scheduler: Scheduler, group: PodGroup | None, pods: list[Pod], **rest: Any) -> GroupResult:
-    return place_group(scheduler, scheduler.rotation.engines[0], group, pods, **rest)
+    return place_group(scheduler.context, scheduler.context.rotation.engines[0], group, pods, **rest)
 
 
 def made_up(
@@ -88,7 +88,7 @@ def twin(
         engine.runs_post_filter = False
     rows = []
     for one in pods:
-        found = scheduler.schedule_one(one)
+        found = scheduler.context.schedule_one(one)
         row = -1 if found.node is None else scheduler.table.find_row(found.node)
         assert row is not None
         rows.append(row)

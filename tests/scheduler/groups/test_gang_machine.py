@@ -119,7 +119,7 @@ class GangMachine(RuleBasedStateMachine):
         there = [one for one in self.store.list(Pod)[0] if not self.is_away(one)]
         if there:
             one = there[pick % len(there)]
-            decision = self.scheduler.schedule_one(one)
+            decision = self.scheduler.context.schedule_one(one)
             if (
                 decision.node is not None
                 and not decision.waiting

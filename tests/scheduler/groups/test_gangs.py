@@ -226,20 +226,20 @@ def test_pods_that_come_alone_wait_for_one_another() -> None:
     clock = Clock()
     one = world(nodes(9), gang("g", 2), members("g", 3), clock=clock)
     first, second, third = (store_of(one).get(Pod, f"g-{number}", "default") for number in range(3))
-    decision = one.schedule_one(first)
+    decision = one.context.schedule_one(first)
     assert (decision.node, decision.waiting) == ("a", True)
     assert not on_nodes(one)
-    decision = one.schedule_one(second)
+    decision = one.context.schedule_one(second)
     assert (decision.node, decision.waiting) == ("a", False)
     one.advance()
     assert on_nodes(one).keys() == {"g-0", "g-1"}
-    assert not one.schedule_one(third).waiting
+    assert not one.context.schedule_one(third).waiting
 
 
 @WAYS
 def test_one_that_waits_goes_on_when_the_others_come_together(python: bool) -> None:
     one = made(python, nodes(9), gang("g", 3), members("g", 3))
-    assert one.schedule_one(store_of(one).get(Pod, "g-1", "default")).waiting
+    assert one.context.schedule_one(store_of(one).get(Pod, "g-1", "default")).waiting
     result = one.run()
     assert sorted(placed(result)) == ["g-0", "g-1", "g-2"]
     assert on_nodes(one).keys() == {"g-0", "g-1", "g-2"}
@@ -248,7 +248,7 @@ def test_one_that_waits_goes_on_when_the_others_come_together(python: bool) -> N
 def test_waiting_ends_after_five_minutes() -> None:
     clock = Clock()
     one = world(nodes(9), gang("g", 2), members("g", 2), clock=clock)
-    assert one.schedule_one(store_of(one).get(Pod, "g-0", "default")).waiting
+    assert one.context.schedule_one(store_of(one).get(Pod, "g-0", "default")).waiting
     clock.now = 299.0
     assert one.advance().waiting
     clock.now = 300.0
@@ -262,8 +262,8 @@ def test_waiting_ends_after_five_minutes() -> None:
 def test_scheduling_in_an_order_waits_as_well() -> None:
     one = world(nodes(9), gang("g", 2), members("g", 2))
     pods = [store_of(one).get(Pod, f"g-{number}", "default") for number in range(2)]
-    one.schedule(pods[:1])
+    one.schedule_pods(pods[:1])
     assert not on_nodes(one)
-    one.schedule(pods[1:])
+    one.schedule_pods(pods[1:])
     one.advance()
     assert on_nodes(one).keys() == {"g-0", "g-1"}

@@ -21,6 +21,7 @@ from tests.scheduler.groups.gang_kit import (
     world,
 )
 from tests.scheduler.groups.group_world import place
+from tests.scheduler.placing.alone import place_alone
 
 from moorage import Cluster, Scheduler
 from moorage.objects.model.meta import LabelSelector
@@ -74,7 +75,7 @@ def test_after_the_cycle_all_terms_count() -> None:
     one = world(hosts(9))
     assert place(one, gang("g", 1), [avoiding("x", "y")] * 1).succeeded
     assert place(one, gang("g", 2), [avoiding("v", "y"), avoiding("w", "nobody")]).succeeded
-    assert one.schedule([pod("late", labels={"app": "y"})]).rows.tolist() == [-1]
+    assert one.schedule_pods([pod("late", labels={"app": "y"})]).rows.tolist() == [-1]
 
 
 @pytest.mark.parametrize("bugs", [True, False])
@@ -157,7 +158,7 @@ def test_a_group_is_placed_as_by_looking_at_listed_nodes(seed: int, count: int, 
     pods = [made(random, f"m{at}") for at in range(count)]
     one = Scheduler(Cluster(nodes=cluster, pods=there), tie_break="first")
     if not many:
-        one.batches.is_easy = lambda *_: False  # type: ignore[method-assign]
+        place_alone(one)
     result = place(one, None, pods)
     names = [one.table.row_name(row) if row >= 0 else None for row in result.rows.tolist()]
     expected = slowly(cluster, there, pods)
@@ -165,7 +166,7 @@ def test_a_group_is_placed_as_by_looking_at_listed_nodes(seed: int, count: int, 
     late = [made(random, f"l{at}") for at in range(3)]
     bound = [replace(p, spec=replace(p.spec, node_name=n)) for p, n in zip(pods, names, strict=True) if n]
     other = Scheduler(Cluster(nodes=cluster, pods=[*there, *bound]), tie_break="first")
-    assert one.schedule(late).rows.tolist() == other.schedule(late).rows.tolist()
+    assert one.schedule_pods(late).rows.tolist() == other.schedule_pods(late).rows.tolist()
 
 
 # ---- what a cycle leaves -----------------------------------------------------------------------------------
@@ -190,7 +191,7 @@ def test_image_counts_are_taken_over_by_the_next_cycle() -> None:
     """Those of nodes on which a group was placed, which show in its cycle what they showed before."""
     image = [(["i:1"], 900 << 20)]
     one = world([node("a", cpu=9, images=image)])
-    assert one.view_order() == ["a"]
+    assert one.context.view_order() == ["a"]
     store_of(one).create(node("b", cpu="1m", images=image))
     one.sync()
     asking = pod("p", containers=(Container(name="c", image="i:1"),))

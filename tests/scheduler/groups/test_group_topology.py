@@ -56,9 +56,9 @@ def test_no_rack_has_room() -> None:
         "0/2 placements are available, first placement status: pod group is unschedulable"
     )
     assert result.failures[4].message == "0/2 nodes are available: 2 Insufficient cpu."
-    assert scheduler.rotation.start == 0
+    assert scheduler.context.rotation.start == 0
     assert not scheduler.table.requested["cpu"].any()
-    assert len(scheduler.schedule(members(1)).rows) == 1  # the search is over all nodes again
+    assert len(scheduler.schedule_pods(members(1)).rows) == 1  # the search is over all nodes again
 
 
 def test_nodes_without_the_label_are_in_no_placement() -> None:
@@ -87,7 +87,7 @@ def test_members_with_a_node_leave_their_rack_alone() -> None:
 
 def test_members_in_two_racks_are_an_error() -> None:
     scheduler = bound_to_racks("1", "1", size=1)
-    scheduler.schedule(members(2))
+    scheduler.schedule_pods(members(2))
     result = place(scheduler, gang(1, RACK), members(1, first=2), scheduled=members(2))
     assert result.message == (
         'plugin "TopologyPlacementGenerator" failed with: cannot determine domain for already scheduled '
@@ -98,7 +98,7 @@ def test_members_in_two_racks_are_an_error() -> None:
 def test_the_fuller_rack_is_preferred() -> None:
     """Both racks take all pods: NodeResourcesFit wants to leave the emptier one whole."""
     scheduler = bound_to_racks("4", "4")
-    scheduler.schedule([pod("there", requests={"cpu": "3"}, affinity=None, node_selector={RACK: "r1"})])
+    scheduler.schedule_pods([pod("there", requests={"cpu": "3"}, affinity=None, node_selector={RACK: "r1"})])
     result = place(scheduler, gang(2, RACK), members(2))
     assert {name[:2] for name in names(scheduler, result.rows.tolist())} == {"n1"}
 
@@ -147,7 +147,7 @@ def test_a_score_out_of_range_fails_the_group() -> None:
     result = place(scheduler, gang(2, RACK), members(2))
     assert "invalid score 101" in result.failures[0].error
     assert not scheduler.cache.state.assumed_pods()
-    assert scheduler.rotation.start == 0
+    assert scheduler.context.rotation.start == 0
 
 
 def test_only_so_many_placements_are_looked_for() -> None:
@@ -223,15 +223,15 @@ def test_a_search_in_a_placement_is_one_over_a_cluster_without_the_other_nodes(
     order = [whole.table.row_name(row) for row in rows]
     if alone.view_order() != order:  # zones: the list of a part is in another order
         return
-    whole.cycle.start, alone.cycle.start = start % nodes, start % nodes
-    whole.cycle.search_in(rows)
+    whole.placer.decider.start, alone.placer.decider.start = start % nodes, start % nodes
+    whole.placer.search.search_in(rows)
     for one in pods[:10]:
-        there, here = whole.schedule_one(one), alone.schedule_one(one)
+        there, here = whole.context.schedule_one(one), alone.context.schedule_one(one)
         assert there.node == here.node
         assert there.evaluated == here.evaluated
         assert there.next == here.next
         assert there.fit_error == here.fit_error
-    there_all, here_all = (each.schedule(pods[10:], rotation=True) for each in (whole, alone))
+    there_all, here_all = (each.schedule_pods(pods[10:], rotation=True) for each in (whole, alone))
     assert names(whole, there_all.rows.tolist()) == names(alone, here_all.rows.tolist())
     assert there_all.nexts is not None
     assert here_all.nexts is not None
@@ -239,6 +239,6 @@ def test_a_search_in_a_placement_is_one_over_a_cluster_without_the_other_nodes(
     assert {at: f.search_message for at, f in there_all.failures.items()} == {
         at: f.search_message for at, f in here_all.failures.items()
     }
-    whole.cycle.search_in(None)
+    whole.placer.search.search_in(None)
     assert Placement("", rows).rows is rows
     assert np.array_equal(whole.view_rows()[seed % 3 :: 2], rows)

@@ -66,7 +66,7 @@ def test_more_members_than_the_minimum_may_fail() -> None:
 
 def test_late_members_join_those_with_a_node() -> None:
     scheduler = over("3")
-    scheduler.schedule(members(2))
+    scheduler.schedule_pods(members(2))
     assert not place(scheduler, gang(4), members(2, first=2), scheduled=members(2)).succeeded
     assert not place(scheduler, gang(2), [], scheduled=members(2)).succeeded
     result = place(scheduler, gang(3), members(2, first=2), scheduled=members(2))
@@ -100,7 +100,7 @@ def test_what_failed_in_a_group_is_told_anew_outside() -> None:
     scheduler = over("1")
     large = members(4, "3")
     assert not place(scheduler, gang(2), large[:2]).succeeded
-    alone = scheduler.schedule(large[2:])
+    alone = scheduler.schedule_pods(large[2:])
     assert "preemption: " in alone.failures[0].message
     assert "preemption: " in alone.failures[1].message
     assert place(scheduler, None, members(1)).succeeded
@@ -126,7 +126,7 @@ def test_a_group_is_placed_as_by_single_cycles_or_not_at_all(
     slow, untouched = (made_up(seed, nodes, 60, **setting)[0] for _ in range(2))
     before, group, after = pods[:10], pods[10:34], pods[34:]
     for each in (one, slow, untouched):
-        each.schedule(before)
+        each.schedule_pods(before)
     if nested:
         with one.cache.transaction() as transaction:
             result = place(one, gang(share), group)
@@ -141,7 +141,7 @@ def test_a_group_is_placed_as_by_single_cycles_or_not_at_all(
     if fits:
         for engine in other.engines.values():
             engine.runs_post_filter = True
-    told, expected = one.schedule(after, rotation=True), other.schedule(after, rotation=True)
+    told, expected = one.schedule_pods(after, rotation=True), other.schedule_pods(after, rotation=True)
     assert told.rows.tolist() == expected.rows.tolist()
     assert told.starts is not None
     assert expected.starts is not None
@@ -248,7 +248,7 @@ def test_a_workload_in_a_transaction_leaves_nothing() -> None:
         assert np.all(scheduler.schedule_workload(gang(30), members(30)).rows >= 0)
         assert np.all(scheduler.schedule_workload(gang(31), members(1, first=30)).rows < 0)
     assert not scheduler.cache.state.assumed_pods()
-    assert scheduler.rotation.start == 0
+    assert scheduler.context.rotation.start == 0
 
 
 def test_a_workload_without_pods() -> None:

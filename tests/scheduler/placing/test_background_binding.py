@@ -181,11 +181,11 @@ def test_a_pod_that_is_evicted_while_it_is_bound_waits_no_longer() -> None:
 def test_other_ways_to_schedule_wait_for_the_end() -> None:
     world = two()
     pending = world.scheduler.pods.pending
-    decision = world.scheduler.schedule_one(pending[P])
+    decision = world.scheduler.context.schedule_one(pending[P])
     assert (decision.node is not None, decision.binding, world.clock.now) == (True, False, 3.0)
     assert world.bound() == ["p"]
     world = two()
-    done = world.scheduler.schedule([pending[P], pending[Q]])
+    done = world.scheduler.schedule_pods([pending[P], pending[Q]])
     assert (done.failures, world.clock.now, world.bound()) == ({}, 3.0, ["p", "q"])
 
 
@@ -193,16 +193,16 @@ def test_other_ways_to_schedule_tell_of_failures_at_the_end() -> None:
     world = two()
     world.works_from = 1e9
     pending = world.scheduler.pods.pending
-    done = world.scheduler.schedule([pending[R], pending[Q]])
+    done = world.scheduler.schedule_pods([pending[R], pending[Q]])
     assert (done.rows.tolist()[1], list(done.failures), world.clock.now) == (-1, [1], 600.0)
-    decision = world.scheduler.schedule_one(pending[P])
+    decision = world.scheduler.context.schedule_one(pending[P])
     assert (decision.node, decision.binding) == (None, False)
     assert decision.error.endswith("context deadline exceeded")
 
 
 def test_with_a_clock_alone_a_single_pod_is_being_bound() -> None:
     world = two(can_wait=False)
-    decision = world.scheduler.schedule_one(world.scheduler.pods.pending[P])
+    decision = world.scheduler.context.schedule_one(world.scheduler.pods.pending[P])
     assert decision.binding
     world.controller.settle()
     assert world.scheduler.advance(now=1.0).placements == {P: decision.node}

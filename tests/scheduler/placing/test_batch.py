@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import pytest
 from msgspec.structs import replace
 from tests.core.make import container, node, pinned, pod, port
@@ -42,17 +41,13 @@ def equal(n: int, prefix: str = "p", **spec: Any) -> list[Pod]:
 def compared(pods: list[Pod], *there: Pod, **settings: Any) -> Scheduler:
     """Schedule pods at once; what comes of it is that of single cycles."""
     batch, alone = scheduler(*there, **settings), scheduler(*there, **settings)
-    result = batch.schedule(pods, rotation=True)
-    decisions = [alone.schedule_one(each) for each in pods]
+    result = batch.schedule_pods(pods)
+    decisions = [alone.context.schedule_one(each) for each in pods]
     rows = [-1 if d.node is None else alone.table.find_row(d.node) for d in decisions]
     assert result.rows.tolist() == rows
-    assert result.starts is not None
-    assert result.nexts is not None
-    assert result.starts.tolist() == [d.start for d in decisions]
-    assert result.nexts.tolist() == [d.next for d in decisions]
     messages = {at: d.error or d.fit_error for at, d in enumerate(decisions) if d.node is None}
     assert {at: failure.message for at, failure in result.failures.items()} == messages
-    assert batch.cycle.start == alone.cycle.start
+    assert batch.placer.decider.start == alone.placer.decider.start
     assert all(batch.cache.is_assumed_pod(one) for one, row in zip(pods, rows, strict=True) if row >= 0)
     return batch
 
@@ -66,9 +61,8 @@ def test_each_search_in_vain_among_named_nodes_moves_the_rotation() -> None:
     compared([*coming, pod("last", requests={"cpu": 1})])
     in_calls, alone = scheduler(), scheduler()
     for pods in (coming[:1], coming[1:2], coming[2:4], coming[4:]):
-        result = in_calls.schedule(pods, rotation=True)
-        assert result.nexts is not None
-        assert result.nexts.tolist() == [alone.schedule_one(one).next for one in pods]
+        in_calls.schedule_pods(pods)
+        assert in_calls.placer.decider.start == [alone.context.schedule_one(one).next for one in pods][-1]
 
 
 def test_runs_and_single_pods() -> None:
@@ -104,25 +98,19 @@ def test_a_failure_is_told_as_things_were() -> None:
     """What a pod failed by before still holds when the next one comes, and not any more for the last one."""
     large = [pod(f"large{at}", requests={"cpu": 5}) for at in range(3)]
     one = Scheduler(Cluster(nodes=[node("a", pods=1)]))
-    before = one.schedule(large[:1]).failures[0].message
-    failures = one.schedule([large[1], pod("small"), large[2]]).failures
+    before = one.schedule_pods(large[:1]).failures[0].message
+    failures = one.schedule_pods([large[1], pod("small"), large[2]]).failures
     assert failures[0].message == before
     assert "Too many pods" not in before
     assert "Too many pods" in failures[2].message
 
 
 def test_without_nodes() -> None:
-    result = Scheduler(Cluster()).schedule(equal(2), rotation=True)
+    one = Scheduler(Cluster())
+    result = one.schedule_pods(equal(2))
     assert result.rows.tolist() == [-1, -1]
-    assert result.nexts is not None
-    assert result.nexts.tolist() == [0, 0]
+    assert one.placer.decider.start == 0
     assert result.failures[1].message == "no nodes available to schedule pods"
-
-
-def test_the_rotation_is_told_where_it_is_asked_for() -> None:
-    result = scheduler().schedule(equal(2))
-    assert (result.starts, result.nexts) == (None, None)
-    assert result.rows.dtype == np.int32
 
 
 def test_terminating_pods_are_not_counted_by_those_after_them() -> None:
@@ -146,7 +134,7 @@ def test_a_pod_comes_once(known: bool) -> None:
     one = scheduler(*([pod("p1", on="a")] if known else []))
     pods = equal(2) if known else [*equal(2), pod("p1")]
     with pytest.raises(CacheError, match="pod p1 is in the cache, so can't be assumed"):
-        one.schedule(pods)
+        one.schedule_pods(pods)
     assert not one.cache.state.has_pod(pod("p0"))
 
 
@@ -161,10 +149,9 @@ def test_with_plugins_outside_the_core_pods_go_through_whole_cycles() -> None:
     pods = equal(2, requests={"cpu": 3})
     one = scheduler_with(OnlyB())
     one.client.create_many(pods)
-    result = one.schedule(pods, rotation=True)
+    result = one.schedule_pods(pods)
     assert result.rows.tolist() == [one.table.find_row("b"), -1]
-    assert result.nexts is not None
-    assert result.nexts.tolist() == [0, 0]
+    assert one.placer.decider.start == 0
     assert list(result.failures) == [1]
     assert one.client.get(Pod, "p0", "default").spec.node_name == "b"
 
@@ -177,9 +164,9 @@ def test_the_last_node_of_a_run_shows_its_images_as_the_next_cycle_finds_them() 
         one = Scheduler(Cluster(nodes=[node("a", images=[image]), node("b", cpu=1)]))
         pods = equal(3, requests={"cpu": "100m"})
         if in_batch:
-            assert one.schedule(pods).rows.tolist() == [0, 0, 0]
+            assert one.schedule_pods(pods).rows.tolist() == [0, 0, 0]
         else:
-            assert [one.schedule_one(each).node for each in pods] == ["a"] * 3
+            assert [one.context.schedule_one(each).node for each in pods] == ["a"] * 3
         one.client.update(node("b", cpu=1, images=[image]))
         one.sync()
         asking = pod("p", containers=(container(image=image[0][0]),))
@@ -192,5 +179,5 @@ def test_a_pod_that_was_placed_is_nominated_no_more() -> None:
     waiting = replace(pod("n"), status=PodStatus(nominated_node_name="b"))
     one = scheduler(waiting)
     assert one.handle.nominator
-    assert one.schedule([waiting]).rows.tolist() == [one.table.find_row("b")]
+    assert one.schedule_pods([waiting]).rows.tolist() == [one.table.find_row("b")]
     assert not one.handle.nominator

@@ -43,22 +43,22 @@ LOW = [victim("a1", "a", 2), victim("a2", "a", 2, 1), victim("b1", "b", 3, 5)]
 
 def test_where_it_fits_or_where_it_costs_least() -> None:
     one = scheduler(*LOW)
-    with one.preempt([high("h1", 1), high("h2"), high("h3"), high("h4"), high("h5")]) as done:
+    with one.preempt_pods([high("h1", 1), high("h2"), high("h3"), high("h4"), high("h5")]) as done:
         assert said(one, done) == [("b", []), ("a", ["a1"]), ("a", ["a2"]), ("b", ["b1"]), ("", [])]
         assert done.victims(1)[0].spec.node_name == "a"
 
 
 def test_all_of_it_is_taken_back() -> None:
     one = scheduler(*LOW)
-    one.schedule_one(pod("first", requests={"cpu": 1}))
-    before, start = dump(one.cache.state), one.cycle.start
-    done = one.preempt([high("h1"), high("h2"), high("h3", 4)])
+    one.context.schedule_one(pod("first", requests={"cpu": 1}))
+    before, start = dump(one.cache.state), one.placer.decider.start
+    done = one.preempt_pods([high("h1"), high("h2"), high("h3", 4)])
     assert (done.rows >= 0).all()
     done.undo()
     assert dump(one.cache.state, before) == before
-    assert one.cycle.start == start
+    assert one.placer.decider.start == start
     assert {pod.name for pod in one.client.list(Pod)[0]} == {"a1", "a2", "b1"}
-    again = one.preempt([high("h1"), high("h2"), high("h3", 4)])
+    again = one.preempt_pods([high("h1"), high("h2"), high("h3", 4)])
     assert again.rows.tolist() == done.rows.tolist()
     again.undo()
     with pytest.raises(MoorageError, match="taken back already"):
@@ -67,7 +67,7 @@ def test_all_of_it_is_taken_back() -> None:
 
 def test_what_is_kept_is_heard_of_by_the_store() -> None:
     one = scheduler(*LOW)
-    done = one.preempt([high("h1"), high("h2")])
+    done = one.preempt_pods([high("h1"), high("h2")])
     assert {pod.name for pod in one.client.list(Pod)[0]} == {"a1", "a2", "b1"}
     done.commit()
     assert said(one, done) == [("a", ["a1"]), ("a", ["a2"])]
@@ -81,7 +81,7 @@ def test_what_is_kept_is_heard_of_by_the_store() -> None:
 def test_victims_that_only_the_cache_knows() -> None:
     one = scheduler()
     one.schedule_by_template(pod("low", requests={"cpu": 4}), 2)
-    done = one.preempt([high("h1")])
+    done = one.preempt_pods([high("h1")])
     assert said(one, done) == [("a", ["low-0"])]
     done.commit()
     assert {pod.name for pod in one.cache.state.pods()} == {"low-1", "h1"}
@@ -90,20 +90,20 @@ def test_victims_that_only_the_cache_knows() -> None:
 def test_budgets_of_the_store_count() -> None:
     labels = {"app": "x"}
     pods = [victim("a1", "a", 4, labels=labels), victim("b1", "b", 4, 5)]
-    with scheduler(*pods, others=[budget(0, labels)]).preempt([high("h1")]) as done:
+    with scheduler(*pods, others=[budget(0, labels)]).preempt_pods([high("h1")]) as done:
         assert [pod.name for pod in done.victims(0)] == ["b1"]
-    with scheduler(*pods).preempt([high("h1")]) as done:
+    with scheduler(*pods).preempt_pods([high("h1")]) as done:
         assert [pod.name for pod in done.victims(0)] == ["a1"]
 
 
 def test_nominated_pods_count_where_they_are_expected() -> None:
     pods = [victim("a1", "a", 4), victim("b1", "b", 4, 5)]
     one = scheduler(*pods, nominated(high("n"), "a"))
-    with one.preempt([high("h1", 4), high("h2", 4)]) as done:
+    with one.preempt_pods([high("h1", 4), high("h2", 4)]) as done:
         assert said(one, done) == [("b", ["b1"]), ("", [])]
-    with one.preempt([high("h1", 2)]) as done:
+    with one.preempt_pods([high("h1", 2)]) as done:
         assert said(one, done) == [("a", ["a1"])]
-    done = one.preempt([nominated(high("n"), "a")])
+    done = one.preempt_pods([nominated(high("n"), "a")])
     assert said(one, done) == [("a", ["a1"])]
     done.commit()
     assert not one.handle.nominator
@@ -119,18 +119,18 @@ def test_who_may_not_preempt_only_goes_where_it_fits() -> None:
 def test_where_dry_runs_begin() -> None:
     pods = [victim("a1", "a", 4), victim("b1", "b", 4)]
     for offset, expected in {0: "a1", 1: "b1", 2: "a1"}.items():
-        with scheduler(*pods).preempt([high("h1")], [offset]) as done:
+        with scheduler(*pods).preempt_pods([high("h1")], [offset]) as done:
             assert [pod.name for pod in done.victims(0)] == [expected]
     with pytest.raises(ValueError, match="an offset for each pod"):
-        scheduler().preempt([high("h1")], [1, 2])
+        scheduler().preempt_pods([high("h1")], [1, 2])
 
 
 def test_what_cannot_be_placed_at_once() -> None:
     one = scheduler(*LOW)
     with pytest.raises(CacheError, match="pod h1 is in the cache"):
-        one.preempt([high("h1"), high("h1")])
+        one.preempt_pods([high("h1"), high("h1")])
     with pytest.raises(CacheError, match="pod a1 is in the cache"):
-        one.preempt([LOW[0]])
+        one.preempt_pods([LOW[0]])
 
     class Picky(mo.FilterPlugin):
         name = "Picky"
@@ -140,14 +140,14 @@ def test_what_cannot_be_placed_at_once() -> None:
 
     picky = scheduler(*LOW, profile=profile_with(Picky()))
     with pytest.raises(MoorageError, match="default/h1: a plugin or an extender outside the core"):
-        picky.preempt([high("h1")])
+        picky.preempt_pods([high("h1")])
 
 
 def test_a_failure_half_way_leaves_everything() -> None:
     one = scheduler(*LOW, victim("bad", "b", 0, start="yesterday"))
     before = dump(one.cache.state)
     with pytest.raises(MoorageError, match="yesterday"):
-        one.preempt([high("h1", 1), high("h2", 4)])
+        one.preempt_pods([high("h1", 1), high("h2", 4)])
     after = dump(one.cache.state, before)
     assert {key: value for key, value in after.items() if key != "memory"} == {
         key: value for key, value in before.items() if key != "memory"
@@ -163,7 +163,7 @@ def test_it_is_the_choice_of_post_filter(world: World) -> None:
     pods = [replace(one, metadata=replace(one.metadata, uid=one.key)) for one in pods]
     nodes = list(world.nodes.values())
     one = Scheduler(Cluster(nodes=nodes, pods=pods, namespaces=namespaces, others=list(world.budgets)))
-    with one.preempt([world.preemptor]) as done:
+    with one.preempt_pods([world.preemptor]) as done:
         placed = said(one, done)[0]
     examined = one.examine(world.preemptor)
     if examined.feasible:

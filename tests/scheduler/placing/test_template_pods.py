@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from moorage.scheduler.placing.template_pods import pod_of
 from msgspec.structs import replace
 from tests.core.child import limited, outcome_of
 from tests.core.make import ZONE, node
@@ -26,7 +27,6 @@ from moorage.objects.model.pod import (
     TopologySpreadConstraint,
 )
 from moorage.scheduler import Scheduler, TemplateRun
-from moorage.scheduler.placing.template_pods import pod_of
 
 SELECTED = LabelSelector(match_labels={"app": "a"})
 SPREAD = TopologySpreadConstraint(
@@ -54,7 +54,7 @@ def single(one: Scheduler, pod: Pod, n: int, first: int = 0) -> tuple[list[str],
     """Nodes of the first pods that fit, one by one, and why the next one does not."""
     placed: list[str] = []
     for index in range(first, first + n):
-        decision = one.schedule_one(pod_of(pod, index))
+        decision = one.context.schedule_one(pod_of(pod, index))
         if decision.node is None:
             return placed, decision.fit_error
         placed.append(decision.node)
@@ -88,7 +88,7 @@ def test_decisions_are_those_of_schedule_one(pod: Pod) -> None:
         assert (run.failure.message if run.failure else "") == message
         assert (run.failure is None) == (len(run.rows) == n)
     assert batched.table.requested["cpu"].tolist() == twin.table.requested["cpu"].tolist()
-    assert batched.cycle.start == twin.cycle.start
+    assert batched.placer.decider.start == twin.placer.decider.start
 
 
 def test_pods_are_assumed_under_names_that_follow() -> None:

@@ -110,7 +110,7 @@ def test_pods_without_volumes_stay_in_the_core() -> None:
     assert other.handle is engine.handle
     assert engine.handle.framework is engine.framework
     with pytest.raises(MoorageError, match="cannot be placed at once"):
-        one.preempt([with_disk("v")])
+        one.preempt_pods([with_disk("v")])
 
 
 def test_all_ways_of_asking_agree() -> None:
@@ -126,8 +126,8 @@ def test_all_ways_of_asking_agree() -> None:
     assert one.examine(pod("p")).feasible == ["a", "b", "c"]
     one.client.create(asked)
     one.sync()
-    assert one.schedule_one(asked).node == "c"
-    assert one.schedule([pod("p"), pod("q")]).failures == {}
+    assert one.context.schedule_one(asked).node == "c"
+    assert one.schedule_pods([pod("p"), pod("q")]).failures == {}
 
 
 def test_the_rotation_is_one() -> None:
@@ -141,12 +141,12 @@ def test_the_rotation_is_one() -> None:
         asked = with_disk(f"v{at}") if at % 2 else pod(f"p{at}")
         one.client.create(asked)
         one.sync()
-        starts.append(one.schedule_one(asked).start)
+        starts.append(one.context.schedule_one(asked).start)
     assert starts[:3] == [0, 100, 0]
     with one.cache.transaction():
-        before = one.rotation.holder.cycle.start
-        one.schedule([pod("x")])
-    assert one.rotation.holder.cycle.start == before
+        before = one.rotation.holder.placer.decider.start
+        one.schedule_pods([pod("x")])
+    assert one.rotation.holder.placer.decider.start == before
 
 
 def test_preemption_by_a_pod_with_volumes_asks_its_plugins() -> None:

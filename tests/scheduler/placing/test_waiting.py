@@ -131,7 +131,7 @@ def test_a_deleted_waiting_pod_is_taken_back() -> None:
 
 def test_schedule_one_of_a_pod_that_waits() -> None:
     one, _ = gang(Clock(), pods=1)
-    decision = one.schedule_one(one.pods.pending[KEY])
+    decision = one.context.schedule_one(one.pods.pending[KEY])
     assert (decision.node, decision.waiting) == ("a", True)
 
 

@@ -61,11 +61,11 @@ def run(one: Scheduler) -> None:
 
 
 def schedule(one: Scheduler) -> None:
-    one.schedule([pod(f"q{at}", requests={"cpu": "1"}) for at in range(3)])
+    one.schedule_pods([pod(f"q{at}", requests={"cpu": "1"}) for at in range(3)])
 
 
 def schedule_one(one: Scheduler) -> None:
-    one.schedule_one(pod("q", requests={"cpu": "1"}))
+    one.context.schedule_one(pod("q", requests={"cpu": "1"}))
 
 
 def advance(one: Scheduler) -> None:
@@ -194,7 +194,7 @@ def test_schedule_takes_back_what_it_had_placed() -> None:
     one = scheduler_with(make(mo.FilterPlugin, "Bad", filter=lambda self, *rest: bomb()))
     one.client.create_many(pods := [pod(f"p{at}") for at in range(3)])
     with pytest.raises(KeyboardInterrupt):
-        one.schedule(pods)
+        one.schedule_pods(pods)
     check_usage(one)
     one.run()
     check_settled(one)

@@ -89,18 +89,18 @@ def forget_assumed(one: Scheduler, on_permit: bool = False) -> None:
     """Take back what is assumed, pods that wait on Permit only where asked to."""
     for each in one.cache.state.pods():
         if on_permit or one.handle.get_waiting_pod(each.metadata.uid) is None:
-            one.take_back(each)
+            one.context.take_back(each)
 
 
 def schedule_and_forget(one: Scheduler) -> None:
-    one.schedule(pending(one))
+    one.schedule_pods(pending(one))
     forget_assumed(one)
 
 
 def schedule_one(one: Scheduler, at: int) -> None:
     pods = pending(one)
     if pods:
-        one.schedule_one(pods[at % len(pods)])
+        one.context.schedule_one(pods[at % len(pods)])
         forget_assumed(one)
 
 
@@ -116,7 +116,7 @@ def schedule_template(one: Scheduler, template: Pod, pods: int) -> None:
 
 def preempt(one: Scheduler, commits: bool) -> None:
     """Pods with volumes are refused."""
-    outcome = one.preempt([each for each in pending(one) if not each.spec.volumes])
+    outcome = one.preempt_pods([each for each in pending(one) if not each.spec.volumes])
     if commits:
         outcome.commit()
         forget_assumed(one)

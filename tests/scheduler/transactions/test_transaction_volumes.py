@@ -53,12 +53,12 @@ def run(one: Scheduler) -> None:
 
 
 def schedule_one(one: Scheduler) -> None:
-    decisions = [one.schedule_one(each) for each in pending(one)]
+    decisions = [one.context.schedule_one(each) for each in pending(one)]
     assert any(decision.node for decision in decisions)
 
 
 def schedule(one: Scheduler) -> None:
-    assert one.schedule(pending(one)).rows.max() >= 0
+    assert one.schedule_pods(pending(one)).rows.max() >= 0
 
 
 def write(one: Scheduler) -> None:

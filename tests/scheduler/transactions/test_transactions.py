@@ -53,7 +53,7 @@ def everything(one: Scheduler) -> dict[str, Any]:
         "waiting": list(one.bindings.waiting),
         "permit": permit,
         "events": list(one.handle.recorder.events),
-        "order": one.view_order(),
+        "order": one.context.view_order(),
         "others": dict(one.pods.others),
     }
 
@@ -78,13 +78,13 @@ def write(one: Scheduler) -> None:
 
 
 def schedule(one: Scheduler) -> None:
-    one.schedule([each for each in one.client.list(Pod)[0] if not each.spec.node_name])
+    one.schedule_pods([each for each in one.client.list(Pod)[0] if not each.spec.node_name])
 
 
 def schedule_one(one: Scheduler) -> None:
     for each in one.client.list(Pod)[0]:
         if not each.spec.node_name:
-            one.schedule_one(each)
+            one.context.schedule_one(each)
 
 
 def nominate(one: Scheduler) -> None:
@@ -128,10 +128,10 @@ def test_others_are_evicted_as_if_nothing_had_been_undone(tie_break: str) -> Non
         return Scheduler(mo.Cluster(nodes=nodes, pods=[*low, *high]), tie_break=tie_break, seed=7)
 
     one, twin = crowd(), crowd()
-    before = one.view_order()
+    before = one.context.view_order()
     with one.transaction():
         assert len(one.run().evicted) == 4
-    assert one.view_order() == before
+    assert one.context.view_order() == before
     first, untouched = one.run(), twin.run()
     assert (first.placements, first.evicted) == (untouched.placements, untouched.evicted)
     assert ("default/low0" in first.evicted) == (tie_break == "go-heap")
@@ -275,7 +275,7 @@ def test_what_cannot_be_undone_is_refused() -> None:
     with one.cache.transaction(), pytest.raises(mo.MoorageError, match=refused):
         one.run()
     with one.cache.transaction():
-        assert one.schedule([store.get(Pod, "p", "default")]).rows.tolist() == [0]
+        assert one.schedule_pods([store.get(Pod, "p", "default")]).rows.tolist() == [0]
     assert one.run().placements == {"default/p": "a"}
     check_settled(one)
 

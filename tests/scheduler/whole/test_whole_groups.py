@@ -88,12 +88,12 @@ def test_what_is_known_of_failures_ends_when_a_group_changes() -> None:
     first, second = (replace(preemptor(3), metadata=pod(name).metadata) for name in "pq")
     store_of(one).create_many([first, second])
     one.sync()
-    assert one.schedule([first]).rows.tolist() == [-1]
+    assert one.schedule_pods([first]).rows.tolist() == [-1]
     assert one.engines["default-scheduler"].failures
     store_of(one).delete(PodGroup, "g", "default")
     one.sync()
     assert not one.engines["default-scheduler"].failures
-    assert one.schedule([second]).failures[0].nominated_node == "a"
+    assert one.schedule_pods([second]).failures[0].nominated_node == "a"
 
 
 def test_a_batch_after_such_an_event_is_told_of_its_failures_anew() -> None:
@@ -101,10 +101,10 @@ def test_a_batch_after_such_an_event_is_told_of_its_failures_anew() -> None:
     pods = [replace(preemptor(3), metadata=pod(name).metadata) for name in "pqrs"]
     store_of(one).create_many(pods)
     one.sync()
-    before = one.schedule(pods[:2]).failures
+    before = one.schedule_pods(pods[:2]).failures
     store_of(one).create(group("other", 99))
     one.sync()
-    after = one.schedule(pods[2:]).failures
+    after = one.schedule_pods(pods[2:]).failures
     assert [why.message for why in after.values()] == [why.message for why in before.values()]
     assert len(after) == 2
 
@@ -134,8 +134,8 @@ def test_pods_cannot_be_placed_at_once_beside_such_groups() -> None:
     one, asked = full(), preemptor(3)
     text = "^pod default/p: there are pod groups that are only evicted whole, so it cannot be placed at once$"
     with pytest.raises(MoorageError, match=text):
-        one.preempt([asked])
-    with full(group=group(mode=SINGLE)).preempt([asked]) as tried:
+        one.preempt_pods([asked])
+    with full(group=group(mode=SINGLE)).preempt_pods([asked]) as tried:
         assert [each.name for each in tried.victims(0)] == ["m0"]
 
 
@@ -174,9 +174,9 @@ def test_a_batch_decides_like_single_cycles_and_like_a_plugin_in_python(
         one = world(objects, there, asking, feature_gates=GATES, **plugins)
         if len(outcomes) == 1:
             for each in asking:
-                one.schedule_one(each)
+                one.context.schedule_one(each)
         else:
-            one.schedule(asking)
+            one.schedule_pods(asking)
         left = sorted(each.name for each in store_of(one).list(Pod)[0])
         placed = {
             info.name: sorted(each.name for each in info.pods)

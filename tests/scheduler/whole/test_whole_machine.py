@@ -265,7 +265,7 @@ class WholeMachine(RuleBasedStateMachine):
         """A cycle for one pod, and what the plain filter says of it."""
         nodes, on = dict(self.twin.nodes), self.twin.on()
         is_free = not self.scheduler.handle.nominator
-        decision = self.scheduler.schedule_one(one)
+        decision = self.scheduler.context.schedule_one(one)
         if decision.node is not None:
             assert refusal(one, nodes[decision.node], on, nodes) == ""
             if self.binds:

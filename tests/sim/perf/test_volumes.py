@@ -163,7 +163,7 @@ def test_nodes_say_how_many_volumes_they_take(tmp_path: Path) -> None:
         "migratedPlugins": ["kubernetes.io/aws-ebs", "kubernetes.io/gce-pd"],
     }
     run = run_ops(tmp_path, nodes(2, nodeAllocatableStrategy=strategy))
-    names = sorted(run.scheduler.view_order())
+    names = sorted(run.scheduler.context.view_order())
     migrated = {"storage.alpha.kubernetes.io/migrated-plugins": "kubernetes.io/aws-ebs,kubernetes.io/gce-pd"}
     assert held(run, CSINode) == [
         CSINode(

@@ -79,7 +79,7 @@ def test_the_scheduler_sees_nodes_without_a_zone_first(
     assert heard[4:] == list(zip(sorted(created), "abab", strict=True))
     # A move alone does not reorder what a cycle lists; this cycle is the first, so it lists zone by zone.
     zone = dict(heard[4:])
-    assert [zone[name] for name in run.scheduler.view_order()] == ["a", "b", "a", "b"]
+    assert [zone[name] for name in run.scheduler.context.view_order()] == ["a", "b", "a", "b"]
 
 
 def test_other_strategies(tmp_path: Path) -> None:

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from moorage.scheduler.placing.template_pods import TemplateRun, pod_of
 
 from moorage.errors import InputError
 from moorage.objects import Cluster, Namespace, Node, Pod
 from moorage.scheduler import Failure, Scheduler
-from moorage.scheduler.placing.template_pods import TemplateRun, pod_of
 from moorage.sim.perf import Workload, read_cases, run_workload
 from moorage.sim.perf.report import table
 from tests.sim.perf.make import (
@@ -37,7 +37,7 @@ def one_by_one(
     """What `Scheduler.schedule_by_template` does, by `schedule_one` alone."""
     rows = []
     for index in range(first, first + n):
-        decision = scheduler.schedule_one(pod_of(template, index))
+        decision = scheduler.context.schedule_one(pod_of(template, index))
         if decision.node is None:
             return TemplateRun(np.array(rows, dtype=np.int32), Failure.of(decision))
         rows.append(scheduler.table.find_row(decision.node))
@@ -59,7 +59,7 @@ def test_decisions_are_those_of_one_pod_after_the_other(name: str, monkeypatch: 
     single = run_of(EXCERPT[name])
     assert placements(batched) == placements(single)
     assert batched.time.now == single.time.now
-    assert batched.scheduler.cycle.start == single.scheduler.cycle.start
+    assert batched.scheduler.placer.decider.start == single.scheduler.placer.decider.start
 
 
 def test_the_same_workload_comes_out_the_same() -> None:
@@ -96,7 +96,7 @@ def test_ties_are_broken_as_asked(tie_break: str) -> None:
     for one in run.runs:
         for number in range(len(one)):
             pod = pod_of(one.template, one.first + number)
-            expected[pod.key] = twin.schedule_one(pod).node
+            expected[pod.key] = twin.context.schedule_one(pod).node
     assert placements(run) == expected
 
 

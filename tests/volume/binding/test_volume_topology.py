@@ -64,7 +64,7 @@ STEPS: st.SearchStrategy[tuple[str, int, dict[str, str]]] = st.one_of(
 
 def check(one: Scheduler, reach: VolumeTopology, asked: list[PersistentVolume]) -> None:
     """Every row with a node, against the node's own labels."""
-    rows = one.view_rows().tolist()
+    rows = one.context.view_rows().tolist()
     for volume in asked:
         mask = reach.mask(volume)
         for row in rows:
@@ -137,7 +137,7 @@ def test_each_operator(of_term: NodeSelectorTerm, reached: list[bool]) -> None:
     def names(*terms: NodeSelectorTerm) -> list[bool]:
         mask = reach.mask(volume(*terms))
         assert mask is not None
-        at = {one.table.row_name(row): bool(mask[row]) for row in one.view_rows().tolist()}
+        at = {one.table.row_name(row): bool(mask[row]) for row in one.context.view_rows().tolist()}
         return [at[name] for name in "lmn"]
 
     assert names(of_term) == reached

@@ -1,25 +1,39 @@
-from collections.abc import Callable
-from typing import Any, Self
+from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Set as AbstractSet
+from typing import Protocol, Self
 
 import numpy as np
 import numpy.typing as npt
 
+from moorage._core.decide.class_state import ClassStates
 from moorage._core.decide.plan import Plan
 from moorage._core.decide.terms import Terms
 from moorage._core.state.cluster_state import ClusterState
+from moorage.objects.model.pod import Pod
 
 MAX_THREADS: int
+
+class Nominator(Protocol):
+    nodes: dict[str, str]
+    changes: list[str]
+    epoch: int
+    def nominated_node(self, pod: Pod) -> str | None: ...
+    def nominated_nodes(self) -> list[str]: ...
+    def nominated_pods_for_node(self, node_name: str) -> list[Pod]: ...
 
 class Search:
     threads: int
     parallel_from: int
     node_names: frozenset[str] | None
     invalid_score: Callable[[str, int], Exception]
+    judging: Callable[[int, Sequence[Pod] | None], None] | None
     @property
     def state(self) -> ClusterState: ...
     @property
     def plan(self) -> Plan: ...
-    def __new__(cls, state: ClusterState, plan: Plan, *settings: Any, **named: Any) -> Self: ...
+    @property
+    def states(self) -> ClassStates: ...
+    def __new__(cls, state: ClusterState, plan: Plan) -> Self: ...
     @property
     def nodes(self) -> int: ...
     def search_in(self, rows: npt.NDArray[np.int32] | None = None) -> None: ...
@@ -41,3 +55,18 @@ class Search:
         node_name: int = 0,
         pinned: int = 0,
     ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]: ...
+    def verdict_after(
+        self,
+        row: int,
+        removed: list[Pod],
+        added: list[Pod],
+        asked: int,
+        ports: AbstractSet[tuple[str, str, int]] | None,
+        pod_class: int,
+        node_name: int = 0,
+        pinned: int = 0,
+        away: Iterable[tuple[int, list[Pod]]] = (),
+    ) -> int: ...
+    def nominate(self, nominations: Iterable[tuple[int, Sequence[Pod]]]) -> None: ...
+    def follow_nominator(self, nominator: Nominator, pod: Pod) -> None: ...
+    def notify_pod_change(self, pod_class: int, pods: Iterable[Pod], row: int, adds: bool) -> None: ...

@@ -1,11 +1,11 @@
 from collections.abc import Iterable, Sequence
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 import numpy.typing as npt
 
+from moorage._core.decide.decider import Decider
 from moorage._core.decide.search import Search
-from moorage._core.decide.supposing import Supposing
 from moorage._core.state.cluster_state import ClusterState
 from moorage.objects.model.pod import Pod
 from moorage.objects.model.policy import PodDisruptionBudget
@@ -31,12 +31,12 @@ class DryRun:
 
 class DryRuns:
     @property
-    def search(self) -> Supposing: ...
+    def search(self) -> Search: ...
     @property
     def state(self) -> ClusterState: ...
     @property
     def suits(self) -> bool: ...
-    def __new__(cls, search: Search, *settings: Any) -> Self: ...
+    def __new__(cls, decider: Decider) -> Self: ...
     def dry_run(
         self,
         pod_class: int,

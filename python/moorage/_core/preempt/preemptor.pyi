@@ -4,7 +4,7 @@ from typing import Self
 import numpy as np
 import numpy.typing as npt
 
-from moorage._core.decide.cycle import Cycle
+from moorage._core.decide.decider import Decider
 from moorage._core.preempt.dry_runs import DryRuns
 from moorage._core.state.cluster_state import ClusterState
 from moorage.objects.model.pod import Pod
@@ -23,7 +23,7 @@ class Preemptor(DryRuns):
     keeps_outcomes: bool
     @property
     def dry_runs(self) -> int: ...
-    def __new__(cls, cycle: Cycle) -> Self: ...
+    def __new__(cls, decider: Decider) -> Self: ...
     def place_run(
         self,
         pod_class: int,

@@ -69,7 +69,7 @@ class NativePlugin(Plugin):
 
     def normalized_scores(self, state: CycleState, rows: npt.NDArray[np.int32]) -> npt.NDArray[np.int64]:
         """The scores of rows of the node table, which are all the feasible ones, brought to 0 to 100."""
-        return self._kernels().cycle.scores(self.name, rows, *state.target)[1]
+        return self._kernels().search.scores(self.name, rows, *state.target)[1]
 
     def _kernels(self) -> Kernels:
         framework = None if self.handle is None else self.handle.framework

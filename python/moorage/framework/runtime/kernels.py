@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from moorage._core.decide.chooser import TieBreak
-from moorage._core.decide.cycle import Cycle
-from moorage._core.decide.plan import REASONS, UNRESOLVABLE, VERDICT_SHIFT
+from moorage._core.decide.decider import Decider, TieBreak
+from moorage._core.decide.plan import REASONS, UNRESOLVABLE, VERDICT_SHIFT, Plan
+from moorage._core.decide.search import Search
 from moorage._core.preempt.dry_runs import DryRuns
 from moorage._core.state.pod_spec import bound
 from moorage.cache import NodeInfo, SchedulerCache
@@ -35,33 +35,33 @@ class Kernels:
         The search is running: a clone of a NodeInfo cannot be judged, since that takes changing its node.
     """
 
-    def __init__(self, cache: SchedulerCache, cycle: Cycle) -> None:
+    def __init__(self, cache: SchedulerCache, plan: Plan) -> None:
         self.cache = cache
-        self.cycle = Cycle(cache.state, cycle.plan, TieBreak.FIRST)  # the search's own may be at work
-        self.dry_runs = DryRuns(self.cycle)
+        self.search = Search(cache.state, plan)  # that of the cycle may be at work
+        self.dry_runs = DryRuns(Decider(self.search, TieBreak.FIRST))
         self.searching = False
 
     def filter(self, plugin: NativePlugin, state: CycleState, info: AnyNodeInfo) -> Status | None:
         """What a Filter kernel says of one node."""
-        verdict = self.verdict(1 << self.cycle.plan.filters.index(plugin.name), state, info)
+        verdict = self.verdict(1 << self.search.plan.filters.index(plugin.name), state, info)
         return rejection(plugin, state, verdict) if verdict else None
 
     def verdict(self, asked: int, state: CycleState, info: AnyNodeInfo) -> int:
         """What some filters of the plan say of one node: bits by their place in it; see `Search.verdicts`."""
         row = self._row(info)
         if isinstance(info, NodeInfo):
-            return self.cycle.verdict_supposing(row, [], [], asked, None, *state.target)
+            return self.search.verdict_after(row, [], [], asked, None, *state.target)
         gone, come = self._changes(row, info)
         classes = self.cache.state.classes
         has_ports = any(classes.shape_of(classes.intern(pod)).ports for pod in (*gone, *come))
         ports = info.used_ports if has_ports else None
         away = self._by_row(state.away.values())
-        return self.cycle.verdict_supposing(row, gone, come, asked, ports, *state.target, away)
+        return self.search.verdict_after(row, gone, come, asked, ports, *state.target, away)
 
     def score(self, plugin: NativePlugin, state: CycleState, info: AnyNodeInfo) -> int:
         """The raw score of one node, as if it were the only feasible one."""
         with self._as_told(info, state.target[0]) as row:
-            raw, _ = self.cycle.scores(plugin.name, np.array([row], dtype=np.int32), *state.target)
+            raw, _ = self.search.scores(plugin.name, np.array([row], dtype=np.int32), *state.target)
         return int(raw[0])
 
     def _row(self, info: AnyNodeInfo) -> int:
@@ -106,13 +106,13 @@ class Kernels:
                 state.discard_pod(pod)
             for pod in come:
                 state.assume_pod(bound(pod, info.name))
-            self.cycle.tell(pod_class, gone, row, False)
-            self.cycle.tell(pod_class, come, row, True)
+            self.search.notify_pod_change(pod_class, gone, row, False)
+            self.search.notify_pod_change(pod_class, come, row, True)
             try:
                 yield row
             finally:
-                self.cycle.tell(pod_class, come, row, False)
-                self.cycle.tell(pod_class, gone, row, True)
+                self.search.notify_pod_change(pod_class, come, row, False)
+                self.search.notify_pod_change(pod_class, gone, row, True)
 
 
 def rejection(plugin: NativePlugin, state: CycleState, verdict: int) -> Status:

@@ -10,7 +10,7 @@ from typing import Any, cast
 import numpy as np
 import numpy.typing as npt
 
-from moorage._core.decide.cycle import Cycle
+from moorage._core.decide.decider import Decider
 from moorage._core.preempt.preemptor import Preemptor
 from moorage._core.state.pod_class import Shape
 from moorage.cache import NodeInfo, NodeInfoClone, SchedulerCache
@@ -98,7 +98,7 @@ class Framework:
         for plugin in profile.plugins:
             if plugin.handle is None:
                 plugin.handle = handle
-        self.cycle: Cycle | None = None  # the search of the engine
+        self.decider: Decider | None = None  # of the engine
         self.kernels: Kernels | None = None
         # That of the same profile where the plugins about volumes are idle, if they are at work here.
         self.without_volumes: Framework | None = None
@@ -114,17 +114,17 @@ class Framework:
         self._pre_scores = cast(list[PreScorePlugin], asked)
         self._skipped: Remembered[frozenset[str]] | None = _remembered(asked)
 
-    def attach(self, cycle: Cycle) -> None:
-        """The engine's search: what native plugins on single nodes and their terms come from."""
-        self.cycle = cycle
-        self.kernels = Kernels(self.handle.cache, cycle)
+    def attach(self, decider: Decider) -> None:
+        """The engine's decider, by whose search native plugins answer about single nodes."""
+        self.decider = decider
+        self.kernels = Kernels(self.handle.cache, decider.search.plan)
 
     @cached_property
     def preemptor(self) -> Preemptor:
         """Preemption for the pods that the search of the engine is about."""
-        if self.cycle is None:
+        if self.decider is None:
             raise MoorageError("the framework of this handle is not complete")
-        return Preemptor(self.cycle)
+        return Preemptor(self.decider)
 
     def searching(self, now: bool) -> None:
         """A search begins or ends."""
@@ -142,8 +142,8 @@ class Framework:
         state = CycleState()
         state.target = target
         state.shape = self.shape_of(target)
-        if self.cycle is not None:
-            state.terms = self.cycle.terms_of(target[0], target[2])
+        if self.decider is not None:
+            state.terms = self.decider.search.terms_of(target[0], target[2])
         return state
 
     def shape_of(self, target: Target) -> Shape:

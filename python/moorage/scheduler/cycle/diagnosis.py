@@ -38,7 +38,7 @@ class Diagnosis:
     pre_filter : Status or None
         The rejection of a PreFilter plugin, which speaks for all nodes.
     verdicts : dict of int to int
-        Verdict (see `Cycle.verdicts`) to number of nodes.
+        Verdict (see `Search.verdicts`) to number of nodes.
     absent : Status or None
         Status of the nodes that PreFilter left out of the search.
     narrowing : tuple of str

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, MutableMapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
-from moorage._core.decide.chooser import TieBreak, count_verdicts
-from moorage._core.decide.cycle import Cycle
+from moorage._core.decide.decider import TieBreak, count_verdicts
+from moorage._core.decide.placer import Placer
 from moorage._core.state.pod_class import Shape
 from moorage._core.state.pod_volumes import uses_volumes
 from moorage.framework.plugin.cycle_state import CycleState
@@ -36,10 +36,9 @@ from .opportunistic_batching import (
     find_hint,
     leave_nodes,
 )
-from .results import Decision, Failure
+from .results import Decision
 
 NO_ROWS = np.zeros(0, dtype=np.int32)
-TARGETS_LIMIT = 1 << 16
 
 
 class Engine:
@@ -47,8 +46,10 @@ class Engine:
 
     Attributes
     ----------
-    failures : mapping
-        Target to the failure of pods like it, with the head of the change log at that time.
+    search, decider, placer
+        The core's, from reading to accounting; see `moorage._core.decide`.
+    number : int
+        Of its profile.
     runs_post_filter : bool
         Whether PostFilter is run for pods that fit nowhere; without, nobody is evicted.
     """
@@ -75,36 +76,36 @@ class Engine:
         self.framework = Framework(profile, handle)
         self.bridge = Bridge(self.framework)
         self.plan = profile.compile(self.cache.state, self.bridge)
-        self.cycle = Cycle(self.cache.state, self.plan, tie_break, percentage, seed & 0xFFFFFFFFFFFFFFFF)
-        self.cycle.outsiders = any(one.is_filter or one.is_prioritizer for one in handle.extenders)
-        self.cycle.invalid_score = out_of_range
-        self.framework.attach(self.cycle)
+        self.placer = Placer(self.cache.state, self.plan, tie_break, percentage, seed & 0xFFFFFFFFFFFFFFFF)
+        self.search, self.decider = self.placer.search, self.placer.decider
+        self.decider.has_extenders = any(one.is_filter or one.is_prioritizer for one in handle.extenders)
+        self.search.invalid_score = out_of_range
+        self.framework.attach(self.decider)
         if not profile.is_in_core:
-            self.cycle.judging = self.bridge.judge_nominated
+            self.search.judging = self.bridge.judge_nominated
         self.runs_post_filter = True
-        self.failures: MutableMapping[Target, tuple[int, Failure]] = {}
-        self._passing: dict[Target, bool] = {}
+        self.number = 0
         self.batching = batching or Batching(False, self.cache.clock)
 
     # ---- pods that use volumes -----------------------------------------------------------------------------
 
-    def is_for(self, pod: Pod) -> bool:
-        """False for a pod of this profile that only the plugins about volumes can judge."""
-        return not (self._divides and uses_volumes(pod))
+    def deciding(self, uses_volumes: bool) -> Engine:
+        """The engine of this profile that decides about pods that use volumes, or about others."""
+        return self.for_volumes if uses_volumes and self._divides else self
 
     def for_pod(self, pod: Pod) -> Engine:
         """The engine of this profile that decides about a pod."""
-        return self.for_volumes if self._divides and uses_volumes(pod) else self
+        return self.deciding(uses_volumes(pod))
 
     @cached_property
     def for_volumes(self) -> Engine:
         """The engine of this profile for pods that use volumes, made when the first one comes. Both have one
         handle, whose framework is that of the engine whose turn it is."""
         out = Engine(self.profile.with_volumes(), self.handle, *self._setting, self.batching)
-        out.runs_post_filter = self.runs_post_filter
+        out.runs_post_filter, out.number = self.runs_post_filter, self.number
         out.framework.without_volumes = self.framework
         out._without_volumes = self
-        out.cycle.threads, out.cycle.parallel_from = self.cycle.threads, self.cycle.parallel_from
+        out.search.threads, out.search.parallel_from = self.search.threads, self.search.parallel_from
         self.take_turn()
         return out
 
@@ -112,7 +113,7 @@ class Engine:
         """Whether no plugin about volumes that is at work rejects or scores a node for the pod, whoever is
         there: then the search is that for a pod without volumes. Random choices have a state of their own."""
         plain = self._without_volumes
-        if plain is None or not plain.profile.is_in_core or self.cycle.tie_break == TieBreak.RANDOM:
+        if plain is None or not plain.profile.is_in_core or self.decider.tie_break == TieBreak.RANDOM:
             return False
         if not self.decides_alone(pod):
             return False
@@ -135,13 +136,13 @@ class Engine:
         plain = self._without_volumes
         assert plain is not None
         runs_post_filter = plain.runs_post_filter
-        plain.cycle.start, plain.runs_post_filter = self.cycle.start, self.runs_post_filter
+        plain.decider.start, plain.runs_post_filter = self.decider.start, self.runs_post_filter
         plain.take_turn()
         try:
             plain.begin_search(state, pod, ran)
             return plain._search(state, pod, ran, kept, order)
         finally:
-            self.cycle.start, plain.runs_post_filter = plain.cycle.start, runs_post_filter
+            self.decider.start, plain.runs_post_filter = plain.decider.start, runs_post_filter
             self.take_turn()
 
     def take_turn(self) -> None:
@@ -158,7 +159,7 @@ class Engine:
     def nodes_in_view(self) -> int:
         """The number of nodes that a cycle sees which begins now."""
         self.cache.state.view.refresh()
-        return self.cycle.nodes
+        return self.search.nodes
 
     def schedule(
         self, pod: Pod, target: Target, order: Callable[[], list[str]]
@@ -190,30 +191,6 @@ class Engine:
         statuses = NodeToStatus(nodes, lambda: search.statuses())
         return self._post_filter(state, pod, decision, statuses), state
 
-    def schedule_at_once(self, pod: Pod, target: Target, order: Callable[[], list[str]]) -> Decision | None:
-        """What `schedule` decides about a pod that fits, where no plugin but the core's has a say: nominated
-        pods, hints, objections. None where one has, or the pod fits nowhere."""
-        objects = (
-            pod.status.nominated_node_name
-            or self.handle.nominator
-            or self.plan.externals
-            or not self.decides_alone(pod)
-        )
-        if objects or not self.passes_at_once(target, pod) or self.sign(pod) is not None:
-            return None
-        start = self.cycle.start
-        self.cycle.nominate(())
-        try:
-            row, _, evaluated, positions, totals = self.cycle.decide(*target)
-        except StatusError:  # a score out of range
-            row = -1
-        if row < 0:
-            self.cycle.start = start
-            return None
-        self.batching.take()
-        node = self.cache.state.table.row_name(row)
-        return Decision(node, start, self.cycle.start, evaluated, positions, totals, order)
-
     def interested(self, pod: Pod) -> list[Extender]:
         """The extenders that want to hear of a pod, in their order."""
         return [extender for extender in self.handle.extenders if extender.is_interested(pod)]
@@ -224,29 +201,22 @@ class Engine:
 
     def is_in_core_for(self, pod: Pod) -> bool:
         """Whether the core alone decides about a pod, and nobody has anything to do before it is bound."""
-        return self.profile.is_in_core and self.is_for(pod) and self.decides_alone(pod)
+        return self.for_pod(pod).profile.is_in_core and self.decides_alone(pod)
 
     def waits_for_others(self, pod: Pod) -> bool:
         """Whether a pod that comes alone has to wait on Permit for others of its group."""
         return self.profile.has_units and group_of(pod) is not None
 
-    def way_of(self, pod: Pod) -> tuple[Engine, bool, bool]:
-        """What pods must share to be decided about together: the engine, whether extenders have a say, and
-        whether they have to wait for others."""
-        return self.for_pod(pod), self.decides_alone(pod), self.waits_for_others(pod)
-
-    def passes_at_once(self, target: Target, pod: Pod) -> bool:
-        """Whether no PreFilter or PreScore plugin of a profile in the core objects to pods of a target. They
-        object to malformed selectors and terms of the pod alone, whatever else is there."""
-        if len(self._passing) > TARGETS_LIMIT:
-            self._passing.clear()
-        passes = self._passing.get(target)
-        if passes is None:
+    def passes(self, target: Target, pod: Pod) -> bool:
+        """Whether no PreFilter or PreScore plugin of a profile in the core rejects pods of a target. They
+        reject malformed selectors and terms of the pod alone, whatever else is there."""
+        known = self.search.states.state_of(*target)
+        if known.passes is None:
             state, framework = self.framework.state_of(target), self.framework
             ran = framework.run_pre_filter_plugins(state, pod)
             scored = framework.run_pre_score_plugins(state, pod, framework.all_nodes())
-            passes = self._passing[target] = not ran.error and ran.rejection is None and scored is None
-        return passes
+            known.passes = not ran.error and ran.rejection is None and scored is None
+        return known.passes
 
     @cached_property
     def signs(self) -> bool:
@@ -266,7 +236,7 @@ class Engine:
     def _nominate(self, pod: Pod) -> None:
         """Tell the next search which nominated pods go before `pod`, and where."""
         with self.handle.nominator.lock:
-            self.cycle.follow_nominator(self.handle.nominator, pod)
+            self.search.follow_nominator(self.handle.nominator, pod)
 
     def row_in_view(self, name: str) -> int:
         """Row of a node that a cycle sees, or -1."""
@@ -279,7 +249,7 @@ class Engine:
         outside = bool(ran.plugins) and any(
             plugin.name in ran.plugins and not plugin.in_core for plugin in self.profile.pre_filters
         )
-        self.cycle.node_names = ran.node_names if outside else None
+        self.search.node_names = ran.node_names if outside else None
 
     def _search(
         self,
@@ -289,7 +259,7 @@ class Engine:
         kept: KeptNodes | None,
         order: Callable[[], list[str]],
     ) -> Decision:
-        start = self.cycle.start
+        start = self.decider.start
         node, error, diagnosis = None, "", None
         try:
             self.framework.searching(True)
@@ -297,10 +267,10 @@ class Engine:
             tried, fits = self.try_first(state, pod, hint.node)
             if fits:
                 return leave_nodes(self, hint, self.on_tried_node(tried, order))
-            row, start, evaluated, positions, totals = self.cycle.decide(*state.target, tried)
+            row, start, evaluated, positions, totals = self.decider.decide(*state.target, tried)
         except StatusError as failed:
             text = failed.status.message()
-            return Decision(None, start, self.cycle.start, 0, NO_ROWS, None, order, error=text)
+            return Decision(None, start, self.decider.start, 0, NO_ROWS, None, order, error=text)
         finally:
             self.framework.searching(False)
         if row < 0:
@@ -310,7 +280,7 @@ class Engine:
         elif len(positions) == 1 or not (error := self.pre_score(positions)):
             node = self.cache.state.table.row_name(row)
         decision = Decision(
-            node, start, self.cycle.start, evaluated, positions, totals, order, diagnosis, error
+            node, start, self.decider.start, evaluated, positions, totals, order, diagnosis, error
         )
         if node is not None:
             return leave_nodes(self, hint, decision)
@@ -323,13 +293,13 @@ class Engine:
         name = pod.status.nominated_node_name or hint
         row = self.row_in_view(name) if name else -1
         try:
-            return row, row >= 0 and not self.cycle.verdict(row, *state.target)
+            return row, row >= 0 and not self.search.verdict(row, *state.target)
         except StatusError:
             return -1, False
 
     def on_tried_node(self, row: int, order: Callable[[], list[str]]) -> Decision:
         """The pod fits the node that was tried first: no other is looked at, and the rotation stays."""
-        start = self.cycle.start
+        start = self.decider.start
         positions = np.flatnonzero(self.cache.state.view.rows() == row).astype(np.int32)
         return Decision(self.cache.state.table.row_name(row), start, start, 1, positions, None, order)
 
@@ -342,7 +312,7 @@ class Engine:
         return ""
 
     def _no_search(self, diagnosis: Diagnosis | None, order: Callable[[], list[str]]) -> Decision:
-        start = self.cycle.start
+        start = self.decider.start
         error = diagnosis.message() if diagnosis is not None and diagnosis.nodes == 0 else ""
         return Decision(None, start, start, 0, NO_ROWS, None, order, diagnosis, error)
 
@@ -352,11 +322,11 @@ class Engine:
         self, target: Target, shape: Shape, ran: PreFilterRun, tried: int = -1
     ) -> tuple[Diagnosis, Callable[[], dict[str, Status]]]:
         """Why no node fits, counted, and the same by node for those who ask before a change; `tried` as
-        in `Cycle.decide`."""
+        in `Placer.decide`."""
         known = None
         if tried < 0 and self.profile.filters_in_core:
             statuses: tuple[Status, ...] = ()
-            counts = self.cycle.rejections(*target)
+            counts = self.decider.rejections(*target)
         else:
             known = self._verdicts(target, tried)
             _, verdicts, statuses = known
@@ -389,10 +359,10 @@ class Engine:
         self, target: Target, tried: int
     ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.uint64], tuple[Status, ...]]:
         """Rows, what they say, and what plugins outside the core mean by it."""
-        rows, verdicts = self.cycle.verdicts(*target)
+        rows, verdicts = self.search.verdicts(*target)
         if tried >= 0 and tried not in rows:
             rows = np.append(rows, np.int32(tried))
-            verdicts = np.append(verdicts, np.uint64(self.cycle.verdict(tried, *target)))
+            verdicts = np.append(verdicts, np.uint64(self.search.verdict(tried, *target)))
         return rows, verdicts, self.heard(rows, verdicts)
 
     def heard(self, rows: npt.NDArray[np.int32], verdicts: npt.NDArray[np.uint64]) -> tuple[Status, ...]:

@@ -9,7 +9,7 @@ from copy import copy
 from dataclasses import replace
 from typing import Any, cast
 
-from moorage._core.decide.chooser import TieBreak
+from moorage._core.decide.decider import TieBreak
 from moorage._core.decide.search import MAX_THREADS
 from moorage.cache import SchedulerCache
 from moorage.errors import InputError
@@ -69,11 +69,13 @@ class Rotation:
     def __init__(self, engines: Sequence[Engine]) -> None:
         self.engines = engines
         self.holder = engines[0]
+        for number, engine in enumerate(engines):
+            engine.number = number
 
     def take(self, engine: Engine) -> Engine:
         """The next search is this engine's, from where the last one ended."""
         if engine is not self.holder:
-            engine.cycle.start = self.holder.cycle.start
+            engine.decider.start = self.holder.decider.start
             self.holder = engine
         engine.take_turn()
         return engine
@@ -81,17 +83,17 @@ class Rotation:
     @property
     def start(self) -> int:
         """Where the next search begins."""
-        return self.holder.cycle.start
+        return self.holder.decider.start
 
     @start.setter
     def start(self, start: int) -> None:
-        self.holder.cycle.start = start
+        self.holder.decider.start = start
 
     def save(self) -> object:
-        return self.holder, self.holder.cycle.start
+        return self.holder, self.holder.decider.start
 
     def undo(self, saved: object) -> None:
-        self.holder, self.holder.cycle.start = cast(tuple[Engine, int], saved)
+        self.holder, self.holder.decider.start = cast(tuple[Engine, int], saved)
 
     def release(self, saved: object) -> None:
         pass
@@ -216,5 +218,5 @@ def with_threads(engines: list[Engine], parallelism: int) -> list[Engine]:
     """Have looks at very many nodes shared by so many threads, but no more than this process has cores."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     for engine in engines:
-        engine.cycle.threads = min(parallelism, cores, MAX_THREADS)
+        engine.search.threads = min(parallelism, cores, MAX_THREADS)
     return engines

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 import numpy.typing as npt
 
-from moorage._core.decide.chooser import count_verdicts
+from moorage._core.decide.decider import count_verdicts
 from moorage.framework.plugin.cycle_state import CycleState
 from moorage.framework.plugin.interface import SCORE, Code, ScorePlugin
 from moorage.framework.profiles.in_core import NativePlugin
@@ -51,7 +51,7 @@ def examine(engine: Engine, pod: Pod, order: list[str]) -> Examination:
 def _search(engine: Engine, state: CycleState, ran: PreFilterRun, examination: Examination) -> Examination:
     """The examination with the verdict on every node, and the scores of those that pass."""
     profile, table = engine.profile, engine.cache.state.table
-    rows, verdicts = engine.cycle.verdicts(*state.target)
+    rows, verdicts = engine.search.verdicts(*state.target)
     statuses = engine.heard(rows, verdicts)
     names = [table.row_name(row) for row in rows]
     counts = count_verdicts(verdicts)
@@ -101,7 +101,7 @@ def _score(
         if plugin.name in state.skip_score_plugins:
             continue
         if isinstance(plugin, NativePlugin):
-            scores = engine.cycle.scores(plugin.name, rows, *state.target)
+            scores = engine.search.scores(plugin.name, rows, *state.target)
         elif plugin.in_core:
             scores = np.zeros(len(rows), dtype=np.int64), np.zeros(len(rows), dtype=np.int64)
         else:

@@ -75,7 +75,7 @@ def _statuses(engine: Engine, state: CycleState, pod: Pod, ran: PreFilterRun) ->
         return dict.fromkeys(engine.cache.state.view.node_names(), ran.rejection)
     engine.begin_search(state, pod, ran)
     try:
-        _, verdicts = engine.cycle.verdicts(*state.target)
+        _, verdicts = engine.search.verdicts(*state.target)
         return {} if (verdicts == 0).any() else engine.diagnose(state.target, state.shape, ran)[1]()
     except StatusError:
         return {}

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 import numpy.typing as npt
 
-from moorage._core.decide.chooser import TieBreak
+from moorage._core.decide.decider import TieBreak
 from moorage.framework.plugin.cycle_state import CycleState
 from moorage.framework.runtime.call import StatusError
 from moorage.objects.model.pod import Pod
@@ -144,7 +144,7 @@ def find_hint(engine: Engine, kept: KeptNodes | None, state: CycleState, pod: Po
     if row < 0 or engine.batching.clock() - kept.created > MAX_AGE:
         return Hint(signature)
     try:
-        is_full = engine.cycle.verdict(row, *state.target, nominated=False) != 0
+        is_full = engine.search.verdict(row, *state.target, nominated=False) != 0
     except StatusError:
         is_full = False
     return (
@@ -156,7 +156,7 @@ def find_hint(engine: Engine, kept: KeptNodes | None, state: CycleState, pod: Po
 
 def leave_nodes(engine: Engine, hint: Hint, decision: Decision) -> Decision:
     """Leave a list to the next cycle: what remains of the one that proposed the chosen node, or a new one."""
-    node, totals, tie_break = decision.node or "", decision.totals, engine.cycle.tie_break
+    node, totals, tie_break = decision.node or "", decision.totals, engine.decider.tie_break
     if hint.kept is not None and node == hint.node:
         hint.kept.chosen = node
         engine.batching.kept = hint.kept

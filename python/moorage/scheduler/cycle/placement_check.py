@@ -40,8 +40,8 @@ def _check(engine: Engine, pod: Pod, node: str) -> Status | CycleState | None:
     if row < 0:
         return Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (f"node {node} is not found",))
     framework, target = engine.framework, target_of(engine.cache, pod)
-    if engine.profile.is_in_core and engine.passes_at_once(target, pod):
-        verdict = engine.cycle.verdict(row, *target)
+    if engine.profile.is_in_core and engine.passes(target, pod):
+        verdict = engine.search.verdict(row, *target)
         return explain_verdict(engine.profile, framework.shape_of(target), verdict) if verdict else None
     state = framework.state_of(target)
     engine.begin_cycle()
@@ -58,7 +58,7 @@ def _ask_all(engine: Engine, state: CycleState, pod: Pod, ran: PreFilterRun, row
     engine.begin_search(state, pod, ran)
     try:
         engine.framework.searching(True)
-        verdict = engine.cycle.verdict(row, *state.target)
+        verdict = engine.search.verdict(row, *state.target)
     except StatusError as failed:
         return failed.status
     finally:

@@ -54,7 +54,7 @@ def _fork_engine(engine: Engine) -> Engine:
     with engine.cache.lock:
         cache.state = engine.cache.state.fork()
     handle = replace(engine.handle, cache=cache, framework=None, _snapshot=Snapshot())
-    return Engine(engine.profile, handle, engine.cycle.tie_break, engine.cycle.percentage, 0)
+    return Engine(engine.profile, handle, engine.decider.tie_break, engine.decider.percentage, 0)
 
 
 def _make_pending(cache: SchedulerCache, pod: Pod) -> tuple[Pod, str]:
@@ -105,7 +105,7 @@ def _filters(
     if ran.rejection is not None:
         status = replace(ran.rejection, plugin=ran.rejection.plugin or " ".join(ran.plugins))
         return [FilterVerdicts(PRE_FILTER_COLUMN, np.ones(len(rows), dtype=np.intp), [None, status])]
-    asked, _ = engine.cycle.filter_verdicts("NodeName", *state.target)  # any kernel: which nodes are searched
+    asked, _ = engine.search.filter_verdicts("NodeName", *state.target)  # which nodes are searched
     place = np.zeros(int(rows.max(initial=-1)) + 1, dtype=np.intp)
     place[rows] = np.arange(len(rows))
     found = []
@@ -133,7 +133,7 @@ Numbered = tuple[npt.NDArray[np.intp], list[Status | None]]
 
 def _native(engine: Engine, plugin: NativePlugin, state: CycleState) -> Numbered:
     """Verdicts of a kernel on the searched nodes."""
-    _, bits = engine.cycle.filter_verdicts(plugin.name, *state.target)
+    _, bits = engine.search.filter_verdicts(plugin.name, *state.target)
     values, inverse = np.unique(np.append(bits, np.uint64(0)), return_inverse=True)
     statuses = [_status(plugin, int(value), state.shape) for value in values]
     return inverse[:-1].astype(np.intp), statuses

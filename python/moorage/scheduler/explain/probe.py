@@ -48,7 +48,7 @@ class Probe:
         if ran.rejection is not None:
             return NO_ROWS
         try:
-            rows, verdicts = self.engine.cycle.verdicts(*state.target)
+            rows, verdicts = self.engine.search.verdicts(*state.target)
         except StatusError:
             return NO_ROWS
         fits: npt.NDArray[np.int32] = rows[verdicts == 0]

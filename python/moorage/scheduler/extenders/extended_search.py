@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from moorage._core.decide.chooser import count_verdicts
+from moorage._core.decide.decider import count_verdicts
 from moorage.errors import ExtenderError
 from moorage.framework.plugin.cycle_state import CycleState
 from moorage.framework.plugin.extender import Extender
@@ -106,7 +106,7 @@ class ExtendedSearch:
         self.extenders = engine.interested(pod)
         self.extender_statuses: dict[str, Status] = {}
         self.empty = False
-        start = engine.cycle.start
+        start = engine.decider.start
         self.decision = Decision(None, start, start, 0, np.zeros(0, dtype=np.int32), None, order)
         self.statuses: Callable[[], dict[str, Status]] = dict
 
@@ -122,7 +122,7 @@ class ExtendedSearch:
             self._find(-1 if fits else tried)
         except (StatusError, ExtenderError) as failed:
             text = failed.status.message() if isinstance(failed, StatusError) else str(failed)
-            self.decision = replace(self.decision, next=engine.cycle.start, evaluated=0, error=text)
+            self.decision = replace(self.decision, next=engine.decider.start, evaluated=0, error=text)
         finally:
             engine.framework.searching(False)
         return self.decision
@@ -168,8 +168,8 @@ class ExtendedSearch:
 
     def _find(self, tried: int) -> None:
         """Search all nodes; the row `tried` was rejected before."""
-        engine, cycle, view = self.engine, self.engine.cycle, self.engine.cache.state.view
-        _, looked_at, positions = cycle.find(*self.state.target)
+        engine, decider, view = self.engine, self.engine.decider, self.engine.cache.state.view
+        _, looked_at, positions = decider.find(*self.state.target)
         found = view.rows()[positions]
         rejected = set(np.setdiff1d(looked_at, found).tolist())
         # Whatever has a status counts as looked at, and what was found once more.
@@ -177,8 +177,8 @@ class ExtendedSearch:
         if tried >= 0 and tried not in rejected:
             rejected.add(tried)
             more += 1
-        cycle.start = (cycle.start + more) % view.size
-        self.decision = replace(self.decision, next=cycle.start)
+        decider.start = (decider.start + more) % view.size
+        self.decision = replace(self.decision, next=decider.start)
         nodes = self._nodes(found.tolist())
         place = {node.name: position for node, position in zip(nodes, positions.tolist(), strict=True)}
         left = self._filter_by_extenders(nodes)
@@ -205,24 +205,24 @@ class ExtendedSearch:
         totals = self.score(engine.cache.state.view.rows()[positions])
         extra = weighted_scores(self.extenders, self.pod, nodes)
         totals += np.array([extra.get(node.name, 0) for node in nodes], dtype=np.int64)
-        at = engine.cycle.pick(totals, np.array([node.name in extra for node in nodes]))
+        at = engine.decider.pick(totals, np.array([node.name in extra for node in nodes]))
         self.decision = replace(self.decision, node=nodes[at].name, totals=totals)
 
     def score(self, rows: Rows) -> npt.NDArray[np.int64]:
         """Total scores of plugins for rows."""
-        return self.engine.cycle.score(rows, *self.state.target, self.empty)
+        return self.engine.decider.score(rows, *self.state.target, self.empty)
 
     def _diagnose(self, rejected: set[int], extender_rejected: bool) -> None:
         """Diagnose a search without feasible nodes, from rows rejected by filters and statuses of extenders.
         Nodes without a status were not evaluated, or left out by an extender without a reason."""
-        engine, cycle, target = self.engine, self.engine.cycle, self.state.target
-        table, names = engine.cache.state.table, cycle.node_names
-        cycle.node_names = frozenset(map(table.row_name, rejected)) - self.extender_statuses.keys()
+        engine, search, target = self.engine, self.engine.search, self.state.target
+        table, names = engine.cache.state.table, search.node_names
+        search.node_names = frozenset(map(table.row_name, rejected)) - self.extender_statuses.keys()
         try:
-            rows, verdicts = cycle.verdicts(*target)
+            rows, verdicts = search.verdicts(*target)
             statuses = engine.heard(rows, verdicts)
         finally:
-            cycle.node_names = names
+            search.node_names = names
         profile, shape, view = engine.profile, self.state.shape, engine.cache.state.view
         diagnosis = Diagnosis(
             view.size,

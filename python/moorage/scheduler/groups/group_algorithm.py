@@ -19,7 +19,7 @@ from moorage.objects.model.pod_group import PodGroup
 from .group_attempt import Attempt, Members
 
 if TYPE_CHECKING:
-    from moorage.scheduler.scheduler import Scheduler
+    from moorage.scheduler.context import SchedulingContext
 
 NO_PLACEMENTS = "no feasible placements found"
 NONE_AVAILABLE = "0/{} placements are available, first placement status: {}"
@@ -33,7 +33,7 @@ def decide(members: Members, keep: bool = True) -> Attempt:
         members.engine.handle.places_groups or (group.topology_keys and profile.at(PLACEMENT_GENERATE))
     ):
         return try_members(members, keep=keep)
-    parent = Placement("", members.scheduler.view_rows())
+    parent = Placement("", members.context.view_rows())
     placements = make_placements(profile, group, members.scheduled, parent)
     if not placements:
         attempt = Attempt(members)
@@ -49,13 +49,13 @@ def decide(members: Members, keep: bool = True) -> Attempt:
 
 def try_members(members: Members, placement: Placement | None = None, keep: bool = True) -> Attempt:
     """Place the pods of a group on the nodes of one placement, or on all nodes; otherwise as `decide`."""
-    is_part = placement is not None and len(placement.rows) < members.scheduler.cache.state.view.size
+    is_part = placement is not None and len(placement.rows) < members.context.cache.state.view.size
     for engine in members.engines:
-        engine.cycle.search_in(placement.rows if placement is not None and is_part else None)
+        engine.search.search_in(placement.rows if placement is not None and is_part else None)
         if is_part:
-            engine.failures = {}  # those known are about other nodes
+            engine.search.states.open_scope()  # failures known are about other nodes
     attempt = Attempt(members)
-    with _all_or_nothing(members.scheduler) as transaction:
+    with _all_or_nothing(members.context) as transaction:
         try:
             attempt.place()
             if attempt.succeeded and keep:
@@ -64,16 +64,16 @@ def try_members(members: Members, placement: Placement | None = None, keep: bool
             attempt.unreserve()
     if transaction.committed:
         attempt.enter()
-    members.scheduler.rotation.start = attempt.next_start
+    members.context.rotation.start = attempt.next_start
     return attempt
 
 
 @contextmanager
-def _all_or_nothing(scheduler: Scheduler) -> Iterator[Transaction]:
+def _all_or_nothing(context: SchedulingContext) -> Iterator[Transaction]:
     """A transaction of the cache that includes nominations."""
-    nominator = scheduler.handle.nominator
+    nominator = context.handle.nominator
     saved = nominator.save()
-    with scheduler.cache.transaction() as transaction:
+    with context.cache.transaction() as transaction:
         try:
             yield transaction
         finally:
@@ -85,9 +85,9 @@ def _decide_in_best(
     members: Members, group: PodGroup, placements: Sequence[Placement], keep: bool
 ) -> Attempt:
     """Try the placements, and place the group in the feasible one with the best score."""
-    rotation = members.scheduler.rotation
+    rotation = members.context.rotation
     nodes = sum(len(placement.rows) for placement in placements)
-    wanted = placements_to_find(members.scheduler.percentage_of_placements, len(placements), nodes)
+    wanted = placements_to_find(members.context.percentage_of_placements, len(placements), nodes)
     first: Attempt | None = None
     found: list[tuple[Placement, Attempt, int]] = []
     for placement in placements:
@@ -122,5 +122,5 @@ def _best(members: Members, group: PodGroup, found: Sequence[tuple[Placement, At
         for placement, attempt, _ in found
     ]
     totals = score_placements(members.engine.profile, group, each)
-    with members.scheduler.cache.transaction():  # draws no lots from the pods that are placed again
-        return members.engine.cycle.pick(totals)
+    with members.context.cache.transaction():  # draws no lots from the pods that are placed again
+        return members.engine.decider.pick(totals)

@@ -5,29 +5,26 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
-from moorage._core.decide.pod_batches import look_at
+from moorage._core.decide.pod_batch import Sink
 from moorage._core.state.pod_spec import bound
 from moorage.framework.plugin.cycle_state import CycleState
 from moorage.framework.plugin.interface import PERMIT, NominatingInfo
 from moorage.framework.runtime.binding_points import WAITING
-from moorage.framework.runtime.runtime import Target
 from moorage.objects.model.pod import Pod
 from moorage.objects.model.pod_group import PodGroup
 from moorage.plugins.gang_scheduling import WAITS, GangScheduling
 from moorage.scheduler.cycle.diagnosis import Diagnosis
 from moorage.scheduler.cycle.engine import Engine
-from moorage.scheduler.cycle.results import Failure
-from moorage.scheduler.placing.batch import ScheduleResult
+from moorage.scheduler.cycle.results import Failure, ScheduleResult
 from moorage.scheduler.placing.binding_cycle import Started
+from moorage.scheduler.placing.place import ALONE, LEDGER, Placing
 
 if TYPE_CHECKING:
-    from moorage.scheduler.scheduler import Scheduler
+    from moorage.scheduler.context import SchedulingContext
 
 UNSCHEDULABLE = "pod group is unschedulable"
 WAITS_FOR_VICTIMS = f"{UNSCHEDULABLE}, pod group is waiting for preemption to complete"
@@ -39,73 +36,45 @@ class Members:
 
     Attributes
     ----------
-    classes, pinned : (pods,) int32 array
-        See `look_at`.
-    runs : list of (Engine, bool, int, int)
-        Pods that follow one another and are decided about in one way: the engine, whether the core does it
-        alone, the first of them and the end.
+    batch : PodBatch
+        The pods as the core reads them.
+    segments : list of Segment
+        Pods that follow one another and are decided about in one way.
     """
 
     def __init__(
         self,
-        scheduler: Scheduler,
+        context: SchedulingContext,
         engine: Engine,
         group: PodGroup | None,
         pods: Sequence[Pod],
         scheduled: Sequence[Pod],
     ) -> None:
-        self.scheduler = scheduler
+        self.context = context
         self.engine = engine
         self.group = group
         self.minimum = group.min_count if group is not None and counts_members(engine) else 0
         self.pods = pods
         self.scheduled = scheduled
-        self.classes, self._named, self.pinned, self._alone, volumes = look_at(scheduler.cache.state, pods)
-        if engine.signs:
-            self._alone |= [engine.sign(pod) is not None for pod in pods]
-        # Where extenders may be interested in a pod, each is asked about by itself.
-        are_others = np.ones(max(len(pods) - 1, 0), dtype=bool)
-        ends = 1 + np.flatnonzero(are_others if engine.handle.extenders else volumes[1:] != volumes[:-1])
-        self._hard: dict[int, npt.NDArray[np.bool_]] = {}
-        self.runs: list[tuple[Engine, bool, int, int]] = []
-        for first, end in pairwise((0, *ends.tolist(), len(pods))):
-            if end > first:
-                its = engine.for_pod(pods[first])
-                self.runs.append((its, its.is_in_core_for(pods[first]), first, end))
-
-    def target(self, at: int) -> Target:
-        """The target of a pod."""
-        return int(self.classes[at]), int(self._named[at]), int(self.pinned[at])
-
-    def hard(self, engine: Engine, first: int, end: int) -> npt.NDArray[np.bool_]:
-        """Of the pods of a run, those that the core cannot decide about in one go with others."""
-        if first not in self._hard:
-            hard = self._alone[first:end] | (self._named[first:end] != 0)
-            targets = self.classes[first:end].astype(np.int64) << 32 | self.pinned[first:end]
-            kinds, places = np.unique(targets, return_index=True)
-            for kind, at in zip(kinds, (first + places).tolist(), strict=True):
-                if not self.scheduler.batches.is_easy(engine, self.target(at), self.pods[at]):
-                    hard |= targets == kind
-            self._hard[first] = hard
-        return self._hard[first]
+        self.batch = context.batch_of(pods)
+        self.segments = list(context.segments(self.batch))
 
     @cached_property
     def carry_terms(self) -> bool:
         """Whether they have affinity terms by which those placed first could matter to the others."""
-        shape_of = self.scheduler.cache.state.classes.shape_of
-        return len(self.pods) > 1 and any(shape_of(one).carried for one in set(self.classes.tolist()))
+        shape_of = self.context.cache.state.classes.shape_of
+        return len(self.pods) > 1 and any(shape_of(one).carried for one in self.batch.classes())
 
     def read_terms(self) -> None:
         """Have all counters that they are judged by."""
-        for engine, _, first, end in self.runs:
-            known = zip(self.classes[first:end].tolist(), self.pinned[first:end].tolist(), strict=True)
-            for pod_class, pinned in set(known):
-                engine.cycle.terms_of(pod_class, pinned)
+        for segment in self.segments:
+            for pod_class, _, pinned in self.batch.targets(segment.first, segment.end):
+                segment.engine.search.terms_of(pod_class, pinned)
 
     @cached_property
     def engines(self) -> list[Engine]:
         """The engines that decide about them."""
-        return list(dict.fromkeys([self.engine, *(engine for engine, *_ in self.runs)]))
+        return list(dict.fromkeys([self.engine, *(segment.engine for segment in self.segments)]))
 
 
 def counts_members(engine: Engine) -> bool:
@@ -148,9 +117,8 @@ class Attempt:
 
     def __init__(self, members: Members) -> None:
         self.members = members
-        self.scheduler = members.scheduler
-        n = len(members.pods)
-        self.result = ScheduleResult(np.full(n, -1, dtype=np.int32), {})
+        self.context = members.context
+        self.result = ScheduleResult.nowhere(self.context.cache.state, len(members.pods))
         self.rows, self.failures = self.result.rows, self.result.failures
         self.reserved: list[Reserved] = []
         self.error = ""
@@ -158,7 +126,7 @@ class Attempt:
         self.preempting: dict[int, str] = {}
         self._asked_to_wait: dict[int, str] = {}
         self._gets_room = False
-        self.next_start = self.scheduler.rotation.start
+        self.next_start = self.context.rotation.start
         self._entered = 0
         self._message = ""
 
@@ -189,7 +157,7 @@ class Attempt:
         """What becomes of each pod of a group that has failed without an error."""
         failures = dict.fromkeys(range(len(self.rows)), Failure(group_failure=self.message)) | self.failures
         held = Failure(group_failure=WAITS_FOR_MEMBERS, nominating=NominatingInfo())
-        placed, table = np.flatnonzero(self.rows >= 0).tolist(), self.scheduler.table
+        placed, table = np.flatnonzero(self.rows >= 0).tolist(), self.context.cache.state.table
         if self.waits or self._gets_room:
             for at in placed:
                 nominating = NominatingInfo(table.row_name(self.rows[at]))
@@ -218,52 +186,50 @@ class Attempt:
     def place(self) -> None:
         """Put every pod on a node, as far as nodes are found. Pods that the core alone decides about are not
         in the ledger before `enter`."""
-        nominator = self.scheduler.handle.nominator
-        for engine, in_core, at, end in self.members.runs:
-            self.scheduler.rotation.take(engine)
-            first, hard = at, self.members.hard(engine, at, end) if in_core else None
-            while at < end and not self.error:
-                easy = at
-                if hard is not None and not nominator:
-                    rest = hard[at - first :]
-                    easy = at + int(np.argmax(rest)) if rest.any() else end
-                at = self._place_from(engine, in_core, at, easy)
-        self.next_start = self.scheduler.rotation.start
+        batch, nominator = self.members.batch, self.context.nominator
+        for segment in self.members.segments:
+            self.context.rotation.take(segment.engine)
+            placing = Placing(self.context, segment.engine, batch, self.result, Sink())
+            for begin, piece_end, route in batch.cut(ALONE, segment.first):
+                at, end = begin, min(piece_end, segment.end)
+                while at < end and not self.error:
+                    if not (route or segment.whole_cycle or nominator):
+                        at = self._place_together(placing, at, end)
+                    if at < end:
+                        self._enter_until(at)
+                        self._place_one(segment.engine, not segment.whole_cycle, at)
+                        at += 1
+                if self.error or end == segment.end:
+                    break
+            if self.error:
+                break
+        self.next_start = self.context.rotation.start
 
-    def _place_from(self, engine: Engine, in_core: bool, at: int, easy: int) -> int:
-        """Place the pods up to `easy` in one go, or a single one; where it ends."""
-        members, batches, done = self.members, self.scheduler.batches, at
-        if easy > at:
-            some = members.classes[at:easy], members.pinned[at:easy], members.pods[at:easy]
-            done = batches.place_many(engine, *some, self.result, at, False)
-            if np.any(self.rows[at:done] >= 0):
-                self._permit()
-        if done < easy or easy == at:
-            self._enter_until(done)
-            self._place_one(engine, in_core, done)
-            done += 1
+    def _place_together(self, placing: Placing, first: int, end: int) -> int:
+        """Place pods in one go; the place of the first that needs a cycle of its own."""
+        done = placing.place_together(first, end)
+        if np.any(self.rows[first:done] >= 0):
+            self._permit()
         return done
 
     def enter(self) -> None:
         """Enter the pods in the ledger that are not there yet."""
-        state = self.scheduler.cache.state
+        state = self.context.cache.state
         if state.journal.depth:
             state.atomically(self._enter_until, len(self.rows))
         else:
             self._enter_until(len(self.rows))
 
     def _enter_until(self, end: int) -> None:
-        members = self.members
         if end > self._entered:
-            state = self.scheduler.cache.state
-            state.assume_many(members.classes, members.pods, self.rows, self._entered, end)
+            LEDGER.enter(self.members.batch, self.rows, self._entered, end)
             self._entered = end
 
     def _place_one(self, engine: Engine, in_core: bool, at: int) -> None:
         """A cycle of one pod, up to Permit."""
-        pod, scheduler = self.members.pods[at], self.scheduler
+        pod, context = self.members.pods[at], self.context
         self._entered = at + 1
-        decision, state = engine.schedule(pod, self.members.target(at), scheduler.view_order)
+        decision, state = engine.schedule(pod, self.members.batch.target(at), context.view_order)
         node = decision.node
         if node is None:
             self.failures[at] = failure = Failure.of(decision)
@@ -274,8 +240,8 @@ class Attempt:
         else:
             self.rows[at] = engine.row_in_view(node)
         assumed = bound(pod, node)
-        scheduler.cache.assume_pod(assumed)
-        scheduler.handle.nominator.delete_nominated_pod_if_exists(pod)
+        context.cache.assume_pod(assumed)
+        context.handle.nominator.delete_nominated_pod_if_exists(pod)
         if in_core:
             self._permit()
         else:
@@ -295,7 +261,7 @@ class Attempt:
                 self._asked_to_wait[one.at] = f"{UNSCHEDULABLE}, {status.message()}"
             return
         framework.run_reserve_plugins_unreserve(one.state, one.assumed, node)
-        self.scheduler.cache.forget_pod(one.assumed)
+        self.context.cache.forget_pod(one.assumed)
         self.rows[one.at] = -1
         self.preempting.pop(one.at, None)
         if status.is_rejected:
@@ -318,10 +284,10 @@ class Attempt:
         cycles, with Reserve and Permit for good. Position to each that has begun."""
         started: dict[int, Started] = {}
         for one in reversed(self.reserved):
-            self.scheduler.cache.forget_pod(one.assumed)
+            self.context.cache.forget_pod(one.assumed)
         for one in self.reserved:
             node = one.assumed.spec.node_name
-            outcome = self.scheduler.bindings.reserve(one.engine, one.state, one.pod, node)
+            outcome = self.context.bindings.reserve(one.engine, one.state, one.pod, node)
             if isinstance(outcome, Started):
                 started[one.at] = outcome
             elif outcome.failure is not None:

@@ -61,8 +61,8 @@ class _Search:
 
     def __init__(self, members: Members, group: PodGroup) -> None:
         self.members, self.group = members, group
-        self.scheduler, self.handle = members.scheduler, members.engine.handle
-        self.cache = self.scheduler.cache
+        self.context, self.handle = members.context, members.engine.handle
+        self.cache = self.context.cache
         self.units = Units(self.handle, for_group=True)
         self.priority = group.spec.priority or 0
         self.victims: list[Pod] = []
@@ -73,14 +73,14 @@ class _Search:
         if why := self._not_eligible():
             return why
         state = self.cache.state
-        lowest = self.scheduler.groups.lowest_priority
+        lowest = self.context.groups.lowest_priority
         if lowest >= self.priority and not has_pods_below(state, self.priority):
             return NOBODY
-        there = self.units.of(chain.from_iterable(map(state.pods_of, self.scheduler.view_rows().tolist())))
+        there = self.units.of(chain.from_iterable(map(state.pods_of, self.context.view_rows().tolist())))
         ordered = units_by_importance(unit for unit in there if unit.priority < self.priority)
         if not ordered:
             return NOBODY
-        rotation = self.scheduler.rotation
+        rotation = self.context.rotation
         with _without_post_filter(self.members.engines):
             with self.cache.transaction():
                 for unit in ordered:
@@ -135,12 +135,11 @@ class _Search:
 
 @contextmanager
 def _without_post_filter(engines: Sequence[Engine]) -> Iterator[None]:
-    kept = [(engine, engine.runs_post_filter, engine.failures) for engine in engines]
+    kept = [(one, one.runs_post_filter, one.search.states.open_scope()) for one in engines]
     for engine, *_ in kept:
-        engine.runs_post_filter, engine.failures = False, {}
-        engine.cycle.forget_failures()
+        engine.runs_post_filter = False
     try:
         yield
     finally:
-        for engine, runs_post_filter, failures in kept:
-            engine.runs_post_filter, engine.failures = runs_post_filter, failures
+        for engine, runs_post_filter, scope in kept:
+            engine.runs_post_filter, engine.search.states.scope = runs_post_filter, scope

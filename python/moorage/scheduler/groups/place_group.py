@@ -5,7 +5,6 @@ kube-scheduler v1.36, schedule_one_podgroup.go podGroupCycle and submitPodGroupA
 
 from __future__ import annotations
 
-from collections import ChainMap
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
@@ -17,22 +16,20 @@ import numpy.typing as npt
 from moorage.errors import MoorageError
 from moorage.framework.plugin.interface import NominatingInfo
 from moorage.framework.runtime.call import StatusError
-from moorage.framework.runtime.runtime import Target
 from moorage.objects.model.pod import Pod
 from moorage.objects.model.pod_group import PodGroup
 from moorage.preemption.default_preemption import DefaultPreemption
 from moorage.preemption.for_group import reason_against
-from moorage.scheduler.cycle.engine import NO_ROWS, Engine
-from moorage.scheduler.cycle.results import Failure
+from moorage.scheduler.cycle.engine import Engine
+from moorage.scheduler.cycle.results import Failure, ScheduleResult
 from moorage.scheduler.groups.group_algorithm import decide
-from moorage.scheduler.placing.batch import ScheduleResult
 from moorage.scheduler.placing.binding_cycle import Started
 
 from .group_attempt import Attempt, Members
 from .group_preemption import preempt_for_group
 
 if TYPE_CHECKING:
-    from moorage.scheduler.scheduler import Scheduler
+    from moorage.scheduler.context import SchedulingContext
 
 SEVERAL_SCHEDULERS = (
     "all pods in a single pod group should have the same .spec.schedulerName set, got: {} and {}"
@@ -78,7 +75,7 @@ def rejected(pods: Sequence[Pod], error: str) -> GroupResult:
 
 
 def place_group(
-    scheduler: Scheduler,
+    context: SchedulingContext,
     engine: Engine,
     group: PodGroup | None,
     pods: Sequence[Pod],
@@ -101,8 +98,8 @@ def place_group(
     evicts : bool
         Whether PostFilter is run, and pods are evicted for the group.
     """
-    with scheduler.cache.lock:
-        members = Members(scheduler, engine, group, pods, scheduled)
+    with context.cache.lock:
+        members = Members(context, engine, group, pods, scheduled)
         with _cycle(members, evicts) as cycle:
             try:
                 result = _decide(members, evicts)
@@ -153,11 +150,11 @@ def _cycle(members: Members, evicts: bool) -> Iterator[_Cycle]:
 
     Unless the scheduler follows upstream's bugs, a cycle that fails leaves no trace.
     """
-    scheduler, cycle = members.scheduler, _Cycle()
+    context, cycle = members.context, _Cycle()
     with ExitStack() as stack:
-        if not scheduler.group_cycle_bugs:
-            transaction = stack.enter_context(scheduler.cache.transaction())
-        scheduler.cache.state.view.refresh()
+        if not context.group_cycle_bugs:
+            transaction = stack.enter_context(context.cache.transaction())
+        context.cache.state.view.refresh()
         stack.enter_context(_engines_in_cycle(members, evicts))
         stack.enter_context(_one_snapshot(members))
         members.engine.handle.postponed = cycle.postponed
@@ -165,18 +162,18 @@ def _cycle(members: Members, evicts: bool) -> Iterator[_Cycle]:
             yield cycle
         finally:
             members.engine.handle.postponed = None
-        if not scheduler.group_cycle_bugs and cycle.placed is not None:
+        if not context.group_cycle_bugs and cycle.placed is not None:
             transaction.commit()
     if cycle.placed is not None:
-        scheduler.cache.state.view.log_stale_counts(cycle.placed)
+        context.cache.state.view.log_stale_counts(cycle.placed)
 
 
 @contextmanager
 def _one_snapshot(members: Members) -> Iterator[None]:
     """Freeze the parts of the snapshot that upstream copies at the start of a cycle: the number of nodes per
     image, and, by a bug, the list of nodes with affinity terms."""
-    state = members.scheduler.cache.state
-    lists = members.scheduler.group_cycle_bugs and members.carry_terms
+    state = members.context.cache.state
+    lists = members.context.group_cycle_bugs and members.carry_terms
     state.view.keeps_counts = True
     if lists:
         state.domains.list_carriers()
@@ -196,54 +193,45 @@ def _engines_in_cycle(members: Members, evicts: bool) -> Iterator[None]:
     plugins = [one for one in members.engine.profile.post_filters if isinstance(one, DefaultPreemption)]
     for plugin in plugins:
         plugin.reason_against = reason
-    kept = [
-        (one, one.runs_post_filter, one.failures, dict[Target, tuple[int, Failure]]())
-        for one in members.engines
-    ]
-    for one, runs, failures, inside in kept:
+    kept = [(one, one.runs_post_filter, one.search.states.open_scope()) for one in members.engines]
+    for one, runs, _ in kept:
         one.runs_post_filter = runs and evicts
-        one.failures = ChainMap(inside, failures)
-        if reason:  # known ones are of pods that may evict others
-            one.failures = inside
-            one.cycle.forget_failures()
     try:
         yield
     finally:
         for plugin in plugins:
             plugin.reason_against = ""
-        for one, runs, failures, inside in kept:
-            one.runs_post_filter, one.failures = runs, failures
-            one.cycle.search_in(None)
-            if inside:
-                one.cycle.forget_failures()
+        for one, runs, scope in kept:
+            one.runs_post_filter, one.search.states.scope = runs, scope
+            one.search.search_in(None)
 
 
 def schedule_workload(
-    scheduler: Scheduler, group: PodGroup, pods: Sequence[Pod] | None = None
+    context: SchedulingContext, group: PodGroup, pods: Sequence[Pod] | None = None
 ) -> ScheduleResult:
     """See `Scheduler.schedule_workload`."""
-    groups, unit = scheduler.groups, (group.namespace, group.name)
+    groups, unit = context.groups, (group.namespace, group.name)
     pending = groups.pending(unit) if pods is None else pods
-    scheduler.check_new(pending)
-    engines = {scheduler.engine_of(pod) for pod in pending}
+    context.check_new(pending)
+    engines = {context.engine_of(pod) for pod in pending}
     if len(engines) > 1:
         raise MoorageError(several_schedulers(pending))
     if not engines:
-        return ScheduleResult(NO_ROWS, {})
-    placed = place_group(scheduler, engines.pop(), group, pending, groups.scheduled(unit))
+        return ScheduleResult.nowhere(context.cache.state, 0)
+    placed = place_group(context, engines.pop(), group, pending, groups.scheduled(unit))
     failures = placed.failures
     for at, started in placed.started.items():
-        outcome = scheduler.bindings.bind(started)
+        outcome = context.bindings.bind(started)
         if outcome.failure is not None:
             placed.rows[at] = -1
             failures[at] = outcome.failure
-    later = scheduler.finish_binding([started.pod for started in placed.started.values()])
+    later = context.finish_binding([started.pod for started in placed.started.values()])
     for at, started in placed.started.items():
         if started.pod.key in later:
             placed.rows[at] = -1
             failures[at] = later[started.pod.key]
-    scheduler.sync()
-    return ScheduleResult(placed.rows, failures)
+    context.sync()
+    return ScheduleResult(context.cache.state, placed.rows, failures).named()
 
 
 def several_schedulers(pods: Sequence[Pod]) -> str:

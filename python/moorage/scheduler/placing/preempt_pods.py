@@ -21,7 +21,7 @@ from moorage.scheduler.cycle.engine import Engine
 from moorage.store import NotFoundError
 
 if TYPE_CHECKING:
-    from moorage.scheduler.scheduler import Scheduler
+    from moorage.scheduler.context import SchedulingContext
 
 CANNOT_BE_ASSUMED = "pod {} is in the cache, so can't be assumed"
 NOT_IN_CORE = "pod {}: a plugin or an extender outside the core has a say, so it cannot be placed at once"
@@ -44,10 +44,10 @@ class Preemption:
         Row of the node table that each pod was put on, -1 where it fits nowhere.
     """
 
-    def __init__(self, scheduler: Scheduler, pods: Sequence[Pod]) -> None:
-        self._scheduler = scheduler
+    def __init__(self, context: SchedulingContext, pods: Sequence[Pod]) -> None:
+        self._context = context
         self._stack = ExitStack()
-        self._transaction = self._stack.enter_context(scheduler.cache.transaction())
+        self._transaction = self._stack.enter_context(context.cache.transaction())
         self._evictions: list[tuple[int, Evictions]] = []
         self._is_open = True
         self.pods = list(pods)
@@ -64,8 +64,8 @@ class Preemption:
         """Place the pods from `at` to `end`, which are of one target."""
         run, arguments = self.pods[at:end], _arguments(engine)
         engine.batching.take()
-        engine.cycle.node_names = None
-        engine.cycle.nominate(_going_before(engine, run))
+        engine.search.node_names = None
+        engine.search.nominate(_going_before(engine, run))
         evictions = engine.framework.preemptor.place_run(
             target[0],
             run,
@@ -91,18 +91,18 @@ class Preemption:
         victims = [victim for at in range(len(self.pods)) for victim in self.victims(at)]
         self._transaction.commit()
         self._stack.close()
-        scheduler = self._scheduler
+        context = self._context
         for pod, row in zip(self.pods, self.rows.tolist(), strict=True):
             if row >= 0:
-                scheduler.handle.nominator.delete_nominated_pod_if_exists(pod)
+                context.handle.nominator.delete_nominated_pod_if_exists(pod)
         for victim in victims:
             try:
-                current = scheduler.client.get(Pod, victim.name, victim.namespace)
+                current = context.handle.client.get(Pod, victim.name, victim.namespace)
                 if current.metadata.uid == victim.metadata.uid:
-                    scheduler.client.delete(Pod, victim.name, victim.namespace)
+                    context.handle.client.delete(Pod, victim.name, victim.namespace)
             except NotFoundError:
                 pass  # the cache alone knew it, or somebody else was faster
-        scheduler.sync()
+        context.sync()
 
     def _end(self) -> None:
         if not self._is_open:
@@ -117,7 +117,7 @@ class Preemption:
             self.undo()
 
 
-def preempt(scheduler: Scheduler, pods: Sequence[Pod], offsets: Sequence[int] = ()) -> Preemption:
+def preempt_pods(context: SchedulingContext, pods: Sequence[Pod], offsets: Sequence[int] = ()) -> Preemption:
     """Place pods at once, one after the other: where they fit, or else on the node where that costs least,
     without the pods of lower priority there that have to go. Victims need no time, and nobody takes evictions
     off disruption budgets in between.
@@ -146,14 +146,14 @@ def preempt(scheduler: Scheduler, pods: Sequence[Pod], offsets: Sequence[int] = 
     if offsets and len(offsets) != len(pods):
         raise ValueError("an offset for each pod is wanted")
     begin = np.array(offsets or [0] * len(pods), dtype=np.int64)
-    asked = [(scheduler.engine_of(pod), scheduler.classify(pod)) for pod in pods]
-    _check(scheduler, pods, asked)
-    out, at = Preemption(scheduler, pods), 0
+    asked = [(context.engine_of(pod), context.target_of(pod)) for pod in pods]
+    _check(context, pods, asked)
+    out, at = Preemption(context, pods), 0
     try:
         for (_, target), equal in groupby(asked, key=lambda one: (id(one[0]), one[1])):
             end, engine = at + len(list(equal)), asked[at][0]
-            if engine.passes_at_once(target, pods[at]):  # else PreFilter rejects it whoever goes
-                out.place(scheduler.rotation.take(engine), target, at, end, begin[at:end])
+            if engine.passes(target, pods[at]):  # else PreFilter rejects it whoever goes
+                out.place(context.rotation.take(engine), target, at, end, begin[at:end])
             at = end
     except BaseException:
         out.undo()
@@ -161,10 +161,10 @@ def preempt(scheduler: Scheduler, pods: Sequence[Pod], offsets: Sequence[int] = 
     return out
 
 
-def _check(scheduler: Scheduler, pods: Sequence[Pod], asked: Sequence[tuple[Engine, Target]]) -> None:
+def _check(context: SchedulingContext, pods: Sequence[Pod], asked: Sequence[tuple[Engine, Target]]) -> None:
     seen = set()
     for pod, (engine, _) in zip(pods, asked, strict=True):
-        if pod.metadata.uid in seen or scheduler.cache.state.has_pod(pod):
+        if pod.metadata.uid in seen or context.cache.state.has_pod(pod):
             raise CacheError(CANNOT_BE_ASSUMED.format(pod.metadata.uid))
         seen.add(pod.metadata.uid)
         if why := why_not_at_once(engine, pod):

@@ -3,27 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
-from moorage.framework.runtime.runtime import Target
+from moorage._core.decide.pod_batch import PodBatch
 from moorage.objects.model.pod import Pod
 from moorage.objects.model.pod_group import PodGroup
 from moorage.queue import QueuedPodInfo
-from moorage.scheduler.cycle.engine import Engine
+from moorage.scheduler.context import Segment
 from moorage.scheduler.cycle.results import Failure, Result
 from moorage.scheduler.groups.place_group import GroupResult
 from moorage.scheduler.runs import Run as SchedulerRun
 
-from .measure import CHUNK
 from .pods import FAILED, GONE, PodRun
 
 if TYPE_CHECKING:
     from .loop import Run
 
-Way = Callable[[Engine, list[Target], Sequence[QueuedPodInfo]], int]
-NO_MARKS = np.zeros(0, dtype=np.int64)
+Way = Callable[[Segment, PodBatch, Sequence[QueuedPodInfo]], int]
 
 
 class Attempts(SchedulerRun):
@@ -62,21 +61,21 @@ class Attempts(SchedulerRun):
         self.bind()
         return tried, bool(infos or self.result.skipped)
 
-    def place(self, engine: Engine, targets: list[Target], infos: Sequence[QueuedPodInfo]) -> int:
-        at, evicted = 0, self.victims
-        while at < len(infos) and evicted == self.victims:
-            stop = self._equal_until(infos, at)
+    def place(self, segment: Segment, batch: PodBatch, infos: Sequence[QueuedPodInfo]) -> int:
+        at, evicted = segment.first, self.victims
+        while at < segment.end and evicted == self.victims:
+            stop = min(self._equal_until(infos, at), segment.end)
             if stop > at:
                 at += self._by_template(infos[at:stop])
             else:
-                at += self._alone(super().place, engine, targets[at], infos[at])
-        return at
+                at += self._alone(super().place, replace(segment, first=at, end=at + 1), batch, infos)
+        return at - segment.first
 
-    def _each(self, engine: Engine, targets: list[Target], infos: Sequence[QueuedPodInfo]) -> int:
-        at, evicted = 0, self.victims
-        while at < len(infos) and evicted == self.victims:
-            at += self._alone(super()._each, engine, targets[at], infos[at])
-        return at
+    def _each(self, segment: Segment, batch: PodBatch, infos: Sequence[QueuedPodInfo]) -> int:
+        at, evicted = segment.first, self.victims
+        while at < segment.end and evicted == self.victims:
+            at += self._alone(super()._each, replace(segment, first=at, end=at + 1), batch, infos)
+        return at - segment.first
 
     def _equal_until(self, infos: Sequence[QueuedPodInfo], at: int) -> int:
         """The end of the run of pods from `at` on that equal their template and have consecutive numbers."""
@@ -92,15 +91,12 @@ class Attempts(SchedulerRun):
         """Place equal pods by their template; returns the number of attempts."""
         one, number = self.run.known[infos[0].pod.key]
         meter, timer, n = self.run.meter, self.run.timer, len(infos)
-        marks = np.zeros(n // CHUNK if self.run.has_marks else 0, dtype=np.int64)
         began = timer()
-        done = self.scheduler.schedule_by_template(
-            one.template, n, one.first + number, marks if len(marks) else None
-        )
+        done = self.scheduler.schedule_by_template(one.template, n, one.first + number)
         placed = len(done.rows)
-        meter.scheduled(one, placed, began, timer(), marks)
-        for info, row in zip(infos, done.rows.tolist(), strict=False):
-            self._assumed(info, self.scheduler.table.row_name(row))
+        meter.scheduled(one, placed, began, timer())
+        for info, node in zip(infos, done.nodes, strict=False):
+            self._assumed(info, cast(str, node))
         if done.failure is None:
             return placed
         # Where nobody had to go for the first that failed, nothing has changed for those after it.
@@ -109,11 +105,11 @@ class Attempts(SchedulerRun):
             self._failed(info, done.failure)
         return placed + len(failed)
 
-    def _alone(self, way: Way, engine: Engine, target: Target, info: QueuedPodInfo) -> int:
-        one, _ = self.run.known[info.pod.key]
+    def _alone(self, way: Way, segment: Segment, batch: PodBatch, infos: Sequence[QueuedPodInfo]) -> int:
+        one, _ = self.run.known[infos[segment.first].pod.key]
         before, began = len(self.placed), self.run.timer()
-        way(engine, [target], [info])
-        self.run.meter.scheduled(one, len(self.placed) - before, began, self.run.timer(), NO_MARKS)
+        way(segment, batch, infos)
+        self.run.meter.scheduled(one, len(self.placed) - before, began, self.run.timer())
         return 1
 
     def place_unit(
@@ -122,7 +118,7 @@ class Attempts(SchedulerRun):
         one, began = self.run.known[pods[0].key][0], self.run.timer()
         done = super().place_unit(group, pods, scheduled)
         placed = int(np.count_nonzero(done.rows >= 0))
-        self.run.meter.scheduled(one, placed, began, self.run.timer(), NO_MARKS)
+        self.run.meter.scheduled(one, placed, began, self.run.timer())
         return done
 
     def _note_placement(self, pod: Pod, node: str) -> None:

@@ -6,7 +6,6 @@ attempts and while all pods wait; creating objects and binding take none.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from fractions import Fraction
 
@@ -49,8 +48,6 @@ class Run:
 
     def __init__(self, workload: Workload, rate: Fraction, timer: Timer, tie_break: str) -> None:
         self.workload, self.timer = workload, timer
-        # The core looks at the clock by which time.perf_counter_ns goes, and at no other.
-        self.has_marks = timer is time.perf_counter_ns
         self.time = VirtualTime(rate)
         self.scheduler = Scheduler(
             config=workload.scheduler_config,

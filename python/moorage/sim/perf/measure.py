@@ -11,10 +11,6 @@ import math
 import resource
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
-
-import numpy as np
-import numpy.typing as npt
 
 from .pods import PodRun
 from .virtual_time import FAR
@@ -87,10 +83,8 @@ class Meter:
         """Maximum size of the next batch such that chunks keep their size."""
         return CHUNK - self._chunk[0] if self.window is not None and self._chunk[0] else FAR
 
-    def scheduled(
-        self, run: PodRun, placed: int, popped: int, ended: int, marks: npt.NDArray[np.int64]
-    ) -> None:
-        """Record a batch.
+    def scheduled(self, run: PodRun, placed: int, popped: int, ended: int) -> None:
+        """Record a batch, each of whose pods counts for as much.
 
         Parameters
         ----------
@@ -99,9 +93,6 @@ class Meter:
             Number of placed pods.
         popped, ended : int
             Nanoseconds at which the batch was popped and its last pod assumed.
-        marks : (k,) int64 array
-            Nanoseconds at which each `CHUNK` of its pods was placed, 0 if unknown; the remaining time is
-            spread over all pods.
         """
         if self.window is None:
             return
@@ -112,15 +103,11 @@ class Meter:
         self.pods_ns += ended - popped
         if not placed:
             self._add(0, ended - popped)
-            return
-        times = [popped, *marks[: placed // CHUNK].tolist()]
-        if 0 in times:
-            times = [popped]
-        rest = (ended - times[-1]) / placed
-        for before, after in pairwise(times):
-            self._add(CHUNK, after - before + rest * CHUNK)
-        left = placed - CHUNK * (len(times) - 1)
-        self._add(left, rest * left)
+        each, left = (ended - popped) / max(placed, 1), placed
+        while left:
+            some = min(left, CHUNK - self._chunk[0])
+            self._add(some, each * some)
+            left -= some
 
     def _add(self, pods: int, nanoseconds: float) -> None:
         self._chunk = self._chunk[0] + pods, self._chunk[1] + nanoseconds

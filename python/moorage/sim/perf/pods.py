@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from moorage.errors import InputError
 from moorage.objects.model.pod import Pod
-from moorage.scheduler.placing.template_pods import pod_of
+from moorage.scheduler.placing.schedule_pods import replica
 
 from .templates.object_templates import ObjectTemplate
 
@@ -51,7 +51,7 @@ class PodRun:
     def pods(self) -> Iterator[Pod]:
         """The pods as created."""
         for number in range(len(self)):
-            pod = pod_of(self.template, self.first + number)
+            pod = replica(self.template, self.first + number)
             if self.given_name:
                 pod = replace(pod, metadata=replace(pod.metadata, name=self.given_name, generate_name=""))
             yield pod

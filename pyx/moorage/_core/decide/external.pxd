@@ -8,10 +8,10 @@ from moorage._core.state.cluster_state cimport ClusterState
 cdef class ExternalView:
     cdef void* data
 
-    cdef int learn(self, int32_t pod_class) except -1
-    cdef int show(self, const mr_cluster* cluster) except -1
-    cdef int meet(self, int32_t pod_class) except -1
-    cdef int tell(self, int32_t row, bint adds) except -1
+    cdef int set_pod(self, int32_t pod_class) except -1
+    cdef int bind_cluster(self, const mr_cluster* cluster) except -1
+    cdef int set_other_pod(self, int32_t pod_class) except -1
+    cdef int notify_pod_change(self, int32_t row, bint adds) except -1
     cdef tuple scores(self, const int32_t[::1] rows)
     cdef object take_failure(self)
 
@@ -29,10 +29,10 @@ cdef class Views:
     cdef Buffer pointers
     cdef list views, names
 
-    cdef int learn(self, int32_t pod_class) except -1
-    cdef int show(self, const mr_cluster* cluster) except -1
-    cdef bint meet(self, int32_t pod_class, int32_t other) except -1
-    cdef int tell(self, int32_t row, bint adds) except -1
+    cdef int set_pod(self, int32_t pod_class) except -1
+    cdef int bind_cluster(self, const mr_cluster* cluster) except -1
+    cdef bint set_other_pod(self, int32_t pod_class, int32_t other) except -1
+    cdef int notify_pod_change(self, int32_t row, bint adds) except -1
     cdef tuple scores(self, str plugin, const int32_t[::1] rows)
 
 

@@ -16,19 +16,19 @@ cdef class ExternalView:
     The search first has it learn the pod's class, which may make symbols, and then shows it the memory.
     """
 
-    cdef int learn(self, int32_t pod_class) except -1:
+    cdef int set_pod(self, int32_t pod_class) except -1:
         """The next questions are about a pod of this class."""
         return 0
 
-    cdef int show(self, const mr_cluster* cluster) except -1:
+    cdef int bind_cluster(self, const mr_cluster* cluster) except -1:
         """The arrays are here now."""
         return 0
 
-    cdef int meet(self, int32_t pod_class) except -1:
-        """The next `tell` is about a pod of this class."""
+    cdef int set_other_pod(self, int32_t pod_class) except -1:
+        """The next `notify_pod_change` is about a pod of this class."""
         return 0
 
-    cdef int tell(self, int32_t row, bint adds) except -1:
+    cdef int notify_pod_change(self, int32_t row, bint adds) except -1:
         """A pod is supposed on a row now, or off it."""
         return 0
 
@@ -73,27 +73,27 @@ cdef class Views:
                 self.names.append(plugin.name)
                 (<void**>self.pointers.data)[<Py_ssize_t>at] = view.data
 
-    cdef int learn(self, int32_t pod_class) except -1:
+    cdef int set_pod(self, int32_t pod_class) except -1:
         for view in self.views:
             (<ExternalView>view).take_failure()  # of a run, which has not raised it
-            (<ExternalView>view).learn(pod_class)
+            (<ExternalView>view).set_pod(pod_class)
         return 0
 
-    cdef int show(self, const mr_cluster* cluster) except -1:
+    cdef int bind_cluster(self, const mr_cluster* cluster) except -1:
         for view in self.views:
-            (<ExternalView>view).show(cluster)
+            (<ExternalView>view).bind_cluster(cluster)
         return 0
 
-    cdef bint meet(self, int32_t pod_class, int32_t other) except -1:
-        """`tell` will be about a pod of the `other` class; False where there is nobody to tell."""
+    cdef bint set_other_pod(self, int32_t pod_class, int32_t other) except -1:
+        """`notify_pod_change` will be about a pod of the `other` class; False where there is nobody to tell."""
         for view in self.views:
-            (<ExternalView>view).learn(pod_class)
-            (<ExternalView>view).meet(other)
+            (<ExternalView>view).set_pod(pod_class)
+            (<ExternalView>view).set_other_pod(other)
         return len(self.views) > 0
 
-    cdef int tell(self, int32_t row, bint adds) except -1:
+    cdef int notify_pod_change(self, int32_t row, bint adds) except -1:
         for view in self.views:
-            (<ExternalView>view).tell(row, adds)
+            (<ExternalView>view).notify_pod_change(row, adds)
         return 0
 
     cdef tuple scores(self, str plugin, const int32_t[::1] rows):

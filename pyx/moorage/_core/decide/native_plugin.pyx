@@ -184,13 +184,13 @@ cdef class NativeView(ExternalView):
         self.c.context.values = <const int32_t*>self.values.data
         self.c.context.error = self.c.error
 
-    cdef int learn(self, int32_t pod_class) except -1:
+    cdef int set_pod(self, int32_t pod_class) except -1:
         if pod_class != self.pod_class:
             self._describe(pod_class, &self.c.pod, self.requests, self.pod_labels)
             self.pod_class = pod_class
         return 0
 
-    cdef int show(self, const mr_cluster* cluster) except -1:
+    cdef int bind_cluster(self, const mr_cluster* cluster) except -1:
         cdef Symbols symbols = self.state.symbols
         cdef Py_ssize_t at
         cdef moorage_context* out = &self.c.context
@@ -210,10 +210,10 @@ cdef class NativeView(ExternalView):
         self.held = symbols.texts.memory, symbols.numbers.memory, symbols.are_numbers.memory
         return 0
 
-    cdef int meet(self, int32_t pod_class) except -1:
+    cdef int set_other_pod(self, int32_t pod_class) except -1:
         return self._describe(pod_class, &self.other, self.other_requests, self.other_labels)
 
-    cdef int tell(self, int32_t row, bint adds) except -1:
+    cdef int notify_pod_change(self, int32_t row, bint adds) except -1:
         change = self.plugin.table.add_pod if adds else self.plugin.table.remove_pod
         if change != NULL:
             with nogil:

@@ -36,7 +36,7 @@ from moorage._core.decide.external cimport External
 from moorage._core.state.node_table cimport NodeTable
 from moorage._core.state.pod_class cimport Shape
 
-# How `Cycle.verdicts` packs a verdict, for those who read it.
+# How `Search.verdicts` packs a verdict, for those who read it.
 VERDICT_SHIFT = MR_VERDICT_SHIFT
 UNRESOLVABLE = MR_UNRESOLVABLE
 REASONS = MR_REASONS

@@ -2,6 +2,7 @@ from libc.stdint cimport int32_t, uint64_t
 
 from moorage._core.base.buffers cimport Buffer
 from moorage._core.csrc cimport mr_cluster, mr_found, mr_search
+from moorage._core.decide.class_state cimport ClassStates
 from moorage._core.decide.external cimport Views
 from moorage._core.decide.nominations cimport Judgements, Nominations
 from moorage._core.decide.plan cimport Plan
@@ -25,10 +26,11 @@ cdef class Search:
     cdef int32_t wanted_threads, shared_from
     cdef Terms terms
     cdef Views views
-    cdef dict known_terms
+    cdef readonly ClassStates states
+    cdef dict judgements
     cdef Nominations nominations
     cdef Judgements judged
-    cdef public object node_names, invalid_score
+    cdef public object node_names, invalid_score, judging
 
     cdef int32_t listed(self) noexcept nogil
     cdef int _prepare(self, int32_t pod_class, int32_t node_name, int32_t pinned) except -1
@@ -43,4 +45,13 @@ cdef class Search:
     cdef tuple _scores(self, int32_t kernel, const int32_t[::1] rows)
     cdef int _ask_external(self, int32_t place, uint64_t[::1] out) except -1
     cdef int _judge_nominated(self, int32_t pod_class) except -1
+    cdef bint _judge(self, int32_t pod_class, int32_t row, list changes, object ports, uint64_t asked,
+                     object judging, uint64_t* verdict) except -1
+    cdef int _count_unlisted(self, list changes, int32_t sign) except -1
+    cdef bint _ask(self, int32_t row, uint64_t asked, uint64_t* verdict) noexcept
+    cdef bint _is_plain(self, list pods) except -1
+    cdef Judgements _judgements_of(self, int32_t pod_class)
+    cdef bint _can_follow_judgements(self, Judgements one) except -1
+    cdef int _judge_row(self, int32_t row, int32_t pod_class) except -1
+    cdef int _judge_plain(self, int32_t row, list pods, uint64_t* verdict) except -1
     cdef int32_t _place_of(self, int32_t row) noexcept

@@ -1,6 +1,8 @@
-"""Search: what a scheduling cycle reads, brought up to date for one pod, and what every node says to it.
+"""Search: what a scheduling cycle reads, brought up to date for one pod, and the verdict of every node.
 
-`Cycle` decides and places by it; diagnosis, examination and explanation look at all nodes.
+`Decider` chooses by it; diagnosis, examination and explanation read the verdicts of all nodes. What-if
+questions, for nominated pods and for preemption, change rows inside a transaction, ask the filters, and undo
+the change (kube-scheduler v1.36, AddPod and RemovePod of the PreFilter extensions).
 """
 
 import numpy as np
@@ -13,21 +15,26 @@ from moorage._core.csrc cimport (
     MR_EXTERNAL,
     MR_REASONS,
     MR_SHAPE_TOLERATES_UNSCHEDULABLE,
+    MR_SHAPE_WIDE,
     MR_UNRESOLVABLE,
     MR_VERDICT_SHIFT,
     mr_external_filter,
     mr_filter,
+    mr_inter_pod_skips,
     mr_is_fused,
     mr_is_normalized,
     mr_nominated,
     mr_normalize,
     mr_prefer_no_schedule,
+    mr_row_add_pod,
     mr_score_rows,
     mr_scores,
     mr_verdicts,
 )
+from moorage._core.base.change_log cimport LOG_ORDER
+from moorage._core.decide.class_state cimport ClassState, ClassStates
 from moorage._core.decide.external cimport Views
-from moorage._core.decide.nominations cimport Nominations
+from moorage._core.decide.nominations cimport Judgements, Nominations
 from moorage._core.decide.plan cimport Plan
 from moorage._core.state.pod_class cimport Shape
 from moorage._core.base.sets cimport PortSets
@@ -39,11 +46,13 @@ from moorage._core.base.threads cimport usable_threads
 from moorage._core.state.view cimport View
 
 cdef enum:
-    TERMS_LIMIT = 1 << 14  # classes whose constraints are kept as read
+    JUDGED_CLASSES = 1 << 8  # whose verdicts with nominated pods are kept
     PARALLEL_FROM = 20_000  # nodes; below, to wake a thread costs more than it does
     PLAIN = 20  # times as many, where a node costs a nanosecond
 
 MAX_THREADS = 1024
+
+cdef uint64_t ALL = ~<uint64_t>0
 
 
 cdef class Search:
@@ -56,11 +65,13 @@ cdef class Search:
         depends on it.
     node_names : frozenset of str or None
         The only nodes to search, in place of those that the shape names.
+    judging : callable, optional
+        Called with (row, pods) while nominated pods are on a row, and with (row, None) when they are off it.
     invalid_score : callable
         A native plugin's name and its score that is not in 0..100, to the exception that ends the cycle.
     """
 
-    def __cinit__(self, ClusterState state not None, Plan plan not None, *settings, **named):
+    def __cinit__(self, ClusterState state not None, Plan plan not None):
         cdef Journal journal = Journal()
         self.state = state
         self.plan = plan
@@ -78,7 +89,8 @@ cdef class Search:
         self.nominated = Buffer(journal, sizeof(mr_nominated))
         self.views = Views(plan.externals, state)
         self.search.views = <void**>self.views.pointers.data
-        self.known_terms = {}
+        self.states = ClassStates(state.classes)
+        self.judgements = {}
         self.nominations = Nominations(state)
         self.invalid_score = _invalid_score
 
@@ -136,7 +148,7 @@ cdef class Search:
         if self.in_placement:
             self.listing.follow_usage()
         self._set_terms(pod_class, pinned)
-        self.views.learn(pod_class)
+        self.views.set_pod(pod_class)
         self._point(shape)
         if self.nominations.rows and not self.leaves_out_nominated:
             self._judge_nominated(pod_class)
@@ -154,7 +166,7 @@ cdef class Search:
         """Take the addresses of everything that the search reads; the memory may have moved."""
         cdef Py_ssize_t nodes = self.state.view.size + 1
         self.state.view.fill_cluster(&self.cluster, 0)
-        self.views.show(&self.cluster)
+        self.views.bind_cluster(&self.cluster)
         self._hold(shape)
         for buffer in (self.positions, self.totals, self.rows, self.scratch, self.lanes):
             (<Buffer>buffer).reserve(nodes)
@@ -195,14 +207,11 @@ cdef class Search:
         return 0
 
     cdef Terms _terms_of(self, int32_t pod_class, int32_t pinned):
-        key = pod_class, pinned
-        cdef Terms terms = self.known_terms.get(key)
-        if terms is None or not terms.is_current():
-            if len(self.known_terms) >= TERMS_LIMIT:
-                self.known_terms.clear()
+        cdef ClassState one = self.states.get(pod_class, 0, pinned)
+        if one.terms is None or not one.terms.is_current():
             self.state.domains.keep_small()
-            terms = self.known_terms[key] = Terms(self.state, self.plan, pod_class, pinned)
-        return terms
+            one.terms = Terms(self.state, self.plan, pod_class, pinned)
+        return one.terms
 
     def terms_of(self, int32_t pod_class, int32_t pinned=0):
         """The spread constraints and affinity terms that a pod is judged by, as the counters are now."""
@@ -215,9 +224,74 @@ cdef class Search:
 
     # ---- nominated pods ------------------------------------------------------------------------------------
 
+    def nominate(self, nominations):
+        """Pods that go before the next ones where they are nominated: (row, pods) per node. Filters run with
+        them there, and again without (kube-scheduler v1.36, RunFilterPluginsWithNominatedPods). One that is
+        in the cache by now counts where it is."""
+        self.nominations.give(nominations)
+
+    def follow_nominator(self, nominator, pod):
+        """The same for all pods of a `PodNominator`: those of at least the priority of the pods that come
+        next. The next question is about `pod`. Costs what has changed since the last time."""
+        self.nominations.follow(nominator, pod)
+
     cdef int _judge_nominated(self, int32_t pod_class) except -1:
-        """The verdict of each node that pods are nominated to, with these pods there (see `Supposing`)."""
-        raise NotImplementedError
+        cdef Judgements one = self._judgements_of(pod_class)
+        cdef dict rows = self.nominations.rows
+        cdef int32_t row
+        cdef int64_t at, head = self.state.log.head, last = self.state.log.capacity - 1
+        self.judged = one
+        if self.terms is not None:
+            self.terms.c.affinity_off = mr_inter_pod_skips(&self.terms.c)
+        if self._can_follow_judgements(one):
+            for row in self.nominations.changed[one.cursor:]:
+                self._judge_row(row, pod_class)
+            for at in range(one.log_cursor, head):
+                row = self.state.log.id[at & last]
+                if self.state.log.kind[at & last] < LOG_ORDER and row in rows:
+                    self._judge_row(row, pod_class)
+        else:
+            one.verdicts.clear()
+            for row in rows:
+                self._judge_row(row, pod_class)
+        if self.terms is not None:
+            self.terms.c.affinity_off = False
+        one.epoch, one.cursor, one.terms = self.nominations.epoch, len(self.nominations.changed), self.terms
+        one.log_cursor = head
+        return 0
+
+    cdef Judgements _judgements_of(self, int32_t pod_class):
+        """What is kept for pods like the one that the search is about."""
+        key = pod_class, self.search.pod.node_name, self.search.pod.pinned_name
+        one = self.judgements.pop(key, None)
+        if one is None:
+            one = Judgements()
+            if len(self.judgements) >= JUDGED_CLASSES:
+                del self.judgements[next(iter(self.judgements))]
+        self.judgements[key] = one  # the last one is the one used last
+        return one
+
+    cdef bint _can_follow_judgements(self, Judgements one) except -1:
+        """Whether only rows that were named since can have other verdicts. Terms count pods of other rows,
+        and what plugins outside the core look at nobody knows."""
+        if one.epoch != self.nominations.epoch or self.terms is not None or one.terms is not None \
+                or self.plan.externals:
+            return False
+        return not self.state.log.lost(one.log_cursor)
+
+    cdef int _judge_row(self, int32_t row, int32_t pod_class) except -1:
+        cdef Shape shape = self.state.classes.shape(pod_class)
+        cdef uint64_t verdict
+        cdef list pods = [pod for pod, _ in self.nominations.before(row, shape.c.priority)]
+        if not pods:
+            self.judged.verdicts.pop(row, None)
+            return 0
+        if self._is_plain(pods):
+            self._judge_plain(row, pods, &verdict)
+        elif self._judge(pod_class, row, [(row, [], pods)], None, ALL, self.judging, &verdict):
+            self._raise_failure()
+        self.judged.verdicts[row] = verdict
+        return 0
 
     def _place_nominated(self):
         """From rows to positions in the searched list; nodes outside of it, and those that their nominated
@@ -427,6 +501,146 @@ cdef class Search:
             for name, scores in scored:
                 if not 0 <= scores[at] <= 100:
                     raise self.invalid_score(name, int(scores[at]))
+
+    # ---- what if -------------------------------------------------------------------------------------------
+
+    def verdict_after(self, int32_t row, list removed not None, list added not None, uint64_t asked,
+                          object ports, int32_t pod_class, int32_t node_name=0, int32_t pinned=0, away=()):
+        """The verdict of a node without some of its pods and with others; nothing of that stays.
+
+        What PreFilter computed follows each pod's labels alone, as upstream: spread constraints with an empty
+        selector, and terminating pods, count in neither case before, but when they are added and removed here.
+
+        Parameters
+        ----------
+        removed, added : list of Pod
+            Pods that are on the row, and pods that are not in the cache.
+        asked : int
+            The filters to ask, as bits by their place in the plan.
+        ports : frozenset of (ip, protocol, port), optional
+            The host ports in use then, where they are not what follows from the pods (see `PortSets`).
+        away : sequence of (int, list of Pod)
+            Other rows, and pods that are removed from them.
+        """
+        cdef uint64_t verdict
+        self._prepare(pod_class, node_name, pinned)
+        changes = [(row, removed, added)] if removed or added else []
+        if self.terms is not None or self.plan.externals:  # nobody else looks at other rows
+            changes += [(other, pods, []) for other, pods in away]
+        if not changes:
+            failed = self._ask(row, asked, &verdict)
+        else:
+            failed = self._judge(pod_class, row, changes, ports, asked, None, &verdict)
+        if failed:
+            self._raise_failure()
+        return verdict
+
+    cdef bint _judge(self, int32_t pod_class, int32_t row, list changes, object ports, uint64_t asked,
+                     object judging, uint64_t* verdict) except -1:
+        """The verdict of a row with some changes: (row, removed, added) each; true where a plugin fails."""
+        cdef bint failed, told = False
+        cdef dict watched = self.state.ledger.watched
+        self.state.ledger.watched = None  # nobody is to hear of what is undone again
+        self._count_unlisted(changes, 1)
+        self.state.domains.count_unlisted(True)
+        mark = self.state.begin()
+        try:
+            for other, removed, added in changes:
+                for pod in removed:
+                    self.state._take_away(self.state._known(pod))
+                for pod in added:
+                    self.state.put(pod, other)
+            if ports is not None:
+                self.state.table.set_ports(row, ports)
+            if judging is not None:
+                judging(row, changes[0][2])
+            for other, removed, added in changes:
+                self.notify_pod_change(pod_class, removed, other, False)
+                self.notify_pod_change(pod_class, added, other, True)
+            told = True
+            self._repoint()
+            failed = self._ask(row, asked, verdict)
+        finally:
+            if judging is not None:
+                judging(row, None)
+            self.state.rollback(mark)
+            self.state.ledger.watched = watched
+            self.state.domains.count_unlisted(False)
+            self._count_unlisted(changes, -1)
+            self.state.view.refresh()
+            if told:
+                for other, removed, added in reversed(changes):
+                    self.notify_pod_change(pod_class, reversed(added), other, False)
+                    self.notify_pod_change(pod_class, reversed(removed), other, True)
+        self._repoint()
+        return failed
+
+    cdef int _count_unlisted(self, list changes, int32_t sign) except -1:
+        if self.terms is not None:
+            for row, removed, added in changes:
+                self.terms.count_unlisted(removed, row, -sign)
+                self.terms.count_unlisted(added, row, sign)
+        return 0
+
+    cdef bint _ask(self, int32_t row, uint64_t asked, uint64_t* verdict) noexcept:
+        """The first rejection of some filters, as `verdicts` has it; true where a plugin fails."""
+        cdef int32_t at, kernel
+        cdef uint64_t reasons
+        verdict[0] = 0
+        for at in range(self.search.plan.n_filters):
+            kernel = self.search.plan.filters[at]
+            if not asked >> at & 1:
+                continue
+            if kernel >= MR_EXTERNAL:
+                if mr_external_filter(&self.search, at, &row, 1, verdict):
+                    return True
+            else:
+                reasons = mr_filter(kernel, self.search.plan, &self.cluster, self.search.shape,
+                                    &self.search.pod, row)
+                if reasons:
+                    verdict[0] = <uint64_t>(at + 1) << MR_VERDICT_SHIFT | reasons
+            if verdict[0]:
+                return False
+        return False
+
+    def _repoint(self):
+        """After a change of rows only: memory may have moved, and minima are other ones."""
+        self.state.view.fill_cluster(&self.cluster, 0)
+        self.views.bind_cluster(&self.cluster)
+        if self.terms is not None:
+            self.state.domains.refresh()
+            self.terms.fill()
+
+    def notify_pod_change(self, int32_t pod_class, pods, int32_t row, bint adds):
+        """Tell plugins in C that the next questions, which are about a pod of this class, suppose `pods` on a
+        row, or off it. Each call is to be taken back by the opposite one."""
+        for pod in pods:
+            if self.views.set_other_pod(pod_class, self.state.classes.intern(pod)):
+                self.state.view.fill_cluster(&self.cluster, 0)
+                self.views.bind_cluster(&self.cluster)
+                self.views.notify_pod_change(row, adds)
+
+    cdef bint _is_plain(self, list pods) except -1:
+        """Whether some pods matter by cpu and memory alone to the pod in question."""
+        cdef Shape shape
+        if self.terms is not None or self.plan.externals:
+            return False
+        for pod in pods:
+            shape = self.state.classes.shape(self.state.classes.intern(pod))
+            if shape.c.n_ports or shape.c.n_others or shape.c.flags & MR_SHAPE_WIDE:
+                return False
+        return True
+
+    cdef int _judge_plain(self, int32_t row, list pods, uint64_t* verdict) except -1:
+        """`_judge` for such pods: adding up their requests, and taking them away again, is exact."""
+        cdef Shape shape
+        cdef list shapes = [self.state.classes.shape(self.state.classes.intern(pod)) for pod in pods]
+        for shape in shapes:
+            mr_row_add_pod(&self.cluster.ledger, row, &shape.c, 1)
+        self._ask(row, ALL, verdict)
+        for shape in shapes:
+            mr_row_add_pod(&self.cluster.ledger, row, &shape.c, -1)
+        return 0
 
 
 def _invalid_score(str plugin, score):

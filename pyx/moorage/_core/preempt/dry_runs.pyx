@@ -24,7 +24,7 @@ from moorage._core.csrc cimport (
 )
 from moorage._core.preempt.importance cimport Importance
 from moorage._core.state.pod_spec import bound
-from moorage._core.decide.search cimport Search
+from moorage._core.decide.decider cimport Decider
 from moorage._core.state.cluster_state cimport ClusterState
 from moorage._core.decide.terms cimport Terms
 
@@ -70,15 +70,15 @@ cdef class DryRuns:
 
     Parameters
     ----------
-    search : Search
+    decider : Decider
         Of the profile; the pods that it was told of by `nominate` count where they are nominated.
     """
 
-    def __cinit__(self, Search search not None, *settings):
+    def __cinit__(self, Decider decider not None):
         cdef Journal journal = Journal()
-        cdef ClusterState state = search.state
+        cdef ClusterState state = decider.state
         memset(&self.c, 0, sizeof(mr_preemptor))
-        self.search, self.state = search, state
+        self.search, self.state = decider.search, state
         self.importance = Importance(state.table, state.classes, state.ledger)
         self.budgets = Budgets(state.classes)
         self.matches = {}

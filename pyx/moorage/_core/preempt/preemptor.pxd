@@ -1,10 +1,10 @@
 from libc.stdint cimport int32_t, int64_t, uint64_t
 
 from moorage._core.base.buffers cimport Buffer
-from moorage._core.decide.cycle cimport Cycle
+from moorage._core.decide.decider cimport Decider
 from moorage._core.csrc cimport mr_eviction, mr_outcomes
 from moorage._core.preempt.dry_runs cimport DryRuns
-from moorage._core.decide.prepared cimport Prepared
+from moorage._core.decide.class_state cimport ClassState
 from moorage._core.state.cluster_state cimport ClusterState
 
 
@@ -30,14 +30,14 @@ cdef class Evictions:
 
 
 cdef class Preemptor(DryRuns):
-    cdef Cycle cycle
+    cdef Decider decider
     cdef dict kept
     cdef int most_kept
     cdef public bint keeps_outcomes
     cdef readonly int64_t dry_runs
     cdef int64_t moves
     cdef int32_t first
-    cdef Prepared one
+    cdef ClassState one
     cdef Outcomes outcomes
     cdef tuple target, given
 

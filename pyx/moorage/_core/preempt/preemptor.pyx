@@ -15,7 +15,7 @@ from libc.string cimport memset
 
 from moorage._core.base.buffers cimport Buffer, Journal
 from moorage._core.base.change_log cimport LOG_ORDER
-from moorage._core.decide.chooser cimport FAILED
+from moorage._core.decide.decider cimport FAILED, Decider
 from moorage._core.csrc cimport (
     MR_BLOCK,
     MR_CODE_UNSCHEDULABLE,
@@ -41,7 +41,6 @@ from moorage._core.csrc cimport (
     mr_walk_begin,
     mr_walk_on,
 )
-from moorage._core.decide.cycle cimport Cycle
 from moorage._core.preempt.dry_runs cimport DryRuns
 from moorage._core.state.ledger cimport ASSUMED, PodRecord
 from moorage._core.state.pod_class cimport Shape
@@ -144,7 +143,7 @@ cdef class Preemptor(DryRuns):
 
     Parameters
     ----------
-    cycle : Cycle
+    decider : Decider
         Of the profile; pods that fit without eviction go where it puts them.
 
     Attributes
@@ -157,8 +156,8 @@ cdef class Preemptor(DryRuns):
         Dry runs so far.
     """
 
-    def __cinit__(self, Cycle cycle not None):
-        self.cycle = cycle
+    def __cinit__(self, Decider decider not None):
+        self.decider = decider
         self.kept = {}
         self.most_kept = CLASSES
         self.keeps_outcomes = True
@@ -204,8 +203,9 @@ cdef class Preemptor(DryRuns):
             raise ValueError("an offset for each pod is wanted")
         if not self.suits:
             raise ValueError("a filter is none of the core's")
-        self.cycle._save()
-        self.cycle._make_room(n)
+        self.decider._save()
+        self.state.ledger.make_room(n)
+        self.state.ledger.reserve_rows(self.state.table.used)
         self.target, self.given = (pod_class, node_name, pinned), tuple(budgets)
         self.moves = -1
         for at in range(n):
@@ -308,11 +308,11 @@ cdef class Preemptor(DryRuns):
         cdef int32_t at, n = self.search.search.n
         if not self.outcomes.c.feasible and self.search.search.columns != NULL:
             if n:
-                self.cycle.rotation %= n
+                self.decider.rotation %= n
             return -1
-        at = self.cycle._choose(&self.one.c, following)
+        at = self.decider._choose(&self.one.c, following)
         if at == FAILED:
-            self.cycle._raise_failure()
+            self.search._raise_failure()
         return -1 if at < 0 else self.search.search.order[at]
 
     cdef int32_t _row_to_clear(self, int64_t offset, int32_t percentage, int32_t least) except -2:
@@ -376,8 +376,8 @@ cdef class Preemptor(DryRuns):
         cdef int32_t pod_class, node_name, pinned
         cdef mr_local local
         pod_class, node_name, pinned = self.target
-        self.one = self.cycle._ready(pod_class, node_name, pinned)
-        self.cycle.batch = {self.one}
+        self.one = self.decider._ready(pod_class, node_name, pinned)
+        self.search.states.in_use = {self.one}
         self._begin(pod_class, pinned, self.given)
         mr_local_read(&local, &self.search.search)
         self.c.settled, self.c.explains = mr_status_by_columns(&self.search.search, &local), False

@@ -10,15 +10,6 @@ KNOWN: str
 NOT_ASSUMED: str
 PENDING: int
 
-def look_at(
-    state: ClusterState, pods: Sequence[Pod]
-) -> tuple[
-    npt.NDArray[np.int32],
-    npt.NDArray[np.int32],
-    npt.NDArray[np.int32],
-    npt.NDArray[np.bool_],
-    npt.NDArray[np.bool_],
-]: ...
 def assume_pods(state: ClusterState, pods: Sequence[Pod]) -> None: ...
 def forget_pods(state: ClusterState, pods: Sequence[Pod]) -> None: ...
 def add_pods(state: ClusterState, pods: Sequence[Pod]) -> None: ...

@@ -4,8 +4,7 @@ from typing import Self
 import numpy as np
 import numpy.typing as npt
 
-from moorage._core.decide.plan import Plan
-from moorage._core.decide.supposing import Supposing
+from moorage._core.decide.search import Search
 from moorage._core.state.cluster_state import ClusterState
 
 class TieBreak(IntEnum):
@@ -16,10 +15,14 @@ class TieBreak(IntEnum):
 def num_feasible_nodes_to_find(percentage: int, nodes: int) -> int: ...
 def count_verdicts(verdicts: npt.NDArray[np.uint64]) -> dict[int, int]: ...
 
-class Chooser(Supposing):
+class Decider:
+    @property
+    def search(self) -> Search: ...
+    @property
+    def state(self) -> ClusterState: ...
     start: int
     keeps_candidates: bool
-    outsiders: bool
+    has_extenders: bool
     candidates_limit: int
     def score(
         self,
@@ -45,6 +48,10 @@ class Chooser(Supposing):
     def tie_break(self) -> TieBreak: ...
     @property
     def percentage(self) -> int: ...
-    def __new__(
-        cls, state: ClusterState, plan: Plan, tie_break: TieBreak, percentage: int = 0, seed: int = 0
-    ) -> Self: ...
+    def __new__(cls, search: Search, tie_break: TieBreak, percentage: int = 0, seed: int = 0) -> Self: ...
+    def decide(
+        self, pod_class: int, node_name: int = 0, pinned: int = 0, tried: int = -1
+    ) -> tuple[int, int, int, npt.NDArray[np.int32], npt.NDArray[np.int64] | None]: ...
+    def find(
+        self, pod_class: int, node_name: int = 0, pinned: int = 0
+    ) -> tuple[int, npt.NDArray[np.int32], npt.NDArray[np.int32]]: ...

@@ -13,7 +13,8 @@ from moorage._core.csrc cimport (
     mr_verdict_histogram,
 )
 from moorage._core.state.node_table cimport NodeTable
-from moorage._core.state.pod_class cimport Shape
+from moorage._core.state.pod_class cimport PodClasses, Shape
+from moorage._core.decide.terms cimport Terms
 
 
 cdef struct Undo:
@@ -21,26 +22,26 @@ cdef struct Undo:
     const mr_counter* counter  # whose domains the items are, item 0 their sum; NULL: items are rows
 
 
-cdef struct Ready:
+cdef struct ClassSearch:
     mr_search search
     const mr_shape* shape
     mr_candidates* candidates  # NULL: none are kept
     mr_matched** counted       # what counts pods of the class, NULL at the end
     Undo* undo                 # what an open transaction saves of before a placement
     int32_t n_undo
-    void* owner                # its Prepared
+    void* owner                # its ClassState
     int32_t wanted
     int32_t by_node            # each pod names its node
     int32_t by_totals          # see mr_scan_suits
     int64_t credit, last       # see is_worth
-    int64_t failed             # the change log's head when a pod fitted nowhere, or -1
+    int64_t failed, scope      # the change log's head when a pod fitted nowhere, or -1; see ClassStates.scope
 
 
-cdef bint is_worth(Ready* one, int64_t head, int64_t following) noexcept nogil
+cdef bint is_worth(ClassSearch* one, int64_t head, int64_t following) noexcept nogil
 
 
-cdef class Prepared:
-    cdef Ready c
+cdef class ClassState:
+    cdef ClassSearch c
     cdef Shape shape
     cdef Candidates candidates
     cdef Py_ssize_t charged
@@ -52,6 +53,8 @@ cdef class Prepared:
     cdef int64_t named_by
     cdef int named_state
     cdef object histogram_terms
+    cdef Terms terms
+    cdef public object passes, failure
 
     cdef int keep_named(self, mr_search* search, int64_t version) except -1
     cdef int keep_order(self, mr_search* search) except -1
@@ -60,3 +63,19 @@ cdef class Prepared:
     cdef int count(self, list matched) except -1
     cdef Py_ssize_t watch(self, NodeTable table, list matched) except -1
     cdef int _watch(self, Buffer buffer, const mr_counter* counter=*) except -1
+
+
+cdef class ClassStates:
+    cdef PodClasses classes
+    cdef dict by_target
+    cdef set in_use  # the states that a run holds
+    cdef Py_ssize_t most_bytes
+    cdef readonly Py_ssize_t used_bytes
+    cdef public int64_t scope
+    cdef int64_t scopes
+
+    cdef ClassState get(self, int32_t pod_class, int32_t node_name, int32_t pinned)
+    cdef bint is_failed(self, const ClassSearch* one, int64_t head) noexcept nogil
+    cdef void note_failure(self, ClassSearch* one, int64_t head) noexcept nogil
+    cdef int charge(self, ClassState one) except -1
+    cdef int _drop(self, object target) except -1

@@ -1,4 +1,7 @@
-"""Prepared: a search made ready for pods of one class, with what is kept between its decisions."""
+"""ClassState: all that is kept of a pod class between its decisions.
+
+What depends on the cluster is valid at one head of the change log, or follows the log from a cursor.
+"""
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 from libc.string cimport memcpy
@@ -20,7 +23,7 @@ from moorage._core.csrc cimport (
 )
 from moorage._core.state.domains cimport Counter, Matched
 from moorage._core.state.node_table cimport NodeTable
-from moorage._core.state.pod_class cimport Shape
+from moorage._core.state.pod_class cimport PodClasses, Shape
 
 # Nanoseconds, roughly, as bench/ measures them: only their ratios matter, and only for speed.
 cdef enum:
@@ -34,12 +37,17 @@ cdef enum:
 
 
 cdef enum:
+    STATES_LIMIT = 1 << 14
+    CANDIDATES_LIMIT = 256 << 20  # bytes
+
+
+cdef enum:
     NOT_YET
     KEPT
     NOBODY_ASKS
 
 
-cdef bint is_worth(Ready* one, int64_t head, int64_t following) noexcept nogil:
+cdef bint is_worth(ClassSearch* one, int64_t head, int64_t following) noexcept nogil:
     """Whether to decide by candidates and not by a scan; `following` more pods of the class come right after.
 
     Candidates that have too much to catch up with, or have to be made, must have been missed often enough:
@@ -63,8 +71,16 @@ cdef bint is_worth(Ready* one, int64_t head, int64_t following) noexcept nogil:
     return True
 
 
-cdef class Prepared:
-    """The memory behind a `Ready`."""
+cdef class ClassState:
+    """What one search keeps of pods of one class that name the same node and are pinned to the same node.
+
+    Attributes
+    ----------
+    passes : bool or None
+        Whether PreFilter and PreScore let such pods pass, which depends on the pod alone; None: not asked yet.
+    failure : object or None
+        Why such pods fit nowhere; see `ClassStates.failure_of`.
+    """
 
     def __cinit__(self, Shape shape not None):
         self.shape = shape
@@ -179,3 +195,115 @@ cdef class Prepared:
         self.c.n_undo += 1
         self.undo_bytes += (1 + (counter != NULL)) * (HEADER + buffer.itemsize)
         return 0
+
+
+cdef class ClassStates:
+    """The class states of one search, those used least recently first.
+
+    A state is dropped when there are more than 16,384, or when what they hold takes more than `most_bytes`.
+
+    Attributes
+    ----------
+    most_bytes : int
+        Bytes of candidates at most.
+    used_bytes : int
+        Bytes of candidates now.
+    scope : int
+        Failures count in the scope in which they were noted: what is searched, and who may be evicted.
+    """
+
+    def __cinit__(self, PodClasses classes not None):
+        self.classes = classes
+        self.by_target = {}
+        self.in_use = set()
+        self.most_bytes = CANDIDATES_LIMIT
+
+    cdef ClassState get(self, int32_t pod_class, int32_t node_name, int32_t pinned):
+        """The state of a class, which is the one used last now."""
+        cdef ClassState one
+        target = pod_class, node_name, pinned
+        one = self.by_target.pop(target, None)
+        if one is None:
+            one = ClassState(self.classes.shape(pod_class))
+            if len(self.by_target) >= STATES_LIMIT:
+                self._drop(next(iter(self.by_target)))
+        self.by_target[target] = one
+        return one
+
+    def state_of(self, int32_t pod_class, int32_t node_name=0, int32_t pinned=0):
+        """The state of a class of pods that name a node (0: none) and are pinned to one."""
+        self.classes.check(pod_class)
+        return self.get(pod_class, node_name, pinned)
+
+    cdef int charge(self, ClassState one) except -1:
+        """The candidates of a state have another size now: those of others go until all are within bounds."""
+        self.used_bytes += one.candidates.nbytes() - one.charged
+        one.charged = one.candidates.nbytes()
+        while self.used_bytes > self.most_bytes:
+            oldest = next((key for key, kept in self.by_target.items() if kept not in self.in_use), None)
+            if oldest is None:
+                self.used_bytes -= one.charged
+                one.charged = 0
+                one.candidates = Candidates()
+                one.c.candidates = NULL
+                break
+            self._drop(oldest)
+        return 0
+
+    cdef int _drop(self, target) except -1:
+        cdef ClassState one = self.by_target.pop(target)
+        self.used_bytes -= one.charged
+        return 0
+
+    cdef bint is_failed(self, const ClassSearch* one, int64_t head) noexcept nogil:
+        """Whether pods of a class fit nowhere while the change log ends at `head`, in this scope."""
+        return one.failed == head and one.scope == self.scope
+
+    cdef void note_failure(self, ClassSearch* one, int64_t head) noexcept nogil:
+        one.failed, one.scope = head, self.scope
+
+    def failure_of(self, target, int64_t head):
+        """Why pods of a target fit nowhere while the change log ends at `head`; None where that is not known.
+
+        Parameters
+        ----------
+        target : tuple of int
+            Class, symbol of the node that pods name, and of the one that they are pinned to (0: none).
+        head : int
+
+        Returns
+        -------
+        object or None
+            What `set_failure` was given.
+        """
+        cdef ClassState one = self.by_target.get(target)
+        return one.failure if one is not None and self.is_failed(&one.c, head) else None
+
+    def set_failure(self, target, failure, int64_t head):
+        """Pods of a target fit nowhere while the change log ends at `head`.
+
+        Parameters
+        ----------
+        target : tuple of int
+        failure : object
+        head : int
+        """
+        cdef int32_t pod_class, node_name, pinned
+        pod_class, node_name, pinned = target
+        self.classes.check(pod_class)
+        cdef ClassState one = self.get(pod_class, node_name, pinned)
+        one.failure = failure
+        self.note_failure(&one.c, head)
+
+    def open_scope(self):
+        """From now on only failures count that are noted from now on, until the attribute `scope` is set back.
+
+        Returns
+        -------
+        int
+            The scope until now.
+        """
+        cdef int64_t before = self.scope
+        self.scopes += 1
+        self.scope = self.scopes
+        return before

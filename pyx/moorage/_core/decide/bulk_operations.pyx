@@ -1,15 +1,14 @@
 """Operations on several pods at once: checked as a whole first, then all or none."""
 
 import numpy as np
-from libc.stdint cimport int32_t, int64_t, uint8_t
+from libc.stdint cimport int32_t, int64_t
 
 from moorage.errors import CacheError
 
 from moorage._core.base.change_log cimport LOG_ROW
-from moorage._core.base.fields cimport DELETION_TIMESTAMP, METADATA, NODE_NAME, SPEC, UID, Field
+from moorage._core.base.fields cimport METADATA, NODE_NAME, SPEC, UID
 from moorage._core.state.ledger cimport AHEAD, ASSUMED, INFINITY, MARKED, Ledger, PodRecord, prefetch
 from moorage._core.state.pod_spec import bound, is_only_bound
-from moorage._core.state.pod_volumes cimport uses_volumes
 from moorage._core.state.cluster_state cimport ClusterState
 from moorage._core.state.templates cimport Replicas, replicas_of
 
@@ -18,47 +17,7 @@ KNOWN = "pod {} is in the cache, so can't be assumed"
 NOT_ASSUMED = "pod {} wasn't assumed so cannot be {}"
 
 
-cdef Field STATUS = Field("status"), NOMINATED_NODE_NAME = Field("nominated_node_name")
-
-
 # ---- pods by their objects
-
-
-def look_at(ClusterState state not None, pods):
-    """What must be known of pods that are to be placed.
-
-    Returns
-    -------
-    classes, named, pinned : (pods,) int32 arrays
-        Class, symbol of spec.nodeName, and symbol of the node that it is pinned to (0: none).
-    alone : (pods,) bool array
-        Whether it is terminating or nominated.
-    volumes : (pods,) bool array
-        Whether it uses volumes that plugins read.
-    """
-    cdef int32_t[::1] classes = np.empty(len(pods), dtype=np.int32)
-    cdef int32_t[::1] named = np.zeros(len(pods), dtype=np.int32)
-    cdef int32_t[::1] pinned = np.zeros(len(pods), dtype=np.int32)
-    cdef uint8_t[::1] alone = np.empty(len(pods), dtype=np.uint8)
-    cdef uint8_t[::1] volumes = np.empty(len(pods), dtype=np.uint8)
-    cdef Py_ssize_t at
-    cdef int32_t last = -1
-    cdef bint is_pinned = False
-    cdef str name
-    for at, pod in enumerate(pods):
-        classes[at] = state.classes.intern(pod)
-        if classes[at] != last:  # pods of one class stand together
-            last = classes[at]
-            is_pinned = state.classes.shape(last).is_pinned
-        if is_pinned:
-            pinned[at] = state.classes.pinned_symbol(last, pod)
-        name = NODE_NAME.of(SPEC.of(pod))
-        if name:
-            named[at] = state.symbols.intern(name)
-        alone[at] = bool(DELETION_TIMESTAMP.of(METADATA.of(pod)) or NOMINATED_NODE_NAME.of(STATUS.of(pod)))
-        volumes[at] = uses_volumes(pod)
-    flags = np.asarray(alone).view(bool), np.asarray(volumes).view(bool)
-    return np.asarray(classes), np.asarray(named), np.asarray(pinned), *flags
 
 
 def assume_pods(ClusterState state not None, pods):

@@ -1,4 +1,4 @@
-"""Chooser: the choice of a node for a pod of a class, by a search or by candidates, whichever is faster.
+"""Decider: the choice of a node for a pod of a class, by a search or by candidates, whichever is faster.
 
 kube-scheduler v1.36, schedule_one.go, with one worker: nodes are examined in list order from a rotating
 start, and the search ends on the first feasible node after the wanted number of them.
@@ -13,7 +13,6 @@ from libc.string cimport memcpy
 
 from moorage._core.decide.bare cimport BareRows
 from moorage._core.base.buffers cimport Buffer, Journal
-from moorage._core.decide.candidates cimport Candidates
 from moorage._core.csrc cimport (
     MR_KEPT,
     MR_UNDECIDED,
@@ -35,18 +34,12 @@ from moorage._core.csrc cimport (
     mr_search_score,
     mr_terms_prepare,
 )
-from moorage._core.decide.plan cimport Plan
+from moorage._core.decide.search cimport Search
 from moorage._core.state.pod_class cimport Shape
-from moorage._core.decide.prepared cimport Prepared, Ready, is_worth
+from moorage._core.decide.class_state cimport ClassSearch, ClassState, is_worth
 from moorage._core.settings cimport within
 from moorage._core.state.cluster_state cimport ClusterState
-from moorage._core.decide.supposing cimport Supposing
 from moorage._core.decide.terms cimport Terms
-
-cdef enum:
-    CANDIDATES_LIMIT = 256 << 20  # bytes
-    PREPARED_LIMIT = 1 << 14  # classes
-
 
 cpdef int32_t num_feasible_nodes_to_find(int32_t percentage, int32_t nodes) noexcept nogil:
     """How many feasible nodes a search over `nodes` nodes collects; `percentage` 0 is adaptive
@@ -64,11 +57,15 @@ def count_verdicts(verdicts):
     return dict(zip(values.tolist(), counts.tolist(), strict=True))
 
 
-cdef class Chooser(Supposing):
-    """The search of one profile over one cluster.
+cdef class Decider:
+    """Chooses nodes for the pods of one profile over one cluster.
 
     Parameters
     ----------
+    search : Search
+        What the choice reads.
+    tie_break : TieBreak
+        Which one is chosen among nodes of equal total.
     percentage : int
         percentageOfNodesToScore, 0 (adaptive) to 100.
     seed : int
@@ -81,53 +78,132 @@ cdef class Chooser(Supposing):
     start : int
         Where the next search begins, modulo the number of nodes.
     candidates_limit : int
-        Bytes of candidates at most; beyond it those that were used least recently go.
-    outsiders : bool
+        Bytes of candidates at most; see `ClassStates`.
+    candidates_bytes : int
+        Bytes of candidates now.
+    has_extenders : bool
         Whether somebody outside the profile may filter or score: then one feasible node is not enough, even
         without score plugins.
     from_candidates, from_scans : int
         Decisions that were read off candidates, and those of searches.
     """
 
-    def __cinit__(self, ClusterState state not None, Plan plan not None, TieBreak tie_break,
-                  int32_t percentage=0, uint64_t seed=0):
+    def __cinit__(self, Search search not None, TieBreak tie_break, int32_t percentage=0, uint64_t seed=0):
+        self.search, self.state, self.states = search, search.state, search.states
         self.tie_break = tie_break
         self.percentage = percentage
         self.random = seed
         self.keeps_candidates = True
-        self.most_bytes = CANDIDATES_LIMIT
-        self.prepared = {}
-        self.batch = set()
         self.bare = BareRows()
+
+    # ---- one pod -------------------------------------------------------------------------------------------
+
+    def decide(self, int32_t pod_class, int32_t node_name=0, int32_t pinned=0, int32_t tried=-1):
+        """Choose a node for one pod without placing it.
+
+        Parameters
+        ----------
+        tried : int
+            The row of a node that has been tried before in vain, and counts as looked at; -1 for none.
+
+        Returns
+        -------
+        row : int
+            The chosen row, or -1.
+        start, evaluated : int
+            Where the search began and how many nodes it counted (feasible and rejected).
+        positions : (feasible,) int32 array
+            Positions in the view's list, in the order found.
+        totals : (feasible,) int64 array, or None where at most one node is feasible
+        """
+        cdef int32_t start, at
+        cdef int64_t[::1] sums
+        self._save()
+        self.search._prepare(pod_class, node_name, pinned)
+        start = self.rotation
+        at = self._decide(&self.search.search, self._wanted())
+        if tried >= 0 and not self._looked_at(tried, start):
+            self.search.found.evaluated += 1
+            self.rotation = (self.rotation + 1) % self.search.listed()
+        if at == FAILED:
+            self.search._raise_failure()
+        totals = None
+        if self.search.found.feasible > 1:
+            sums = np.empty(self.search.found.feasible, dtype=np.int64)
+            memcpy(&sums[0], self.search.found.totals, self.search.found.feasible * sizeof(int64_t))
+            totals = np.asarray(sums)
+        row = -1 if at < 0 else self.search.search.order[at]
+        return row, start, self.search.found.evaluated, self._places(), totals
+
+    def find(self, int32_t pod_class, int32_t node_name=0, int32_t pinned=0):
+        """The first part of `decide`, after which others may have a say; the rest are `Decider.score` and
+        `Decider.pick`.
+
+        Returns
+        -------
+        start : int
+            Where the search began.
+        rows : (evaluated,) int32 array
+            The rows that it looked at, feasible and rejected ones.
+        positions : (feasible,) int32 array
+            As those of `decide`.
+        """
+        cdef int32_t start, at
+        self._save()
+        self.search._prepare(pod_class, node_name, pinned)
+        start = self.rotation
+        if self._look(&self.search.search, self._wanted(), False):
+            self.search._raise_failure()
+        cdef int32_t[::1] rows = np.empty(self.search.found.evaluated + 1, dtype=np.int32)
+        for at in range(self.search.found.evaluated):
+            rows[at] = self.search.search.order[(start % self.search.search.n + at) % self.search.search.n]
+        return start, np.asarray(rows[:self.search.found.evaluated]), self._places()
+
+    def _places(self):
+        """What was found, as positions in the view's list."""
+        cdef int32_t[::1] places = np.empty(self.search.found.feasible + 1, dtype=np.int32)
+        cdef int32_t row
+        memcpy(&places[0], self.search.found.positions, self.search.found.feasible * sizeof(int32_t))
+        positions = np.asarray(places[:self.search.found.feasible])
+        if self.search.search.columns == NULL or self.search.in_placement:  # the searched list is a part of the view's
+            for at, place in enumerate(positions.tolist()):
+                row = self.search.search.order[<int32_t>place]
+                positions[at] = (<int32_t*>self.state.view.position.data)[row] - 1
+        return positions
+
+    cdef bint _looked_at(self, int32_t row, int32_t start) noexcept:
+        """Whether the last search, which began at `start`, looked at a row."""
+        cdef int32_t at = self.search._place_of(row), n = self.search.search.n
+        return at >= 0 and (at - start % n + n) % n < self.search.found.evaluated
 
     # ---- deciding ------------------------------------------------------------------------------------------
 
     cdef int _look(self, const mr_search* search, int32_t wanted, bint scoring) noexcept nogil:
         """Search, and score what was found unless others have a say first; moves the rotation. Answers 1
         where a plugin failed."""
-        cdef int32_t nodes = self.listed()
+        cdef int32_t nodes = self.search.listed()
         cdef int failed
-        self.found.feasible = self.found.evaluated = 0
+        self.search.found.feasible = self.search.found.evaluated = 0
         if search.n == 0:
             if nodes:
                 self.rotation %= nodes
             return 0
-        self.listing.scan_columns()
+        self.search.listing.scan_columns()
         self.from_scans += 1
         if scoring:
-            failed = mr_search_run(search, self.rotation % search.n, wanted, &self.found)
+            failed = mr_search_run(search, self.rotation % search.n, wanted, &self.search.found)
         else:
-            failed = mr_search_find(search, self.rotation % search.n, wanted, &self.found)
-        self.rotation = (self.rotation % nodes + self.found.evaluated) % nodes
+            failed = mr_search_find(search, self.rotation % search.n, wanted, &self.search.found)
+        self.rotation = (self.rotation % nodes + self.search.found.evaluated) % nodes
         return failed
 
     cdef int32_t _decide(self, const mr_search* search, int32_t wanted) noexcept nogil:
         """Search, score and choose; answers the position in the searched list or -1; moves the rotation."""
         if self._look(search, wanted, True):
             return FAILED
-        if self.found.feasible == 0:
+        if self.search.found.feasible == 0:
             return -1
-        return self.found.positions[self._pick(self.found.totals, self.found.feasible)]
+        return self.search.found.positions[self._pick(self.search.found.totals, self.search.found.feasible)]
 
     cdef int32_t _pick(self, const int64_t* totals, int32_t n) noexcept nogil:
         """The winner among `n` totals, of which one alone may be none."""
@@ -139,11 +215,11 @@ cdef class Chooser(Supposing):
             return mr_pick_random(totals, n, &self.random)
         return mr_pick_first(totals, n)
 
-    cdef int32_t _decide_by_totals(self, Ready* one) noexcept nogil:
+    cdef int32_t _decide_by_totals(self, ClassSearch* one) noexcept nogil:
         """The same where each row's total says all, but for the list of what was found. FAILED, and nothing
         has moved, where only a search can decide."""
         cdef mr_decision decision
-        self.listing.scan_columns()
+        self.search.listing.scan_columns()
         mr_scan_decide(&one.search, self.rotation % one.search.n, one.wanted, self.tie_break == GO_HEAP,
                        &decision)
         self.from_scans += 1
@@ -151,20 +227,20 @@ cdef class Chooser(Supposing):
 
     cdef int32_t _note(self, const mr_decision* decision, int32_t n) noexcept nogil:
         """A decision over the whole list: moves the rotation."""
-        self.found.feasible = decision.feasible
-        self.found.evaluated = decision.looked_at
+        self.search.found.feasible = decision.feasible
+        self.search.found.evaluated = decision.looked_at
         self.rotation = (self.rotation % n + decision.looked_at) % n
         return decision.position
 
-    cdef int32_t _decide_among_candidates(self, Ready* one) noexcept nogil:
+    cdef int32_t _decide_among_candidates(self, ClassSearch* one) noexcept nogil:
         """The same by candidates, whatever the class."""
         cdef mr_decision decision
         mr_candidates_decide(one.candidates, self.rotation % one.search.n, one.wanted,
-                             self.tie_break == GO_HEAP, self.found.seen, &decision)
+                             self.tie_break == GO_HEAP, self.search.found.seen, &decision)
         self.from_candidates += 1
         return self._note(&decision, one.search.n)
 
-    cdef int32_t _choose(self, Ready* one, int64_t following) noexcept nogil:
+    cdef int32_t _choose(self, ClassSearch* one, int64_t following) noexcept nogil:
         """The same, whichever is faster; so many pods of the class follow."""
         cdef mr_changes changes
         cdef int32_t at, start = self.rotation
@@ -176,7 +252,7 @@ cdef class Chooser(Supposing):
                 mr_candidates_follow(one.candidates, &changes)
             if one.candidates.state != MR_KEPT:
                 with gil:
-                    self._make_candidates(<Prepared>one.owner, &changes)
+                    self._make_candidates(<ClassState>one.owner, &changes)
             if one.candidates and one.candidates.state == MR_KEPT:
                 return self._decide_among_candidates(one)
             one.candidates = NULL
@@ -198,61 +274,46 @@ cdef class Chooser(Supposing):
         out.position = <int32_t*>self.state.view.position.data
         out.rows = self.state.table.used
 
-    cdef int _make_candidates(self, Prepared one, const mr_changes* changes) noexcept:
+    cdef int _make_candidates(self, ClassState one, const mr_changes* changes) noexcept:
         """Look at every node, unless there is no memory for that."""
         self.state.view.scan_columns()
         try:
-            self.found.parallel += one.candidates.build(changes, self.found.lanes, self.found.seen)
+            self.search.found.parallel += one.candidates.build(changes, self.search.found.lanes, self.search.found.seen)
         except MemoryError:
             one.c.candidates = NULL
-        self.candidates_bytes += one.candidates.nbytes() - one.charged
-        one.charged = one.candidates.nbytes()
-        while self.candidates_bytes > self.most_bytes:
-            oldest = next((key for key, kept in self.prepared.items() if kept not in self.batch), None)
-            if oldest is None:
-                self.candidates_bytes -= one.charged
-                one.charged = 0
-                one.candidates = Candidates()
-                one.c.candidates = NULL
-                break
-            self._drop(oldest)
-        return 0
-
-    cdef int _drop(self, key) except -1:
-        cdef Prepared one = self.prepared.pop(key)
-        self.candidates_bytes -= one.charged
+        self.states.charge(one)
         return 0
 
     def score(self, const int32_t[::1] rows not None, int32_t pod_class, int32_t node_name=0,
               int32_t pinned=0, bint bare=False):
-        """The second part of `Cycle.decide`: the totals of feasible rows, an int64 array; with `bare`, as if
+        """The second part of `decide`: the totals of feasible rows, an int64 array; with `bare`, as if
         they had neither pods nor images, as far as kernels look at these (see `BareRows`)."""
         cdef int32_t n = <int32_t>rows.shape[0], at
         cdef int64_t[::1] totals = np.empty(n + 1, dtype=np.int64)
         self.state.table.check_rows(rows)
-        self._prepare(pod_class, node_name, pinned)
-        for buffer in (self.totals, self.rows, self.scratch):  # somebody may have named a node twice
+        self.search._prepare(pod_class, node_name, pinned)
+        for buffer in (self.search.totals, self.search.rows, self.search.scratch):  # somebody may have named a node twice
             (<Buffer>buffer).reserve(n)
-        self.found.totals = <int64_t*>self.totals.data
-        self.found.rows = <int32_t*>self.rows.data
-        self.found.scores = <int64_t*>self.scratch.data
+        self.search.found.totals = <int64_t*>self.search.totals.data
+        self.search.found.rows = <int32_t*>self.search.rows.data
+        self.search.found.scores = <int64_t*>self.search.scratch.data
         for at in range(n):
-            self.found.rows[at] = rows[at]
-        self.found.feasible = n
+            self.search.found.rows[at] = rows[at]
+        self.search.found.feasible = n
         if bare and n:
             self.bare.show(&rows[0], n, self.state.table.used, <int32_t>len(self.state.table.others[0]),
-                           &self.cluster, self.search.pod.terms)
+                           &self.search.cluster, self.search.search.pod.terms)
         try:
-            if mr_search_score(&self.search, &self.found):
-                self._raise_failure()
+            if mr_search_score(&self.search.search, &self.search.found):
+                self.search._raise_failure()
         finally:
             if bare:
-                self._repoint()
-        memcpy(&totals[0], self.found.totals, n * sizeof(int64_t))
+                self.search._repoint()
+        memcpy(&totals[0], self.search.found.totals, n * sizeof(int64_t))
         return np.asarray(totals[:n])
 
     def pick(self, totals, drawn=None):
-        """The third part of `Cycle.decide`: the place of the chosen one among totals.
+        """The third part of `decide`: the place of the chosen one among totals.
 
         Parameters
         ----------
@@ -274,59 +335,53 @@ cdef class Chooser(Supposing):
         return self._pick(&sums[0], <int32_t>sums.shape[0])
 
     cdef int32_t _wanted(self) noexcept:
-        if not self.plan.c.n_scores and not self.outsiders:
+        if not self.search.plan.c.n_scores and not self.has_extenders:
             return 1
-        return num_feasible_nodes_to_find(self.percentage, self.search.n)
+        return num_feasible_nodes_to_find(self.percentage, self.search.search.n)
 
     def rejections(self, int32_t pod_class, int32_t node_name=0, int32_t pinned=0):
         """Verdict to number of nodes, of the searched nodes that reject a pod (see `verdicts`). Pods like the
         last one cost what has changed since then."""
         self.state.classes.check(pod_class)
         cdef Shape shape = self.state.classes.shape(pod_class)
-        cdef bint is_narrow = shape.is_pinned or shape.node_names is not None or self.node_names is not None \
-            or self.in_placement
+        cdef bint is_narrow = shape.is_pinned or shape.node_names is not None or self.search.node_names is not None \
+            or self.search.in_placement
         cdef mr_changes changes
         out = None
-        if not is_narrow and not mr_has_external_filters(&self.plan.c):
+        if not is_narrow and not mr_has_external_filters(&self.search.plan.c):
             one = self._ready(pod_class, node_name, pinned)
             self._show_changes(&changes)
-            out = (<Prepared>one).rejections(&changes, self.terms)
-            if out is not None and self.search.n_nominated:
-                (<Prepared>one).count_nominated(out, self.search.nominated, self.search.n_nominated)
+            out = (<ClassState>one).rejections(&changes, self.search.terms)
+            if out is not None and self.search.search.n_nominated:
+                (<ClassState>one).count_nominated(out, self.search.search.nominated, self.search.search.n_nominated)
         if out is None:
-            out = count_verdicts(self.verdicts(pod_class, node_name, pinned)[1])
+            out = count_verdicts(self.search.verdicts(pod_class, node_name, pinned)[1])
         return out
 
     # ---- preparing -----------------------------------------------------------------------------------------
 
-    cdef Prepared _ready(self, int32_t pod_class, int32_t node_name, int32_t pinned):
+    cdef ClassState _ready(self, int32_t pod_class, int32_t node_name, int32_t pinned):
         """A search for pods of a class, with the memory of earlier ones."""
-        cdef Prepared one
-        key = pod_class, node_name, pinned
-        self._prepare(pod_class, node_name, pinned)
-        one = self.prepared.pop(key, None)
-        if one is None:
-            one = Prepared(self.state.classes.shape(pod_class))
-            if len(self.prepared) >= PREPARED_LIMIT:
-                self._drop(next(iter(self.prepared)))
-        self.prepared[key] = one  # the last one is the one used last
-        one.held = self.held, self.terms
-        one.c.search = self.search
-        if self.search.columns == NULL or self.in_placement:
+        cdef ClassState one
+        self.search._prepare(pod_class, node_name, pinned)
+        one = self.states.get(pod_class, node_name, pinned)
+        one.held = self.search.held, self.search.terms
+        one.c.search = self.search.search
+        if self.search.search.columns == NULL or self.search.in_placement:
             one.keep_order(&one.c.search)
         else:
             one.keep_named(&one.c.search, self.state.view.static_version)
         one.c.wanted = self._wanted()
         one.c.by_node = False
-        one.c.by_totals = self.tie_break != RANDOM and self.search.n and mr_scan_suits(&self.search)
+        one.c.by_totals = self.tie_break != RANDOM and self.search.search.n and mr_scan_suits(&self.search.search)
         one.c.candidates = NULL
-        if self.keeps_candidates and not self.in_placement and self.tie_break != RANDOM and self.search.n \
-                and mr_candidates_suit(&self.search):
-            one.candidates.point(&self.search, self.terms)
+        if self.keeps_candidates and not self.search.in_placement and self.tie_break != RANDOM and self.search.search.n \
+                and mr_candidates_suit(&self.search.search):
+            one.candidates.point(&self.search.search, self.search.terms)
             one.c.candidates = &one.candidates.c
         return one
 
-    cdef int _count(self, Prepared one, int32_t pod_class) except -1:
+    cdef int _count(self, ClassState one, int32_t pod_class) except -1:
         """Collect what counts the pods of a class."""
         cdef list matched = self.state.domains.matched_by(pod_class) if self.state.domains.matched else []
         one.count(matched)
@@ -341,54 +396,10 @@ cdef class Chooser(Supposing):
             self.state.journal.reserve(self.state.view.begin_run(pods) + pods * self.undo_bytes)
         return 0
 
-    cdef bint _needs_care(self, Shape shape) except -1:
-        """Whether a placement can move memory, or changes more than the row, or asks Python."""
-        return shape.ports or self.nominations.rows or self.plan.needs_python
-
-    cdef Buffer _ready_all(self, const int32_t[::1] classes, const int32_t[::1] pinned, int32_t first):
-        """What each pod from the first on is searched by; None where they cannot all be ready at once."""
-        cdef Buffer out = Buffer(Journal(), sizeof(void*), classes.shape[0] - first)
-        cdef Buffer by_class = Buffer(Journal(), sizeof(void*), len(self.state.classes.keys))
-        cdef void** known = <void**>by_class.data
-        cdef int32_t at, pod_class
-        cdef Prepared one
-        cdef Shape shape
-        cdef Terms terms
-        cdef list distinct = []
-        for at in range(first, <int32_t>classes.shape[0]):
-            if not 0 <= classes[at] < len(self.state.classes.keys):
-                raise ValueError(f"there is no class {classes[at]}")
-            self.state.symbols.check(pinned[at])
-            if known[classes[at]] == NULL:
-                known[classes[at]] = <void*>self
-                distinct.append(classes[at])
-        for pod_class in distinct:  # all counters must be there before any is counted by
-            shape = self.state.classes.shape(pod_class)
-            if self._needs_care(shape) or self.plan.externals:
-                return None
-            terms = self._terms_of(pod_class, 0)
-            if shape.is_pinned and (not terms.is_empty or self.in_placement):
-                return None
-        self.batch, epoch = set(), self.state.domains.epoch
-        for pod_class in distinct:
-            one = self._ready(pod_class, 0, 0)
-            one.c.by_node = one.shape.is_pinned
-            self.batch.add(one)
-            known[pod_class] = <void*>&one.c
-        if self.state.domains.epoch != epoch:  # no room for the counters of all of them
-            return None
-        for pod_class in distinct:
-            self._count((<Prepared>(<Ready*>known[pod_class]).owner), pod_class)
-        self.state.view.fill_cluster(&self.cluster, 0)
-        self.cluster.nodes = self.state.view.size
-        for at in range(first, <int32_t>classes.shape[0]):
-            (<void**>out.data)[at - first] = known[classes[at]]
-        return out
-
     @property
     def parallel_scans(self):
         """Looks at nodes that several threads took part in."""
-        return self.found.parallel
+        return self.search.found.parallel
 
     @property
     def start(self):
@@ -399,12 +410,16 @@ cdef class Chooser(Supposing):
         self.rotation = <int32_t>within("start", value, 0, INT32_MAX)
 
     @property
+    def candidates_bytes(self):
+        return self.states.used_bytes
+
+    @property
     def candidates_limit(self):
-        return self.most_bytes
+        return self.states.most_bytes
 
     @candidates_limit.setter
     def candidates_limit(self, value):
-        self.most_bytes = <Py_ssize_t>within("candidates_limit", value, 0, INT64_MAX)
+        self.states.most_bytes = <Py_ssize_t>within("candidates_limit", value, 0, INT64_MAX)
 
     def _save(self):
         """An open transaction takes the rotation and the random state back as well."""

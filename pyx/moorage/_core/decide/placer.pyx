@@ -1,0 +1,377 @@
+"""Placer: chooses nodes for pods in order and accounts for each on its row. The only loop that does."""
+
+import numpy as np
+from libc.stdint cimport int32_t, int64_t
+
+from moorage._core.base.buffers cimport Buffer, Journal
+from moorage._core.base.change_log cimport LOG_ROW
+from moorage._core.csrc cimport (
+    mr_counter,
+    mr_domain_of,
+    mr_matched,
+    mr_matched_add,
+    mr_row,
+    mr_row_add_pod,
+    mr_verdict,
+)
+from moorage._core.decide.class_state cimport ClassSearch, ClassState
+from moorage._core.decide.decider cimport Decider
+from moorage._core.decide.plan cimport Plan
+from moorage._core.decide.pod_batch cimport NAMED, PORTS, PodBatch, PodSpan, Sink
+from moorage._core.decide.search cimport Search
+from moorage._core.decide.terms cimport Terms
+from moorage._core.state.cluster_state cimport ClusterState
+from moorage._core.state.pod_class cimport Shape
+
+cdef Sink NOWHERE = Sink()
+
+
+cdef class Placer:
+    """Places the pods of one profile over one cluster.
+
+    Parameters
+    ----------
+    state : ClusterState
+    plan : Plan
+    tie_break : TieBreak
+    percentage : int
+        percentageOfNodesToScore, 0 (adaptive) to 100.
+    seed : int
+        For the tie-break RANDOM.
+
+    Attributes
+    ----------
+    search : Search
+        Reads the cluster for one pod.
+    decider : Decider
+        Chooses a node by the search.
+    """
+
+    def __cinit__(self, ClusterState state not None, Plan plan not None, tie_break, percentage=0, seed=0):
+        self.state = state
+        self.search = Search(state, plan)
+        self.decider = Decider(self.search, tie_break, percentage, seed)
+
+    def place(self, PodBatch batch not None, int32_t[::1] rows not None, int32_t first=0, int32_t end=-1,
+              Sink sink=None, on_unschedulable=None):
+        """Choose nodes for pods, one after the other, and account for each on its row.
+
+        Parameters
+        ----------
+        batch : PodBatch
+        rows : (pods,) int32 array
+            Takes the row chosen for each pod, -1 where it fits nowhere.
+        first, end : int
+            The pod to begin with, and the one to end before; by default all for which there are rows.
+        sink : Sink, optional
+            Takes the pods that have a row, before `on_unschedulable` is called and before any signal is
+            handled. Without one the caller enters them in the ledger.
+        on_unschedulable : callable, optional
+            Called with the place of each pod that fits nowhere, while the cluster is as that pod found it; of
+            equal ones that find it so with the first alone. Where it returns true, the loop ends, and
+            nothing is as if that pod had been looked at.
+
+        Returns
+        -------
+        int
+            `end`; or the place of the pod about which a plugin failed (`Decider.failed`) or for which
+            `on_unschedulable` returned true.
+
+        Can run out of memory half-way where pods have host ports or a transaction is open; to be run inside
+        `ClusterState.atomically` then.
+        """
+        cdef int32_t at = first, stop
+        cdef Buffer searches
+        if sink is None:
+            sink = NOWHERE
+        if end < 0:
+            end = <int32_t>min(len(batch), rows.shape[0])
+        if not 0 <= first or end > len(batch) or end > rows.shape[0]:
+            raise ValueError("a row for each pod is wanted, and a pod to begin with")
+        self.decider.failed = False
+        if first >= end:
+            return end
+        self.decider._save()
+        self.state.ledger.make_room(end - first)
+        self.state.ledger.reserve_rows(self.state.table.used)
+        while at < end:
+            stop = self._together_until(batch, at, end)
+            searches = self._prepare_all(batch, at, stop) if stop > at else None
+            if searches is not None:
+                at = self._place_runs(batch, searches, rows, at, stop, sink, on_unschedulable)
+            else:
+                stop = min(batch.spans[batch.span_at(at)].end, end)
+                at = self._place_run(batch, rows, at, stop, sink, on_unschedulable)
+            if at < stop:
+                return at
+        return end
+
+    def tries(self, int32_t pods):
+        """How many of so many equal pods must be tried to know what becomes of all: one more than nodes have
+        slots for.
+
+        Parameters
+        ----------
+        pods : int
+
+        Returns
+        -------
+        int
+            `pods` where they are no more than rows, so that it costs less than they do.
+        """
+        cdef int64_t slots = 0
+        cdef int32_t row
+        cdef const mr_row* one
+        if pods <= self.state.table.used or "NodeResourcesFit" not in self.search.plan.filters:
+            return pods
+        for row in range(self.state.table.used):
+            one = self.state.table.row(0, row)
+            slots += max(<int64_t>0, <int64_t>one.pods_max - one.pods)
+        return min(<int64_t>pods, slots + 1)
+
+    # ---- runs of equal pods, without Python ----------------------------------------------------------------
+
+    cdef int32_t _together_until(self, PodBatch batch, int32_t first, int32_t end) noexcept:
+        """The end of the pods from `first` on whose placements move no memory and ask no Python."""
+        cdef int32_t each = batch.span_at(first), at = first
+        if self.search.nominations.rows or self.search.plan.needs_python or self.search.plan.externals:
+            return first
+        while at < end and not batch.spans[each].route & (PORTS | NAMED):
+            at = batch.spans[each].end
+            each += 1
+        return min(at, end)
+
+    cdef Buffer _prepare_all(self, PodBatch batch, int32_t first, int32_t end):
+        """The search of each run; None where they cannot all be prepared at once."""
+        cdef int32_t begin = batch.span_at(first), stop = batch.span_at(end - 1) + 1, each, pod_class
+        cdef Buffer out = Buffer(Journal(), sizeof(void*), stop - begin)
+        cdef void** searches = <void**>out.data
+        cdef dict known = {}
+        cdef ClassState one
+        cdef Shape shape
+        cdef Terms terms
+        for each in range(begin, stop):
+            known[batch.spans[each].pod_class] = None
+        for pod_class in known:  # all counters must be there before any is counted by
+            shape = self.state.classes.shape(pod_class)
+            terms = self.search._terms_of(pod_class, 0)
+            if shape.is_pinned and (not terms.is_empty or self.search.in_placement):
+                return None
+        self.search.states.in_use, epoch = set(), self.state.domains.epoch
+        for pod_class in known:
+            one = self.decider._ready(pod_class, 0, 0)
+            one.c.by_node = one.shape.is_pinned
+            self.search.states.in_use.add(one)
+            known[pod_class] = one
+        if self.state.domains.epoch != epoch:  # no room for the counters of all of them
+            return None
+        for pod_class, one in known.items():
+            self.decider._count(one, pod_class)
+        self.state.view.fill_cluster(&self.search.cluster, 0)
+        self.search.cluster.nodes = self.state.view.size
+        for each in range(begin, stop):
+            searches[each - begin] = &(<ClassState>known[batch.spans[each].pod_class]).c
+        return out
+
+    cdef int32_t _place_runs(self, PodBatch batch, Buffer which, int32_t[::1] rows, int32_t first, int32_t end,
+                             Sink sink, object on_unschedulable) except -1:
+        """Place the pods from `first` to `end` by their searches; where it ends."""
+        cdef int32_t at = first, begin = first, entered = first, each = batch.span_at(first), base = each
+        cdef ClassSearch** searches = <ClassSearch**>which.data
+        cdef bint is_new
+        while at < end:
+            self.decider._begin_run(end - at)
+            with nogil:
+                is_new = False
+                while at < end and not is_new and not self.decider.failed:
+                    begin, at = at, min(batch.spans[each].end, end)
+                    is_new = self._place_equal(searches[each - base], batch.spans[each].pinned, &rows[begin],
+                                               at - begin)
+                    each += 1
+            if self.decider.failed:  # about the pod after those that were placed
+                at = begin + self.placed
+            sink.enter(batch, rows, entered, at)
+            entered = at
+            if self.decider.failed:
+                return at
+            if is_new and self._is_stopped(searches[each - 1 - base], begin + self.placed, on_unschedulable):
+                self._skip(1 + begin + self.placed - at)
+                return begin + self.placed
+        if rows[end - 1] < 0:
+            self.state.view.refresh()
+        return end
+
+    cdef bint _is_stopped(self, ClassSearch* one, int32_t at, object on_unschedulable) except -1:
+        """Report the first pod of its kind that fits nowhere; whether the loop is to end before it."""
+        if on_unschedulable is not None and on_unschedulable(at):
+            return True
+        if self._is_whole(one) and not self.search.nominations.rows:
+            self.search.states.note_failure(one, self.state.log.head)
+            if on_unschedulable is None:
+                (<ClassState>one.owner).failure = None  # that of another time
+        return False
+
+    cdef bint _is_known(self, ClassSearch* one) noexcept nogil:
+        """Whether nothing has changed since a pod of this kind fitted nowhere."""
+        return self._is_whole(one) and self.search.states.is_failed(one, self.state.log.head)
+
+    cdef bint _is_whole(self, ClassSearch* one) noexcept nogil:
+        """Whether all nodes of the view are searched."""
+        return one.search.columns != NULL and not self.search.in_placement
+
+    cdef bint _place_equal(self, ClassSearch* one, int32_t pinned, int32_t* rows, int32_t n) noexcept nogil:
+        """Place equal pods. Returns whether one fits nowhere that is the first of its kind to find it so."""
+        cdef bint known = self._is_known(one)
+        cdef int32_t at
+        if known:
+            self.placed = 0
+            self.search.found.evaluated = self.state.view.size
+        elif one.by_node:
+            self.placed = self._run_on_node(one, pinned, rows, n)
+        else:
+            self.placed = self._run(one, rows, n)
+        if self.placed == n or self.decider.failed:
+            return False
+        self._skip(n - self.placed)
+        for at in range(self.placed, n):
+            rows[at] = -1
+        return not known
+
+    cdef int32_t _run(self, ClassSearch* one, int32_t* rows, int32_t n) noexcept nogil:
+        """Place equal pods until one fits nowhere, or a plugin fails. Returns how many were placed."""
+        cdef int32_t placed, at
+        for placed in range(n):
+            at = self.decider._choose(one, n - placed - 1)
+            if at < 0:
+                return placed
+            rows[placed] = one.search.order[at]
+            self._put(one, rows[placed])
+            one.failed = -1
+        return n
+
+    cdef int32_t _run_on_node(self, ClassSearch* one, int32_t pinned, int32_t* rows, int32_t n) noexcept nogil:
+        """`_run` for pods that are pinned to a node: no other is looked at."""
+        cdef int32_t row = self.state.table.find(pinned) if pinned else -1, placed
+        cdef bint listed = row >= 0 and row < self.state.view.position.capacity \
+            and (<int32_t*>self.state.view.position.data)[row] != 0
+        one.search.pod.pinned_name = pinned
+        self.search.found.evaluated = listed
+        if not listed:
+            if self.state.view.size:
+                self.decider.rotation %= self.state.view.size
+            return 0
+        for placed in range(n):
+            self.decider.rotation = (self.decider.rotation % self.state.view.size + 1) % self.state.view.size
+            if mr_verdict(one.search.plan, one.search.cluster, one.shape, &one.search.pod, row):
+                return placed
+            rows[placed] = row
+            self._put(one, row)
+        return n
+
+    cdef void _put(self, ClassSearch* one, int32_t row) noexcept nogil:
+        """Account for a pod on a row."""
+        cdef mr_matched** counted = one.counted
+        if one.n_undo:
+            self._keep(one, row)
+        mr_row_add_pod(&self.search.cluster.ledger, row, one.shape, 1)
+        (<int64_t*>self.state.table.generation.data)[row] = self.state.log.append(LOG_ROW, row)
+        self.state.view.follow(row)
+        while counted[0]:
+            mr_matched_add(counted[0], row, 1)
+            counted += 1
+
+    cdef void _keep(self, ClassSearch* one, int32_t row) noexcept nogil:
+        """Save what a placement on a row changes."""
+        cdef const mr_counter* counter
+        cdef int32_t at
+        for at in range(one.n_undo):
+            counter = one.undo[at].counter
+            self.state.journal.keep(&one.undo[at].kept, mr_domain_of(counter, row) if counter else row)
+            if counter:
+                self.state.journal.keep(&one.undo[at].kept, 0)
+
+    # ---- one run, with Python where it is needed -----------------------------------------------------------
+
+    cdef int32_t _place_run(self, PodBatch batch, int32_t[::1] rows, int32_t first, int32_t end, Sink sink,
+                            object on_unschedulable) except -1:
+        """Place the pods from `first` to `end`, which are equal; where it ends."""
+        cdef PodSpan* span = &batch.spans[batch.span_at(first)]
+        cdef ClassState one = self.decider._ready(span.pod_class, span.node_name, span.pinned)
+        cdef bint is_new = not (self._is_known(&one.c) and not self.search.nominations.rows)
+        cdef int32_t at
+        self.search.states.in_use = {one}
+        if not is_new:
+            self.placed, self.search.found.evaluated = 0, self.state.view.size
+        elif one.shape.ports or self.search.nominations.rows or self.search.plan.needs_python:
+            self.placed = self._place_each(span, &rows[first], end - first)
+        else:
+            self.state.domains.refresh()
+            self.decider._count(one, span.pod_class)
+            self.decider._begin_run(end - first)
+            with nogil:
+                self.placed = self._run(&one.c, &rows[first], end - first)
+        at = first + self.placed
+        sink.enter(batch, rows, first, at)
+        if at == end or self.decider.failed:
+            return at
+        self._skip(end - at)
+        self.state.view.refresh()  # a cycle in vain has seen the last placement all the same
+        np.asarray(rows)[at:end] = -1
+        if is_new and self._is_stopped(&one.c, at, on_unschedulable):
+            self._skip(1 + at - end)
+            return at
+        return end
+
+    cdef int32_t _place_each(self, const PodSpan* span, int32_t* rows, int32_t n) except -1:
+        """A run in which each placement may move memory, change more than the row, or ask Python."""
+        cdef Shape shape = self.state.classes.shape(span.pod_class)
+        cdef int32_t placed, at, row
+        cdef ClassState one
+        for placed in range(n):
+            one = self.decider._ready(span.pod_class, span.node_name, span.pinned)
+            at = self.decider._choose(&one.c, n - placed - 1)
+            if at < 0:
+                return placed
+            row = one.c.search.order[at]
+            one.c.failed = -1
+            self.state.table.add_pod(0, row, &shape.c, shape.ports, 1)
+            self.state.domains.pod_moved(span.pod_class, False, row, 1)
+            self.state.table.changed(LOG_ROW, row)
+            rows[placed] = row
+        return n
+
+    def skip(self, int64_t pods):
+        """Move the rotation as if so many more pods, equal to the last one that failed, were tried in vain.
+
+        Parameters
+        ----------
+        pods : int
+        """
+        self._skip(pods + 1)
+
+    cdef void _skip(self, int64_t pods) noexcept nogil:
+        """Move the rotation as if each of so many pods, of which the first has failed, were tried in vain;
+        none takes that search back. Over the whole list these are full circles; over named nodes not."""
+        cdef int64_t start = self.decider.rotation, nodes = self.search.listed()
+        if nodes == 0:
+            return
+        start += (pods - <int64_t>1) * self.search.found.evaluated
+        self.decider.rotation = <int32_t>((start % nodes + nodes) % nodes)
+
+    def clone(self, ClusterState state not None):
+        """The same placer over a fork.
+
+        Parameters
+        ----------
+        state : ClusterState
+
+        Returns
+        -------
+        Placer
+        """
+        cdef Decider mine = self.decider, its
+        cdef Placer out = Placer(state, self.search.plan, mine.tie_break, mine.percentage, mine.random)
+        its = out.decider
+        its.rotation, its.has_extenders = mine.rotation, mine.has_extenders
+        out.search.invalid_score = self.search.invalid_score
+        return out

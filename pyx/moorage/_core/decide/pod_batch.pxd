@@ -1,0 +1,56 @@
+from libc.stdint cimport int32_t, int64_t
+
+from moorage._core.base.buffers cimport Buffer
+from moorage._core.state.cluster_state cimport ClusterState
+
+
+cpdef enum Route:
+    """What the placement of a pod needs beyond the kernels, as bits."""
+    TERMINATING = 1  # it is being deleted, which counters leave out
+    NOMINATED = 2    # its nominated node is tried first
+    NAMED = 4        # spec.nodeName is set
+    PINNED = 8       # its affinity names one node
+    PORTS = 16       # it has host ports
+    VOLUMES = 32     # plugins read its volumes
+    SIGNED = 64      # opportunistic batching knows it by its signature
+    REJECTED = 128   # PreFilter or PreScore objects to it
+    EXTENDERS = 256  # an extender is interested in it
+    PYTHON = 512     # plugins outside the core have a say
+    WAITS = 1024     # it waits on Permit for others of its group
+    PROFILE = 65536  # the number of its profile is in the bits from here on
+
+
+cdef struct PodSpan:
+    int32_t end  # of the run; the run before ends where this one begins
+    int32_t pod_class, node_name, pinned, route
+
+
+cdef class PodBatch:
+    cdef ClusterState state
+    cdef readonly object pods
+    cdef object template
+    cdef Buffer memory
+    cdef PodSpan* spans
+    cdef int32_t n_spans
+    cdef int32_t of_class
+
+    cdef int _read(self, object pods) except -1
+    cdef int _extend(self, const PodSpan* span) except -1
+    cdef int32_t _route_of_class(self, int32_t pod_class) except -1
+    cdef int32_t _fill(self, PodSpan* out, object pod, int32_t known) except -1
+    cdef PodSpan* _append(self, const PodSpan* span) except NULL
+    cdef int32_t span_at(self, int32_t at) noexcept nogil
+    cdef PodSpan* _span(self, int32_t at) except NULL
+
+
+cdef class Sink:
+    cpdef int enter(self, PodBatch batch, const int32_t[::1] rows, int32_t first, int32_t end) except -1
+
+
+cdef class LedgerSink(Sink):
+    pass
+
+
+cdef class TemplateSink(Sink):
+    cdef object template
+    cdef int64_t next

@@ -1,0 +1,317 @@
+"""PodBatch: pods in the order in which they are to be placed, as the core reads them; and the sinks that take
+the placed ones."""
+
+import numpy as np
+from libc.stdint cimport INT32_MAX, int32_t, int64_t
+
+from moorage._core.base.buffers cimport Buffer, Journal
+from moorage._core.base.fields cimport DELETION_TIMESTAMP, METADATA, NODE_NAME, SPEC, Field
+from moorage._core.state.cluster_state cimport ClusterState
+from moorage._core.state.ledger cimport ASSUMED
+from moorage._core.state.pod_class cimport Shape
+from moorage._core.state.pod_volumes cimport uses_volumes
+
+cdef Field STATUS = Field("status"), NOMINATED_NODE_NAME = Field("nominated_node_name")
+
+
+cdef class PodBatch:
+    """Pods in order, as runs of equal ones: class, node that is named, node that they are pinned to, and route.
+
+    Parameters
+    ----------
+    state : ClusterState
+        Interns the classes.
+    pods : sequence of Pod
+
+    Attributes
+    ----------
+    pods : sequence of Pod
+        Empty for the replicas of a template, which have no objects.
+    """
+
+    def __cinit__(self, ClusterState state not None, pods=None):
+        self.state = state
+        self.pods = () if pods is None else pods
+        self.memory = Buffer(Journal(), sizeof(PodSpan))
+        if pods is not None:
+            self._read(pods)
+
+    @staticmethod
+    def of_template(ClusterState state not None, template, int32_t n):
+        """`n` pods equal to a template.
+
+        Parameters
+        ----------
+        template : Pod
+        n : int
+
+        Returns
+        -------
+        PodBatch
+        """
+        if n < 0:
+            raise ValueError(f"{n} pods")
+        cdef PodBatch out = PodBatch(state)
+        cdef PodSpan span
+        out.template = template
+        out._fill(&span, template, -1)
+        span.end = n
+        if n:
+            out._append(&span)
+        return out
+
+    @staticmethod
+    def of_classes(ClusterState state not None, const int32_t[::1] classes not None,
+                   const int32_t[::1] pinned not None, const int32_t[::1] node_names=None):
+        """Pods by their classes, without objects.
+
+        Parameters
+        ----------
+        classes, pinned : (pods,) int32 array
+            The class of each pod, and the symbol of the node that it is pinned to (0: none).
+        node_names : (pods,) int32 array, optional
+            The symbol of the node that each pod names (0: none).
+
+        Returns
+        -------
+        PodBatch
+        """
+        cdef PodBatch out = PodBatch(state)
+        cdef PodSpan span
+        cdef int32_t at
+        if pinned.shape[0] != classes.shape[0] or \
+                (node_names is not None and node_names.shape[0] != classes.shape[0]):
+            raise ValueError("one number for each pod is wanted")
+        for at in range(<int32_t>classes.shape[0]):
+            state.classes.check(classes[at])
+            state.symbols.check(pinned[at])
+            span.pod_class, span.pinned, span.end = classes[at], pinned[at], at + 1
+            span.node_name = 0 if node_names is None else node_names[at]
+            state.symbols.check(span.node_name)
+            span.route = out._route_of_class(classes[at]) | (NAMED if span.node_name else 0)
+            out._extend(&span)
+        return out
+
+    cdef int _read(self, pods) except -1:
+        """Read each pod once; equal ones that follow one another are one run."""
+        cdef PodSpan span
+        cdef int32_t at = 0, known = -1
+        for pod in pods:
+            known = self._fill(&span, pod, known)
+            at += 1
+            span.end = at
+            self._extend(&span)
+        return 0
+
+    cdef int _extend(self, const PodSpan* span) except -1:
+        """Have the batch go on with a run of one pod."""
+        cdef PodSpan* last = self.spans + self.n_spans - 1
+        if self.n_spans and last.pod_class == span.pod_class and last.node_name == span.node_name \
+                and last.pinned == span.pinned and last.route == span.route:
+            last.end = span.end
+        else:
+            self._append(span)
+        return 0
+
+    cdef int32_t _route_of_class(self, int32_t pod_class) except -1:
+        cdef Shape shape = self.state.classes.shape(pod_class)
+        return (PINNED if shape.is_pinned else 0) | (PORTS if shape.ports else 0)
+
+    cdef int32_t _fill(self, PodSpan* out, object pod, int32_t known) except -1:
+        """What must be known of a pod; `known` is the class of the pod before. Returns the class."""
+        cdef int32_t pod_class = self.state.classes.intern(pod)
+        cdef str name = NODE_NAME.of(SPEC.of(pod))
+        if pod_class != known:  # pods of one class stand together
+            self.of_class = self._route_of_class(pod_class)
+        out.pod_class, out.route, out.node_name, out.pinned = pod_class, self.of_class, 0, 0
+        if self.of_class & PINNED:
+            out.pinned = self.state.classes.pinned_symbol(pod_class, pod)
+        if name:
+            out.node_name = self.state.symbols.intern(name)
+            out.route |= NAMED
+        if DELETION_TIMESTAMP.of(METADATA.of(pod)) is not None:
+            out.route |= TERMINATING
+        if NOMINATED_NODE_NAME.of(STATUS.of(pod)):
+            out.route |= NOMINATED
+        if uses_volumes(pod):
+            out.route |= VOLUMES
+        return pod_class
+
+    cdef PodSpan* _append(self, const PodSpan* span) except NULL:
+        self.memory.reserve(self.n_spans + 1)
+        self.spans = <PodSpan*>self.memory.data
+        self.spans[self.n_spans] = span[0]
+        self.n_spans += 1
+        return &self.spans[self.n_spans - 1]
+
+    def __len__(self):
+        return self.spans[self.n_spans - 1].end if self.n_spans else 0
+
+    cdef int32_t span_at(self, int32_t at) noexcept nogil:
+        """The run that a pod is in."""
+        cdef int32_t low = 0, high = self.n_spans, middle
+        while low < high:
+            middle = (low + high) // 2
+            if self.spans[middle].end <= at:
+                low = middle + 1
+            else:
+                high = middle
+        return low
+
+    cdef PodSpan* _span(self, int32_t at) except NULL:
+        if not 0 <= at < len(self):
+            raise IndexError(f"there is no pod {at} among {len(self)}")
+        return &self.spans[self.span_at(at)]
+
+    def target(self, int32_t at):
+        """Class of a pod, symbol of the node that it names, and of the one that it is pinned to (0: none)."""
+        cdef PodSpan* span = self._span(at)
+        return span.pod_class, span.node_name, span.pinned
+
+    def pod(self, int32_t at):
+        """A pod; the template, where the pods are its replicas."""
+        self._span(at)
+        return self.pods[at] if self.template is None else self.template
+
+    def route(self, int32_t at):
+        """The route of a pod: what its placement needs, as bits of `Route`."""
+        return self._span(at).route
+
+    def route_by(self, route_of, bint each=False):
+        """Add to the routes what only others know.
+
+        Parameters
+        ----------
+        route_of : callable
+            The place of a pod to further bits of its route.
+        each : bool
+            Whether to ask about each pod, and not about the first of each run alone.
+        """
+        cdef PodBatch out = PodBatch(self.state)
+        cdef PodSpan one
+        cdef PodSpan* last = NULL
+        cdef int32_t at = 0, begin, index, more
+        if not each:
+            for index in range(self.n_spans):
+                more = route_of(at)
+                self.spans[index].route |= more
+                at = self.spans[index].end
+            return
+        for index in range(self.n_spans):
+            begin = at
+            while at < self.spans[index].end:
+                more = route_of(at)
+                one = self.spans[index]
+                one.route |= more
+                one.end = at + 1
+                if at > begin and last.route == one.route:
+                    last.end = at + 1
+                else:
+                    last = out._append(&one)
+                at += 1
+        self.memory, self.spans, self.n_spans = out.memory, out.spans, out.n_spans
+
+    def cut(self, int32_t mask, int32_t first=0):
+        """Cut the batch where the route changes.
+
+        Parameters
+        ----------
+        mask : int
+            The bits that count.
+        first : int
+            The pod to begin with.
+
+        Returns
+        -------
+        list of (int, int, int)
+            The first pod of each piece, its end, and those bits of its route.
+        """
+        cdef int32_t each = self.span_at(first), begin = first, route
+        cdef list out = []
+        while each < self.n_spans:
+            route = self.spans[each].route & mask
+            while each + 1 < self.n_spans and self.spans[each + 1].route & mask == route:
+                each += 1
+            out.append((begin, self.spans[each].end, route))
+            begin = self.spans[each].end
+            each += 1
+        return out
+
+    def classes(self, int32_t first=0, int32_t end=INT32_MAX):
+        """The classes of the pods from `first` to `end`, each once."""
+        cdef int32_t each
+        found = {}
+        for each in range(self.span_at(first), self.n_spans):
+            if each and self.spans[each - 1].end >= end:
+                break
+            found[self.spans[each].pod_class] = None
+        return list(found)
+
+    def targets(self, int32_t first=0, int32_t end=INT32_MAX):
+        """The targets of the pods from `first` to `end`, each once."""
+        cdef int32_t each
+        found = {}
+        for each in range(self.span_at(first), self.n_spans):
+            if each and self.spans[each - 1].end >= end:
+                break
+            found[self.spans[each].pod_class, self.spans[each].node_name, self.spans[each].pinned] = None
+        return list(found)
+
+
+cdef class Sink:
+    """Takes the pods that were placed. This one takes none: they are entered in the ledger later."""
+
+    cpdef int enter(self, PodBatch batch, const int32_t[::1] rows, int32_t first, int32_t end) except -1:
+        """The pods from `first` to `end` have their rows (-1: none), and are accounted for there.
+
+        Parameters
+        ----------
+        batch : PodBatch
+        rows : (pods,) int32 array
+        first, end : int
+        """
+        return 0
+
+
+cdef class LedgerSink(Sink):
+    """Enters pods in the ledger as assumed."""
+
+    cpdef int enter(self, PodBatch batch, const int32_t[::1] rows, int32_t first, int32_t end) except -1:
+        cdef int32_t at, each
+        cdef ClusterState state = batch.state
+        if not 0 <= first <= end <= min(len(batch.pods), rows.shape[0]):
+            raise IndexError(f"there are no pods {first} to {end} with a row")
+        for at in range(first, end):
+            if rows[at] >= 0:
+                state.table.check_row(rows[at])
+        each = batch.span_at(first)
+        for at in range(first, end):
+            while batch.spans[each].end <= at:
+                each += 1
+            if rows[at] >= 0:
+                state.ledger.insert(batch.pods[at], batch.spans[each].pod_class, rows[at], ASSUMED)
+        return 0
+
+
+cdef class TemplateSink(Sink):
+    """Enters replicas of a template in the ledger as assumed; no object is made for any of them.
+
+    Parameters
+    ----------
+    template : Pod
+    first : int
+        The ordinal of the first pod; see `ClusterState.assume_template`.
+    """
+
+    def __cinit__(self, template not None, int64_t first):
+        self.template = template
+        self.next = first
+
+    cpdef int enter(self, PodBatch batch, const int32_t[::1] rows, int32_t first, int32_t end) except -1:
+        cdef int32_t placed = first
+        while placed < end and rows[placed] >= 0:
+            placed += 1
+        if placed > first:
+            batch.state.assume_template(batch.spans[0].pod_class, self.template, self.next, rows[first:placed])
+            self.next += placed - first
+        return 0

@@ -1,0 +1,60 @@
+"""Placing pods by their classes, as the tests of the core want it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from moorage._core.decide.placer import Placer
+from moorage._core.decide.pod_batch import PodBatch
+from moorage.objects.model.pod import Pod
+
+Ints = npt.NDArray[np.int32]
+
+
+def place_run(
+    placer: Placer,
+    pod_class: int,
+    n: int,
+    node_name: int = 0,
+    pinned: int = 0,
+    *,
+    stops: bool = False,
+    enter: Callable[[Ints], object] | None = None,
+) -> Ints:
+    """Rows of up to `n` pods of one class, up to the first that fits nowhere; with `stops` nothing is as if
+    that one had been looked at. `enter` is called with the rows."""
+    tries = placer.tries(n)
+    classes, pins, names = (np.full(tries, one, dtype=np.int32) for one in (pod_class, pinned, node_name))
+    rows = np.full(tries, -1, dtype=np.int32)
+    state = placer.search.state
+    placer.place(PodBatch.of_classes(state, classes, pins, names), rows, on_unschedulable=lambda at: stops)
+    placed = tries if (rows >= 0).all() else int(np.argmin(rows >= 0))
+    if placed < tries and not (stops or placer.decider.failed):
+        placer.skip(n - tries)
+    if enter is not None:
+        enter(rows[:placed])
+    return rows[:placed]
+
+
+def place_many(
+    placer: Placer,
+    classes: Ints,
+    pinned: Ints,
+    rows: Ints,
+    first: int = 0,
+    on_unschedulable: Callable[[int], object] | None = None,
+    pods: Sequence[Pod] | None = None,
+) -> int:
+    """Place pods by their classes; with pods, they are entered in the ledger in the end."""
+    state: Any = placer.search.state
+    batch = PodBatch.of_classes(state, classes, pinned)
+    done = placer.place(batch, rows, first, len(classes), None, on_unschedulable)
+    if pods is not None:
+        for at in range(first, done):
+            if rows[at] >= 0:
+                state.assume_rows(int(classes[at]), [pods[at]], rows[at : at + 1])
+    return done

@@ -14,6 +14,7 @@ from tests.core.inside import inside
 from tests.core.make import node as make_node
 from tests.core.make import pod as make_pod
 from tests.core.make import replica
+from tests.core.placing import place_run
 from tests.core.state.test_state_machine import (
     NODE_NAMES,
     POD_NAMES,
@@ -74,7 +75,7 @@ class CacheMachine(StateMachine):
     def at(self, number: int) -> None:
         """Go on in one of the branches."""
         self.number, self.branch = number, self.branches[number]
-        self.cache, self.twin, self.placer = self.branch.cache, self.branch.twin, self.branch.cycle
+        self.cache, self.twin, self.placer = self.branch.cache, self.branch.twin, self.branch.placer
         self.state = self.cache.state
 
     # ---- transactions and forks

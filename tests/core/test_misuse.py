@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 from tests.core.child import limited, outcome_of
 from tests.core.make import node, pod
+from tests.core.placing import place_run
 
 import moorage._core
 from moorage._core.preempt.preemptor import Preemptor
@@ -76,7 +77,7 @@ def world() -> list[Any]:
     binder.add_node(nodes[0])
     binder.add_pod(pod("b", on="n0"))
     scheduler.cache.update_snapshot(snapshot)
-    return [scheduler, binder, snapshot, Preemptor(scheduler.cycle), parse_selector("a=b")]
+    return [scheduler, binder, snapshot, Preemptor(scheduler.placer.decider), parse_selector("a=b")]
 
 
 def instances() -> dict[str, Any]:
@@ -207,7 +208,7 @@ def test_setting(found: dict[str, Any], name: str) -> None:
     """An attribute, and then placing pods."""
     if name not in found:
         return
-    one, cycle = found[name], found["Cycle"]
+    one, placer = found[name], found["Placer"]
     ends = []
     for attribute in settable(kinds()[name]):
 
@@ -237,10 +238,10 @@ def test_setting(found: dict[str, Any], name: str) -> None:
 @pytest.mark.parametrize(
     ("kind", "attribute", "least", "most"),
     [
-        ("Cycle", "start", 0, 2**31 - 1),
-        ("Cycle", "threads", 1, 1024),
-        ("Cycle", "parallel_from", 0, (2**31 - 1) // 20),
-        ("Cycle", "candidates_limit", 0, 2**63 - 1),
+        ("Decider", "start", 0, 2**31 - 1),
+        ("Search", "threads", 1, 1024),
+        ("Search", "parallel_from", 0, (2**31 - 1) // 20),
+        ("Decider", "candidates_limit", 0, 2**63 - 1),
         ("Preemptor", "classes", 1, 2**31 - 1),
     ],
 )

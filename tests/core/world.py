@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 from tests.core.inside import free_numbers, inside, numbers
 from tests.core.make import node, pinned, pod, port, replica
+from tests.core.placing import place_run
 
 from moorage._core.decide.decider import TieBreak
 from moorage._core.decide.placer import Placer

@@ -15,6 +15,7 @@ from moorage.cache import Snapshot
 from moorage.errors import MoorageError
 from moorage.objects import LabelSelector, LabelSelectorMatcher, Quantity, decode_object, dump, parse_selector
 from moorage.objects.model.pod import Pod, PodStatus
+from tests.core import placing
 from tests.leaks.world import node, place, plain, pod, scheduler, terms
 
 Operation = Callable[[], object]
@@ -154,7 +155,7 @@ def _place(pods: int) -> Operation:
 
     def run() -> None:
         mark = state.begin()
-        place_run(sched.placer, target[0], pods)
+        placing.place_run(sched.placer, target[0], pods)
         state.rollback(mark)
         sched.context.view_rows()  # an undone refresh is done again, from where it began
 
@@ -169,7 +170,7 @@ def pods_of_a_template() -> Operation:
 
     def run() -> None:
         for first in (0, 3):
-            rows = place_run(sched.placer, target[0], 3)
+            rows = placing.place_run(sched.placer, target[0], 3)
             state.assume_template(target[0], template, first, rows)
         sched.cache.update_snapshot(snapshot)
         sched.cache.finish_template(template, 1, 2, 0.0)

@@ -17,6 +17,7 @@ from moorage.objects import Cluster, Node
 from moorage.objects.model.node import ContainerImage
 from moorage.plugins.registry import default_profile
 from tests.core.child import limited, outcome_of
+from tests.core.placing import place_run
 from tests.leaks.world import node, place, plain, pod, scheduler
 
 Operation = Callable[[Scheduler], object]

@@ -202,7 +202,7 @@ def run(tie_break: str, pods: int, percentage: int = 100, keeps: bool = True) ->
     ],
 )
 def test_when_candidates_are_kept(expected: int, setting: dict[str, Any]) -> None:
-    cycle = run(**setting).cycle
+    placer = run(**setting).placer
     assert (placer.decider.from_candidates, placer.decider.from_scans) == (
         expected,
         setting["pods"] - expected,

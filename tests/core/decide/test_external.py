@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.core.make import node, pod
+from tests.core.placing import place_run
 
 from moorage._core.decide.decider import TieBreak
 from moorage._core.decide.external import PythonExternal
@@ -112,9 +113,10 @@ def lose(rows: Any) -> Any:
 @pytest.mark.parametrize("ask", ["decide", "verdicts"])
 def test_what_a_filter_raises_comes_out(ask: str) -> None:
     placer = make([PythonExternal("A", lose)], [])
+    asked = placer.decider.decide if ask == "decide" else placer.search.verdicts
     for _ in range(2):
         with pytest.raises(LookupError, match=r"^lost$"):
-            getattr(placer, ask)(target(placer))
+            asked(target(placer))
 
 
 def test_a_run_ends_before_the_pod_that_a_plugin_fails_about() -> None:

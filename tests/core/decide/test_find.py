@@ -53,7 +53,7 @@ def test_the_parts_of_a_decision(seed: int, nodes: int, percentage: int, tie_bre
         whole = row, began, evaluated, positions.tolist(), None if totals is None else totals.tolist()
         assert (parts, after) == (whole, one.placer.decider.start)
         if row >= 0:
-            one.batches.assume(waiting, one.table.row_name(row))  # type: ignore[arg-type]
+            one.context.assume(waiting, one.table.row_name(row))  # type: ignore[arg-type]
 
 
 def three() -> Scheduler:

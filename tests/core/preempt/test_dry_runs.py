@@ -38,7 +38,7 @@ def rejection(world: World, verdict: int) -> Rejection | None:
 
 def dry_run(world: World, wanted: int = -1) -> tuple[DryRun, list[Evictions]]:
     pod_class, node_name, pinned = world.target()
-    runs = DryRuns(world.cycle)
+    runs = DryRuns(world.placer.decider)
     rows = [world.row(name) for name in world.nodes]
     out = runs.dry_run(pod_class, rows, world.budgets, node_name, pinned, wanted)
     verdicts, violations = out.verdicts.tolist(), out.violations.tolist()
@@ -169,7 +169,7 @@ def test_it_ends_when_enough_were_found() -> None:
 
 def test_a_row_is_read_again_when_it_has_changed() -> None:
     world = small([low(f"p{i}") for i in range(4)], cpu="4", pods="99")
-    runs = DryRuns(world.cycle)
+    runs = DryRuns(world.placer.decider)
     target = world.target()
 
     def victims() -> list[str]:

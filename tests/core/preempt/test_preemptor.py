@@ -13,6 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 from msgspec.structs import replace
 from tests.core.make import node as make_node
 from tests.core.make import pod as make_pod
+from tests.core.placing import place_run
 from tests.core.twins.preemption_world import (
     GPU,
     LABELS_OF_NAMESPACES,
@@ -91,7 +92,7 @@ class PreemptorMachine(RuleBasedStateMachine):
                 self.state.add_pod(some_pod(self.random, self.new_name(), name))
         plan = default_profile().compile(self.state)
         self.placer = Placer(self.state, plan, TieBreak.FIRST)
-        self.preemptor = Preemptor(self.placer)
+        self.preemptor = Preemptor(self.placer.decider)
         self.preemptor.classes = 2
         self.budgets: list[PodDisruptionBudget] = []
         self.nominated: list[tuple[int, list[Pod]]] = []
@@ -137,7 +138,7 @@ class PreemptorMachine(RuleBasedStateMachine):
         ]
         fork = self.state.fork()
         twin = self.placer.clone(fork)
-        for cycle in (self.placer, twin):
+        for placer in (self.placer, twin):
             placer.search.nominate([(row, pods) for row, pods in before if pods])
         expected = place_each(twin, target, run, self.budgets, offsets, *setting)
         indices = np.array(offsets, dtype=np.int64)
@@ -148,7 +149,7 @@ class PreemptorMachine(RuleBasedStateMachine):
         ] == expected
         for at, row in enumerate(out.rows.tolist()):
             assert all(pod.spec.node_name == self.state.table.row_name(row) for pod in out.victims(at))
-        assert self.placer.decider.start == twin.start
+        assert self.placer.decider.start == twin.decider.start
         assert self.state.pods() == fork.pods()
 
     @rule(data=st.data())
@@ -271,7 +272,7 @@ def test_runs_of_pods_whose_terms_count_those_who_may_leave(
     run = [make_pod(f"new{number}", priority=priority, **terms) for number in range(4)]
     pod_class = state.classes.intern(run[0])
     expected = place_each(placer.clone(state.fork()), (pod_class, 0, 0), run, limits, [0, 1, 2, 3], 10, 100)
-    out = place(Preemptor(placer), run, budgets=limits, offsets=np.arange(4))
+    out = place(Preemptor(placer.decider), run, budgets=limits, offsets=np.arange(4))
     assert [
         (state.table.row_name(row), [pod.name for pod in out.victims(at)])
         for at, row in enumerate(out.rows.tolist())
@@ -303,7 +304,7 @@ def place(preemptor: Preemptor, pods: list[Pod], **rest: Any) -> Evictions:
 
 def test_one_dry_run_per_pod_once_the_nodes_are_known() -> None:
     placer = full(100)
-    preemptor = Preemptor(placer)
+    preemptor = Preemptor(placer.decider)
     first = place(preemptor, high(1))
     assert (first.rows.tolist(), preemptor.dry_runs) == ([0], 100)
     place(preemptor, high(1, 1))
@@ -315,21 +316,21 @@ def test_one_dry_run_per_pod_once_the_nodes_are_known() -> None:
 def test_the_window_is_a_tenth_of_the_nodes_but_a_hundred_at_least() -> None:
     for nodes, tried in {64: 64, 200: 128, 1300: 192}.items():  # in whole words
         placer = full(nodes)
-        preemptor = Preemptor(placer)
+        preemptor = Preemptor(placer.decider)
         place(preemptor, high(1))
         assert preemptor.dry_runs == tried
 
 
 def test_where_a_walk_begins_and_goes_round() -> None:
     placer = full(100)
-    preemptor = Preemptor(placer)
+    preemptor = Preemptor(placer.decider)
     offsets = np.array([99, 199, 0], dtype=np.int64)
     assert place(preemptor, high(3), offsets=offsets, percentage=0, least=1).rows.tolist() == [99, 99, 0]
 
 
 def test_it_ends_before_the_first_pod_that_fits_nowhere() -> None:
     placer = full(2, priority=10)
-    out = place(Preemptor(placer), high(3))
+    out = place(Preemptor(placer.decider), high(3))
     assert out.rows.tolist() == []
     with pytest.raises(IndexError):
         out.victims(0)
@@ -338,7 +339,7 @@ def test_it_ends_before_the_first_pod_that_fits_nowhere() -> None:
 def test_an_offset_for_each_pod() -> None:
     placer = full(2)
     with pytest.raises(ValueError, match="an offset for each pod"):
-        place(Preemptor(placer), high(3), offsets=np.zeros(2, dtype=np.int64))
+        place(Preemptor(placer.decider), high(3), offsets=np.zeros(2, dtype=np.int64))
 
 
 def test_victims_without_objects_are_made_when_asked_for() -> None:
@@ -348,7 +349,7 @@ def test_victims_without_objects_are_made_when_asked_for() -> None:
     pod_class = state.classes.intern(template)
     placer = Placer(state, default_profile().compile(state), TieBreak.FIRST)
     state.assume_template(pod_class, template, 0, place_run(placer, pod_class, 2))
-    out = place(Preemptor(placer), high(1, requests={"cpu": "2"}))
+    out = place(Preemptor(placer.decider), high(1, requests={"cpu": "2"}))
     assert [pod.name for pod in out.victims(0)] == ["low-0", "low-1"]
     assert [pod.spec.node_name for pod in out.victims(0)] == ["n0", "n0"]
 
@@ -359,7 +360,7 @@ def test_whoever_asks_for_less_than_nothing_makes_room_by_staying() -> None:
     for name, cpu, priority in (("high", "2", 3), ("lends", "-2", 2), ("low", "2", 1)):
         state.add_pod(make_pod(name, "n0", requests={"cpu": cpu}, priority=priority))
     placer = Placer(state, default_profile().compile(state), TieBreak.FIRST)
-    out = place(Preemptor(placer), high(1, requests={"cpu": "2"}))
+    out = place(Preemptor(placer.decider), high(1, requests={"cpu": "2"}))
     assert [pod.name for pod in out.victims(0)] == ["high"]
 
 
@@ -371,7 +372,7 @@ def test_rows_with_more_pods_than_a_word_has_bits(asked: str, victims: int) -> N
         low = number < 80
         state.add_pod(make_pod(f"p{number}", "n0", requests={"cpu": "100m"}, priority=1 if low else 20))
     placer = Placer(state, default_profile().compile(state), TieBreak.FIRST)
-    out = place(Preemptor(placer), high(1, requests={"cpu": asked}))
+    out = place(Preemptor(placer.decider), high(1, requests={"cpu": asked}))
     gone = [pod.name for at in range(len(out.rows)) for pod in out.victims(at)]
     assert gone == [f"p{number}" for number in range(80 - victims, 80)]
 
@@ -383,7 +384,7 @@ def test_a_node_that_becomes_hopeless_helps_no_more() -> None:
         for name, each in (("a", priority), ("b", 5)):
             state.add_pod(make_pod(f"{name}{number}", f"n{number}", requests={"cpu": "1"}, priority=each))
     placer = Placer(state, default_profile().compile(state), TieBreak.FIRST)
-    preemptor = Preemptor(placer)
+    preemptor = Preemptor(placer.decider)
     assert place(preemptor, high(1)).rows.tolist() == [0]
     state.set_node(make_node("n2", cpu="2", unschedulable=True))
     assert place(preemptor, high(1, 1)).rows.tolist() == [1]
@@ -392,5 +393,5 @@ def test_a_node_that_becomes_hopeless_helps_no_more() -> None:
 def test_a_search_in_vain_leaves_the_rotation_within_the_list() -> None:
     placer = full(2)
     placer.decider.start = 3  # as after nodes have gone
-    place(Preemptor(placer), high(1))
+    place(Preemptor(placer.decider), high(1))
     assert placer.decider.start == 1

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from tests.core.make import node, pod
+from tests.core.placing import place_run
 
 from moorage._core.decide import terms as core_terms
 from moorage._core.decide.decider import TieBreak

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from tests.core.make import node as make_node
 from tests.core.make import pinned
 from tests.core.make import pod as make_pod
+from tests.core.placing import place_run
 from tests.core.twins.topology_twin import (
     AFFINITY,
     ANTI,
@@ -220,7 +221,7 @@ class TopologyMachine(RuleBasedStateMachine):
     def look_in_a_fork(self, one: Pod) -> None:
         """A fork counts from scratch."""
         if not self.open:
-            here = self.state, self.cycle
+            here = self.state, self.placer
             self.state = self.state.fork()
             self.placer = Placer(self.state, self.placer.search.plan, TieBreak.FIRST, 100)
             self.check(one)

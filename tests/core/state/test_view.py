@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from tests.core.inside import chunk, inside
 from tests.core.make import node, pod
+from tests.core.placing import place_many, place_run
 from tests.core.twins.state_check import check, check_columns
 from tests.core.twins.state_twin import StateTwin
 

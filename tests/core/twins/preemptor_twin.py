@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from msgspec.structs import replace
+from tests.core.placing import place_run
 from tests.core.twins.preemption_twin import rank
 
 from moorage._core.decide.placer import Placer
@@ -58,7 +59,7 @@ def place_each(
             break
         first = offset % len(rows)
         wanted = min(len(rows), max(len(rows) * percentage // 100, least))
-        runs = DryRuns(placer).dry_run(target[0], rows[first:] + rows[:first], budgets, *target[1:], wanted)
+        runs = DryRuns(placer.decider).dry_run(target[0], rows[first:] + rows[:first], budgets, *target[1:], wanted)
         best = min(
             (
                 (rank(runs.victims(at), violations), at)

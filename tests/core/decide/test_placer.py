@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Iterable
 from random import Random
 from typing import Any
 
@@ -13,12 +14,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.core.made_up import make_node, make_pod, make_spec
-from tests.core.make import node, pinned, pod
+from tests.core.make import node, pinned, pod, port
 from tests.core.twins.cycle_twin import Manifest
 
 from moorage import Cluster, Scheduler
 from moorage._core.decide.decider import TieBreak, count_verdicts
 from moorage._core.decide.placer import Placer
+from moorage._core.decide.plan import Plan
+from moorage._core.decide.pod_batch import LedgerSink, PodBatch, Sink
+from moorage._core.state.pod_spec import bound
 from moorage.objects.model.meta import LabelSelector
 from moorage.objects.model.pod import Pod, TopologySpreadConstraint
 from moorage.objects.read.decode import decode_object
@@ -29,45 +33,44 @@ def decoded(manifests: list[Manifest]) -> list[Any]:
 
 
 class Placing:
-    """A cycle of its own over a scheduler's cluster, and the pods that it places."""
+    """A placer of its own over a scheduler's cluster, and the pods that it places."""
 
     def __init__(self, nodes: list[Any], pods: list[Pod], **setting: Any) -> None:
         self.scheduler = Scheduler(Cluster(nodes=nodes))
         self.state, self.pods = self.scheduler.cache.state, pods
         tie_break, percentage = setting.get("tie_break", TieBreak.FIRST), setting.get("percentage", 0)
         self.placer = Placer(self.state, self.scheduler.plan, tie_break, percentage)
-        targets = [self.scheduler.context.target_of(one) for one in pods]
-        self.classes = np.array([target[0] for target in targets], dtype=np.int32)
-        self.pinned = np.array([target[2] for target in targets], dtype=np.int32)
+        self.batch = PodBatch(self.state, pods)
         self.rows = np.full(len(pods), -9, dtype=np.int32)
-        self.nexts = np.full(len(pods), -9, dtype=np.int32)
+        self.starts = dict[int, int]()
         self.failed: list[int] = []
         self.why: list[dict[int, int]] = []
 
     def note(self, at: int) -> None:
         self.failed.append(at)
-        target = int(self.classes[at]), 0, int(self.pinned[at])
+        target = self.batch.target(at)
         self.why.append(self.placer.decider.rejections(*target))
         assert self.why[-1] == count_verdicts(self.placer.search.verdicts(*target)[1])
 
-    def enter(self, first: int, end: int) -> None:
-        for at in range(first, end):
-            if self.rows[at] >= 0:
-                self.state.assume_rows(int(self.classes[at]), [self.pods[at]], self.rows[at : at + 1])
+    def place(self, first: int, end: int) -> None:
+        """The pods from `first` to `end` in one call."""
+        assert self.placer.place(self.batch, self.rows, first, end, LedgerSink(), self.note) == end
+        self.starts[end] = self.placer.decider.start
 
-    def many(self) -> None:
-        done = 0
-        while done < len(self.pods):
-            before, rest = done, (self.rows, done, self.note, self.nexts)
-            done = place_many(self.placer, self.classes, self.pinned, *rest)
-            self.enter(before, done)
+    def many(self, ends: Iterable[int] = ()) -> None:
+        """One call for all pods, or one up to each of these ends."""
+        first = 0
+        for end in (*ends, len(self.pods)):
+            self.place(first, end)
+            first = end
 
     def each(self) -> None:
-        for at in range(len(self.pods)):
-            found = place_run(self.placer, int(self.classes[at]), 1, 0, int(self.pinned[at]))
-            self.rows[at] = found[0] if len(found) else -1
-            self.nexts[at] = self.placer.decider.start
-            self.enter(at, at + 1)
+        """The search of each pod by itself, and its row."""
+        for at, one in enumerate(self.pods):
+            self.rows[at] = row = self.placer.decider.decide(*self.batch.target(at))[0]
+            if row >= 0:
+                self.state.assume_pod(bound(one, self.state.table.row_name(row)))
+            self.starts[at + 1] = self.placer.decider.start
 
 
 @settings(deadline=None, max_examples=60)
@@ -86,10 +89,10 @@ def test_many_are_placed_as_one_after_the_other(
     pods = [make_pod(f"p{at}", random.choice(specs)) for at in range(80)]
     setting = {"percentage": percentage, "tie_break": tie_break}
     many, each = (Placing(decoded(manifests), decoded(pods), **setting) for _ in range(2))
-    many.many()
+    many.many(sorted(random.sample(range(1, len(pods)), random.choice([0, 3, 40]))))
     each.each()
     assert many.rows.tolist() == each.rows.tolist()
-    assert many.nexts.tolist() == each.nexts.tolist()
+    assert many.starts == {end: each.starts[end] for end in many.starts}
     assert set(many.failed) <= set(np.flatnonzero(many.rows < 0).tolist())
 
 
@@ -112,17 +115,18 @@ def test_a_failure_is_told_once_as_long_as_nothing_changes() -> None:
     assert [sum(counts.values()) for counts in placing.why] == [5, 5, 5]
 
 
-def test_pods_that_name_their_nodes() -> None:
+@pytest.mark.parametrize("ends", [(), (1, 2, 3, 4, 5)])
+def test_pods_that_name_their_nodes(ends: tuple[int, ...]) -> None:
     on = [
         pod(f"p{at}", requests={"cpu": 1}, affinity=pinned(name))
         for at, name in enumerate(["n1", "n3", "gone", "n1", "n1", "n1"])
     ]
     placing = Placing(NODES, on)
-    placing.many()
+    placing.many(ends)
     names = [placing.scheduler.table.row_name(row) if row >= 0 else None for row in placing.rows.tolist()]
     assert names == ["n1", "n3", None, "n1", None, None]
-    assert placing.failed == [2, 4]
-    assert placing.nexts.tolist() == [1, 2, 2, 3, 4, 0]
+    assert placing.failed == ([2, 4, 5] if ends else [2, 4])
+    assert placing.starts == {1: 1, 2: 2, 3: 2, 4: 3, 5: 4, 6: 0} if ends else {6: 0}
 
 
 @pytest.mark.parametrize("limit", [0, 1 << 20])
@@ -151,21 +155,144 @@ def test_where_there_is_no_room_for_all_counters(limit: int) -> None:
         assert np.bincount(placing.rows[app::3]).tolist() == [2] * 6
 
 
-def test_a_class_that_is_not_there() -> None:
-    placing = Placing(NODES, [fitting(0)])
-    for number in (-1, 99):
-        placing.classes[0] = number
-        with pytest.raises(ValueError, match=f"there is no class {number}"):
-            placing.many()
+# ---- which pods, which rows
 
 
-def test_arrays_of_other_lengths() -> None:
+def test_the_pods_between_two_places() -> None:
+    placing = Placing(NODES, [fitting(at) for at in range(6)])
+    assert placing.placer.place(placing.batch, placing.rows, 2, 4) == 4
+    assert (placing.rows >= 0).tolist() == [False, False, True, True, False, False]
+    assert placing.placer.place(placing.batch, placing.rows[:5], 4) == 5, "as many as have a row"
+    assert (placing.rows >= 0).tolist() == [False, False, True, True, True, False]
+
+
+@pytest.mark.parametrize(("first", "end", "rows"), [(-1, 2, 2), (0, 3, 2), (0, 2, 1), (0, 3, 3)])
+def test_a_row_for_each_pod(first: int, end: int, rows: int) -> None:
     placing = Placing(NODES, [fitting(0), fitting(1)])
-    for lengths in ((1, 2, 2), (2, 1, 2), (2, 2, 1)):
-        pinned, rows, nexts = (np.zeros(length, dtype=np.int32) for length in lengths)
-        with pytest.raises(ValueError, match="one number for each pod is wanted"):
-            place_many(placing.placer, placing.classes, pinned, rows, 0, None, nexts)
+    where = np.full(rows, -9, dtype=np.int32)
+    with pytest.raises(ValueError, match="a row for each pod is wanted, and a pod to begin with"):
+        placing.placer.place(placing.batch, where, first, end)
+    assert set(where.tolist()) == {-9}
     assert placing.placer.decider.from_candidates == placing.placer.decider.from_scans == 0
+
+
+@pytest.mark.parametrize(("first", "end", "answer"), [(2, 2, 2), (2, 1, 1), (2, -1, 2), (5, -1, 2)])
+def test_no_pod_to_place(first: int, end: int, answer: int) -> None:
+    placing = Placing(NODES, [fitting(0), fitting(1)])
+    assert placing.placer.place(placing.batch, placing.rows, first, end) == answer
+    assert placing.rows.tolist() == [-9, -9]
+
+
+# ---- a pod that fits nowhere
+
+
+PORTS = ["none", "ports"]  # which are placed one by one
+
+
+def kinds(ports: str) -> list[Pod]:
+    """Pods 1 and 2, 5 and 6 fit nowhere: each looks at one node, and the others at all."""
+    more: dict[str, Any] = {"ports": [port(80)]} if ports == "ports" else {}
+    one, two = more | {"affinity": pinned("n1")}, more | {"affinity": pinned("n2")}
+    kinds = [(1, more), (9, one), (9, one), (1, more), (1, more), (8, two), (8, two), (1, more)]
+    return [pod(f"p{at}", requests={"cpu": cpu}, **rest) for at, (cpu, rest) in enumerate(kinds)]
+
+
+@pytest.mark.parametrize("ports", PORTS)
+def test_it_ends_before_the_pod_that_it_is_told_to_stop_at(ports: str) -> None:
+    """As if that pod had not been looked at; those before it are in the ledger."""
+    placing, pods = Placing(NODES, kinds(ports)), kinds(ports)
+    told = list[int]()
+
+    def stop(at: int) -> bool:
+        told.append(at)
+        return at == 5
+
+    sink = LedgerSink()
+    assert placing.placer.place(placing.batch, placing.rows, 0, -1, sink, stop) == 5
+    assert (told, [one.name for one in placing.state.pods()]) == ([1, 5], ["p0", "p3", "p4"])
+    assert placing.placer.decider.start == 2, "the two that fit nowhere"
+    until = Placing(NODES, pods)
+    until.many([5])
+    assert until.starts[5] == 2
+    assert until.rows[:5].tolist() == placing.rows[:5].tolist()
+    assert placing.placer.place(placing.batch, placing.rows, 5, -1, sink, placing.note) == 8
+    assert placing.failed == [5], "it was told to stop, so nothing is known of such pods"
+    assert placing.rows.tolist() == until.rows.tolist()
+    assert placing.placer.decider.start == until.starts[8]
+
+
+@pytest.mark.parametrize("ports", PORTS)
+def test_what_is_raised_about_a_pod_comes_out(ports: str) -> None:
+    """What was placed before stays placed, and the pods from that one on can be placed afterwards."""
+    placing, expected = Placing(NODES, kinds(ports)), Placing(NODES, kinds(ports))
+    expected.many()
+
+    def fail(at: int) -> None:
+        raise LookupError(f"pod {at}")
+
+    with pytest.raises(LookupError, match=r"^pod 1$"):
+        placing.placer.place(placing.batch, placing.rows, 0, -1, LedgerSink(), fail)
+    assert [one.name for one in placing.state.pods()] == ["p0"]
+    table = placing.state.table
+    assert table.requested["cpu"].sum() == 1000
+    placing.placer.decider.start = 0  # where the search for that pod began
+    placing.place(1, 8)
+    assert placing.rows.tolist() == expected.rows.tolist()
+    assert placing.failed == [1, 5]
+
+
+class Note(Sink):
+    """Notes what it is to take."""
+
+    def __init__(self, placing: Placing) -> None:
+        self.placing = placing
+        self.taken = list[tuple[int, int, list[int]]]()
+
+    def enter(self, batch: PodBatch, rows: Any, first: int, end: int) -> int:
+        assert batch is self.placing.batch
+        self.taken.append((first, end, np.asarray(rows)[first:end].tolist()))
+        return 0
+
+
+@pytest.mark.parametrize("ports", PORTS)
+def test_a_sink_has_taken_the_placed_pods_when_one_fits_nowhere(ports: str) -> None:
+    placing = Placing(NODES, kinds(ports))
+    sink, told = Note(placing), list[tuple[int, int]]()
+
+    def tell(at: int) -> None:
+        told.append((at, sum(row >= 0 for *_, rows in sink.taken for row in rows)))
+
+    assert placing.placer.place(placing.batch, placing.rows, 0, -1, sink, tell) == 8
+    assert told == [(1, 1), (5, 3)]
+    taken = [at for first, end, rows in sink.taken for at, row in enumerate(rows, first) if row >= 0]
+    assert taken == [0, 3, 4, 7], "each once, and in order"
+    rows = dict.fromkeys(range(8), -1) | {
+        at: row for first, _, rows in sink.taken for at, row in enumerate(rows, first)
+    }
+    assert list(rows.values()) == placing.rows.tolist()
+
+
+# ---- many equal pods: as many tries as may matter
+
+
+def test_no_more_tries_than_there_are_slots() -> None:
+    placing = Placing([node(f"n{at}", cpu=2, pods=3) for at in range(2)], [fitting(0)])
+    placing.many()
+    assert [placing.placer.tries(pods) for pods in (1, 2, 5, 6, 7, 1000)] == [1, 2, 5, 6, 6, 6]
+    everything = Placing([node("n0", pods=2), node("n1", pods=0)], [])
+    assert everything.placer.tries(9) == 3
+    plan = Plan(everything.state.table, filters=["NodeName"], scores=[], fit=[], balanced=[])
+    assert Placer(everything.state, plan, TieBreak.FIRST).tries(9) == 9, "nothing keeps a node from more pods"
+
+
+def test_pods_that_are_skipped_move_the_rotation_as_if_they_had_been_tried() -> None:
+    """Over the whole list that are full circles; among named nodes not."""
+    asks = [pod(f"p{at}", requests={"cpu": 9}, affinity=pinned("n1")) for at in range(4)]
+    tried, skipped = Placing(NODES, asks), Placing(NODES, asks)
+    tried.many()
+    skipped.place(0, 1)
+    skipped.placer.skip(3)
+    assert tried.placer.decider.start == skipped.placer.decider.start == 4
 
 
 # ---- what is kept of classes
@@ -180,8 +307,7 @@ def test_candidates_are_bounded() -> None:
     bounded = Placing(nodes, pods)
     bounded.placer.decider.candidates_limit = 2 * of_one
     for at in range(0, len(pods), 30):
-        bounded.rows[at : at + 30] = place_run(bounded.placer, int(bounded.classes[at]), 30)
-        bounded.enter(at, at + 30)
+        bounded.place(at, at + 30)
         assert bounded.placer.decider.candidates_bytes <= 2 * of_one
     assert bounded.rows.tolist() == free.rows.tolist()
     none = Placing(nodes, pods)
@@ -202,7 +328,7 @@ def test_threads_have_no_effect(keeps: bool) -> None:
         placing.placer.decider.keeps_candidates = keeps
         placing.placer.search.threads, placing.placer.search.parallel_from = threads, 0
         placing.many()
-        outcomes.append((placing.rows.tolist(), placing.nexts.tolist()))
+        outcomes.append((placing.rows.tolist(), placing.starts))
         assert (placing.placer.decider.parallel_scans > 0) == (threads > 1)
     assert outcomes == [outcomes[0]] * 3
 
@@ -231,17 +357,6 @@ def test_a_forked_process_has_one_thread() -> None:
         [sys.executable, "-c", FORKING], capture_output=True, text=True, timeout=60, check=True
     )
     assert ran.stdout.split() == ["1", "0"]
-
-
-def test_a_mark_for_each_256_pods() -> None:
-    placing = Placing([node("n", cpu=10, pods=2000)], [pod("p")])
-    marks = np.zeros(4, dtype=np.int64)
-    assert len(place_run(placing.placer, int(placing.classes[0]), 600, marks=marks)) == 600
-    assert marks[0] > 0
-    assert marks[1] >= marks[0]
-    assert marks[2:].tolist() == [0, 0]
-    with pytest.raises(ValueError, match="a mark for each 256 pods is wanted"):
-        place_run(placing.placer, int(placing.classes[0]), 600, marks=marks[:1])
 
 
 # ---- the verdicts of classes that fit nowhere

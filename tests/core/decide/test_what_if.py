@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 from tests.core.inside import dump
 from tests.core.make import ZONE, node, pinned, pod, port
+from tests.core.placing import place_many, place_run
 
 from moorage._core.decide.bulk_operations import pods_below
 from moorage._core.decide.decider import TieBreak
@@ -191,7 +192,7 @@ def test_it_is_as_if_it_were_so(data: Any) -> None:
     verdict = ask(state, placer, asked, gone, come)
     assert dump(state, before) == before
     changed, after = made(*[one for one in held if one not in gone], *[bound(one, "a") for one in come])
-    rows, verdicts = after.verdicts(after.state.classes.intern(asked))
+    rows, verdicts = after.search.verdicts(changed.classes.intern(asked))
     expected = int(verdicts[np.flatnonzero(rows == changed.table.find_row("a"))[0]])
     assert verdict == expected
 
@@ -204,7 +205,7 @@ def test_a_batch_stops_where_it_is_told_to() -> None:
     state, placer = made()
     asked = [pod(f"p{at}", requests={"cpu": cpu}) for at, cpu in enumerate((3, 9, 9, 3, 3))]
     classes = np.array([state.classes.intern(one) for one in asked], dtype=np.int32)
-    rows, nexts = np.full(5, -1, dtype=np.int32), np.zeros(5, dtype=np.int32)
+    rows = np.full(5, -1, dtype=np.int32)
     told: list[int] = []
 
     def stop(at: int) -> bool:
@@ -212,9 +213,9 @@ def test_a_batch_stops_where_it_is_told_to() -> None:
         return len(told) == 2
 
     none = np.zeros(5, dtype=np.int32)
-    assert place_many(placer, classes, none, rows, 0, lambda at: True, nexts) == 1
+    assert place_many(placer, classes, none, rows, 0, lambda at: True) == 1
     start = placer.decider.start
-    assert place_many(placer, classes, none, rows, 1, stop, nexts) == 4
+    assert place_many(placer, classes, none, rows, 1, stop) == 4
     assert (told, rows.tolist()[1:4]) == ([1, 4], [-1, -1, 1])
     assert placer.decider.start == start
 
@@ -224,7 +225,7 @@ def test_pods_among_named_nodes_move_the_rotation_unless_they_are_stopped_at() -
     asked = pod("p", requests={"cpu": 1}, affinity=pinned("a"))
     pod_class = state.classes.intern(asked)
     symbol = state.classes.pinned_symbol(pod_class, asked)
-    assert len(place_run(placer, pod_class, 3, 0, symbol, alike=False)) == 0
+    assert len(place_run(placer, pod_class, 3, 0, symbol, stops=True)) == 0
     assert placer.decider.start == 0
     assert len(place_run(placer, pod_class, 3, 0, symbol)) == 0
     assert placer.decider.start == 1, "three searches over one node each, of two"

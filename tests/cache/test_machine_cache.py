@@ -128,7 +128,8 @@ class CacheMachine(StateMachine):
 
     def twin_places(self, bound: list[Pod], copies: int) -> None:
         """A cycle for each of so many pods, of which the first ones found a node; the next one saw none."""
-        self.twin.refresh()
+        if copies:
+            self.twin.refresh()
         for at, each in enumerate(bound, start=1):
             self.twin.assume_pod(each)
             if at < copies:

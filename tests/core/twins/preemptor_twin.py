@@ -59,7 +59,8 @@ def place_each(
             break
         first = offset % len(rows)
         wanted = min(len(rows), max(len(rows) * percentage // 100, least))
-        runs = DryRuns(placer.decider).dry_run(target[0], rows[first:] + rows[:first], budgets, *target[1:], wanted)
+        tried = rows[first:] + rows[:first]
+        runs = DryRuns(placer.decider).dry_run(target[0], tried, budgets, *target[1:], wanted)
         best = min(
             (
                 (rank(runs.victims(at), violations), at)

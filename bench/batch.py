@@ -9,13 +9,21 @@ import numpy.typing as npt
 
 from moorage import Scheduler
 from moorage._core.decide.placer import Placer
+from moorage._core.decide.pod_batch import PodBatch
 from moorage.objects.model.pod import Pod
 
 NONE = np.zeros(0, dtype=np.int32)
 
 
+def place_run(placer: Placer, pod_class: int, n: int) -> npt.NDArray[np.int32]:
+    """Rows of pods of one class, up to the first that fits nowhere; they are not entered in the ledger."""
+    classes, rows = np.full(n, pod_class, dtype=np.int32), np.empty(n, dtype=np.int32)
+    placer.place(PodBatch.of_classes(placer.search.state, classes, np.zeros(n, dtype=np.int32)), rows)
+    return rows if (rows >= 0).all() else rows[: np.argmin(rows >= 0)]
+
+
 class Batch:
-    """Pods, and where a cycle puts them.
+    """Pods, and where a placer puts them.
 
     Attributes
     ----------
@@ -25,29 +33,14 @@ class Batch:
 
     def __init__(self, scheduler: Scheduler, placer: Placer, pods: Sequence[Pod]) -> None:
         self.state, self.placer, self.pods = scheduler.cache.state, placer, pods
-        self.targets = [scheduler.context.target_of(pod) for pod in pods]
-        self.classes = np.array([pod_class for pod_class, *_ in self.targets], dtype=np.int32)
-        self.pinned = np.array([pinned for *_, pinned in self.targets], dtype=np.int32)
+        self.batch = PodBatch(self.state, pods)
+        self.targets = [self.batch.target(at) for at in range(len(pods))]
         self.rows: npt.NDArray[np.int32] = NONE
 
-    # ---- three ways to place them
-
-    def place_run(self) -> None:
-        """Pods of one class, in one call."""
-        self.rows = place_run(self.placer, self.targets[0][0], len(self.pods))
-
-    def place_each(self) -> None:
-        """One call per pod."""
-        place, rows = self.placer.place_run, []
-        for pod_class, node_name, pinned in self.targets:
-            found = place(pod_class, 1, node_name, pinned)
-            rows.append(found[0] if len(found) else -1)
-        self.rows = np.array(rows, dtype=np.int32)
-
-    def place_many(self) -> None:
-        """Pods of any classes, in one call."""
+    def place(self) -> None:
+        """All of them in one call."""
         self.rows = np.empty(len(self.pods), dtype=np.int32)
-        answered = place_many(self.placer, self.classes, self.pinned, self.rows)
+        answered = self.placer.place(self.batch, self.rows)
         assert answered == len(self.pods)
 
     # ---- and back

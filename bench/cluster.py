@@ -5,6 +5,7 @@ from __future__ import annotations
 from random import Random
 
 import numpy as np
+from bench.batch import place_run
 from msgspec.structs import replace
 
 from moorage import Cluster, Scheduler, synthetic
@@ -34,7 +35,7 @@ def fill(cluster: Cluster, full: float = FULL) -> Scheduler:
     ]
     random = Random(1)
     while use(scheduler) < full:
-        scheduler.placer.place_run(random.choice(targets), len(cluster.nodes) // 50)
+        place_run(scheduler.placer, random.choice(targets), len(cluster.nodes) // 50)
     scheduler.placer.decider.start = 0
     return scheduler
 
@@ -46,8 +47,8 @@ def use(scheduler: Scheduler) -> float:
     return float(max(np.sum(rows[used]) / np.sum(rows[of]) for used, of in shares))
 
 
-def cycle_of(scheduler: Scheduler, percentage: int, tie_break: TieBreak = TieBreak.FIRST) -> Placer:
-    """A cycle over the scheduler's cluster with a setting of its own."""
+def placer_of(scheduler: Scheduler, percentage: int, tie_break: TieBreak = TieBreak.FIRST) -> Placer:
+    """A placer over the scheduler's cluster with a setting of its own."""
     return Placer(scheduler.cache.state, scheduler.plan, tie_break, percentage)
 
 

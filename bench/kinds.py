@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from bench import plugin_pods as pods
 from bench.batch import Batch
-from bench.cluster import NODES, cycle_of, filled_scheduler
+from bench.cluster import NODES, filled_scheduler, placer_of
 from bench.twins import term_twins as twins
 from bench.twins.plugin_twins import Twin
 from msgspec.structs import replace
@@ -42,9 +42,9 @@ class Kind:
 
 def _settled(scheduler: Scheduler, of: Pod, count: int) -> Batch:
     there = replace(of, metadata=replace(of.metadata, name=f"{of.name}-there"))
-    batch = Batch(scheduler, cycle_of(scheduler, 0), pods.copies(there, count))
+    batch = Batch(scheduler, placer_of(scheduler, 0), pods.copies(there, count))
     if count:
-        batch.place_run()
+        batch.place()
         batch.enter()
     assert len(batch.rows) == count
     return batch

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from bench.batch import place_run
 from bench.cluster import plain_pods
 from tests.core.inside import inside
 

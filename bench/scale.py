@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.batch import Batch
-from bench.cluster import PERCENTAGES, cycle_of
+from bench.cluster import PERCENTAGES, placer_of
 from bench.kinds import ANTI_AFFINITY, DEFAULT_SPREAD, HARD_ZONE, PLAIN, Kind, scheduler_with_service
 from bench.plugin_pods import copies
 from bench.table import in_units
@@ -54,12 +54,12 @@ def costs(nodes: int, pods: int, rounds: int, clock: Clock = time.perf_counter) 
 
 def best(scheduler: Scheduler, kind: Kind, percentage: int, pods: int, rounds: int, clock: Clock) -> float:
     """Seconds per pod in the best round."""
-    batch = Batch(scheduler, cycle_of(scheduler, percentage), copies(kind.pod(), pods))
+    batch = Batch(scheduler, placer_of(scheduler, percentage), copies(kind.pod(), pods))
     found = []
     for _ in range(rounds):
         batch.again()
         began = clock()
-        batch.place_run()
+        batch.place()
         found.append((clock() - began) / pods)
         if len(batch.rows) < pods:
             raise SystemExit(f"bench.scale: only {len(batch.rows)} of {pods} {kind.name} fit")

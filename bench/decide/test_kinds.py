@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from bench.batch import Batch
-from bench.cluster import NODES, PERCENTAGES, cycle_of
+from bench.cluster import NODES, PERCENTAGES, placer_of
 from bench.decide.test_scan import twin_of
 from bench.kinds import KINDS, Kind, scheduler_with_service
 from bench.plugin_pods import copies
@@ -47,13 +47,13 @@ def line(kind: Kind, percentage: int) -> str:
 @kinds
 def test_kind(benchmark: Any, report: Any, with_service: Scheduler, kind: Kind, percentage: int) -> None:
     there = kind.settle(with_service)
-    batch = Batch(with_service, cycle_of(with_service, percentage), copies(kind.pod(), PODS))
+    batch = Batch(with_service, placer_of(with_service, percentage), copies(kind.pod(), PODS))
     wanted = num_feasible_nodes_to_find(percentage, NODES)
     expected = twin(with_service, kind, there).place_run(PODS, wanted)
-    batch.place_run()
-    assert np.array_equal(batch.rows, with_service.view_rows()[expected])
+    batch.place()
+    assert np.array_equal(batch.rows, with_service.context.view_rows()[expected])
     report(line(kind, percentage), PODS)
-    benchmark.pedantic(batch.place_run, setup=batch.again, rounds=10)
+    benchmark.pedantic(batch.place, setup=batch.again, rounds=10)
     assert len(batch.rows) == PODS
     for one in (batch, *there):
         one.again()

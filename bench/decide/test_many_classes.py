@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from bench.batch import Batch
-from bench.cluster import NODES, PERCENTAGES, cycle_of, fill
+from bench.cluster import NODES, PERCENTAGES, fill, placer_of
 from bench.plugin_pods import copies, pod
 from bench.twins.many_twin import ManyTwin
 from msgspec.structs import replace
@@ -79,13 +79,13 @@ def test_many_classes(
     benchmark: Any, report: Any, scheduler: Scheduler, order: list[tuple[int, Pod]], percentage: int
 ) -> None:
     """From the second round on, what is kept of a class stays true but for the rows that changed since."""
-    batch = Batch(scheduler, cycle_of(scheduler, percentage), [one for _, one in order])
+    batch = Batch(scheduler, placer_of(scheduler, percentage), [one for _, one in order])
     wanted = num_feasible_nodes_to_find(percentage, NODES)
     expected = twin_of(scheduler).place_many([number for number, _ in order], wanted)
-    batch.place_many()
+    batch.place()
     assert np.array_equal(batch.rows, scheduler.context.view_rows()[expected])
     report(f"{LINE}, {PERCENTAGES[percentage]}", len(order))
-    benchmark.pedantic(batch.place_many, setup=batch.again, rounds=8)
+    benchmark.pedantic(batch.place, setup=batch.again, rounds=8)
     batch.again()
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from bench.batch import Batch
+from bench.batch import Batch, place_run
 from bench.cluster import NODES, filled_scheduler, plain_pods
 from msgspec.structs import replace
 
@@ -94,7 +94,7 @@ class EngineBatch(Batch):
     """Plain pods that an engine places."""
 
     def __init__(self, scheduler: Scheduler, engine: Engine) -> None:
-        super().__init__(scheduler, engine.cycle, plain_pods(PODS))
+        super().__init__(scheduler, engine.placer, plain_pods(PODS))
         self.engine = engine
 
     def one_by_one(self) -> None:
@@ -111,11 +111,11 @@ def test_native_plugin(benchmark: Any, report: Any, with_gpus: Scheduler, native
     twin.one_by_one()
     expected = twin.rows
     twin.again()
-    batch.place_run()
+    batch.place()
     assert np.array_equal(batch.rows, expected)
     assert len(expected) == PODS
     report(LINE, PODS)
-    benchmark.pedantic(batch.place_run, setup=batch.again, rounds=30)
+    benchmark.pedantic(batch.place, setup=batch.again, rounds=30)
     batch.again()
 
 
@@ -129,7 +129,7 @@ def test_native_plugin_python(benchmark: Any, report: Any, with_gpus: Scheduler)
 def test_without_the_plugin(benchmark: Any, report: Any, with_gpus: Scheduler) -> None:
     batch = EngineBatch(with_gpus, engine_of(with_gpus))
     report("the same batch without it", PODS)
-    benchmark.pedantic(batch.place_run, setup=batch.again, rounds=30)
+    benchmark.pedantic(batch.place, setup=batch.again, rounds=30)
     batch.again()
 
 
@@ -138,7 +138,7 @@ def test_without_the_plugin(benchmark: Any, report: Any, with_gpus: Scheduler) -
 
 def search(scheduler: Scheduler, *plugins: Plugin) -> Any:
     """One search for a pod with a GPU, from the start of the list."""
-    cycle, target = engine_of(scheduler, *plugins).cycle, scheduler.context.target_of(gpu_pod())
+    placer, target = engine_of(scheduler, *plugins).placer, scheduler.context.target_of(gpu_pod())
 
     def decide() -> Any:
         placer.decider.start = 0

@@ -8,12 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 from bench.batch import Batch
-from bench.cluster import cycle_of, filled_scheduler
+from bench.cluster import filled_scheduler, placer_of
 from bench.decide.test_scan import twin_of
 from bench.plugin_pods import copies, pod
 from msgspec.structs import replace
 
 from moorage import Scheduler
+from moorage._core.decide.pod_batch import PodBatch
 from moorage.objects.model.meta import ObjectMeta
 from moorage.objects.model.node import Node, NodeStatus
 from moorage.objects.model.pod import (
@@ -81,15 +82,15 @@ def test_daemons(
     benchmark: Any, report: Any, daemons: Scheduler, line: str, nodes_of: Callable[[Scheduler], list[str]]
 ) -> None:
     nodes = nodes_of(daemons)
-    batch = Batch(daemons, cycle_of(daemons, 0), daemon_pods(nodes))
+    batch = Batch(daemons, placer_of(daemons, 0), daemon_pods(nodes))
     twin, position = twin_of(daemons, batch.pods[0]), twin_positions(daemons)
     expected = [at if twin.has_room(at) else -1 for at in map(position.__getitem__, nodes)]
-    batch.place_many()
-    rows = daemons.view_rows()
+    batch.place()
+    rows = daemons.context.view_rows()
     assert batch.rows.tolist() == [-1 if at < 0 else rows[at] for at in expected]
     assert np.sum(batch.rows >= 0) > 0.6 * len(nodes)
     report(line, len(nodes))
-    benchmark.pedantic(batch.place_many, setup=batch.again, rounds=10)
+    benchmark.pedantic(batch.place, setup=batch.again, rounds=10)
     batch.again()
 
 
@@ -121,28 +122,35 @@ def test_daemons_twin(
 # ---- a pod that fits nowhere
 
 
+class Unschedulable:
+    """Equal pods that fit nowhere, and have been tried before."""
+
+    def __init__(self, scheduler: Scheduler) -> None:
+        huge = pod("huge", {"app": "huge"}, requests={"cpu": "1000", "memory": "1Gi"})
+        pod_class = scheduler.context.target_of(huge)[0]
+        classes, pinned = np.full(CALLS, pod_class, dtype=np.int32), np.zeros(CALLS, dtype=np.int32)
+        self.placer, self.rows = placer_of(scheduler, 0), np.zeros(CALLS, dtype=np.int32)
+        self.batch = PodBatch.of_classes(scheduler.cache.state, classes, pinned)
+        self.place()
+        assert (self.rows < 0).all()
+
+    def place(self) -> None:
+        self.placer.place(self.batch, self.rows)
+
+    def place_each(self) -> None:
+        for at in range(CALLS):
+            self.placer.place(self.batch, self.rows, at, at + 1)
+
+
 def test_unschedulable(benchmark: Any, report: Any, scheduler: Scheduler) -> None:
-    """It has been tried before; one call per pod."""
-    target = scheduler.context.target_of(
-        pod("huge", {"app": "huge"}, requests={"cpu": "1000", "memory": "1Gi"})
-    )
-    place = cycle_of(scheduler, 0).place_run
-    assert len(place(target[0], 1)) == 0
-
-    def again() -> None:
-        for _ in range(CALLS):
-            place(target[0], 1)
-
+    """One call per pod."""
+    pods = Unschedulable(scheduler)
     report(f"{UNSCHEDULABLE}, one call each", CALLS)
-    benchmark.pedantic(again, rounds=10)
+    benchmark.pedantic(pods.place_each, rounds=10)
 
 
 def test_unschedulable_run(benchmark: Any, report: Any, scheduler: Scheduler) -> None:
     """The same in one call."""
-    target = scheduler.context.target_of(
-        pod("huge", {"app": "huge"}, requests={"cpu": "1000", "memory": "1Gi"})
-    )
-    place = cycle_of(scheduler, 0).place_run
-    assert len(place(target[0], CALLS)) == 0
+    pods = Unschedulable(scheduler)
     report(f"{UNSCHEDULABLE}, one call for 1,000", CALLS)
-    benchmark.pedantic(place, (target[0], CALLS), rounds=50)
+    benchmark.pedantic(pods.place, rounds=50)

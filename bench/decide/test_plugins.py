@@ -153,7 +153,7 @@ def load(request: pytest.FixtureRequest) -> str:
     return str(request.node.callspec.params["world"])
 
 
-def cycle_of(scheduler: Scheduler, case: Case, percentage: int = 100) -> Placer:
+def placer_of(scheduler: Scheduler, case: Case, percentage: int = 100) -> Placer:
     """A search of the default profile with the case's plugin in place of its own."""
     profile, instead = default_profile(), case.instead
     plugins = [
@@ -173,7 +173,7 @@ def test_plugin(
     benchmark: Any, report: Any, world: World, load: str, case: Case, part: str, who: str
 ) -> None:
     scheduler, pod = world.scheduler, case.pod()
-    placer, target = cycle_of(scheduler, case), scheduler.context.target_of(pod)
+    placer, target = placer_of(scheduler, case), scheduler.context.target_of(pod)
     twin = case.twin(world.nodes, pod)
     report(f"{case.name}, {part}, {load}", twin=who == "twin")
     if part == "filter":

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 from bench import plugin_pods as pods
-from bench.cluster import NODES, cycle_of
+from bench.batch import place_run
+from bench.cluster import NODES, placer_of
 from bench.twins.preemption_twin import PreemptionTwin, There
 from msgspec.structs import replace
 
@@ -122,8 +123,8 @@ class Runs:
         self.scheduler = Scheduler(full_cluster())
         self.case, self.count = case, count
         self.state = self.scheduler.cache.state
-        self.cycle = cycle_of(self.scheduler, 0)
-        self.preemptor = Preemptor(self.cycle)
+        self.placer = placer_of(self.scheduler, 0)
+        self.preemptor = Preemptor(self.placer.decider)
         self.number = 0
 
     def next(self) -> tuple[int, list[Pod]]:

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from bench import plugin_pods
 from bench.batch import Batch
-from bench.cluster import NODES, PERCENTAGES, cycle_of, fill, filled_scheduler, plain_pods
+from bench.cluster import NODES, PERCENTAGES, fill, filled_scheduler, placer_of, plain_pods
 from bench.twins.numpy_twin import NumpyTwin, heap_top
 
 from moorage import Scheduler, synthetic
 from moorage._core.decide.decider import TieBreak, num_feasible_nodes_to_find
-from moorage._core.decide.placer import Placer
+from moorage._core.decide.pod_batch import PodBatch
 from moorage.objects.model.pod import Pod
 
 SINGLE = 100
@@ -38,7 +38,7 @@ def twin_of(scheduler: Scheduler, pod: Pod) -> NumpyTwin:
 
 def test_full_scan(benchmark: Any, report: Any, scheduler: Scheduler) -> None:
     pod = plain_pods(1)[0]
-    placer, target = cycle_of(scheduler, 100), scheduler.context.target_of(pod)
+    placer, target = placer_of(scheduler, 100), scheduler.context.target_of(pod)
     row, _, evaluated, positions, totals = placer.decider.decide(*target)
     at, twin_positions, twin_totals = twin_of(scheduler, pod).decide()
     assert evaluated == NODES
@@ -83,13 +83,13 @@ def test_batch(
     benchmark: Any, report: Any, request: Any, nodes: int, tie_break: TieBreak, percentage: int
 ) -> None:
     scheduler, pods = cluster_of(request, nodes), plain_pods(PODS[nodes])
-    batch = Batch(scheduler, cycle_of(scheduler, percentage, tie_break), pods)
+    batch = Batch(scheduler, placer_of(scheduler, percentage, tie_break), pods)
     wanted = num_feasible_nodes_to_find(percentage, nodes)
     expected = twin_of(scheduler, pods[0]).place_run(len(pods), wanted, PICKS[tie_break])
-    batch.place_run()
+    batch.place()
     assert np.array_equal(batch.rows, scheduler.context.view_rows()[expected])
     report(line(nodes, tie_break, percentage), len(pods))
-    benchmark.pedantic(batch.place_run, setup=batch.again, rounds=30 if nodes == NODES else 8)
+    benchmark.pedantic(batch.place, setup=batch.again, rounds=30 if nodes == NODES else 8)
     batch.again()
 
 
@@ -110,9 +110,12 @@ def test_batch_numpy(
 def test_million(benchmark: Any, report: Any) -> None:
     """All of them in one call; fewer pods are there, so that they fit."""
     scheduler = fill(synthetic(nodes=130_000, seed=1), 0.4)
-    batch = cycle_of(scheduler, 0), scheduler.context.target_of(plain_pods(1)[0])[0], 1_000_000
+    placer, rows = placer_of(scheduler, 0), np.empty(1_000_000, dtype=np.int32)
+    classes = np.full(len(rows), scheduler.context.target_of(plain_pods(1)[0])[0], dtype=np.int32)
+    batch = PodBatch.of_classes(scheduler.cache.state, classes, np.zeros(len(rows), dtype=np.int32))
     report("1,000,000 plain pods, 130,000 nodes, adaptive")
-    assert len(benchmark.pedantic(Placer.place_run, batch, rounds=1)) == 1_000_000
+    assert benchmark.pedantic(placer.place, (batch, rows), rounds=1) == len(rows)
+    assert (rows >= 0).all()
 
 
 # ---- the first pods of a class: every node is looked at once
@@ -126,7 +129,7 @@ CLASS_BUILD = {
 @pytest.mark.parametrize("threads", CLASS_BUILD)
 def test_class_build(benchmark: Any, report: Any, many_nodes: Scheduler, threads: int) -> None:
     """Two pods, so that what is kept pays; each round has a class that was never seen before."""
-    placer = cycle_of(many_nodes, 100)
+    placer = placer_of(many_nodes, 100)
     placer.search.threads = threads
     fresh = (of_new_class(300 + 50 * threads + number) for number in range(50))
     rounds: list[Batch] = []
@@ -139,7 +142,7 @@ def test_class_build(benchmark: Any, report: Any, many_nodes: Scheduler, threads
         return (rounds[0],), {}
 
     report(CLASS_BUILD[threads])
-    benchmark.pedantic(Batch.place_run, setup=setup, rounds=20)
+    benchmark.pedantic(Batch.place, setup=setup, rounds=20)
     assert len(rounds[0].rows) == 2
     rounds[0].again()
 

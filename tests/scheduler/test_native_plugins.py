@@ -223,7 +223,7 @@ def test_two_schedulers_and_a_fork_have_views_of_their_own(load: Load) -> None:
     fork = one.cache.fork()
     fork.update_node(pools(a="bad")[0], pools(a="good")[0])
     fork.remove_node(pools(b="good")[0])
-    cycle = one.placer.clone(fork.state)
+    placer = one.placer.clone(fork.state)
     target = one.context.target_of(pod("p"))
     assert fork.state.table.row_name(placer.decider.decide(*target)[0]) == "a"
     assert one.context.schedule_one(pod("p")).node == "b"

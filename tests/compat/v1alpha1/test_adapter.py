@@ -138,7 +138,7 @@ def test_the_plugins_of_a_cycle_share_one_context_and_cycles_do_not() -> None:
     cycle.reserved = True
     first.reserve(cycle, POD, "a")
     second.pre_bind(cycle, POD, "a")
-    first.unreserve(placer.clone(), POD, "a")
+    first.unreserve(cycle.clone(), POD, "a")
     first.reserve(other, POD, "a")
     assert contexts[0] is contexts[1] is contexts[2]
     assert contexts[3] is not contexts[0]

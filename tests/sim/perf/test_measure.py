@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from moorage.objects import Pod
@@ -26,19 +25,17 @@ def test_time_is_counted_per_pod_and_per_chunk(tmp_path: Path) -> None:
     assert (meter.queue_ns, meter.queued) == (MILLISECOND, 2 * CHUNK + 10)  # all were popped in between
 
 
-def test_marks_tell_chunks_of_a_batch_apart(tmp_path: Path) -> None:
+def test_each_pod_of_a_batch_counts_for_as_much(tmp_path: Path) -> None:
     run = run_ops(tmp_path, nodes(1), pods(1))
     meter, pod_run = Meter(), run.runs[0]
     meter.open(Window(frozenset([pod_run.template.metadata.namespace]), {}))
-    marks = np.array([1100, 1400], dtype=np.int64)
-    meter.scheduled(
-        pod_run, 2 * CHUNK + 10, 1000, 1400 + 2 * CHUNK + 10, marks
-    )  # 1 ns per pod after the marks
-    assert meter.batch_limit() == CHUNK - 10
-    meter.scheduled(pod_run, CHUNK - 10, 5000, 5000 + CHUNK - 10, np.zeros(0, dtype=np.int64))
+    first, second = 2 * CHUNK + 10, CHUNK - 10
+    meter.scheduled(pod_run, first, 1000, 1000 + 3 * first)
+    assert meter.batch_limit() == second
+    meter.scheduled(pod_run, second, 5000, 5000 + second)
     meter.close()
-    assert meter.chunks == [100 / CHUNK + 1, 300 / CHUNK + 1, 1]
-    assert meter.pods_ns == meter.engine_ns == 400 + 3 * CHUNK
+    assert meter.chunks == [3, 3, (3 * 10 + second) / CHUNK]
+    assert meter.pods_ns == meter.engine_ns == 3 * first + second
 
 
 def test_chunks_go_on_over_batches_that_events_cut_short(tmp_path: Path) -> None:

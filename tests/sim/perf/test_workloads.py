@@ -7,13 +7,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from moorage.scheduler.placing.template_pods import TemplateRun, pod_of
 
 from moorage.errors import InputError
 from moorage.objects import Cluster, Namespace, Node, Pod
 from moorage.scheduler import Failure, Scheduler
+from moorage.scheduler.cycle.results import ScheduleResult
 from moorage.sim.perf import Workload, read_cases, run_workload
 from moorage.sim.perf.report import table
+from tests.core.make import replica
 from tests.sim.perf.make import (
     BIG,
     DATA,
@@ -31,17 +32,18 @@ from tests.sim.perf.make import (
 EXCERPT = {one.full_name: one for case in read_cases(str(DATA)) for one in case.workloads}
 
 
-def one_by_one(
-    scheduler: Scheduler, template: Pod, n: int, first: int = 0, marks: object = None
-) -> TemplateRun:
+def one_by_one(scheduler: Scheduler, template: Pod, n: int, first: int = 0) -> ScheduleResult:
     """What `Scheduler.schedule_by_template` does, by `schedule_one` alone."""
-    rows = []
+    rows, failures, state = list[int](), dict[int, Failure](), scheduler.cache.state
     for index in range(first, first + n):
-        decision = scheduler.context.schedule_one(pod_of(template, index))
+        decision = scheduler.context.schedule_one(replica(template, index))
         if decision.node is None:
-            return TemplateRun(np.array(rows, dtype=np.int32), Failure.of(decision))
-        rows.append(scheduler.table.find_row(decision.node))
-    return TemplateRun(np.array(rows, dtype=np.int32))
+            failures[index - first] = Failure.of(decision)
+            break
+        row = state.table.find_row(decision.node)
+        assert row is not None
+        rows.append(row)
+    return ScheduleResult(state, np.array(rows, dtype=np.int32), failures).named()
 
 
 @pytest.mark.parametrize("one", EXCERPT.values(), ids=EXCERPT)
@@ -95,7 +97,7 @@ def test_ties_are_broken_as_asked(tie_break: str) -> None:
     expected = {}
     for one in run.runs:
         for number in range(len(one)):
-            pod = pod_of(one.template, one.first + number)
+            pod = replica(one.template, one.first + number)
             expected[pod.key] = twin.context.schedule_one(pod).node
     assert placements(run) == expected
 

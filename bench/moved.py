@@ -10,12 +10,28 @@ from importlib.machinery import ModuleSpec
 from importlib.util import find_spec
 from types import ModuleType
 
-# A part of the cycle once.
-CHOOSER = "moorage._core.chooser" if find_spec("moorage._core.chooser") else "moorage._core.cycle"
+
+def exists(name: str) -> bool:
+    try:
+        return find_spec(name) is not None
+    except ModuleNotFoundError:  # nor its package
+        return False
+
+
+def first_of(*names: str) -> str:
+    """The first of these modules that is there; the last one, where none is."""
+    return next(filter(exists, names), names[-1])
+
+
 MOVED = {
-    "moorage._core.decide.decider": CHOOSER,
-    "moorage._core.decide.cycle": "moorage._core.cycle",
-    "moorage._core.decide.bulk_operations": "moorage._core.batches",
+    "moorage._core.decide.bulk_operations": first_of(
+        "moorage._core.decide.pod_batches", "moorage._core.batches"
+    ),
+    "moorage._core.decide.decider": first_of(
+        "moorage._core.decide.chooser", "moorage._core.chooser", "moorage._core.cycle"
+    ),
+    "moorage._core.decide.placer": "bench.before_placer",
+    "moorage._core.decide.pod_batch": "bench.before_placer",
     "moorage._core.decide.plan": "moorage._core.plan",
     "moorage._core.preempt.preemptor": "moorage._core.preemptor",
     "moorage._core.state.cluster_state": "moorage._core.state",
@@ -57,7 +73,7 @@ class Moved(MetaPathFinder, Loader):
         """Nothing is left to do."""
 
 
-if find_spec("moorage._core.decide") is None:
+if not exists("moorage._core.decide.placer"):
     sys.meta_path.append(Moved())
     for package in sorted(PACKAGES):  # one may have been a module
         vars(import_module(package)).setdefault("__path__", [])

@@ -28,7 +28,7 @@ from moorage.scheduler.cycle.engine import Engine
 PODS = 1000
 LINE = "batch of 1,000 with the native example"
 GPU = "nvidia.com/gpu"
-SOURCE = Path(__file__).parents[1] / "examples" / "native_plugin" / "gpu_pack.c"
+SOURCE = Path(__file__).parents[2] / "examples" / "native_plugin" / "gpu_pack.c"
 
 
 class GpuPack(mo.FilterPlugin, mo.ScorePlugin):

@@ -24,7 +24,7 @@ FINDER = """
 import sys
 class Finder:
     def find_spec(name, path=None, target=None):
-        if {hide} and name == "moorage._core.decide.cycle":
+        if {hide} and name == "moorage._core.decide.placer":
             return None
         return next(filter(None, (finder.find_spec(name, path, target) for finder in others)), None)
 others, sys.meta_path = sys.meta_path, [Finder]

@@ -86,10 +86,10 @@ def demanding(pod: Pod, priority: int, name: str) -> Pod:
 
 def outcome(one: Scheduler, asked: Pod) -> list[Any]:
     """What comes of a cycle about a pod, and of the pods around it."""
-    decision = one.schedule_one(asked)
+    decision = one.context.schedule_one(asked)
     left = {pod.key: pod.status.nominated_node_name for pod in one.client.list(Pod)[0]}
     nominator = one.handle.nominator
-    nominated = {name: nominator.nominated_pods_for_node(name) for name in one.view_order()}
+    nominated = {name: nominator.nominated_pods_for_node(name) for name in one.context.view_order()}
     keys = {name: [pod.key for pod in pods] for name, pods in nominated.items()}
     texts = (
         decision.error,
@@ -119,4 +119,4 @@ def test_the_core_preempts_as_the_evaluator_does(case: Case) -> None:
 def test_the_core_is_asked() -> None:
     one = full(victim("v", cpu=4), nodes=[node("a")])
     with patch.object(default_preemption, "preempt", side_effect=AssertionError):
-        assert one.schedule_one(preemptor()).evicts
+        assert one.context.schedule_one(preemptor()).evicts

@@ -84,7 +84,7 @@ def test_a_plugin_is_asked_about_one_node(load: Load) -> None:
     """As `Framework` asks plugins for others, such as preemption."""
     nodes = [node("a", labels={"pool": "bad"}), node("b", labels={"pool": "worse"}), node("c", **{GPU: "4"})]
     one = scheduler_with(load(FILTER="by_pool", SCORE="by_gpus"), nodes=nodes)
-    framework = one.rotation.engines[0].framework
+    framework = one.context.rotation.engines[0].framework
     state = framework.new_state(pod("p"))
     framework.handle.begin_cycle()
     infos = {info.name: info for info in framework.handle.snapshot().node_info_list}
@@ -249,7 +249,7 @@ def test_pods_of_a_clone_are_told_and_taken_back(tmp_path: Path) -> None:
     file = compiled(tmp_path, FILTER="by_count")
     counts = (ctypes.c_int32 * 64).in_dll(ctypes.CDLL(str(file)), "moorage_counts")
     one = scheduler_with(load_native_plugin(file), pods=[pod("q", "a", requests={"cpu": "1"})])
-    framework = one.rotation.engines[0].framework
+    framework = one.context.rotation.engines[0].framework
     framework.handle.begin_cycle()
     info = next(info for info in framework.handle.snapshot().node_info_list if info.name == "a")
     state, clone = framework.new_state(pod("p")), info.clone()

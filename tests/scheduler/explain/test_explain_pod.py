@@ -391,7 +391,7 @@ def test_an_explanation_changes_no_later_decision() -> None:
         asked.explain(f"default/{name}")
     assert asked.cache.state.log.head == untouched.cache.state.log.head
     assert len(asked.cache.state.ledger) == len(untouched.cache.state.ledger)
-    assert asked.view_order() == untouched.view_order()
+    assert asked.context.view_order() == untouched.context.view_order()
     assert asked.placer.decider.start == untouched.placer.decider.start
     assert list(asked.run().placements.items()) == list(untouched.run().placements.items())
     for resource in ("cpu", "memory", "pods"):

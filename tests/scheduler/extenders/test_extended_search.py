@@ -354,7 +354,7 @@ def test_an_extender_that_says_nothing_changes_nothing(
 
 def decided(one: Scheduler, waiting: Pod) -> tuple[Any, ...]:
     (engine,) = one.engines.values()
-    decision, _ = engine.schedule_pods(waiting, one.context.target_of(waiting), one.view_order)
+    decision, _ = engine.schedule(waiting, one.context.target_of(waiting), one.context.view_order)
     if decision.node is not None:
         one.context.assume(waiting, decision.node)
     totals = None if decision.totals is None else decision.totals.tolist()

@@ -177,14 +177,14 @@ def test_a_group_that_fails_leaves_the_rotation_and_the_node_list(bugs: bool) ->
     rows = [node(f"n{at:03}", cpu=4) for at in range(150)]
     one = world(rows, group_cycle_bugs=bugs)
     assert not place(one, gang("g", 2), [*members("g", 1), *members("h", 1, cpu=9)]).succeeded
-    assert one.rotation.start == (100 if bugs else 0)
+    assert one.context.rotation.start == (100 if bugs else 0)
     two = world(hosts(1, 1), group_cycle_bugs=bugs)
     assert not place(two, gang("g", 1), members("g", 1, cpu=9)).succeeded
     store = store_of(two)
     store.delete("Node", "a")
     store.create(hosts(1)[0])
     two.sync()
-    assert two.view_order() == (["a", "b"] if bugs else ["b", "a"])
+    assert two.context.view_order() == (["a", "b"] if bugs else ["b", "a"])
 
 
 def test_image_counts_are_taken_over_by_the_next_cycle() -> None:

@@ -242,7 +242,7 @@ def units_of(there: list[Pod], own: dict[str, int]) -> list[Unit]:
 def placed(cluster: list[Any], there: list[Pod], pods: list[Pod], minimum: int) -> dict[str, str] | None:
     """Where the pods of a group with a minimum go beside others; None where it fails."""
     one = world(cluster, there, feature_gates=GATES)
-    done = place_group(one, one.context.engine_of(pods[0]), asking(minimum), pods)
+    done = place_group(one.context, one.context.engine_of(pods[0]), asking(minimum), pods)
     if not done.succeeded:
         return None
     return {pods[at].name: one.table.row_name(row) for at, row in enumerate(done.rows) if row >= 0}
@@ -280,7 +280,7 @@ def test_the_twin_finds_the_same(
         one = full(cluster, groups, there, budgets, asking(), pods, python=python)
         engine = one.context.engine_of(pods[0])
         before = {each.name for each in store_of(one).list(Pod)[0]}
-        done = place_group(one, engine, asking(), pods, evicts=True)
+        done = place_group(one.context, engine, asking(), pods, evicts=True)
         if done.succeeded:
             return
         gone = before - {each.name for each in store_of(one).list(Pod)[0]}

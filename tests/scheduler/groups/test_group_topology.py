@@ -156,7 +156,7 @@ def test_only_so_many_placements_are_looked_for() -> None:
     assert place(scheduler, gang(2, RACK), members(2)).succeeded
     assert plugin.seen == ["r0", "r1", "r2", "r3"]
     scheduler, plugin = liking(dict.fromkeys(("r0", "r1", "r2", "r3"), 0), *["4"] * 4)
-    scheduler.percentage_of_placements = 50
+    scheduler.context.percentage_of_placements = 50
     assert place(scheduler, gang(2, RACK), members(2)).succeeded
     assert plugin.seen == ["r0", "r1"]
 
@@ -185,7 +185,7 @@ def test_the_setting_comes_from_a_configuration_with_its_feature() -> None:
         "kind": "KubeSchedulerConfiguration",
         "percentageOfPlacementsToScore": 40,
     }
-    assert Scheduler(config=config, feature_gates=TOPOLOGY).percentage_of_placements == 40
+    assert Scheduler(config=config, feature_gates=TOPOLOGY).context.percentage_of_placements == 40
     with pytest.raises(Exception, match='unknown field "percentageOfPlacementsToScore"'):
         Scheduler(config=config)
     with pytest.raises(Exception, match="percentageOfPlacementsToScore: Invalid value: 101"):
@@ -216,12 +216,12 @@ def test_a_search_in_a_placement_is_one_over_a_cluster_without_the_other_nodes(
 ) -> None:
     whole, pods = made_up(seed, nodes, 30, True, tie_break=tie_break)
     pods = [one for one in pods if not (one.spec.affinity or one.spec.topology_spread_constraints)]
-    rows = np.ascontiguousarray(whole.view_rows()[seed % 3 :: 2])
+    rows = np.ascontiguousarray(whole.context.view_rows()[seed % 3 :: 2])
     kept = [whole.table.objects[row] for row in rows]
     labelled = [replace(n, metadata=replace(n.metadata, labels={**n.metadata.labels})) for n in kept if n]
     alone = Scheduler(Cluster(nodes=labelled), tie_break=tie_break)
     order = [whole.table.row_name(row) for row in rows]
-    if alone.view_order() != order:  # zones: the list of a part is in another order
+    if alone.context.view_order() != order:  # zones: the list of a part is in another order
         return
     whole.placer.decider.start, alone.placer.decider.start = start % nodes, start % nodes
     whole.placer.search.search_in(rows)
@@ -241,4 +241,4 @@ def test_a_search_in_a_placement_is_one_over_a_cluster_without_the_other_nodes(
     }
     whole.placer.search.search_in(None)
     assert Placement("", rows).rows is rows
-    assert np.array_equal(whole.view_rows()[seed % 3 :: 2], rows)
+    assert np.array_equal(whole.context.view_rows()[seed % 3 :: 2], rows)

@@ -112,7 +112,7 @@ def test_nominated_pods_count_where_they_are_expected() -> None:
 def test_who_may_not_preempt_only_goes_where_it_fits() -> None:
     one = scheduler(*LOW)
     pods = [high("h1", 1, preemption_policy="Never"), high("h2", 2, preemption_policy="Never")]
-    with one.preempt(pods) as done:
+    with one.preempt_pods(pods) as done:
         assert said(one, done) == [("b", []), ("", [])]
 
 

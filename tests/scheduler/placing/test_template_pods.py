@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from moorage.scheduler.placing.template_pods import pod_of
 from msgspec.structs import replace
 from tests.core.child import limited, outcome_of
 from tests.core.make import ZONE, node
@@ -26,7 +25,8 @@ from moorage.objects.model.pod import (
     ResourceRequirements,
     TopologySpreadConstraint,
 )
-from moorage.scheduler import Scheduler, TemplateRun
+from moorage.scheduler import Scheduler, ScheduleResult
+from moorage.scheduler.placing.schedule_pods import replica
 
 SELECTED = LabelSelector(match_labels={"app": "a"})
 SPREAD = TopologySpreadConstraint(
@@ -46,7 +46,7 @@ def scheduler(**settings: Any) -> Scheduler:
     return Scheduler(Cluster(nodes=nodes), tie_break="go-heap", **settings)
 
 
-def names(one: Scheduler, run: TemplateRun) -> list[str]:
+def names(one: Scheduler, run: ScheduleResult) -> list[str]:
     return [one.table.row_name(row) for row in run.rows.tolist()]
 
 
@@ -54,7 +54,7 @@ def single(one: Scheduler, pod: Pod, n: int, first: int = 0) -> tuple[list[str],
     """Nodes of the first pods that fit, one by one, and why the next one does not."""
     placed: list[str] = []
     for index in range(first, first + n):
-        decision = one.context.schedule_one(pod_of(pod, index))
+        decision = one.context.schedule_one(replica(pod, index))
         if decision.node is None:
             return placed, decision.fit_error
         placed.append(decision.node)
@@ -97,7 +97,7 @@ def test_pods_are_assumed_under_names_that_follow() -> None:
     one.schedule_by_template(pod, 1, first=7)
     assumed = {held.key: held for info in one.cache.snapshot().nodes.values() for held in info.pods}
     assert sorted(assumed) == ["ns/web-0", "ns/web-1", "ns/web-7"]
-    held = one.cache.get_pod(pod_of(pod, 7))
+    held = one.cache.get_pod(replica(pod, 7))
     assert held.spec.node_name
     assert one.cache.is_assumed_pod(held)
     one.cache.forget_pod(held)
@@ -107,8 +107,8 @@ def test_pods_are_assumed_under_names_that_follow() -> None:
 
 def test_a_template_may_have_a_name_instead() -> None:
     named = replace(template(), metadata=ObjectMeta(name="job", namespace="ns"))
-    assert pod_of(named, 3).key == "ns/job-3"
-    assert pod_of(named, 3).metadata.uid == pod_of(named, 3).metadata.uid != pod_of(named, 4).metadata.uid
+    assert replica(named, 3).key == "ns/job-3"
+    assert replica(named, 3).metadata.uid == replica(named, 3).metadata.uid != replica(named, 4).metadata.uid
 
 
 def test_none_at_all() -> None:
@@ -156,7 +156,7 @@ def test_a_profile_whose_scoring_fails() -> None:
 def test_nominated_pods_are_respected() -> None:
     one = scheduler()
     urgent = template("4", priority=10)
-    urgent = pod_of(replace(urgent, metadata=ObjectMeta(generate_name="urgent-", namespace="ns")), 0)
+    urgent = replica(replace(urgent, metadata=ObjectMeta(generate_name="urgent-", namespace="ns")), 0)
     urgent = replace(urgent, status=replace(urgent.status, nominated_node_name="n3"))
     one.client.create(urgent)
     one.sync()

@@ -144,9 +144,9 @@ def test_the_rotation_is_one() -> None:
         starts.append(one.context.schedule_one(asked).start)
     assert starts[:3] == [0, 100, 0]
     with one.cache.transaction():
-        before = one.rotation.holder.placer.decider.start
+        before = one.context.rotation.holder.placer.decider.start
         one.schedule_pods([pod("x")])
-    assert one.rotation.holder.placer.decider.start == before
+    assert one.context.rotation.holder.placer.decider.start == before
 
 
 def test_preemption_by_a_pod_with_volumes_asks_its_plugins() -> None:

@@ -210,7 +210,7 @@ def test_who_binds_volumes_is_not_that_of_a_transaction_undone() -> None:
     """The engine for pods with volumes is there before; its binder is made within."""
     one, twin = world(), world()
     for each in (one, twin):
-        assert each.engine_of(pending(each)[0]).for_volumes
+        assert each.context.engine_of(pending(each)[0]).for_volumes
     with one.transaction():
         run(one)
     assert outcome(one) == outcome(twin)

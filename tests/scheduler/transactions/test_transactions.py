@@ -49,7 +49,7 @@ def everything(one: Scheduler) -> dict[str, Any]:
         "queue": [[(i.pod, i.attempts, i.order, i.timestamp, i.place) for i in place] for place in queue],
         "in flight": [info.pod.name for info in one.queue.in_flight()],
         "nominated": {name: one.handle.nominator.nominated_pods_for_node(name) for name in "abc"},
-        "start": one.rotation.start,
+        "start": one.context.rotation.start,
         "waiting": list(one.bindings.waiting),
         "permit": permit,
         "events": list(one.handle.recorder.events),

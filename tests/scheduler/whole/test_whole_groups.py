@@ -89,10 +89,10 @@ def test_what_is_known_of_failures_ends_when_a_group_changes() -> None:
     store_of(one).create_many([first, second])
     one.sync()
     assert one.schedule_pods([first]).rows.tolist() == [-1]
-    assert one.engines["default-scheduler"].failures
+    scope = one.engines["default-scheduler"].search.states.scope
     store_of(one).delete(PodGroup, "g", "default")
     one.sync()
-    assert not one.engines["default-scheduler"].failures
+    assert one.engines["default-scheduler"].search.states.scope != scope
     assert one.schedule_pods([second]).failures[0].nominated_node == "a"
 
 

@@ -223,7 +223,7 @@ class ScheduleResult:
     @property
     def nodes(self) -> list[str | None]:
         """Name of the node of each pod, None where it fits nowhere; made when somebody asks."""
-        symbols = self._state.table.name_symbols(self.rows) if self._symbols is None else self._symbols
+        symbols = self._symbols if self._symbols is not None else self._state.table.name_symbols(self.rows)
         names = self._state.symbols.names
         return [
             names[symbol] if row >= 0 else None

@@ -174,9 +174,26 @@ cdef class NodeTable:
         self.check_row(row)
         return self.symbols.names[(<int32_t*>self.name.data)[row]]
 
-    def name_symbols(self, rows):
-        """Symbols of the node names of rows, an int32 array; a row may belong to another node later."""
-        return self.name.array(np.int32, self.used)[rows]
+    def name_symbols(self, const int32_t[::1] rows not None):
+        """Symbols of the node names of rows; a row may belong to another node later.
+
+        Parameters
+        ----------
+        rows : (n,) int32 array
+            -1 for none.
+
+        Returns
+        -------
+        (n,) int32 array
+            0 for -1.
+        """
+        cdef int32_t[::1] out = np.zeros(rows.shape[0], dtype=np.int32)
+        cdef Py_ssize_t at
+        for at in range(rows.shape[0]):
+            if rows[at] >= 0:
+                self.check_row(rows[at])
+                out[at] = (<int32_t*>self.name.data)[rows[at]]
+        return np.asarray(out)
 
     def is_present(self, int32_t row):
         """True for a node that exists; False for a ghost, which only has pods."""

@@ -155,7 +155,9 @@ def _gang(pods: list[Pod]) -> tuple[Scheduler, Operation]:
     policy = PodGroupSchedulingPolicy(gang=GangSchedulingPolicy(len(pods)))
     meta = ObjectMeta(name="g", namespace="default")
     unit = PodGroup(metadata=meta, spec=PodGroupSpec(scheduling_policy=policy))
-    return scheduler, lambda: place_group(scheduler.context, scheduler.context.rotation.engines[0], unit, pods)
+    return scheduler, lambda: place_group(
+        scheduler.context, scheduler.context.rotation.engines[0], unit, pods
+    )
 
 
 def gang_is_placed() -> Operation:

@@ -184,8 +184,8 @@ def decide_and_change(seed: int, nodes: int, spread: bool, **setting: Any) -> Co
         pods = world.pods()
         expected, *others = world.outcomes(pods)
         for mode, outcome in zip(world.modes[1:], others, strict=True):
-            for (node, start, after), (its_node, its_start, its_after) in zip(outcome, expected, strict=True):
-                assert node == its_node, mode
+            for (name, start, after), (its_name, its_start, its_after) in zip(outcome, expected, strict=True):
+                assert name == its_name, mode
                 assert start in (None, its_start), mode
                 assert after in (None, its_after), mode
         uids = [pod["metadata"]["uid"] for pod in pods]

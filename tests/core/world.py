@@ -98,7 +98,7 @@ def steps(known: bool = True) -> Any:
 
 
 class World:
-    """A cache, a cycle over it, and a snapshot of it."""
+    """A cache, a placer over it, and a snapshot of it."""
 
     def __init__(self, tie_break: TieBreak = TieBreak.RANDOM, cache: SchedulerCache | None = None) -> None:
         self.now = 0.0

@@ -63,12 +63,13 @@ class Placer:
 
 
 class Context:
-    """What a scheduler of that revision knows itself."""
+    """What a scheduler of that revision is itself, by the names of today."""
 
     def __init__(self, scheduler: Any) -> None:
-        self.target_of = scheduler.classify
-        self.schedule_one = scheduler.schedule_one
-        self.view_order, self.view_rows = scheduler.view_order, scheduler.view_rows
+        self.scheduler, self.target_of = scheduler, scheduler.classify
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.scheduler, name)
 
 
 def of_cycle(one: Any) -> Placer:

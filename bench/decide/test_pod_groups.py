@@ -36,18 +36,18 @@ class Gangs:
         constraints = PodGroupSchedulingConstraints((TopologyConstraint(key),)) if key else None
         spec = PodGroupSpec(scheduling_policy=policy, scheduling_constraints=constraints)
         self.group = PodGroup(metadata=ObjectMeta(name="gang", namespace="default"), spec=spec)
-        self.scheduler, self.engine = scheduler, scheduler.rotation.engines[0]
+        self.scheduler, self.engine = scheduler, scheduler.context.rotation.engines[0]
         pods = plugin_pods.copies(plugin_pods.pod("member", {"app": "member"}, requests=SMALL), count * size)
         self.gangs = [pods[at : at + size] for at in range(0, count * size, size)]
 
     def clear(self) -> None:
         cache, there = self.scheduler.cache, [pod for pods in self.gangs for pod in pods]
         cache.forget_pods([cache.get_pod(pod) for pod in there if cache.state.has_pod(pod)])
-        self.scheduler.rotation.start = 0
+        self.scheduler.context.rotation.start = 0
 
     def place(self) -> None:
         for pods in self.gangs:
-            place_group(self.scheduler, self.engine, self.group, pods)
+            place_group(self.scheduler.context, self.engine, self.group, pods)
 
 
 def measure(benchmark: Any, gangs: Gangs, fits: bool = True) -> None:

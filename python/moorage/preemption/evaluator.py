@@ -14,11 +14,10 @@ from dataclasses import dataclass, field
 from moorage.errors import ExtenderError, MoorageError
 from moorage.framework.plugin.cycle_state import CycleState
 from moorage.framework.plugin.extender import Extender
-from moorage.framework.plugin.fit_error import fit_error
 from moorage.framework.plugin.handle import FrameworkHandle
 from moorage.framework.plugin.interface import NominatingInfo
 from moorage.framework.plugin.preempt_handle import PreemptHandle
-from moorage.framework.plugin.status import Code, Status, as_status
+from moorage.framework.plugin.status import Code, Status, as_status, fit_error
 from moorage.objects.model.pod import Pod
 
 from .actuation import prepare_candidate

@@ -21,7 +21,6 @@ from moorage.plugins.gang_scheduling import GangScheduling
 from moorage.queue import Place, QueuedPodInfo
 from moorage.store import ApiError, ObjectStore
 
-from .context import Segment
 from .cycle.results import Eviction, Failure, Result, ScheduleResult
 from .groups.group_status import patch_group
 from .groups.place_group import (
@@ -34,6 +33,7 @@ from .placing.binding_cycle import Outcome
 from .placing.place import Placing
 from .placing.single_cycle import whole_cycle
 from .queueing import give_back
+from .scheduling_context import Segment
 
 if TYPE_CHECKING:
     from .scheduler import Scheduler

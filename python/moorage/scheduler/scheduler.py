@@ -24,7 +24,6 @@ from moorage.plugins.scheduling_gates import SchedulingGates
 from moorage.store import InformerFactory, ObjectClient, ObjectStore
 
 from .checked_clock import checked
-from .context import SchedulingContext
 from .cycle.engines import (
     Rotation,
     disowned_on_error,
@@ -50,6 +49,7 @@ from .placing.schedule_pods import schedule_by_template, schedule_pods
 from .queueing import make_queue, newest
 from .records import Records
 from .runs import TERMINATING, Run
+from .scheduling_context import SchedulingContext
 from .volume_controllers import Wait, volume_controller
 
 TIE_BREAKS = {"first": TieBreak.FIRST, "random": TieBreak.RANDOM, "go-heap": TieBreak.GO_HEAP}
@@ -165,20 +165,10 @@ class Scheduler:
             self.bindings = BindingCycles(self.client, self.cache.clock, self.volumes, threads)
             self.queue, ages = make_queue(engines, configuration, gates, clock, nominator)
             self.pods = PodHandler(self.handle, self.queue, self._is_ours, ages)
-            self._records = Records(self)
-            self.context = SchedulingContext(
-                self.cache,
-                self.handle,
-                rotation,
-                self.engines,
-                self.bindings,
-                self._records,
-                self.sync,
-                self.pods.current,
-                self.finish_binding,
-                group_cycle_bugs,
-                placements_percentage(configuration),
-            )
+            shared = self.cache, self.handle, rotation, self.engines, self.bindings, Records(self)
+            self.context = SchedulingContext(*shared, self.sync, self.pods.current, self.finish_binding)
+            self.context.group_cycle_bugs = group_cycle_bugs
+            self.context.percentage_of_placements = placements_percentage(configuration)
             self._follow(cluster)
 
     def _follow(self, cluster: Cluster | ObjectClient) -> None:
@@ -205,7 +195,7 @@ class Scheduler:
             bound.
         """
         with self.cache.transaction() as transaction:
-            self.cache.enlist(self._records)
+            self.cache.enlist(self.context.records)
             yield transaction
 
     def _forget_failures(self, group: PodGroup) -> None:
@@ -225,7 +215,7 @@ class Scheduler:
         """Take over everything that the store has to tell; whether there was anything."""
         heard = False
         if self.cache.transactions:
-            if not self._records.can_undo:
+            if not self.context.records.can_undo:
                 return False  # nothing is heard before the end of the transaction
             self.context.enlist()
         try:

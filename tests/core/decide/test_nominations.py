@@ -6,11 +6,11 @@ from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from moorage._core.decide.chooser import TieBreak
-from moorage._core.decide.cycle import Cycle
 from msgspec.structs import replace
 from tests.core.make import node, pod, port
 
+from moorage._core.decide.decider import TieBreak
+from moorage._core.decide.placer import Placer
 from moorage._core.preempt.preemptor import Preemptor
 from moorage._core.state.cluster_state import ClusterState
 from moorage.framework.plugin.interface import NominatingInfo
@@ -41,7 +41,7 @@ def asking(number: int) -> Pod:
 
 
 class Followed:
-    """A cluster, a nominator and a cycle that follows it."""
+    """A cluster, a nominator and a placer that follows it."""
 
     def __init__(self) -> None:
         self.state = ClusterState()
@@ -49,12 +49,12 @@ class Followed:
             self.add_node(name)
         self.nominator = PodNominator()
         self.plan = default_profile().compile(self.state)
-        self.cycle = self.fresh()
-        self.preemptor = Preemptor(self.cycle)
+        self.placer = self.fresh()
+        self.preemptor = Preemptor(self.placer.decider)
         self.saved: Any = None
 
-    def fresh(self) -> Cycle:
-        return Cycle(self.state, self.plan, TieBreak.FIRST, 100)
+    def fresh(self) -> Placer:
+        return Placer(self.state, self.plan, TieBreak.FIRST, 100)
 
     def add_node(self, name: str) -> None:
         self.state.set_node(node(name, cpu=4, labels={"zone": name}))
@@ -107,19 +107,21 @@ class Followed:
         """What both say to a pod."""
         one, table = asking(number), self.state.table
         target = self.state.classes.intern(one), 0, 0
-        self.cycle.follow_nominator(self.nominator, one)
+        self.placer.search.follow_nominator(self.nominator, one)
         other = self.fresh()
         before = self.nominator.nominated_before(one).items()
         rows = [(table.find_row(name), pods) for name, pods in before if self.state.has_node(name)]
-        other.nominate([(row, pods) for row, pods in rows if row is not None])
-        return self.said(self.cycle, self.preemptor, target), self.said(other, Preemptor(other), target)
+        other.search.nominate([(row, pods) for row, pods in rows if row is not None])
+        return self.said(self.placer, self.preemptor, target), self.said(
+            other, Preemptor(other.decider), target
+        )
 
-    def said(self, cycle: Cycle, preemptor: Preemptor, target: tuple[int, int, int]) -> list[Any]:
-        rows, verdicts = cycle.verdicts(*target)
+    def said(self, placer: Placer, preemptor: Preemptor, target: tuple[int, int, int]) -> list[Any]:
+        rows, verdicts = placer.search.verdicts(*target)
         potential = preemptor.begin(*target[:1], (), *target[1:])
         choice = preemptor.choose() if potential else None
-        single = [cycle.verdict(row, *target) for row in rows.tolist()]
-        found = dict(sorted(cycle.rejections(*target).items())), potential, choice
+        single = [placer.search.verdict(row, *target) for row in rows.tolist()]
+        found = dict(sorted(placer.decider.rejections(*target).items())), potential, choice
         return [verdicts.tolist(), single, *found, preemptor.rejections() if choice is None else None]
 
 

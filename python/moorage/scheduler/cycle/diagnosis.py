@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from moorage._core.decide.plan import REASONS, UNRESOLVABLE, VERDICT_SHIFT
-from moorage.framework.plugin.fit_error import fit_error, with_detail
 from moorage.framework.plugin.interface import FILTER, Code, Status
+from moorage.framework.plugin.status import fit_error, with_detail
 from moorage.framework.profiles.in_core import CorePostFilter, NativePlugin
 from moorage.framework.profiles.profile import Profile
 from moorage.queue.hints import EXTENDER

@@ -19,7 +19,7 @@ from moorage.objects.model.pod_group import PodGroup
 from .group_attempt import Attempt, Members
 
 if TYPE_CHECKING:
-    from moorage.scheduler.context import SchedulingContext
+    from moorage.scheduler.scheduling_context import SchedulingContext
 
 NO_PLACEMENTS = "no feasible placements found"
 NONE_AVAILABLE = "0/{} placements are available, first placement status: {}"

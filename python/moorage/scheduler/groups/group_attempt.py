@@ -24,7 +24,7 @@ from moorage.scheduler.placing.binding_cycle import Started
 from moorage.scheduler.placing.place import ALONE, LEDGER, Placing
 
 if TYPE_CHECKING:
-    from moorage.scheduler.context import SchedulingContext
+    from moorage.scheduler.scheduling_context import SchedulingContext
 
 UNSCHEDULABLE = "pod group is unschedulable"
 WAITS_FOR_VICTIMS = f"{UNSCHEDULABLE}, pod group is waiting for preemption to complete"

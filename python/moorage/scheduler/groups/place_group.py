@@ -29,7 +29,7 @@ from .group_attempt import Attempt, Members
 from .group_preemption import preempt_for_group
 
 if TYPE_CHECKING:
-    from moorage.scheduler.context import SchedulingContext
+    from moorage.scheduler.scheduling_context import SchedulingContext
 
 SEVERAL_SCHEDULERS = (
     "all pods in a single pod group should have the same .spec.schedulerName set, got: {} and {}"

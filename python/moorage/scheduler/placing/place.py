@@ -12,7 +12,7 @@ from moorage.scheduler.cycle.engine import Engine
 from moorage.scheduler.cycle.results import Failure, ScheduleResult
 
 if TYPE_CHECKING:
-    from moorage.scheduler.context import SchedulingContext
+    from moorage.scheduler.scheduling_context import SchedulingContext
 
 LEDGER = LedgerSink()
 ALONE = Route.TERMINATING | Route.NOMINATED | Route.SIGNED | Route.REJECTED
@@ -99,7 +99,7 @@ class Placing:
             `end`; or the place of the pod about which a plugin failed, or that fits nowhere while others may
             be evicted for it: a cycle of its own decides about that one.
         """
-        self.engine.batching.take()
+        self.engine.batching.kept = None
         self.engine.search.nominate(())
         # Where host ports or an open transaction take memory pod by pod, it can run out half-way.
         if self.state.journal.depth or any(route for *_, route in self.batch.cut(Route.PORTS, first)):

@@ -21,7 +21,7 @@ from moorage.scheduler.cycle.engine import Engine
 from moorage.store import NotFoundError
 
 if TYPE_CHECKING:
-    from moorage.scheduler.context import SchedulingContext
+    from moorage.scheduler.scheduling_context import SchedulingContext
 
 CANNOT_BE_ASSUMED = "pod {} is in the cache, so can't be assumed"
 NOT_IN_CORE = "pod {}: a plugin or an extender outside the core has a say, so it cannot be placed at once"

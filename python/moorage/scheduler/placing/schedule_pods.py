@@ -19,7 +19,7 @@ from .place import ALONE, Placing
 from .single_cycle import schedule_one, whole_cycle
 
 if TYPE_CHECKING:
-    from moorage.scheduler.context import SchedulingContext
+    from moorage.scheduler.scheduling_context import SchedulingContext
 
 MOST = 2**31 - 1
 

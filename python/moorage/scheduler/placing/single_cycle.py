@@ -13,7 +13,7 @@ from moorage.scheduler.cycle.results import Decision, Failure, after_binding
 from .binding_cycle import Started
 
 if TYPE_CHECKING:
-    from moorage.scheduler.context import SchedulingContext
+    from moorage.scheduler.scheduling_context import SchedulingContext
 
 
 def schedule_one(context: SchedulingContext, pod: Pod) -> Decision:

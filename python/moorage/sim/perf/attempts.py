@@ -12,10 +12,10 @@ from moorage._core.decide.pod_batch import PodBatch
 from moorage.objects.model.pod import Pod
 from moorage.objects.model.pod_group import PodGroup
 from moorage.queue import QueuedPodInfo
-from moorage.scheduler.context import Segment
 from moorage.scheduler.cycle.results import Failure, Result
 from moorage.scheduler.groups.place_group import GroupResult
 from moorage.scheduler.runs import Run as SchedulerRun
+from moorage.scheduler.scheduling_context import Segment
 
 from .pods import FAILED, GONE, PodRun
 

@@ -46,6 +46,7 @@ cdef class Preemptor(DryRuns):
     cdef int _try_each(self, int32_t word, uint64_t bits) except -1
     cdef int _try_word(self, int32_t word, uint64_t bits) except -1
     cdef int _clear(self, int32_t row, Evictions out) except -1
+    cdef int _check_prepared(self) except -1
     cdef int _make_ready(self) except -1
     cdef int _bring_up_to_date(self) except -1
     cdef Outcomes _kept_outcomes(self)

@@ -262,7 +262,9 @@ cdef class Preemptor(DryRuns):
             important first. None where eviction helps nowhere.
         """
         cdef mr_eviction result
-        cdef int32_t row = self._row_to_clear(offset, percentage, least)
+        cdef int32_t row
+        self._check_prepared()
+        row = self._row_to_clear(offset, percentage, least)
         if row < 0:
             return None
         self._run(row, &result)
@@ -281,10 +283,12 @@ cdef class Preemptor(DryRuns):
             Rows where the pod fits though nobody leaves, from the first one that was tried on; they are not
             among the others.
         """
-        cdef mr_outcomes* outcomes = &self.outcomes.c
+        cdef mr_outcomes* outcomes
         cdef mr_eviction result
         cdef int32_t at, place
         cdef dict counts = {}
+        self._check_prepared()
+        outcomes = &self.outcomes.c
         cdef list fitting = []
         self.c.explains = True
         for place in range(outcomes.n if outcomes.potentials else 0):
@@ -370,6 +374,14 @@ cdef class Preemptor(DryRuns):
         return 0
 
     # ---- ready ---------------------------------------------------------------------------------------------
+
+    cdef int _check_prepared(self) except -1:
+        """ValueError before `begin`; memory that has moved since is pointed at anew."""
+        if self.outcomes is None:
+            raise ValueError("begin comes first")
+        if self.moves != self.state.journal.moves:
+            self._make_ready()
+        return 0
 
     cdef int _make_ready(self) except -1:
         """Point at everything anew."""

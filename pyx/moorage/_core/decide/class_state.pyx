@@ -77,7 +77,7 @@ cdef class ClassState:
     Attributes
     ----------
     passes : bool or None
-        Whether PreFilter and PreScore let such pods pass, which depends on the pod alone; None: not asked yet.
+        Whether PreFilter and PreScore pass such pods, which depends on the pod alone; None: not asked yet.
     failure : object or None
         Why such pods fit nowhere; see `ClassStates.failure_of`.
     """
@@ -296,7 +296,7 @@ cdef class ClassStates:
         self.note_failure(&one.c, head)
 
     def open_scope(self):
-        """From now on only failures count that are noted from now on, until the attribute `scope` is set back.
+        """From now on only failures count that are noted after this, until the attribute `scope` is set back.
 
         Returns
         -------

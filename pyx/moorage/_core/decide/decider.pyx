@@ -12,7 +12,7 @@ from libc.stdint cimport INT32_MAX, INT64_MAX, int32_t, int64_t, uint64_t
 from libc.string cimport memcpy
 
 from moorage._core.decide.bare cimport BareRows
-from moorage._core.base.buffers cimport Buffer, Journal
+from moorage._core.base.buffers cimport Buffer
 from moorage._core.csrc cimport (
     MR_KEPT,
     MR_UNDECIDED,
@@ -21,6 +21,7 @@ from moorage._core.csrc cimport (
     mr_candidates_suit,
     mr_changes,
     mr_decision,
+    mr_found,
     mr_has_external_filters,
     mr_is_parallel,
     mr_pick_first,
@@ -38,8 +39,6 @@ from moorage._core.decide.search cimport Search
 from moorage._core.state.pod_class cimport Shape
 from moorage._core.decide.class_state cimport ClassSearch, ClassState, is_worth
 from moorage._core.settings cimport within
-from moorage._core.state.cluster_state cimport ClusterState
-from moorage._core.decide.terms cimport Terms
 
 cpdef int32_t num_feasible_nodes_to_find(int32_t percentage, int32_t nodes) noexcept nogil:
     """How many feasible nodes a search over `nodes` nodes collects; `percentage` 0 is adaptive
@@ -165,7 +164,8 @@ cdef class Decider:
         cdef int32_t row
         memcpy(&places[0], self.search.found.positions, self.search.found.feasible * sizeof(int32_t))
         positions = np.asarray(places[:self.search.found.feasible])
-        if self.search.search.columns == NULL or self.search.in_placement:  # the searched list is a part of the view's
+        # The searched list may be a part of the view's.
+        if self.search.search.columns == NULL or self.search.in_placement:
             for at, place in enumerate(positions.tolist()):
                 row = self.search.search.order[<int32_t>place]
                 positions[at] = (<int32_t*>self.state.view.position.data)[row] - 1
@@ -276,9 +276,10 @@ cdef class Decider:
 
     cdef int _make_candidates(self, ClassState one, const mr_changes* changes) noexcept:
         """Look at every node, unless there is no memory for that."""
+        cdef mr_found* found = &self.search.found
         self.state.view.scan_columns()
         try:
-            self.search.found.parallel += one.candidates.build(changes, self.search.found.lanes, self.search.found.seen)
+            found.parallel += one.candidates.build(changes, found.lanes, found.seen)
         except MemoryError:
             one.c.candidates = NULL
         self.states.charge(one)
@@ -292,7 +293,8 @@ cdef class Decider:
         cdef int64_t[::1] totals = np.empty(n + 1, dtype=np.int64)
         self.state.table.check_rows(rows)
         self.search._prepare(pod_class, node_name, pinned)
-        for buffer in (self.search.totals, self.search.rows, self.search.scratch):  # somebody may have named a node twice
+        # Somebody may have named a node twice.
+        for buffer in (self.search.totals, self.search.rows, self.search.scratch):
             (<Buffer>buffer).reserve(n)
         self.search.found.totals = <int64_t*>self.search.totals.data
         self.search.found.rows = <int32_t*>self.search.rows.data
@@ -344,16 +346,17 @@ cdef class Decider:
         last one cost what has changed since then."""
         self.state.classes.check(pod_class)
         cdef Shape shape = self.state.classes.shape(pod_class)
-        cdef bint is_narrow = shape.is_pinned or shape.node_names is not None or self.search.node_names is not None \
-            or self.search.in_placement
+        cdef bint is_narrow = shape.is_pinned or shape.node_names is not None or self.search.in_placement \
+            or self.search.node_names is not None
         cdef mr_changes changes
+        cdef const mr_search* search = &self.search.search
         out = None
         if not is_narrow and not mr_has_external_filters(&self.search.plan.c):
             one = self._ready(pod_class, node_name, pinned)
             self._show_changes(&changes)
             out = (<ClassState>one).rejections(&changes, self.search.terms)
-            if out is not None and self.search.search.n_nominated:
-                (<ClassState>one).count_nominated(out, self.search.search.nominated, self.search.search.n_nominated)
+            if out is not None and search.n_nominated:
+                (<ClassState>one).count_nominated(out, search.nominated, search.n_nominated)
         if out is None:
             out = count_verdicts(self.search.verdicts(pod_class, node_name, pinned)[1])
         return out
@@ -363,6 +366,7 @@ cdef class Decider:
     cdef ClassState _ready(self, int32_t pod_class, int32_t node_name, int32_t pinned):
         """A search for pods of a class, with the memory of earlier ones."""
         cdef ClassState one
+        cdef bint is_fixed
         self.search._prepare(pod_class, node_name, pinned)
         one = self.states.get(pod_class, node_name, pinned)
         one.held = self.search.held, self.search.terms
@@ -373,9 +377,10 @@ cdef class Decider:
             one.keep_named(&one.c.search, self.state.view.static_version)
         one.c.wanted = self._wanted()
         one.c.by_node = False
-        one.c.by_totals = self.tie_break != RANDOM and self.search.search.n and mr_scan_suits(&self.search.search)
+        is_fixed = self.tie_break != RANDOM and one.c.search.n
+        one.c.by_totals = is_fixed and mr_scan_suits(&self.search.search)
         one.c.candidates = NULL
-        if self.keeps_candidates and not self.search.in_placement and self.tie_break != RANDOM and self.search.search.n \
+        if is_fixed and self.keeps_candidates and not self.search.in_placement \
                 and mr_candidates_suit(&self.search.search):
             one.candidates.point(&self.search.search, self.search.terms)
             one.c.candidates = &one.candidates.c

@@ -85,7 +85,7 @@ cdef class Views:
         return 0
 
     cdef bint set_other_pod(self, int32_t pod_class, int32_t other) except -1:
-        """`notify_pod_change` will be about a pod of the `other` class; False where there is nobody to tell."""
+        """`notify_pod_change` will be about a pod of the `other` class. False where there is no plugin."""
         for view in self.views:
             (<ExternalView>view).set_pod(pod_class)
             (<ExternalView>view).set_other_pod(other)

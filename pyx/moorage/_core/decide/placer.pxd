@@ -16,14 +16,15 @@ cdef class Placer:
 
     cdef int32_t _together_until(self, PodBatch batch, int32_t first, int32_t end) noexcept
     cdef Buffer _prepare_all(self, PodBatch batch, int32_t first, int32_t end)
-    cdef int32_t _place_runs(self, PodBatch batch, Buffer which, int32_t[::1] rows, int32_t first, int32_t end,
-                             Sink sink, object on_unschedulable) except -1
+    cdef int32_t _place_runs(self, PodBatch batch, Buffer which, int32_t[::1] rows, int32_t first,
+                             int32_t end, Sink sink, object on_unschedulable) except -1
     cdef bint _is_stopped(self, ClassSearch* one, int32_t at, object on_unschedulable) except -1
     cdef bint _is_known(self, ClassSearch* one) noexcept nogil
     cdef bint _is_whole(self, ClassSearch* one) noexcept nogil
     cdef bint _place_equal(self, ClassSearch* one, int32_t pinned, int32_t* rows, int32_t n) noexcept nogil
     cdef int32_t _run(self, ClassSearch* one, int32_t* rows, int32_t n) noexcept nogil
-    cdef int32_t _run_on_node(self, ClassSearch* one, int32_t pinned, int32_t* rows, int32_t n) noexcept nogil
+    cdef int32_t _run_on_node(self, ClassSearch* one, int32_t pinned, int32_t* rows,
+                              int32_t n) noexcept nogil
     cdef void _put(self, ClassSearch* one, int32_t row) noexcept nogil
     cdef void _keep(self, ClassSearch* one, int32_t row) noexcept nogil
     cdef int32_t _place_run(self, PodBatch batch, int32_t[::1] rows, int32_t first, int32_t end, Sink sink,

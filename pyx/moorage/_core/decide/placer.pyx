@@ -173,8 +173,8 @@ cdef class Placer:
             searches[each - begin] = &(<ClassState>known[batch.spans[each].pod_class]).c
         return out
 
-    cdef int32_t _place_runs(self, PodBatch batch, Buffer which, int32_t[::1] rows, int32_t first, int32_t end,
-                             Sink sink, object on_unschedulable) except -1:
+    cdef int32_t _place_runs(self, PodBatch batch, Buffer which, int32_t[::1] rows, int32_t first,
+                             int32_t end, Sink sink, object on_unschedulable) except -1:
         """Place the pods from `first` to `end` by their searches; where it ends."""
         cdef int32_t at = first, begin = first, entered = first, each = batch.span_at(first), base = each
         cdef ClassSearch** searches = <ClassSearch**>which.data
@@ -249,7 +249,8 @@ cdef class Placer:
             one.failed = -1
         return n
 
-    cdef int32_t _run_on_node(self, ClassSearch* one, int32_t pinned, int32_t* rows, int32_t n) noexcept nogil:
+    cdef int32_t _run_on_node(self, ClassSearch* one, int32_t pinned, int32_t* rows,
+                              int32_t n) noexcept nogil:
         """`_run` for pods that are pinned to a node: no other is looked at."""
         cdef int32_t row = self.state.table.find(pinned) if pinned else -1, placed
         cdef bint listed = row >= 0 and row < self.state.view.position.capacity \

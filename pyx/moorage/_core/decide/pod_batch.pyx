@@ -1,7 +1,6 @@
 """PodBatch: pods in the order in which they are to be placed, as the core reads them; and the sinks that take
 the placed ones."""
 
-import numpy as np
 from libc.stdint cimport INT32_MAX, int32_t, int64_t
 
 from moorage._core.base.buffers cimport Buffer, Journal
@@ -15,7 +14,7 @@ cdef Field STATUS = Field("status"), NOMINATED_NODE_NAME = Field("nominated_node
 
 
 cdef class PodBatch:
-    """Pods in order, as runs of equal ones: class, node that is named, node that they are pinned to, and route.
+    """Pods in order, as runs of equal ones: class, named node, node that they are pinned to, and route.
 
     Parameters
     ----------
@@ -312,6 +311,7 @@ cdef class TemplateSink(Sink):
         while placed < end and rows[placed] >= 0:
             placed += 1
         if placed > first:
-            batch.state.assume_template(batch.spans[0].pod_class, self.template, self.next, rows[first:placed])
+            pod_class = batch.spans[0].pod_class
+            batch.state.assume_template(pod_class, self.template, self.next, rows[first:placed])
             self.next += placed - first
         return 0

@@ -505,11 +505,11 @@ cdef class Search:
     # ---- what if -------------------------------------------------------------------------------------------
 
     def verdict_after(self, int32_t row, list removed not None, list added not None, uint64_t asked,
-                          object ports, int32_t pod_class, int32_t node_name=0, int32_t pinned=0, away=()):
+                      object ports, int32_t pod_class, int32_t node_name=0, int32_t pinned=0, away=()):
         """The verdict of a node without some of its pods and with others; nothing of that stays.
 
         What PreFilter computed follows each pod's labels alone, as upstream: spread constraints with an empty
-        selector, and terminating pods, count in neither case before, but when they are added and removed here.
+        selector, and terminating pods, count in neither case before, but when they are added and removed.
 
         Parameters
         ----------

@@ -36,6 +36,7 @@ from .cycle.opportunistic_batching import Batching
 from .cycle.results import (
     Examination,
     Failure,
+    Feasibility,
     Result,
     ScheduleResult,
 )
@@ -254,6 +255,22 @@ class Scheduler:
         Extenders are not asked."""
         with self.cache.lock:
             return examine(self.context.engine_for(pod), pod, self.context.view_order())
+
+    def can_schedule_pod(self, pod: Pod) -> Feasibility:
+        """Whether a pod fits now, on which nodes, or why on none. Nothing is placed, and nobody is evicted.
+
+        Parameters
+        ----------
+        pod : Pod
+            In the cache or not. Extenders are not asked about it.
+
+        Returns
+        -------
+        Feasibility
+            True where the pod fits.
+        """
+        seen = self.examine(pod)
+        return Feasibility(tuple(seen.feasible), seen.error or ("" if seen.feasible else seen.fit_error))
 
     def explain(self, pod: Pod | str) -> Explanation:
         """Explain where a pod (or the one of this ``namespace/name``) would go now, or why nowhere and what

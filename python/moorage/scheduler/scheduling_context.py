@@ -28,8 +28,10 @@ from .placing.single_cycle import schedule_one
 from .records import Records
 
 CANNOT_BE_ASSUMED = "pod {} is in the cache, so can't be assumed"
-WHOLE_CYCLE = Route.PYTHON | Route.EXTENDERS
-PROFILES = ~(Route.PROFILE - 1)
+WHOLE_CYCLE = int(Route.PYTHON | Route.EXTENDERS)
+PROFILE = int(Route.PROFILE)
+SEGMENTS = int(Route.PYTHON | Route.EXTENDERS | Route.WAITS | Route.VOLUMES) | ~(PROFILE - 1)
+"""Where these bits change, the engine or the way does."""
 
 
 @dataclass(slots=True)
@@ -135,7 +137,7 @@ class SchedulingContext:
     def _route_of(self, pod: Pod, target: Target) -> int:
         """What the placement of a pod needs, as far as its profile says."""
         engine = self.engine_of(pod)
-        route, decider = engine.number * Route.PROFILE, engine.for_pod(pod)
+        route, decider = engine.number * PROFILE, engine.for_pod(pod)
         if not decider.profile.is_in_core:
             return route | Route.PYTHON
         if self.handle.extenders and engine.interested(pod):
@@ -152,10 +154,10 @@ class SchedulingContext:
         """A batch cut where the way changes in which pods are decided about. Each segment has the rotation
         while it is looked at."""
         engines, end = self.rotation.engines, len(batch) if end is None else end
-        for begin, stop, route in batch.cut(WHOLE_CYCLE | Route.WAITS | Route.VOLUMES | PROFILES, first):
+        for begin, stop, route in batch.cut(SEGMENTS, first):
             if begin >= end:
                 return
-            engine = engines[route // Route.PROFILE]
+            engine = engines[route // PROFILE]
             if route & Route.VOLUMES:
                 engine = engine.deciding(True)
             ways = bool(route & WHOLE_CYCLE), bool(route & Route.WAITS)

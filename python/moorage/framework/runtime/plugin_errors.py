@@ -49,6 +49,8 @@ class PluginErrors:
 
     def summarize(self) -> None:
         """Log how many exceptions there were since the last summary that were not logged one by one."""
+        if self.counts == self._summarized:
+            return
         for (plugin, error), more in (self.counts - self._summarized).items():
             logger.error('plugin "%s" raised %s %d more times', plugin, error, more)
         self._summarized = self.counts.copy()

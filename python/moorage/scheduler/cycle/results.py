@@ -75,6 +75,25 @@ class Examination:
 
 
 @dataclass(frozen=True, slots=True)
+class Feasibility:
+    """Whether a pod fits.
+
+    Attributes
+    ----------
+    nodes : tuple of str
+        The nodes that it fits on, in list order.
+    message : str
+        FitError text, or the error of the cycle, where it fits nowhere.
+    """
+
+    nodes: tuple[str, ...]
+    message: str = ""
+
+    def __bool__(self) -> bool:
+        return bool(self.nodes) and not self.message
+
+
+@dataclass(frozen=True, slots=True)
 class Decision:
     """The outcome of one cycle.
 

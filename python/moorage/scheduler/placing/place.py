@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from moorage.scheduler.scheduling_context import SchedulingContext
 
 LEDGER = LedgerSink()
-ALONE = Route.TERMINATING | Route.NOMINATED | Route.SIGNED | Route.REJECTED
+PORTS = int(Route.PORTS)
+ALONE = int(Route.TERMINATING | Route.NOMINATED | Route.SIGNED | Route.REJECTED)
 """Routes of pods that a cycle of their own decides about: counters leave terminating pods out, a nominated
 node is tried first, a signature may bring a hint, and a rejection is PreFilter's to word."""
 
@@ -102,7 +103,7 @@ class Placing:
         self.engine.batching.kept = None
         self.engine.search.nominate(())
         # Where host ports or an open transaction take memory pod by pod, it can run out half-way.
-        if self.state.journal.depth or any(route for *_, route in self.batch.cut(Route.PORTS, first)):
+        if self.state.journal.depth or self.batch.may_need(PORTS, first, end):
             return self.state.atomically(self._place_in_core, first, end)
         return self._place_in_core(first, end)
 
@@ -123,6 +124,8 @@ class Placing:
             return False
 
         done = self.engine.placer.place(self.batch, rows, first, end, self.sink, must_ask_post_filter)
+        if done == first or rows[first:done].min() >= 0:
+            return done
         for at in (first + np.flatnonzero(rows[first:done] < 0)).tolist():
             target = self.batch.target(at)
             if at in noted:

@@ -45,6 +45,7 @@ cdef class ClassState:
     cdef Shape shape
     cdef Candidates candidates
     cdef Py_ssize_t charged
+    cdef bint is_kept
     cdef Buffer counted, order, undo
     cdef Py_ssize_t undo_bytes
     cdef object held

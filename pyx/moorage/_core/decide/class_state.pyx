@@ -228,6 +228,7 @@ cdef class ClassStates:
             if len(self.by_target) >= STATES_LIMIT:
                 self._drop(next(iter(self.by_target)))
         self.by_target[target] = one
+        one.is_kept = True
         return one
 
     def state_of(self, int32_t pod_class, int32_t node_name=0, int32_t pinned=0):
@@ -237,6 +238,8 @@ cdef class ClassStates:
 
     cdef int charge(self, ClassState one) except -1:
         """The candidates of a state have another size now: those of others go until all are within bounds."""
+        if not one.is_kept:  # a run holds it still
+            return 0
         self.used_bytes += one.candidates.nbytes() - one.charged
         one.charged = one.candidates.nbytes()
         while self.used_bytes > self.most_bytes:
@@ -253,6 +256,7 @@ cdef class ClassStates:
     cdef int _drop(self, target) except -1:
         cdef ClassState one = self.by_target.pop(target)
         self.used_bytes -= one.charged
+        one.charged, one.is_kept = 0, False
         return 0
 
     cdef bint is_failed(self, const ClassSearch* one, int64_t head) noexcept nogil:

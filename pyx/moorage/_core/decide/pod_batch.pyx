@@ -176,6 +176,15 @@ cdef class PodBatch:
         """The route of a pod: what its placement needs, as bits of `Route`."""
         return self._span(at).route
 
+    def may_need(self, int32_t mask, int32_t first, int32_t end):
+        """Whether the route of a pod from `first` to `end` has one of the bits of `mask`."""
+        cdef int32_t each = self.span_at(first)
+        while each < self.n_spans and (each == 0 or self.spans[each - 1].end < end):
+            if self.spans[each].route & mask:
+                return True
+            each += 1
+        return False
+
     def route_by(self, route_of, bint each=False):
         """Add to the routes what only others know.
 
@@ -227,6 +236,8 @@ cdef class PodBatch:
         """
         cdef int32_t each = self.span_at(first), begin = first, route
         cdef list out = []
+        if first < 0:
+            raise IndexError(f"there is no pod {first}")
         while each < self.n_spans:
             route = self.spans[each].route & mask
             while each + 1 < self.n_spans and self.spans[each + 1].route & mask == route:
@@ -241,7 +252,7 @@ cdef class PodBatch:
         cdef int32_t each
         found = {}
         for each in range(self.span_at(first), self.n_spans):
-            if each and self.spans[each - 1].end >= end:
+            if first >= end or (each and self.spans[each - 1].end >= end):
                 break
             found[self.spans[each].pod_class] = None
         return list(found)
@@ -251,7 +262,7 @@ cdef class PodBatch:
         cdef int32_t each
         found = {}
         for each in range(self.span_at(first), self.n_spans):
-            if each and self.spans[each - 1].end >= end:
+            if first >= end or (each and self.spans[each - 1].end >= end):
                 break
             found[self.spans[each].pod_class, self.spans[each].node_name, self.spans[each].pinned] = None
         return list(found)

@@ -248,7 +248,7 @@ def placed_in_turn(
     one = Scheduler(cluster, tie_break=tie_break)
     out = []
     for asking in coming:
-        decision = one.schedule_one(asking)
+        decision = one.context.schedule_one(asking)
         left = sorted(each.name for each in one.client.list(Pod)[0])
         rejectors = decision.diagnosis and decision.diagnosis.rejectors()
         found = [decision.node, decision.start, decision.next, decision.evaluated, decision.nominating]
@@ -275,4 +275,4 @@ def test_where_volumes_fit_everywhere_no_plugin_filters_nodes() -> None:
     asked = pod("p", volumes=AZURE)
     one = Scheduler(Cluster(nodes=[node("a")], pods=[asked]))
     with patch.object(NodeVolumeLimits, "filter_all", side_effect=AssertionError):
-        assert one.schedule_one(asked).node == "a"
+        assert one.context.schedule_one(asked).node == "a"

@@ -61,8 +61,8 @@ def best(scheduler: Scheduler, kind: Kind, percentage: int, pods: int, rounds: i
         began = clock()
         batch.place()
         found.append((clock() - began) / pods)
-        if len(batch.rows) < pods:
-            raise SystemExit(f"bench.scale: only {len(batch.rows)} of {pods} {kind.name} fit")
+        if (fitting := int((batch.rows >= 0).sum())) < pods:
+            raise SystemExit(f"bench.scale: only {fitting} of {pods} {kind.name} fit")
     batch.again()
     return min(found)
 

@@ -217,9 +217,13 @@ class SchedulingContext:
         try:
             yield
         except BaseException:
-            for pod in pods:
-                self.take_back(pod)
+            self.take_all_back(pods)
             raise
+
+    def take_all_back(self, pods: Iterable[Pod]) -> None:
+        """Take pods off the nodes that they are assumed on, unless their binding cycles go on."""
+        for pod in pods:
+            self.take_back(pod)
 
     # ---- one pod -------------------------------------------------------------------------------------------
 

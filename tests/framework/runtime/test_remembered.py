@@ -29,7 +29,7 @@ AWAY = PodAffinityTerm(LabelSelector(match_labels={"app": "p"}), topology_key=HO
 def scheduler(*plugins: Any) -> tuple[Scheduler, Framework]:
     nodes = [node(name, labels={HOSTNAME: name}) for name in ("a", "b")]
     made = Scheduler(mo.Cluster(nodes=nodes), profile=profile_with(*plugins))
-    return made, made.rotation.holder.framework
+    return made, made.context.rotation.holder.framework
 
 
 def skipped(framework: Framework, of: Pod) -> tuple[set[str], set[str]]:

@@ -28,27 +28,35 @@ def schedule_pods(context: SchedulingContext, pods: Sequence[Pod]) -> ScheduleRe
     """See `Scheduler.schedule_pods`."""
     context.check_new(pods)
     context.enlist_if_possible()
-    result = ScheduleResult.nowhere(context.cache.state, len(pods))
-    with context.taken_back_on_error(pods):
-        batch = context.batch_of(pods)
-        for segment in context.segments(batch):
-            if not (segment.whole_cycle or segment.waits):
-                Placing(context, segment.engine, batch, result).place(segment.first, segment.end)
-                continue
-            for at in range(segment.first, segment.end):
-                decision = whole_cycle(context, segment.engine, pods[at], batch.target(at))
-                if decision.node is None:
-                    result.failures[at] = Failure.of(decision)
-                else:
-                    result.rows[at] = segment.engine.row_in_view(decision.node)
-        if context.bindings.running:
-            failures = context.finish_binding(pods)
-            for at, pod in enumerate(pods):
-                if pod.key in failures and result.rows[at] >= 0:
-                    result.rows[at], result.failures[at] = -1, failures[pod.key]
+    try:
+        result = _place_all(context, pods)
         context.sync()
+    except BaseException:
+        context.take_all_back(pods)
+        raise
     context.handle.plugin_errors.summarize()
     return result.named()
+
+
+def _place_all(context: SchedulingContext, pods: Sequence[Pod]) -> ScheduleResult:
+    """Place pods by the segments of their batch."""
+    batch, result = context.batch_of(pods), ScheduleResult.nowhere(context.cache.state, len(pods))
+    for segment in context.segments(batch):
+        if not (segment.whole_cycle or segment.waits):
+            Placing(context, segment.engine, batch, result).place(segment.first, segment.end)
+            continue
+        for at in range(segment.first, segment.end):
+            decision = whole_cycle(context, segment.engine, pods[at], batch.target(at))
+            if decision.node is None:
+                result.failures[at] = Failure.of(decision)
+            else:
+                result.rows[at] = segment.engine.row_in_view(decision.node)
+    if context.bindings.running:
+        failures = context.finish_binding(pods)
+        for at, pod in enumerate(pods):
+            if pod.key in failures and result.rows[at] >= 0:
+                result.rows[at], result.failures[at] = -1, failures[pod.key]
+    return result
 
 
 def replica(template: Pod, index: int) -> Pod:

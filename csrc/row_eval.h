@@ -2,6 +2,8 @@
 #ifndef MOORAGE_ROW_EVAL_H
 #define MOORAGE_ROW_EVAL_H
 
+#include <stddef.h>
+
 #include "dispatch.h"
 #include "plugins.h"
 
@@ -14,6 +16,7 @@ typedef struct {
     uint8_t *slow;              /* 1: only the general kernel is exact here */
     int32_t n_fixed, n_slow;    /* positions with fixed != 0, slow != 0 */
 } mr_columns;
+_Static_assert(offsetof(mr_columns, n_fixed) == 14 * sizeof(void *), "the view fills in 14 pointers in a row");
 
 /* What the filters say of a node once the pods are there that are nominated to it. */
 typedef struct {

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Protocol, Self
 
 from moorage._core.state.node_table import NodeTable
 from moorage._core.state.pod_class import PodClasses, Shape
@@ -242,20 +242,16 @@ class NodeInfoClone(NodeInfoLists):
     def _account(self, pod: Pod, sign: int) -> None:
         charge(self.classes.shape_of(self.classes.intern(pod)), sign, self.requested, self.nonzero_requested)
 
-    def clone(self) -> NodeInfoClone:
+    def clone(self) -> Self:
         """Another copy."""
-        return NodeInfoClone(
-            self.name,
-            self.node,
-            list(self.pods),
-            copy_of(self.requested),
-            copy_of(self.nonzero_requested),
-            copy_of(self.allocatable),
-            self.used_ports,
-            dict(self.image_states),
-            self.taints,
-            self.generation,
-            self.classes,
+        return replace(
+            self,
+            pods=list(self.pods),
+            requested=copy_of(self.requested),
+            nonzero_requested=copy_of(self.nonzero_requested),
+            allocatable=copy_of(self.allocatable),
+            image_states=dict(self.image_states),
+            follower=None,
         )
 
 
@@ -274,13 +270,7 @@ def charge(shape: Shape, sign: int, requested: Resource, nonzero_requested: Reso
 
 def copy_of(amounts: Resource) -> Resource:
     """The same amounts again."""
-    return Resource(
-        amounts.milli_cpu,
-        amounts.memory,
-        amounts.ephemeral_storage,
-        amounts.allowed_pod_number,
-        dict(amounts.scalar_resources),
-    )
+    return replace(amounts, scalar_resources=dict(amounts.scalar_resources))
 
 
 def has_pod_affinity(pod: Pod) -> bool:

@@ -1,25 +1,12 @@
 """Interfaces of earlier releases: v1alpha1 of the framework, and the volume binder of v1.14."""
 
-from __future__ import annotations
-
-from .fake_binder import FakeVolumeBinder, FakeVolumeBinderConfig, new_fake_volume_binder
-from .pod_binding_cache import (
-    NodeDecision,
-    NodeDecisions,
-    PodBindingCache,
-    new_pod_binding_cache,
-)
-from .scheduler_binder import CachingVolumeBinder, SchedulerVolumeBinder, new_volume_binder
-
-__all__ = [
-    "CachingVolumeBinder",
-    "FakeVolumeBinder",
-    "FakeVolumeBinderConfig",
-    "NodeDecision",
-    "NodeDecisions",
-    "PodBindingCache",
-    "SchedulerVolumeBinder",
-    "new_fake_volume_binder",
-    "new_pod_binding_cache",
-    "new_volume_binder",
-]
+from .fake_binder import FakeVolumeBinder as FakeVolumeBinder
+from .fake_binder import FakeVolumeBinderConfig as FakeVolumeBinderConfig
+from .fake_binder import new_fake_volume_binder as new_fake_volume_binder
+from .pod_binding_cache import NodeDecision as NodeDecision
+from .pod_binding_cache import NodeDecisions as NodeDecisions
+from .pod_binding_cache import PodBindingCache as PodBindingCache
+from .pod_binding_cache import new_pod_binding_cache as new_pod_binding_cache
+from .scheduler_binder import CachingVolumeBinder as CachingVolumeBinder
+from .scheduler_binder import SchedulerVolumeBinder as SchedulerVolumeBinder
+from .scheduler_binder import new_volume_binder as new_volume_binder

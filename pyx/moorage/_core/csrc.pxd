@@ -144,8 +144,6 @@ cdef extern from "state.h" nogil:
 
 cdef extern from "rows.h" nogil:
     int64_t mr_row_value(const mr_ledger* ledger, int32_t row, int field)
-    int64_t mr_other_allocatable(const mr_ledger* ledger, int32_t row, int32_t resource)
-    int64_t mr_other_requested(const mr_ledger* ledger, int32_t row, int32_t resource)
     void mr_row_set(mr_ledger* ledger, int32_t row, const int64_t* values)
     void mr_row_add_pod(mr_ledger* ledger, int32_t row, const mr_shape* shape, int32_t sign)
 
@@ -175,18 +173,6 @@ cdef extern from "plugins.h" nogil:
 
 cdef extern from "scan.h" nogil:
     ctypedef struct mr_columns:
-        double* alloc_cpu
-        double* alloc_memory
-        double* free_cpu
-        double* free_memory
-        double* used_cpu
-        double* used_memory
-        double* nonzero_free_cpu
-        double* nonzero_free_memory
-        double* per_cpu
-        double* per_memory
-        int32_t* balanced
-        int32_t* slots
         int32_t* fixed
         uint8_t* slow
         int32_t n_fixed, n_slow
@@ -369,7 +355,6 @@ cdef extern from "preemption.h" nogil:
     void mr_preemptor_read(mr_preemptor* preemptor)
     void mr_dry_run(const mr_preemptor* preemptor, int32_t row, const mr_pod_entry* pods, int32_t n,
                     mr_eviction* out)
-    int mr_is_better(const mr_eviction* a, const mr_eviction* b)
     void mr_sort_pod_entries(mr_pod_entry* pods, int32_t n, mr_pod_entry* scratch,
                              const mr_class_usage* usages)
     void mr_outcomes_begin(mr_outcomes* outcomes)

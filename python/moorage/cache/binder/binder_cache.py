@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from contextlib import AbstractContextManager
-from types import TracebackType
 from typing import Self
 
 from moorage._core.services.binder_store import Undo
 from moorage._core.state.cluster_state import ClusterState
-from moorage.cache.cluster_cache import ClusterCache, Transaction
 from moorage.cache.snapshot import CacheDump
 from moorage.errors import CacheError
 from moorage.objects.model.godel import ledger_of
@@ -35,26 +32,6 @@ from .stores import (
 )
 
 GATE_OFF = "the feature gate ResourceReservation is off"
-
-
-class AtomicEvent:
-    """An event that several stores may refuse: ``with whole:`` all of them take part, or none. It nests."""
-
-    def __init__(self, cache: ClusterCache) -> None:
-        self._cache = cache
-        self._open: list[tuple[AbstractContextManager[Transaction], Transaction]] = []
-
-    def __enter__(self) -> None:
-        manager = self._cache.transaction()
-        self._open.append((manager, manager.__enter__()))
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        manager, transaction = self._open.pop()
-        if error is None:
-            transaction.commit()
-        manager.__exit__(kind, error, trace)
 
 
 class BinderCache(ClusterEvents):
@@ -91,10 +68,7 @@ class BinderCache(ClusterEvents):
         self._wire()
 
     def _wire(self) -> None:
-        if self.reservations is None:  # the ledger alone can refuse an event, and hears of it first
-            self._event = self.lock
-        else:
-            self._event = AtomicEvent(self)
+        if self.reservations is not None:
             self.reservations.enter = self._enter
             self.reservations.leave = self._leave
 
@@ -119,7 +93,7 @@ class BinderCache(ClusterEvents):
     def assume_pod(self, info: CachePodInfo) -> None:
         """Put a pod on its node ahead of its binding. A pod that is known in any state is an error."""
         pod = info.pod
-        with self._event:
+        with self._event():
             if self.reservations is not None and self.pods.find(pod) is None:
                 self.reservations.assume_pod(pod)
             self.pods.assume_pod(pod)
@@ -133,7 +107,7 @@ class BinderCache(ClusterEvents):
 
     def forget_pod(self, info: CachePodInfo) -> None:
         """Take an assumed pod back; one that is not assumed is left alone."""
-        with self._event:
+        with self._event():
             held = self.pods.forget_pod(info.pod)
             if held is not None:
                 self.units.leave(held)
@@ -233,7 +207,7 @@ class BinderCache(ClusterEvents):
         one that was added before is an error."""
         if not pod.spec.node_name:
             return
-        with self._event:
+        with self._event():
             if self.reservations is not None:
                 self.reservations.bind_pod(pod)
             self._enter(pod)
@@ -247,7 +221,7 @@ class BinderCache(ClusterEvents):
     def update_pod(self, old: Pod, new: Pod) -> None:
         """A pod changed. What was known of it, assumed or added, gives way to the new one, which is added if
         it is bound. As long as it is not, an assumed pod stays."""
-        with self._event:
+        with self._event():
             if not new.spec.node_name:
                 if old.spec.node_name or not self.pods.is_assumed_pod(old):
                     self._remove(old)
@@ -262,7 +236,7 @@ class BinderCache(ClusterEvents):
 
     def delete_pod(self, pod: Pod) -> None:
         """A pod went, in whatever state the cache has it. A bound one that is not known is an error."""
-        with self._event:
+        with self._event():
             if not self._remove(pod) and pod.spec.node_name:
                 raise CacheError(self._unknown(pod))
 
@@ -303,7 +277,7 @@ class BinderCache(ClusterEvents):
         An assumed pod stays assumed if it is listed without a node, and goes if it is not listed.
         Placeholders of deleted pods are nobody else's, and stay.
         """
-        with AtomicEvent(self):
+        with self._atomic():
             listed = {node.name: node for node in nodes}
             for node in list(self.state.table.objects):
                 if node is not None and node.name not in listed:
@@ -325,7 +299,7 @@ class BinderCache(ClusterEvents):
 
     def clean(self, now: float) -> None:
         """Drop the assumed pods, markers and placeholders whose deadline lies before `now`."""
-        with self._event:
+        with self._event():
             expired = self.pods.expire(now)
             self.units.leave_all(expired)
             self.markers.clean(now)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 
 from moorage.cache.cluster_cache import ClusterCache
 from moorage.objects.model.godel import (
@@ -26,7 +26,18 @@ class ClusterEvents(ClusterCache):
     units: UnitStatusStore
     nodes: NodeStore
     reservations: ReservationStore | None
-    _event: AbstractContextManager[object]
+
+    def _event(self) -> AbstractContextManager[object]:
+        """The context of an event about several stores. Without reservations the ledger, which comes first,
+        is the only one that can refuse it, so the lock is enough."""
+        return self.lock if self.reservations is None else self._atomic()
+
+    @contextmanager
+    def _atomic(self) -> Iterator[None]:
+        """All stores take part in what is done inside, or none if it raises."""
+        with self.transaction() as transaction:
+            yield
+            transaction.commit()
 
     # ---- events of nodes
 
@@ -98,17 +109,17 @@ class ClusterEvents(ClusterCache):
     def add_reservation(self, reservation: Reservation) -> None:
         """A reservation keeps resources of its node; nothing where the feature gate is off."""
         if self.reservations is not None:
-            with self._event:
+            with self._event():
                 self.reservations.add_reservation(reservation)
 
     def update_reservation(self, old: Reservation, new: Reservation) -> None:
         if self.reservations is not None:
-            with self._event:
+            with self._event():
                 self.reservations.update_reservation(old, new)
 
     def delete_reservation(self, reservation: Reservation) -> None:
         if self.reservations is not None:
-            with self._event:
+            with self._event():
                 self.reservations.delete_reservation(reservation)
 
     # ---- events that no store of a binder needs

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Self
 
 from moorage._core.base.resources import is_counted
 from moorage._core.state.cluster_state import ClusterState
@@ -40,11 +41,9 @@ class QosNodeInfoClone(NodeInfoClone):
         else:
             charge(shape, sign, self.requested, self.nonzero_requested)
 
-    def clone(self) -> QosNodeInfoClone:
-        return QosNodeInfoClone(
-            **vars(super().clone()),
-            nm_node=self.nm_node,
-            cnr=self.cnr,
+    def clone(self) -> Self:
+        return replace(
+            super().clone(),
             best_effort_requested=copy_of(self.best_effort_requested),
             best_effort_nonzero_requested=copy_of(self.best_effort_nonzero_requested),
             best_effort_allocatable=copy_of(self.best_effort_allocatable),

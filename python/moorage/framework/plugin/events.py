@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from enum import Enum, IntFlag
 from functools import cache
+from operator import attrgetter
 from typing import Any
 
 import msgspec
@@ -194,33 +195,31 @@ ANY_EVENT = tuple(
 
 # ---- what changed ------------------------------------------------------------------------------------------
 
-_NODE_CHANGES: tuple[tuple[ClusterEvent, Callable[[Node, Node], bool]], ...] = tuple(
-    (ClusterEvent(NODE, action), changed)
-    for action, changed in (
-        (
-            ActionType.UPDATE_NODE_TAINT,
-            lambda old, new: old.spec.unschedulable and not new.spec.unschedulable,
-        ),
-        (
-            ActionType.UPDATE_NODE_ALLOCATABLE,
-            lambda old, new: not same_amounts(old.status.allocatable, new.status.allocatable),
-        ),
-        (ActionType.UPDATE_NODE_LABEL, lambda old, new: old.metadata.labels != new.metadata.labels),
-        (ActionType.UPDATE_NODE_TAINT, lambda old, new: old.spec.taints != new.spec.taints),
-        (ActionType.UPDATE_NODE_CONDITION, lambda old, new: _conditions(old) != _conditions(new)),
-        (
-            ActionType.UPDATE_NODE_ANNOTATION,
-            lambda old, new: old.metadata.annotations != new.metadata.annotations,
-        ),
-        (
-            ActionType.UPDATE_NODE_DECLARED_FEATURE,
-            lambda old, new: old.status.declared_features != new.status.declared_features,
-        ),
-    )
-)
+Changed = Callable[[Any, Any], bool]
 
-_POD_CHANGES: tuple[tuple[ActionType, Callable[[Pod, Pod], bool]], ...] = (
-    (ActionType.UPDATE_POD_LABEL, lambda old, new: old.metadata.labels != new.metadata.labels),
+
+def _differs(attribute: str) -> Changed:
+    """Whether an attribute, given by its path, differs between two objects."""
+    read = attrgetter(attribute)
+    return lambda old, new: bool(read(old) != read(new))
+
+
+_NODE_CHANGES: tuple[tuple[ActionType, Changed], ...] = (
+    (ActionType.UPDATE_NODE_TAINT, lambda old, new: old.spec.unschedulable and not new.spec.unschedulable),
+    (
+        ActionType.UPDATE_NODE_ALLOCATABLE,
+        lambda old, new: not same_amounts(old.status.allocatable, new.status.allocatable),
+    ),
+    (ActionType.UPDATE_NODE_LABEL, _differs("metadata.labels")),
+    (ActionType.UPDATE_NODE_TAINT, _differs("spec.taints")),
+    (ActionType.UPDATE_NODE_CONDITION, lambda old, new: _conditions(old) != _conditions(new)),
+    (ActionType.UPDATE_NODE_ANNOTATION, _differs("metadata.annotations")),
+    (ActionType.UPDATE_NODE_DECLARED_FEATURE, _differs("status.declared_features")),
+)
+_NODE_EVENTS = {action: ClusterEvent(NODE, action) for action, _ in _NODE_CHANGES}
+
+_POD_CHANGES: tuple[tuple[ActionType, Changed], ...] = (
+    (ActionType.UPDATE_POD_LABEL, _differs("metadata.labels")),
     (ActionType.UPDATE_POD_SCALE_DOWN, lambda old, new: _is_scaled_down(old, new)),
     (
         ActionType.UPDATE_POD_SCHEDULING_GATES_ELIMINATED,
@@ -243,7 +242,7 @@ _POD_EVENTS = {
 
 def node_update_events(old: Node, new: Node) -> list[ClusterEvent]:
     """An event for each property that changed and that scheduling may read; often none."""
-    return [event for event, changed in _NODE_CHANGES if changed(old, new)]
+    return [_NODE_EVENTS[action] for action, changed in _NODE_CHANGES if changed(old, new)]
 
 
 def pod_update_events(old: Pod, new: Pod) -> list[ClusterEvent]:

@@ -30,6 +30,7 @@ cdef class View:
     cdef int _reorder(self) except -1
     cdef int _keep_order(self) except -1
     cdef int _rebuild(self) except -1
+    cdef int _point_columns(self) except -1
     cdef int _set_positions(self) except -1
     cdef int show_only(self, const int32_t[::1] rows) except -1
     cdef int follow_usage(self) except -1

@@ -305,21 +305,12 @@ cdef class View:
         for at in range(self.size):
             mr_columns_set(&self.columns, at, &self.ledger, self.taint_set, (<int32_t*>self.order.data)[at])
 
-    def _point_columns(self):
-        self.columns.alloc_cpu = <double*>(<Buffer>self.columns_memory[0]).data
-        self.columns.alloc_memory = <double*>(<Buffer>self.columns_memory[1]).data
-        self.columns.free_cpu = <double*>(<Buffer>self.columns_memory[2]).data
-        self.columns.free_memory = <double*>(<Buffer>self.columns_memory[3]).data
-        self.columns.used_cpu = <double*>(<Buffer>self.columns_memory[4]).data
-        self.columns.used_memory = <double*>(<Buffer>self.columns_memory[5]).data
-        self.columns.nonzero_free_cpu = <double*>(<Buffer>self.columns_memory[6]).data
-        self.columns.nonzero_free_memory = <double*>(<Buffer>self.columns_memory[7]).data
-        self.columns.per_cpu = <double*>(<Buffer>self.columns_memory[8]).data
-        self.columns.per_memory = <double*>(<Buffer>self.columns_memory[9]).data
-        self.columns.balanced = <int32_t*>(<Buffer>self.columns_memory[10]).data
-        self.columns.slots = <int32_t*>(<Buffer>self.columns_memory[11]).data
-        self.columns.fixed = <int32_t*>(<Buffer>self.columns_memory[12]).data
-        self.columns.slow = <unsigned char*>(<Buffer>self.columns_memory[13]).data
+    cdef int _point_columns(self) except -1:
+        """Refresh the pointers to the columns, whose buffers are in the order of mr_columns."""
+        cdef void** pointers = <void**>&self.columns
+        for at, buffer in enumerate(self.columns_memory):
+            pointers[at] = (<Buffer>buffer).data
+        return 0
 
     cdef int fill_cluster(self, mr_cluster* out, int32_t ledger) except -1:
         """Point `out` at all arrays that kernels read; valid until the next change of a node."""

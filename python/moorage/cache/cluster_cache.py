@@ -21,13 +21,30 @@ class Enlisted(Protocol):
     """State beside the cache that a transaction takes back."""
 
     def save(self) -> object:
-        """A transaction begins: answer what `undo` needs."""
+        """Called when a transaction begins.
+
+        Returns
+        -------
+        object
+            What `undo` and `release` are given.
+        """
 
     def undo(self, saved: object) -> None:
-        """The transaction was rolled back: be as at `save`."""
+        """Called when the transaction was rolled back: restore the state of `save`.
+
+        Parameters
+        ----------
+        saved : object
+            What `save` returned.
+        """
 
     def release(self, saved: object) -> None:
-        """The transaction was committed: what was saved is no longer needed."""
+        """Called when the transaction was committed: `saved` is no longer needed.
+
+        Parameters
+        ----------
+        saved : object
+        """
 
 
 class Participant(Enlisted, Protocol):
@@ -45,12 +62,17 @@ class Transaction:
         self._saved: list[tuple[Enlisted, object]] = []
 
     def enlist(self, participant: Enlisted) -> None:
-        """Have a participant take part that has not changed since the transaction began."""
+        """Add a participant that has not changed since the transaction began; once is enough.
+
+        Parameters
+        ----------
+        participant : Enlisted
+        """
         if all(one is not participant for one, _ in self._saved):
             self._saved.append((participant, participant.save()))
 
     def end(self) -> None:
-        """Have the participants undo what was done, or keep it, in the order in which they were enlisted."""
+        """Undo or release what the participants saved, in the order in which they were enlisted."""
         for participant, saved in self._saved:
             (participant.release if self.committed else participant.undo)(saved)
 
@@ -77,7 +99,13 @@ class ClusterCache:
         self.transactions: list[Transaction] = []  # the open ones
 
     def clean(self, now: float) -> None:
-        """Expire what is to expire by `now`."""
+        """Expire what is due.
+
+        Parameters
+        ----------
+        now : float
+            Seconds on the cache's clock.
+        """
         raise NotImplementedError
 
     def node_tree(self) -> NodeTree:
@@ -85,15 +113,26 @@ class ClusterCache:
         return NodeTree.of_cache(self.state.tree, self.state.symbols, self.lock)
 
     def update_snapshot(self, snapshot: Snapshot) -> None:
-        """Bring a snapshot up to date by copying what has changed since its last update."""
+        """Bring a snapshot up to date by copying what has changed since its last update.
+
+        Parameters
+        ----------
+        snapshot : Snapshot
+        """
         if snapshot.is_behind(self.state):
             with self.lock:
                 snapshot.update(self.state)
 
     @contextmanager
     def transaction(self) -> Iterator[Transaction]:
-        """Whatever is done inside is undone at the end, unless the transaction is committed and nothing was
-        raised. Transactions nest; the lock is held throughout."""
+        """A block whose changes are undone at its end, unless it commits and does not raise.
+
+        Transactions nest; the lock is held throughout.
+
+        Yields
+        ------
+        Transaction
+        """
         with self.lock:
             transaction, outer = Transaction(), len(self.transactions)
             depth, mark = self.state.journal.depth, self.state.mark()
@@ -115,7 +154,12 @@ class ClusterCache:
                     transaction.end()
 
     def enlist(self, participant: Enlisted) -> None:
-        """Have a participant take part in all open transactions, within which it has not changed so far."""
+        """Add a participant to all open transactions, within which it has not changed so far.
+
+        Parameters
+        ----------
+        participant : Enlisted
+        """
         with self.lock:
             for transaction in self.transactions:
                 transaction.enlist(participant)
@@ -131,8 +175,20 @@ class ClusterCache:
         return out
 
     def run(self, period: float, stop: threading.Event) -> threading.Thread:
-        """Clean every `period` seconds by the clock, in a thread that ends when `stop` is set and does not
-        keep the process alive. A cleaning that fails is reported in the log, and the next one tries again."""
+        """Clean the cache in a daemon thread. A cleaning that fails is logged, and the next one tries again.
+
+        Parameters
+        ----------
+        period : float
+            Seconds between two cleanings.
+        stop : threading.Event
+            Ends the thread.
+
+        Returns
+        -------
+        threading.Thread
+            Started.
+        """
 
         def work() -> None:
             while not stop.wait(period):

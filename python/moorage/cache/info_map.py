@@ -17,7 +17,7 @@ class Follower:
     """How far one map of node name to NodeInfo has followed a cluster's change log.
 
     The map's entries name the follower, so it lives as long as the map does, and a map that was copied, or
-    that is another cache's, is told apart.
+    that is another cache's, is recognised.
 
     Parameters
     ----------
@@ -58,13 +58,13 @@ class Follower:
             self._show(row)
 
     def _forget(self, row: int) -> None:
-        """A row that is another node's now, or nobody's."""
+        """Drop the entry of a row that is another node's now, or free."""
         name = self.names.pop(row, None)
         if name is not None and self.state.table.find_row(name) is None:
             self.infos.pop(name, None)
 
     def _show(self, row: int) -> None:
-        """What a row has become: its entry is replaced unless it is of this generation."""
+        """Replace the entry of a row unless it is of the row's generation."""
         table = self.state.table
         name = table.row_name(row) if row < table.used else None  # made and undone since
         if name is None:
@@ -79,5 +79,5 @@ class Follower:
 
 
 def follower_of(info: object) -> Follower | None:
-    """Who put a NodeInfo into a map; None for one that somebody else has put there."""
+    """The follower that put a NodeInfo into a map; None for one that came another way."""
     return getattr(info, "follower", None)

@@ -81,9 +81,9 @@ class NodeSource(Protocol):
 class NodeInfo(NodeInfoLists):
     """A read-only view of the node of one name: nothing is copied until an attribute is read.
 
-    What an attribute says is of one moment, whoever writes meanwhile; two attributes may be of two, those of
-    a `clone` never. Once the node is gone, and its last pod with it, `name` and `node` (None) can be read,
-    and all else is a CacheError; a node of the same name that comes later is shown again.
+    Each attribute is consistent in itself, also beside a thread that writes; two attributes may differ by a
+    write in between, those of a `clone` never. Once the node is gone, and its last pod with it, `name` and
+    `node` (None) can be read, and all else is a CacheError; a later node of the same name is shown again.
 
     Parameters
     ----------
@@ -217,13 +217,29 @@ class NodeInfoClone(NodeInfoLists):
     """Who keeps the map that this is an entry of."""
 
     def add_pod(self, pod: Pod) -> None:
-        """Account for one more pod."""
+        """Account for one more pod.
+
+        Parameters
+        ----------
+        pod : Pod
+        """
         self._account(pod, 1)
         self.used_ports |= self._host_ports(pod)
         self.pods.append(pod)
 
     def remove_pod(self, pod: Pod) -> None:
-        """Take a pod back, found by its UID; the last one moves into its place."""
+        """Take a pod back; the last one moves into its place, as in upstream's NodeInfo.RemovePod.
+
+        Parameters
+        ----------
+        pod : Pod
+            Found by its UID.
+
+        Raises
+        ------
+        CacheError
+            The pod is not among `pods`.
+        """
         for at, held in enumerate(self.pods):
             if held.metadata.uid == pod.metadata.uid:
                 last = self.pods.pop()
@@ -256,7 +272,16 @@ class NodeInfoClone(NodeInfoLists):
 
 
 def charge(shape: Shape, sign: int, requested: Resource, nonzero_requested: Resource) -> None:
-    """Account for a pod of a shape (sign 1), or take it back (sign -1)."""
+    """Account for a pod of a shape.
+
+    Parameters
+    ----------
+    shape : Shape
+    sign : int
+        1, or -1 to take it back.
+    requested, nonzero_requested : Resource
+        Changed in place.
+    """
     for into, amounts in ((requested, shape.requests), (nonzero_requested, shape.nonzero_requests)):
         into.milli_cpu += sign * amounts[0]
         into.memory += sign * amounts[1]
@@ -269,7 +294,7 @@ def charge(shape: Shape, sign: int, requested: Resource, nonzero_requested: Reso
 
 
 def copy_of(amounts: Resource) -> Resource:
-    """The same amounts again."""
+    """A copy of amounts that can be changed."""
     return replace(amounts, scalar_resources=dict(amounts.scalar_resources))
 
 

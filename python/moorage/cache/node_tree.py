@@ -63,7 +63,17 @@ class NodeTree:
             return list(self._core.zones)
 
     def add_node(self, node: Node) -> None:
-        """Add a node to its zone; one that is there already stays where it is, with a warning."""
+        """Add a node to its zone; one that is there already stays where it is, with a warning.
+
+        Parameters
+        ----------
+        node : Node
+
+        Raises
+        ------
+        CacheError
+            The tree is a cache's.
+        """
         self._check_writable()
         zone = self._zone_key(node.metadata.labels)
         with self._lock:
@@ -75,7 +85,18 @@ class NodeTree:
         logger.debug("Added node %s in group %s to NodeTree", node.name, zone)
 
     def update_node(self, old: Node | None, new: Node) -> None:
-        """Move a node whose zone has changed to the end of its new zone."""
+        """Move a node whose zone has changed to the end of its new zone.
+
+        Parameters
+        ----------
+        old : Node or None
+        new : Node
+
+        Raises
+        ------
+        CacheError
+            The tree is a cache's.
+        """
         self._check_writable()
         before = self._zone_key(old.metadata.labels) if old is not None else ""
         if before == self._zone_key(new.metadata.labels):
@@ -86,7 +107,17 @@ class NodeTree:
             self.add_node(new)
 
     def remove_node(self, node: Node) -> None:
-        """Remove a node from the zone that its labels name; CacheError where it is not there."""
+        """Remove a node from the zone that its labels name.
+
+        Parameters
+        ----------
+        node : Node
+
+        Raises
+        ------
+        CacheError
+            The node is not in that zone, or the tree is a cache's.
+        """
         self._check_writable()
         zone = self._zone_key(node.metadata.labels)
         with self._lock:

@@ -47,7 +47,21 @@ class Snapshot(RowCopies):
         return [info for info in self.node_info_list if any(map(has_required_anti_affinity, info.pods))]
 
     def get(self, name: str) -> NodeInfo:
-        """The NodeInfo of a node; CacheError where it is not in the snapshot."""
+        """The NodeInfo of a node.
+
+        Parameters
+        ----------
+        name : str
+
+        Returns
+        -------
+        NodeInfo
+
+        Raises
+        ------
+        CacheError
+            The node is not in the snapshot.
+        """
         if self.find_row(name) is None:
             raise CacheError(NOT_FOUND.format(name))
         return NodeInfo(self, name)
@@ -98,7 +112,16 @@ class CacheDump(Generic[Info]):
 
 
 def dump(state: ClusterState) -> CacheDump[NodeInfo]:
-    """A dump of `state`, over a copy of it."""
+    """A dump over a copy of a state.
+
+    Parameters
+    ----------
+    state : ClusterState
+
+    Returns
+    -------
+    CacheDump
+    """
     copy = state.fork()
     infos = NodeInfos(copy, lambda name: NodeInfo(copy, name))
     return CacheDump(dict.fromkeys(copy.assumed_pods(), True), infos)

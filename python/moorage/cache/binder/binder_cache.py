@@ -91,7 +91,17 @@ class BinderCache(ClusterEvents):
     # ---- assuming
 
     def assume_pod(self, info: CachePodInfo) -> None:
-        """Put a pod on its node ahead of its binding. A pod that is known in any state is an error."""
+        """Put a pod on its node ahead of its binding.
+
+        Parameters
+        ----------
+        info : CachePodInfo
+
+        Raises
+        ------
+        CacheError
+            The pod is known in any state, or the placeholder that it asks for is missing or matched.
+        """
         pod = info.pod
         with self._event():
             if self.reservations is not None and self.pods.find(pod) is None:
@@ -100,13 +110,27 @@ class BinderCache(ClusterEvents):
             self.units.enter(pod)
 
     def finish_binding(self, pod: Pod) -> None:
-        """An attempt to bind ended: from now on the assumed pod lives for the handler's TTL. Others are left
-        alone."""
+        """Start the handler's TTL of an assumed pod after an attempt to bind it; other pods are left alone.
+
+        Parameters
+        ----------
+        pod : Pod
+        """
         with self.lock:
             self.pods.finish_binding(pod)
 
     def forget_pod(self, info: CachePodInfo) -> None:
-        """Take an assumed pod back; one that is not assumed is left alone."""
+        """Take an assumed pod back; one that is not assumed is left alone.
+
+        Parameters
+        ----------
+        info : CachePodInfo
+
+        Raises
+        ------
+        CacheCorruptedError
+            The pod was assumed on another node.
+        """
         with self._event():
             held = self.pods.forget_pod(info.pod)
             if held is not None:
@@ -115,21 +139,53 @@ class BinderCache(ClusterEvents):
                     self.reservations.give_back(held)
 
     def is_assumed_pod(self, pod: Pod) -> bool:
-        """True from assume until it is confirmed, forgotten, or its time is over, whether or not `clean` has
-        come by."""
+        """Whether a pod is assumed and its deadline has not passed, be it that `clean` has not run since.
+
+        Parameters
+        ----------
+        pod : Pod
+
+        Returns
+        -------
+        bool
+        """
         with self.lock:
             return self.pods.is_assumed_pod(pod) and not self.pods.has_expired(pod, self.clock())
 
     # ---- reading
 
     def get_pod(self, pod: Pod) -> Pod:
-        """The pod with the same namespace and name as the cache has it; of several that follow one another
-        under one name, the one with the same UID."""
+        """The cache's object of a pod.
+
+        Parameters
+        ----------
+        pod : Pod
+            Found by namespace and name; among pods that follow one another under one name, by UID.
+
+        Returns
+        -------
+        Pod
+
+        Raises
+        ------
+        CacheError
+            The pod is not known.
+        """
         with self.lock:
             return self.pods.get_pod(pod)
 
     def get_node_info(self, node_name: str) -> QosNodeInfo | None:
-        """A read-only view of a node, also of one that is left over; None where it is not known."""
+        """A read-only view of a node.
+
+        Parameters
+        ----------
+        node_name : str
+
+        Returns
+        -------
+        QosNodeInfo or None
+            Left-over nodes included; None for a name that is not known.
+        """
         with self.lock:
             return self.nodes.get(node_name)
 
@@ -144,7 +200,25 @@ class BinderCache(ClusterEvents):
         return tuple(store for store in stores if store is not None)
 
     def fits(self, pod: Pod, node_name: str, without: Iterable[Pod] = ()) -> tuple[str, ...]:
-        """Why a pod does not fit a node (`NodeStore.fits`); nothing where it fits."""
+        """Check the resources of a pod against a node, see `NodeStore.fits`.
+
+        Parameters
+        ----------
+        pod : Pod
+        node_name : str
+        without : iterable of Pod
+            Pods to leave out, such as victims.
+
+        Returns
+        -------
+        tuple of str
+            The reasons why the pod does not fit; empty where it fits.
+
+        Raises
+        ------
+        CacheError
+            The node is not known.
+        """
         with self.lock:
             return self.nodes.fits(pod, node_name, without)
 
@@ -173,7 +247,17 @@ class BinderCache(ClusterEvents):
     # ---- markers
 
     def mark_pod_to_delete(self, pod: Pod, preemptor: Pod) -> None:
-        """A confirmed pod is to be deleted for a preemptor, in the place of another one that marked it."""
+        """Mark a confirmed pod as to be deleted for a preemptor, replacing an earlier marker.
+
+        Parameters
+        ----------
+        pod, preemptor : Pod
+
+        Raises
+        ------
+        CacheError
+            The pod is not known, or only assumed.
+        """
         with self.lock:
             self.markers.mark_pod_to_delete(pod, preemptor)
 
@@ -183,7 +267,17 @@ class BinderCache(ClusterEvents):
             self.markers.remove_delete_pod_marker(pod, preemptor)
 
     def remove_delete_pod_marker_by_key(self, pod_key: str, preemptor_key: str) -> None:
-        """The same by the UIDs of both."""
+        """`remove_delete_pod_marker` by UIDs.
+
+        Parameters
+        ----------
+        pod_key, preemptor_key : str
+
+        Raises
+        ------
+        CacheError
+            The marker is another preemptor's.
+        """
         with self.lock:
             self.markers.remove_delete_pod_marker_by_key(pod_key, preemptor_key)
 
@@ -203,8 +297,18 @@ class BinderCache(ClusterEvents):
     # ---- events of pods
 
     def add_pod(self, pod: Pod) -> None:
-        """A pod was reported. A bound one confirms an assumed one (moving it if its node differs), or is new;
-        one that was added before is an error."""
+        """Add a bound pod as reported: it confirms an assumed one, moving it if its node differs, or is new.
+
+        Parameters
+        ----------
+        pod : Pod
+            Ignored without ``spec.node_name``.
+
+        Raises
+        ------
+        CacheError
+            The pod was added before.
+        """
         if not pod.spec.node_name:
             return
         with self._event():
@@ -219,8 +323,14 @@ class BinderCache(ClusterEvents):
         self.units.enter(pod)
 
     def update_pod(self, old: Pod, new: Pod) -> None:
-        """A pod changed. What was known of it, assumed or added, gives way to the new one, which is added if
-        it is bound. As long as it is not, an assumed pod stays."""
+        """Replace what is known of a pod, assumed or added, by its new state.
+
+        A bound pod is added. One that is not bound is removed, unless it is assumed.
+
+        Parameters
+        ----------
+        old, new : Pod
+        """
         with self._event():
             if not new.spec.node_name:
                 if old.spec.node_name or not self.pods.is_assumed_pod(old):
@@ -235,13 +345,23 @@ class BinderCache(ClusterEvents):
             self.units.enter(new)
 
     def delete_pod(self, pod: Pod) -> None:
-        """A pod went, in whatever state the cache has it. A bound one that is not known is an error."""
+        """Remove a pod, in whatever state it is.
+
+        Parameters
+        ----------
+        pod : Pod
+
+        Raises
+        ------
+        CacheError
+            A bound pod that is not known.
+        """
         with self._event():
             if not self._remove(pod) and pod.spec.node_name:
                 raise CacheError(self._unknown(pod))
 
     def _remove(self, pod: Pod) -> bool:
-        """Whether a pod was known; it is no more."""
+        """Remove a pod; returns whether it was known."""
         if self.reservations is None:
             held = self.pods.remove_pod(pod)
         else:
@@ -272,10 +392,15 @@ class BinderCache(ClusterEvents):
     # ---- after events were lost
 
     def relist(self, nodes: Iterable[Node], pods: Iterable[Pod]) -> None:
-        """Have the Nodes and pods that there are, and no others; all or nothing.
+        """Make the cache equal to a listing; all or nothing. For use after events were lost.
 
         An assumed pod stays assumed if it is listed without a node, and goes if it is not listed.
-        Placeholders of deleted pods are nobody else's, and stay.
+        Placeholders of deleted pods stay: no listing has them.
+
+        Parameters
+        ----------
+        nodes : iterable of Node
+        pods : iterable of Pod
         """
         with self._atomic():
             listed = {node.name: node for node in nodes}
@@ -298,7 +423,13 @@ class BinderCache(ClusterEvents):
     # ---- time
 
     def clean(self, now: float) -> None:
-        """Drop the assumed pods, markers and placeholders whose deadline lies before `now`."""
+        """Drop the assumed pods, markers and placeholders whose deadline lies before `now`.
+
+        Parameters
+        ----------
+        now : float
+            Seconds on the handler's clock.
+        """
         with self._event():
             expired = self.pods.expire(now)
             self.units.leave_all(expired)
@@ -310,7 +441,16 @@ class BinderCache(ClusterEvents):
 
 
 def new_binder_cache(handler: CacheHandler) -> BinderCache:
-    """A cache that is cleaned in the background until the handler's `stop` is set."""
+    """A cache that is cleaned in the background until the handler's `stop` is set.
+
+    Parameters
+    ----------
+    handler : CacheHandler
+
+    Returns
+    -------
+    BinderCache
+    """
     cache = BinderCache(handler)
     cache.run(handler.period, handler.stop)
     return cache

@@ -1,4 +1,4 @@
-"""ClusterEvents: what a BinderCache is told of nodes and of what belongs to pods."""
+"""ClusterEvents: the events of a BinderCache about nodes, pod groups, budgets and reservations."""
 
 from __future__ import annotations
 
@@ -42,21 +42,21 @@ class ClusterEvents(ClusterCache):
     # ---- events of nodes
 
     def add_node(self, node: Node) -> None:
-        """A node came. Pods that named it before are on it from now on."""
+        """Add a node; pods that named it before are on it from now on."""
         with self.lock:
             self.nodes.set_node(node)
 
     def update_node(self, old: Node | None, new: Node) -> None:
-        """A node changed; one that is not known is added."""
+        """Replace a node; one that is not known is added."""
         self.add_node(new)
 
     def delete_node(self, node: Node) -> None:
-        """A node went; while it has pods, or another object describes it, it stays known without a Node."""
+        """Remove a Node; its row stays while it has pods, or an NMNode or CNR describes it."""
         with self.lock:
             self.nodes.delete_node(node)
 
     def add_nm_node(self, nm_node: NMNode) -> None:
-        """A second agent reports a node."""
+        """Set what a second agent (NMNode) reports of a node."""
         with self.lock:
             self.nodes.set_nm_node(nm_node)
 
@@ -68,7 +68,7 @@ class ClusterEvents(ClusterCache):
             self.nodes.delete_nm_node(nm_node)
 
     def add_cnr(self, cnr: CNR) -> None:
-        """What a node has for best-effort pods."""
+        """Set what a node has for best-effort pods (CustomNodeResource)."""
         with self.lock:
             self.nodes.set_cnr(cnr)
 
@@ -82,7 +82,7 @@ class ClusterEvents(ClusterCache):
     # ---- events of what belongs to pods
 
     def add_pod_group(self, group: PodGroup) -> None:
-        """A unit's status is what its group's phase says."""
+        """Set a unit's status by the phase of its group."""
         with self.lock:
             self.units.add_pod_group(group)
 
@@ -95,7 +95,7 @@ class ClusterEvents(ClusterCache):
             self.units.delete_pod_group(group)
 
     def add_pdb(self, pdb: PodDisruptionBudget) -> None:
-        """A disruption budget came, or is known and changed."""
+        """Add or replace a disruption budget."""
         with self.lock:
             self.pdbs.set_pdb(pdb)
 
@@ -107,7 +107,7 @@ class ClusterEvents(ClusterCache):
             self.pdbs.delete_pdb(pdb)
 
     def add_reservation(self, reservation: Reservation) -> None:
-        """A reservation keeps resources of its node; nothing where the feature gate is off."""
+        """Reserve resources of a node; does nothing where the feature gate is off."""
         if self.reservations is not None:
             with self._event():
                 self.reservations.add_reservation(reservation)
@@ -125,21 +125,21 @@ class ClusterEvents(ClusterCache):
     # ---- events that no store of a binder needs
 
     def add_owner(self, owner_type: str, key: str, labels: Mapping[str, str] | None = None) -> None:
-        """Nothing: owners matter to schedulers."""
+        """Do nothing: only schedulers use owners (Gödel, BaseStore)."""
 
     def update_owner(
         self, owner_type: str, key: str, old: Mapping[str, str] | None, new: Mapping[str, str] | None
     ) -> None:
-        """Nothing."""
+        """Do nothing."""
 
     def delete_owner(self, owner_type: str, key: str) -> None:
-        """Nothing."""
+        """Do nothing."""
 
     def add_movement(self, movement: Movement | None) -> None:
-        """Nothing: movements matter to schedulers."""
+        """Do nothing: only schedulers use movements (Gödel, BaseStore)."""
 
     def update_movement(self, old: Movement | None, new: Movement | None) -> None:
-        """Nothing."""
+        """Do nothing."""
 
     def delete_movement(self, movement: Movement | None) -> None:
-        """Nothing."""
+        """Do nothing."""

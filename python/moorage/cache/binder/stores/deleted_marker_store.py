@@ -1,4 +1,4 @@
-"""DeletedMarkerStore: which pods somebody preempts, until when."""
+"""DeletedMarkerStore: the pods that are being preempted, each with a deadline."""
 
 from __future__ import annotations
 

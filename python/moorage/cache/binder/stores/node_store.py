@@ -1,4 +1,4 @@
-"""NodeStore: nodes, made up of what a Node, an NMNode and a CustomNodeResource of one name say."""
+"""NodeStore: nodes, each described by a Node, an NMNode and a CustomNodeResource of one name."""
 
 from __future__ import annotations
 
@@ -61,10 +61,12 @@ class NodeStore(Store):
         return NodeInfos(state, lambda name: QosNodeInfo(state, name, nm_nodes, cnrs))
 
     def in_partition(self, name: str) -> bool:
-        """Whether a node says that it is this component's."""
+        """Whether a node is annotated as one of this component's partition."""
         ours = self.handler.scheduler_name
-        said = (self._node(name), self.nm_nodes.get(name))
-        return any(one is not None and one.metadata.annotations.get(SCHEDULER_NAME) == ours for one in said)
+        annotated = (self._node(name), self.nm_nodes.get(name))
+        return any(
+            one is not None and one.metadata.annotations.get(SCHEDULER_NAME) == ours for one in annotated
+        )
 
     def fits(self, pod: Pod, name: str, without: Iterable[Pod] = ()) -> tuple[str, ...]:
         """Why a pod does not fit a node by what is left of its own ledger; nothing where it fits.
@@ -93,7 +95,7 @@ class NodeStore(Store):
     # ---- events
 
     def set_node(self, node: Node) -> None:
-        """A Node came or changed."""
+        """Add or replace a Node."""
         self.state.atomically(self._set_node, node)
 
     def _set_node(self, node: Node) -> None:
@@ -101,7 +103,7 @@ class NodeStore(Store):
         self._describe(node.name, self.nm_nodes.get(node.name), self.cnrs.get(node.name))
 
     def delete_node(self, node: Node) -> None:
-        """A Node went. Its row stays while it has pods, or another object describes it."""
+        """Remove a Node. Its row stays while it has pods, or another object describes it."""
         self.state.atomically(self._delete_node, node.name)
 
     def _delete_node(self, name: str) -> None:

@@ -102,10 +102,11 @@ class ReservationStore(Store):
     def delete_deployment(self, deployment: Deployment) -> None:
         self.undo.drop(self._deployments, deployment.key)
 
-    # ---- pods, before the other stores hear of them
+    # ---- pods, before the other stores get the event
 
     def assume_pod(self, pod: Pod) -> None:
-        """A pod that asks for a placeholder gets its place; it must be there."""
+        """Match the placeholder that a pod asks for. CacheError where it is missing, or matched by another
+        pod."""
         found = self._asked_for(pod)
         if found is None:
             return
@@ -117,20 +118,20 @@ class ReservationStore(Store):
         self._match(found, pod.metadata.uid)
 
     def bind_pod(self, pod: Pod) -> None:
-        """The same for a pod that was reported as bound, which cannot be refused."""
+        """Match the placeholder of a pod that was reported as bound; such a pod is never refused."""
         found = self._asked_for(pod)
         if found is not None and found in self._infos and not self._infos[found].matched:
             self._match(found, pod.metadata.uid)
 
     def give_back(self, pod: Pod) -> None:
-        """An assumed pod is no more: the placeholder whose place it had is free again."""
+        """Free the placeholder of an assumed pod that was forgotten or expired."""
         found = self._asked_for(pod)
         if found is not None and found in self._infos and self._infos[found].matched == pod.metadata.uid:
             info = self._infos[found]
             self._reserve(info.placeholder_pod, NEVER if info.deadline == NEVER else self._deadline())
 
     def delete_pod(self, pod: Pod) -> None:
-        """A confirmed pod goes: what it had stays reserved if it asks for that."""
+        """Reserve what a confirmed pod had, if it asks for that, as it is deleted."""
         if not placeholder_of(pod) or not self._should_reserve(pod):
             return
         fake = placeholder_pod(pod)
@@ -179,8 +180,8 @@ class ReservationStore(Store):
             self._drop(identifier(fake))
 
     def clean(self, now: float) -> None:
-        """Drop the placeholders that no Reservation stands for, whose time is over and whose place nobody
-        has."""
+        """Drop the placeholders without a Reservation whose deadline has passed and which no known pod
+        matches."""
         for found in [found for found, info in self._infos.items() if info.deadline < now]:
             matched = self._infos[found].matched
             if not matched or binder_pods.find_uid(self.state, matched) is None:
@@ -194,8 +195,8 @@ class ReservationStore(Store):
         return info if info is not None and info.placeholder_pod.metadata.uid == fake.metadata.uid else None
 
     def _reserve(self, fake: Pod, deadline: float = NEVER) -> None:
-        """A placeholder is there and free, in place of another pod's with its identifier and of itself with
-        another one."""
+        """Add a free placeholder. It replaces another pod's with its identifier, and itself with another
+        one."""
         found = identifier(fake)
         held = binder_pods.find(self.state, fake)
         if held is not None and identifier(held) != found:
@@ -207,7 +208,7 @@ class ReservationStore(Store):
             self.enter(fake)
 
     def _match(self, found: Identifier, uid: str) -> None:
-        """A placeholder gives its place to a pod."""
+        """Match a placeholder with the pod of a UID."""
         info = self._infos.get(found)
         if info is None:
             return
@@ -215,7 +216,7 @@ class ReservationStore(Store):
         self._leave(found, info.placeholder_pod)
 
     def _drop(self, found: Identifier) -> None:
-        """A placeholder is no more."""
+        """Drop a placeholder."""
         info = self._infos.get(found)
         if info is not None:
             self.undo.drop(self._infos, found)

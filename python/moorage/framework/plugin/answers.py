@@ -16,7 +16,7 @@ FILTER_CODES = (Code.SUCCESS, Code.UNSCHEDULABLE, Code.UNSCHEDULABLE_AND_UNRESOL
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Answers:
-    """One of a few statuses for each node, in a plugin's own words.
+    """One of a few statuses for each node.
 
     Attributes
     ----------
@@ -34,8 +34,26 @@ class Answers:
 def read_answers(
     name: str, answer: npt.ArrayLike | Answers, nodes: int, verdict: Callable[[int], Status | None]
 ) -> Answers:
-    """What `filter_all` of the plugin of this name answered: booleans and codes get the status that `verdict`
-    has for a code."""
+    """Check and unify what `filter_all` of a plugin returned.
+
+    Parameters
+    ----------
+    name : str
+        The plugin's.
+    answer : (nodes,) array of bool or int, or Answers
+    nodes : int
+    verdict : callable
+        The status of a code; called where the plugin gave booleans or codes.
+
+    Returns
+    -------
+    Answers
+
+    Raises
+    ------
+    ValueError
+        For another shape, or for other values.
+    """
     given = np.asarray(answer.numbers if isinstance(answer, Answers) else answer)
     if given.shape != (nodes,):
         raise ValueError(f'filter_all of plugin "{name}" answered shape {given.shape} for {nodes} nodes')

@@ -1,4 +1,4 @@
-"""CycleState: what plugins remember of one scheduling cycle (kube-scheduler v1.36, cycle_state.go)."""
+"""CycleState: the data of plugins for one scheduling cycle (kube-scheduler v1.36, cycle_state.go)."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ class CycleState:
     reserved : bool
         Reserve has run, and no plugin failed there.
     away : dict of str to Pod
-        By UID, pods that native plugins are to take for gone from other nodes than the one they are asked
-        about; plugins outside the core hear of it by their PreFilter extensions.
+        By UID, pods that native plugins leave out on nodes other than the one being filtered; plugins outside
+        the core are informed by their PreFilter extensions.
     """
 
     __slots__ = (
@@ -72,18 +72,42 @@ class CycleState:
         self.away: dict[str, Pod] = {}
 
     def read(self, key: str) -> Any:
-        """What was written under `key`; the one error `NOT_FOUND` where nothing was."""
+        """Parameters
+        ----------
+        key : str
+
+        Returns
+        -------
+        object
+            What was written under `key`.
+
+        Raises
+        ------
+        NotFoundError
+            `NOT_FOUND`, where nothing was written.
+        """
         try:
             return self._data[key]
         except KeyError:
             raise NOT_FOUND.with_traceback(None) from None
 
     def write(self, key: str, value: Any) -> None:
-        """Put a value in place of what was there."""
+        """Store a value, replacing an earlier one.
+
+        Parameters
+        ----------
+        key : str
+        value : object
+        """
         self._data[key] = value
 
     def delete(self, key: str) -> None:
-        """Remove a key, if it is there."""
+        """Remove a key, if it is there.
+
+        Parameters
+        ----------
+        key : str
+        """
         self._data.pop(key, None)
 
     def clone(self) -> CycleState:

@@ -1,8 +1,8 @@
-"""Cluster events: what happened to which kind of object, and what a plugin says about it.
+"""Cluster events: what happened to which kind of object, and the queueing hints of plugins about them.
 
 kube-scheduler v1.36, kube-scheduler/framework/types.go, framework/types.go and framework/events.go. A plugin
 registers events that may make a pod schedulable which it has rejected, each with a queueing hint: a function
-that looks at the objects of one event and tells whether the pod is worth another attempt.
+that looks at the objects of one event and decides whether the pod is worth another attempt.
 """
 
 from __future__ import annotations
@@ -98,8 +98,17 @@ class ClusterEvent(msgspec.Struct, frozen=True):
         return self.resource == WILDCARD and self.action == ActionType.ALL
 
     def matches(self, incoming: ClusterEvent) -> bool:
-        """Whether this registration is about an event. A general Update is matched only by what registers all
-        updates, and an incoming wildcard by a wildcard only."""
+        """Whether this registration covers an event.
+
+        Parameters
+        ----------
+        incoming : ClusterEvent
+
+        Returns
+        -------
+        bool
+            A general Update is covered only by a registration of all updates, a wildcard only by a wildcard.
+        """
         if self.is_wildcard:
             return True
         same = self.resource in (incoming.resource, WILDCARD) or (
@@ -141,7 +150,16 @@ class ClusterEventWithHint(msgspec.Struct, frozen=True):
 def on(
     resource: str, action: ActionType, hint: Hint | None = None, *, of_unit: bool = False
 ) -> ClusterEventWithHint:
-    """A registration in short."""
+    """Make a registration.
+
+    Parameters
+    ----------
+    resource : str
+    action : ActionType
+    hint : Hint, optional
+    of_unit : bool
+        See `ClusterEventWithHint`.
+    """
     return ClusterEventWithHint(_event(resource, action), hint, of_unit)
 
 
@@ -176,7 +194,7 @@ FORCE_ACTIVATE = ClusterEvent(WILDCARD, ActionType.ALL, "ForceActivate")
 SCHEDULE_ATTEMPT_FAILURE = "ScheduleAttemptFailure"
 BACKOFF_COMPLETE = "BackoffComplete"
 
-# What a plugin is registered for that does not say it.
+# What a plugin is registered for that registers nothing itself.
 ANY_EVENT = tuple(
     on(resource, ActionType.ALL)
     for resource in (
@@ -241,12 +259,32 @@ _POD_EVENTS = {
 
 
 def node_update_events(old: Node, new: Node) -> list[ClusterEvent]:
-    """An event for each property that changed and that scheduling may read; often none."""
+    """The events of an update of a node: one for each property that changed and that scheduling may read.
+
+    Parameters
+    ----------
+    old, new : Node
+
+    Returns
+    -------
+    list of ClusterEvent
+        Often empty.
+    """
     return [_NODE_EVENTS[action] for action, changed in _NODE_CHANGES if changed(old, new)]
 
 
 def pod_update_events(old: Pod, new: Pod) -> list[ClusterEvent]:
-    """An event for each property that changed and that scheduling may read, or else a general update."""
+    """The events of an update of a pod: one for each property that changed and that scheduling may read.
+
+    Parameters
+    ----------
+    old, new : Pod
+
+    Returns
+    -------
+    list of ClusterEvent
+        A general update where there is no other.
+    """
     events = _POD_EVENTS[ASSIGNED_POD if new.spec.node_name else UNSCHEDULABLE_POD]
     found = [events[action] for action, changed in _POD_CHANGES if changed(old, new)]
     return found or [events[ActionType.UPDATE]]

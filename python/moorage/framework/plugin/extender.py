@@ -57,7 +57,7 @@ class Extender(Protocol):
     def supports_preemption(self) -> bool: ...
 
     def is_interested(self, pod: Pod) -> bool:
-        """Whether it wants to hear of a pod: it manages a resource that the pod asks for, or all."""
+        """Whether the extender is called for a pod: it manages a resource that the pod asks for, or all."""
 
     def filter(self, pod: Pod, nodes: Sequence[Node]) -> tuple[list[str], dict[str, str], dict[str, str]]:
         """The names of `nodes` that pass, in its order; those that do not with the reason; those that never

@@ -1,4 +1,4 @@
-"""FrameworkHandle: what a plugin may ask of the framework and of the scheduler around it."""
+"""FrameworkHandle: what plugins can use of the framework and the scheduler."""
 
 from __future__ import annotations
 
@@ -77,7 +77,17 @@ class EventRecorder:
         del self.events[saved:]
 
     def event(self, regarding: Object, type: str, reason: str, action: str, note: str) -> None:
-        """Record an event; a note over 1024 bytes is cut (kube-scheduler v1.36, truncateMessage)."""
+        """Record an event.
+
+        Parameters
+        ----------
+        regarding : Object
+        type : str
+            Normal or Warning.
+        reason, action : str
+        note : str
+            Cut to 1024 bytes of UTF-8 (kube-scheduler v1.36, truncateMessage).
+        """
         encoded = note.encode()
         if len(encoded) > MAX_NOTE:
             suffix = " ..."
@@ -87,12 +97,19 @@ class EventRecorder:
 
 @dataclass(frozen=True, slots=True)
 class Parallelizer:
-    """Does pieces of work: one after the other with one worker (the engine's own), else in threads."""
+    """Runs pieces of work one after the other with one worker, which is the default, else in threads."""
 
     parallelism: int = 1
 
     def until(self, pieces: int, work: Callable[[int], object]) -> None:
-        """Call `work` with 0 to `pieces` - 1, and return when all are done."""
+        """Run all pieces and wait for them.
+
+        Parameters
+        ----------
+        pieces : int
+        work : callable
+            Called with 0 to `pieces` - 1.
+        """
         if self.parallelism == 1 or pieces <= 1:
             for piece in range(pieces):
                 work(piece)
@@ -104,7 +121,7 @@ class Parallelizer:
 
 @dataclass
 class FrameworkHandle:
-    """What a plugin is handed (kube-scheduler v1.36, framework/interface.go Handle).
+    """The interface between plugins and scheduler (kube-scheduler v1.36, framework/interface.go Handle).
 
     Attributes
     ----------
@@ -126,11 +143,11 @@ class FrameworkHandle:
     make_preempt_handle : callable, optional
         Makes what `preempt_handle` answers.
     on_eviction : list of callable
-        Told each pod that is deleted for another one, or for a group, its node, and that other one.
+        Called with each pod that is deleted for another one or for a group, its node, and the preemptor.
     groups_pods : bool
         Pods of a group belong together (gates GenericWorkload, GangScheduling).
     scales_volume_limits : bool
-        CSIDrivers say whether a node must have them (gate VolumeLimitScaling).
+        A CSIDriver decides whether nodes without it are rejected (gate VolumeLimitScaling).
     places_groups : bool
         A group is tried in placements (gate TopologyAwareWorkloadScheduling).
     preempts_for_groups : bool
@@ -167,43 +184,91 @@ class FrameworkHandle:
     _shared: dict[object, Any] = field(default_factory=dict)  # by all profiles: a copy has the same
 
     def shared(self, make: Callable[[FrameworkHandle], S]) -> S:
-        """What the plugins of this handle share; made when one of them first asks."""
+        """The one object of its kind that all plugins of a scheduler share.
+
+        Parameters
+        ----------
+        make : callable
+            Called with a handle where no plugin has asked yet.
+        """
         if make not in self._shared:
             self._shared[make] = make(self)
         made: S = self._shared[make]
         return made
 
     def made(self) -> dict[object, Any]:
-        """What the plugins share that was made, by what made it."""
+        """The shared objects by what made them."""
         return self._shared
 
     def snapshot(self) -> Snapshot:
-        """The nodes and pods as they were when this cycle began: what is assumed since does not show."""
+        """The nodes and pods at the start of this cycle, without what was assumed since."""
         return self._snapshot
 
     def preempt_handle(self) -> PreemptHandle:
-        """What preemption was handed in v1.19 and v1.20."""
+        """The interface that preemption had in v1.19 and v1.20.
+
+        Returns
+        -------
+        PreemptHandle
+
+        Raises
+        ------
+        MoorageError
+            The scheduler has no preemption.
+        """
         if self.make_preempt_handle is None:
             raise MoorageError("there is no preemption in this handle")
         return self.make_preempt_handle(self)
 
     def begin_cycle(self) -> None:
-        """A cycle begins: bring the snapshot up to date."""
+        """Bring the snapshot up to date as a cycle begins."""
         self.cache.update_snapshot(self._snapshot)
 
     def get_pod_in_pre_bind(self, uid: str) -> PodInPreBind | None:
-        """The pod of a UID while it is in PreBind, or None."""
+        """Parameters
+        ----------
+        uid : str
+
+        Returns
+        -------
+        PodInPreBind or None
+            None for a pod that is not in PreBind.
+        """
         return self.pods_in_pre_bind.get(uid)
 
     def iterate_over_waiting_pods(self, callback: Callable[[WaitingPod], object]) -> None:
-        """Call back for every pod that waits on Permit."""
+        """Call back for every pod that waits on Permit.
+
+        Parameters
+        ----------
+        callback : callable
+            Called with each `WaitingPod`.
+        """
         self.waiting_pods.iterate(callback)
 
     def get_waiting_pod(self, uid: str) -> WaitingPod | None:
-        """The waiting pod of a UID, or None."""
+        """Parameters
+        ----------
+        uid : str
+
+        Returns
+        -------
+        WaitingPod or None
+            None for a pod that does not wait on Permit.
+        """
         return self.waiting_pods.get(uid)
 
     def reject_waiting_pod(self, uid: str) -> bool:
-        """Reject a waiting pod; False where it does not wait."""
+        """Reject a pod that waits on Permit.
+
+        Parameters
+        ----------
+        uid : str
+
+        Returns
+        -------
+        bool
+            False for a pod that does not wait.
+        """
         waiting = self.waiting_pods.get(uid)
         return waiting is not None and waiting.reject("", "removed")

@@ -89,18 +89,24 @@ class Plugin:
         )
 
     def another(self) -> Self:
-        """One like it, made of the same arguments, that belongs to no scheduler yet."""
+        """A plugin of the same class and arguments, without a handle."""
         return type(self)(self.args)
 
     def close(self) -> None:
-        """The framework ends."""
+        """Called when the framework ends."""
 
 
 BASES: dict[type[Plugin], str] = {}
 
 
 def extends(point: str) -> Any:
-    """Mark the base class of an extension point."""
+    """A class decorator that marks the base class of an extension point.
+
+    Parameters
+    ----------
+    point : str
+        As a configuration names it.
+    """
 
     def mark(base: type[Plugin]) -> type[Plugin]:
         BASES[base] = point
@@ -130,16 +136,22 @@ class QueuedPod(Protocol):
 
 
 class EnqueueExtensions(Plugin):
-    """A plugin that rejects pods and does not extend this hears of nearly everything."""
+    """A plugin that registers events. One that rejects pods without it is registered for `ANY_EVENT`."""
 
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:
-        """The events that may make a pod schedulable that this plugin has rejected, with queueing hints."""
+        """The events that may make a pod schedulable that this plugin has rejected.
+
+        Returns
+        -------
+        sequence of ClusterEventWithHint
+        """
         return ()
 
 
 class SignPlugin(Plugin):
-    """Tells which pods it cannot tell apart, so that one search can serve several (opportunistic batching,
-    KEP-5598). A pod is signed where every plugin at PreFilter, Filter, PreScore and Score signs it.
+    """A plugin that signs pods: those with equal signatures get equal answers, so that one search can serve
+    several (opportunistic batching, KEP-5598). A pod is signed where every plugin at PreFilter, Filter,
+    PreScore and Score signs it.
 
     Attributes
     ----------
@@ -152,22 +164,52 @@ class SignPlugin(Plugin):
         return True
 
     def sign_pod(self, pod: Pod) -> Mapping[str, Any] | Status | None:
-        """What of the pod this plugin's answers depend on, by name, as JSON can hold it; None: nothing.
-        A Status that is no Success refuses: the answers depend on where other pods are, for instance."""
+        """The parts of a pod that this plugin's answers depend on.
+
+        Parameters
+        ----------
+        pod : Pod
+
+        Returns
+        -------
+        mapping of str to object, None or Status
+            Parts by name, of what JSON can hold; None where there are none. A Status that is no Success
+            refuses to sign, for example where answers depend on the places of other pods.
+        """
         raise NotImplementedError
 
 
 @extends(PRE_ENQUEUE)
 class PreEnqueuePlugin(Plugin):
     def pre_enqueue(self, pod: Pod) -> Status | None:
-        """Anything but Success keeps the pod out of the active queue."""
+        """Decide whether a pod enters the active queue.
+
+        Parameters
+        ----------
+        pod : Pod
+
+        Returns
+        -------
+        Status or None
+            Anything but Success keeps the pod out.
+        """
         raise NotImplementedError
 
 
 @extends(QUEUE_SORT)
 class QueueSortPlugin(Plugin):
     def less(self, a: QueuedPod, b: QueuedPod) -> bool:
-        """True where `a` is to be tried before `b`."""
+        """Order two queued pods.
+
+        Parameters
+        ----------
+        a, b : QueuedPod
+
+        Returns
+        -------
+        bool
+            True where `a` is tried before `b`.
+        """
         raise NotImplementedError
 
 
@@ -181,11 +223,21 @@ class PreFilterResult:
     node_names: frozenset[str] | None = None
 
     def all_nodes(self) -> bool:
-        """True where nothing is left out."""
+        """Whether no node is left out."""
         return self.node_names is None
 
     def merge(self, other: PreFilterResult | None) -> PreFilterResult | None:
-        """What both leave; None where that is everything."""
+        """The nodes in both results.
+
+        Parameters
+        ----------
+        other : PreFilterResult or None
+
+        Returns
+        -------
+        PreFilterResult or None
+            None for all nodes.
+        """
         if other is None or other.node_names is None:
             return None if self.node_names is None else self
         if self.node_names is None:
@@ -194,7 +246,7 @@ class PreFilterResult:
 
 
 class PreFilterExtensions(Protocol):
-    """Keeps what PreFilter has computed up to date while pods come to a node or leave it in thought."""
+    """Updates what PreFilter has computed when a pod is added to or removed from a node in a dry run."""
 
     def add_pod(
         self, state: CycleState, pod: Pod, pod_to_add: Pod, node_info: AnyNodeInfo
@@ -208,11 +260,29 @@ class PreFilterExtensions(Protocol):
 @extends(PRE_FILTER)
 class PreFilterPlugin(Plugin):
     def pre_filter(self, state: CycleState, pod: Pod, nodes: NodesView) -> PreFilterResult | Status | None:
-        """Look at the pod and all nodes once. Skip passes Filter over; a rejection speaks for all nodes."""
+        """Look at a pod and all nodes once per cycle.
+
+        Parameters
+        ----------
+        state : CycleState
+        pod : Pod
+        nodes : NodesView
+            All nodes of the snapshot.
+
+        Returns
+        -------
+        PreFilterResult, Status or None
+            The only nodes to search; Skip, to pass Filter over; or a rejection, which holds for all nodes.
+        """
         raise NotImplementedError
 
     def pre_filter_extensions(self) -> PreFilterExtensions | None:
-        """Where Filter depends on what PreFilter has seen of other pods."""
+        """The extensions of a plugin whose Filter depends on what PreFilter has seen of other pods.
+
+        Returns
+        -------
+        PreFilterExtensions or None
+        """
         return None
 
 
@@ -223,24 +293,58 @@ class FilterPlugin(Plugin):
     Attributes
     ----------
     filter_reason : str
-        What is said of nodes that `filter_all` rejects without a status of its own.
+        The reason of nodes that `filter_all` rejects without a status of its own.
     """
 
     filter_reason: ClassVar[str] = ""
 
     def filter(self, state: CycleState, pod: Pod, node_info: AnyNodeInfo) -> Status | None:
-        """None where the pod fits on the node, or a rejection."""
+        """Check a pod against one node.
+
+        Parameters
+        ----------
+        state : CycleState
+        pod : Pod
+        node_info : NodeInfo or NodeInfoClone
+
+        Returns
+        -------
+        Status or None
+            None where the pod fits; a rejection; any other status fails the cycle.
+        """
         answer = self.filter_all(state, pod, InfoNodes([node_info]))
         found = read_answers(self.name, answer, 1, self.verdict)
         return found.statuses[int(found.numbers[0])]
 
     def filter_all(self, state: CycleState, pod: Pod, nodes: NodesView) -> npt.ArrayLike | Answers:
-        """Per node True where the pod fits, or a `Code`, 0 for Success, or with statuses of the plugin's own
-        the number of one (`Answers`). Nodes come in blocks."""
+        """Check a pod against several nodes; they come in blocks.
+
+        Parameters
+        ----------
+        state : CycleState
+        pod : Pod
+        nodes : NodesView
+            n nodes.
+
+        Returns
+        -------
+        (n,) array of bool or int, or Answers
+            True where the pod fits; or `Code` values, 0 for Success; or places in a list of statuses.
+        """
         raise NotImplementedError
 
     def verdict(self, code: int) -> Status | None:
-        """The status of a code from `filter_all`."""
+        """The status of a code from `filter_all`.
+
+        Parameters
+        ----------
+        code : int
+
+        Returns
+        -------
+        Status or None
+            None for Success.
+        """
         reason = self.filter_reason or f"node(s) didn't satisfy plugin {self.name}"
         return None if code == Code.SUCCESS else Status(Code(code), (reason,), self.name)
 
@@ -262,7 +366,22 @@ class PostFilterPlugin(Plugin):
     def post_filter(
         self, state: CycleState, pod: Pod, statuses: Mapping[str, Status]
     ) -> tuple[PostFilterResult | None, Status | None]:
-        """Called where no node fits; `statuses` has every node that was looked at, in that order."""
+        """Called where no node fits.
+
+        Parameters
+        ----------
+        state : CycleState
+        pod : Pod
+        statuses : mapping of str to Status
+            Every node that was looked at, in that order.
+
+        Returns
+        -------
+        PostFilterResult or None
+            What becomes of the pod's nomination.
+        Status or None
+            Success where the pod may be scheduled later for what was done; Unschedulable where nothing helps.
+        """
         raise NotImplementedError
 
 
@@ -272,7 +391,19 @@ class PostFilterPlugin(Plugin):
 @extends(PRE_SCORE)
 class PreScorePlugin(Plugin):
     def pre_score(self, state: CycleState, pod: Pod, nodes: NodesView) -> Status | None:
-        """Look at all feasible nodes once. Skip: Score is passed over; all else but Success is an error."""
+        """Look at all feasible nodes once per cycle.
+
+        Parameters
+        ----------
+        state : CycleState
+        pod : Pod
+        nodes : NodesView
+
+        Returns
+        -------
+        Status or None
+            Skip passes Score over; anything else but Success is an error.
+        """
         raise NotImplementedError
 
 
@@ -281,17 +412,53 @@ class ScorePlugin(Plugin):
     """Extend `score`, or `score_all`."""
 
     def score(self, state: CycleState, pod: Pod, node_info: AnyNodeInfo) -> int | Status:
-        """Any integer where `normalize_score` is extended, else 0 to 100; a Status fails the cycle."""
+        """Score one node.
+
+        Parameters
+        ----------
+        state : CycleState
+        pod : Pod
+        node_info : NodeInfo or NodeInfoClone
+
+        Returns
+        -------
+        int or Status
+            0 to 100, or any integer where `normalize_score` is extended; a Status fails the cycle.
+        """
         return int(np.asarray(self.score_all(state, pod, InfoNodes([node_info])))[0])
 
     def score_all(self, state: CycleState, pod: Pod, nodes: NodesView) -> npt.ArrayLike:
-        """The same for all feasible nodes at once."""
+        """Score all feasible nodes at once.
+
+        Parameters
+        ----------
+        state : CycleState
+        pod : Pod
+        nodes : NodesView
+            n nodes.
+
+        Returns
+        -------
+        (n,) array of int
+        """
         raise NotImplementedError
 
     def normalize_score(
         self, state: CycleState, pod: Pod, scores: npt.NDArray[np.int64]
     ) -> npt.ArrayLike | Status:
-        """The scores of all feasible nodes, brought to 0 to 100."""
+        """Bring the scores of all feasible nodes to 0 to 100.
+
+        Parameters
+        ----------
+        state : CycleState
+        pod : Pod
+        scores : (n,) int64 array
+
+        Returns
+        -------
+        (n,) array of int, or Status
+            A Status fails the cycle.
+        """
         return scores
 
 
@@ -300,7 +467,8 @@ class ScorePlugin(Plugin):
 
 @extends(RESERVE)
 class ReservePlugin(Plugin):
-    """
+    """A plugin with state of its own about pods on their way to a node.
+
     Attributes
     ----------
     unreserves_in_order : bool
@@ -310,11 +478,30 @@ class ReservePlugin(Plugin):
     unreserves_in_order: ClassVar[bool] = False
 
     def reserve(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
-        """The pod is assumed on the node."""
+        """Called when the pod has been assumed on the node.
+
+        Parameters
+        ----------
+        state : CycleState
+        pod : Pod
+        node_name : str
+
+        Returns
+        -------
+        Status or None
+            Anything but Success ends the cycle.
+        """
         return None
 
     def unreserve(self, state: CycleState, pod: Pod, node_name: str) -> None:
-        """The pod will not be bound after all; also called where `reserve` failed or was not reached."""
+        """Called when the pod will not be bound after all, also where `reserve` failed or was not reached.
+
+        Parameters
+        ----------
+        state : CycleState
+        pod : Pod
+        node_name : str
+        """
 
 
 @extends(PERMIT)

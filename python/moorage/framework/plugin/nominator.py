@@ -42,8 +42,14 @@ class PodNominator:
         self.epoch = 0
 
     def add_nominated_pod(self, pod: Pod, info: NominatingInfo | None = None) -> None:
-        """Nominate a pod to the node of `info` (of the pod's own status where that is None or `noop`). An
-        earlier nomination ends in any case; an own status without a node ends it without a new one."""
+        """Nominate a pod; an earlier nomination ends in any case.
+
+        Parameters
+        ----------
+        pod : Pod
+        info : NominatingInfo, optional
+            The node. Without it, or where it is `noop`, the node of the pod's own status, if that has one.
+        """
         with self.lock:
             self.delete_nominated_pod_if_exists(pod)
             if info is None or info.noop:
@@ -56,7 +62,14 @@ class PodNominator:
                 self.put(pod, node)
 
     def put(self, pod: Pod, node: str) -> None:
-        """Nominate a pod to a node, whoever knows of the pod; for one that is nominated nowhere."""
+        """Nominate a pod that has no nomination, without asking `is_current`.
+
+        Parameters
+        ----------
+        pod : Pod
+        node : str
+            "" records that the nomination of the pod's status was taken away.
+        """
         with self.lock:
             self.nodes[pod.metadata.uid] = node
             if node:
@@ -75,7 +88,12 @@ class PodNominator:
         self.epoch += 1
 
     def delete_nominated_pod_if_exists(self, pod: Pod) -> None:
-        """End a nomination, if there is one."""
+        """End a nomination, if there is one.
+
+        Parameters
+        ----------
+        pod : Pod
+        """
         with self.lock:
             node = self.nodes.pop(pod.metadata.uid, None)
             if node:
@@ -98,8 +116,14 @@ class PodNominator:
             self._begin_epoch()
 
     def update_nominated_pod(self, old: Pod, new: Pod) -> None:
-        """A pod changed. A nomination that only the nominator knows of stays; else the new status decides.
-        The pod moves to the end of its node's list."""
+        """Follow a change of a pod, which moves to the end of its node's list.
+
+        A nomination that no status shows stays; else the new status decides.
+
+        Parameters
+        ----------
+        old, new : Pod
+        """
         with self.lock:
             kept = None
             if not old.status.nominated_node_name and not new.status.nominated_node_name:
@@ -109,7 +133,15 @@ class PodNominator:
             self.add_nominated_pod(new, kept)
 
     def nominated_pods_for_node(self, node_name: str) -> list[Pod]:
-        """The pods nominated to a node."""
+        """Parameters
+        ----------
+        node_name : str
+
+        Returns
+        -------
+        list of Pod
+            In the order in which they were nominated.
+        """
         with self.lock:
             return list(self._pods.get(node_name, {}).values())
 
@@ -119,13 +151,30 @@ class PodNominator:
             return list(self._pods)
 
     def nominated_node(self, pod: Pod) -> str | None:
-        """The node that a pod is nominated to, or None; "" where its nomination was taken away, which goes
-        before its own status."""
+        """Parameters
+        ----------
+        pod : Pod
+
+        Returns
+        -------
+        str or None
+            None for a pod without a nomination here; "" where the nomination of its status was taken away.
+        """
         with self.lock:
             return self.nodes.get(pod.metadata.uid)
 
     def nominated_before(self, pod: Pod) -> dict[str, list[Pod]]:
-        """Per node the pods nominated to it that go before `pod`: others of at least its priority."""
+        """The nominated pods that are counted when a pod is filtered: others of at least its priority.
+
+        Parameters
+        ----------
+        pod : Pod
+
+        Returns
+        -------
+        dict of str to list of Pod
+            By node.
+        """
         with self.lock:
             if not self._pods:
                 return {}
@@ -152,6 +201,6 @@ class PodNominator:
 
 
 def going_before(pod: Pod, others: Iterable[Pod]) -> list[Pod]:
-    """Those of some nominated pods that go before `pod`: others of at least its priority."""
+    """Of some nominated pods, those that are counted when `pod` is filtered."""
     priority, uid = pod.spec.priority or 0, pod.metadata.uid
     return [other for other in others if (other.spec.priority or 0) >= priority and other.metadata.uid != uid]

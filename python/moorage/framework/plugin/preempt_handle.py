@@ -1,4 +1,4 @@
-"""PreemptHandle: what preemption is handed (kube-scheduler v1.19 and v1.20, framework/interface.go).
+"""PreemptHandle: the interface that preemption had (kube-scheduler v1.19 and v1.20, framework/interface.go).
 
 Only the interfaces are here; `moorage.preemption.runtime_handle` has them over today's runtime.
 DefaultPreemption works with nothing else, and so can a plugin in its place.
@@ -67,7 +67,7 @@ class PodNominator(Protocol):
         """End a nomination, if there is one."""
 
     def update_nominated_pod(self, old: Pod, new: Pod) -> None:
-        """A pod changed. A nomination that no status tells of stays; else the new status decides."""
+        """Follow a change of a pod. A nomination that no status shows stays; else the new status decides."""
 
     def nominated_pods_for_node(self, node_name: str) -> list[Pod]:
         """The pods nominated to a node, in the order in which they were."""
@@ -84,7 +84,7 @@ class PluginsRunner(Protocol):
         """The weighted scores, or None with an Error."""
 
     def run_filter_plugins(self, state: CycleState, pod: Pod, node_info: AnyNodeInfo) -> PluginToStatus:
-        """Who rejects the pod; of an Error only that."""
+        """The plugins that reject the pod with their statuses; only the Error, if there is one."""
 
     def run_pre_filter_extension_add_pod(
         self, state: CycleState, pod_to_schedule: Pod, pod_to_add: Pod, node_info: AnyNodeInfo
@@ -98,13 +98,13 @@ class PluginsRunner(Protocol):
 
 
 class PreemptHandle(PodNominator, PluginsRunner, Protocol):
-    """Both, and the extenders. What v1.20 had in functions beside it is here too: filters with nominated pods
-    (PodPassesFiltersOnNode), and the lister of PodDisruptionBudgets.
+    """`PodNominator` and `PluginsRunner`, extenders, and what v1.20 had in functions beside the handle:
+    filters with nominated pods (PodPassesFiltersOnNode), and the lister of PodDisruptionBudgets.
 
     Attributes
     ----------
     handle : FrameworkHandle
-        Whose it is: the cache, the client, events and waiting pods are there.
+        The framework handle, for the cache, the client, events and waiting pods.
     """
 
     handle: FrameworkHandle

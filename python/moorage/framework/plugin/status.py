@@ -85,15 +85,15 @@ class Status:
         return self.err or PluginError(self.message())
 
     def with_error(self, err: BaseException) -> Status:
-        """The same with an error; the code stays."""
+        """A copy with an error, of the same code."""
         return replace(self, err=err)
 
     def with_plugin(self, plugin: str) -> Status:
-        """The same with the name of who answered."""
+        """A copy with the name of the plugin that answered."""
         return self if self.plugin == plugin else replace(self, plugin=plugin)
 
     def append_reason(self, reason: str) -> Status:
-        """The same with one more reason, after all others."""
+        """A copy with one more reason at the end."""
         return replace(self, texts=(*self.texts, reason))
 
     def __eq__(self, other: object) -> bool:
@@ -191,12 +191,35 @@ class NodeToStatus(Mapping[str, Status]):
 
 
 def fit_error(nodes: int, reasons: Mapping[str, int]) -> str:
-    """The text of a FitError (kube-scheduler v1.36, framework/types.go): each reason with the number of
-    nodes that gave it, sorted as text, so that "10 x" comes before "2 y"."""
+    """The text of a FitError.
+
+    Parameters
+    ----------
+    nodes : int
+        How many nodes there are.
+    reasons : mapping of str to int
+        Number of nodes by reason.
+
+    Returns
+    -------
+    str
+        The reasons sorted as text with their numbers, so that "10 x" comes before "2 y".
+    """
     return with_detail(nodes, ", ".join(sorted(f"{count} {reason}" for reason, count in reasons.items())))
 
 
 def with_detail(nodes: int, detail: str) -> str:
-    """The text of a FitError where one sentence says it for all nodes."""
+    """The text of a FitError with one sentence for all nodes.
+
+    Parameters
+    ----------
+    nodes : int
+    detail : str
+        "" for none.
+
+    Returns
+    -------
+    str
+    """
     head = f"0/{nodes} nodes are available:"
     return f"{head} {detail}." if detail else head

@@ -18,8 +18,8 @@ NEVER = float("inf")
 class WaitingPod:
     """A pod that waits until each of the plugins that asked for it has allowed it, or one has rejected it.
 
-    Each waiting plugin has a timer of its own, which rejects the pod. Timers run by the clock of whoever
-    calls `expire`. Thread-safe.
+    Each waiting plugin has a timer, which rejects the pod. Timers run by the clock of the caller of `expire`.
+    Thread-safe.
 
     Parameters
     ----------
@@ -51,8 +51,17 @@ class WaitingPod:
             return list(self._pending)
 
     def allow(self, *plugins: str) -> bool:
-        """These plugins wait no longer; with the last one the pod is allowed. False where none of them
-        waited, or the pod was decided before."""
+        """End the waiting of some plugins; the pod is allowed with the last one.
+
+        Parameters
+        ----------
+        *plugins : str
+
+        Returns
+        -------
+        bool
+            False where none of them waited, or the pod was decided before.
+        """
         with self._changed:
             waited = self._signal is None and not set(plugins).isdisjoint(self._pending)
             for plugin in plugins:
@@ -63,11 +72,31 @@ class WaitingPod:
             return waited
 
     def reject(self, plugin: str, message: str) -> bool:
-        """Reject the pod; False where it was decided before."""
+        """Reject the pod.
+
+        Parameters
+        ----------
+        plugin, message : str
+
+        Returns
+        -------
+        bool
+            False where the pod was decided before.
+        """
         return self._decide(Status(Code.UNSCHEDULABLE, (message,), plugin))
 
     def preempt(self, plugin: str, message: str) -> bool:
-        """Fail the pod, so that it is tried again soon; False where it was decided before."""
+        """Fail the pod with an Error, so that it is tried again soon.
+
+        Parameters
+        ----------
+        plugin, message : str
+
+        Returns
+        -------
+        bool
+            False where the pod was decided before.
+        """
         return self._decide(Status(Code.ERROR, (message,), plugin))
 
     def _decide(self, status: Status) -> bool:
@@ -82,7 +111,12 @@ class WaitingPod:
             return True
 
     def when_decided(self, listener: Callable[[], object]) -> None:
-        """Call `listener` when the pod is decided, or now if it is."""
+        """Have a function called when the pod is decided, or now if it is.
+
+        Parameters
+        ----------
+        listener : callable
+        """
         with self._changed:
             self._listeners.append(listener)
             if self._signal is not None:
@@ -94,7 +128,12 @@ class WaitingPod:
             return self._deadlines.copy(), self._pending.copy(), self._signal, self._listeners.copy()
 
     def undo(self, saved: Any) -> None:
-        """Be as at `save`."""
+        """Restore the state of `save`.
+
+        Parameters
+        ----------
+        saved : object
+        """
         with self._changed:
             deadlines, pending, self._signal, listeners = saved
             self._deadlines, self._pending = deadlines.copy(), pending.copy()
@@ -106,7 +145,18 @@ class WaitingPod:
             return min(self._deadlines.values(), default=NEVER)
 
     def expire(self, now: float) -> bool:
-        """Let the first timer that is due at `now` fire; True where it rejected the pod."""
+        """Fire the earliest timer if it is due.
+
+        Parameters
+        ----------
+        now : float
+            Seconds on the clock of the waiting.
+
+        Returns
+        -------
+        bool
+            True where the timer rejected the pod.
+        """
         with self._changed:
             if not self._deadlines:
                 return False
@@ -123,6 +173,11 @@ class WaitingPod:
         ----------
         clock : callable, optional
             Real seconds by which the timers fire here; without it, another thread calls `expire`.
+
+        Returns
+        -------
+        Status
+            Success, or the rejection.
         """
         with self._changed:
             while (signal := self._signal) is None:
@@ -173,13 +228,29 @@ class WaitingPods:
             return self._pods.get(uid)
 
     def iterate(self, callback: Callable[[WaitingPod], object]) -> None:
-        """Call back for each pod, which may be allowed or rejected then; none is removed meanwhile."""
+        """Call back for each pod, which may be allowed or rejected then; none is removed meanwhile.
+
+        Parameters
+        ----------
+        callback : callable
+        """
         with self._lock:
             for waiting in list(self._pods.values()):
                 callback(waiting)
 
     def expire(self, now: float) -> list[WaitingPod]:
-        """Let the timers fire that are due at `now`, the earliest first; the pods rejected by it."""
+        """Fire the timers that are due, the earliest first.
+
+        Parameters
+        ----------
+        now : float
+            Seconds on the clock of the waiting.
+
+        Returns
+        -------
+        list of WaitingPod
+            Those that were rejected.
+        """
         with self._lock:
             waiting = sorted(self._pods.values(), key=WaitingPod.deadline)
         return [one for one in waiting if one.expire(now)]

@@ -23,9 +23,9 @@ static int is_few(const mr_counter *counter)
     return counter->domains <= MR_FEW_DOMAINS;
 }
 
-#define TOO_LONG (MR_KEY + 1) /* as the size of a key: what it would have to tell apart has no room in it */
+#define TOO_LONG (MR_KEY + 1) /* the size of a key with more numbers than there is room for */
 
-static void tell_by_domain(mr_bucket_key *key, const mr_counter *counter)
+static void add_domain_to_key(mr_bucket_key *key, const mr_counter *counter)
 {
     for (int32_t i = 0; i < key->n_domains; i++)
         if (key->domains[i] == counter->domain) return;
@@ -34,11 +34,11 @@ static void tell_by_domain(mr_bucket_key *key, const mr_counter *counter)
 }
 
 /* Whether any of the terms counts domains that are single rows. */
-static int tell_by_terms(mr_bucket_key *key, const mr_pod_term *terms, int32_t n)
+static int add_terms_to_key(mr_bucket_key *key, const mr_pod_term *terms, int32_t n)
 {
     int single = 0;
     for (int32_t i = 0; i < n; i++)
-        if (is_few(terms[i].counter)) tell_by_domain(key, terms[i].counter);
+        if (is_few(terms[i].counter)) add_domain_to_key(key, terms[i].counter);
         else single = 1;
     return single;
 }
@@ -54,15 +54,15 @@ static void read_key(mr_bucket_key *key, const mr_search *search, const mr_terms
     }
     if (t) {
         for (int32_t i = 0; i < t->n_hard; i++)
-            if (is_few(t->hard[i].counter)) tell_by_domain(key, t->hard[i].counter);
+            if (is_few(t->hard[i].counter)) add_domain_to_key(key, t->hard[i].counter);
             else key->n_counts++, key->alone = 1;
         for (int32_t i = 0; i < t->n_soft; i++)
             if (t->soft[i].row_pods) key->n_counts++;
-            else if (is_few(t->soft[i].counter)) tell_by_domain(key, t->soft[i].counter);
+            else if (is_few(t->soft[i].counter)) add_domain_to_key(key, t->soft[i].counter);
             else key->size = TOO_LONG; /* its weight would depend on which domains there are among many */
-        key->flags = tell_by_terms(key, t->affinity, t->n_affinity) | tell_by_terms(key, t->anti, t->n_anti)
-            | tell_by_terms(key, t->existing, t->n_existing);
-        key->sum = tell_by_terms(key, t->preferred, t->n_preferred);
+        key->flags = add_terms_to_key(key, t->affinity, t->n_affinity) | add_terms_to_key(key, t->anti, t->n_anti)
+            | add_terms_to_key(key, t->existing, t->n_existing);
+        key->sum = add_terms_to_key(key, t->preferred, t->n_preferred);
         key->alone |= key->flags | key->sum;
     }
     key->size += key->taints + key->affinity + key->n_domains + key->n_counts + key->flags + 2 * key->sum;

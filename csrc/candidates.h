@@ -15,10 +15,10 @@
 #define MR_COUNTED 8 /* blocks per count of feasible positions */
 #define MR_CANDIDATE_LIMIT 32000 /* totals fit 16 bits below it */
 #define MR_BUCKETS 256    /* at most */
-#define MR_FEW_DOMAINS 64 /* a label with more values than these does not tell buckets apart */
+#define MR_FEW_DOMAINS 64 /* a label with more values is not part of a bucket's key */
 #define MR_KEY 16         /* numbers in a bucket's key */
 
-/* What tells buckets apart: the numbers of a key, in order. */
+/* What the key of a bucket consists of, in order. */
 typedef struct {
     int32_t taints, affinity; /* 1: the raw score of TaintToleration, of NodeAffinity */
     int32_t n_domains;        /* the domains of the row for labels with few values */
@@ -96,8 +96,8 @@ enum { MR_LOG_ROW, MR_LOG_STATIC, MR_LOG_ORDER };
 /* 1 where the plan can be decided by candidates: no plugin is asked that is no kernel here, nor are pods nominated. */
 int mr_candidates_suit(const mr_search *search);
 
-/* Points candidates at a search, whose memory may have moved. They are unmade where buckets are told apart by other
- * things than before. */
+/* Points candidates at a search, whose memory may have moved. They are unmade where the keys of buckets consist of other
+ * numbers than before. */
 void mr_candidates_point(mr_candidates *candidates, const mr_search *search);
 
 /* Fills everything as of now; the arrays are zero before. `lanes` and `seen` are scratch, as in mr_found. Answers

@@ -98,7 +98,7 @@ MR_INLINED int16_t largest_of(const int16_t *restrict values, int32_t n, int16_t
     return max;
 }
 
-/* The same by the lanes of a block that lie in a range. */
+/* The largest totals of the lanes of a block that lie in a range. */
 MR_INLINED void raise_by_lanes(const mr_candidates *c, int32_t stride, mr_range range, int32_t block, int16_t *best)
 {
     const int32_t first = block * MR_LANES, end = first + MR_LANES < range.to ? first + MR_LANES : range.to;

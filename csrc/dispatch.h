@@ -6,7 +6,7 @@
 #ifndef MOORAGE_DISPATCH_H
 #define MOORAGE_DISPATCH_H
 
-#include <stdint.h> /* says whose C library this is */
+#include <stdint.h> /* defines __GLIBC__ */
 
 #if defined(__x86_64__) && defined(__linux__) && defined(__GLIBC__) && defined(__GNUC__) && !defined(__clang__) \
     && __GNUC__ >= 12 && !defined(__SANITIZE_ADDRESS__)

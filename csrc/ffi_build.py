@@ -1,6 +1,6 @@
 """Builds tests.core._kernels: the C kernels through cffi, as tests call them.
 
-What cffi is told comes from the headers themselves, so it cannot drift from them; the kernels are those of
+The declarations for cffi are read from the headers, so that they cannot drift apart; the kernels are those of
 the library that the compiled core is linked with.
 """
 

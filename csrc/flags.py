@@ -17,7 +17,7 @@ KERNEL_FLAGS = ["-fno-math-errno", "-fno-trapping-math", "-fno-signed-zeros", "-
 
 
 def has_openmp() -> bool:
-    """Whether the compiler can build and link OpenMP; MOORAGE_OPENMP=0 says no for it."""
+    """Whether the compiler can build and link OpenMP; MOORAGE_OPENMP=0 turns it off."""
     if os.environ.get("MOORAGE_OPENMP") == "0":
         return False
     compiler = shlex.split(os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc")

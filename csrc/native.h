@@ -20,10 +20,10 @@ _Static_assert(MOORAGE_WIDE == MR_WIDE, "flags");
 /* How a plugin failed. */
 enum {
     MR_NATIVE_FINE,
-    MR_NATIVE_FILTER,    /* filter said so */
+    MR_NATIVE_FILTER,    /* filter returned an error */
     MR_NATIVE_CODE,      /* `value` is no code of Filter; about `row` */
-    MR_NATIVE_SCORE,     /* score said so */
-    MR_NATIVE_NORMALIZE, /* normalize said so */
+    MR_NATIVE_SCORE,     /* score returned an error */
+    MR_NATIVE_NORMALIZE, /* normalize returned an error */
     MR_NATIVE_RANGE      /* the score `value` of `row` is not 0 to 100 */
 };
 
@@ -32,7 +32,7 @@ typedef struct {
     moorage_context context;
     moorage_class pod;
     int32_t failure, row;
-    int64_t value; /* what was wrong, or what the function answered */
+    int64_t value; /* the wrong value, or what the function returned */
     char error[MOORAGE_ERROR_SIZE];
 } mr_native_view;
 

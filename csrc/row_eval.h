@@ -1,4 +1,4 @@
-/* Looks at rows: what a search is about, the compact columns, and what each row says by itself, one or many at a time. */
+/* Row evaluation: the input of a search, the compact columns, and what depends on a row alone, one or many at a time. */
 #ifndef MOORAGE_ROW_EVAL_H
 #define MOORAGE_ROW_EVAL_H
 
@@ -18,7 +18,7 @@ typedef struct {
 } mr_columns;
 _Static_assert(offsetof(mr_columns, n_fixed) == 14 * sizeof(void *), "the view fills in 14 pointers in a row");
 
-/* What the filters say of a node once the pods are there that are nominated to it. */
+/* The verdict on a node with the pods added that are nominated to it. */
 typedef struct {
     int32_t position;
     uint64_t verdict;
@@ -44,7 +44,7 @@ typedef struct {
     mr_pod pod;
 } mr_search;
 
-/* What a look at a row takes from plan, shape and pod, read once. */
+/* What the evaluation of a row takes from plan, shape and pod, read once per search. */
 typedef struct {
     double need_cpu, need_memory;   /* what must be free: anything where nothing is requested */
     double cpu, memory;             /* what BalancedAllocation adds */
@@ -66,7 +66,7 @@ int64_t mr_local_total(const mr_search *search, int32_t row);
 void mr_columns_set(mr_columns *columns, int32_t position, const mr_ledger *ledger, const int32_t *taint_set,
                     int32_t row);
 
-/* 1 where NodeName or NodeAffinity can reject a node. */
+/* 1 where NodeName or NodeAffinity can reject a node for this pod. */
 int mr_asks_for_names(const mr_search *search);
 
 /* Fills `ok` by these, as mr_search.named_ok. */
@@ -77,16 +77,16 @@ int mr_is_fused(const mr_search *search);
 
 /* Positions [first, first + n), at most MR_BLOCK: total + 1 of the local scores, 0 where infeasible. Taints, cpu, memory
  * and pod count go through the columns; what else a shape asks for is looked at on the lanes that remain. A lane whose
- * score is not in 0..100 becomes MR_INVALID_LANE, which only slow rows can. Answers how many are feasible. */
+ * score is not in 0..100 becomes MR_INVALID_LANE, which only slow rows can. Returns how many are feasible. */
 #define MR_INVALID_LANE (INT32_MIN + 1)
 #define MR_BLOCK 256
 int32_t mr_fused_block(const mr_search *search, const mr_local *local, int32_t first, int32_t n, int32_t *out);
 
-/* The same whatever the plan; a total that is not in 0..MR_LANE_LIMIT becomes -1. */
+/* mr_fused_block for any plan; a total that is not in 0..MR_LANE_LIMIT becomes -1. */
 #define MR_LANE_LIMIT 1000000000
 void mr_local_block(const mr_search *search, const mr_local *local, int32_t first, int32_t n, int32_t *out);
 
-/* The same for any number of positions, by as many threads as the search says. Answers whether that is several. */
+/* mr_local_block for any number of positions, by search->threads threads. Returns whether several took part. */
 int mr_local_lanes(const mr_search *search, const mr_local *local, int32_t first, int32_t n, int32_t *out);
 
 /* The codes of the filters' verdicts on positions [first, first + n): 0 where a row is feasible, else whether the

@@ -46,7 +46,7 @@ static inline int32_t mr_balance(double f0, double f1)
     return (int32_t)((1.0 - __builtin_fabs(f0 - f1) / 2.0) * 100.0);
 }
 
-/* The same over cpu and memory of one row, of which a resource without capacity does not take part. */
+/* mr_balance over cpu and memory of one row; a resource without capacity does not take part. */
 static inline int32_t mr_balance_row(double alloc_cpu, double alloc_memory, double cpu, double memory)
 {
     if (alloc_cpu == 0.0 || alloc_memory == 0.0) return 100;

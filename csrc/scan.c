@@ -64,7 +64,7 @@ static int external_lanes(const mr_search *search, int32_t first, int32_t n, int
     return 0;
 }
 
-/* A nominated node may be full once the pods nominated to it are there. */
+/* A nominated node may be full with the pods nominated to it. */
 static void nominated_lanes(const mr_search *search, int32_t first, int32_t n, int32_t *out)
 {
     for (int32_t i = 0; i < search->n_nominated; i++) {
@@ -255,7 +255,7 @@ int mr_search_run(const mr_search *search, int32_t start, int32_t wanted, mr_fou
 int mr_scan_suits(const mr_search *search)
 {
     const mr_terms *t = search->pod.terms;
-    /* Whether terms say anything may change with the next pod. */
+    /* Whether terms matter may change with the next pod. */
     const int has_terms = t && (t->n_hard || t->n_soft || t->n_affinity || t->n_anti || t->n_existing || t->n_preferred);
     return mr_is_fused(search) && !search->n_nominated && !mr_has_external_filters(search->plan) && !has_terms
         && !reads_rows(search, 1);

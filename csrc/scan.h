@@ -41,10 +41,10 @@ void mr_score_rows(const mr_search *search, int32_t kernel, const int32_t *rows,
  * worker: it stops on the next feasible node after that). Answers 1 where a plugin failed. */
 int mr_search_find(const mr_search *search, int32_t start, int32_t wanted, mr_found *found);
 
-/* Scores found->rows, whoever put them there. Answers 1 where a plugin failed, or a score is not in 0..100. */
+/* Scores found->rows, which may come from elsewhere. Returns 1 where a plugin failed, or a score is not in 0..100. */
 int mr_search_score(const mr_search *search, mr_found *found);
 
-/* The one and then the other; found->rows are there where that fails over a score. */
+/* mr_search_find, then mr_search_score; found->rows are filled in also where a score fails. */
 int mr_search_run(const mr_search *search, int32_t start, int32_t wanted, mr_found *found);
 
 /* A decision. */
@@ -55,7 +55,7 @@ typedef struct {
     int32_t feasible;  /* of these */
 } mr_decision;
 
-/* 1 where the fused kernel says all there is to say of a row, so that no other row has a part in it. */
+/* 1 where the fused kernel gives the whole score of a row, independent of all other rows. */
 int mr_scan_suits(const mr_search *search);
 
 /* Decides as mr_search_run and mr_pick_first or, with `heap`, mr_pick_heap do, without a list of what was found. */

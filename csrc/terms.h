@@ -32,7 +32,7 @@ static inline void mr_counter_add(mr_counter *counter, int32_t row, int32_t pods
     }
 }
 
-/* A matching pod comes to a row (sign 1), or leaves it (sign -1). */
+/* Counts a matching pod that is added to a row (sign 1), or removed from it (sign -1). */
 static inline void mr_matched_add(const mr_matched *matched, int32_t row, int32_t sign)
 {
     if (matched->listed && !matched->listed[row]) return;
@@ -47,12 +47,12 @@ void mr_terms_prepare(mr_terms *terms);
 uint64_t mr_spread_filter(const mr_terms *terms, int32_t row);
 uint64_t mr_inter_pod_filter(const mr_terms *terms, int32_t row);
 
-/* The same once pods have left the row: `gone` is how many of those that each matcher counts, less than 0 where pods
- * came. The matchers are those of the hard constraints, one for all affinity terms, anti-affinity, terms of others. */
+/* The filters after pods were removed from the row: `gone` is how many of them each matcher counts, below 0 where pods
+ * were added. The matchers are those of the hard constraints, one for all affinity terms, anti-affinity, terms of others. */
 uint64_t mr_spread_filter_without(const mr_terms *terms, int32_t row, const int32_t *gone);
 uint64_t mr_inter_pod_filter_without(const mr_terms *terms, int32_t row, const int32_t *gone);
 
-/* 1 where required affinity rejects a row, which it does then whoever leaves it: pods that match count in all domains of
+/* 1 where required affinity rejects a row, whichever pods are removed from it: pods that match count in all domains of
  * their row, so none of them is there, or a label is missing. */
 int mr_affinity_rejects(const mr_terms *terms, int32_t row);
 

@@ -1,6 +1,6 @@
 #include "verdict_histogram.h"
 
-/* Counts a verdict, or no longer. */
+/* Adds a verdict to its count (sign 1), or takes it out (sign -1). */
 static void count(mr_verdict_histogram *h, uint64_t verdict, int32_t sign)
 {
     int32_t at = 0;
@@ -21,7 +21,7 @@ static uint64_t verdict_of(const mr_search *s, int32_t position)
     return mr_verdict(s->plan, s->cluster, s->shape, &s->pod, s->order[position]);
 }
 
-static void look_at(mr_verdict_histogram *h, const mr_search *search, int32_t first, int32_t n)
+static void evaluate(mr_verdict_histogram *h, const mr_search *search, int32_t first, int32_t n)
 {
     for (int32_t at = first; at < first + n; at++) h->verdicts[at] = verdict_of(search, at);
 }
@@ -32,7 +32,7 @@ void mr_verdict_histogram_build(mr_verdict_histogram *h, const mr_search *search
     h->used = 0;
     h->state = MR_KEPT;
     h->cursor = changes->head;
-#define BLOCK(first) look_at(h, search, first, n - (first) < MR_BLOCK ? n - (first) : MR_BLOCK)
+#define BLOCK(first) evaluate(h, search, first, n - (first) < MR_BLOCK ? n - (first) : MR_BLOCK)
     MR_EACH_BLOCK(BLOCK);
     for (int32_t at = 0; at < n; at++) count(h, h->verdicts[at], 1);
 }

@@ -81,7 +81,7 @@ class NodeTree:
             if symbol in self._core.nodes_in(zone):
                 logger.warning(KNOWN, node.name)
                 return
-            self._core.append(zone, symbol)
+            self._core.add(zone, symbol)
         logger.debug("Added node %s in group %s to NodeTree", node.name, zone)
 
     def update_node(self, old: Node | None, new: Node) -> None:
@@ -124,7 +124,7 @@ class NodeTree:
             symbol = self._symbols.find(node.name)
             if symbol not in self._core.nodes_in(zone):
                 raise CacheError(f"node {node.name} in group {zone} was not found")
-            self._core.discard(zone, symbol)
+            self._core.remove(zone, symbol)
         logger.debug("Removed node %s in group %s from NodeTree", node.name, zone)
 
     def list(self) -> list[str]:

@@ -34,7 +34,7 @@ class AdaptedVolumeBinder:
     ----------
     binder : SchedulerVolumeBinder
     sources : VolumeSources
-        What tells which claims of a pod are bound, and which wait for its node.
+        Finds which claims of a pod are bound, and which wait for its node.
     """
 
     def __init__(self, binder: SchedulerVolumeBinder, sources: VolumeSources) -> None:

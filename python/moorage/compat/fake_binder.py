@@ -1,4 +1,4 @@
-"""A volume binder that answers what it is told (Kubernetes v1.14, scheduler_binder_fake.go)."""
+"""A volume binder with configured answers (Kubernetes v1.14, scheduler_binder_fake.go)."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ class FakeVolumeBinder:
         self.bind_called = False
 
     def find_pod_volumes(self, pod: Pod, node: Node) -> tuple[bool, bool]:
-        """What the config says of unbound and of bound claims."""
+        """The configured answers for unbound and for bound claims."""
         _raise(self._config.find_err)
         return self._config.find_unbound_satisfied, self._config.find_bound_satisfied
 
     def assume_pod_volumes(self, assumed_pod: Pod, node_name: str) -> bool:
-        """What the config says of all claims."""
+        """The configured answer for all claims."""
         self.assume_called = True
         _raise(self._config.assume_err)
         return self._config.all_bound
@@ -55,7 +55,7 @@ class FakeVolumeBinder:
 
 
 def new_fake_volume_binder(config: FakeVolumeBinderConfig) -> FakeVolumeBinder:
-    """Make a volume binder that answers what `config` says."""
+    """Make a volume binder with configured answers."""
     return FakeVolumeBinder(config)
 
 

@@ -62,7 +62,7 @@ class NodeVolumeLimits(VolumePlugin, PreFilterPlugin, FilterPlugin, EnqueueExten
 
     def _unbuilt(self) -> Status | None:
         """An error where a driver must be on a node, which has an effect with the gate VolumeLimitScaling."""
-        if self.handle_at_work().scales_volume_limits:
+        if self.required_handle().scales_volume_limits:
             for driver in self.lister(CSIDriver).list():
                 if driver.spec.prevent_pod_scheduling_if_missing:
                     text = f'CSIDriver "{driver.name}": spec.preventPodSchedulingIfMissing is not built yet'
@@ -100,7 +100,7 @@ class NodeVolumeLimits(VolumePlugin, PreFilterPlugin, FilterPlugin, EnqueueExten
         return not (unknown or attached.is_limited(nodes.rows).any())
 
     def _attached(self) -> AttachedVolumes:
-        in_use = self.handle_at_work().shared(VolumesInUse.of)
+        in_use = self.required_handle().shared(VolumesInUse.of)
         in_use.refresh()
         return in_use.attached
 
@@ -174,5 +174,5 @@ def is_claim_of(pod: Pod, claim: PersistentVolumeClaim) -> bool:
 
 
 def _limits(node: CSINode) -> dict[str, int]:
-    """Driver to the number of volumes that it takes; 0 where it does not say."""
+    """Driver to the number of volumes that it takes; 0 where it gives no limit."""
     return {one.name: (one.allocatable and one.allocatable.count) or 0 for one in node.spec.drivers}

@@ -78,7 +78,7 @@ from moorage.volume.constants import MIGRATED_PLUGINS
 from .node_volume_limits import is_claim_of
 
 STATE = "VolumeBinding"
-# What is said of the volumes of bound claims.
+# The statuses for the volumes of bound claims.
 FITS, CONFLICTS, IS_MISSING = range(3)
 OF_BOUND = (
     None,
@@ -89,7 +89,7 @@ OF_BOUND = (
 
 @dataclass(slots=True)
 class VolumeBindingState:
-    """What the plugin knows of a pod in one cycle; the clones of the cycle's state share it.
+    """The plugin's data about a pod in one cycle; the clones of the cycle's state share it.
 
     Attributes
     ----------
@@ -156,7 +156,7 @@ class VolumeBinding(
     @property
     def binder(self) -> VolumeBinder | AdaptedVolumeBinder:
         """Over what all profiles assume of volumes."""
-        handle = self.handle_at_work()
+        handle = self.required_handle()
         sources = handle.shared(sources_of)  # new ones where a rollback has dropped those of before
         if self._made is None or sources is not self._sources:
             self._sources = sources
@@ -195,7 +195,7 @@ class VolumeBinding(
         return None if has_claims else SKIP
 
     def _wrong_with(self, pod: Pod, key: str, is_ephemeral: bool) -> str:
-        """Why a pod cannot be scheduled for the sake of a claim; "" if it can."""
+        """Why a claim keeps a pod from being scheduled; "" where it does not."""
         name = key.partition("/")[2]
         try:
             claim = self.lister(PersistentVolumeClaim).get(key)
@@ -244,12 +244,23 @@ class VolumeBinding(
         return not (known.claims.unbound_delayed or self._of_bound(known.claims, nodes.rows).any())
 
     def _of_bound(self, claims: PodVolumeClaims, rows: npt.NDArray[np.int32]) -> npt.NDArray[np.uint8]:
-        """The first claim that a node does not suit decides."""
+        """Why bound claims keep the pod off each node; the first claim that rejects a node decides.
+
+        Parameters
+        ----------
+        claims : PodVolumeClaims
+        rows : (n,) int32 array
+
+        Returns
+        -------
+        (n,) uint8 array
+            Places in `OF_BOUND`.
+        """
         found = np.zeros(len(rows), dtype=np.uint8)
-        reach = self.handle_at_work().shared(VolumeTopology.of)
+        topology = self.required_handle().shared(VolumeTopology.of)
         for claim in claims.bound:
             try:
-                mask = reach.mask(self.binder.sources.pv_cache.get_pv(claim.spec.volume_name))
+                mask = topology.mask(self.binder.sources.pv_cache.get_pv(claim.spec.volume_name))
             except ObjectNotFoundError:
                 found[found == FITS] = IS_MISSING
                 break
@@ -348,14 +359,14 @@ class VolumeBinding(
         return queue_if(old is None or was != now)
 
     def after_driver_change(self, pod: Pod, old: CSIDriver, new: CSIDriver) -> QueueingHint:
-        """A driver of the pod's inline volumes tells of its capacity no longer."""
+        """A driver of the pod's inline volumes no longer reports its capacity."""
         is_used = any(volume.csi is not None and volume.csi.driver == new.name for volume in pod.spec.volumes)
         return queue_if(is_used and old.spec.storage_capacity and not new.spec.storage_capacity)
 
     def after_capacity_change(
         self, pod: Pod, old: CSIStorageCapacity | None, new: CSIStorageCapacity
     ) -> QueueingHint:
-        """There is more room, as far as one is told."""
+        """A capacity object reports more room."""
         was, now = (None if one is None else _limit(one) for one in (old, new))
         return queue_if(old is None or (now is not None and (was is None or was < now)))
 

@@ -56,8 +56,8 @@ class ClaimsForOnePod:
     names : frozenset of str
         In the pod's namespace.
     uses : int
-        How often others use one, as far as this state goes: at first, how many of them are in use; pods that
-        come or leave in thought count claims of the same name in any namespace.
+        How often others use one in this state: at first, how many of them are in use; pods that a dry run
+        adds or removes count claims of the same name in any namespace.
     """
 
     names: frozenset[str]
@@ -75,7 +75,7 @@ class VolumeRestrictions(VolumePlugin, PreFilterPlugin, FilterPlugin, EnqueueExt
     # ---- decisions -----------------------------------------------------------------------------------------
 
     def pre_filter(self, state: CycleState, pod: Pod, nodes: NodesView) -> Status | None:
-        in_use = self.handle_at_work().shared(VolumesInUse.of)
+        in_use = self.required_handle().shared(VolumesInUse.of)
         claims = self.lister(PersistentVolumeClaim)
         keys = {}
         for volume in pod.spec.volumes:
@@ -111,7 +111,7 @@ class VolumeRestrictions(VolumePlugin, PreFilterPlugin, FilterPlugin, EnqueueExt
         try:
             held: ClaimsForOnePod = state.read(STATE)
         except NotFoundError as error:
-            return _unread(error)
+            return _missing_state(error)
         claims = (volume.persistent_volume_claim for volume in other.spec.volumes)
         held.uses += sign * sum(claim is not None and claim.claim_name in held.names for claim in claims)
         return None
@@ -123,7 +123,7 @@ class VolumeRestrictions(VolumePlugin, PreFilterPlugin, FilterPlugin, EnqueueExt
         return self._of_claims(state)
 
     def filter_all(self, state: CycleState, pod: Pod, nodes: NodesView) -> Answers:
-        in_use = self.handle_at_work().shared(VolumesInUse.of)
+        in_use = self.required_handle().shared(VolumesInUse.of)
         in_use.refresh()
         taken = []
         for mine in pod.spec.volumes:
@@ -138,7 +138,7 @@ class VolumeRestrictions(VolumePlugin, PreFilterPlugin, FilterPlugin, EnqueueExt
         try:
             held: ClaimsForOnePod = state.read(STATE)
         except NotFoundError as error:
-            return _unread(error)
+            return _missing_state(error)
         return CLAIM_IN_USE if held.uses > 0 else None
 
     # ---- the queue -----------------------------------------------------------------------------------------
@@ -166,7 +166,7 @@ class VolumeRestrictions(VolumePlugin, PreFilterPlugin, FilterPlugin, EnqueueExt
         return queue_if(new.namespace == pod.namespace and new.name in claim_names(pod))
 
 
-def _unread(error: Exception) -> Status:
+def _missing_state(error: Exception) -> Status:
     return Status(Code.ERROR, (f'reading "{STATE}" from cycleState: {error}',))
 
 

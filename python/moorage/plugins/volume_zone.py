@@ -155,7 +155,7 @@ class VolumeZone(VolumePlugin, PreFilterPlugin, FilterPlugin, EnqueueExtensions,
 
     def _mask(self, topologies: tuple[Topology, ...]) -> npt.NDArray[np.bool_]:
         """Rows of nodes that have topology labels, but not these."""
-        cluster = self.handle_at_work().cache.state
+        cluster = self.required_handle().cache.state
         cluster.view.refresh()
         if cluster.view.static_version != self._static_version or len(self._elsewhere) >= LIMIT:
             self._elsewhere.clear()

@@ -132,8 +132,8 @@ def adapt(plugin: Plugin, handle: ProfileHandle | None = None) -> today.Plugin:
 
     It has the methods `reserve` and `unreserve`, `permit` and `pre_bind` of the points that the plugin has.
     Codes are today's; the plugins of one cycle share one PluginContext, kept in its CycleState. As in
-    v1alpha1, any failure at Reserve is an Error and nobody is unreserved for it, Unreserve runs forward, and
-    a pod that several plugins asked to wait waits for the shortest time, and for one Allow.
+    v1alpha1, any failure at Reserve is an Error after which no plugin is unreserved, Unreserve runs forward,
+    and a pod that several plugins asked to wait waits for the shortest time, and for one Allow.
 
     Parameters
     ----------

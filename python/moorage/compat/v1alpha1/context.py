@@ -1,4 +1,4 @@
-"""PluginContext: what the plugins of one scheduling cycle tell each other."""
+"""PluginContext: data that the plugins of one scheduling cycle share."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ContextData = Any
 class RWMutex:
     """A lock that either several readers hold or one writer; not re-entrant, and not tied to threads.
 
-    Turns are those of Go's sync.RWMutex, so nobody starves: while a writer waits no reader joins those it
+    The order is that of Go's sync.RWMutex, without starvation: while a writer waits no reader joins those it
     waits for, and the readers that have come meanwhile go before the next writer.
     """
 
@@ -35,7 +35,7 @@ class RWMutex:
             self._changed.wait_for(lambda: self._readers == 0)
 
     def Unlock(self) -> None:
-        """Release the write lock; RuntimeError where nobody holds it."""
+        """Release the write lock; RuntimeError where it is not held."""
         with self._changed:
             if not self._writing:
                 raise RuntimeError("sync: Unlock of unlocked RWMutex")
@@ -52,11 +52,11 @@ class RWMutex:
                 self._readers += 1
                 return
             turn = self._turn
-            self._next_readers += 1  # whoever unlocks makes it a reader
+            self._next_readers += 1  # Unlock makes it a reader
             self._changed.wait_for(lambda: self._turn != turn)
 
     def RUnlock(self) -> None:
-        """Release the read lock; RuntimeError where nobody holds it."""
+        """Release the read lock; RuntimeError where it is not held."""
         with self._changed:
             if self._readers == 0:
                 raise RuntimeError("sync: RUnlock of unlocked RWMutex")

@@ -141,7 +141,7 @@ class VolumePlugin(Plugin):
         not know."""
         return False
 
-    def handle_at_work(self) -> FrameworkHandle:
+    def required_handle(self) -> FrameworkHandle:
         """The handle, without which nothing can be decided."""
         if self.handle is None or self.handle.informers is None:
             raise RuntimeError(f'plugin "{self.name}" is not part of a scheduler')
@@ -149,7 +149,7 @@ class VolumePlugin(Plugin):
 
     def lister(self, kind: type[T]) -> Lister[T]:
         """What is known of the objects of a kind."""
-        lister: Lister[T] = self.handle_at_work().informers.lister(kind)
+        lister: Lister[T] = self.required_handle().informers.lister(kind)
         return lister
 
 

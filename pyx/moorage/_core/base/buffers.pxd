@@ -23,7 +23,6 @@ cdef class Journal:
     cdef Py_ssize_t used, capacity
 
     cdef Buffer adopt(self, Buffer buffer)
-    cdef int _push(self, int32_t buffer, int64_t offset, int32_t nbytes, const char* before) except -1
     cdef void _put(self, int32_t buffer, int64_t offset, int32_t nbytes, const char* before) noexcept nogil
     cdef int reserve(self, Py_ssize_t nbytes) except -1
     cdef void keep(self, const Kept* one, Py_ssize_t item) noexcept nogil

@@ -31,8 +31,15 @@ cdef tuple aligned_memory(Py_ssize_t nbytes):
 cdef class Journal:
     """The undo record of one cluster: before-images of buffer items and undo functions, in order.
 
-    `moves` grows whenever the memory of one of its buffers moves or a buffer is new: who keeps an address
-    over several calls compares it. `undone` counts the rollbacks.
+    Attributes
+    ----------
+    depth : int
+        Open transactions.
+    moves : int
+        Grows whenever the memory of one of its buffers moves, or a buffer is new. Code that keeps an address
+        over several calls compares it.
+    undone : int
+        Number of rollbacks.
     """
 
     def __cinit__(self):
@@ -53,7 +60,18 @@ cdef class Journal:
         return self.used
 
     def commit(self, Py_ssize_t mark):
-        """Keep the changes made since `mark`; an enclosing transaction can still undo them."""
+        """Keep the changes made since a mark; an enclosing transaction can still undo them.
+
+        Parameters
+        ----------
+        mark : int
+            From `begin`.
+
+        Raises
+        ------
+        ValueError
+            There is no such transaction.
+        """
         self._check(mark)
         self.depth -= 1
         if self.depth == 0:
@@ -67,8 +85,19 @@ cdef class Journal:
         return 0
 
     def rollback(self, Py_ssize_t mark):
-        """Undo every change made since `mark`, newest first. Where an undo function raises, the others are
-        called all the same, and the first exception goes on then."""
+        """Undo every change made since a mark, newest first. Where an undo function raises, the others are
+        still called, and the first exception is raised at the end.
+
+        Parameters
+        ----------
+        mark : int
+            From `begin`.
+
+        Raises
+        ------
+        ValueError
+            There is no such transaction.
+        """
         cdef Header header
         cdef Buffer buffer
         cdef int depth = self.depth
@@ -96,7 +125,7 @@ cdef class Journal:
         if failure is not None:
             raise failure
 
-    cdef int _push(self, int32_t buffer, int64_t offset, int32_t nbytes, const char* before) except -1:
+    cdef int save(self, int32_t buffer, int64_t offset, int32_t nbytes, const char* before) except -1:
         self.reserve(nbytes + sizeof(Header))
         self._put(buffer, offset, nbytes, before)
         return 0
@@ -133,13 +162,10 @@ cdef class Journal:
         self.data = <char*>&view[skip]
         self.capacity = view.shape[0] - ALIGNMENT
 
-    cdef int save(self, int32_t buffer, int64_t offset, int32_t nbytes, const char* before) except -1:
-        return self._push(buffer, offset, nbytes, before)
-
     cdef int on_undo(self, object action) except -1:
         """Register a function that takes one change of a Python container back."""
         if self.depth:
-            self._push(ACTION, 0, 0, NULL)
+            self.save(ACTION, 0, 0, NULL)
             self.actions.append(action)
         return 0
 
@@ -206,7 +232,19 @@ cdef class Buffer:
         return 0
 
     def array(self, dtype, Py_ssize_t items):
-        """The first `items` items as a read-only numpy array that shares this memory."""
+        """The first items as a read-only numpy array that shares this memory.
+
+        Parameters
+        ----------
+        dtype : dtype
+            Of `itemsize` bytes, or of a divisor of it.
+        items : int
+
+        Raises
+        ------
+        ValueError
+            There are fewer items.
+        """
         memory, address, have = self.memory, <Py_ssize_t>self.data, self.capacity  # which may move meanwhile
         if not 0 <= items <= have:
             raise ValueError(f"{items} items of a buffer of {have}")

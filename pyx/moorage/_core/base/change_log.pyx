@@ -4,14 +4,26 @@ Everything derived keeps a cursor, the sequence number up to which it has read, 
 it. A consumer that fell behind the ring rebuilds. An undo appends entries like any other change, so no
 consumer ever sees a rollback.
 
-Kinds: ROW (usage of a row: pods, requests, ports), STATIC (what a node says of itself: allocatable, labels,
+Kinds: ROW (usage of a row: pods, requests, ports), STATIC (static data of a node: allocatable, labels,
 taints, images, unschedulable), ORDER (a node came or went; id is its row), NAMESPACE, WORKLOAD (what selects
 pods).
 """
 
 
 cdef class ChangeLog:
-    """Ring of changes; `capacity` must be a power of two."""
+    """Ring of changes.
+
+    Parameters
+    ----------
+    journal : Journal
+    capacity : int
+        Entries, a power of two.
+
+    Raises
+    ------
+    ValueError
+        For another capacity.
+    """
 
     def __cinit__(self, Journal journal not None, int64_t capacity=1 << 16):
         if capacity < 1 or capacity & (capacity - 1):
@@ -54,7 +66,18 @@ cdef class ChangeLog:
         return 0
 
     def since(self, int64_t cursor):
-        """Entries after `cursor` as (sequence, kind, id), or None when some were overwritten."""
+        """Entries after a cursor.
+
+        Parameters
+        ----------
+        cursor : int
+            A sequence number.
+
+        Returns
+        -------
+        list of (int, Kind, int), or None
+            (sequence, kind, id); None where some were overwritten.
+        """
         cdef int64_t at
         if self.lost(cursor):
             return None
@@ -64,7 +87,18 @@ cdef class ChangeLog:
         ]
 
     def rows_since(self, int64_t cursor):
-        """The rows that entries after `cursor` are about, each once, or None when some were overwritten."""
+        """The rows that entries after a cursor are about.
+
+        Parameters
+        ----------
+        cursor : int
+            A sequence number.
+
+        Returns
+        -------
+        list of int, or None
+            Each row once; None where some entries were overwritten.
+        """
         cdef int64_t at, mask = self.capacity - 1
         cdef dict rows = {}
         if self.lost(cursor):

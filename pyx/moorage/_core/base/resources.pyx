@@ -82,8 +82,8 @@ def pod_requests(pod, dict missing=None, bint pod_level=True, bint resizes=True,
     pod_level : bool
         Whether spec.resources takes part.
     resizes : bool
-        Whether resizes in progress do, as the status tells of them; what a waiting pod must find free does
-        not know them (fit.go, computePodResourceRequest).
+        Whether resizes in progress take part, as the status has them; not in what must be free for a waiting
+        pod (fit.go, computePodResourceRequest).
     pod_resizes : bool
         Those of the whole pod too (the feature gate InPlacePodLevelResourcesVerticalScaling).
     """

@@ -81,6 +81,8 @@ cdef class LabelSelectorMatcher:
         With the text of metav1.LabelSelectorAsSelector (apimachinery v0.36), if the selector is malformed.
     """
 
+    cdef tuple _requirements
+
     def __init__(self, selector) -> None:
         if selector is None:
             self._requirements = None
@@ -116,7 +118,7 @@ cdef class LabelSelectorMatcher:
 
     @property
     def identity(self):
-        """What tells selectors apart: requirements as (key, operator, values), or None."""
+        """The requirements as (key, operator, values), equal for equal selectors; None matches nothing."""
         cdef _Requirement r
         if self._requirements is None:
             return None
@@ -167,6 +169,8 @@ cdef class NodeSelectorMatcher:
     node_selector : NodeSelector
         The selector.
     """
+
+    cdef list _terms
 
     def __init__(self, node_selector) -> None:
         self._terms = [parsed for parsed in map(parse_term, node_selector.node_selector_terms) if parsed]

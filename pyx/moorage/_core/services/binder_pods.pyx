@@ -33,7 +33,7 @@ cpdef find(ClusterState state, pod):
 
 
 def find_uid(ClusterState state not None, str uid not None):
-    """The same by the UID."""
+    """The pod with a UID as it was entered, or None."""
     cdef int32_t number = state.ledger.find(uid)
     return None if number < 0 else state.ledger.object_of(number)
 
@@ -240,8 +240,8 @@ def _take_all_away(ClusterState state, list numbers):
 
 
 cdef int _set_deadline(ClusterState state, int32_t number, double deadline) except -1:
-    """Set a pod's deadline. Most pods leave before it, and what the heap says of them is void: the heap is
-    made anew when most of it must be."""
+    """Set a pod's deadline. Most pods leave before it and make their heap entries void: the heap is rebuilt
+    when most entries must be."""
     cdef Ledger ledger = state.ledger
     ledger.set_deadline(number, deadline)
     if state.journal.depth == 0 and ledger.deadlines.size() > SPARE_HINTS + 2 * _numbers(ledger):

@@ -1,4 +1,4 @@
-"""Which pods somebody preempts, until when. Texts are Gödel's, pkg/binder/cache."""
+"""The pods that are being preempted, each with a deadline. Texts are Gödel's, pkg/binder/cache."""
 
 from moorage.errors import CacheCorruptedError, CacheError
 
@@ -53,7 +53,7 @@ cdef class DeletedMarkers(BinderStore):
         self.remove_delete_pod_marker_by_key(uid_of(pod), uid_of(preemptor))
 
     cpdef remove_delete_pod_marker_by_key(self, str pod_key, str preemptor_key):
-        """The same by the UIDs of both."""
+        """`remove_delete_pod_marker` by UIDs."""
         marker = self.markers.get(pod_key)
         if marker is None:
             return
@@ -62,11 +62,11 @@ cdef class DeletedMarkers(BinderStore):
         self.undo.drop(self.markers, pod_key)
 
     def is_pod_marked_to_delete(self, pod):
-        """Whether somebody preempts a pod."""
+        """Whether a pod is marked as preempted."""
         return uid_of(pod) in self.markers
 
     def leave(self, pod):
-        """A pod is no more."""
+        """Remove the marker of a pod that is gone."""
         self.undo.drop(self.markers, UID.of(METADATA.of(pod)))
 
     def clean(self, double now):

@@ -1,5 +1,5 @@
-"""Rows with two resource ledgers, guaranteed and best effort: what objects beside the Node say of them, and
-whether a pod fits what is left of its own ledger."""
+"""Rows with two resource ledgers, guaranteed and best effort: what the Node, NMNode and CNR of a name have
+to allocate, and whether a pod fits what is left of its own ledger."""
 
 from moorage.errors import CacheError
 
@@ -13,7 +13,7 @@ from moorage._core.state.cluster_state cimport ClusterState
 
 
 def describe(ClusterState state not None, str name not None, allocatable, bint held):
-    """Have a row say what its node has in each ledger, whether its Node is there or not.
+    """Write what a node has to allocate in each ledger, be it without a Node.
 
     Parameters
     ----------

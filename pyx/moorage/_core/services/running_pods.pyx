@@ -49,19 +49,19 @@ cdef class RunningPods(BinderStore):
         return out
 
     def enter(self, pod):
-        """A pod was assumed or bound."""
+        """Add a pod that was assumed or bound."""
         self._put(pod)
         if self.undo.depth:
             self.undo.on_undo(partial(self._drop, pod))
 
     cpdef leave(self, pod):
-        """A pod that had entered is no more."""
+        """Remove a pod that was entered."""
         self._drop(pod)
         if self.undo.depth:
             self.undo.on_undo(partial(self._put, pod))
 
     def leave_all(self, list pods not None):
-        """The same for several."""
+        """`leave` for several pods."""
         for pod in pods:
             self.leave(pod)
 

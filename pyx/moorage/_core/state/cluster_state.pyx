@@ -39,7 +39,7 @@ cdef class ClusterState:
     Attributes
     ----------
     lock : re-entrant lock
-        Whoever changes the cluster holds it, and whoever reads more of it than one value at once.
+        Held for every change, and for reading more than one value at once.
     """
 
     def __cinit__(self, ledgers=1, ClusterState copy_of=None, object gates=PodGates(), ledger_of=None):
@@ -84,7 +84,7 @@ cdef class ClusterState:
         return ClusterState(copy_of=self)
 
     def mark(self):
-        """What to hand to `commit` or `rollback` of a transaction that begins now."""
+        """The mark of a transaction that begins now, for `commit` or `rollback`."""
         self.table.sync_columns()  # those that an undone transaction made are made for good
         if self.journal.depth == 0:
             self.domains.refresh()  # what is pending would be read again after each rollback
@@ -113,7 +113,7 @@ cdef class ClusterState:
     def _follow_rollback(self, int64_t head):
         self.images.epoch += 1
         self.log.repeat(head)
-        if self.domains.cursor == head:  # nobody need read again and again what is undone
+        if self.domains.cursor == head:  # what is undone need not be read again
             self.domains.cursor = self.log.head
         if self.view.cursor == head:
             self.view.refresh()
@@ -121,7 +121,14 @@ cdef class ClusterState:
             self.view.skip_since(head)
 
     def atomically(self, operation, *arguments):
-        """Run an operation that may run out of memory half-way; where it fails, nothing has changed."""
+        """Run an operation that may run out of memory half-way; where it raises, nothing has changed.
+
+        Parameters
+        ----------
+        operation : callable
+        *arguments
+            What it is called with.
+        """
         mark = self.begin()
         try:
             result = operation(*arguments)
@@ -134,7 +141,17 @@ cdef class ClusterState:
     # ---- nodes ---------------------------------------------------------------------------------------------
 
     def set_node(self, node):
-        """A node appeared or changed; one that is not known is added."""
+        """Add a node, or replace it by its new state.
+
+        Parameters
+        ----------
+        node : Node
+
+        Raises
+        ------
+        ValueError
+            A quantity cannot be parsed.
+        """
         self.atomically(self._set_node, node)
 
     def _set_node(self, node):
@@ -154,7 +171,17 @@ cdef class ClusterState:
             self._set_zone(name, before, zone)
 
     def remove_node(self, str name not None):
-        """A node went; its row stays as a ghost until its last pod is gone."""
+        """Remove a node; its row stays as a ghost until its last pod is gone.
+
+        Parameters
+        ----------
+        name : str
+
+        Raises
+        ------
+        CacheError
+            The node is not known.
+        """
         self.atomically(self._remove_node, name)
 
     def _remove_node(self, str name):
@@ -249,13 +276,37 @@ cdef class ClusterState:
         return new_row or bool(self.classes.shape(pod_class).ports) or self.journal.depth != 0
 
     def assume_pod(self, pod):
-        """Put a pod on spec.nodeName before it is bound."""
+        """Put a pod on spec.nodeName before it is bound.
+
+        Parameters
+        ----------
+        pod : Pod
+
+        Raises
+        ------
+        CacheError
+            The pod is known.
+        """
         if self._known(pod) >= 0:
             raise CacheError(f"pod {pod.metadata.uid} is in the cache, so can't be assumed")
         self._enter(-1, pod, self.classes.intern(pod), ASSUMED)
 
     def assume_rows(self, int32_t pod_class, pods, const int32_t[::1] rows not None):
-        """Enter pods of one class that a batch has already accounted for on `rows`, and made room for."""
+        """Enter pods of one class that a batch has already accounted for, and made room for.
+
+        Parameters
+        ----------
+        pod_class : int
+        pods : sequence of Pod
+        rows : (pods,) int32 array
+
+        Raises
+        ------
+        IndexError
+            There is no such class or row.
+        ValueError
+            There are fewer pods than rows.
+        """
         cdef Py_ssize_t at
         self.classes.check(pod_class)
         self.table.check_rows(rows)
@@ -267,7 +318,22 @@ cdef class ClusterState:
 
     def assume_many(self, const int32_t[::1] classes not None, pods, const int32_t[::1] rows not None,
                     Py_ssize_t first, Py_ssize_t end):
-        """`assume_rows` for pods of any classes, those from `first` to `end` that have a row (-1: none)."""
+        """`assume_rows` for a range of pods of any classes.
+
+        Parameters
+        ----------
+        classes : (pods,) int32 array
+        pods : sequence of Pod
+        rows : (pods,) int32 array
+            -1 for a pod that is left out.
+        first, end : int
+            The range.
+
+        Raises
+        ------
+        IndexError
+            There is no such range, class or row.
+        """
         cdef Py_ssize_t at
         if not 0 <= first <= end <= min(len(pods), classes.shape[0], rows.shape[0]):
             raise IndexError(f"there are no pods {first} to {end} with a class and a row")
@@ -281,7 +347,7 @@ cdef class ClusterState:
 
     def assume_template(self, int32_t pod_class, template, int64_t first, const int32_t[::1] rows not None):
         """Enter pods of one class and one template that a batch has already accounted for on `rows`, and made
-        room for. Nothing is made for a single pod until somebody asks for its object.
+        room for. The object of a single pod is made when it is first asked for.
 
         Parameters
         ----------
@@ -294,7 +360,10 @@ cdef class ClusterState:
             The ordinal of the first pod; the others follow.
         rows : (pods,) int32 array
 
-        Raises CacheError as `check_template`, which is to be asked before the batch.
+        Raises
+        ------
+        CacheError
+            As `check_template`, which is to be called before the batch.
         """
         self.classes.check(pod_class)
         self.table.check_rows(rows)
@@ -304,18 +373,46 @@ cdef class ClusterState:
             self.ledger.insert_replicas(replicas, pod_class, rows)
 
     def check_template(self, template, int64_t first, int64_t pods):
-        """CacheError where `assume_template` could not enter so many pods: where the template has no name, or
-        one of the UIDs or ordinals is taken. Ordinals of pods that were assumed together stay taken until
-        none of those is left as its template made it."""
+        """Check that `assume_template` can enter some pods.
+
+        Parameters
+        ----------
+        template : Pod
+        first, pods : int
+            The ordinal of the first pod, and how many there are.
+
+        Raises
+        ------
+        CacheError
+            The template has no name, or one of the UIDs or ordinals is taken. Ordinals of pods that were
+            assumed together stay taken until none of those is left as its template made it.
+        """
         self.ledger.templates.prepare(template, first, pods, self.ledger.index)
 
     def put(self, pod, int32_t row):
-        """Put a pod on a row, whatever node it names. For what is undone again."""
+        """Put a pod on a row, whatever node it names. For use inside a transaction that is rolled back.
+
+        Parameters
+        ----------
+        pod : Pod
+        row : int
+        """
         self.table.check_row(row)
         self._place(pod, self.classes.intern(pod), row, ASSUMED)
 
     def forget_pod(self, pod):
-        """Take back an assumed pod."""
+        """Take back an assumed pod.
+
+        Parameters
+        ----------
+        pod : Pod
+            With the node that it was assumed on.
+
+        Raises
+        ------
+        CacheError
+            The pod is not assumed, or on another node.
+        """
         cdef int32_t number = self._known(pod)
         cdef str uid = pod.metadata.uid
         if number >= 0:
@@ -327,7 +424,17 @@ cdef class ClusterState:
         self._leave(number)
 
     def add_pod(self, pod):
-        """A bound pod was reported: confirms an assumed one (moving it if its node differs), or adds it."""
+        """Add a bound pod as reported: it confirms an assumed one, moving it if its node differs, or is new.
+
+        Parameters
+        ----------
+        pod : Pod
+
+        Raises
+        ------
+        CacheError
+            The pod was added before.
+        """
         cdef int32_t number = self._known(pod)
         cdef str uid = pod.metadata.uid
         if number >= 0 and self.ledger.state_of(number) == ADDED:
@@ -344,7 +451,7 @@ cdef class ClusterState:
         self._enter(number, pod, self.classes.intern(pod), ADDED)
 
     cdef bint _is_confirmed_by(self, int32_t number, object pod) except -1:
-        """Whether a report of an assumed pod says nothing that takes more than replacing its object."""
+        """Whether a report of an assumed pod changes nothing but its object."""
         cdef int32_t pod_class
         if number < 0 or not self.ledger.has_object(number):
             return False
@@ -363,7 +470,20 @@ cdef class ClusterState:
         return self.table.changed(LOG_ROW, self.ledger.row_of(number))
 
     def update_pod(self, old, new):
-        """A bound pod changed; it stays where it is."""
+        """Replace an added pod by its new state.
+
+        Parameters
+        ----------
+        old, new : Pod
+            On one node.
+
+        Raises
+        ------
+        CacheError
+            `old` was not added.
+        CacheCorruptedError
+            `new` is on another node.
+        """
         cdef int32_t number = self._known(old)
         cdef str uid = old.metadata.uid
         if number < 0 or self.ledger.state_of(number) != ADDED:
@@ -379,7 +499,20 @@ cdef class ClusterState:
         self._enter(number, new, self.classes.intern(new), ADDED)
 
     def remove_pod(self, pod):
-        """A bound pod went."""
+        """Remove an added pod.
+
+        Parameters
+        ----------
+        pod : Pod
+            With its node.
+
+        Raises
+        ------
+        CacheError
+            The pod was not added.
+        CacheCorruptedError
+            The pod is on another node.
+        """
         cdef int32_t number = self._known(pod)
         cdef str uid = pod.metadata.uid
         if number < 0 or self.ledger.state_of(number) != ADDED:

@@ -2,8 +2,8 @@
 
 A counter is made when a constraint or a term is first looked at, by one pass over the ledger. From then on
 pods move it as they come and go, and nodes through the change log; no placement looks at pods again. All of
-this is derived: a fork starts without, an undo drops what was made inside the transaction, and whoever kept a
-counter sees by `epoch` that it must ask anew.
+this is derived: a fork starts without counters, and an undo drops those made inside the transaction. Code
+that keeps a counter compares `epoch` and asks again where it has changed.
 
 kube-scheduler v1.36, podtopologyspread and interpodaffinity, count all pods in each PreFilter and PreScore.
 """
@@ -126,7 +126,7 @@ cdef class Domains:
         self.cursor = cursor
 
     cdef int point(self) except -1:
-        """Make room for all rows, and take the addresses anew where memory has moved."""
+        """Make room for all rows, and refresh cached pointers where memory has moved."""
         cdef Py_ssize_t rows = self.table.used
         cdef TopologyKey topology
         cdef Eligibility eligibility
@@ -175,7 +175,7 @@ cdef class Domains:
         return 0
 
     cdef int pod_moved(self, int32_t pod_class, bint terminating, int32_t row, int32_t sign) except -1:
-        """A pod came to a row (sign 1), or left it (sign -1)."""
+        """Count a pod that was added to a row (sign 1), or removed from it (sign -1)."""
         cdef Matched matched
         cdef Counter counter
         cdef int32_t domain
@@ -195,7 +195,7 @@ cdef class Domains:
         return 0
 
     cdef list matched_by(self, int32_t pod_class):
-        """What a class is counted by."""
+        """The matchers that match a class."""
         cdef Matched matched
         cdef int32_t each
         for each in range(<int32_t>len(self.by_class), pod_class + 1):
@@ -223,7 +223,7 @@ cdef class Domains:
         return 0
 
     cdef int _follow_row(self, int32_t row) except -1:
-        """A node came, went, or says something else of itself: it may count in other domains now."""
+        """Apply a change of a node, which may count in other domains now."""
         cdef TopologyKey topology
         cdef Eligibility eligibility
         cdef Counter counter
@@ -252,7 +252,7 @@ cdef class Domains:
         return 0
 
     cdef int _shift(self, Counter counter, int32_t row, int32_t sign) except -1:
-        """Let a row count in its domain, with its pods, or no longer."""
+        """Add a row with its pods to its domain (sign 1), or take it out (sign -1)."""
         cdef int32_t domain
         if self.journal.depth:
             domain = mr_domain_of(&counter.c, row)

@@ -23,10 +23,10 @@ cdef double NEVER = LATER
 @cython.no_gc  # pods refer to no ledger; thousands are made at a time
 @cython.freelist(64)
 cdef class RowPods:
-    """The pods of a row at one moment, for whoever copies rows.
+    """The pods of a row at one moment, for copies of rows.
 
-    Empty, and to be asked for with `Ledger.read`, for as long as the row does not change. The ledger fills it
-    in before the first change; replicas stand in it unmade, with their ordinals beside them.
+    Filled in by the ledger before the first change of the row, and read with `Ledger.read`. Replicas are in
+    it as (Replicas, ordinal) until they are read.
     """
 
     cdef list read(self):
@@ -119,7 +119,7 @@ cdef class Ledger:
     # ---- rows ----------------------------------------------------------------------------------------------
 
     cdef RowPods share(self, int32_t row):
-        """The pods that a row has now."""
+        """The pods of a row at this moment, filled in later."""
         cdef RowPods out
         if row >= len(self.given):
             self.reserve_rows(row + 1)
@@ -175,7 +175,7 @@ cdef class Ledger:
         return out.read()
 
     def volume_pods_of(self, int32_t row):
-        """Those of them that use volumes; of a template's replicas only these are made."""
+        """The pods of a row that use volumes; of a template's replicas only these are made."""
         cdef list found = []
         cdef Py_ssize_t n = self.pods_on(row)
         cdef int32_t number = self.row(row).first if n else 0

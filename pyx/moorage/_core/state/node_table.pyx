@@ -165,12 +165,37 @@ cdef class NodeTable:
         return 0
 
     def find_row(self, str name not None):
-        """Row of a node name, or None."""
+        """The row of a node name.
+
+        Parameters
+        ----------
+        name : str
+
+        Returns
+        -------
+        int or None
+            Ghosts included.
+        """
         cdef int32_t row = self.find(self.symbols.find(name))
         return None if row < 0 else row
 
     def row_name(self, int32_t row):
-        """The node name of a row; None for a free one. IndexError for what is no row, as -1."""
+        """The node name of a row.
+
+        Parameters
+        ----------
+        row : int
+
+        Returns
+        -------
+        str or None
+            None for a free row.
+
+        Raises
+        ------
+        IndexError
+            There is no such row; -1, which stands for no node, is none.
+        """
         self.check_row(row)
         return self.symbols.names[(<int32_t*>self.name.data)[row]]
 
@@ -288,7 +313,7 @@ cdef class NodeTable:
     # ---- nodes ---------------------------------------------------------------------------------------------
 
     cdef int set_node(self, int32_t row, object node, dict allocatable) except -1:
-        """Take over what a node says of itself: allocatable (as read), taints, labels, unschedulable."""
+        """Write a node's static data: allocatable (as read), taints, labels, unschedulable."""
         taints = self.taint_sets.intern(tuple([Taint(t.key, t.value, t.effect) for t in node.spec.taints]))
         labels = node.metadata.labels
         self._set_capacity(row, allocatable, True, node.spec.unschedulable)
@@ -301,7 +326,7 @@ cdef class NodeTable:
         return self.changed(LOG_STATIC, row)
 
     cdef int clear_node(self, int32_t row) except -1:
-        """The node is gone; its pods and their usage stay."""
+        """Clear a node's static data; its pods and their usage stay."""
         self._set_capacity(row, {}, False, False)
         self.taint_set.touch(row)
         (<int32_t*>self.taint_set.data)[row] = 0
@@ -463,12 +488,23 @@ cdef class NodeTable:
 
     @property
     def nonzero(self):
-        """The same with defaults for containers that request nothing; cpu and memory."""
+        """Like `requested`, with defaults for containers that request nothing; cpu and memory only."""
         return _columns(self, "nonzero")
 
     def raw(self, int32_t ledger=0):
-        """Zero-copy, read-only and stale after a growth: the records of a ledger, and per other resource its
-        (allocatable, requested) pairs; zeros for a resource that has no column yet."""
+        """The memory of a ledger, read-only and without a copy; stale after a growth.
+
+        Parameters
+        ----------
+        ledger : int
+
+        Returns
+        -------
+        records : (rows,) structured array
+            Fields as `mr_row`.
+        others : dict of str to (rows, 2) int64 array
+            Allocatable and requested of each other resource; zeros for one without a column yet.
+        """
         cdef int32_t rows = self.used
         self.check_ledger(ledger)
         others = {resource: np.zeros((rows, 2), dtype=np.int64) for resource in self.resources}

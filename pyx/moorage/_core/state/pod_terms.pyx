@@ -22,7 +22,7 @@ LISTS = (
     "preferredAntiAffinityTerms",
 )
 
-# What tells terms apart; selectors by their identity.
+# The identity of a term; selectors by theirs.
 FIELDS = "kind weight topology_key namespaces namespace_selector selector"
 TermKey = namedtuple("TermKey", FIELDS, module=__name__)
 

@@ -1,6 +1,7 @@
 """Copies of rows, brought up to date by copying what the change log names: what snapshots stand on."""
 
 from fastrlock.rlock import FastRLock
+from libc.stdint cimport int32_t, int64_t
 from libc.string cimport memcpy
 
 from moorage._core.base.buffers cimport Buffer, Journal
@@ -11,11 +12,28 @@ from moorage._core.state.cluster_state cimport ClusterState
 from moorage._core.state.view cimport View
 
 
+cdef struct Pair:
+    char* to
+    const char* origin
+    Py_ssize_t size
+
+
 cdef class RowCopies:
     """An independent copy of a cluster's rows, with a view of its own: the node list and the image counts
     follow the same rules as the scheduler's view, from this copy's own last update on. Pod lists are shared
     until they change.
     """
+
+    cdef readonly object lock
+    cdef readonly ClusterState source
+    cdef readonly NodeTable table
+    cdef readonly View view
+    cdef readonly int64_t cursor
+    cdef list pods
+    cdef Buffer pairs, sizes
+    cdef int64_t epoch
+    cdef int32_t n_pairs, rows
+    cdef int64_t moves
 
     def __cinit__(self):
         self.lock = FastRLock()

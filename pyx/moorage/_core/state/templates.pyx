@@ -1,4 +1,4 @@
-"""Pods made from a template: known by number, without an object until somebody asks for one."""
+"""Pods made from a template: known by number, without an object until it is asked for."""
 
 from functools import partial
 
@@ -140,7 +140,7 @@ cdef class Templates:
         return out
 
     cdef int enter(self, Replicas replicas) except -1:
-        """Take replicas up; whoever enters their pods fills in `numbers`. The memory is there."""
+        """Add replicas; the caller fills in `numbers`. The memory must be reserved."""
         cdef bint reused = bool(self.free)
         self.members.resize(replicas.id, replicas.count)
         self.living.touch(replicas.id)
@@ -206,7 +206,7 @@ cdef Replicas replicas_of(template, int64_t first, int64_t count, int32_t id=0):
 
 
 cdef Py_ssize_t _place(list listed, int64_t ordinal) noexcept:
-    """How many of the replicas in order start at or before an ordinal."""
+    """Number of the sorted replicas that start at or before an ordinal."""
     cdef Py_ssize_t low = 0, high = len(listed), middle
     while low < high:
         middle = (low + high) // 2

@@ -44,7 +44,7 @@ cdef class NodeTree:
         out.zone_index = self.zone_index
         return out
 
-    cdef int add(self, str zone, int32_t node) except -1:
+    cpdef int add(self, str zone, int32_t node) except -1:
         """Append a node that is not in the tree to its zone."""
         nodes = self.tree.get(zone)
         if nodes is None:
@@ -63,7 +63,7 @@ cdef class NodeTree:
             del self.tree[zone]
             self.zones.pop()
 
-    cdef int remove(self, str zone, int32_t node) except -1:
+    cpdef int remove(self, str zone, int32_t node) except -1:
         """Remove a node; the order of the others stays, and an empty zone goes."""
         nodes = self.tree[zone]
         place = nodes.index(node)
@@ -86,14 +86,6 @@ cdef class NodeTree:
             self.zones.insert(zone_place, zone)
         self.tree[zone].insert(place, node)
         self.num_nodes += 1
-
-    def append(self, str zone not None, int32_t node):
-        """Append a node that is not in the tree to its zone."""
-        self.add(zone, node)
-
-    def discard(self, str zone not None, int32_t node):
-        """Remove a node that is in the zone."""
-        self.remove(zone, node)
 
     def nodes_in(self, str zone not None):
         """Symbols of the nodes of a zone, in order."""

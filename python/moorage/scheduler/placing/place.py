@@ -80,8 +80,8 @@ class Placing:
         for begin, piece_end, route in self.batch.cut(ALONE, first):
             at, stop, failed = begin, min(piece_end, end), False
             while at < stop:
-                if not (route or failed or self.context.nominator):
-                    at = self.place_together(at, stop)
+                if not (route or failed) and (together := self._together_until(at, stop)) > at:
+                    at = self.place_together(at, together)
                     failed = self.engine.decider.failed
                 if at < stop:
                     at += 1
@@ -90,6 +90,15 @@ class Placing:
             if stop == end:
                 break
         return end, False
+
+    def _together_until(self, first: int, end: int) -> int:
+        """The end of the pods from `first` on that are nominated to no node."""
+        nominator = self.context.nominator
+        if nominator:
+            for at in range(first, end):
+                if nominator.nominated_node(self.batch.pods[at]) is not None:
+                    return at
+        return end
 
     def place_together(self, first: int, end: int) -> int:
         """Place pods by the core alone.
@@ -101,7 +110,12 @@ class Placing:
             be evicted for it: a cycle of its own decides about that one.
         """
         self.engine.batching.kept = None
-        self.engine.search.nominate(())
+        nominator = self.context.nominator
+        if nominator:
+            with nominator.lock:
+                self.engine.search.follow_nominator(nominator, self.batch.pod(first))
+        else:
+            self.engine.search.nominate(())
         # Where host ports or an open transaction take memory pod by pod, it can run out half-way.
         if self.state.journal.depth or self.batch.may_need(PORTS, first, end):
             return self.state.atomically(self._place_in_core, first, end)
@@ -136,7 +150,7 @@ class Placing:
     def _why(self, target: Target, at: int) -> Failure | None:
         """Why a pod fits nowhere, as things are; None where PostFilter must be asked about it."""
         engine, head = self.engine, self.state.log.head
-        known = engine.search.states.failure_of(target, head)
+        known = None if self.context.nominator else engine.search.states.failure_of(target, head)
         if known is not None:
             return cast(Failure, known)
         state = engine.framework.state_of(target)
@@ -145,7 +159,8 @@ class Placing:
         if not engine.is_helpless(diagnosis):
             return None
         failure = Failure(engine.as_helpless(diagnosis)[0])
-        if ran.node_names is None:  # a search among named nodes moves the rotation even in vain
+        # A search among named nodes moves the rotation even in vain.
+        if ran.node_names is None and not self.context.nominator:
             engine.search.states.set_failure(target, failure, head)
         return failure
 

@@ -11,6 +11,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from moorage._core.decide.pod_batch import TemplateSink
+from moorage.framework.plugin.nominator import PodNominator
 from moorage.objects.model.pod import Pod
 from moorage.scheduler.cycle.results import Failure, ScheduleResult
 from moorage.store import ObjectClient
@@ -83,7 +84,7 @@ def schedule_by_template(context: SchedulingContext, template: Pod, n: int, firs
             state.check_template(template, first, n)
             # From here on, pods of these names are those of this call.
             stack.enter_context(context.taken_back_on_error(replica(template, index) for index in indices))
-            if not (batch.route(0) & ALONE or context.nominator):
+            if not (batch.route(0) & ALONE or _are_nominated(context.nominator, template, indices)):
                 sink = TemplateSink(template, first)
                 done = Placing(context, engine, batch, result, sink).place_together(0, tries)
         if result.failures:
@@ -96,6 +97,14 @@ def schedule_by_template(context: SchedulingContext, template: Pod, n: int, firs
         failures = {done + at: failure for at, failure in others.failures.items()}
         rows = np.concatenate((result.rows[:done], others.rows))
         return ScheduleResult(state, rows, failures).named()
+
+
+def _are_nominated(nominator: PodNominator, template: Pod, indices: range) -> bool:
+    """Whether any of these replicas of a template is nominated to a node."""
+    start = replica(template, 0).metadata.uid[:-1]
+    uids = nominator.nodes if nominator else ()
+    ends = (uid[len(start) :] for uid in uids if uid.startswith(start))
+    return any(end.isdecimal() and int(end) in indices for end in ends)
 
 
 def _one_by_one(context: SchedulingContext, pods: Iterable[Pod]) -> ScheduleResult:

@@ -101,8 +101,9 @@ def schedule_by_template(context: SchedulingContext, template: Pod, n: int, firs
 
 def _are_nominated(nominator: PodNominator, template: Pod, indices: range) -> bool:
     """Whether any of these replicas of a template is nominated to a node."""
-    start = replica(template, 0).metadata.uid[:-1]
-    uids = nominator.nodes if nominator else ()
+    uids, start = nominator.nodes if nominator else {}, replica(template, 0).metadata.uid[:-1]
+    if len(indices) <= len(uids):
+        return any(f"{start}{index}" in uids for index in indices)
     ends = (uid[len(start) :] for uid in uids if uid.startswith(start))
     return any(end.isdecimal() and int(end) in indices for end in ends)
 

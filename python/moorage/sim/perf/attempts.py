@@ -50,15 +50,17 @@ class Attempts(SchedulerRun):
 
     def next_batch(self, limit: int) -> tuple[int, bool]:
         """Pop and try up to `limit` pods; returns the number of attempts, and whether any pod was popped."""
-        meter, began = self.run.meter, self.run.timer()
+        meter, began, measured = self.run.meter, self.run.timer(), 0
         self.result, self.placed = Result(), []
-        infos = self.take(limit)
+        infos, pods = self.take(limit), meter.pods
         if meter.window is not None and infos:
             measured = sum(meter.measures(self.run.known[info.pod.key][0]) for info in infos)
             meter.queue_ns += (self.run.timer() - began) * measured // len(infos)
             meter.queued += measured
         tried = self.attempt(infos) if infos else 0
         self.bind()
+        if meter.window is not None and infos:
+            meter.tried(self.run.timer() - began, measured / len(infos), meter.pods - pods)
         return tried, bool(infos or self.result.skipped)
 
     def place(self, segment: Segment, batch: PodBatch, infos: Sequence[QueuedPodInfo]) -> int:

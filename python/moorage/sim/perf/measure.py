@@ -40,8 +40,10 @@ class Meter:
     ----------
     pods : int
         Measured pods that were placed.
-    engine_ns : int
-        Time in the engine while a window was open, for whatever pod.
+    all_ns, placing_all_ns : int
+        Time of batches while a window was open, for whatever pod: whole, and of the placing alone.
+    pods_ns, placing_ns : float, int
+        The same for measured pods.
     queue_ns, queued : int
         Time spent popping pods in a window that measures some of them, and how many were popped.
     chunks : list of float
@@ -51,8 +53,10 @@ class Meter:
     def __init__(self) -> None:
         self.window: Window | None = None
         self.pods = 0
-        self.engine_ns = 0
-        self.pods_ns = 0
+        self.all_ns = 0
+        self.pods_ns = 0.0
+        self.placing_all_ns = 0
+        self.placing_ns = 0
         self.queue_ns = 0
         self.queued = 0
         self.chunks: list[float] = []
@@ -84,7 +88,7 @@ class Meter:
         return CHUNK - self._chunk[0] if self.window is not None and self._chunk[0] else FAR
 
     def scheduled(self, run: PodRun, placed: int, popped: int, ended: int) -> None:
-        """Record a batch, each of whose pods counts for as much.
+        """Record the placing of a batch.
 
         Parameters
         ----------
@@ -94,19 +98,31 @@ class Meter:
         popped, ended : int
             Nanoseconds at which the batch was popped and its last pod assumed.
         """
-        if self.window is None:
-            return
-        self.engine_ns += ended - popped
-        if not self.window.measures(run):
-            return
-        self.pods += placed
-        self.pods_ns += ended - popped
+        if self.window is not None:
+            self.placing_all_ns += ended - popped
+            if self.window.measures(run):
+                self.pods += placed
+                self.placing_ns += ended - popped
+
+    def tried(self, nanoseconds: int, share: float, placed: int) -> None:
+        """Record the whole of a batch: popping, placing, binding, and what informers report of it.
+
+        Parameters
+        ----------
+        nanoseconds : int
+        share : float
+            Measured pods by popped pods; each popped pod counts for as much.
+        placed : int
+            Number of measured pods that were placed.
+        """
+        self.all_ns += nanoseconds
+        its, left = nanoseconds * share, placed
+        self.pods_ns += its
         if not placed:
-            self._add(0, ended - popped)
-        each, left = (ended - popped) / max(placed, 1), placed
+            self._add(0, its)
         while left:
             some = min(left, CHUNK - self._chunk[0])
-            self._add(some, each * some)
+            self._add(some, its / placed * some)
             left -= some
 
     def _add(self, pods: int, nanoseconds: float) -> None:

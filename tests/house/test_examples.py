@@ -9,6 +9,8 @@ import pytest
 
 from tests.house.source import ROOT
 
+PLUGINS = "docs/extending.md", "Plugins"
+
 
 def blocks(page: str, heading: str) -> str:
     """The Python under a heading of a page, as one program."""
@@ -16,10 +18,13 @@ def blocks(page: str, heading: str) -> str:
     return "\n".join(re.findall(r"^```python\n(.*?)^```$", text, flags=re.DOTALL | re.MULTILINE))
 
 
-def test_plugins_in_python(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture(autouse=True)
+def in_the_repository(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
-    program = blocks("ARCHITECTURE.md", "Adding things")
-    first, second = program.split("registry = ")
+
+
+def test_plugins_in_python() -> None:
+    first, second = blocks(*PLUGINS).split("registry = ")
     found: dict[str, Any] = {}
     exec(first, found)
     pending = len(found["scheduler"].pods.pending)
@@ -33,10 +38,9 @@ def test_plugins_in_python(monkeypatch: pytest.MonkeyPatch) -> None:
     assert configured.run().placements
 
 
-def test_a_filter_of_the_example_rejects(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(ROOT)
+def test_a_filter_of_the_example_rejects() -> None:
     found: dict[str, Any] = {}
-    exec(blocks("ARCHITECTURE.md", "Adding things"), found)
+    exec(blocks(*PLUGINS), found)
     mo = found["mo"]
     pod = {"metadata": {"name": "p", "labels": {"team": "a"}}, "spec": {"containers": [{"name": "c"}]}}
     from moorage.objects import decode_object
@@ -44,3 +48,13 @@ def test_a_filter_of_the_example_rejects(monkeypatch: pytest.MonkeyPatch) -> Non
     scheduler = mo.Scheduler(mo.synthetic(nodes=3), profile=found["profile"])
     seen = scheduler.examine(decode_object({"kind": "Pod"} | pod))
     assert seen.fit_error == "0/3 nodes are available: 3 node(s) of another team."
+
+
+def test_a_scheduler_of_ones_own() -> None:
+    found: dict[str, Any] = {}
+    exec("import moorage as mo\n" + blocks("docs/extending.md", "A scheduler of your own"), found)
+    placed = [node for node in found["result"].nodes if node is not None]
+    assert len(placed) + len(found["unplaced"]) == len(found["by_name"]) > len(placed) > 0
+    assert found["decision"].node == placed[0]  # as if the transaction had not been
+    assert found["fork"].node_info("worker-1").node.name == "worker-1"
+    assert found["snapshot"].num_nodes() == 3

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+import shlex
 from typing import Any
 
 import pytest
 
+from moorage import cli
 from tests.house.source import ROOT
 
 PLUGINS = "docs/extending.md", "Plugins"
@@ -57,4 +59,49 @@ def test_a_scheduler_of_ones_own() -> None:
     assert len(placed) + len(found["unplaced"]) == len(found["by_name"]) > len(placed) > 0
     assert found["decision"].node == placed[0]  # as if the transaction had not been
     assert found["fork"].node_info("worker-1").node.name == "worker-1"
-    assert found["snapshot"].num_nodes() == 3
+    assert found["snapshot"].num_nodes == 3
+
+
+# ---- README.md ---------------------------------------------------------------------------------------------
+
+
+def commands() -> list[tuple[str, list[str]]]:
+    """The commands of README.md with the lines of their output that it shows."""
+    text = "\n".join(
+        re.findall(r"^```console\n(.*?)^```$", (ROOT / "README.md").read_text(), re.DOTALL | re.M)
+    )
+    shown = [line for line in text.splitlines() if not line.startswith("#")]
+    starts = [at for at, line in enumerate(shown) if line.startswith("$ ")]
+    ends = [*starts[1:], len(shown)]
+    found = [(shown[at][2:], shown[at + 1 : end]) for at, end in zip(starts, ends, strict=True)]
+    return [(command, lines) for command, lines in found if command.startswith("moorage ")]
+
+
+@pytest.mark.parametrize(("command", "lines"), commands())
+def test_a_command_prints_what_the_front_page_shows(
+    command: str, lines: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    cli.main(shlex.split(command)[1:])
+    printed = iter([line.rstrip() for line in capsys.readouterr().out.splitlines()])
+    assert lines
+    for line in lines:  # in this order; … stands for the rest of a line
+        whole = line.removesuffix("…")
+        assert any(one.startswith(whole) if line.endswith("…") else one == whole for one in printed), line
+
+
+def test_the_python_of_the_front_page() -> None:
+    found: dict[str, Any] = {}
+    program = blocks("README.md", "Python")
+    exec(program, found)
+    assert len(program.strip().splitlines()) <= 12
+    assert found["node"] == "worker-1"
+    assert found["reasons"] == {
+        "Insufficient memory": 2,
+        "Insufficient cpu": 1,
+        "node(s) had untolerated taint(s)": 1,
+    }
+    assert found["why"].changes[0].feasible_nodes == 1
+    assert found["requested"].sum() > 0
+    assert len(found["again"].rows) == 100
+    assert len(found["scheduler"].table.requested["cpu"]) == 3
+    assert (found["scheduler"].table.requested["cpu"] == found["requested"]).all()

@@ -9,7 +9,7 @@ SOURCES := $(wildcard pyx/moorage/*.pxd pyx/moorage/_core pyx/moorage/_core/* py
 
 COMPILED = python/moorage/_core/*.so python/moorage/_core/*/*.so tests/core/*.so
 
-.PHONY: demo test lint bench bench-compare bench-scale bench-schedulers sanitize debug-test leaks machine dist dist-test build tools clean check FORCE
+.PHONY: demo test lint bench bench-front bench-compare bench-scale bench-schedulers sanitize debug-test leaks machine dist dist-test build tools clean check FORCE
 
 demo: build
 	$(PY) -m moorage simulate -f examples
@@ -27,11 +27,17 @@ lint: tools
 	MYPYPATH=python $(PY) -m mypy.stubtest moorage._core --mypy-config-file pyproject.toml \
 		--allowlist tests/house/stubtest.txt --ignore-unused-allowlist --ignore-disjoint-bases --concise
 
-# bench/RESULTS.md and the table in README.md; SUITES=bench/decide/test_scan.py measures a part and only prints it.
+# bench/RESULTS.md and the table of the front page; SUITES=bench/decide/test_scan.py measures a part and only prints it.
 bench: tools
 	$(PY) -m pytest $(or $(SUITES),bench) -q -p no:randomly -p no:xdist \
 		--benchmark-only --benchmark-quiet --benchmark-json=build/bench.json
 	$(PY) -m bench.table build/bench.json $(if $(SUITES),,--write)
+
+# The table of the front page alone, in README.md and bench/RESULTS.md.
+bench-front: tools
+	$(PY) -m pytest bench/test_front_page.py -q -p no:randomly -p no:xdist \
+		--benchmark-only --benchmark-quiet --benchmark-json=build/bench.json
+	$(PY) -m bench.table build/bench.json --front
 
 # Ratios to another revision: BASE=HEAD~3, and SUITES for others than the quick ones.
 bench-compare: tools

@@ -30,12 +30,14 @@ def scheduler() -> Scheduler:
 
 @pytest.fixture
 def report(benchmark: Any) -> Callable[..., None]:
-    """`report(what, operations=1, twin=False)`: the line of the table that this benchmark measures, how many
-    operations a round has, and whether it is the twin's value."""
+    """`report(what, operations=1, twin=False, seconds=None)`: the line of the table that this benchmark
+    measures, how many operations a round has, whether it is the twin's value, and what the best round took
+    where that is not all that was run."""
     lines = benchmark.extra_info.setdefault("lines", [])
 
-    def note(what: str, operations: int = 1, twin: bool = False) -> None:
-        lines.append({"what": what, "operations": operations, "twin": twin})
+    def note(what: str, operations: int = 1, twin: bool = False, seconds: float | None = None) -> None:
+        line = {"what": what, "operations": operations, "twin": twin}
+        lines.append(line if seconds is None else line | {"seconds": seconds})
 
     return note
 

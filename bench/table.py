@@ -1,7 +1,7 @@
-"""The table of what the suites measured: `python -m bench.table RESULTS.json`, as pytest-benchmark writes it.
+"""The tables of what the suites measured: `python -m bench.table RESULTS.json`, as pytest-benchmark writes.
 
-With `--write` it also goes to bench/RESULTS.md and, its first part, between the markers of README.md. Which
-lines come first, what they aim at and what kube-scheduler takes is in bench/reference.toml.
+bench/RESULTS.md has all of them, the front page the first one: ten lines that are timed through the ways that
+users take. Which lines come where, what they aim at and what kube-scheduler takes is in bench/reference.toml.
 """
 
 from __future__ import annotations
@@ -12,17 +12,20 @@ import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from textwrap import fill
 from typing import Any
 
 ROOT = Path(__file__).parents[1]
 RESULTS, README = "bench/RESULTS.md", "README.md"
 BEGIN, END = "<!-- bench/table.py: begin -->", "<!-- bench/table.py: end -->"
 HEAD = ("per operation", "moorage", "twin", "ratio", "kube-scheduler", "target")
+FRONT_HEAD = ("whole", "moorage", "kube-scheduler")
 PAGE = """# Results
 
 `make bench` writes this page; [README.md](README.md) says what is measured.
 """
 NOTHING = "-"
+WIDTH = 120
 
 
 @dataclass
@@ -49,7 +52,8 @@ def measured(results: Mapping[str, Any]) -> dict[str, Line]:
         for noted in one["extra_info"].get("lines", ()):
             line = lines.setdefault(noted["what"], Line(noted["what"]))
             side = "twin" if noted["twin"] else "ours"
-            seconds, other = one["stats"]["min"] / noted["operations"], getattr(line, side)
+            seconds = noted.get("seconds", one["stats"]["min"]) / noted["operations"]
+            other = getattr(line, side)
             setattr(line, side, seconds if other is None else min(seconds, other))
     return lines
 
@@ -68,9 +72,9 @@ def row(line: Line, reference: Mapping[str, Any]) -> tuple[str, ...]:
     )
 
 
-def markdown(rows: Iterable[Sequence[str]]) -> str:
+def markdown(rows: Iterable[Sequence[str]], head: Sequence[str] = HEAD) -> str:
     """Figures are set to the right."""
-    lines = [HEAD, ("---", *["---:"] * (len(HEAD) - 1)), *rows]
+    lines = [head, ("---", *["---:"] * (len(head) - 1)), *rows]
     return "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
 
 
@@ -84,13 +88,22 @@ def machine(results: Mapping[str, Any]) -> str:
     )
 
 
-def tables(results: Mapping[str, Any], reference: Mapping[str, Any]) -> tuple[str, str]:
-    """The table of the lines that the reference names, with what it ran on; and one of all other lines."""
-    lines = measured(results)
+def tables(results: Mapping[str, Any], reference: Mapping[str, Any]) -> tuple[str, str, str]:
+    """The table of the front page, and that of the lines that the reference names, each with what it ran on;
+    and one of all other lines."""
+    lines, source, ran_on = (
+        measured(results),
+        reference["source"],
+        f"{machine(results)}. Best rounds of one run.",
+    )
+    front = [row(lines.pop(one["what"], Line(one["what"])), one) for one in reference["front"]]
+    shown = markdown(((what, ours, upstream) for what, ours, _, _, upstream, _ in front), FRONT_HEAD)
     first = [row(lines.pop(one["what"], Line(one["what"])), one) for one in reference["line"]]
-    source = reference["source"]["kube_scheduler"].strip()
-    text = f"{markdown(first)}\n{machine(results)}. Best rounds of one run.\n\n{source}\n"
-    return text, markdown(row(line, {}) for line in lines.values())
+    return (
+        "\n".join((shown, fill(f"{ran_on} {source['front'].strip()}", WIDTH), "")),
+        f"{markdown(first)}\n{ran_on}\n\n{source['kube_scheduler'].strip()}\n",
+        markdown(row(line, {}) for line in lines.values()),
+    )
 
 
 def between_markers(text: str, table: str) -> str:
@@ -98,28 +111,37 @@ def between_markers(text: str, table: str) -> str:
     before, begin, rest = text.partition(BEGIN)
     _, end, after = rest.partition(END)
     if not begin or not end:
-        raise SystemExit(f"{README}: no {BEGIN} … {END}")
+        raise SystemExit(f"no {BEGIN} … {END}")
     return f"{before}{BEGIN}\n\n{table}\n{END}{after}"
 
 
-def write(root: Path, first: str, others: str) -> None:
-    readme = root / README
-    readme.write_text(between_markers(readme.read_text(encoding="utf-8"), first), encoding="utf-8")
-    text = f"{PAGE}\n{first}\n## All other lines\n\n{others}"
+def write_front(root: Path, front: str) -> None:
+    """Replace the table of the front page, there and among the results."""
+    for page in (root / README, root / RESULTS):
+        page.write_text(between_markers(page.read_text(encoding="utf-8"), front), encoding="utf-8")
+
+
+def write(root: Path, front: str, first: str, others: str) -> None:
+    """Write the page of results anew, and the table of the front page."""
+    text = f"{PAGE}\n{BEGIN}\n{END}\n\n## By operation\n\n{first}\n## All other lines\n\n{others}"
     (root / RESULTS).write_text(text, encoding="utf-8")
+    write_front(root, front)
 
 
 def main(arguments: Sequence[str] | None = None, root: Path = ROOT) -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.table", description=__doc__.partition("\n")[0])
     parser.add_argument("results", type=Path, help="what pytest --benchmark-json wrote")
     parser.add_argument("--write", action="store_true", help=f"to {RESULTS} and {README} too")
+    parser.add_argument("--front", action="store_true", help="write the table of the front page alone")
     options = parser.parse_args(arguments)
     results = json.loads(options.results.read_bytes())
     reference = tomllib.loads((ROOT / "bench/reference.toml").read_text(encoding="utf-8"))
-    first, others = tables(results, reference)
-    print(f"{first}\n{others}", end="")
+    front, first, others = tables(results, reference)
+    print(f"{front}\n{first}\n{others}", end="")
     if options.write:
-        write(root, first, others)
+        write(root, front, first, others)
+    elif options.front:
+        write_front(root, front)
 
 
 if __name__ == "__main__":

@@ -16,7 +16,8 @@ REFERENCE: dict[str, Any] = {
         {"what": "cache", "kube_scheduler_ns": 2_800, "note": "with forget"},
         {"what": "not there yet", "target_ns": 1_000},
     ],
-    "source": {"kube_scheduler": "\nMeasured elsewhere.\n"},
+    "front": [{"what": "`run()`", "kube_scheduler_ns": 610_000}, {"what": "not timed"}],
+    "source": {"kube_scheduler": "\nMeasured elsewhere.\n", "front": "\nWhole.\n"},
 }
 
 
@@ -24,8 +25,8 @@ def result(seconds: float, *lines: dict[str, Any]) -> dict[str, Any]:
     return {"stats": {"min": seconds}, "extra_info": {"lines": list(lines)}}
 
 
-def line(what: str, operations: int = 1, twin: bool = False) -> dict[str, Any]:
-    return {"what": what, "operations": operations, "twin": twin}
+def line(what: str, operations: int = 1, twin: bool = False, **more: float) -> dict[str, Any]:
+    return {"what": what, "operations": operations, "twin": twin} | more
 
 
 RESULTS: dict[str, Any] = {
@@ -43,10 +44,19 @@ RESULTS: dict[str, Any] = {
         result(1.9e-4, line("plain pods", 1000)),
         result(3.6e-3, line("plain pods", 1000, twin=True), line("something else", twin=True)),
         result(8.4e-7, line("cache")),
+        result(9.0, line("`run()`", 1000, seconds=5e-3)),
         {"stats": {"min": 1.0}, "extra_info": {}},
     ],
 }
 
+FRONT = """\
+| whole | moorage | kube-scheduler |
+| --- | ---: | ---: |
+| `run()` | 5 µs | 610 µs |
+| not timed | - | - |
+
+A Processor, 2 cores; cc 12.2.0; CPython 3.11.2, numpy 2.4.6. Best rounds of one run. Whole.
+"""
 FIRST = """\
 | per operation | moorage | twin | ratio | kube-scheduler | target |
 | --- | ---: | ---: | ---: | ---: | ---: |
@@ -66,7 +76,7 @@ OTHERS = """\
 
 
 def test_table() -> None:
-    assert table.tables(RESULTS, REFERENCE) == (FIRST, OTHERS)
+    assert table.tables(RESULTS, REFERENCE) == (FRONT, FIRST, OTHERS)
 
 
 @pytest.mark.parametrize(
@@ -89,20 +99,34 @@ def test_the_best_twin_counts() -> None:
     assert table.measured({"benchmarks": twins})["x"] == table.Line("x", None, 1.0)
 
 
-def test_in_place(tmp_path: Path) -> None:
-    (tmp_path / "bench").mkdir()
-    readme = tmp_path / "README.md"
+def pages(root: Path) -> tuple[Path, Path]:
+    (root / "bench").mkdir()
+    readme, page = root / "README.md", root / "bench/RESULTS.md"
     readme.write_text(f"before\n{table.BEGIN}\nold\n{table.END}\nafter\n")
+    return readme, page
+
+
+def test_in_place(tmp_path: Path) -> None:
+    readme, page = pages(tmp_path)
     for _ in range(2):
-        table.write(tmp_path, FIRST, OTHERS)
-        assert readme.read_text() == f"before\n{table.BEGIN}\n\n{FIRST}\n{table.END}\nafter\n"
-    page = (tmp_path / "bench/RESULTS.md").read_text()
-    assert FIRST in page
-    assert OTHERS in page
+        table.write(tmp_path, FRONT, FIRST, OTHERS)
+        assert readme.read_text() == f"before\n{table.BEGIN}\n\n{FRONT}\n{table.END}\nafter\n"
+    for part in (FRONT, FIRST, OTHERS):
+        assert part in page.read_text()
+
+
+def test_the_front_page_alone(tmp_path: Path) -> None:
+    readme, page = pages(tmp_path)
+    table.write(tmp_path, FRONT, FIRST, OTHERS)
+    table.write_front(tmp_path, "new\n")
+    assert readme.read_text() == f"before\n{table.BEGIN}\n\nnew\n\n{table.END}\nafter\n"
+    assert "new\n" in page.read_text()
+    assert FRONT not in page.read_text()
+    assert FIRST in page.read_text()
 
 
 def test_without_markers() -> None:
-    with pytest.raises(SystemExit, match=r"README\.md: no <!-- bench/table\.py: begin"):
+    with pytest.raises(SystemExit, match=r"no <!-- bench/table\.py: begin"):
         table.between_markers(f"{table.BEGIN} but no end", FIRST)
 
 
@@ -117,7 +141,9 @@ def test_a_part_is_only_printed(tmp_path: Path, capsys: pytest.CaptureFixture[st
 
 
 def test_reference() -> None:
-    lines = tomllib.loads((table.ROOT / "bench/reference.toml").read_text())["line"]
+    reference = tomllib.loads((table.ROOT / "bench/reference.toml").read_text())
+    lines = reference["line"] + reference["front"]
+    assert len(reference["front"]) == 10
     assert len({one["what"] for one in lines}) == len(lines)
     assert {key for one in lines for key in one} <= {"what", "target_ns", "kube_scheduler_ns", "note"}
 
@@ -126,4 +152,4 @@ def test_readme_shows_the_results() -> None:
     """README.md and bench/RESULTS.md are of the same run."""
     shown = (table.ROOT / table.README).read_text().partition(table.BEGIN)[2].partition(table.END)[0].strip()
     assert shown in (table.ROOT / table.RESULTS).read_text()
-    assert shown.startswith("| per operation")
+    assert shown.startswith("| whole |")

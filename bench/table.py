@@ -100,7 +100,7 @@ def tables(results: Mapping[str, Any], reference: Mapping[str, Any]) -> tuple[st
     shown = markdown(((what, ours, upstream) for what, ours, _, _, upstream, _ in front), FRONT_HEAD)
     first = [row(lines.pop(one["what"], Line(one["what"])), one) for one in reference["line"]]
     return (
-        "\n".join((shown, fill(f"{ran_on} {source['front'].strip()}", WIDTH), "")),
+        "\n".join((shown, fill(f"{ran_on} {source['front'].strip()}", WIDTH, break_on_hyphens=False), "")),
         f"{markdown(first)}\n{ran_on}\n\n{source['kube_scheduler'].strip()}\n",
         markdown(row(line, {}) for line in lines.values()),
     )

@@ -51,13 +51,14 @@ bench-scale: tools
 bench-schedulers: tools
 	$(PY) -m bench.schedulers
 
-# AddressSanitizer must be there before Python is; a library built with it cannot be imported otherwise.
+# Sanitizers must be there before Python is; a library built with them cannot be imported otherwise.
 SANITIZED := build/sanitize
 REPORTS := log_path=$(CURDIR)/$(SANITIZED)/report
 sanitize: tools
 	MOORAGE_SANITIZE=1 $(PY) setup.py --quiet build --build-lib $(SANITIZED)/lib --build-temp $(SANITIZED)/temp
 	rm -f $(SANITIZED)/report.*
-	export LD_PRELOAD="$$($(CC) -print-file-name=libasan.so)" PYTHONMALLOC=malloc PYTHONPATH=$(SANITIZED)/lib \
+	export LD_PRELOAD="$$($(CC) -print-file-name=libasan.so) $$($(CC) -print-file-name=libubsan.so)" \
+		PYTHONMALLOC=malloc PYTHONPATH=$(SANITIZED)/lib \
 		LD_LIBRARY_PATH=$(CURDIR)/$(SANITIZED)/lib/moorage/_core \
 		ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1:$(REPORTS) \
 		UBSAN_OPTIONS=print_stacktrace=1:$(REPORTS); \

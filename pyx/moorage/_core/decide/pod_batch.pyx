@@ -104,8 +104,8 @@ cdef class PodBatch:
 
     cdef int _extend(self, const PodSpan* span) except -1:
         """Have the batch go on with a run of one pod."""
-        cdef PodSpan* last = self.spans + self.n_spans - 1
-        if self.n_spans and last.pod_class == span.pod_class and last.node_name == span.node_name \
+        cdef PodSpan* last = &self.spans[self.n_spans - 1] if self.n_spans else NULL
+        if last != NULL and last.pod_class == span.pod_class and last.node_name == span.node_name \
                 and last.pinned == span.pinned and last.route == span.route:
             last.end = span.end
         else:

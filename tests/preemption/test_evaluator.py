@@ -277,7 +277,7 @@ def test_the_text_without_asking_is_that_of_asking() -> None:
         one = full(victim("v", cpu=3, priority=20), victim("w", on="b", cpu=4, priority=20), nodes=NODES)
         decision = one.context.schedule_one(asked)
         assert decision.diagnosis is not None
-        assert decision.diagnosis.unhelpful
+        assert decision.diagnosis.futile_plugins
         handle, state, statuses = cycle(one, asked)
         framework = handle.handle.framework
         assert framework is not None

@@ -277,10 +277,10 @@ def test_it_is_known_cheaply_whether_somebody_could_be_evicted() -> None:
     one = world(member("m0", cpu=4, priority=50), nodes=NODES[:1])
     engine = one.engines["default-scheduler"]
     shape = one.cache.state.classes.shape_of(one.context.target_of(preemptor(2))[0])
-    assert engine.may_be_helped(shape)
+    assert engine.may_preempt(shape)
     one.client.delete(PodGroup, "g", "default")
     one.sync()
-    assert not engine.may_be_helped(shape)
+    assert not engine.may_preempt(shape)
 
 
 # ---- the twin ----------------------------------------------------------------------------------------------

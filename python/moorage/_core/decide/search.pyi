@@ -26,7 +26,7 @@ class Search:
     parallel_from: int
     node_names: frozenset[str] | None
     invalid_score: Callable[[str, int], Exception]
-    judging: Callable[[int, Sequence[Pod] | None], None] | None
+    on_nominated: Callable[[int, Sequence[Pod] | None], None] | None
     @property
     def state(self) -> ClusterState: ...
     @property

@@ -45,7 +45,7 @@ class Diagnosis:
         The PreFilter plugins that left nodes out.
     statuses : tuple of Status
         What plugins outside the core said; their verdicts have the place in here as reason bits.
-    said_by_extenders : dict of str to Status
+    extender_statuses : dict of str to Status
         Statuses that extenders gave to nodes by name; those nodes have no verdict.
     extender_rejected : bool
         An extender rejected nodes that every plugin let pass: `Extender` is among what the pod waits for.
@@ -53,7 +53,7 @@ class Diagnosis:
         The rejection of the one node that was chosen, at Reserve, at Permit, or while waiting.
     post_filter : str
         What PostFilter says.
-    unhelpful : tuple of CorePostFilter
+    futile_plugins : tuple of CorePostFilter
         In its stead, the PostFilter plugins that were not asked, as they could not have helped.
     """
 
@@ -65,11 +65,11 @@ class Diagnosis:
     absent: Status | None = None
     narrowing: tuple[str, ...] = ()
     statuses: tuple[Status, ...] = ()
-    said_by_extenders: Mapping[str, Status] = field(default_factory=dict)
+    extender_statuses: Mapping[str, Status] = field(default_factory=dict)
     extender_rejected: bool = False
     chosen: Status | None = None
     post_filter: str = ""
-    unhelpful: tuple[CorePostFilter, ...] = ()
+    futile_plugins: tuple[CorePostFilter, ...] = ()
 
     @property
     def potential(self) -> int:
@@ -81,15 +81,17 @@ class Diagnosis:
             for verdict in self.verdicts
         }
         counted = [(status, self.verdicts[verdict]) for verdict, status in said.items()]
-        counted += [(status, 1) for status in self.said_by_extenders.values()]
+        counted += [(status, 1) for status in self.extender_statuses.values()]
         return sum(nodes for status, nodes in counted if status.code == Code.UNSCHEDULABLE)
 
     def post_filter_message(self) -> str:
         """What PostFilter says, or would have said."""
-        if not self.unhelpful:
+        if not self.futile_plugins:
             return self.post_filter
         nodes, potential = self.nodes, self.potential
-        return ", ".join(plugin.futile_message(self.shape, nodes, potential)[0] for plugin in self.unhelpful)
+        return ", ".join(
+            plugin.futile_message(self.shape, nodes, potential)[0] for plugin in self.futile_plugins
+        )
 
     def reasons(self) -> dict[str, int]:
         """Reason to number of nodes that gave it; by plugin, then by verdict."""
@@ -102,9 +104,9 @@ class Diagnosis:
         for verdict, nodes in sorted(self.verdicts.items()):
             for reason in explain_verdict(self.profile, self.shape, verdict, self.statuses).reasons:
                 counts[reason] += nodes
-        for status in self.said_by_extenders.values():
+        for status in self.extender_statuses.values():
             counts.update(status.reasons)
-        left_out = self.nodes - sum(self.verdicts.values()) - len(self.said_by_extenders)
+        left_out = self.nodes - sum(self.verdicts.values()) - len(self.extender_statuses)
         if self.absent is not None and left_out > 0:
             counts.update(dict.fromkeys(self.absent.reasons, left_out))
         return dict(counts)

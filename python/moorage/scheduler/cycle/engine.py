@@ -82,7 +82,7 @@ class Engine:
         self.search.invalid_score = out_of_range
         self.framework.attach(self.decider)
         if not profile.is_in_core:
-            self.search.judging = self.bridge.judge_nominated
+            self.search.on_nominated = self.bridge.judge_nominated
         self.runs_post_filter = True
         self.number = 0
         self.batching = batching or Batching(False, self.cache.clock)
@@ -381,11 +381,11 @@ class Engine:
         """The decision with what PostFilter made of it."""
         if not (self.runs_post_filter and self.profile.post_filters) or decision.diagnosis is None:
             return decision
-        if not pod.status.nominated_node_name and self.is_helpless(decision.diagnosis):
+        if not pod.status.nominated_node_name and self.preemption_is_futile(decision.diagnosis):
             failed = self._post_filter_failure(state)
             if failed is not None:
                 return replace(decision, diagnosis=replace(decision.diagnosis, post_filter=failed.message()))
-            diagnosis, result = self.as_helpless(decision.diagnosis)
+            diagnosis, result = self.with_futile_messages(decision.diagnosis)
             return replace(decision, diagnosis=diagnosis, nominating=result)
         result, status = self.framework.run_post_filter_plugins(state, pod, statuses)
         diagnosis = replace(decision.diagnosis, post_filter=message_of(status))
@@ -404,17 +404,17 @@ class Engine:
         plugins = tuple(p for p in self.profile.post_filters if isinstance(p, CorePostFilter))
         return plugins if len(plugins) == len(self.profile.post_filters) else None
 
-    def may_be_helped(self, shape: Shape, potential: int = 1) -> bool:
+    def may_preempt(self, shape: Shape, potential: int = 1) -> bool:
         """Whether PostFilter could make room for pods of a shape; so many nodes were rejected, but not for
         good."""
         plugins = self.core_post_filters
         return plugins is None or any(plugin.may_preempt(shape, potential) for plugin in plugins)
 
-    def is_helpless(self, diagnosis: Diagnosis) -> bool:
+    def preemption_is_futile(self, diagnosis: Diagnosis) -> bool:
         """Whether it certainly makes none for a pod that is nominated nowhere."""
-        return not self.may_be_helped(diagnosis.shape, diagnosis.potential)
+        return not self.may_preempt(diagnosis.shape, diagnosis.potential)
 
-    def as_helpless(self, diagnosis: Diagnosis) -> tuple[Diagnosis, NominatingInfo | None]:
+    def with_futile_messages(self, diagnosis: Diagnosis) -> tuple[Diagnosis, NominatingInfo | None]:
         """What comes of PostFilter then, without asking it."""
         plugins = self.core_post_filters or ()
         answers = [plugin.futile_message(diagnosis.shape, diagnosis.nodes, 0) for plugin in plugins]
@@ -422,4 +422,4 @@ class Engine:
         if any(plugin.reason_against for plugin in plugins):  # only in this cycle
             said = ", ".join(text for text, _ in answers)
             return replace(diagnosis, post_filter=said), result
-        return replace(diagnosis, unhelpful=plugins), result
+        return replace(diagnosis, futile_plugins=plugins), result

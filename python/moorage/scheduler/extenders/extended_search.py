@@ -231,7 +231,7 @@ class ExtendedSearch:
             verdicts=count_verdicts(verdicts),
             absent=self.ran.absent,
             statuses=statuses,
-            said_by_extenders=self.extender_statuses,
+            extender_statuses=self.extender_statuses,
             extender_rejected=extender_rejected,
         )
         self.decision = replace(self.decision, diagnosis=diagnosis)

@@ -156,9 +156,9 @@ class Placing:
         state = engine.framework.state_of(target)
         ran = engine.framework.run_pre_filter_plugins(state, self.batch.pod(at))
         diagnosis, _ = engine.diagnose(target, state.shape, ran)
-        if not engine.is_helpless(diagnosis):
+        if not engine.preemption_is_futile(diagnosis):
             return None
-        failure = Failure(engine.as_helpless(diagnosis)[0])
+        failure = Failure(engine.with_futile_messages(diagnosis)[0])
         # A search among named nodes moves the rotation even in vain.
         if ran.node_names is None and not self.context.nominator:
             engine.search.states.set_failure(target, failure, head)
@@ -180,7 +180,7 @@ class Placing:
         self.result.failures[at] = failure = Failure.of(decision)
         self.context.bindings.nominate(self.context.nominator, pod, decision.nominating)
         diagnosis = decision.diagnosis
-        settled = diagnosis is not None and bool(diagnosis.unhelpful or decision.nominating)
+        settled = diagnosis is not None and bool(diagnosis.futile_plugins or decision.nominating)
         if is_plain and settled and not failure.nominated_node and decision.next == decision.start:
             states.set_failure(target, failure, self.state.log.head)
         return bool(failure.nominated_node)

@@ -30,7 +30,7 @@ cdef class Search:
     cdef dict judgements
     cdef Nominations nominations
     cdef Judgements judged
-    cdef public object node_names, invalid_score, judging
+    cdef public object node_names, invalid_score, on_nominated
 
     cdef int32_t listed(self) noexcept nogil
     cdef int _prepare(self, int32_t pod_class, int32_t node_name, int32_t pinned) except -1
@@ -46,7 +46,7 @@ cdef class Search:
     cdef int _ask_external(self, int32_t place, uint64_t[::1] out) except -1
     cdef int _judge_nominated(self, int32_t pod_class) except -1
     cdef bint _judge(self, int32_t pod_class, int32_t row, list changes, object ports, uint64_t asked,
-                     object judging, uint64_t* verdict) except -1
+                     object on_nominated, uint64_t* verdict) except -1
     cdef int _count_unlisted(self, list changes, int32_t sign) except -1
     cdef bint _ask(self, int32_t row, uint64_t asked, uint64_t* verdict) noexcept
     cdef bint _is_plain(self, list pods) except -1

@@ -65,7 +65,7 @@ cdef class Search:
         depends on it.
     node_names : frozenset of str or None
         The only nodes to search, in place of those that the shape names.
-    judging : callable, optional
+    on_nominated : callable, optional
         Called with (row, pods) while nominated pods are on a row, and with (row, None) when they are off it.
     invalid_score : callable
         A native plugin's name and its score that is not in 0..100, to the exception that ends the cycle.
@@ -288,7 +288,7 @@ cdef class Search:
             return 0
         if self._is_plain(pods):
             self._judge_plain(row, pods, &verdict)
-        elif self._judge(pod_class, row, [(row, [], pods)], None, ALL, self.judging, &verdict):
+        elif self._judge(pod_class, row, [(row, [], pods)], None, ALL, self.on_nominated, &verdict):
             self._raise_failure()
         self.judged.verdicts[row] = verdict
         return 0
@@ -536,7 +536,7 @@ cdef class Search:
         return verdict
 
     cdef bint _judge(self, int32_t pod_class, int32_t row, list changes, object ports, uint64_t asked,
-                     object judging, uint64_t* verdict) except -1:
+                     object on_nominated, uint64_t* verdict) except -1:
         """The verdict of a row with some changes: (row, removed, added) each; true where a plugin fails."""
         cdef bint failed, told = False
         cdef dict watched = self.state.ledger.watched
@@ -552,8 +552,8 @@ cdef class Search:
                     self.state.put(pod, other)
             if ports is not None:
                 self.state.table.set_ports(row, ports)
-            if judging is not None:
-                judging(row, changes[0][2])
+            if on_nominated is not None:
+                on_nominated(row, changes[0][2])
             for other, removed, added in changes:
                 self.notify_pod_change(pod_class, removed, other, False)
                 self.notify_pod_change(pod_class, added, other, True)
@@ -561,8 +561,8 @@ cdef class Search:
             self._repoint()
             failed = self._ask(row, asked, verdict)
         finally:
-            if judging is not None:
-                judging(row, None)
+            if on_nominated is not None:
+                on_nominated(row, None)
             self.state.rollback(mark)
             self.state.ledger.watched = watched
             self.state.domains.count_unlisted(False)

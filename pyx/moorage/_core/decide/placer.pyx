@@ -163,6 +163,7 @@ cdef class Placer:
             one.c.by_node = one.shape.is_pinned
             self.search.states.in_use.add(one)
             known[pod_class] = one
+        self.state.domains.refresh()  # classes without terms are counted as well
         if self.state.domains.epoch != epoch:  # no room for the counters of all of them
             return None
         for pod_class, one in known.items():

@@ -225,3 +225,17 @@ def test_the_list_of_a_decision() -> None:
     one = scheduler(node("a", zone="z1"), node("b", zone="z1"), node("c", zone="z2"))
     assert one.context.schedule_one(pod("p")).order() == ["a", "c", "b"] == one.context.view_order()
     assert [one.table.names[row] for row in one.context.view_rows()] == ["a", "c", "b"]
+
+
+def test_whether_a_pod_can_be_scheduled() -> None:
+    """On which nodes, or why on none, also for a pod that could evict another. Nothing has changed then."""
+    one = Scheduler(Cluster(nodes=[node("a", cpu=2), node("b", cpu=4)], pods=[pod("there", on="b")]))
+    head, start = one.cache.state.log.head, one.context.rotation.start
+    fits = one.can_schedule_pod(pod("p", requests={"cpu": 3}))
+    assert (bool(fits), fits.nodes, fits.message) == (True, ("b",), "")
+    large = one.can_schedule_pod(pod("q", priority=9, requests={"cpu": 5}))
+    assert (bool(large), large.nodes) == (False, ())
+    assert large.message == "0/2 nodes are available: 2 Insufficient cpu."
+    nowhere = Scheduler(Cluster()).can_schedule_pod(pod("p"))
+    assert (bool(nowhere), nowhere.message) == (False, "no nodes available to schedule pods")
+    assert (one.cache.state.log.head, one.context.rotation.start) == (head, start)

@@ -55,7 +55,6 @@ from .volume_controllers import Wait, volume_controller
 
 TIE_BREAKS = {"first": TieBreak.FIRST, "random": TieBreak.RANDOM, "go-heap": TieBreak.GO_HEAP}
 NOTHING = Cluster()
-CANNOT_BE_ASSUMED = "pod {} is in the cache, so can't be assumed"
 
 
 class Scheduler:

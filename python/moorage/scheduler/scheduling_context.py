@@ -30,7 +30,7 @@ from .records import Records
 CANNOT_BE_ASSUMED = "pod {} is in the cache, so can't be assumed"
 WHOLE_CYCLE = int(Route.PYTHON | Route.EXTENDERS)
 PROFILE = int(Route.PROFILE)
-SEGMENTS = int(Route.PYTHON | Route.EXTENDERS | Route.WAITS | Route.VOLUMES) | ~(PROFILE - 1)
+SEGMENTS = int(WHOLE_CYCLE | Route.WAITS | Route.VOLUMES) | ~(PROFILE - 1)
 """Where these bits change, the engine or the way does."""
 
 
@@ -217,13 +217,9 @@ class SchedulingContext:
         try:
             yield
         except BaseException:
-            self.take_all_back(pods)
+            for pod in pods:
+                self.take_back(pod)
             raise
-
-    def take_all_back(self, pods: Iterable[Pod]) -> None:
-        """Take pods off the nodes that they are assumed on, unless their binding cycles go on."""
-        for pod in pods:
-            self.take_back(pod)
 
     # ---- one pod -------------------------------------------------------------------------------------------
 

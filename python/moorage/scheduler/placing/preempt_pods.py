@@ -18,12 +18,12 @@ from moorage.preemption.default_preemption import DefaultPreemption
 from moorage.preemption.eviction_units import Units
 from moorage.preemption.runtime_handle import budgets_of
 from moorage.scheduler.cycle.engine import Engine
+from moorage.scheduler.scheduling_context import CANNOT_BE_ASSUMED
 from moorage.store import NotFoundError
 
 if TYPE_CHECKING:
     from moorage.scheduler.scheduling_context import SchedulingContext
 
-CANNOT_BE_ASSUMED = "pod {} is in the cache, so can't be assumed"
 NOT_IN_CORE = "pod {}: a plugin or an extender outside the core has a say, so it cannot be placed at once"
 WHOLE = "pod {}: there are pod groups that are only evicted whole, so it cannot be placed at once"
 ENDED = "what was placed has been kept or taken back already"

@@ -29,12 +29,9 @@ def schedule_pods(context: SchedulingContext, pods: Sequence[Pod]) -> ScheduleRe
     """See `Scheduler.schedule_pods`."""
     context.check_new(pods)
     context.enlist_if_possible()
-    try:
+    with context.taken_back_on_error(pods):
         result = _place_all(context, pods)
         context.sync()
-    except BaseException:
-        context.take_all_back(pods)
-        raise
     context.handle.plugin_errors.summarize()
     return result.named()
 

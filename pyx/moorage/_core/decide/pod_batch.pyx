@@ -249,13 +249,7 @@ cdef class PodBatch:
 
     def classes(self, int32_t first=0, int32_t end=INT32_MAX):
         """The classes of the pods from `first` to `end`, each once."""
-        cdef int32_t each
-        found = {}
-        for each in range(self.span_at(first), self.n_spans):
-            if first >= end or (each and self.spans[each - 1].end >= end):
-                break
-            found[self.spans[each].pod_class] = None
-        return list(found)
+        return list(dict.fromkeys([pod_class for pod_class, _, _ in self.targets(first, end)]))
 
     def targets(self, int32_t first=0, int32_t end=INT32_MAX):
         """The targets of the pods from `first` to `end`, each once."""

@@ -316,35 +316,6 @@ cdef class ClusterState:
             pod = pods[at]
             self.ledger.insert(pod, pod_class, rows[at], ASSUMED)
 
-    def assume_many(self, const int32_t[::1] classes not None, pods, const int32_t[::1] rows not None,
-                    Py_ssize_t first, Py_ssize_t end):
-        """`assume_rows` for a range of pods of any classes.
-
-        Parameters
-        ----------
-        classes : (pods,) int32 array
-        pods : sequence of Pod
-        rows : (pods,) int32 array
-            -1 for a pod that is left out.
-        first, end : int
-            The range.
-
-        Raises
-        ------
-        IndexError
-            There is no such range, class or row.
-        """
-        cdef Py_ssize_t at
-        if not 0 <= first <= end <= min(len(pods), classes.shape[0], rows.shape[0]):
-            raise IndexError(f"there are no pods {first} to {end} with a class and a row")
-        for at in range(first, end):
-            if rows[at] >= 0:
-                self.classes.check(classes[at])
-                self.table.check_row(rows[at])
-        for at in range(first, end):
-            if rows[at] >= 0:
-                self.ledger.insert(pods[at], classes[at], rows[at], ASSUMED)
-
     def assume_template(self, int32_t pod_class, template, int64_t first, const int32_t[::1] rows not None):
         """Enter pods of one class and one template that a batch has already accounted for on `rows`, and made
         room for. The object of a single pod is made when it is first asked for.

@@ -11,7 +11,6 @@ from typing import Any
 import msgspec
 
 from moorage.sim.perf import Workload, read_cases
-from moorage.sim.perf.execute import execute
 from moorage.sim.perf.loop import Run
 
 DATA = Path(__file__).parents[2] / "data/scheduler_perf/excerpt/performance-config.yaml"
@@ -71,7 +70,7 @@ def run_of(
     run = Run(one, Fraction(rate), timer(), tie_break)
     before(run)
     try:
-        execute(run)
+        run.execute()
     finally:
         run.meter.close()
     return run

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from moorage.errors import InputError
-from moorage.sim.perf.templates.go_template import parse
+from moorage.sim.perf.go_template import parse
 
 ARGUMENTS = {
     "Index": 7,

@@ -9,7 +9,8 @@ import pytest
 
 from moorage.objects import Node
 from moorage.sim.perf import run_workload
-from moorage.sim.perf.loop import Run, WorkloadFailedError
+from moorage.sim.perf.loop import Run
+from moorage.sim.perf.ops import WorkloadFailedError
 from tests.sim.perf.make import (
     BIG,
     NODE,

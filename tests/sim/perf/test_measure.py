@@ -10,7 +10,7 @@ import pytest
 from moorage.objects import Pod
 from moorage.sim.perf import run_workload
 from moorage.sim.perf.measure import CHUNK, Meter, Window, percentile
-from moorage.sim.perf.templates.object_templates import ObjectTemplate
+from moorage.sim.perf.object_templates import ObjectTemplate
 from tests.sim.perf.make import POD, nodes, pods, run_ops, timer, workload
 
 MILLISECOND = 1_000_000

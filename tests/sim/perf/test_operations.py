@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from moorage.errors import InputError
-from moorage.sim.perf.loop import Run, WorkloadFailedError
+from moorage.sim.perf.loop import Run
+from moorage.sim.perf.ops import WorkloadFailedError
 from tests.sim.perf.make import (
     NODE,
     POD,

@@ -8,9 +8,7 @@ from typing import Any
 import pytest
 
 from moorage.objects.model.node import Node
-from moorage.sim.perf.execute import EXECUTE
-from moorage.sim.perf.loop import WorkloadFailedError
-from moorage.sim.perf.ops import CreatePodGroups
+from moorage.sim.perf.ops import OPS, CreatePodGroups, WorkloadFailedError
 from tests.sim.perf.make import NODE, nodes, placements, run_ops, workload
 
 GROUP = """\
@@ -109,7 +107,7 @@ def test_without_the_gate_groups_are_ignored(tmp_path: Path) -> None:
 
 
 def test_it_is_an_operation() -> None:
-    assert CreatePodGroups in EXECUTE
+    assert OPS["createPodGroups"] is OPS["waitForPodGroups"] is CreatePodGroups
 
 
 URGENT = """\

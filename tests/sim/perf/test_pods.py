@@ -7,9 +7,9 @@ from msgspec.structs import replace
 
 from moorage.errors import InputError
 from moorage.objects.model.pod import PodStatus
+from moorage.sim.perf.go_template import parse
+from moorage.sim.perf.object_templates import ObjectTemplate
 from moorage.sim.perf.pods import PodNames, PodRun, runs_of
-from moorage.sim.perf.templates.go_template import parse
-from moorage.sim.perf.templates.object_templates import ObjectTemplate
 from tests.sim.perf.make import POD
 
 

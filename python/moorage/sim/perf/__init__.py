@@ -1,7 +1,7 @@
 """scheduler_perf: upstream's benchmark files, run against the engine in virtual time."""
 
+from .loop import run_workload as run_workload
 from .report import WorkloadReport as WorkloadReport
-from .runner import run_workload as run_workload
 from .scheduler_perf_file import Case as Case
 from .scheduler_perf_file import Workload as Workload
 from .scheduler_perf_file import read_cases as read_cases

@@ -6,26 +6,31 @@ attempts and while all pods wait; creating objects and binding take none.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from fractions import Fraction
+from functools import cache
+from typing import Any
 
+from moorage.errors import InputError, NotBuiltError, located
+from moorage.framework.configuration import ConfigurationError
 from moorage.objects.model.pod import Pod
 from moorage.scheduler import Scheduler
 
 from .attempts import Attempts
 from .measure import Meter, Timer
+from .object_templates import BASE_POD, ObjectTemplate, read_template
+from .ops import WorkloadFailedError
 from .pods import FAILED, GATED, NEW, PodNames, PodRun
+from .report import DEFAULT_TIE_BREAK, DONE, WorkloadReport, make_report
 from .scheduler_perf_file import Workload
-from .templates.object_templates import TemplateFiles
 from .virtual_time import VirtualTime
 from .workload_cluster import SimulatedCluster
 
 TIMEOUT = 600
 """Seconds of virtual time that an operation may wait (scheduler_perf, executor.go)."""
-
-
-class WorkloadFailedError(Exception):
-    """A workload cannot finish; the text says why."""
+DEFAULT_RATE = 500
+"""Scheduling attempts per second of virtual time, for a workload without a threshold."""
 
 
 class Run:
@@ -37,7 +42,6 @@ class Run:
         All pods that were created, deleted ones included.
     known : dict of str to (PodRun, int)
         The run of each pod by ``namespace/name``, and its number there.
-    templates : TemplateFiles
     init_pods : int
         Pods that came while nobody measured such pods.
     ticks : int
@@ -56,7 +60,7 @@ class Run:
             clock=lambda: float(self.time.now),
         )
         self.cluster = SimulatedCluster(self.scheduler)
-        self.templates = TemplateFiles()
+        self._read = cache(read_template)
         self.names = PodNames()
         self.meter = Meter()
         self.runs: list[PodRun] = []
@@ -65,6 +69,41 @@ class Run:
         self.init_pods = 0
         self.ticks = 0
         self.placed: Callable[[PodRun, int], None] = lambda run, number: None
+
+    def execute(self) -> None:
+        """Execute the operations of the workload in order.
+
+        Raises
+        ------
+        InputError
+            Names file and operation.
+        WorkloadFailedError
+            An operation cannot finish.
+        """
+        for number, op in enumerate(self.workload.ops):
+            obj = f"{self.workload.full_name}: workloadTemplate[{number}]"
+            with located(source=self.workload.source, obj=obj):
+                op.execute(self, number)
+
+    def template(self, path: str, params: Mapping[str, Any], count: int) -> ObjectTemplate:
+        """A template file with its parameters.
+
+        Parameters
+        ----------
+        path : str
+            Relative to the file of the workload; "" for scheduler_perf's own pod.
+        params : mapping
+            Values of the names in the template.
+        count : int
+            Number of objects that are made of it.
+
+        Raises
+        ------
+        InputError
+            The file cannot be read, or is no template.
+        """
+        text = self._read(self.workload.path(path)) if path else BASE_POD
+        return ObjectTemplate(text, params, count)
 
     # ---- pods ----------------------------------------------------------------------------------------------
 
@@ -102,10 +141,10 @@ class Run:
         if run.state[number] == GATED and framework.run_pre_enqueue_plugins(pod) is None:
             run.state[number] = NEW
 
-    def find(self, namespaces: Callable[[str], bool], labels: dict[str, str]) -> Iterator[PodRun]:
-        """Runs in given namespaces with given labels."""
+    def find(self, namespaces: Sequence[str], labels: dict[str, str]) -> Iterator[PodRun]:
+        """Runs of pods with these labels in some namespaces, or in all where none is named."""
         for run in self.runs:
-            if namespaces(run.template.metadata.namespace) and run.matches(labels):
+            if run.matches(labels) and (not namespaces or run.template.metadata.namespace in namespaces):
                 yield run
 
     # ---- the loop ------------------------------------------------------------------------------------------
@@ -179,3 +218,67 @@ class Run:
             "victims": self.attempts.victims,
             "virtual_seconds": round(float(self.time.now), 6),
         }
+
+
+def run_workload(
+    workload: Workload,
+    rate: Fraction | None = None,
+    timer: Timer = time.perf_counter_ns,
+    tie_break: str | None = None,
+) -> WorkloadReport:
+    """Run a workload from an empty cluster.
+
+    Parameters
+    ----------
+    workload : Workload
+    rate : Fraction, optional
+        Scheduling attempts per second of virtual time; by default the workload's threshold, else 500.
+    timer : callable
+        Nanoseconds, for what is measured.
+    tie_break : str, optional
+        As in `Scheduler`. By default "go-heap", and "random" for a workload that leaves pods without a node
+        that way: until v1.34 kube-scheduler chose at random, and some workloads rely on it.
+
+    Returns
+    -------
+    WorkloadReport
+        With the status ``failed: …`` where the workload uses something that is not built yet, or cannot come
+        to its end.
+
+    Raises
+    ------
+    InputError
+        For objects that are wrong, and bad scheduler configurations.
+    """
+    if workload.unbuilt:
+        return make_report(workload, Meter(), _not_built(workload.unbuilt))
+    rate = rate or Fraction(str(workload.threshold or DEFAULT_RATE))
+    if tie_break is not None:
+        return _run(workload, rate, timer, tie_break)
+    report = _run(workload, rate, timer, DEFAULT_TIE_BREAK)
+    if not (report.failed and report.unschedulable):
+        return report
+    by_chance = _run(workload, rate, timer, "random")
+    return report if by_chance.failed else by_chance
+
+
+def _run(workload: Workload, rate: Fraction, timer: Timer, tie_break: str) -> WorkloadReport:
+    try:
+        run = Run(workload, rate, timer, tie_break)
+    except ConfigurationError as error:
+        source = str(workload.scheduler_config)
+        raise InputError(error.message, source=source, path=error.path) from None
+    status = DONE
+    try:
+        run.execute()
+    except NotBuiltError as error:
+        status = _not_built(str(error).removeprefix("not built yet: "))
+    except WorkloadFailedError as error:
+        status = f"failed: {error}"
+    finally:
+        run.meter.close()
+    return make_report(workload, run.meter, status, tie_break=tie_break, **run.counts())
+
+
+def _not_built(what: str) -> str:
+    return f"failed: {what} not built yet"

@@ -12,6 +12,8 @@ import resource
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from moorage.errors import InputError
+
 from .pods import PodRun
 from .virtual_time import FAR
 
@@ -64,6 +66,15 @@ class Meter:
         self._collecting = False
 
     def open(self, window: Window) -> None:
+        """Begin a window.
+
+        Raises
+        ------
+        InputError
+            Another one is open.
+        """
+        if self.window is not None:
+            raise InputError("metrics are being collected already", path="collectMetrics")
         self.window = window
         self._collecting = gc.isenabled()
         gc.collect()

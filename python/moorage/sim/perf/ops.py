@@ -2,18 +2,38 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from collections import deque
+from collections.abc import Callable, Iterable
+from fractions import Fraction
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import msgspec
+from msgspec.structs import replace
 
 from moorage.errors import InputError, located
-from moorage.framework.configuration.reading.durations import parse_duration
+from moorage.framework.configuration.reading.durations import SECOND, parse_duration
+from moorage.objects.model.meta import Object
+from moorage.objects.model.pod import Pod
 from moorage.objects.model.storage import VolumeNodeResources
+from moorage.objects.read.object_defaults import default_object
+
+from .measure import Window
+from .object_templates import CLASSES, ObjectTemplate
+from .pods import FAILED, GATED, GONE, NEW, PodRun, bound_volumes, run_of, runs_of, with_claims
+
+if TYPE_CHECKING:
+    from .loop import Run
 
 MOST = 10_000_000
 """The most objects that an operation makes: more than there is memory for is a mistake in the file."""
 Count = Annotated[int, msgspec.Meta(ge=0, le=MOST)]
-Params = dict[str, Any]
+CHURN_INTERVAL = 500
+"""Milliseconds (scheduler_perf, operations.go)."""
+
+
+class WorkloadFailedError(Exception):
+    """A workload cannot finish; the text says why."""
 
 
 class Op(msgspec.Struct, rename="camel", forbid_unknown_fields=True, frozen=True, kw_only=True):
@@ -30,6 +50,25 @@ class Op(msgspec.Struct, rename="camel", forbid_unknown_fields=True, frozen=True
         InputError
             Names the field.
         """
+
+    def execute(self, run: Run, number: int) -> None:
+        """Execute the operation.
+
+        Parameters
+        ----------
+        run : Run
+            The running workload.
+        number : int
+            Index of the operation in the workload.
+
+        Raises
+        ------
+        InputError
+            For objects that are wrong.
+        WorkloadFailedError
+            The operation cannot finish.
+        """
+        raise NotImplementedError(self.opcode)
 
     def templates(self) -> list[str]:
         """Paths of the template files of the operation."""
@@ -58,7 +97,11 @@ class CountedOp(Op, frozen=True, kw_only=True):
 
 
 class TemplateOp(CountedOp, frozen=True, kw_only=True):
-    template_params: Params = {}
+    template_params: dict[str, Any] = {}
+
+    def template(self, run: Run, path: str) -> ObjectTemplate:
+        """A template file with the parameters of the operation."""
+        return run.template(path, self.template_params, self.count)
 
 
 class LabelNodes(msgspec.Struct, rename="camel", forbid_unknown_fields=True, frozen=True):
@@ -91,10 +134,20 @@ class CreateNodes(TemplateOp, frozen=True):
         if sum(strategy is not None for strategy in strategies) > 1:
             raise InputError("at most one strategy", path="nodeAllocatableStrategy")
 
+    def execute(self, run: Run, number: int) -> None:
+        path = self.node_template_path
+        run.cluster.create_nodes(self, self.template(run, path) if path else None)
+
 
 class CreateNamespaces(CountedOp, frozen=True):
     prefix: str
     namespace_template_path: str = ""
+
+    def execute(self, run: Run, number: int) -> None:
+        path = self.namespace_template_path
+        template = run.template(path, {}, self.count) if path else None
+        for index in range(self.count):
+            run.cluster.namespace(f"{self.prefix}-{index}", template, index)
 
 
 class CreatePods(TemplateOp, frozen=True):
@@ -123,6 +176,52 @@ class CreatePods(TemplateOp, frozen=True):
             raise InputError("cannot be combined with steadyState", path="persistentVolumeClaimTemplatePath")
         _check_duration(self.duration or "0")
 
+    def execute(self, run: Run, number: int) -> None:
+        namespace = self.namespace or f"namespace-{number}"
+        run.cluster.namespace(namespace)
+        template = self.template(run, self.pod_template_path or run.workload.pod_template)
+        # Decoded before anything is measured: what that leaves behind is collected.
+        made = list(runs_of(template, self.count, namespace, run.names, self.signature_batch_size))
+        volumes: list[Object] = []
+        if path := self.persistent_volume_claim_template_path:
+            claim = run.template(path, {}, self.count)
+            volume = run.template(self.persistent_volume_template_path, {}, self.count)
+            volumes, made = list(bound_volumes(claim, volume, self.count, namespace)), list(with_claims(made))
+        if self.collect_metrics:
+            run.meter.open(Window(frozenset({namespace}), {}))
+        run.cluster.create_many(volumes)
+        if self.steady_state:
+            self._keep_steady_state(run, made, namespace)
+        else:
+            run.add(*made)
+            if not self.skip_wait_to_completion:
+                run.until(lambda: all(map(_is_over, reversed(made))))
+        if self.collect_metrics:
+            run.meter.close()
+
+    def _keep_steady_state(self, run: Run, pods: list[PodRun], namespace: str) -> None:
+        """Keep a constant number of pods: delete each placed pod and create another one."""
+        seen = 0
+
+        def placed(one: PodRun, number: int) -> None:
+            nonlocal seen
+            if one.template.metadata.namespace != namespace:
+                return
+            seen += 1
+            run.cluster.delete_pod(one, number)
+            first = run.names.reserve(namespace, one.template.metadata.generate_name, 1)
+            run.add(PodRun(one.template, first, 1))
+
+        end = run.time.now + _seconds(self.duration or "0")
+        run.placed = placed
+        for one in pods:
+            for index in range(len(one)):  # one at a time: each makes room for the next
+                run.add(PodRun(one.template, one.first + index, 1))
+        run.sleep(end - run.time.now)
+        run.placed = lambda one, number: None
+        if not seen:
+            raise WorkloadFailedError("no pod was placed while in steady state")
+
 
 class CreatePodSets(CountedOp, frozen=True):
     namespace_prefix: str
@@ -134,12 +233,28 @@ class CreatePodSets(CountedOp, frozen=True):
         with located(path="createPodsOp"):
             self.create_pods_op.check()
 
+    def execute(self, run: Run, number: int) -> None:
+        for index in range(self.count):
+            inner = replace(self.create_pods_op, namespace=f"{self.namespace_prefix}-{index}")
+            inner.execute(run, number)
+
 
 class DeletePods(Op, frozen=True):
     namespace: str
     label_selector: dict[str, str] = {}
     delete_pods_per_second: Count = 0
     skip_wait_to_completion: bool = False
+
+    def execute(self, run: Run, number: int) -> None:
+        chosen = [
+            (one.name(index), one, index)
+            for one in run.find((self.namespace,), self.label_selector)
+            for index in range(len(one))
+            if one.state[index] != GONE
+        ]
+        in_order = sorted(chosen, key=lambda item: item[0])  # as an API server lists them
+        actions = [partial(run.cluster.delete_pod, one, index) for _, one, index in in_order]
+        _perform(run, actions, self.delete_pods_per_second, not self.skip_wait_to_completion)
 
 
 class Churn(Op, frozen=True):
@@ -153,11 +268,41 @@ class Churn(Op, frozen=True):
         if self.mode == "recreate" and not self.number:
             raise InputError("must be at least 1 in mode recreate", path="number")
 
+    def execute(self, run: Run, number: int) -> None:
+        namespace = self.namespace or f"namespace-{number}"
+        run.cluster.namespace(namespace)
+        templates = [run.template(path, {}, 1) for path in self.template_paths]
+        slots: list[list[Object | PodRun | None]] = [[None] * self.number for _ in templates]
+        ticks = 0
+
+        def tick() -> bool:
+            nonlocal ticks
+            for template, kept in zip(templates, slots, strict=True):
+                if self.mode == "create":
+                    _create(run, template, 0, namespace)
+                else:
+                    place = ticks % self.number
+                    kept[place] = _recreate(run, template, namespace, kept[place])
+            ticks += 1
+            run.ticks += 1
+            return self.mode == "recreate" or not self.number or ticks < self.number
+
+        run.time.every(Fraction(self.interval_milliseconds or CHURN_INTERVAL, 1000), tick)
+
 
 class Barrier(Op, frozen=True):
     namespaces: tuple[str, ...] = ()
     label_selector: dict[str, str] = {}
     stage_requirement: Literal["Scheduled", "Attempted"] = "Scheduled"
+
+    def execute(self, run: Run, number: int) -> None:
+        states = (NEW,) if self.stage_requirement == "Attempted" else (NEW, FAILED, GATED)
+
+        def over() -> bool:
+            chosen = run.find(self.namespaces, self.label_selector)
+            return all(one.count(*states) == 0 for one in chosen)
+
+        run.until(over)
 
 
 class Sleep(Op, frozen=True):
@@ -169,11 +314,21 @@ class Sleep(Op, frozen=True):
             raise InputError("required", path="duration")
         _check_duration(self.duration)
 
+    def execute(self, run: Run, number: int) -> None:
+        run.sleep(_seconds(self.duration))
+
 
 class CreateAny(TemplateOp, frozen=True, kw_only=True):
     template_path: str
     namespace: str = ""
     count: Count = 1
+
+    def execute(self, run: Run, number: int) -> None:
+        if self.namespace:
+            run.cluster.namespace(self.namespace)
+        template = self.template(run, self.template_path)
+        for index in range(self.count):
+            _create(run, template, index, self.namespace)
 
 
 class CreatePodGroups(TemplateOp, frozen=True):
@@ -181,6 +336,14 @@ class CreatePodGroups(TemplateOp, frozen=True):
 
     template_path: str
     namespace: str
+
+    def execute(self, run: Run, number: int) -> None:
+        run.cluster.namespace(self.namespace)
+        template = self.template(run, self.template_path)
+        run.cluster.create_many(
+            default_object(template.make(index, "PodGroup", self.namespace), CLASSES, run.cluster.names)
+            for index in range(self.count)
+        )
 
 
 class UpdateAny(TemplateOp, frozen=True, kw_only=True):
@@ -190,15 +353,30 @@ class UpdateAny(TemplateOp, frozen=True, kw_only=True):
     update_per_second: Count = 0
     subresources: tuple[str, ...] = ()
 
+    def execute(self, run: Run, number: int) -> None:
+        template = self.template(run, self.template_path)
+        actions = [partial(_update, run, template, index, self.namespace) for index in range(self.count)]
+        _perform(run, actions, self.update_per_second)
+
 
 class StartCollectingMetrics(Op, frozen=True):
     namespaces: Annotated[tuple[str, ...], msgspec.Meta(min_length=1)]
     name: str = ""
     label_selector: dict[str, str] = {}
 
+    def execute(self, run: Run, number: int) -> None:
+        run.meter.open(Window(frozenset(self.namespaces), self.label_selector))
+
 
 class StopCollectingMetrics(Op, frozen=True):
-    pass
+    def execute(self, run: Run, number: int) -> None:
+        if run.meter.window is None:
+            raise InputError("no startCollectingMetrics before", path="opcode")
+        run.meter.close()
+
+
+class UnbuiltOp(Op, frozen=True):
+    """An operation that cannot run yet; its other fields are not read."""
 
 
 OPS: dict[str, type[Op]] = {
@@ -233,5 +411,59 @@ UNBUILT_OPS = frozenset(
 """Operations of upstream's that are read, and fail their workload."""
 
 
-class UnbuiltOp(Op, frozen=True):
-    """An operation that cannot run yet; its other fields are not read."""
+def _seconds(duration: str) -> Fraction:
+    return Fraction(parse_duration(duration), SECOND)
+
+
+def _is_over(run: PodRun) -> bool:
+    """Whether every pod of a run is placed or deleted."""
+    return run.count(NEW, FAILED, GATED) == 0
+
+
+def _perform(run: Run, actions: Iterable[Callable[[], object]], per_second: int, waits: bool = True) -> None:
+    """Perform actions at a rate, and wait for the last one; at once if the rate is 0."""
+    left = deque(actions)
+
+    def step() -> bool:
+        left.popleft()()
+        return bool(left)
+
+    if not per_second:
+        while left:
+            step()
+    elif left:
+        seconds = Fraction(len(left), per_second)
+        run.time.every(Fraction(1, per_second), step)
+        if waits:
+            run.until(lambda: not left, seconds + 1)
+
+
+def _recreate(
+    run: Run, template: ObjectTemplate, namespace: str, there: Object | PodRun | None
+) -> Object | PodRun | None:
+    """Delete the object, or create it if there is none."""
+    if there is None:
+        return _create(run, template, 0, namespace)
+    if isinstance(there, PodRun):
+        run.cluster.delete_pod(there, 0)
+    else:
+        run.cluster.delete(there)
+    return None
+
+
+def _create(run: Run, template: ObjectTemplate, index: int, namespace: str) -> Object | PodRun:
+    """Create an object of any kind that scheduling reads."""
+    obj = template.make(index, namespace=namespace)
+    if not isinstance(obj, Pod):
+        return run.cluster.create(obj)
+    pod = run_of(template.pod(index, namespace), 1, run.names)
+    run.add(pod)
+    return pod
+
+
+def _update(run: Run, template: ObjectTemplate, index: int, namespace: str) -> None:
+    obj = template.make(index, namespace=namespace)
+    if isinstance(obj, Pod):
+        run.update_pod(template.pod(index, namespace))
+    else:
+        run.cluster.update(obj)

@@ -13,12 +13,11 @@ from msgspec.structs import replace
 from moorage.errors import InputError, located
 from moorage.framework.configuration import feature_gates as all_gates
 from moorage.objects.read.decode import decode
-from moorage.objects.read.files import read_file, source_name
+from moorage.objects.read.files import source_name
 from moorage.objects.read.yaml_reader import read_yaml
 
+from .object_templates import fold_case, read_template, read_text
 from .ops import OPS, UNBUILT_OPS, Op, UnbuiltOp
-from .templates.fold import fold_case
-from .templates.object_templates import TemplateFiles
 
 THROUGHPUT = "SchedulingThroughput"
 QUEUE_GATES = frozenset({"SchedulerQueueingHints"})
@@ -116,7 +115,7 @@ def read_cases(file: str, only: str = "") -> list[Case]:
         be read; names workload and field.
     """
     source = source_name(file)
-    documents = list(read_yaml(_text(file, source), source))
+    documents = list(read_yaml(read_text(file, source), source))
     if len(documents) != 1 or not isinstance(documents[0], list):
         raise InputError("not a list of test cases", source=source)
     cases = []
@@ -131,13 +130,6 @@ def read_cases(file: str, only: str = "") -> list[Case]:
     if only and not any(case.workloads for case in cases):
         raise InputError(f"there is no case or workload {only}", source=source)
     return cases
-
-
-def _text(file: str, source: str) -> str:
-    try:
-        return read_file(file).decode()
-    except UnicodeDecodeError:
-        raise InputError("not a text file", source=source) from None
 
 
 def _name(document: Any, number: int) -> str:
@@ -205,10 +197,9 @@ def _check_runnable(workload: Workload) -> None:
         raise InputError(
             str(error), source=workload.source, obj=workload.full_name, path="featureGates"
         ) from None
-    files = TemplateFiles()
     for path in (workload.pod_template, *(path for op in workload.ops for path in op.templates())):
         if path:
-            files.get(workload.path(path))
+            read_template(workload.path(path))
 
 
 class _Params:

@@ -18,9 +18,9 @@ from moorage.scheduler import Scheduler
 from moorage.store import ApiError, NotFoundError, ObjectStore
 from moorage.volume.constants import MIGRATED_PLUGINS
 
+from .object_templates import CLASSES, ObjectTemplate
 from .ops import CreateNodes, NodeAllocatable
 from .pods import GONE, PodRun
-from .templates.object_templates import CLASSES, ObjectTemplate
 
 HOSTNAME = "kubernetes.io/hostname"
 CAPACITY: Resources = {"pods": "110", "cpu": "4", "memory": "32Gi"}
@@ -51,8 +51,6 @@ class SimulatedCluster:
         InputError
             If there is one of this name.
         """
-        if isinstance(obj, Pod):
-            raise TypeError("pods are runs")
         made = default_object(obj, CLASSES, self.names)
         self._write(made)
         self.scheduler.sync()

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args, get_origin
 
+import msgspec
 from msgspec.structs import replace
 
 from moorage.errors import InputError, NotBuiltError, located
@@ -20,18 +22,20 @@ from moorage.objects.validate.validate_object import validate
 from moorage.objects.workloads.naming import Names
 from moorage.store.kinds import struct_named
 
-from .fold import fold_case
 from .go_template import GoTemplate, parse
 
 CLASSES = priority_classes(())
-BASE_POD = """\
+BASE_POD = parse(
+    """\
 kind: Pod
 metadata: {generateName: pod-}
 spec:
   containers:
   - name: pause
     resources: {requests: {cpu: 100m, memory: 500Mi}, limits: {cpu: 100m, memory: 500Mi}}
-"""
+""",
+    "the base pod",
+)
 """What scheduler_perf creates where no template is named; like its pod-default.yaml."""
 
 
@@ -110,25 +114,72 @@ def _refuse_unbuilt(obj: Object) -> None:
         raise NotBuiltError("composite pod groups (spec.parentCompositePodGroupName)")
 
 
-class TemplateFiles:
-    """Template files, each parsed once."""
+def read_template(path: Path) -> GoTemplate:
+    """Read and parse a template file.
 
-    def __init__(self) -> None:
-        self._parsed: dict[Path, GoTemplate] = {}
-        self.base_pod = parse(BASE_POD, "the base pod")
+    Raises
+    ------
+    InputError
+        If it cannot be read, or is no template.
+    """
+    return parse(read_text(str(path), str(path)), str(path))
 
-    def get(self, path: Path) -> GoTemplate:
-        """Read a file.
 
-        Raises
-        ------
-        InputError
-            If it cannot be read, or is no template.
-        """
-        if path not in self._parsed:
-            try:
-                text = read_file(str(path)).decode()
-            except UnicodeDecodeError:
-                raise InputError("not a text file", source=str(path)) from None
-            self._parsed[path] = parse(text, str(path))
-        return self._parsed[path]
+def read_text(file: str, source: str) -> str:
+    """Read a text file.
+
+    Parameters
+    ----------
+    file : str
+        Path of the file.
+    source : str
+        Its name in errors.
+
+    Raises
+    ------
+    InputError
+        If it cannot be read, or is not UTF-8.
+    """
+    try:
+        return read_file(file).decode()
+    except UnicodeDecodeError:
+        raise InputError("not a text file", source=source) from None
+
+
+# ---- names of fields ---------------------------------------------------------------------------------------
+
+
+def fold_case(value: Any, type_: Any) -> Any:
+    """The value with its keys spelt as the struct `type_` and the structs in it spell theirs: as Go's
+    encoding/json takes them, the exact name first, else one that differs only in case.
+
+    scheduler_perf reads its files through encoding/json (sigs.k8s.io/yaml, UnmarshalStrict), and some of them
+    count on its tolerance.
+    """
+    options = get_args(type_)
+    if isinstance(value, list) and get_origin(type_) in (tuple, list):
+        return [fold_case(item, options[0]) for item in value]
+    if not isinstance(value, dict):
+        return value
+    if get_origin(type_) is dict:
+        return {key: fold_case(item, options[1]) for key, item in value.items()}
+    candidates: list[Any] = [item for item in (type_, *options) if _is_struct(item)]
+    if not candidates:
+        return value
+    fields, folded = _fields(candidates[0])
+    out = {}
+    for key, item in value.items():
+        name = key if key in fields else folded.get(key.lower(), key)
+        out[name] = fold_case(item, fields.get(str(name)))
+    return out
+
+
+@cache
+def _fields(struct: Any) -> tuple[dict[str, Any], dict[str, str]]:
+    """Types by name, and names by their lower-case form."""
+    types = {field.encode_name: field.type for field in msgspec.structs.fields(struct)}
+    return types, {name.lower(): name for name in types}
+
+
+def _is_struct(type_: Any) -> bool:
+    return isinstance(type_, type) and issubclass(type_, msgspec.Struct)

@@ -1,1 +1,0 @@
-"""Go templates, as scheduler_perf's object files use them."""

@@ -39,12 +39,13 @@ class ExtenderError(MoorageError):
         super().__init__(printable(message))
 
 
+# C0 and C1, line separators, what changes the direction of writing, and unpaired surrogates.
+_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+
+
 def printable(text: str) -> str:
     r"""A text from outside with its control characters escaped, such as ``\n`` and ``\x1b``."""
     return _CONTROL.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
-
-
-_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f]")
 
 
 class InputError(MoorageError):

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from moorage.cli.progress import stages
+from moorage.cli.messages import stages
 from moorage.objects.read.yaml_reader import read_yaml
 from tests.cli.test_simulate import ITEMS, TABLE, moorage, node, pod, simulate
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from moorage.cli import main
-from moorage.cli.printable import printable
+from moorage.errors import printable
 
 RED = "\x1b[31mred"
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from moorage.cli.inputs import input_options, load_input, scheduler_options, scheduler_settings
-from moorage.cli.printable import print_message
+from moorage.cli.messages import print_message
 from moorage.errors import InputError
 
 if TYPE_CHECKING:

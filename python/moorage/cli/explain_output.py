@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
+from moorage.errors import printable
 from moorage.preemption.eligibility import priority_of
 from moorage.preemption.pick import CRITERION_TEXTS, highest_priority
 from moorage.scheduler.explain.changes import LOWER
@@ -18,7 +19,6 @@ from moorage.scheduler.explain.explanation import (
 from moorage.scheduler.explain.shortfalls import shortfall_text
 
 from .output import ignore_broken_pipe, print_table, write_value
-from .printable import printable
 
 if TYPE_CHECKING:
     from moorage.framework.plugin.status import Status

@@ -14,11 +14,10 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from moorage._core.base.resources import pod_requests
+from moorage.errors import printable
 from moorage.objects.read.write import dump_yaml
 from moorage.scheduler.explain.quantity_text import unit
 from moorage.sim.summary import ZONE, by_count
-
-from .printable import printable
 
 if TYPE_CHECKING:
     from moorage.objects import Cluster, LabelSelectorMatcher, Pod

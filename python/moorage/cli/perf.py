@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from moorage.cli.messages import stages
 from moorage.errors import InputError
 
 if TYPE_CHECKING:
@@ -52,7 +53,6 @@ def perf(file: str, only: str, rate: Fraction | None, tie_break: str | None, out
     Exit code 1 says that a workload failed; the others have run all the same.
     """
     from moorage.cli import output as out
-    from moorage.cli.progress import stages
     from moorage.sim.perf import read_cases, run_workload
     from moorage.sim.perf.report import COLUMNS, table
 

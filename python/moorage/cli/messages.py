@@ -1,10 +1,17 @@
-"""A progress bar on stderr if that is a terminal."""
+"""What goes to stderr: messages of one line, and a progress bar if that is a terminal."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+
+from moorage.errors import printable
+
+
+def print_message(kind: str, message: str) -> None:
+    """Print an error or a warning on stderr, in one line."""
+    print(f"{kind}:", printable(" ".join(message.split())), file=sys.stderr)
 
 
 @contextmanager

@@ -82,7 +82,6 @@ cdef class Journal:
         """ValueError for what is no mark of a transaction that is open."""
         if self.depth < 1 or not 0 <= mark <= self.used:
             raise ValueError("there is no such transaction")
-        return 0
 
     def rollback(self, Py_ssize_t mark):
         """Undo every change made since a mark, newest first. Where an undo function raises, the others are
@@ -128,7 +127,6 @@ cdef class Journal:
     cdef int save(self, int32_t buffer, int64_t offset, int32_t nbytes, const char* before) except -1:
         self.reserve(nbytes + sizeof(Header))
         self._put(buffer, offset, nbytes, before)
-        return 0
 
     cdef void _put(self, int32_t buffer, int64_t offset, int32_t nbytes, const char* before) noexcept nogil:
         cdef Py_ssize_t need = self.used + nbytes + sizeof(Header)
@@ -148,7 +146,6 @@ cdef class Journal:
         if need > self.capacity:
             array, skip = aligned_memory(max(2 * need, 1 << 16))
             self._move(array, skip)
-        return 0
 
     cdef void keep(self, const Kept* one, Py_ssize_t item) noexcept nogil:
         """Save an item of a buffer. The memory is there."""
@@ -167,7 +164,6 @@ cdef class Journal:
         if self.depth:
             self.save(ACTION, 0, 0, NULL)
             self.actions.append(action)
-        return 0
 
 
 cdef class Buffer:
@@ -192,13 +188,11 @@ cdef class Buffer:
         self.data = <char*>&view[<Py_ssize_t>skip]
         self.capacity = capacity
         self.journal.moves += 1
-        return 0
 
     cdef int copy_from(self, Buffer other) except -1:
         """Take over the contents of a buffer of the same item size."""
         self.reserve(other.capacity)
         memcpy(self.data, other.data, other.capacity * self.itemsize)
-        return 0
 
     cdef int touch(self, Py_ssize_t item) except -1:
         """Call before changing an item."""
@@ -206,7 +200,6 @@ cdef class Buffer:
         if self.journal.depth:
             self.journal.save(self.number, item * self.itemsize, <int32_t>self.itemsize,
                               self.data + item * self.itemsize)
-        return 0
 
     cdef Kept kept(self) noexcept:
         """For `Journal.keep`, as long as the memory does not move."""
@@ -229,7 +222,6 @@ cdef class Buffer:
         if self.journal.depth and items:
             self.journal.save(self.number, first * self.itemsize, <int32_t>(items * self.itemsize),
                               self.data + first * self.itemsize)
-        return 0
 
     def array(self, dtype, Py_ssize_t items):
         """The first items as a read-only numpy array that shares this memory.

@@ -63,7 +63,6 @@ cdef class ChangeLog:
         for at in range(mark, head):
             if self.kind[at & mask] == LOG_ROW:
                 self.repeated.data[self.id[at & mask]] = False
-        return 0
 
     def since(self, int64_t cursor):
         """Entries after a cursor.

@@ -1,7 +1,5 @@
 """A heap of (deadline, number)."""
 
-from moorage._core.base.buffers cimport Buffer, Journal
-
 
 cdef class Deadlines:
     """Numbers by deadline, earliest first; of equal deadlines the smallest number."""
@@ -59,7 +57,6 @@ cdef class Deadlines:
             at = parent
         self.heap.touch(at)
         heap[at] = item
-        return 0
 
 
 cdef inline bint is_earlier(Deadline one, Deadline other) noexcept:

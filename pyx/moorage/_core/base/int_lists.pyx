@@ -2,7 +2,6 @@
 
 from libc.string cimport memcpy
 
-from moorage._core.base.buffers cimport Buffer, Journal
 
 cdef enum:
     SIZES = 31
@@ -49,7 +48,6 @@ cdef class IntLists:
         self.first.reserve(rows)
         self.count.reserve(rows)
         self.room.reserve(rows)
-        return 0
 
     cdef int reserve_items(self, Py_ssize_t items) except -1:
         """Have the memory for one more list of so many items."""
@@ -90,7 +88,6 @@ cdef class IntLists:
             state[old] = first[row] + 1
         first[row] = at
         room[row] = 1 << power
-        return 0
 
     cdef int append(self, Py_ssize_t row, int32_t value) except -1:
         cdef int32_t n = self.size(row)
@@ -99,7 +96,6 @@ cdef class IntLists:
         self.count.touch(row)
         self.items(row)[n] = value
         (<int32_t*>self.count.data)[row] = n + 1
-        return 0
 
     cdef int resize(self, Py_ssize_t row, int32_t items) except -1:
         """Make the list of `row` so long; the caller fills it in anew."""
@@ -107,11 +103,9 @@ cdef class IntLists:
         self.arena.touch_range((<int32_t*>self.first.data)[row], items)
         self.count.touch(row)
         (<int32_t*>self.count.data)[row] = items
-        return 0
 
     cdef int assign(self, Py_ssize_t row, const int32_t* values, int32_t items) except -1:
         """Replace the whole list of `row`."""
         self.resize(row, items)
         if items:
             memcpy(self.items(row), values, items * sizeof(int32_t))
-        return 0

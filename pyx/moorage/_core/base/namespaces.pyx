@@ -2,8 +2,7 @@
 
 from functools import partial
 
-from moorage._core.base.buffers cimport Journal
-from moorage._core.base.change_log cimport LOG_NAMESPACE, ChangeLog
+from moorage._core.base.change_log cimport LOG_NAMESPACE
 
 
 cdef class Namespaces:

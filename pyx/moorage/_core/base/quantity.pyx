@@ -10,7 +10,7 @@ import re
 cimport cython
 from cpython.dict cimport PyDict_GetItemWithError
 from cpython.object cimport PyObject
-from libc.stdint cimport int32_t, int64_t
+from libc.stdint cimport int32_t
 
 cdef enum Format:
     DECIMAL_SI
@@ -109,7 +109,6 @@ cdef int read(Quantity q, str text) except -1:
     else:
         unscaled = round_and_cap(q, unscaled)
     q._unscaled = -unscaled if sign == "-" else unscaled
-    return 0
 
 
 cdef bint is_kept_as_read(int format, int scale, str digits) except -1:

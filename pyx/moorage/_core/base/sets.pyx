@@ -6,7 +6,6 @@ Both are append-only, so undo and forks only restore ids; making an id takes a l
 import threading
 from collections import namedtuple
 
-from moorage._core.base.buffers cimport Buffer, Journal
 from moorage._core.base.selectors import tolerates
 
 Taint = namedtuple("Taint", "key value effect", module=__name__)

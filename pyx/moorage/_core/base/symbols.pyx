@@ -7,7 +7,7 @@ import threading
 
 from cpython.unicode cimport PyUnicode_AsUTF8
 
-from moorage._core.base.buffers cimport Buffer, Journal
+from moorage._core.base.buffers cimport Journal
 from moorage._core.base.quantity cimport parse_int64
 
 
@@ -57,7 +57,6 @@ cdef class Symbols:
         """IndexError for what is neither a symbol nor 0."""
         if not 0 <= symbol < len(self.names):
             raise IndexError(f"there is no symbol {symbol} among {len(self.names)}")
-        return 0
 
     cdef int sync_texts(self) except -1:
         """Bring `texts` up to date: UTF-8 by symbol, of the strings' own memory; NULL where there is none."""
@@ -72,4 +71,3 @@ cdef class Symbols:
                 except UnicodeEncodeError:  # half a surrogate pair
                     pass
             self.n_texts = len(self.names)
-        return 0

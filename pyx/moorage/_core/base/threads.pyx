@@ -5,7 +5,6 @@ Those of OpenMP do not survive a fork of the process: a child that asked for the
 
 import os
 
-from libc.stdint cimport int32_t
 
 cdef bint is_forked = False
 

@@ -3,10 +3,10 @@
 kube-scheduler v1.36, extender.go Filter, makes NodeInfos anew of such nodes (kubernetes issue 141781).
 """
 
-from libc.stdint cimport int32_t, int64_t
+from libc.stdint cimport int64_t
 
-from moorage._core.base.buffers cimport Buffer, Journal
-from moorage._core.csrc cimport MR_FIELDS, mr_cluster, mr_row, mr_terms
+from moorage._core.base.buffers cimport Journal
+from moorage._core.csrc cimport MR_FIELDS, mr_row
 
 
 cdef class BareRows:
@@ -56,4 +56,3 @@ cdef class BareRows:
         for i in range(terms.n_soft if terms else 0):
             if terms.soft[i].row_pods:
                 terms.soft[i].row_pods = <int32_t*>self.zeros.data
-        return 0

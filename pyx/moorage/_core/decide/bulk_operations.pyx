@@ -77,7 +77,6 @@ cdef int _make_room(ClusterState state, Py_ssize_t pods) except -1:
     state.ledger.make_room(pods)
     state.ledger.reserve_rows(state.table.used)
     state.table.sync_columns()
-    return 0
 
 
 def forget_pods(ClusterState state not None, pods):
@@ -220,7 +219,6 @@ cdef int _run(ClusterState state, operation, int32_t[::1] numbers) except -1:
         state.atomically(operation, state, numbers)
     else:
         operation(state, numbers)
-    return 0
 
 
 cdef inline void _prefetch(ClusterState state, const int32_t[::1] numbers, Py_ssize_t at) noexcept:

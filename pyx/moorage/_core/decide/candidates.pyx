@@ -4,10 +4,10 @@ A change of a row changes one total. Which nodes a search would look at, and whi
 then read off bits and maxima of blocks (csrc/candidates.h).
 """
 
-from libc.stdint cimport int16_t, int32_t, uint8_t, uint16_t, uint32_t, uint64_t
+from libc.stdint cimport int16_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memset
 
-from moorage._core.base.buffers cimport Buffer, Journal
+from moorage._core.base.buffers cimport Journal
 from moorage._core.csrc cimport (
     MR_COUNTED,
     MR_KEY,
@@ -16,8 +16,6 @@ from moorage._core.csrc cimport (
     MR_UNMADE,
     mr_candidates_build,
     mr_candidates_point,
-    mr_changes,
-    mr_search,
 )
 
 cdef enum:
@@ -58,7 +56,6 @@ cdef class Candidates:
         if terms is not self.terms:
             self.c.state = MR_UNMADE
         self.terms = terms
-        return 0
 
     cdef int build(self, const mr_changes* changes, int32_t* lanes, uint8_t* seen) except -1:
         """Look at every node. Answers 1 where several threads took part."""
@@ -100,4 +97,3 @@ cdef class Candidates:
         self.c.feasible = <int32_t*>self.feasible.data
         self.c.member = <int32_t*>self.member.data
         self.c.stride = stride
-        return 0

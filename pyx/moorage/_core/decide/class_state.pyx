@@ -3,27 +3,19 @@
 What depends on the cluster is valid at one head of the change log, or follows the log from a cursor.
 """
 
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
+from libc.stdint cimport uint8_t, uint64_t
 from libc.string cimport memcpy
 
-from moorage._core.base.buffers cimport HEADER, Buffer, Journal
-from moorage._core.decide.candidates cimport Candidates
+from moorage._core.base.buffers cimport HEADER, Journal
 from moorage._core.csrc cimport (
     MR_KEPT,
     MR_UNMADE,
     mr_asks_for_names,
-    mr_changes,
-    mr_counter,
-    mr_matched,
     mr_named_lanes,
-    mr_nominated,
-    mr_search,
     mr_verdict_histogram_build,
     mr_verdict_histogram_follow,
 )
 from moorage._core.state.domains cimport Counter, Matched
-from moorage._core.state.node_table cimport NodeTable
-from moorage._core.state.pod_class cimport PodClasses, Shape
 
 # Nanoseconds, roughly, as bench/ measures them: only their ratios matter, and only for speed.
 cdef enum:
@@ -133,7 +125,6 @@ cdef class ClassState:
                     del counts[before]
             counts[now] = counts.get(now, 0) + same
             same = 0
-        return 0
 
     cdef int keep_named(self, mr_search* search, int64_t version) except -1:
         """Have the filters that look at names and labels asked once for all rows, if this is not the first
@@ -147,14 +138,12 @@ cdef class ClassState:
                 mr_named_lanes(search, <uint8_t*>self.named.data)
         if self.named_state == KEPT:
             search.named_ok = <const uint8_t*>self.named.data
-        return 0
 
     cdef int keep_order(self, mr_search* search) except -1:
         """Have a list of nodes of one's own in place of the one that is searched."""
         self.order.reserve(search.n)
         memcpy(self.order.data, search.order, search.n * sizeof(int32_t))
         search.order = <int32_t*>self.order.data
-        return 0
 
     cdef int count(self, list matched) except -1:
         """Pods of the class are counted by these."""
@@ -167,7 +156,6 @@ cdef class ClassState:
             at += 1
         (<mr_matched**>self.counted.data)[at] = NULL
         self.c.counted = <mr_matched**>self.counted.data
-        return 0
 
     cdef Py_ssize_t watch(self, NodeTable table, list matched) except -1:
         """What a placement changes will be saved before. Answers how many bytes that takes, for one."""
@@ -194,7 +182,6 @@ cdef class ClassState:
         self.c.undo[self.c.n_undo] = one
         self.c.n_undo += 1
         self.undo_bytes += (1 + (counter != NULL)) * (HEADER + buffer.itemsize)
-        return 0
 
 
 cdef class ClassStates:
@@ -251,13 +238,11 @@ cdef class ClassStates:
                 one.c.candidates = NULL
                 break
             self._drop(oldest)
-        return 0
 
     cdef int _drop(self, target) except -1:
         cdef ClassState one = self.by_target.pop(target)
         self.used_bytes -= one.charged
         one.charged, one.is_kept = 0, False
-        return 0
 
     cdef bint is_failed(self, const ClassSearch* one, int64_t head) noexcept nogil:
         """Whether pods of a class fit nowhere while the change log ends at `head`, in this scope."""

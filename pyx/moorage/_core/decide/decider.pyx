@@ -8,10 +8,9 @@ from functools import partial
 
 import numpy as np
 
-from libc.stdint cimport INT32_MAX, INT64_MAX, int32_t, int64_t, uint64_t
+from libc.stdint cimport INT32_MAX, INT64_MAX
 from libc.string cimport memcpy
 
-from moorage._core.decide.bare cimport BareRows
 from moorage._core.base.buffers cimport Buffer
 from moorage._core.csrc cimport (
     MR_KEPT,
@@ -19,8 +18,6 @@ from moorage._core.csrc cimport (
     mr_candidates_decide,
     mr_candidates_follow,
     mr_candidates_suit,
-    mr_changes,
-    mr_decision,
     mr_found,
     mr_has_external_filters,
     mr_is_parallel,
@@ -29,15 +26,13 @@ from moorage._core.csrc cimport (
     mr_pick_random,
     mr_scan_decide,
     mr_scan_suits,
-    mr_search,
     mr_search_find,
     mr_search_run,
     mr_search_score,
     mr_terms_prepare,
 )
-from moorage._core.decide.search cimport Search
 from moorage._core.state.pod_class cimport Shape
-from moorage._core.decide.class_state cimport ClassSearch, ClassState, is_worth
+from moorage._core.decide.class_state cimport is_worth
 from moorage._core.settings cimport within
 
 cpdef int32_t num_feasible_nodes_to_find(int32_t percentage, int32_t nodes) noexcept nogil:
@@ -392,14 +387,12 @@ cdef class Decider:
         one.count(matched)
         if self.state.journal.depth:
             self.undo_bytes = max(self.undo_bytes, one.watch(self.state.table, matched))
-        return 0
 
     cdef int _begin_run(self, Py_ssize_t pods) except -1:
         """Have the memory to take so many placements back, of the classes that were counted since the last
         cycle began."""
         if self.state.journal.depth:
             self.state.journal.reserve(self.state.view.begin_run(pods) + pods * self.undo_bytes)
-        return 0
 
     @property
     def parallel_scans(self):

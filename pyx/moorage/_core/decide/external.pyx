@@ -2,12 +2,10 @@
 
 import numpy as np
 
-from libc.stdint cimport int32_t, int64_t, uint8_t
+from libc.stdint cimport int64_t, uint8_t
 from libc.string cimport memcpy
 
-from moorage._core.base.buffers cimport Buffer, Journal
-from moorage._core.csrc cimport mr_cluster
-from moorage._core.state.cluster_state cimport ClusterState
+from moorage._core.base.buffers cimport Journal
 
 
 cdef class ExternalView:
@@ -77,12 +75,10 @@ cdef class Views:
         for view in self.views:
             (<ExternalView>view).take_failure()  # of a run, which has not raised it
             (<ExternalView>view).set_pod(pod_class)
-        return 0
 
     cdef int bind_cluster(self, const mr_cluster* cluster) except -1:
         for view in self.views:
             (<ExternalView>view).bind_cluster(cluster)
-        return 0
 
     cdef bint set_other_pod(self, int32_t pod_class, int32_t other) except -1:
         """`notify_pod_change` will be about a pod of the `other` class. False where there is no plugin."""
@@ -94,7 +90,6 @@ cdef class Views:
     cdef int notify_pod_change(self, int32_t row, bint adds) except -1:
         for view in self.views:
             (<ExternalView>view).notify_pod_change(row, adds)
-        return 0
 
     cdef tuple scores(self, str plugin, const int32_t[::1] rows):
         return (<ExternalView>self.views[self.names.index(plugin)]).scores(rows)

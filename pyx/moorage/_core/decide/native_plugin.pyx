@@ -2,18 +2,15 @@
 a search shows them.
 """
 
-from libc.stdint cimport int32_t, int64_t, uintptr_t
+from libc.stdint cimport uintptr_t
 from libc.string cimport memcpy, memset
 
 import numpy as np
 from cpython.pycapsule cimport PyCapsule_GetPointer, PyCapsule_IsValid
 
-from moorage._core.base.buffers cimport Buffer, Journal
-from moorage._core.csrc cimport mr_cluster
-from moorage._core.decide.external cimport External, ExternalView
+from moorage._core.base.buffers cimport Journal
 from moorage._core.decide.plan import KERNELS
 from moorage._core.state.pod_class cimport Shape
-from moorage._core.state.cluster_state cimport ClusterState
 from moorage._core.base.symbols cimport Symbols
 from moorage.errors import InputError
 
@@ -188,7 +185,6 @@ cdef class NativeView(ExternalView):
         if pod_class != self.pod_class:
             self._describe(pod_class, &self.c.pod, self.requests, self.pod_labels)
             self.pod_class = pod_class
-        return 0
 
     cdef int bind_cluster(self, const mr_cluster* cluster) except -1:
         cdef Symbols symbols = self.state.symbols
@@ -208,7 +204,6 @@ cdef class NativeView(ExternalView):
         out.are_numbers = <const uint8_t*>symbols.are_numbers.data
         # Another thread, with a fork, may make them grow.
         self.held = symbols.texts.memory, symbols.numbers.memory, symbols.are_numbers.memory
-        return 0
 
     cdef int set_other_pod(self, int32_t pod_class) except -1:
         return self._describe(pod_class, &self.other, self.other_requests, self.other_labels)
@@ -218,7 +213,6 @@ cdef class NativeView(ExternalView):
         if change != NULL:
             with nogil:
                 change(&self.c.context, &self.c.pod, &self.other, row)
-        return 0
 
     cdef int _describe(self, int32_t pod_class, moorage_class* out, Buffer requests, Buffer labels) except -1:
         cdef Shape shape = self.state.classes.shape(pod_class)
@@ -239,7 +233,6 @@ cdef class NativeView(ExternalView):
         for place in range(len(self.label_columns)):
             value = own.get(self.plugin.labels[place])
             (<int32_t*>labels.data)[place] = 0 if value is None else self.state.symbols.intern(value)
-        return 0
 
     cdef tuple scores(self, const int32_t[::1] rows):
         cdef int32_t n = <int32_t>rows.shape[0]

@@ -4,10 +4,9 @@ kube-scheduler v1.36, backend/queue/nominator.go. A nominated pod counts on its 
 priority, unless it is in the cache by now: then it counts where it is.
 """
 
-from libc.stdint cimport INT32_MAX, int32_t, int64_t
+from libc.stdint cimport INT32_MAX
 
 from moorage._core.base.change_log cimport LOG_ORDER
-from moorage._core.state.cluster_state cimport ClusterState
 from moorage._core.state.pod_class cimport Shape
 
 cdef enum:
@@ -45,7 +44,6 @@ cdef class Nominations:
         self.epoch += 1
         for row, pods in given:
             self._set(row, list(pods), True)
-        return 0
 
     cdef int follow(self, source, pod) except -1:
         """Take over what has changed in a `PodNominator`; the next question is about `pod`, which does not
@@ -64,7 +62,6 @@ cdef class Nominations:
                 if row is not None:
                     self._note_change(row)
             self.asking = pod
-        return 0
 
     cdef bint _is_current(self, source) except -1:
         """Whether only what a nominator lists has changed since the last time: no node came or went."""
@@ -86,14 +83,12 @@ cdef class Nominations:
         self.epoch += 1
         for name in source.nominated_nodes():
             self._read(source, name)
-        return 0
 
     cdef int _read(self, source, str name) except -1:
         """The pods of a node, if a cycle sees it."""
         row = self.state.table.find_row(name)
         if row is not None and self.state.table.is_present(row):
             self._set(row, source.nominated_pods_for_node(name), False)
-        return 0
 
     cdef int _set(self, int32_t row, list pods, bint always) except -1:
         """These are nominated to a row; `always`: they count for pods of any priority."""
@@ -117,7 +112,6 @@ cdef class Nominations:
             self.changed.clear()
             self.epoch += 1
         self.changed.append(row)
-        return 0
 
 
 cdef class Judgements:

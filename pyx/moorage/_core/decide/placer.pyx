@@ -1,9 +1,8 @@
 """Placer: chooses nodes for pods in order and accounts for each on its row. The only loop that does."""
 
 import numpy as np
-from libc.stdint cimport int32_t, int64_t
 
-from moorage._core.base.buffers cimport Buffer, Journal
+from moorage._core.base.buffers cimport Journal
 from moorage._core.base.change_log cimport LOG_ROW
 from moorage._core.csrc cimport (
     mr_counter,
@@ -14,13 +13,10 @@ from moorage._core.csrc cimport (
     mr_row_add_pod,
     mr_verdict,
 )
-from moorage._core.decide.class_state cimport ClassSearch, ClassState
-from moorage._core.decide.decider cimport Decider
+from moorage._core.decide.class_state cimport ClassState
 from moorage._core.decide.plan cimport Plan
-from moorage._core.decide.pod_batch cimport NAMED, PORTS, PodBatch, PodSpan, Sink
-from moorage._core.decide.search cimport Search
+from moorage._core.decide.pod_batch cimport NAMED, PORTS
 from moorage._core.decide.terms cimport Terms
-from moorage._core.state.cluster_state cimport ClusterState
 from moorage._core.state.pod_class cimport Shape
 
 cdef Sink NOWHERE = Sink()

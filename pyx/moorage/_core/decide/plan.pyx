@@ -1,9 +1,8 @@
 """Plan: a profile compiled for the kernels. The order of filters and scores is the profile's."""
 
-from libc.stdint cimport int32_t, uint64_t
 from libc.string cimport memset
 
-from moorage._core.base.buffers cimport Buffer, Journal
+from moorage._core.base.buffers cimport Journal
 
 from moorage._core.csrc cimport (
     MR_BALANCED_ALLOCATION,
@@ -28,13 +27,10 @@ from moorage._core.csrc cimport (
     MR_UNRESOLVABLE,
     MR_VERDICT_SHIFT,
     mr_external,
-    mr_plan,
     mr_point,
     mr_weighted,
 )
 from moorage._core.decide.external cimport External
-from moorage._core.state.node_table cimport NodeTable
-from moorage._core.state.pod_class cimport Shape
 
 # How `Search.verdicts` packs a verdict, for those who read it.
 VERDICT_SHIFT = MR_VERDICT_SHIFT

@@ -1,11 +1,10 @@
 """PodBatch: pods in the order in which they are to be placed, as the core reads them; and the sinks that take
 the placed ones."""
 
-from libc.stdint cimport INT32_MAX, int32_t, int64_t
+from libc.stdint cimport INT32_MAX
 
-from moorage._core.base.buffers cimport Buffer, Journal
+from moorage._core.base.buffers cimport Journal
 from moorage._core.base.fields cimport DELETION_TIMESTAMP, METADATA, NODE_NAME, SPEC, Field
-from moorage._core.state.cluster_state cimport ClusterState
 from moorage._core.state.ledger cimport ASSUMED
 from moorage._core.state.pod_class cimport Shape
 from moorage._core.state.pod_volumes cimport uses_volumes
@@ -100,7 +99,6 @@ cdef class PodBatch:
             at += 1
             span.end = at
             self._extend(&span)
-        return 0
 
     cdef int _extend(self, const PodSpan* span) except -1:
         """Have the batch go on with a run of one pod."""
@@ -110,7 +108,6 @@ cdef class PodBatch:
             last.end = span.end
         else:
             self._append(span)
-        return 0
 
     cdef int32_t _route_of_class(self, int32_t pod_class) except -1:
         cdef Shape shape = self.state.classes.shape(pod_class)
@@ -294,7 +291,6 @@ cdef class LedgerSink(Sink):
                 each += 1
             if rows[at] >= 0:
                 state.ledger.insert(batch.pods[at], batch.spans[each].pod_class, rows[at], ASSUMED)
-        return 0
 
 
 cdef class TemplateSink(Sink):
@@ -319,4 +315,3 @@ cdef class TemplateSink(Sink):
             pod_class = batch.spans[0].pod_class
             batch.state.assume_template(pod_class, self.template, self.next, rows[first:placed])
             self.next += placed - first
-        return 0

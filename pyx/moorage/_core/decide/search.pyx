@@ -6,10 +6,10 @@ the change (kube-scheduler v1.36, AddPod and RemovePod of the PreFilter extensio
 """
 
 import numpy as np
-from libc.stdint cimport INT32_MAX, int16_t, int32_t, int64_t, uint64_t
+from libc.stdint cimport INT32_MAX, int16_t, int64_t
 from libc.string cimport memcpy
 
-from moorage._core.base.buffers cimport Buffer, Journal
+from moorage._core.base.buffers cimport Journal
 from moorage._core.csrc cimport (
     MR_CALL,
     MR_EXTERNAL,
@@ -32,18 +32,11 @@ from moorage._core.csrc cimport (
     mr_verdicts,
 )
 from moorage._core.base.change_log cimport LOG_ORDER
-from moorage._core.decide.class_state cimport ClassState, ClassStates
-from moorage._core.decide.external cimport Views
-from moorage._core.decide.nominations cimport Judgements, Nominations
-from moorage._core.decide.plan cimport Plan
-from moorage._core.state.pod_class cimport Shape
+from moorage._core.decide.class_state cimport ClassState
 from moorage._core.base.sets cimport PortSets
 from moorage._core.settings cimport within
-from moorage._core.state.cluster_state cimport ClusterState
 from moorage._core.base.symbols cimport Symbols
-from moorage._core.decide.terms cimport Terms
 from moorage._core.base.threads cimport usable_threads
-from moorage._core.state.view cimport View
 
 cdef enum:
     JUDGED_CLASSES = 1 << 8  # whose verdicts with nominated pods are kept
@@ -160,7 +153,6 @@ cdef class Search:
             self._restrict(shape.node_names, 0)
         if self.nominations.rows and not self.leaves_out_nominated:
             self._place_nominated()
-        return 0
 
     cdef int _point(self, Shape shape) except -1:
         """Take the addresses of everything that the search reads; the memory may have moved."""
@@ -193,7 +185,6 @@ cdef class Search:
             self.found.seen = <unsigned char*>self.seen.data
         self._set_fixed_ok(shape)
         self.search.parallel_from = self.shared_from * (1 if self._asks_much(shape) else PLAIN)
-        return 0
 
     cdef bint _asks_much(self, Shape shape) except -1:
         """Whether a node is asked more about than its columns show."""
@@ -204,7 +195,6 @@ cdef class Search:
         """What counters the pod is judged by; none for most pods."""
         cdef Terms terms = self._terms_of(pod_class, pinned)
         self.terms = None if terms.is_empty else terms
-        return 0
 
     cdef Terms _terms_of(self, int32_t pod_class, int32_t pinned):
         cdef ClassState one = self.states.get(pod_class, 0, pinned)
@@ -258,7 +248,6 @@ cdef class Search:
             self.terms.c.affinity_off = False
         one.epoch, one.cursor, one.terms = self.nominations.epoch, len(self.nominations.changed), self.terms
         one.log_cursor = head
-        return 0
 
     cdef Judgements _judgements_of(self, int32_t pod_class):
         """What is kept for pods like the one that the search is about."""
@@ -291,7 +280,6 @@ cdef class Search:
         elif self._judge(pod_class, row, [(row, [], pods)], None, ALL, self.on_nominated, &verdict):
             self._raise_failure()
         self.judged.verdicts[row] = verdict
-        return 0
 
     def _place_nominated(self):
         """From rows to positions in the searched list; nodes outside of it, and those that their nominated
@@ -329,7 +317,6 @@ cdef class Search:
             taints.memory, symbols.numbers.memory, symbols.are_numbers.memory,
             ports.ports.memory, ports.first.memory, ports.count.memory,
         )
-        return 0
 
     cdef bint _has_images(self, Shape shape) noexcept:
         cdef int32_t at
@@ -357,7 +344,6 @@ cdef class Search:
             out.data[2 * at] = self.search.pod.taints[at] >= 0
             out.data[2 * at + 1] = self.search.pod.taints[at] >= 0 and tolerates
         self.search.fixed_ok = <const signed char*>out.data
-        return 0
 
     cdef int _restrict(self, object names, int32_t pinned) except -1:
         """Search only the named nodes that exist, in list order (PreFilterResult)."""
@@ -382,7 +368,6 @@ cdef class Search:
         self.search.columns = NULL
         self.search.order = <int32_t*>self.restricted.data
         self.search.n = <int32_t>len(places)
-        return 0
 
     # ---- looking -------------------------------------------------------------------------------------------
 
@@ -450,7 +435,6 @@ cdef class Search:
                 self._raise_failure()
         for at in range(self.search.n):
             out[at] &= MR_UNRESOLVABLE | MR_REASONS
-        return 0
 
     def _searched(self):
         """Rows of the searched nodes."""
@@ -580,7 +564,6 @@ cdef class Search:
             for row, removed, added in changes:
                 self.terms.count_unlisted(removed, row, -sign)
                 self.terms.count_unlisted(added, row, sign)
-        return 0
 
     cdef bint _ask(self, int32_t row, uint64_t asked, uint64_t* verdict) noexcept:
         """The first rejection of some filters, as `verdicts` has it; true where a plugin fails."""
@@ -640,7 +623,6 @@ cdef class Search:
         self._ask(row, ALL, verdict)
         for shape in shapes:
             mr_row_add_pod(&self.cluster.ledger, row, &shape.c, -1)
-        return 0
 
 
 def _invalid_score(str plugin, score):

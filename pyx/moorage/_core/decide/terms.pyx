@@ -5,23 +5,12 @@ from functools import partial
 from moorage._core.state.pod_terms import TermKind
 from moorage._core.base.selectors import LabelSelectorMatcher, with_labels
 
-from libc.stdint cimport int32_t
 from libc.string cimport memset
 
 from moorage._core.base.buffers cimport Buffer, Journal
-from moorage._core.csrc cimport (
-    mr_constraint,
-    mr_counter_add,
-    mr_inter_pod_scores,
-    mr_inter_pod_skips,
-    mr_pod_term,
-    mr_terms,
-    mr_terms_prepare,
-)
-from moorage._core.state.domains cimport Counter, Domains, Eligibility, Matched, TopologyKey
-from moorage._core.decide.plan cimport Plan
+from moorage._core.csrc cimport mr_counter_add, mr_inter_pod_scores, mr_inter_pod_skips, mr_terms_prepare
+from moorage._core.state.domains cimport Eligibility, TopologyKey
 from moorage._core.state.pod_class cimport PodClasses
-from moorage._core.state.cluster_state cimport ClusterState
 
 HOSTNAME = "kubernetes.io/hostname"
 HARD, SOFT = "DoNotSchedule", "ScheduleAnyway"
@@ -249,7 +238,6 @@ cdef class Terms:
         for at, matched in self.of_hosts:
             self.c.soft[<Py_ssize_t>at].row_pods = matched.c.pods
         mr_terms_prepare(&self.c)
-        return 0
 
     def count_unlisted(self, pods, int32_t row, int32_t sign):
         """Pods come to a row in thought, or leave it: hard spread constraints go by the labels of those of

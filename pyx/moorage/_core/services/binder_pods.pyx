@@ -246,7 +246,6 @@ cdef int _set_deadline(ClusterState state, int32_t number, double deadline) exce
     ledger.set_deadline(number, deadline)
     if state.journal.depth == 0 and ledger.deadlines.size() > SPARE_HINTS + 2 * _numbers(ledger):
         _tidy(ledger)
-    return 0
 
 
 cdef inline int32_t _numbers(Ledger ledger) noexcept:
@@ -262,4 +261,3 @@ cdef int _tidy(Ledger ledger) except -1:
         when = ledger.record(number).deadline
         if ledger.state_of(number) == ASSUMED and when != UNSET and when != INFINITY:
             ledger.deadlines.push(Deadline(when, number))
-    return 0

@@ -5,7 +5,6 @@ from functools import partial
 from moorage.errors import CacheError
 
 from moorage._core.base.fields cimport METADATA, UID
-from moorage._core.state.cluster_state cimport ClusterState
 
 
 cdef str uid_of(object pod):
@@ -47,7 +46,6 @@ cdef class Undo:
     cdef int on_undo(self, action) except -1:
         """Have something done if the transaction is taken back; there must be one."""
         self.actions.append(action)
-        return 0
 
     cpdef put(self, dict table, key, value):
         """``table[key] = value``."""

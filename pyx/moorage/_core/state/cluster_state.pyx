@@ -10,23 +10,14 @@ from functools import partial
 from fastrlock.rlock import FastRLock
 from moorage.errors import CacheCorruptedError, CacheError
 
-from moorage._core.base.buffers cimport Journal
-from moorage._core.base.change_log cimport LOG_ORDER, LOG_ROW, ChangeLog
+from moorage._core.base.change_log cimport LOG_ORDER, LOG_ROW
 from moorage._core.csrc cimport MR_HELD, MR_PRESENT
-from moorage._core.state.domains cimport Domains
 from moorage._core.base.fields cimport DELETION_TIMESTAMP, METADATA, NODE_NAME, SPEC, UID
-from moorage._core.state.images cimport ImageStates
-from moorage._core.state.ledger cimport ADDED, ASSUMED, Ledger, PodState
-from moorage._core.base.namespaces cimport Namespaces
-from moorage._core.state.node_table cimport NodeTable
-from moorage._core.state.zone_tree cimport NodeTree
+from moorage._core.state.ledger cimport ADDED, ASSUMED
 from moorage._core.state.zone_tree import zone_key
-from moorage._core.state.pod_class cimport PodClasses, Shape
+from moorage._core.state.pod_class cimport Shape
 from moorage._core.state.pod_spec import bound
 from moorage._core.base.resources import PodGates
-from moorage._core.base.symbols cimport Symbols
-from moorage._core.state.view cimport View
-from moorage._core.state.workloads cimport Workloads
 
 logger = logging.getLogger("moorage.cache")
 
@@ -214,7 +205,6 @@ cdef class ClusterState:
     cdef int _release_if_empty(self, int32_t row) except -1:
         if self.ledger.pods_on(row) == 0 and not self.table.row(0, row).flags & (MR_PRESENT | MR_HELD):
             self.table.release(row)
-        return 0
 
     # ---- pods ----------------------------------------------------------------------------------------------
 

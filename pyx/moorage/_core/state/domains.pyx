@@ -14,21 +14,16 @@ import numpy as np
 
 from libc.string cimport memset
 
-from moorage._core.base.buffers cimport Buffer, Journal
 from moorage._core.base.change_log cimport LOG_STATIC, ChangeLog
 from moorage._core.csrc cimport (
     MR_EMPTY_DOMAIN,
     MR_PRESENT,
-    mr_counter,
     mr_counter_add,
     mr_domain_of,
     mr_matched_add,
     mr_node_affinity_matches,
     mr_pod,
 )
-from moorage._core.state.ledger cimport Ledger
-from moorage._core.state.pod_class cimport PodClasses, Shape
-from moorage._core.state.view cimport View
 
 cdef tuple EVERY_CLASS = (((),),)
 
@@ -120,7 +115,6 @@ cdef class Domains:
                     if log.kind[at & (log.capacity - 1)] == LOG_STATIC:
                         self._follow_row(log.id[at & (log.capacity - 1)])
         self.cursor = head
-        return 0
 
     def _restore(self, int64_t cursor):
         self.cursor = cursor
@@ -148,7 +142,6 @@ cdef class Domains:
         for matched in self.matched.values():
             self._point_matched(matched)
         self.moves = self.journal.moves
-        return 0
 
     cdef int _point_counter(self, Counter counter) except -1:
         counter.c.domains = <int32_t>len(counter.topology.ids) + 1
@@ -159,7 +152,6 @@ cdef class Domains:
         counter.c.domain = <int32_t*>counter.topology.domain.data
         counter.c.counts = <unsigned char*>counter.eligibility.counts.data
         self.nbytes += (counter.pods.capacity + counter.nodes.capacity) * sizeof(int32_t)
-        return 0
 
     cdef int _point_matched(self, Matched matched) except -1:
         cdef Counter counter
@@ -172,7 +164,6 @@ cdef class Domains:
         matched.c.counters = <mr_counter**>matched.pointers.data
         matched.c.n = <int32_t>len(matched.counters)
         self.nbytes += matched.pods.capacity * sizeof(int32_t)
-        return 0
 
     cdef int pod_moved(self, int32_t pod_class, bint terminating, int32_t row, int32_t sign) except -1:
         """Count a pod that was added to a row (sign 1), or removed from it (sign -1)."""
@@ -192,7 +183,6 @@ cdef class Domains:
                     counter.pods.touch(domain)
                     counter.pods.touch(0)
             mr_matched_add(&matched.c, row, sign)
-        return 0
 
     cdef list matched_by(self, int32_t pod_class):
         """The matchers that match a class."""
@@ -220,7 +210,6 @@ cdef class Domains:
             for trait in self.traits(pod_class):
                 self.classes_of.setdefault(trait, []).append(pod_class)
         self.n_classes = classes
-        return 0
 
     cdef int _follow_row(self, int32_t row) except -1:
         """Apply a change of a node, which may count in other domains now."""
@@ -249,7 +238,6 @@ cdef class Domains:
             (<unsigned char*>eligibility.counts.data)[row] = count
         for counter in self.counters.values():
             self._shift(counter, row, 1)
-        return 0
 
     cdef int _shift(self, Counter counter, int32_t row, int32_t sign) except -1:
         """Add a row with its pods to its domain (sign 1), or take it out (sign -1)."""
@@ -260,7 +248,6 @@ cdef class Domains:
             counter.pods.touch(0)
             counter.nodes.touch(domain)
         mr_counter_add(&counter.c, row, sign * (<int32_t*>counter.matched.pods.data)[row], sign)
-        return 0
 
     cdef int32_t _domain(self, TopologyKey topology, int32_t row) except -1:
         """The domain of a row as its node is now, made if its value is new."""

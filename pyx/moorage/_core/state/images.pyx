@@ -5,10 +5,6 @@ any node has the image. How many nodes have an image is summed up for a node whe
 scheduling when its row is copied (v1.36, `View`).
 """
 
-from moorage._core.base.buffers cimport Buffer, Journal
-from moorage._core.base.int_lists cimport IntLists
-from moorage._core.base.symbols cimport Symbols
-
 
 cdef class ImageStates:
     """Counts and sizes by image id. Ids are symbols of their own, from normalized image names."""
@@ -36,7 +32,6 @@ cdef class ImageStates:
         """Make room for the images that forks have named since."""
         self.counts.reserve(len(self.names))
         self.sizes.reserve(len(self.names))
-        return 0
 
     cpdef int32_t image(self, str name) except -1:
         """The id of an image name as it stands (a node's names are not normalized)."""
@@ -48,7 +43,6 @@ cdef class ImageStates:
         self.counts.touch(image)
         (<int32_t*>self.counts.data)[image] += change
         self.epoch += 1
-        return 0
 
     cdef int set_row(self, int32_t row, object reported) except -1:
         """Take what a node reports (status.images; nothing if it is gone) in place of what it did before."""
@@ -70,7 +64,6 @@ cdef class ImageStates:
             self._count(image, 1)
             self.held.append(row, image)
             self.then.append(row, self.nodes(image))
-        return 0
 
     cdef int _reserve(self, int32_t row) except -1:
         self.held.reserve(row + 1)

@@ -8,11 +8,9 @@ from functools import partial
 
 cimport cython
 
-from moorage._core.base.buffers cimport Buffer, Journal
-from moorage._core.base.deadlines cimport Deadline, Deadlines
+from moorage._core.base.deadlines cimport Deadline
 from moorage._core.base.fields cimport DELETION_TIMESTAMP, METADATA, UID
 from moorage._core.state.pod_volumes cimport uses_volumes
-from moorage._core.state.templates cimport Replicas, Templates
 
 cdef enum:
     LATER = -1  # a deadline that has not been set
@@ -101,7 +99,6 @@ cdef class Ledger:
         self.rows.reserve(rows)
         while len(self.given) < rows:
             self.given.append(None)
-        return 0
 
     cdef int make_room(self, Py_ssize_t pods) except -1:
         """Have the memory for so many more pods, replicas among them."""
@@ -114,7 +111,6 @@ cdef class Ledger:
         self.pods.reserve(need)
         if there < need:  # what `pods` has the memory for may be more, where an earlier call failed here
             self.objects.extend([None] * (max(need, 2 * there) - there))
-        return 0
 
     # ---- rows ----------------------------------------------------------------------------------------------
 
@@ -141,7 +137,6 @@ cdef class Ledger:
         self.given[row] = None
         self.rows.touch(row)  # for the journal alone: the flag may be set without need, never the reverse
         self.row(row).shared = False
-        return 0
 
     cdef int _list(self, RowPods out, int32_t row) except -1:
         cdef Py_ssize_t at, n = self.pods_on(row)
@@ -160,7 +155,6 @@ cdef class Ledger:
             number = pod.after
         out.ordinals = ordinals
         out.pods = pods
-        return 0
 
     cdef list read(self, RowPods given, int32_t row):
         """The pod objects of a row that was shared, as it was then."""
@@ -209,7 +203,6 @@ cdef class Ledger:
         pods[number].after = 0
         pods_of.last = number
         pods_of.count += 1
-        return 0
 
     cdef int _unlink(self, int32_t number) except -1:
         """Take a pod, whose record is journaled, off its row; the last one moves into the hole."""
@@ -235,7 +228,6 @@ cdef class Ledger:
             pods_of.first = last
         else:
             pods[gone.before].after = last
-        return 0
 
     # ---- pods ----------------------------------------------------------------------------------------------
 
@@ -286,7 +278,6 @@ cdef class Ledger:
             self.moved.append(what)
             if self.journal.depth:
                 self.journal.on_undo(partial(self.moved.append, what))
-        return 0
 
     cdef int insert_replicas(self, Replicas replicas, int32_t pod_class, const int32_t[::1] rows) except -1:
         """Enter assumed pods of a template, one for each of `rows`."""
@@ -307,7 +298,6 @@ cdef class Ledger:
             numbers[at] = number
             if self.watched:
                 self._note_moved(self.uid_of(number))
-        return 0
 
     def _strike(self, int32_t number, str uid):
         self.objects[number] = None
@@ -358,7 +348,6 @@ cdef class Ledger:
         if pod is not None:
             self.objects[number] = pod
             record.start = INT64_MIN
-        return 0
 
     cdef int count(self, const unsigned char[::1] matching, bint all_pods, int32_t* pods) except -1:
         """Add to `pods`, by row, the pods of matching classes; terminating ones only with `all_pods`."""
@@ -368,7 +357,6 @@ cdef class Ledger:
             pod = self.record(number)
             if pod.state != FREE and matching[pod.pod_class] and (all_pods or not pod.terminating):
                 pods[pod.row] += 1
-        return 0
 
     # ---- expiry --------------------------------------------------------------------------------------------
 
@@ -379,7 +367,6 @@ cdef class Ledger:
             self.deadlines.push(Deadline(deadline, number))
         self.pods.touch(number)
         self.record(number).deadline = deadline
-        return 0
 
     cdef list expired(self, double now):
         """Numbers of the assumed pods whose deadline lies strictly before `now`, earliest first; they have

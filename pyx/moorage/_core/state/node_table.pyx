@@ -10,26 +10,20 @@ from functools import partial
 
 import numpy as np
 
-from moorage._core.base.buffers cimport Buffer, Journal
-from moorage._core.base.change_log cimport LOG_STATIC, ChangeLog, Kind
-from moorage._core.base.debug cimport MR_DEBUG_BUILD, debug_below
+from moorage._core.base.change_log cimport LOG_STATIC
+from moorage._core.base.debug cimport MR_DEBUG_BUILD
 from moorage._core.csrc cimport (
     MR_FIELDS,
     MR_PRESENT,
     MR_UNSCHEDULABLE,
-    mr_ledger,
-    mr_row,
     mr_row_add_pod,
     mr_row_set,
     mr_row_value,
-    mr_shape,
 )
 from moorage._core.base.quantity cimport parse_milli, parse_value
 from moorage._core.base.resources import is_counted
 from moorage._core.base.sets import Taint
 
-from moorage._core.base.sets cimport PortSets, TaintSets
-from moorage._core.base.symbols cimport Symbols
 
 ROW = np.dtype(
     [
@@ -52,7 +46,6 @@ cdef int _reserve_columns(Buffer pointers, list columns, Py_ssize_t rows) except
     for at, column in enumerate(columns):
         column.reserve(rows)
         (<void**>pointers.data)[at] = column.data
-    return 0
 
 
 def _columns(table, kind):
@@ -138,7 +131,6 @@ cdef class NodeTable:
         out.rows = <mr_row*>(<Buffer>self.rows[ledger]).data
         out.wide = <int64_t*>(<Buffer>self.wide[ledger]).data
         out.others = <int64_t**>(<Buffer>self.other_pointers[ledger]).data
-        return 0
 
     cdef int32_t find(self, int32_t name) noexcept nogil:
         """Row of a node name's symbol, or -1."""
@@ -151,18 +143,15 @@ cdef class NodeTable:
         """IndexError for what is no row. Results hold -1 for pods without a node."""
         if not 0 <= row < self.used:
             raise IndexError(f"there is no row {row} among {self.used}")
-        return 0
 
     cdef int check_rows(self, const int32_t[::1] rows) except -1:
         cdef Py_ssize_t at
         for at in range(rows.shape[0]):
             self.check_row(rows[at])
-        return 0
 
     cdef int check_ledger(self, int32_t ledger) except -1:
         if not 0 <= ledger < self.ledgers:
             raise IndexError(f"there is no ledger {ledger} among {self.ledgers}")
-        return 0
 
     def find_row(self, str name not None):
         """The row of a node name.
@@ -263,7 +252,6 @@ cdef class NodeTable:
         (<int32_t*>self.name.data)[row] = 0
         self.free_rows.append(row)
         self.journal.on_undo(self.free_rows.pop)
-        return 0
 
     cdef int _reserve(self, Py_ssize_t rows) except -1:
         cdef Buffer buffer
@@ -275,13 +263,11 @@ cdef class NodeTable:
             if buffer is not self.name:
                 buffer.reserve(rows)
         self.name.reserve(rows)
-        return 0
 
     cdef int changed(self, Kind kind, int32_t row) except -1:
         """Log a change of a row."""
         self.generation.touch(row)
         (<int64_t*>self.generation.data)[row] = self.log.append(kind, row)
-        return 0
 
     cdef int check_logged(self) except -1:
         """In the debug build, that each row that differs from what it was at the last call has been logged.
@@ -308,7 +294,6 @@ cdef class NodeTable:
                         f" entry {self.checked_until}"
                     )
         self.checked, self.checked_until = now, self.log.head
-        return 0
 
     # ---- nodes ---------------------------------------------------------------------------------------------
 
@@ -392,7 +377,6 @@ cdef class NodeTable:
             moved = self.port_sets.moved((<int32_t*>self.port_set.data)[row], ports, sign > 0)
             self.port_set.touch(row)
             (<int32_t*>self.port_set.data)[row] = moved
-        return 0
 
     def set_ports(self, int32_t row, ports):
         """Have other host ports in use on a row: a set of (ip, protocol, port). The caller logs the row."""
@@ -426,7 +410,6 @@ cdef class NodeTable:
                 self.journal.on_undo(columns.pop)
         while len(self.labels) < len(self.label_keys) - 1:
             self._add_label_column(rows)
-        return 0
 
     def _add_label_column(self, Py_ssize_t rows):
         """Fill the next label column from the nodes. An undo drops it: it is filled anew when next needed."""
@@ -461,7 +444,6 @@ cdef class NodeTable:
         while self.used < rows:
             self.objects.append(None)
             self.used += 1
-        return 0
 
     # ---- what Python sees ----------------------------------------------------------------------------------
 

@@ -13,7 +13,7 @@ from msgspec.structs import force_setattr
 from libc.stdint cimport INT32_MAX, int64_t
 from libc.string cimport memset
 
-from moorage._core.base.buffers cimport Buffer, Journal
+from moorage._core.base.buffers cimport Journal
 from moorage._core.csrc cimport (
     MR_MAX_OTHER_REQUESTS,
     MR_SHAPE_REQUIRED,
@@ -22,14 +22,12 @@ from moorage._core.csrc cimport (
     mr_port,
     mr_request,
     mr_requirement,
-    mr_shape,
     mr_term,
 )
 from moorage._core.base.fields cimport METADATA, SPEC, Field
 from moorage._core.state.pod_spec import PodSpecReader, pinned_node, spec_key
 from moorage._core.base.resources import PodGates
 from moorage._core.base.debug cimport MR_DEBUG_BUILD, debug_below
-from moorage._core.base.symbols cimport Symbols
 
 cdef enum:
     MEMO_LIMIT = 1 << 16
@@ -265,7 +263,6 @@ cdef class PodClasses:
     cdef int remember(self, pod, int32_t pod_class) except -1:
         """Note the class of a pod on the object."""
         force_setattr(pod, "interned", (self, pod_class))
-        return 0
 
     def _intern_shape(self, pod):
         # Reading a spec costs tens of microseconds; equal bytes are read once.
@@ -309,7 +306,6 @@ cdef class PodClasses:
         """IndexError for what is no class."""
         if not 0 <= pod_class < len(self.keys):
             raise IndexError(f"there is no class {pod_class} among {len(self.keys)}")
-        return 0
 
     cdef Shape shape(self, int32_t pod_class):
         if MR_DEBUG_BUILD:

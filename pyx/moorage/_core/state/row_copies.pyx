@@ -117,7 +117,6 @@ cdef class RowCopies:
             pair += 1
         self.rows = source.used
         self.moves = source.journal.moves
-        return 0
 
     cdef int _copy(self, int32_t row) except -1:
         cdef Pair* pair = <Pair*>self.pairs.data
@@ -136,7 +135,6 @@ cdef class RowCopies:
                 memcpy(pair[at].to + skip, pair[at].origin + skip, pair[at].size)
         self.table.objects[row] = source.objects[row]
         self.pods[row] = self.source.ledger.share(row)
-        return 0
 
     def names(self):
         """Node names in list order."""

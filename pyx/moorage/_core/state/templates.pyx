@@ -6,8 +6,6 @@ from msgspec.structs import replace
 
 from moorage.errors import CacheError
 
-from moorage._core.base.buffers cimport Buffer, Journal
-from moorage._core.base.int_lists cimport IntLists
 
 cdef enum:
     DIGITS = 10  # of the largest ordinal
@@ -98,7 +96,6 @@ cdef class Templates:
             for at in range(wanted.count):
                 if out[at] < 0:
                     out[at] = index.get(wanted.uid(<int32_t>(wanted.first + at)), -1)
-        return 0
 
     cdef int note_stray(self, str uid) except -1:
         """Remember that a pod with an object of its own has this UID."""
@@ -107,7 +104,6 @@ cdef class Templates:
         prefix, ordinal = split_uid(uid)
         if ordinal >= 0:
             self.strays[prefix] = None
-        return 0
 
     # ---- entering and leaving ------------------------------------------------------------------------------
 
@@ -116,7 +112,6 @@ cdef class Templates:
         self.members.reserve(len(self.entries) + 1)
         self.members.reserve_items(pods)
         self.living.reserve(len(self.entries) + 1)
-        return 0
 
     cdef Replicas prepare(self, object template, int64_t first, int64_t count, dict index):
         """Replicas to enter; CacheError where that cannot be, as where one of the pods is there (`index` has
@@ -152,7 +147,6 @@ cdef class Templates:
             self.entries.append(replicas)
         self._list(replicas)
         self.journal.on_undo(partial(self._undo_enter, replicas, reused))
-        return 0
 
     def _list(self, Replicas replicas):
         cdef list listed = self.by_prefix.setdefault(replicas.prefix, [])
@@ -186,7 +180,6 @@ cdef class Templates:
             self.entries[id] = None
             self.free.append(id)
             self.journal.on_undo(partial(self._undo_drop, replicas))
-        return 0
 
     def _undo_drop(self, Replicas replicas):
         self.free.pop()

@@ -14,14 +14,10 @@ from functools import partial
 import numpy as np
 from libc.string cimport memset
 
-from moorage._core.base.buffers cimport HEADER, Buffer, Journal
-from moorage._core.base.change_log cimport LOG_ORDER, LOG_ROW, LOG_STATIC, ChangeLog, Kind
+from moorage._core.base.buffers cimport HEADER
+from moorage._core.base.change_log cimport LOG_ORDER, LOG_ROW, LOG_STATIC, ChangeLog
 from moorage._core.base.debug cimport debug_below
-from moorage._core.base.int_lists cimport IntLists
-from moorage._core.csrc cimport MR_PRESENT, mr_cluster, mr_columns_set, mr_port
-from moorage._core.state.images cimport ImageStates
-from moorage._core.state.node_table cimport NodeTable
-from moorage._core.state.zone_tree cimport NodeTree
+from moorage._core.csrc cimport MR_PRESENT, mr_columns_set, mr_port
 
 cdef enum:
     DOUBLES = 10
@@ -105,7 +101,6 @@ cdef class View:
             self.static_version += 1
         if says_other or self.scanned < 0:
             self.scan_columns()  # whether any node is tainted must be known before a search
-        return 0
 
     cdef int skip_since(self, int64_t mark) except -1:
         """Go on after what was logged since `mark`, all of it undone. What was pending is logged anew."""
@@ -120,7 +115,6 @@ cdef class View:
         self.cursor = log.head
         for kind, id in pending:
             log.append(kind, id)
-        return 0
 
     def _restore(self, int64_t cursor, int32_t size, bint order_changed, bint says_other):
         self.cursor = cursor
@@ -143,13 +137,11 @@ cdef class View:
                 self.seen_epoch.touch(row)
                 self.seen.touch_items(row)
             self._freeze_counts(row)
-        return 0
 
     cdef int _has_shown(self, int32_t row) except -1:
         if row < self.table.used and (<int32_t*>self.position.data)[row]:
             self.shown.touch(row)
             (<int64_t*>self.shown.data)[row] = (<int64_t*>self.table.generation.data)[row]
-        return 0
 
     cdef int _copy_images(self, int32_t row) except -1:
         """A row whose node changed: its images may be other ones."""
@@ -160,7 +152,6 @@ cdef class View:
         for at in range(held.size(row)):
             self.seen.append(row, held.items(row)[at])
             self.seen.append(row, self.images.nodes(held.items(row)[at]))
-        return 0
 
     cdef void _freeze_counts(self, int32_t row) noexcept nogil:
         """Take over how many nodes have each image of a row that has changed."""
@@ -239,7 +230,6 @@ cdef class View:
         for at, name in enumerate(names):
             (<int32_t*>self.names.data)[at] = name
             (<int32_t*>self.order.data)[at] = self.table.find(name)
-        return 0
 
     cdef int _set_positions(self) except -1:
         cdef Buffer buffer
@@ -254,7 +244,6 @@ cdef class View:
         for at in range(self.size):
             debug_below(order[at], self.table.used, b"row of the view")
             (<int32_t*>self.position.data)[order[at]] = at + 1
-        return 0
 
     cdef int show_only(self, const int32_t[::1] rows) except -1:
         """Have a list of some rows, of which nothing is followed but their usage, in the columns."""
@@ -310,7 +299,6 @@ cdef class View:
         cdef void** pointers = <void**>&self.columns
         for at, buffer in enumerate(self.columns_memory):
             pointers[at] = (<Buffer>buffer).data
-        return 0
 
     cdef int fill_cluster(self, mr_cluster* out, int32_t ledger) except -1:
         """Point `out` at all arrays that kernels read; valid until the next change of a node."""
@@ -333,7 +321,6 @@ cdef class View:
         out.image_count = <int32_t*>self.seen.count.data
         out.image_size = <int64_t*>self.images.sizes.data
         out.nodes = self.size
-        return 0
 
     cdef View clone(self, Journal journal, NodeTable table, NodeTree tree, ImageStates images):
         """An independent copy over copies of what it shows."""

@@ -4,8 +4,7 @@ from functools import partial
 
 from moorage._core.base.selectors import LabelSelectorMatcher, with_labels
 
-from moorage._core.base.buffers cimport Journal
-from moorage._core.base.change_log cimport LOG_WORKLOAD, ChangeLog
+from moorage._core.base.change_log cimport LOG_WORKLOAD
 
 CONTROLLERS = (("v1", "ReplicationController"), ("apps/v1", "ReplicaSet"), ("apps/v1", "StatefulSet"))
 

@@ -5,7 +5,6 @@ kube-scheduler v1.36, node_tree.go. Nodes are symbols of their names here.
 
 from functools import partial
 
-from moorage._core.base.buffers cimport Journal
 
 ZONE_LABELS = ("failure-domain.beta.kubernetes.io/zone", "topology.kubernetes.io/zone")
 REGION_LABELS = ("failure-domain.beta.kubernetes.io/region", "topology.kubernetes.io/region")
@@ -54,7 +53,6 @@ cdef class NodeTree:
         self.num_nodes += 1
         if self.journal.depth:
             self.journal.on_undo(partial(self._undo_add, zone))
-        return 0
 
     def _undo_add(self, str zone):
         self.tree[zone].pop()
@@ -77,7 +75,6 @@ cdef class NodeTree:
             self.last_index.pop(zone, None)
         if self.journal.depth:
             self.journal.on_undo(partial(self._undo_remove, zone, zone_place, place, node, reached))
-        return 0
 
     def _undo_remove(self, str zone, zone_place, place, node, reached):
         if zone not in self.tree:
@@ -126,7 +123,6 @@ cdef class NodeTree:
     cdef int _save_iteration(self) except -1:
         if self.journal.depth:
             self.journal.on_undo(partial(self._restore_iteration, self.last_index.copy(), self.zone_index))
-        return 0
 
     def _restore_iteration(self, last_index, zone_index):
         self.last_index = last_index

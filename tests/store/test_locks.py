@@ -79,6 +79,8 @@ def test_the_copy_of_an_informer() -> None:
         "values": one.values,
         "count": lambda: one.count("name", "p"),
         "by_index": lambda: one.by_index("name", "p"),
+        "items_by_index": lambda: one.items_by_index("name", "p"),
+        "list_index_func_values": lambda: one.list_index_func_values("name"),
         "save": one.save,
         "undo": lambda: one.undo(one.save()),
         "remove": lambda: one.remove(p.key),

@@ -7,11 +7,10 @@ from collections.abc import Iterator
 import pytest
 from tests.core.make import pod
 from tests.locks import check_locked, guard, is_held
-from tests.volume.binding.binder_kit import PV_1A, UNBOUND, at
+from tests.volume.binding.binder_kit import PV_1A, at
 from tests.volume.prometheus_kit import fake_prometheus
 
 from moorage.compat import new_pod_binding_cache
-from moorage.controllers.persistent_volume.controller_cache import ControllerCache, VolumeCache
 from moorage.controllers.persistent_volume.operations import Operations
 from moorage.controllers.persistent_volume.work_queue import WorkQueue
 from moorage.volume import new_assume_cache
@@ -24,19 +23,21 @@ def test_an_assume_cache(values: tuple[str, ...]) -> None:
     old, new = at(PV_1A, 5), at(PV_1A, 6)
     calls = {
         "add": lambda: cache.add(old),
-        "update": lambda: cache.update(old, new),
+        "on_add": lambda: cache.on_add(old, False),
+        "on_update": lambda: cache.on_update(old, new),
         "assume": lambda: cache.assume(at(PV_1A, 7)),
         "restore": lambda: cache.restore(old.key),
         "get": lambda: cache.get(old.key),
-        "get_api_obj": lambda: cache.get_api_obj(old.key),
         "list": lambda: cache.list(old),
         "list_value": lambda: cache.list_value("a"),
-        "version_of": lambda: cache.version_of("a"),
+        "find": lambda: cache.find(old.key),
         "save": cache.save,
         "undo": lambda: cache.undo(cache.save()),
-        "delete": lambda: cache.delete(old),
+        "on_delete": lambda: cache.on_delete(old),
+        "remove": lambda: cache.remove(old.key),
     }
-    check_locked(cache, cache._lock, ["_records", "_buckets", "_dropped", "version"], calls)
+    exempt = ["get_api_obj", "index_values"]  # one call of the indexer, which has a lock
+    check_locked(cache, cache._lock, ["_assumed"], calls, exempt)
 
 
 def test_decisions_by_pod() -> None:
@@ -52,30 +53,6 @@ def test_decisions_by_pod() -> None:
         "delete_bindings": lambda: one.delete_bindings(p),
     }
     check_locked(one, one._lock, ["_pods", "_assumed"], calls)
-
-
-def test_the_caches_of_the_controller() -> None:
-    claims = ControllerCache("claim")
-    calls = {
-        "store": lambda: claims.store(at(UNBOUND, 1)),
-        "get": lambda: claims.get(UNBOUND.key),
-        "list": claims.list,
-        "remove": lambda: claims.remove(UNBOUND.key),
-        "save": claims.save,
-        "undo": lambda: claims.undo({}),
-    }
-    check_locked(claims, claims._lock, ["_objects"], calls)
-    volumes = VolumeCache()
-    calls = {
-        "store": lambda: volumes.store(at(PV_1A, 1)),
-        "get": lambda: volumes.get(PV_1A.key),
-        "list": volumes.list,
-        "best_match": lambda: volumes.best_match(UNBOUND, False),
-        "remove": lambda: volumes.remove(PV_1A.key),
-        "save": volumes.save,
-        "undo": lambda: volumes.undo({PV_1A.key: PV_1A}),
-    }
-    check_locked(volumes, volumes._lock, ["_objects", "_by_modes"], calls)
 
 
 def test_operations() -> None:

@@ -6,11 +6,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from moorage.controllers.persistent_volume.controller import (
-    ControllerParameters,
-    PersistentVolumeController,
-    new_controller,
-)
+from moorage.controllers.persistent_volume.controller import PersistentVolumeController, new_controller
+from moorage.controllers.persistent_volume.controller_parameters import ControllerParameters
 from moorage.controllers.persistent_volume.in_memory_plugin import InMemoryProvisioner
 from moorage.objects.model.cluster import Cluster
 from moorage.objects.model.node import Node

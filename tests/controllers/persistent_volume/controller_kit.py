@@ -9,14 +9,8 @@ from typing import Any, TypeVar
 import pytest
 from msgspec.structs import replace
 
-from moorage.controllers.persistent_volume.controller import (
-    ControllerParameters,
-    PersistentVolumeController,
-    new_controller,
-)
-from moorage.controllers.persistent_volume.controller_claims import sync_claim
-from moorage.controllers.persistent_volume.controller_state import ControllerState
-from moorage.controllers.persistent_volume.controller_volumes import sync_volume
+from moorage.controllers.persistent_volume.controller import PersistentVolumeController, new_controller
+from moorage.controllers.persistent_volume.controller_parameters import ControllerParameters
 from moorage.controllers.persistent_volume.in_memory_plugin import InMemoryProvisioner
 from moorage.controllers.persistent_volume.operations import Work
 from moorage.errors import MoorageError
@@ -253,7 +247,7 @@ class World:
 
     def before_operations(self, act: Callable[[], object]) -> None:
         """Do something when an operation begins."""
-        operations = self.controller._state.operations
+        operations = self.controller._volume_operations.operations
         run = operations.run
 
         def injected(name: str, work: Work) -> bool:
@@ -334,24 +328,24 @@ def make_world(case: Case) -> World:
     return World(*case.volumes, *case.claims, *case.others, **case.world)
 
 
-def known(world: World) -> ControllerState:
-    """Have the controller know what the store has; returns its parts."""
+def known(world: World) -> PersistentVolumeController:
+    """Have the controller know what the store has; returns it."""
     world.informers.run_once()
     assert world.controller._begin()
-    return world.controller._state
+    return world.controller
 
 
-def check(case: Case, sync: Callable[[ControllerState], object]) -> World:
+def check(case: Case, sync: Callable[[PersistentVolumeController], object]) -> World:
     """Synchronize, and compare everything."""
     world = make_world(case)
-    state = known(world)
+    controller = known(world)
     case.prepare(world)
     if case.error:
         with pytest.raises(MoorageError) as raised:
-            sync(state)
+            sync(controller)
         assert str(raised.value).startswith(case.error)
     else:
-        sync(state)
+        sync(controller)
     check_result(world, case)
     return world
 
@@ -371,14 +365,9 @@ def check_result(world: World, case: Case) -> None:
 
 def check_sync_claim(case: Case) -> World:
     """`check` for the first claim."""
-    return check(case, lambda state: sync_claim(state, held(state.claims.get(case.claims[0].key))))
+    return check(case, lambda one: one.sync_claim(one._writer.claims.get(case.claims[0].key)))
 
 
 def check_sync_volume(case: Case) -> World:
     """`check` for the first volume."""
-    return check(case, lambda state: sync_volume(state, held(state.volumes.get(case.volumes[0].key))))
-
-
-def held(obj: T | None) -> T:
-    assert obj is not None
-    return obj
+    return check(case, lambda one: one.sync_volume(one._writer.volumes.get(case.volumes[0].key)))

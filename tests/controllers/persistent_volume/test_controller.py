@@ -8,6 +8,7 @@ from threading import Event, Thread
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from tests.controllers.persistent_volume.controller_kit import (
     BBC,
     CHOSEN,
@@ -295,6 +296,22 @@ def test_an_operation_in_a_thread_holds_up_nobody() -> None:
         thread.join(LIMIT)
         assert not thread.is_alive()
     assert len(world.plugins[0].calls) == 2
+
+
+def test_fewer_access_modes_go_before_smaller_volumes() -> None:
+    """And the index follows a volume whose modes change."""
+    both, once = ("ReadOnlyMany", "ReadWriteOnce"), ("ReadWriteOnce",)
+    small, large = free("a", "1Gi", access_modes=both), free("b", "9Gi", access_modes=once)
+    world = World(small, large, pvc("c", "uid", "1Gi"))
+    world.controller.settle()
+    assert phases(world) == ["Available", "Bound", "Bound"]
+    world = World(small, large)
+    world.controller.settle()
+    volume = world.store.get(PersistentVolume, "b")
+    world.store.update(replace(volume, spec=replace(volume.spec, access_modes=(*both, "ReadWriteMany"))))
+    world.store.create(pvc("c", "uid", "1Gi"))
+    world.controller.settle()
+    assert phases(world) == ["Bound", "Available", "Bound"]
 
 
 # ---- what goes wrong ----

@@ -1,4 +1,4 @@
-"""The controller's own cache, its queue, its operations, and the plugin in memory."""
+"""The controller's queue, its operations, and the plugin in memory."""
 
 from __future__ import annotations
 
@@ -6,13 +6,11 @@ from collections.abc import Iterator
 from threading import Event, Thread
 
 import pytest
-from msgspec.structs import replace
 from tests.controllers.persistent_volume.controller_kit import Clock, free, pvc
 
-from moorage.controllers.persistent_volume.controller_cache import ControllerCache, VolumeCache
 from moorage.controllers.persistent_volume.in_memory_plugin import InMemoryProvisioner
 from moorage.controllers.persistent_volume.operations import Operations
-from moorage.controllers.persistent_volume.provisioning import (
+from moorage.controllers.persistent_volume.volume_plugins import (
     DeletableVolumePlugin,
     ProvisionableVolumePlugin,
     RecyclableVolumePlugin,
@@ -23,7 +21,6 @@ from moorage.objects.model.meta import ObjectMeta
 from moorage.objects.model.node import Node
 from moorage.objects.model.storage import (
     PersistentVolume,
-    PersistentVolumeClaim,
     TopologySelectorLabelRequirement,
     TopologySelectorTerm,
 )
@@ -31,65 +28,6 @@ from moorage.volume.binding.claims import VolumeError, reaches_node
 
 LIMIT = 60.0
 ZONE = "topology.kubernetes.io/zone"
-
-
-def version(text: str, **spec: object) -> PersistentVolume:
-    volume = free("v", **spec)  # type: ignore[arg-type]
-    return replace(volume, metadata=replace(volume.metadata, resource_version=text))
-
-
-# ---- cache ----
-
-
-def test_versions() -> None:
-    """TestControllerCache"""
-    cache = VolumeCache()
-    stored = [cache.store(version(text)) for text in ("1", "1", "2", "1", "10")]
-    assert stored == [True, True, True, False, True]
-    held = cache.get("v")
-    assert held is not None
-    assert held.metadata.resource_version == "10"
-
-
-def test_versions_that_are_no_numbers() -> None:
-    """TestControllerCacheParsingError; the first of an object is not looked at."""
-    volumes = VolumeCache()
-    volumes.store(version("1"))
-    with pytest.raises(VolumeError) as raised:
-        volumes.store(version("xxx"))
-    why = 'strconv.ParseInt: parsing "xxx": invalid syntax'
-    assert str(raised.value) == f'Error parsing ResourceVersion "xxx" of volume "v": {why}'
-    assert volumes.get("v") == version("1")
-    claims: ControllerCache[PersistentVolumeClaim] = ControllerCache("claim")
-    claim = pvc("c", "uid", "1Gi")
-    assert claims.store(claim)
-    newer = replace(claim, metadata=replace(claim.metadata, resource_version="5"))
-    with pytest.raises(VolumeError, match=r'^Error parsing old ResourceVersion "" of claim "default/c": '):
-        claims.store(newer)
-
-
-def test_the_index_follows() -> None:
-    cache, claim = VolumeCache(), pvc("c", "uid", "1Gi", access_modes=("ReadWriteMany",))
-    cache.store(version("1"))
-    assert cache.best_match(claim, False) is None
-    cache.store(version("2", access_modes=("ReadOnlyMany", "ReadWriteMany")))
-    assert cache.best_match(claim, False) is cache.get("v")
-    assert cache.remove("v") is not None
-    assert (cache.remove("v"), cache.best_match(claim, False), cache.get("v")) == (None, None, None)
-
-
-def test_a_cache_as_it_was_saved() -> None:
-    """Its index as well, any number of times."""
-    cache, claim = VolumeCache(), pvc("c", "uid", "1Gi")
-    cache.store(free("w", "5Gi"))
-    cache.store(free("v", "9Gi"))
-    saved = cache.save()
-    for _ in range(2):
-        cache.remove("w")
-        cache.store(free("x", "2Gi"))
-        cache.undo(saved)
-        assert [volume.name for volume in cache.list()] == ["w", "v"]
-        assert cache.best_match(claim, False) is cache.get("w")
 
 
 # ---- queue ----

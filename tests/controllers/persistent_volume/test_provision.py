@@ -26,9 +26,8 @@ from tests.controllers.persistent_volume.controller_kit import (
     pvc,
 )
 
-from moorage.controllers.persistent_volume.controller_claims import sync_claim
 from moorage.controllers.persistent_volume.in_memory_plugin import InMemoryProvisioner
-from moorage.controllers.persistent_volume.provisioning import VolumeOptions
+from moorage.controllers.persistent_volume.volume_plugins import VolumeOptions
 from moorage.objects.model.meta import ObjectMeta
 from moorage.objects.model.node import Node
 from moorage.objects.model.storage import CSIPersistentVolumeSource, PersistentVolume, PersistentVolumeClaim
@@ -231,7 +230,7 @@ def test_provision(case: Case) -> None:
 def later(world: World, seconds: float) -> None:
     """Let time pass to each operation that waits."""
     end = world.clock.now + seconds
-    operations = world.controller._state.operations
+    operations = world.controller._volume_operations.operations
     while (due := operations.next_due()) is not None and due <= end:
         world.clock.now = due
         operations.run_due()
@@ -261,8 +260,8 @@ def test_failing_creations(
     case = Case(name, (), [gold()], volumes, [gold(MADE)], events, world={"client": creates(*errors)})
     world = make_world(case)
     world.plugin.fail("delete", *deletions)
-    state = known(world)
-    sync_claim(state, state.parameters.claim_informer.lister.get("default/c"))
+    controller = known(world)
+    controller.sync_claim(controller._writer.claims.get("default/c"))
     assert world.events() == []
     assert world.controller.next_due() is not None
     later(world, 80.0)
@@ -283,8 +282,8 @@ def test_no_plugin_deletes_what_could_not_be_created() -> None:
             self.new_provisioner = self.made.new_provisioner
 
     world = World(gold(), plugins=[Makes()], client=creates(*REFUSED))
-    state = known(world)
-    sync_claim(state, state.parameters.claim_informer.lister.get("default/c"))
+    controller = known(world)
+    controller.sync_claim(controller._writer.claims.get("default/c"))
     later(world, 80.0)
     assert world.events() == [GAVE_UP, f"{LEFT}no deletable volume plugin matched. Please delete manually."]
 
@@ -292,9 +291,9 @@ def test_no_plugin_deletes_what_could_not_be_created() -> None:
 def test_a_volume_that_was_made_meanwhile() -> None:
     """11-7"""
     world = World(gold())
-    state = known(world)
+    controller = known(world)
     world.before_operations(lambda: world.store.create(made()))
-    sync_claim(state, state.parameters.claim_informer.lister.get("default/c"))
+    controller.sync_claim(controller._writer.claims.get("default/c"))
     assert (world.volumes(), world.claims(), world.events()) == ([made()], [gold(MADE)], [])
     assert world.plugin.calls == []
 

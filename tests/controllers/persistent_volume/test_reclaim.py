@@ -23,7 +23,7 @@ from tests.controllers.persistent_volume.controller_kit import (
     pvc,
 )
 
-from moorage.controllers.persistent_volume.provisioning import VolumeInUseError, VolumeOptions
+from moorage.controllers.persistent_volume.volume_plugins import VolumeInUseError, VolumeOptions
 from moorage.objects.model.meta import ObjectMeta
 from moorage.objects.model.pod import (
     PersistentVolumeClaimVolumeSource,
@@ -276,7 +276,7 @@ def test_a_claim_that_appears_before_the_deletion() -> None:
     volume = released("Released", "Delete")
     world = World(volume, plugins=[plugin])
     claim = pvc("c", "uid", "10Gi", "v", "Bound", None, CHOSEN)
-    world.before_operations(lambda: world.controller._state.claims.store(claim))
+    world.before_operations(lambda: world.controller._writer.claims.add(claim))
     world.informers.run_once()
     world.controller.run_once()
     assert (world.volumes(), plugin.calls) == ([volume], [])

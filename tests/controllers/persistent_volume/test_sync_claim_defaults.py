@@ -21,7 +21,6 @@ from tests.controllers.persistent_volume.controller_kit import (
 from tests.core.make import pod
 from tests.volume.make import uses
 
-from moorage.controllers.persistent_volume.controller_claims import sync_claim
 from moorage.objects.model.meta import ObjectMeta
 from moorage.objects.model.pod import Pod
 from moorage.objects.model.storage import StorageClass
@@ -130,6 +129,6 @@ def test_whom_a_claim_waits_for(pods: list[Pod], event: str) -> None:
 def test_a_pod_that_is_being_deleted_is_not_waited_for() -> None:
     world = World(WAITING, user("p"))
     world.store.delete(Pod, "p", "default", grace_period_seconds=30)
-    state = known(world)
-    sync_claim(state, state.parameters.claim_informer.lister.get("default/c"))
+    controller = known(world)
+    controller.sync_claim(controller._writer.claims.get("default/c"))
     assert world.events() == [FIRST]

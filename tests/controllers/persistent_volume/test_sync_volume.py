@@ -106,7 +106,7 @@ def test_sync_volume(case: Case) -> None:
 def test_a_volume_has_its_unbound_claim_looked_at(marks: dict[str, str]) -> None:
     volume = pv("v", "1Gi", "uid", "c", "Bound", "Retain", "", marks)
     world = check_sync_volume(Case("", [volume], [pvc("c", "uid", "1Gi")]))
-    queue = world.controller._state.claim_queue
+    queue = world.controller._claim_queue
     assert (queue.take(), queue.take()) == ("default/c", None)
 
 
@@ -123,7 +123,7 @@ def test_a_claim_that_is_not_known_yet(marks: dict[str, str], phase: str, then: 
         [volume],
         [claim],
         [replace(volume, status=replace(volume.status, phase=then))],
-        prepare=lambda world: world.controller._state.claims.remove("default/c"),
+        prepare=lambda world: world.controller._writer.claims.remove("default/c"),
     )
     check_sync_volume(case)
 
@@ -134,7 +134,7 @@ def test_a_claim_that_only_the_server_knows() -> None:
     case = Case("", [volume], (), None, [claim], prepare=lambda world: world.store.create(claim))
     world = check_sync_volume(case)
     with pytest.raises(NotFoundError):
-        world.controller._state.parameters.claim_informer.lister.get("default/c")
+        world.controller._parameters.claim_informer.lister.get("default/c")
 
 
 def test_unknown_policy() -> None:

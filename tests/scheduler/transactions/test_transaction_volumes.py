@@ -86,7 +86,7 @@ def caches(one: Scheduler) -> list[AssumeCache[Any]]:
 
 def assumed(cache: AssumeCache[Any]) -> dict[str, tuple[Any, ...]]:
     """The latest of all objects, by the value of the index, each with what informers have."""
-    listed = {value: cache.list_value(value) for value in vars(cache)["_buckets"]}
+    listed = {value: cache.list_value(value) for value in cache.index_values()}
     return {
         value: tuple((held, cache.get_api_obj(held.key)) for held in those) for value, those in listed.items()
     }

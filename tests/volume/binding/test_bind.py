@@ -232,7 +232,7 @@ RUNS: dict[str, tuple[Found, Callable[[Kit], Any] | None, int, str | None]] = {
     "dynamic-pv-succeeds-after-time": (DYNAMIC, later(PV_GOT, at(GOT, 3)), 5, None),
     "pod-deleted-after-time": (STATIC, drop_pod, 5, 'pod does not exist any more: pod "test-pod" not found'),
     "times-out": (STATIC, None, 10, "context deadline exceeded"),
-    "check-fails": (STATIC, lambda kit: kit.pvcs.delete(UNBOUND), 5, GONE_CLAIM),
+    "check-fails": (STATIC, lambda kit: kit.pvcs.remove(UNBOUND.key), 5, GONE_CLAIM),
     "provisioning-fails": (
         DYNAMIC, later(at(marked(other="yes"), 3)), 5, 'provisioning failed for PVC "provisioned-pvc"'),
 }  # fmt: skip

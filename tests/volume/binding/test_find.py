@@ -189,7 +189,7 @@ def test_the_assumed_volume_is_the_claims_and_nobody_elses() -> None:
 def test_the_volumes_are_those_of_the_time_when_the_claims_were_looked_at() -> None:
     kit, wanted = Kit().fill(PV_1A, UNBOUND), pod(UNBOUND)
     claims = kit.binder.get_pod_volume_claims(wanted)
-    kit.pvs.delete(PV_1A)
+    kit.pvs.remove(PV_1A.key)
     assert kit.binder.find_pod_volumes(wanted, claims, NODE1)[1] == ()
 
 

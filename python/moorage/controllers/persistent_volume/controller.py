@@ -1,42 +1,69 @@
 """PersistentVolumeController: binds claims to volumes, provisions volumes, and reclaims those whose claim is
-gone (controller/volume/persistentvolume/pv_controller_base.go)."""
+gone (controller/volume/persistentvolume/pv_controller_base.go and pv_controller.go)."""
 
 from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
-from functools import partial
+from datetime import datetime
 from threading import Event, Thread
 from typing import Any, Generic, TypeVar, cast
+
+from msgspec.structs import replace
 
 from moorage.errors import MoorageError
 from moorage.framework.plugin.handle import EventRecorder
 from moorage.objects.model.meta import Object
 from moorage.objects.model.node import Node
-from moorage.objects.model.storage import PersistentVolumeClaim
+from moorage.objects.model.pod import Pod
+from moorage.objects.model.storage import (
+    ObjectReference,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    StorageClass,
+)
 from moorage.store.errors import ConflictError, NotFoundError
 from moorage.store.informers.informer import DeletedFinalStateUnknown, Informer
 from moorage.store.informers.lister import Lister
-from moorage.volume.binding.claims import VolumeError
+from moorage.volume.binding.assume_cache import AssumeCache
+from moorage.volume.binding.claims import (
+    VolumeError,
+    claim_class,
+    has_access_modes,
+    have_equal_modes,
+    is_delay_binding_mode,
+    is_delay_binding_provisioning,
+    is_volume_bound_to_claim,
+    requested_storage,
+    storage_capacity,
+    volume_class,
+)
+from moorage.volume.binding.find import claim_key as used_claim
+from moorage.volume.binding.matching import find_matching_volume
+from moorage.volume.constants import (
+    BETA_DEFAULT_CLASS,
+    BETA_STORAGE_CLASS,
+    BIND_COMPLETED,
+    BOUND_BY_CONTROLLER,
+    DEFAULT_CLASS,
+    MIGRATED_TO,
+    PROVISIONED_BY,
+    STORAGE_PROVISIONER,
+)
 
-from .controller_cache import ControllerCache, VolumeCache
-from .controller_claims import sync_claim
-from .controller_metrics import OperationTimes, VolumeCounts
-from .controller_state import PODS_BY_CLAIM, ControllerState, claim_key, claims_of
-from .controller_state import ControllerParameters as ControllerParameters
-from .controller_volumes import sync_volume
-from .controller_writes import Writes
-from .host import VolumeHost
-from .operations import Operations
-from .provisioning import VolumePlugins
+from .controller_metrics import VolumeCounts
+from .controller_parameters import ControllerParameters
+from .object_writer import ObjectWriter, claim_key
+from .volume_operations import PODS_BY_CLAIM, VolumeOperations, pods_that_use
+from .volume_plugins import VolumeHost, VolumePlugins
 from .work_queue import WorkQueue
 
 T = TypeVar("T", bound=Object)
 
 SYNC_POLL = 0.1  # seconds
+_RECLAIMED = ("Released", "Failed")
 
 logger = logging.getLogger("moorage.volume")
 
@@ -45,17 +72,17 @@ class PersistentVolumeController(VolumeHost):
     """Synchronizes claims and volumes; `new_controller` makes one.
 
     Driven either by `run`, in threads and in real time, or by `run_once` and `settle`, without threads and on
-    the given clock: then nothing happens between two calls, and `next_due` says when the next one has
-    something to do.
+    the clock of `new_controller`: then nothing happens between two calls, and `next_due` is the time at which
+    the next call has work.
 
     Attributes
     ----------
     node_lister : Lister
-        What is known of the nodes.
+        Lister of the node informer.
     node_lister_synced : callable
-        Whether that is complete.
+        Whether the node informer has synced.
     counts : VolumeCounts
-        How many claims and volumes there are; `VolumeCounts.register` shows all metrics of the controller.
+        Numbers of claims and volumes; `VolumeCounts.register` exports all metrics of the controller.
     """
 
     def __init__(
@@ -72,8 +99,9 @@ class PersistentVolumeController(VolumeHost):
             raise VolumeError(
                 f"Could not initialize volume plugins for PersistentVolume Controller: {error}"
             ) from error
+        self._parameters = parameters
+        self._migrated_plugins = migrated_plugins
         self._clock = clock
-        self._sync_period = parameters.sync_period
         self._next_resync: float | None = None
         self._informers: tuple[Informer[Any], ...] = (
             parameters.volume_informer,
@@ -83,45 +111,20 @@ class PersistentVolumeController(VolumeHost):
             parameters.node_informer,
         )
         with suppress(ValueError):  # another controller has added it
-            parameters.pod_informer.indexer.add_index(PODS_BY_CLAIM, claims_of)
+            parameters.pod_informer.indexer.add_index(PODS_BY_CLAIM, _claims_of)
         self.node_lister: Lister[Node] = parameters.node_informer.lister
         self.node_lister_synced: Callable[[], bool] = parameters.node_informer.has_synced
-        claims, volumes = ControllerCache[PersistentVolumeClaim]("claim"), VolumeCache()
-        self._state = ControllerState(
-            parameters=parameters,
-            claims=claims,
-            volumes=volumes,
-            claim_queue=WorkQueue(),
-            volume_queue=WorkQueue(),
-            operations=Operations(clock),
-            times=OperationTimes(clock),
-            writes=Writes(parameters.kube_client, claims, volumes, recorder),
-            plugins=plugins,
-            migrated_plugins=migrated_plugins,
-        )
-        self.counts = VolumeCounts(volumes, claims)
-        self._loops: tuple[_SyncLoop[Any], ...] = self._make_loops(parameters)
-
-    def _make_loops(self, parameters: ControllerParameters) -> tuple[_SyncLoop[Any], ...]:
-        """The loops of volumes and claims, which handle the events of their informers."""
-        state = self._state
+        self._writer = ObjectWriter(parameters.kube_client, recorder)
+        self._volume_operations = VolumeOperations(parameters, self._writer, plugins, migrated_plugins, clock)
+        self.counts = VolumeCounts(self._writer.volumes, self._writer.claims)
         volumes = _SyncLoop(
-            state.volume_queue,
-            parameters.volume_informer.lister,
-            state.volumes,
-            partial(sync_volume, state),
-            self._volume_deleted,
+            parameters.volume_informer, self._writer.volumes, self.sync_volume, self._volume_deleted
         )
         claims = _SyncLoop(
-            state.claim_queue,
-            parameters.claim_informer.lister,
-            state.claims,
-            partial(sync_claim, state),
-            self._claim_deleted,
+            parameters.claim_informer, self._writer.claims, self.sync_claim, self._claim_deleted
         )
-        parameters.volume_informer.add_event_handler(volumes)
-        parameters.claim_informer.add_event_handler(claims)
-        return volumes, claims
+        self._volume_queue, self._claim_queue = volumes.queue, claims.queue
+        self._loops: tuple[_SyncLoop[Any], ...] = volumes, claims
 
     # ---- without threads ----
 
@@ -138,7 +141,7 @@ class PersistentVolumeController(VolumeHost):
             return 0
         if self._is_resync_due():
             self._resync()
-        done = self._state.operations.run_due()
+        done = self._volume_operations.operations.run_due()
         while True:
             handled = [loop.sync_next(loop.queue.take()) for loop in self._loops]
             if not any(handled):
@@ -166,10 +169,10 @@ class PersistentVolumeController(VolumeHost):
         float or None
             Seconds on the clock; None if no work is scheduled.
         """
-        state = self._state
-        if state.volume_queue or state.claim_queue or self._next_resync is None:
+        if self._volume_queue or self._claim_queue or self._next_resync is None:
             return self._clock()
-        times = [state.operations.next_due(), self._next_resync if self._sync_period > 0 else None]
+        resync = self._next_resync if self._parameters.sync_period > 0 else None
+        times = [self._volume_operations.operations.next_due(), resync]
         return min((time for time in times if time is not None), default=None)
 
     def save(self) -> object:
@@ -180,14 +183,13 @@ class PersistentVolumeController(VolumeHost):
     def undo(self, saved: object) -> None:
         """Restore the state of `save`. The store must have been restored to that point before."""
         self._next_resync, parts = cast(Any, saved)
-        for part, what in parts:
-            part.undo(what)
+        for part, state in parts:
+            part.undo(state)
 
     def _parts(self) -> tuple[Any, ...]:
-        state = self._state
-        queues, caches = (state.claim_queue, state.volume_queue), (state.claims, state.volumes)
-        recorder = self.get_event_recorder()
-        return (*self._informers, *queues, *caches, state.operations, state.times, recorder)
+        queues, caches = (self._claim_queue, self._volume_queue), (self._writer.claims, self._writer.volumes)
+        work = self._volume_operations
+        return (*self._informers, *queues, *caches, work.operations, work.times, self.get_event_recorder())
 
     # ---- in threads ----
 
@@ -205,10 +207,10 @@ class PersistentVolumeController(VolumeHost):
             while not self._begin():
                 if stop.wait(SYNC_POLL):
                     return
-            self._state.operations.use_threads(stop)
+            self._volume_operations.operations.use_threads(stop)
             workers = [Thread(target=self._resync_until, args=(stop,), name="volume resync", daemon=True)]
             workers += [
-                Thread(target=loop.work, name=f"{loop.cache.class_name} worker", daemon=True)
+                Thread(target=loop.work, name=f"{loop.cache.description} worker", daemon=True)
                 for loop in self._loops
             ]
             for worker in workers:
@@ -222,8 +224,9 @@ class PersistentVolumeController(VolumeHost):
             logger.info("Shutting down persistent volume controller")
 
     def _resync_until(self, stop: Event) -> None:
+        period = self._parameters.sync_period
         self._resync()
-        while not stop.wait(self._sync_period if self._sync_period > 0 else None):
+        while not stop.wait(period if period > 0 else None):
             self._resync()
 
     # ---- both ----
@@ -234,15 +237,15 @@ class PersistentVolumeController(VolumeHost):
             return False
         for loop in self._loops:
             for obj in loop.lister.list():
-                loop.store(obj)
+                loop.cache.add(obj)
         self._next_resync = self._clock()
         return True
 
     def _is_resync_due(self) -> bool:
-        now, due = self._clock(), self._next_resync
+        now, due, period = self._clock(), self._next_resync, self._parameters.sync_period
         if due is None or now < due:
             return False
-        self._next_resync = now + self._sync_period if self._sync_period > 0 else float("inf")
+        self._next_resync = now + period if period > 0 else float("inf")
         return True
 
     def _resync(self) -> None:
@@ -251,18 +254,224 @@ class PersistentVolumeController(VolumeHost):
                 loop.queue.add(obj.key)
 
     def _volume_deleted(self, key: str) -> None:
-        """Have the claim of a deleted volume synchronized, which is lost."""
-        volume = self._state.volumes.remove(key)
-        self._state.times.end(key)
+        """Queue the claim of a deleted volume, which is lost."""
+        volume = self._writer.volumes.remove(key)
+        self._volume_operations.times.end(key)
         if volume is not None and volume.spec.claim_ref is not None:
-            self._state.claim_queue.add(claim_key(volume.spec.claim_ref))
+            self._claim_queue.add(claim_key(volume.spec.claim_ref))
 
     def _claim_deleted(self, key: str) -> None:
-        """Have the volume of a deleted claim synchronized, which is to be released."""
-        claim = self._state.claims.remove(key)
-        self._state.times.forget(key)
+        """Queue the volume of a deleted claim, which is to be released."""
+        claim = self._writer.claims.remove(key)
+        self._volume_operations.times.forget(key)
         if claim is not None and claim.spec.volume_name:
-            self._state.volume_queue.add(claim.spec.volume_name)
+            self._volume_queue.add(claim.spec.volume_name)
+
+    # ---- claims ----
+
+    def sync_claim(self, claim: PersistentVolumeClaim) -> None:
+        """Synchronize a claim as far as possible without waiting (syncClaim).
+
+        Parameters
+        ----------
+        claim : PersistentVolumeClaim
+            As in the controller's cache.
+
+        Raises
+        ------
+        VolumeError
+            The claim cannot be bound.
+        ApiError
+            A write was refused; the next sync tries again.
+        """
+        migrated = _with_migration(claim, STORAGE_PROVISIONER, self._migrated_plugins)
+        claim = self._writer.update_claim(claim, migrated)
+        if BIND_COMPLETED in claim.metadata.annotations:
+            self._sync_bound_claim(claim)
+        elif claim.spec.volume_name:
+            self._sync_claim_with_volume_name(claim)
+        else:
+            self._sync_unbound_claim(claim)
+
+    def _sync_unbound_claim(self, claim: PersistentVolumeClaim) -> None:
+        """Synchronize a claim that does not name a volume."""
+        delays = is_delay_binding_mode(claim, self._parameters.class_informer.lister)
+        try:
+            volume = self._best_match(claim, delays)
+        except VolumeError as error:
+            raise VolumeError(f'Error finding PV for claim "{claim.key}": {error}') from error
+        if volume is not None:
+            with self._volume_operations.times.counting_failures(claim.key):
+                self._writer.bind(volume, claim)
+            self._volume_operations.times.end(claim.key)
+        elif (default := self._default_class(claim)) is not None:
+            with_class = replace(claim, spec=replace(claim.spec, storage_class_name=default.name))
+            self._writer.update_claim(claim, with_class)  # the informer brings it back
+        elif delays and not is_delay_binding_provisioning(claim):
+            self._record_waiting(claim)
+            self._writer.update_claim_status(claim, "Pending")
+        elif claim_class(claim):
+            self._volume_operations.provision_claim(claim)
+        else:
+            message = "no persistent volumes available for this claim and no storage class is set"
+            self._writer.event(claim, "FailedBinding", message)
+            self._writer.update_claim_status(claim, "Pending")
+
+    def _best_match(self, claim: PersistentVolumeClaim, delay_binding: bool) -> PersistentVolume | None:
+        """The volume that a claim is to be bound to (index.go, findByClaim).
+
+        Volumes that offer fewer access modes beyond those requested go before smaller ones; of equals, the
+        first by name (upstream's order is that of a random map).
+        """
+        requested, volumes = set(claim.spec.access_modes), self._writer.volumes
+        indexed = [(value.split(",") if value else [], value) for value in volumes.index_values()]
+        for modes, value in sorted(indexed, key=lambda entry: (len(entry[0]), entry[0])):
+            if requested.issubset(modes):
+                candidates = sorted(volumes.list_value(value), key=lambda volume: volume.name)
+                found = find_matching_volume(claim, candidates, None, (), delay_binding)
+                if found is not None:
+                    return found
+        return None
+
+    def _default_class(self, claim: PersistentVolumeClaim) -> StorageClass | None:
+        """The default storage class for a claim without a class: the newest, of equals the first by name.
+        None if the claim has a class ("" counts as one), or there is no default."""
+        if claim.spec.storage_class_name is not None or BETA_STORAGE_CLASS in claim.metadata.annotations:
+            return None
+        defaults = [
+            one
+            for one in self._parameters.class_informer.lister.list()
+            if "true" in map(one.metadata.annotations.get, (DEFAULT_CLASS, BETA_DEFAULT_CLASS))
+        ]
+        return min(defaults, key=lambda one: (-_created(one), one.name), default=None)
+
+    def _record_waiting(self, claim: PersistentVolumeClaim) -> None:
+        """Record that a claim waits for its first consumer, or for its pods to be scheduled."""
+        pods = [
+            pod.name
+            for pod in pods_that_use(self._parameters.pod_informer.lister, claim.key)
+            if not (pod.spec.node_name or pod.metadata.deletion_timestamp)
+        ]
+        if pods:
+            message = f"waiting for pod{'s' if len(pods) > 1 else ''} {','.join(pods)} to be scheduled"
+            self._writer.event(claim, "WaitForPodScheduled", message)
+        else:
+            message = "waiting for first consumer to be created before binding"
+            self._writer.event(claim, "WaitForFirstConsumer", message)
+
+    def _sync_claim_with_volume_name(self, claim: PersistentVolumeClaim) -> None:
+        """Synchronize a claim that names its volume, but is not bound to it yet."""
+        volume = self._writer.volumes.find(claim.spec.volume_name)
+        if volume is None:
+            self._writer.update_claim_status(claim, "Pending")
+        elif volume.spec.claim_ref is None:
+            reason = _mismatch(volume, claim)
+            if reason:
+                message = f'Cannot bind to requested volume "{volume.name}": {reason}'
+                self._writer.warning(claim, "VolumeMismatch", message)
+                self._writer.update_claim_status(claim, "Pending")
+            else:
+                self._writer.bind(volume, claim)
+        elif is_volume_bound_to_claim(volume, claim):
+            self._writer.bind(volume, claim)
+        elif BOUND_BY_CONTROLLER not in claim.metadata.annotations:
+            self._writer.update_claim_status(claim, "Pending")
+        else:  # the controller never writes that
+            raise VolumeError(
+                f'Invalid binding of claim "{claim.key}" to volume "{volume.name}": '
+                f'volume already claimed by "{claim_key(volume.spec.claim_ref)}"'
+            )
+
+    def _sync_bound_claim(self, claim: PersistentVolumeClaim) -> None:
+        """Synchronize a bound claim: complete missing writes, and report a lost volume."""
+        name = claim.spec.volume_name
+        volume = self._writer.volumes.find(name) if name else None
+        if volume is None:
+            lost = "its PersistentVolume" if name else "reference to PersistentVolume"
+            message = f"Bound claim has lost {lost}. Data on the volume is lost!"
+            self._writer.lose_claim(claim, "ClaimLost", message)
+        elif volume.spec.claim_ref is None or volume.spec.claim_ref.uid == claim.metadata.uid:
+            self._writer.bind(volume, claim)
+        else:
+            message = "Two claims are bound to the same volume, this one is bound incorrectly"
+            self._writer.lose_claim(claim, "ClaimMisbound", message)
+
+    # ---- volumes ----
+
+    def sync_volume(self, volume: PersistentVolume) -> None:
+        """Synchronize a volume as far as possible without waiting: set its phase, and reclaim it if its claim
+        was deleted (syncVolume).
+
+        Parameters
+        ----------
+        volume : PersistentVolume
+            As in the controller's cache.
+
+        Raises
+        ------
+        ApiError
+            A write was refused; the next sync tries again.
+        """
+        migrated = _with_migration(volume, PROVISIONED_BY, self._migrated_plugins)
+        volume = self._writer.update_volume(volume, migrated)
+        reference = volume.spec.claim_ref
+        if reference is None or not reference.uid:
+            self._writer.update_volume_phase(volume, "Available")
+            return
+        claim = self._claim_of(volume, reference)
+        if claim is None:
+            self._release(volume)
+        elif not claim.spec.volume_name:
+            self._await_claim(volume, claim)
+        elif claim.spec.volume_name == volume.name:
+            self._writer.update_volume_phase(volume, "Bound")
+        elif (
+            PROVISIONED_BY in volume.metadata.annotations
+            and volume.spec.persistent_volume_reclaim_policy == "Delete"
+        ):
+            self._release(volume)  # it was made for a claim that got another one
+        else:
+            self._writer.unbind(volume)
+
+    def _claim_of(self, volume: PersistentVolume, reference: ObjectReference) -> PersistentVolumeClaim | None:
+        """The claim that a volume is bound to; None if it was deleted, even if there is a new claim of that
+        name.
+
+        The cache may have a volume that the scheduler bound before it has the claim, so the informer and the
+        API server are asked before the volume is released.
+        """
+        claim = self._writer.claims.find(claim_key(reference))
+        if (
+            claim is None
+            and BOUND_BY_CONTROLLER in volume.metadata.annotations
+            and volume.status.phase not in _RECLAIMED
+        ):
+            try:
+                claim = self._parameters.claim_informer.lister.get(claim_key(reference))
+            except NotFoundError:
+                with suppress(NotFoundError):
+                    claim = self._parameters.kube_client.get(
+                        PersistentVolumeClaim, reference.name, reference.namespace
+                    )
+        return claim if claim is not None and claim.metadata.uid == reference.uid else None
+
+    def _release(self, volume: PersistentVolume) -> None:
+        """Release a volume and reclaim it. A failed volume retains its phase."""
+        if volume.status.phase not in _RECLAIMED:
+            volume = self._writer.update_volume_phase(volume, "Released")
+        self._volume_operations.reclaim_volume(volume)
+
+    def _await_claim(self, volume: PersistentVolume, claim: PersistentVolumeClaim) -> None:
+        """Queue the claim of a volume that is not bound to it yet; warn if their volume modes differ."""
+        if have_equal_modes(volume, claim):
+            self._claim_queue.add(claim.key)
+            return
+        # No claim would ever find it.
+        reason = "due to incompatible volumeMode."
+        message = f'Cannot bind PersistentVolume to requested PersistentVolumeClaim "{claim.name}" {reason}'
+        self._writer.warning(volume, "VolumeMismatch", message)
+        message = f'Cannot bind PersistentVolume "{volume.name}" to requested PersistentVolumeClaim {reason}'
+        self._writer.warning(claim, "VolumeMismatch", message)
 
 
 def new_controller(
@@ -276,11 +485,11 @@ def new_controller(
     Parameters
     ----------
     parameters : ControllerParameters
-        What it is made of.
+        Client, informers, plugins and settings.
     clock : callable
         Seconds; for the pauses after failed operations, and for resyncs without threads.
     migrated_plugins : mapping, optional
-        Name of each in-tree plugin whose work a CSI driver has taken over, to the driver's name.
+        Name of each in-tree plugin that a CSI driver replaces, to the driver's name.
 
     Raises
     ------
@@ -290,15 +499,22 @@ def new_controller(
     return PersistentVolumeController(parameters, clock, dict(migrated_plugins or {}))
 
 
-@dataclass(frozen=True, slots=True)
 class _SyncLoop(Generic[T]):
     """Synchronizes the objects of one kind whose keys are in a queue, which it fills as an event handler."""
 
-    queue: WorkQueue
-    lister: Lister[T]
-    cache: ControllerCache[T]
-    sync: Callable[[T], None]
-    handle_deleted: Callable[[str], None]
+    def __init__(
+        self,
+        informer: Informer[T],
+        cache: AssumeCache[T],
+        sync: Callable[[T], None],
+        handle_deleted: Callable[[str], None],
+    ) -> None:
+        self.queue = WorkQueue()
+        self.lister = informer.lister
+        self.cache = cache
+        self._sync = sync
+        self._handle_deleted = handle_deleted
+        informer.add_event_handler(self)
 
     def on_add(self, obj: T, is_in_initial_list: bool) -> None:
         self.queue.add(obj.key)
@@ -308,14 +524,6 @@ class _SyncLoop(Generic[T]):
 
     def on_delete(self, obj: T | DeletedFinalStateUnknown[T]) -> None:
         self.queue.add(obj.key)
-
-    def store(self, obj: T) -> bool:
-        """Put an object into the controller's cache; False if it is not to be synchronized."""
-        try:
-            return self.cache.store(obj)
-        except VolumeError as error:
-            logger.error("%s", error)
-            return False
 
     def work(self) -> None:
         """Synchronize until the queue is shut down."""
@@ -330,14 +538,54 @@ class _SyncLoop(Generic[T]):
         try:
             obj = self.lister.get(key)
         except NotFoundError:
-            self.handle_deleted(key)
+            self._handle_deleted(key)
             return True
-        if not self.store(obj):
-            return True
+        self.cache.add(obj)
+        if self.cache.get(key).metadata.resource_version != obj.metadata.resource_version:
+            return True  # the controller has written a newer version
         try:
-            self.sync(obj)
+            self._sync(obj)
         except ConflictError as error:  # another writer was faster, and the informer will report its write
-            logger.debug('could not sync %s "%s": %s', self.cache.class_name, key, error)
+            logger.debug('could not sync %s "%s": %s', self.cache.description, key, error)
         except MoorageError as error:
-            logger.error('could not sync %s "%s": %s', self.cache.class_name, key, error)
+            logger.error('could not sync %s "%s": %s', self.cache.description, key, error)
         return True
+
+
+def _claims_of(pod: Pod) -> Iterator[str]:
+    """Keys of the claims that a pod uses."""
+    return (key for volume in pod.spec.volumes if (key := used_claim(pod, volume)))
+
+
+def _with_migration(obj: T, key: str, migrated: Mapping[str, str]) -> T:
+    """Set the migration annotation of an object: the CSI driver that replaces the provisioner named in the
+    annotation `key`. Without such a driver the annotation is removed."""
+    annotations = obj.metadata.annotations
+    if key not in annotations:
+        return obj
+    driver, current = migrated.get(annotations[key]), annotations.get(MIGRATED_TO)
+    if driver is None and current == annotations[key]:  # the provisioner is the driver itself
+        return obj
+    new = {name: value for name, value in annotations.items() if name != MIGRATED_TO}
+    if driver is not None:
+        new[MIGRATED_TO] = driver
+    return obj if new == annotations else replace(obj, metadata=replace(obj.metadata, annotations=new))
+
+
+def _created(obj: Object) -> float:
+    """Creation time in seconds since 1970; minus infinity if unknown."""
+    stamp = obj.metadata.creation_timestamp
+    return datetime.fromisoformat(stamp).timestamp() if stamp else float("-inf")
+
+
+def _mismatch(volume: PersistentVolume, claim: PersistentVolumeClaim) -> str:
+    """The reason why a claim cannot be bound to the volume that it names, or "" (checkVolumeSatisfyClaim)."""
+    if volume.metadata.deletion_timestamp is not None:
+        return f'the volume is marked for deletion "{volume.name}"'
+    if storage_capacity(volume) < requested_storage(claim):
+        return "requested PV is too small"
+    if volume_class(volume) != claim_class(claim):
+        return "storageClassName does not match"
+    if not have_equal_modes(volume, claim):
+        return "incompatible volumeMode"
+    return "" if has_access_modes(volume, claim) else "incompatible accessMode"

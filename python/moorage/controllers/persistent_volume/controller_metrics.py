@@ -6,9 +6,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
+from moorage.objects.model.meta import Object
 from moorage.objects.model.storage import PersistentVolume, PersistentVolumeClaim
+from moorage.volume.binding.assume_cache import AssumeCache
 from moorage.volume.binding.metrics import (
     VOLUME_OPERATION_ERRORS,
     VOLUME_OPERATION_SECONDS,
@@ -16,7 +18,7 @@ from moorage.volume.binding.metrics import (
     register,
 )
 
-from .controller_cache import ControllerCache, VolumeCache
+T = TypeVar("T", bound=Object)
 
 NO_PLUGIN = "N/A"
 
@@ -71,16 +73,18 @@ class OperationTimes:
 class VolumeCounts:
     """Claims by namespace and volumes by class, bound or not; a collector of prometheus_client."""
 
-    def __init__(self, volumes: VolumeCache, claims: ControllerCache[PersistentVolumeClaim]) -> None:
+    def __init__(
+        self, volumes: AssumeCache[PersistentVolume], claims: AssumeCache[PersistentVolumeClaim]
+    ) -> None:
         self._volumes = volumes
         self._claims = claims
 
     def counts(self) -> dict[str, Counter[str]]:
         """Values of the gauges: name without subsystem to the count per label value."""
         found: dict[str, Counter[str]] = {name: Counter() for name in _GAUGES}
-        for volume in self._volumes.list():
+        for volume in _all(self._volumes):
             found[f"{_state(volume)}_pv_count"][volume.spec.storage_class_name] += 1
-        for claim in self._claims.list():
+        for claim in _all(self._claims):
             is_bound = claim.status.phase == "Bound"
             found["bound_pvc_count" if is_bound else "unbound_pvc_count"][claim.namespace] += 1
         return found
@@ -118,3 +122,7 @@ _GAUGES = {
 
 def _state(volume: PersistentVolume) -> str:
     return {"Bound": "bound", "Failed": "failed"}.get(volume.status.phase, "unbound")
+
+
+def _all(cache: AssumeCache[T]) -> Iterator[T]:
+    return (obj for value in cache.index_values() for obj in cache.list_value(value))

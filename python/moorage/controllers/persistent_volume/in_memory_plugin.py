@@ -19,8 +19,7 @@ from moorage.objects.model.storage import (
 from moorage.volume.binding.claims import VolumeError, allows_topology, parse_bytes
 from moorage.volume.constants import PROVISIONED_BY
 
-from .host import VolumeHost
-from .provisioning import RecycleEventRecorder, VolumeOptions
+from .volume_plugins import RecycleEventRecorder, VolumeHost, VolumeOptions
 
 Call: TypeAlias = Literal["new_provisioner", "provision", "new_deleter", "delete", "recycle"]
 

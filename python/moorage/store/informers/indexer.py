@@ -148,21 +148,37 @@ class Indexer(Generic[T]):
         KeyError
             There is no such index.
         """
+        return list(self.items_by_index(name, value).values())
+
+    def items_by_index(self, name: str, value: str) -> dict[str, T]:
+        """Return a copy of key to object, as `by_index`."""
         with self.lock:
-            if name not in self._functions:
-                raise KeyError(f"Index with name {name} does not exist")
-            if name not in self._indexes:
-                self._indexes[name] = {}
-                for key, obj in self._objects.items():
-                    self._enter(name, key, None, obj)
-            return list(self._indexes[name].get(value, {}).values())
+            return self._index(name).get(value, {}).copy()
+
+    def list_index_func_values(self, name: str) -> list[str]:
+        """Return the values of the index `name` that some object has.
+
+        Raises
+        ------
+        KeyError
+            There is no such index.
+        """
+        with self.lock:
+            return list(self._index(name))
+
+    def _index(self, name: str) -> dict[str, dict[str, T]]:
+        if name not in self._functions:
+            raise KeyError(f"Index with name {name} does not exist")
+        if name not in self._indexes:
+            self._indexes[name] = {}
+            for key, obj in self._objects.items():
+                self._enter(name, key, None, obj)
+        return self._indexes[name]
 
     def count(self, name: str, value: str) -> int:
         """How many objects `by_index` would return."""
         with self.lock:
-            if name not in self._indexes:
-                return len(self.by_index(name, value))
-            return len(self._indexes[name].get(value, ()))
+            return len(self._index(name).get(value, ()))
 
     def put(self, key: str, obj: T) -> T | None:
         """Store an object; returns what was there."""

@@ -4,20 +4,22 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Callable, Iterable
 from threading import RLock
-from typing import Any, Generic, TypeVar, cast
+from typing import Generic, TypeVar, cast
 
 from moorage.objects.model.meta import Object
 from moorage.objects.model.storage import PersistentVolume, PersistentVolumeClaim
-from moorage.store import DeletedFinalStateUnknown, Informer
+from moorage.store import DeletedFinalStateUnknown, Indexer, Informer
 from moorage.store.informers.indexer import by_namespace
-from moorage.volume.versions import parse_int64
 
 from .claims import VolumeError
 
 T = TypeVar("T", bound=Object)
 IndexFunc = Callable[[T], Iterable[str]]
+
+_DIGITS = re.compile(r"[+-]?[0-9]+")
 
 logger = logging.getLogger("moorage.volume")
 
@@ -43,27 +45,6 @@ class ObjectNameError(VolumeError):
         super().__init__(f"failed to get object name: {detail}")
 
 
-class _Record(Generic[T]):
-    """One object: its latest and its informer's state, and its index values."""
-
-    __slots__ = ("api", "latest", "values")
-
-    def __init__(self, obj: T, values: tuple[str, ...]) -> None:
-        self.latest = self.api = obj
-        self.values = values
-
-
-class _Bucket(Generic[T]):
-    """The records of one index value, and their cached list."""
-
-    __slots__ = ("listed", "records", "version")
-
-    def __init__(self) -> None:
-        self.records: dict[str, _Record[T]] = {}
-        self.listed: tuple[T, ...] | None = None
-        self.version = 0
-
-
 class AssumeCache(Generic[T]):
     """Objects by key (``namespace/name``): the informer's state and the assumed state of each.
 
@@ -73,11 +54,11 @@ class AssumeCache(Generic[T]):
     Parameters
     ----------
     informer : Informer or None
-        Its events fill the cache; without one, the caller calls `add`, `update` and `delete`.
+        Its events fill the cache; without one, the caller calls `add` and `remove`.
     description : str
         Kind in error texts, as ``v1.PersistentVolume``.
     index_name : str
-        Name of the index in log messages.
+        Name of the index.
     index_func : callable
         Returns an object's index values. It is called for objects from the informer, not for assumed ones.
     """
@@ -85,57 +66,74 @@ class AssumeCache(Generic[T]):
     def __init__(
         self, informer: Informer[T] | None, description: str, index_name: str, index_func: IndexFunc[T]
     ) -> None:
-        self._description = description
+        self.description = description
         self._index_name = index_name
         self._index_func = index_func
-        self._records: dict[str, _Record[T]] = {}
-        self._buckets: dict[str, _Bucket[T]] = {}
-        self._dropped = 0
+        self._objects: Indexer[T] = Indexer({index_name: index_func})
+        self._objects.by_index(index_name, "")  # builds the index, in the order of insertion
+        self._assumed: dict[str, T] = {}
         self._lock = RLock()
-        self.version = 0
-        """Number of changes, assumptions included."""
         if informer is not None:
-            informer.add_event_handler(_Handler(self))
+            informer.add_event_handler(self)
 
     # ---- events of the informer --------------------------------------------------------------------------
 
-    def add(self, obj: T | None) -> None:
-        """Store an object of the informer and end its assumed state. Ignored if the stored state, assumed or
-        not, has the same or a higher resource version, or if a resource version is not a number."""
-        if obj is None:
-            return
-        try:
-            key = self._key(obj)
-            with self._lock:
-                held = self._records.get(key)
-                if held is not None and self._version(obj) <= self._version(held.latest):
-                    return
-                self._put(key, obj)
-        except VolumeError as error:
-            logger.error("add failed: %s", error)
+    def on_add(self, obj: T, is_in_initial_list: bool) -> None:
+        """Store an object, as `add`."""
+        self.add(obj)
 
-    def update(self, old: T | None, new: T | None) -> None:
+    def on_update(self, old: T, new: T) -> None:
         """Store the new state of an object, as `add`."""
         self.add(new)
 
-    def delete(self, obj: T | DeletedFinalStateUnknown[T] | None) -> None:
+    def on_delete(self, obj: T | DeletedFinalStateUnknown[T]) -> None:
         """Remove an object and its assumed state."""
-        if obj is None:
-            return
+        self.remove(obj.key)
+
+    def add(self, obj: T) -> None:
+        """Store an object of the informer and end its assumed state. Ignored if the stored state, assumed or
+        not, has the same or a higher resource version, or if a resource version is not a number.
+
+        Parameters
+        ----------
+        obj : Object
+        """
         try:
-            key = obj.key if isinstance(obj, DeletedFinalStateUnknown) else self._key(obj)
-        except ObjectNameError as error:
-            logger.error("delete failed: %s", error)
-            return
+            key = self._key(obj)
+            with self._lock:
+                stored = self.find(key)
+                if stored is None or self._version(obj) > self._version(stored):
+                    tuple(self._index_func(obj))  # raises before anything is stored
+                    self._objects.put(key, obj)
+                    self._assumed.pop(key, None)
+        except VolumeError as error:
+            logger.error("add failed: %s", error)
+
+    def remove(self, key: str) -> T | None:
+        """Remove an object and its assumed state.
+
+        Parameters
+        ----------
+        key : str
+
+        Returns
+        -------
+        Object or None
+            The latest state; None for an unknown key.
+        """
         with self._lock:
-            held = self._records.pop(key, None)
-            if held is not None:
-                self._leave(key, held.values)
+            obj = self._objects.remove(key)
+            return self._assumed.pop(key, obj)
 
     # ---- assuming ------------------------------------------------------------------------------------------
 
     def assume(self, obj: T) -> None:
         """Store an assumed state. Nothing changes on an error.
+
+        Parameters
+        ----------
+        obj : Object
+            A state that is at least as new as the stored one.
 
         Raises
         ------
@@ -146,21 +144,23 @@ class AssumeCache(Generic[T]):
         """
         key = self._key(obj)
         with self._lock:
-            held = self._held(key)
-            new, stored = self._version(obj), self._version(held.latest)
+            new, stored = self._version(obj), self._version(self.get(key))
             if new < stored:
-                what = f'{self._description} "{key}"'
-                raise VolumeError(f"{what} is out of sync (stored: {stored}, assume: {new})")
-            self._hold(held, obj)
+                about = f'{self.description} "{key}"'
+                raise VolumeError(f"{about} is out of sync (stored: {stored}, assume: {new})")
+            self._assumed[key] = obj
 
     def restore(self, key: str) -> None:
         """End the assumed state of an object. Unknown keys are ignored."""
         with self._lock:
-            held = self._records.get(key)
-            if held is not None and held.latest is not held.api:
-                self._hold(held, held.api)
+            self._assumed.pop(key, None)
 
     # ---- reading -------------------------------------------------------------------------------------------
+
+    def find(self, key: str) -> T | None:
+        """The assumed state of an object, or the informer's if there is none; None for an unknown key."""
+        with self._lock:
+            return self._assumed.get(key, self._objects.get(key))
 
     def get(self, key: str) -> T:
         """The assumed state of an object, or the informer's if there is none.
@@ -169,8 +169,7 @@ class AssumeCache(Generic[T]):
         ------
         ObjectNotFoundError
         """
-        with self._lock:
-            return self._held(key).latest
+        return self._required(key, self.find(key))
 
     def get_api_obj(self, key: str) -> T:
         """The informer's state of an object.
@@ -179,8 +178,11 @@ class AssumeCache(Generic[T]):
         ------
         ObjectNotFoundError
         """
-        with self._lock:
-            return self._held(key).api
+        return self._required(key, self._objects.get(key))
+
+    def index_values(self) -> list[str]:
+        """The index values that some object has."""
+        return self._objects.list_index_func_values(self._index_name)
 
     def list(self, index_obj: T) -> tuple[T, ...] | None:
         """The latest states of all objects that share an index value with an object, without duplicates, in
@@ -190,27 +192,29 @@ class AssumeCache(Generic[T]):
         except VolumeError as error:
             logger.error("list index error: %s", error)
             return None
-        if len(values) == 1:
-            return self.list_value(values[0])
         with self._lock:
-            found = {key: held.latest for value in values for key, held in self._members(value)}
-        return tuple(found.values())
+            return tuple({obj.key: obj for value in values for obj in self.list_value(value)}.values())
 
     def list_value(self, value: str) -> tuple[T, ...]:
-        """The latest states of all objects with an index value; the same tuple as long as none changes."""
+        """The latest states of all objects with an index value, in order of insertion."""
         with self._lock:
-            bucket = self._buckets.get(value)
-            if bucket is None:
-                return ()
-            if bucket.listed is None:
-                bucket.listed = tuple([held.latest for held in bucket.records.values()])
-            return bucket.listed
+            found = self._objects.items_by_index(self._index_name, value)
+            found.update((key, obj) for key, obj in self._assumed.items() if key in found)
+        return tuple(found.values())
 
-    def version_of(self, value: str) -> int:
-        """A version of the result of `list_value`: it increases with each change, sometimes without one."""
+    # ---- transactions --------------------------------------------------------------------------------------
+
+    def save(self) -> object:
+        """The states of all objects, for `undo`."""
         with self._lock:
-            bucket = self._buckets.get(value)
-            return self._dropped if bucket is None else bucket.version
+            return self._objects.save(), self._assumed.copy()
+
+    def undo(self, saved: object) -> None:
+        """Restore the states of `save`."""
+        objects, assumed = cast("tuple[object, dict[str, T]]", saved)
+        with self._lock:
+            self._objects.undo(objects)
+            self._assumed = assumed.copy()
 
     # ---- within --------------------------------------------------------------------------------------------
 
@@ -225,100 +229,34 @@ class AssumeCache(Generic[T]):
             return parse_int64(text)
         except ValueError as error:
             raise VolumeError(
-                f'error parsing ResourceVersion "{text}" for {self._description} "{obj.key}": {error}'
+                f'error parsing ResourceVersion "{text}" for {self.description} "{obj.key}": {error}'
             ) from error
 
-    def _held(self, key: str) -> _Record[T]:
-        held = self._records.get(key)
-        if held is None:
-            raise ObjectNotFoundError(self._description, key)
-        return held
-
-    def _members(self, value: str) -> Iterable[tuple[str, _Record[T]]]:
-        bucket = self._buckets.get(value)
-        return () if bucket is None else bucket.records.items()
-
-    def _put(self, key: str, obj: T) -> None:
-        values = tuple(dict.fromkeys(self._index_func(obj)))
-        held = self._records.get(key)
-        if held is not None:
-            self._leave(key, tuple(value for value in held.values if value not in values))
-        record = self._records[key] = _Record(obj, values)
-        for value in values:
-            self._buckets.setdefault(value, _Bucket()).records[key] = record
-        self._touch(values)
-
-    def _leave(self, key: str, values: tuple[str, ...]) -> None:
-        self._touch(values)
-        for value in values:
-            bucket = self._buckets[value]
-            del bucket.records[key]
-            if not bucket.records:
-                del self._buckets[value]
-                self._dropped = self.version
-
-    def _hold(self, held: _Record[T], obj: T) -> None:
-        held.latest = obj
-        self._touch(held.values)
-
-    def save(self) -> object:
-        """The states of all objects, for `undo`."""
-        with self._lock:
-            records = {key: (one.api, one.latest, one.values) for key, one in self._records.items()}
-            return self.version, records, {value: tuple(b.records) for value, b in self._buckets.items()}
-
-    def undo(self, saved: object) -> None:
-        """Restore the states of `save`."""
-        version, objects, listed = cast(tuple[int, dict[str, Any], dict[str, tuple[str, ...]]], saved)
-        with self._lock:
-            if version == self.version:
-                return
-            self.version += 1
-            self._dropped = self.version
-            self._records = {key: _Record(api, values) for key, (api, _, values) in objects.items()}
-            for key, (_, latest, _) in objects.items():
-                self._records[key].latest = latest
-            self._buckets = {}
-            for value, keys in listed.items():
-                bucket = self._buckets[value] = _Bucket()
-                bucket.records, bucket.version = {key: self._records[key] for key in keys}, self.version
-
-    def _touch(self, values: tuple[str, ...]) -> None:
-        self.version += 1
-        for value in values:
-            bucket = self._buckets[value]
-            bucket.listed, bucket.version = None, self.version
-
-
-class _Handler(Generic[T]):
-    """Passes an informer's events to a cache."""
-
-    def __init__(self, cache: AssumeCache[T]) -> None:
-        self._cache = cache
-
-    def on_add(self, obj: T, is_in_initial_list: bool) -> None:
-        self._cache.add(obj)
-
-    def on_update(self, old: T, new: T) -> None:
-        self._cache.update(old, new)
-
-    def on_delete(self, obj: T | DeletedFinalStateUnknown[T]) -> None:
-        self._cache.delete(obj)
+    def _required(self, key: str, obj: T | None) -> T:
+        if obj is None:
+            raise ObjectNotFoundError(self.description, key)
+        return obj
 
 
 class PVAssumeCache(AssumeCache[PersistentVolume]):
-    """Volumes, indexed by ``spec.storageClassName``; the beta annotation is not read."""
+    """Volumes, indexed by ``spec.storageClassName``; the beta annotation is not read.
+
+    Parameters
+    ----------
+    informer : Informer or None
+        As for `AssumeCache`.
+    """
 
     def __init__(self, informer: Informer[PersistentVolume] | None) -> None:
         super().__init__(informer, "v1.PersistentVolume", "storageclass", _by_class)
 
     def get_pv(self, name: str) -> PersistentVolume:
         """The latest state of a volume; raises as `get`, and WrongTypeError."""
-        return _of_type(PersistentVolume, self._description, self.get(name))
+        return _of_type(PersistentVolume, self.description, self.get(name))
 
     def get_api_pv(self, name: str) -> PersistentVolume:
         """The informer's state of a volume; raises as `get_pv`."""
-        return _of_type(PersistentVolume, self._description, self.get_api_obj(name))
+        return _of_type(PersistentVolume, self.description, self.get_api_obj(name))
 
     def list_pvs(self, class_name: str) -> tuple[PersistentVolume, ...]:
         """The latest states of all volumes of a class, in order of insertion."""
@@ -326,18 +264,40 @@ class PVAssumeCache(AssumeCache[PersistentVolume]):
 
 
 class PVCAssumeCache(AssumeCache[PersistentVolumeClaim]):
-    """Claims, indexed by namespace."""
+    """Claims, indexed by namespace.
+
+    Parameters
+    ----------
+    informer : Informer or None
+        As for `AssumeCache`.
+    """
 
     def __init__(self, informer: Informer[PersistentVolumeClaim] | None) -> None:
         super().__init__(informer, "v1.PersistentVolumeClaim", "namespace", by_namespace)
 
     def get_pvc(self, key: str) -> PersistentVolumeClaim:
         """The latest state of a claim (``namespace/name``); raises as `get`, and WrongTypeError."""
-        return _of_type(PersistentVolumeClaim, self._description, self.get(key))
+        return _of_type(PersistentVolumeClaim, self.description, self.get(key))
 
     def get_api_pvc(self, key: str) -> PersistentVolumeClaim:
         """The informer's state of a claim; raises as `get_pvc`."""
-        return _of_type(PersistentVolumeClaim, self._description, self.get_api_obj(key))
+        return _of_type(PersistentVolumeClaim, self.description, self.get_api_obj(key))
+
+
+def parse_int64(text: str) -> int:
+    """A decimal number of 64 bits, as Go's ParseInt reads it; resource versions are compared as such.
+
+    Raises
+    ------
+    ValueError
+        It is none; the text is Go's.
+    """
+    if not _DIGITS.fullmatch(text):
+        raise ValueError(f'strconv.ParseInt: parsing "{text}": invalid syntax')
+    value = int(text)
+    if not -(2**63) <= value < 2**63:
+        raise ValueError(f'strconv.ParseInt: parsing "{text}": value out of range')
+    return value
 
 
 def _by_class(volume: Object) -> tuple[str]:

@@ -11,9 +11,8 @@ from moorage.objects.model.pod import Pod
 from moorage.objects.model.storage import PersistentVolume, PersistentVolumeClaim
 from moorage.store import NotFoundError
 from moorage.volume.constants import SELECTED_NODE
-from moorage.volume.versions import parse_int64
 
-from .assume_cache import ObjectNotFoundError
+from .assume_cache import ObjectNotFoundError, parse_int64
 from .claims import VolumeError, get_bind_volume_to_claim, is_fully_bound, reaches_node, with_annotations
 from .find import BindingInfo, DynamicProvision, PodVolumes, claim_key, claim_of
 from .sources import VolumeSources

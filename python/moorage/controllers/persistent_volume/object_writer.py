@@ -1,0 +1,202 @@
+"""The claims and volumes that the controller knows, and its writes
+(controller/volume/persistentvolume/pv_controller.go and index.go)."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+from msgspec.structs import replace
+
+from moorage.framework.plugin.handle import EventRecorder
+from moorage.objects.model.meta import Object, Resources
+from moorage.objects.model.storage import ObjectReference, PersistentVolume, PersistentVolumeClaim
+from moorage.objects.read.write import plain
+from moorage.store.informers.indexer import by_namespace
+from moorage.store.protocol import ObjectClient
+from moorage.volume.binding.assume_cache import AssumeCache
+from moorage.volume.binding.claims import (
+    VolumeError,
+    get_bind_volume_to_claim,
+    parse_bytes,
+    storage_capacity,
+    with_annotations,
+)
+from moorage.volume.constants import BIND_COMPLETED, BOUND_BY_CONTROLLER, YES
+
+T = TypeVar("T", bound=Object)
+
+
+class ObjectWriter:
+    """Writes claims and volumes, and has the latest state of each.
+
+    A write goes to the API server and then into the cache, so that the next sync reads it before the
+    informer reports it. A write that changes nothing is skipped. Every method returns the object as written,
+    and raises the client's error otherwise (`ConflictError` if another writer was faster); earlier writes
+    remain.
+
+    Parameters
+    ----------
+    client : ObjectClient
+    recorder : EventRecorder
+
+    Attributes
+    ----------
+    claims, volumes : AssumeCache
+        Claims by namespace, volumes by access modes (joined with commas); updated by the informers' events
+        and by accepted writes.
+    """
+
+    def __init__(self, client: ObjectClient, recorder: EventRecorder) -> None:
+        self.claims = AssumeCache[PersistentVolumeClaim](None, "claim", "namespace", by_namespace)
+        self.volumes = AssumeCache[PersistentVolume](None, "volume", "accessmodes", _access_modes)
+        self._client = client
+        self._recorder = recorder
+
+    def event(self, regarding: Object, reason: str, note: str, type: str = "Normal") -> None:
+        """Record an event about an object."""
+        self._recorder.event(regarding, type, reason, "", note)
+
+    def warning(self, regarding: Object, reason: str, note: str) -> None:
+        """Record an event of type Warning."""
+        self.event(regarding, reason, note, "Warning")
+
+    def update_claim(self, old: PersistentVolumeClaim, new: PersistentVolumeClaim) -> PersistentVolumeClaim:
+        """Write metadata and spec of a claim."""
+        return self._write(self.claims, old, new)
+
+    def update_volume(self, old: PersistentVolume, new: PersistentVolume) -> PersistentVolume:
+        """Write metadata and spec of a volume."""
+        return self._write(self.volumes, old, new)
+
+    # ---- the four writes of a binding ----
+
+    def bind(self, volume: PersistentVolume, claim: PersistentVolumeClaim) -> None:
+        """Bind a volume to a claim in four writes. After a crash between two of them the next sync of either
+        object completes the binding."""
+        volume = self.update_volume(volume, get_bind_volume_to_claim(volume, claim)[0])
+        volume = self.update_volume_phase(volume, "Bound")
+        claim = self.update_claim(claim, _bound_claim(claim, volume))
+        self.update_claim_status(claim, "Bound", volume)
+
+    def unbind(self, volume: PersistentVolume) -> None:
+        """Remove the claim from a volume. If the user made the binding, only the claim's UID is removed."""
+        reference, meta = volume.spec.claim_ref, volume.metadata
+        annotations = dict(meta.annotations)
+        if annotations.pop(BOUND_BY_CONTROLLER, None) is not None:
+            reference = None
+        elif reference is not None:
+            reference = replace(reference, uid="")
+        new = replace(
+            volume,
+            metadata=replace(meta, annotations=annotations),
+            spec=replace(volume.spec, claim_ref=reference),
+        )
+        self.update_volume_phase(self.update_volume(volume, new), "Available")
+
+    # ---- phases ----
+
+    def update_volume_phase(
+        self, volume: PersistentVolume, phase: str, message: str = ""
+    ) -> PersistentVolume:
+        """Set the phase of a volume. If it has that phase already, its message is unchanged."""
+        if volume.status.phase == phase:
+            return volume
+        new = replace(volume, status=replace(volume.status, phase=phase, message=message))
+        return self._write(self.volumes, volume, new, "status")
+
+    def fail_volume(self, volume: PersistentVolume, reason: str, message: str) -> None:
+        """Set the phase Failed of a volume and record a warning, unless it has that phase."""
+        if volume.status.phase != "Failed":
+            self.warning(self.update_volume_phase(volume, "Failed", message), reason, message)
+
+    def update_claim_status(
+        self, claim: PersistentVolumeClaim, phase: str, volume: PersistentVolume | None = None
+    ) -> PersistentVolumeClaim:
+        """Set the phase of a claim, with access modes of its volume, and its capacity if the phase changes
+        (the volume may have been resized since). Without a volume both are empty.
+
+        Raises
+        ------
+        VolumeError
+            The volume has no capacity.
+        """
+        status = claim.status
+        new = replace(status, phase=phase, access_modes=(), capacity={})
+        if volume is not None:
+            capacity = status.capacity if status.phase == phase else _capacity(volume, status.capacity)
+            new = replace(new, access_modes=volume.spec.access_modes, capacity=capacity)
+        return self._write(self.claims, claim, replace(claim, status=new), "status")
+
+    def lose_claim(self, claim: PersistentVolumeClaim, reason: str, message: str) -> None:
+        """Set the phase Lost of a claim and record a warning, unless it has that phase."""
+        if claim.status.phase != "Lost":
+            self.warning(self.update_claim_status(claim, "Lost"), reason, message)
+
+    def _write(self, cache: AssumeCache[T], old: T, new: T, subresource: str = "") -> T:
+        if old == new:
+            return old
+        written = write(self._client, old, new, subresource)
+        cache.add(written)
+        return written
+
+
+def claim_key(reference: ObjectReference) -> str:
+    """``namespace/name`` of the claim that a volume refers to."""
+    return f"{reference.namespace}/{reference.name}"
+
+
+def _access_modes(volume: PersistentVolume) -> tuple[str]:
+    return (",".join(sorted(set(volume.spec.access_modes))),)
+
+
+def _bound_claim(claim: PersistentVolumeClaim, volume: PersistentVolume) -> PersistentVolumeClaim:
+    """The claim with its binding to a volume, marked as bound by the controller if that chose the volume."""
+    marks = {BIND_COMPLETED: YES}
+    if claim.spec.volume_name != volume.name:
+        claim = replace(claim, spec=replace(claim.spec, volume_name=volume.name))
+        marks[BOUND_BY_CONTROLLER] = YES
+    marks = {mark: YES for mark in marks if mark not in claim.metadata.annotations}
+    return with_annotations(claim, marks) if marks else claim
+
+
+def _capacity(volume: PersistentVolume, shown: Resources) -> Resources:
+    """The capacity in the status of a claim that is bound to a volume; unchanged if the size is equal."""
+    if "storage" not in volume.spec.capacity:
+        raise VolumeError(f'PersistentVolume "{volume.name}" is without a storage capacity')
+    if "storage" in shown and parse_bytes(shown["storage"]) == storage_capacity(volume):
+        return shown
+    return volume.spec.capacity
+
+
+def write(client: ObjectClient, old: T, new: T, subresource: str) -> T:
+    """Patch an object, or its status, from `old` to `new`, on condition that its resource version is
+    unchanged.
+
+    Parameters
+    ----------
+    client : ObjectClient
+    old, new : Object
+        States of one object; fields that the server has and these structs lack are unchanged.
+    subresource : str
+        ``status``, or "" for metadata and spec.
+    """
+    before, after = plain(old), plain(new)
+    parts = (subresource,) if subresource else ("metadata", "spec")
+    patch = {part: _difference(before.get(part, {}), after.get(part, {})) for part in parts}
+    meta = old.metadata
+    condition = {"uid": meta.uid, "resourceVersion": meta.resource_version}
+    patch["metadata"] = patch.get("metadata", {}) | condition
+    return client.patch(type(old), old.name, old.namespace, patch, subresource=subresource)
+
+
+def _difference(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
+    """The merge patch from one JSON value to another."""
+    patch: dict[str, Any] = {key: None for key in old if key not in new}
+    for key, value in new.items():
+        before = old.get(key)
+        if isinstance(before, dict) and isinstance(value, dict):
+            if before != value:
+                patch[key] = _difference(before, value)
+        elif value != before:
+            patch[key] = value
+    return patch

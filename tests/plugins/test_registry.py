@@ -5,12 +5,13 @@ from __future__ import annotations
 import pytest
 
 from moorage.framework.plugin.interface import (
-    BIND,
-    PRE_BIND,
-    PRE_ENQUEUE,
-    PRE_FILTER,
-    PRE_SCORE,
-    QUEUE_SORT,
+    BindPlugin,
+    Plugin,
+    PreBindPlugin,
+    PreEnqueuePlugin,
+    PreFilterPlugin,
+    PreScorePlugin,
+    QueueSortPlugin,
 )
 from moorage.framework.profiles.in_core import NativePlugin
 from moorage.framework.profiles.profile import Profile
@@ -35,8 +36,8 @@ WEIGHTS = {
 }
 
 
-def names(point: str) -> list[str]:
-    return [plugin.name for plugin in default_profile().at(point)]
+def names(base: type[Plugin]) -> list[str]:
+    return [plugin.name for plugin in default_profile().at(base)]
 
 
 def test_filters_and_scores_in_order() -> None:
@@ -47,15 +48,15 @@ def test_filters_and_scores_in_order() -> None:
 
 
 def test_other_extension_points() -> None:
-    assert names(QUEUE_SORT) == ["PrioritySort"]
-    assert names(PRE_ENQUEUE) == ["SchedulingGates", "DynamicResources", "DefaultPreemption"]
-    assert names(PRE_FILTER) == FILTERS[3:]
-    assert names(PRE_SCORE) == [
+    assert names(QueueSortPlugin) == ["PrioritySort"]
+    assert names(PreEnqueuePlugin) == ["SchedulingGates", "DynamicResources", "DefaultPreemption"]
+    assert names(PreFilterPlugin) == FILTERS[3:]
+    assert names(PreScorePlugin) == [
         *("TaintToleration", "NodeAffinity", "NodeResourcesFit", "VolumeBinding", "PodTopologySpread"),
         *("InterPodAffinity", "NodeResourcesBalancedAllocation"),
     ]
-    assert names(PRE_BIND) == ["VolumeBinding", "DynamicResources"]
-    assert names(BIND) == ["DefaultBinder"]
+    assert names(PreBindPlugin) == ["VolumeBinding", "DynamicResources"]
+    assert names(BindPlugin) == ["DefaultBinder"]
 
 
 def test_names_are_unique_and_modules_are_named_after_them() -> None:

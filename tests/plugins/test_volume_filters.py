@@ -12,7 +12,7 @@ from tests.core.make import node, pod
 from tests.volume.make import claim, csi_node, storage_class, uses, volume
 
 from moorage.framework.plugin.cycle_state import CycleState
-from moorage.framework.plugin.interface import FILTER
+from moorage.framework.plugin.interface import FilterPlugin
 from moorage.framework.plugin.status import Code, Status
 from moorage.framework.runtime.bridge import Bridge
 from moorage.framework.runtime.runtime import Framework
@@ -369,7 +369,7 @@ def working(one: Scheduler) -> Framework:
 def at_work(one: Scheduler) -> Any:
     """The one filter about volumes of a scheduler."""
     about = ("VolumeRestrictions", "NodeVolumeLimits", "VolumeZone")
-    (plugin,) = (plugin for plugin in working(one).profile.at(FILTER) if plugin.name in about)
+    (plugin,) = (plugin for plugin in working(one).profile.at(FilterPlugin) if plugin.name in about)
     return plugin
 
 

@@ -11,7 +11,7 @@ from tests.volume.binding.test_volume_topology import term, wants
 from tests.volume.make import ZONE, claim, storage_class, uses
 
 from moorage.framework.plugin.cycle_state import CycleState
-from moorage.framework.plugin.interface import FILTER
+from moorage.framework.plugin.interface import FilterPlugin
 from moorage.framework.plugin.status import Code, Status
 from moorage.framework.runtime.steps import take_all
 from moorage.objects.model.meta import Object, ObjectMeta, OwnerReference
@@ -99,7 +99,7 @@ class Bench:
 
     def _at_work(self, name: str) -> VolumeBinding:
         profile = self.scheduler.engines[name].for_volumes.framework.profile
-        (plugin,) = (one for one in profile.at(FILTER) if isinstance(one, VolumeBinding))
+        (plugin,) = (one for one in profile.at(FilterPlugin) if isinstance(one, VolumeBinding))
         return plugin
 
     def _wait(self, seconds: float) -> None:

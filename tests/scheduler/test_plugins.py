@@ -73,8 +73,8 @@ def test_queue_sort_decides_who_goes_first() -> None:
 
 
 def test_the_default_order_is_that_of_less() -> None:
-    sort = default_profile().at("queueSort")[0]
-    plain = {"PrioritySort": make(mo.QueueSortPlugin, "Sort", less=lambda self, a, b: sort.less(a, b))}  # type: ignore[attr-defined]
+    sort = default_profile().at(mo.QueueSortPlugin)[0]
+    plain = {"PrioritySort": make(mo.QueueSortPlugin, "Sort", less=lambda self, a, b: sort.less(a, b))}
     plugins = [plain.get(p.name, p) for p in default_profile().plugins]
     pods = [pod("low"), pod("high", priority=9), pod("alike"), pod("last", priority=-1)]
     cluster = mo.Cluster(nodes=[node("n")], pods=pods)

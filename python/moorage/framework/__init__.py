@@ -4,18 +4,28 @@
 API of this framework, of 2019.
 """
 
+from .plugin.answers import Answers as Answers
+from .plugin.assignments import Assignments as Assignments
+from .plugin.assignments import Placement as Placement
 from .plugin.cycle_state import NOT_FOUND as NOT_FOUND
 from .plugin.cycle_state import CycleState as CycleState
 from .plugin.cycle_state import NotFoundError as NotFoundError
+from .plugin.events import ActionType as ActionType
+from .plugin.events import ClusterEvent as ClusterEvent
+from .plugin.events import ClusterEventWithHint as ClusterEventWithHint
+from .plugin.events import QueueingHint as QueueingHint
 from .plugin.handle import Event as Event
 from .plugin.handle import EventRecorder as EventRecorder
 from .plugin.handle import FrameworkHandle as FrameworkHandle
 from .plugin.handle import Parallelizer as Parallelizer
+from .plugin.interface import MAX_NODE_SCORE as MAX_NODE_SCORE
 from .plugin.interface import BindPlugin as BindPlugin
 from .plugin.interface import EnqueueExtensions as EnqueueExtensions
 from .plugin.interface import FilterPlugin as FilterPlugin
 from .plugin.interface import NominatingInfo as NominatingInfo
 from .plugin.interface import PermitPlugin as PermitPlugin
+from .plugin.interface import PlacementGeneratePlugin as PlacementGeneratePlugin
+from .plugin.interface import PlacementScorePlugin as PlacementScorePlugin
 from .plugin.interface import Plugin as Plugin
 from .plugin.interface import PostBindPlugin as PostBindPlugin
 from .plugin.interface import PostFilterPlugin as PostFilterPlugin
@@ -27,14 +37,18 @@ from .plugin.interface import PreFilterExtensions as PreFilterExtensions
 from .plugin.interface import PreFilterPlugin as PreFilterPlugin
 from .plugin.interface import PreFilterResult as PreFilterResult
 from .plugin.interface import PreScorePlugin as PreScorePlugin
+from .plugin.interface import QueuedPod as QueuedPod
 from .plugin.interface import QueueSortPlugin as QueueSortPlugin
 from .plugin.interface import ReservePlugin as ReservePlugin
 from .plugin.interface import ScorePlugin as ScorePlugin
 from .plugin.interface import SignPlugin as SignPlugin
+from .plugin.nodes_view import AnyNodeInfo as AnyNodeInfo
 from .plugin.nodes_view import NodesView as NodesView
 from .plugin.nominator import PodNominator as PodNominator
+from .plugin.status import SKIP as SKIP
 from .plugin.status import Code as Code
 from .plugin.status import Status as Status
+from .plugin.status import as_status as as_status
 from .plugin.waiting_pods import WaitingPod as WaitingPod
 from .profiles.build_profiles import make_profiles as make_profiles
 from .profiles.native_library import load_native_plugin as load_native_plugin

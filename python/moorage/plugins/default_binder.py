@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
+from moorage import framework as fwk
 from moorage.errors import MoorageError
-from moorage.framework.plugin.cycle_state import CycleState
-from moorage.framework.plugin.interface import BindPlugin, Status
-from moorage.framework.plugin.status import as_status
 from moorage.objects.model.pod import Pod
 
 
-class DefaultBinder(BindPlugin):
+class DefaultBinder(fwk.BindPlugin):
     """kube-scheduler v1.36, defaultbinder/. Where a profile has nothing else to do between choosing a node
     and binding, the scheduler binds many pods at once."""
 
     name = "DefaultBinder"
     in_core = True
 
-    def bind(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
-        if self.handle is None:
-            raise RuntimeError("DefaultBinder has no handle")
+    def bind(self, state: fwk.CycleState, pod: Pod, node_name: str) -> fwk.Status | None:
         try:
-            self.handle.client.bind(pod, node_name)
+            self.required_handle().client.bind(pod, node_name)
         except MoorageError as error:
-            return as_status(error)
+            return fwk.as_status(error)
         return None

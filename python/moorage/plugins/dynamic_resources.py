@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from moorage.framework.plugin.cycle_state import CycleState
+from moorage import framework as fwk
 from moorage.framework.plugin.events import (
     DEVICE_CLASS,
     NODE,
@@ -16,25 +16,11 @@ from moorage.framework.plugin.events import (
     RESOURCE_CLAIM,
     RESOURCE_SLICE,
     ActionType,
-    ClusterEventWithHint,
-    QueueingHint,
     is_same_pod,
     on,
     queue_if,
 )
-from moorage.framework.plugin.interface import (
-    EnqueueExtensions,
-    FilterPlugin,
-    PostFilterResult,
-    PreBindPlugin,
-    PreEnqueuePlugin,
-    PreFilterPlugin,
-    ReservePlugin,
-    ScorePlugin,
-    SignPlugin,
-)
 from moorage.framework.plugin.signing import UNSIGNED
-from moorage.framework.plugin.status import Code, Status
 from moorage.framework.profiles.in_core import CorePostFilter, UnbuiltPlugin
 from moorage.objects.model.pod import Pod
 from moorage.objects.model.resource_claims import ResourceClaim
@@ -48,15 +34,15 @@ NOT_FOUND = "not found"
 
 class DynamicResources(
     UnbuiltPlugin,
-    PreEnqueuePlugin,
-    PreFilterPlugin,
-    FilterPlugin,
+    fwk.PreEnqueuePlugin,
+    fwk.PreFilterPlugin,
+    fwk.FilterPlugin,
     CorePostFilter,
-    ScorePlugin,
-    ReservePlugin,
-    PreBindPlugin,
-    EnqueueExtensions,
-    SignPlugin,
+    fwk.ScorePlugin,
+    fwk.ReservePlugin,
+    fwk.PreBindPlugin,
+    fwk.EnqueueExtensions,
+    fwk.SignPlugin,
 ):
     """kube-scheduler v1.36, dynamicresources/."""
 
@@ -66,13 +52,17 @@ class DynamicResources(
     default_args = {"filterTimeout": "10s", "bindingTimeout": "10m0s"}
 
     def post_filter(
-        self, state: CycleState, pod: Pod, statuses: Mapping[str, Status]
-    ) -> tuple[PostFilterResult | None, Status | None]:
-        return None, self.failure(state) or Status(Code.UNSCHEDULABLE, (NO_CLAIMS,), self.name)
+        self, state: fwk.CycleState, pod: Pod, statuses: Mapping[str, fwk.Status]
+    ) -> tuple[fwk.PostFilterResult | None, fwk.Status | None]:
+        return None, self.failure(state) or fwk.Status(fwk.Code.UNSCHEDULABLE, (NO_CLAIMS,), self.name)
 
-    def failure(self, state: CycleState) -> Status | None:
+    def failure(self, state: fwk.CycleState) -> fwk.Status | None:
         """PreFilter ended before this plugin had its turn: it misses what it would have written there."""
-        return None if self.name in state.skip_filter_plugins else Status(Code.ERROR, (NOT_FOUND,), self.name)
+        return (
+            None
+            if self.name in state.skip_filter_plugins
+            else fwk.Status(fwk.Code.ERROR, (NOT_FOUND,), self.name)
+        )
 
     def may_preempt(self, shape: Shape, potential: int) -> bool:
         return False
@@ -80,10 +70,10 @@ class DynamicResources(
     def futile_message(self, shape: Shape, nodes: int, potential: int) -> tuple[str, bool]:
         return NO_CLAIMS, False
 
-    def sign_pod(self, pod: Pod) -> Status | None:
+    def sign_pod(self, pod: Pod) -> fwk.Status | None:
         return UNSIGNED if pod.spec.resource_claims else None
 
-    def events_to_register(self) -> Sequence[ClusterEventWithHint]:
+    def events_to_register(self) -> Sequence[fwk.ClusterEventWithHint]:
         nodes = ActionType.ADD | ActionType.UPDATE_NODE_LABEL | ActionType.UPDATE_NODE_ALLOCATABLE
         changes = ActionType.ADD | ActionType.UPDATE
         return [
@@ -94,7 +84,7 @@ class DynamicResources(
             on(RESOURCE_SLICE, changes),
         ]
 
-    def after_claim_change(self, pod: Pod, old: ResourceClaim | None, new: ResourceClaim) -> QueueingHint:
+    def after_claim_change(self, pod: Pod, old: ResourceClaim | None, new: ResourceClaim) -> fwk.QueueingHint:
         """A claim of the pod came or changed, or any claim gave its devices back; and the pod has all claims
         that it needs."""
         claims = self._claims(pod)
@@ -106,15 +96,13 @@ class DynamicResources(
             return QUEUE_SKIP
         return queue_if(old is None or old.status != new.status)
 
-    def after_pod_change(self, pod: Pod, old: Pod, new: Pod) -> QueueingHint:
+    def after_pod_change(self, pod: Pod, old: Pod, new: Pod) -> fwk.QueueingHint:
         """This pod has all claims that it needs."""
         return queue_if(is_same_pod(pod, new) and self._claims(new) is not None)
 
     def _claims(self, pod: Pod) -> list[ResourceClaim] | None:
         """The claims of a pod; None where one is missing, is being deleted, or belongs to another pod."""
-        if self.handle is None:
-            raise RuntimeError(f"{self.name} has no handle")
-        indexer = self.handle.informers.informer(ResourceClaim).indexer
+        indexer = self.required_handle().informers.informer(ResourceClaim).indexer
         found = []
         for name, is_generated in _claim_names(pod):
             claim: ResourceClaim | None = None if name is None else indexer.get(f"{pod.namespace}/{name}")

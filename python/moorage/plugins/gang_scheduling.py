@@ -4,24 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from moorage.framework.plugin.cycle_state import CycleState
-from moorage.framework.plugin.events import (
-    POD,
-    POD_GROUP,
-    ActionType,
-    ClusterEventWithHint,
-    QueueingHint,
-    on,
-    queue_if,
-)
+from moorage import framework as fwk
+from moorage.framework.plugin.events import POD, POD_GROUP, ActionType, on, queue_if
 from moorage.framework.plugin.group_index import PodGroups
-from moorage.framework.plugin.interface import (
-    Code,
-    EnqueueExtensions,
-    PermitPlugin,
-    PreEnqueuePlugin,
-    Status,
-)
 from moorage.framework.profiles.in_core import UnitPlugin
 from moorage.objects.model.meta import Object
 from moorage.objects.model.pod import Pod
@@ -32,7 +17,7 @@ TIMEOUT = 5 * 60.0
 """Seconds that a pod waits on Permit for the others."""
 
 
-class GangScheduling(UnitPlugin, PreEnqueuePlugin, PermitPlugin, EnqueueExtensions):
+class GangScheduling(UnitPlugin, fwk.PreEnqueuePlugin, fwk.PermitPlugin, fwk.EnqueueExtensions):
     """kube-scheduler v1.36, gangscheduling/. Pods of a group mostly come to Permit together, and then the
     minimum is counted once (`scheduler/groups/place_group.py`); here is what holds for one that comes
     alone."""
@@ -40,7 +25,7 @@ class GangScheduling(UnitPlugin, PreEnqueuePlugin, PermitPlugin, EnqueueExtensio
     name = "GangScheduling"
     feature_gate = "GangScheduling"
 
-    def pre_enqueue(self, pod: Pod) -> Status | None:
+    def pre_enqueue(self, pod: Pod) -> fwk.Status | None:
         """A rejection while the pod's group, or a part of the pods that it needs, is not there."""
         key = group_of(pod)
         if key is None:
@@ -52,10 +37,10 @@ class GangScheduling(UnitPlugin, PreEnqueuePlugin, PermitPlugin, EnqueueExtensio
             return None
         return self._waits_for("waiting for minCount pods from a gang to appear in scheduling queue")
 
-    def _waits_for(self, text: str) -> Status:
-        return Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (text,), self.name)
+    def _waits_for(self, text: str) -> fwk.Status:
+        return fwk.Status(fwk.Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (text,), self.name)
 
-    def permit(self, state: CycleState, pod: Pod, node_name: str) -> tuple[Status | None, float]:
+    def permit(self, state: fwk.CycleState, pod: Pod, node_name: str) -> tuple[fwk.Status | None, float]:
         """Wait until as many pods of the group as it needs have a node, in fact or assumed; the last of them
         allows all others that wait."""
         key = group_of(pod)
@@ -64,15 +49,14 @@ class GangScheduling(UnitPlugin, PreEnqueuePlugin, PermitPlugin, EnqueueExtensio
         if self._missing(key) <= 0:
             self._allow(key)
             return None, 0.0
-        return Status(Code.WAIT, (WAITS,)), TIMEOUT
+        return fwk.Status(fwk.Code.WAIT, (WAITS,)), TIMEOUT
 
     def _missing(self, key: UnitKey) -> int:
         group = self._groups.get(key)
         return group.min_count - len(self._groups.scheduled(key)) if group is not None else 0
 
     def _allow(self, key: UnitKey) -> None:
-        handle = self.handle
-        assert handle is not None
+        handle = self.required_handle()
         if len(handle.waiting_pods):
             for member in self._groups.scheduled(key):
                 waiting = handle.get_waiting_pod(member.metadata.uid)
@@ -81,23 +65,21 @@ class GangScheduling(UnitPlugin, PreEnqueuePlugin, PermitPlugin, EnqueueExtensio
 
     @property
     def _groups(self) -> PodGroups:
-        if self.handle is None or self.handle.informers is None:
-            raise RuntimeError(f'plugin "{self.name}" is not part of a scheduler')
-        return self.handle.shared(PodGroups)
+        return self.required_handle().shared(PodGroups)
 
     # ---- hints ---------------------------------------------------------------------------------------------
 
-    def events_to_register(self) -> Sequence[ClusterEventWithHint]:
+    def events_to_register(self) -> Sequence[fwk.ClusterEventWithHint]:
         return [
             on(POD, ActionType.ADD, self.after_pod_added, of_unit=True),
             on(POD_GROUP, ActionType.ADD, self.after_group_added, of_unit=True),
         ]
 
-    def after_pod_added(self, pod: Pod, old: None, new: Pod) -> QueueingHint:
+    def after_pod_added(self, pod: Pod, old: None, new: Pod) -> fwk.QueueingHint:
         """A pod of the same group came."""
         key = group_of(pod)
         return queue_if(key is not None and group_of(new) == key)
 
-    def after_group_added(self, pod: Pod, old: None, new: Object) -> QueueingHint:
+    def after_group_added(self, pod: Pod, old: None, new: Object) -> fwk.QueueingHint:
         """The pod's group came."""
         return queue_if((new.namespace, new.name) == group_of(pod))

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from moorage import framework as fwk
 from moorage._core.state.images import normalized_image_name
-from moorage.framework.plugin.interface import ScorePlugin, SignPlugin
 from moorage.framework.profiles.in_core import NativePlugin
 from moorage.objects.model.pod import Pod
 
 
-class ImageLocality(NativePlugin, ScorePlugin, SignPlugin):
+class ImageLocality(NativePlugin, fwk.ScorePlugin, fwk.SignPlugin):
     """kube-scheduler v1.36, image_locality.go. Counts are those of the moment a node was last copied to the
     view."""
 

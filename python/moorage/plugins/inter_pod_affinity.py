@@ -5,38 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from moorage import framework as fwk
 from moorage._core.state.cluster_state import ClusterState
 from moorage._core.state.pod_class import Shape
 from moorage._core.state.pod_terms import PodTerm
-from moorage.framework.plugin.cycle_state import CycleState
 from moorage.framework.plugin.events import (
     NODE,
     POD,
     QUEUE,
     QUEUE_SKIP,
     ActionType,
-    ClusterEventWithHint,
-    QueueingHint,
     is_live,
     is_same_pod,
     on,
     queue_if,
 )
-from moorage.framework.plugin.interface import (
-    FILTER,
-    SCORE,
-    SKIP,
-    Code,
-    EnqueueExtensions,
-    FilterPlugin,
-    PreFilterPlugin,
-    PreFilterResult,
-    PreScorePlugin,
-    ScorePlugin,
-    SignPlugin,
-    Status,
-)
-from moorage.framework.plugin.nodes_view import NodesView
 from moorage.framework.plugin.signing import UNSIGNED
 from moorage.framework.profiles.in_core import NativePlugin
 from moorage.objects.model.node import Node
@@ -50,27 +33,33 @@ REASONS = (
 
 
 class InterPodAffinity(
-    NativePlugin, PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin, EnqueueExtensions, SignPlugin
+    NativePlugin,
+    fwk.PreFilterPlugin,
+    fwk.FilterPlugin,
+    fwk.PreScorePlugin,
+    fwk.ScorePlugin,
+    fwk.EnqueueExtensions,
+    fwk.SignPlugin,
 ):
     """kube-scheduler v1.36, interpodaffinity/. The bucket is the sum of the weights; its constant lies
     between the extremes of the feasible nodes."""
 
     name = "InterPodAffinity"
     missing_state_text = {
-        FILTER: 'error reading "PreFilterInterPodAffinity"',
-        SCORE: 'failed to read "PreScoreInterPodAffinity"',
+        fwk.FilterPlugin: 'error reading "PreFilterInterPodAffinity"',
+        fwk.ScorePlugin: 'failed to read "PreScoreInterPodAffinity"',
     }
     default_weight = 2
     default_args = {"hardPodAffinityWeight": 1, "ignorePreferredTermsOfExistingPods": False}
 
-    def pre_filter(self, state: CycleState, pod: Pod, nodes: NodesView) -> PreFilterResult | Status | None:
+    def pre_filter(self, state: fwk.CycleState, pod: Pod, nodes: fwk.NodesView) -> fwk.Status | None:
         if state.shape.terms_error:
             text = f"parsing pod: {state.shape.terms_error}"
-            return Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (text,), self.name)
-        return None if state.terms.affinity_filters else SKIP
+            return fwk.Status(fwk.Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (text,), self.name)
+        return None if state.terms.affinity_filters else fwk.SKIP
 
-    def pre_score(self, state: CycleState, pod: Pod, nodes: NodesView) -> Status | None:
-        return None if state.terms.affinity_scores else SKIP
+    def pre_score(self, state: fwk.CycleState, pod: Pod, nodes: fwk.NodesView) -> fwk.Status | None:
+        return None if state.terms.affinity_scores else fwk.SKIP
 
     def plan_arguments(self, state: ClusterState) -> dict[str, Any]:
         return {
@@ -81,7 +70,7 @@ class InterPodAffinity(
     def reasons(self, bits: int, shape: Shape) -> tuple[str, ...]:
         return tuple(text for bit, text in enumerate(REASONS) if bits >> bit & 1)
 
-    def sign_pod(self, pod: Pod) -> Mapping[str, Any] | Status | None:
+    def sign_pod(self, pod: Pod) -> Mapping[str, Any] | fwk.Status | None:
         """Terms of other pods may match the labels. Where their preferred terms are ignored, labels do not
         count at all, though required terms may still match them."""
         affinity = pod.spec.affinity
@@ -89,14 +78,14 @@ class InterPodAffinity(
             return UNSIGNED
         return None if self.args["ignorePreferredTermsOfExistingPods"] else {"labels": pod.metadata.labels}
 
-    def events_to_register(self) -> Sequence[ClusterEventWithHint]:
+    def events_to_register(self) -> Sequence[fwk.ClusterEventWithHint]:
         pods = ActionType.ADD | ActionType.UPDATE_POD_LABEL | ActionType.DELETE
         return [
             on(POD, pods, self.after_pod_change),
             on(NODE, ActionType.ADD | ActionType.UPDATE_NODE_LABEL, self.after_node_change),
         ]
 
-    def after_pod_change(self, pod: Pod, old: Pod | None, new: Pod | None) -> QueueingHint:
+    def after_pod_change(self, pod: Pod, old: Pod | None, new: Pod | None) -> fwk.QueueingHint:
         """A pod came that the affinity terms want, or went that anti-affinity terms keep away; changed
         labels count too."""
         if is_same_pod(pod, new):
@@ -114,7 +103,7 @@ class InterPodAffinity(
         attracted = _all_match(affinity, new) and not _all_match(affinity, old)
         return queue_if(attracted or (_all_match(anti_affinity, old) and not _all_match(anti_affinity, new)))
 
-    def after_node_change(self, pod: Pod, old: Node | None, new: Node) -> QueueingHint:
+    def after_node_change(self, pod: Pod, old: Node | None, new: Node) -> fwk.QueueingHint:
         """A domain came, or a node moved to another; for anti-affinity, also out of all."""
         affinity, anti_affinity = self._required(pod)
         now = new.metadata.labels

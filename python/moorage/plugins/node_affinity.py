@@ -8,41 +8,16 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from moorage import framework as fwk
 from moorage._core.state.cluster_state import ClusterState
 from moorage._core.state.pod_class import Shape
 from moorage._core.state.pod_spec import pinned_node
 from moorage.framework.plugin import signing
-from moorage.framework.plugin.cycle_state import CycleState
-from moorage.framework.plugin.events import (
-    NODE,
-    ActionType,
-    ClusterEventWithHint,
-    QueueingHint,
-    on,
-    queue_if,
-)
-from moorage.framework.plugin.interface import (
-    SKIP,
-    Code,
-    EnqueueExtensions,
-    FilterPlugin,
-    PreFilterPlugin,
-    PreFilterResult,
-    PreScorePlugin,
-    ScorePlugin,
-    SignPlugin,
-    Status,
-)
-from moorage.framework.plugin.nodes_view import NodesView
+from moorage.framework.plugin.events import NODE, ActionType, on, queue_if
 from moorage.framework.profiles.in_core import NativePlugin
 from moorage.objects.model import pod as pod_objects
 from moorage.objects.model.node import Node
-from moorage.objects.model.pod import (
-    Affinity,
-    NodeSelector,
-    Pod,
-    PodSpec,
-)
+from moorage.objects.model.pod import Affinity, NodeSelector, Pod, PodSpec
 from moorage.objects.model.selectors import (
     NodeSelectorMatcher,
     field_requirement_error,
@@ -58,7 +33,13 @@ REASONS = (
 
 
 class NodeAffinity(
-    NativePlugin, PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin, EnqueueExtensions, SignPlugin
+    NativePlugin,
+    fwk.PreFilterPlugin,
+    fwk.FilterPlugin,
+    fwk.PreScorePlugin,
+    fwk.ScorePlugin,
+    fwk.EnqueueExtensions,
+    fwk.SignPlugin,
 ):
     """kube-scheduler v1.36, node_affinity.go. The bucket is the sum of the matching preferred weights; its
     constant is 100 * sum / max."""
@@ -66,22 +47,26 @@ class NodeAffinity(
     name = "NodeAffinity"
     default_weight = 2
 
-    def pre_filter(self, state: CycleState, pod: Pod, nodes: NodesView) -> PreFilterResult | Status | None:
+    def pre_filter(
+        self, state: fwk.CycleState, pod: Pod, nodes: fwk.NodesView
+    ) -> fwk.PreFilterResult | fwk.Status | None:
         shape = state.shape
         if not shape.has_node_affinity and (self.added is None or self.added.required is None):
-            return SKIP
+            return fwk.SKIP
         if shape.names_conflict:
-            return Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, ("pod affinity terms conflict",), self.name)
+            return fwk.Status(
+                fwk.Code.UNSCHEDULABLE_AND_UNRESOLVABLE, ("pod affinity terms conflict",), self.name
+            )
         pinned = pinned_node(pod.spec)
         if pinned is not None:
-            return PreFilterResult(frozenset({pinned}))
-        return None if shape.node_names is None else PreFilterResult(shape.node_names)
+            return fwk.PreFilterResult(frozenset({pinned}))
+        return None if shape.node_names is None else fwk.PreFilterResult(shape.node_names)
 
-    def pre_score(self, state: CycleState, pod: Pod, nodes: NodesView) -> Status | None:
+    def pre_score(self, state: fwk.CycleState, pod: Pod, nodes: fwk.NodesView) -> fwk.Status | None:
         shape = state.shape
         if shape.preferred_error:
-            return Status(Code.ERROR, (shape.preferred_error,), self.name)
-        return None if shape.has_preferred or (self.added and self.added.preferred) else SKIP
+            return fwk.Status(fwk.Code.ERROR, (shape.preferred_error,), self.name)
+        return None if shape.has_preferred or (self.added and self.added.preferred) else fwk.SKIP
 
     @cached_property
     def added(self) -> pod_objects.NodeAffinity | None:
@@ -106,10 +91,10 @@ class NodeAffinity(
     def sign_pod(self, pod: Pod) -> Mapping[str, Any]:
         return signing.node_affinity(pod)
 
-    def events_to_register(self) -> Sequence[ClusterEventWithHint]:
+    def events_to_register(self) -> Sequence[fwk.ClusterEventWithHint]:
         return [on(NODE, ActionType.ADD | ActionType.UPDATE_NODE_LABEL, self.after_node_change)]
 
-    def after_node_change(self, pod: Pod, old: Node | None, new: Node) -> QueueingHint:
+    def after_node_change(self, pod: Pod, old: Node | None, new: Node) -> fwk.QueueingHint:
         """A node matches the pod that did not match before. addedAffinity is asked about the node as it is
         now only."""
         added = None if self.added is None else self.added.required

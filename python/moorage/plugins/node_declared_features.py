@@ -4,28 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from moorage.framework.plugin.events import (
-    NODE,
-    POD,
-    ActionType,
-    ClusterEventWithHint,
-    QueueingHint,
-    is_same_pod,
-    on,
-    queue_if,
-)
-from moorage.framework.plugin.interface import (
-    EnqueueExtensions,
-    FilterPlugin,
-    PreFilterPlugin,
-    SignPlugin,
-)
+from moorage import framework as fwk
+from moorage.framework.plugin.events import NODE, POD, ActionType, is_same_pod, on, queue_if
 from moorage.framework.profiles.in_core import UnbuiltPlugin
 from moorage.objects.model.node import Node
 from moorage.objects.model.pod import Pod
 
 
-class NodeDeclaredFeatures(UnbuiltPlugin, PreFilterPlugin, FilterPlugin, EnqueueExtensions, SignPlugin):
+class NodeDeclaredFeatures(
+    UnbuiltPlugin, fwk.PreFilterPlugin, fwk.FilterPlugin, fwk.EnqueueExtensions, fwk.SignPlugin
+):
     """kube-scheduler v1.36, nodedeclaredfeatures/."""
 
     name = "NodeDeclaredFeatures"
@@ -34,15 +22,15 @@ class NodeDeclaredFeatures(UnbuiltPlugin, PreFilterPlugin, FilterPlugin, Enqueue
     def sign_pod(self, pod: Pod) -> None:
         """Nothing that pods hold here needs a declared feature."""
 
-    def events_to_register(self) -> Sequence[ClusterEventWithHint]:
+    def events_to_register(self) -> Sequence[fwk.ClusterEventWithHint]:
         nodes = ActionType.ADD | ActionType.UPDATE_NODE_DECLARED_FEATURE
         return [on(NODE, nodes, self.after_node_change), on(POD, ActionType.UPDATE, self.after_pod_change)]
 
-    def after_node_change(self, pod: Pod, old: Node | None, new: Node) -> QueueingHint:
+    def after_node_change(self, pod: Pod, old: Node | None, new: Node) -> fwk.QueueingHint:
         """A node came, or declares other features."""
         return queue_if(old is None or old.status.declared_features != new.status.declared_features)
 
-    def after_pod_change(self, pod: Pod, old: Pod, new: Pod) -> QueueingHint:
+    def after_pod_change(self, pod: Pod, old: Pod, new: Pod) -> fwk.QueueingHint:
         """This pod needs other features."""
         return queue_if(is_same_pod(pod, new) and _needs(old) != _needs(new))
 

@@ -5,19 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from moorage import framework as fwk
 from moorage._core.state.pod_class import Shape
-from moorage.framework.plugin.events import (
-    NODE,
-    ActionType,
-    ClusterEventWithHint,
-    on,
-)
-from moorage.framework.plugin.interface import EnqueueExtensions, FilterPlugin, SignPlugin
+from moorage.framework.plugin.events import NODE, ActionType, on
 from moorage.framework.profiles.in_core import NativePlugin
 from moorage.objects.model.pod import Pod
 
 
-class NodeName(NativePlugin, FilterPlugin, EnqueueExtensions, SignPlugin):
+class NodeName(NativePlugin, fwk.FilterPlugin, fwk.EnqueueExtensions, fwk.SignPlugin):
     """kube-scheduler v1.36, node_name.go."""
 
     name = "NodeName"
@@ -28,5 +23,5 @@ class NodeName(NativePlugin, FilterPlugin, EnqueueExtensions, SignPlugin):
     def sign_pod(self, pod: Pod) -> Mapping[str, Any]:
         return {"nodeName": pod.spec.node_name}
 
-    def events_to_register(self) -> Sequence[ClusterEventWithHint]:
+    def events_to_register(self) -> Sequence[fwk.ClusterEventWithHint]:
         return [on(NODE, ActionType.ADD)]

@@ -5,41 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from moorage import framework as fwk
 from moorage._core.state.pod_class import Shape
-from moorage.framework.plugin.cycle_state import CycleState
-from moorage.framework.plugin.events import (
-    NODE,
-    POD,
-    ActionType,
-    ClusterEventWithHint,
-    QueueingHint,
-    is_live,
-    on,
-    queue_if,
-)
-from moorage.framework.plugin.interface import (
-    FILTER,
-    SKIP,
-    EnqueueExtensions,
-    FilterPlugin,
-    PreFilterPlugin,
-    PreFilterResult,
-    SignPlugin,
-    Status,
-)
-from moorage.framework.plugin.nodes_view import NodesView
+from moorage.framework.plugin.events import NODE, POD, ActionType, is_live, on, queue_if
 from moorage.framework.profiles.in_core import NativePlugin
 from moorage.objects.model.pod import Pod
 
 
-class NodePorts(NativePlugin, PreFilterPlugin, FilterPlugin, EnqueueExtensions, SignPlugin):
+class NodePorts(NativePlugin, fwk.PreFilterPlugin, fwk.FilterPlugin, fwk.EnqueueExtensions, fwk.SignPlugin):
     """kube-scheduler v1.36, node_ports.go: ports of containers and sidecars."""
 
     name = "NodePorts"
-    missing_state_text = {FILTER: 'reading "PreFilterNodePorts"'}
+    missing_state_text = {fwk.FilterPlugin: 'reading "PreFilterNodePorts"'}
 
-    def pre_filter(self, state: CycleState, pod: Pod, nodes: NodesView) -> PreFilterResult | Status | None:
-        return None if state.shape.ports else SKIP
+    def pre_filter(self, state: fwk.CycleState, pod: Pod, nodes: fwk.NodesView) -> fwk.Status | None:
+        return None if state.shape.ports else fwk.SKIP
 
     def reasons(self, bits: int, shape: Shape) -> tuple[str, ...]:
         return ("node(s) didn't have free ports for the requested pod ports",)
@@ -49,18 +29,16 @@ class NodePorts(NativePlugin, PreFilterPlugin, FilterPlugin, EnqueueExtensions, 
         containers = (*pod.spec.containers, *pod.spec.init_containers)
         return {"hostPorts": sorted({port.host_port for one in containers for port in one.ports} - {0})}
 
-    def events_to_register(self) -> Sequence[ClusterEventWithHint]:
+    def events_to_register(self) -> Sequence[fwk.ClusterEventWithHint]:
         return [on(POD, ActionType.DELETE, self.after_pod_deleted), on(NODE, ActionType.ADD)]
 
-    def after_pod_deleted(self, pod: Pod, old: Pod, new: None) -> QueueingHint:
+    def after_pod_deleted(self, pod: Pod, old: Pod, new: None) -> fwk.QueueingHint:
         """A pod went that had one of the pod's ports."""
         return queue_if(is_live(old) and self._conflicts(pod, old))
 
     def _conflicts(self, pod: Pod, other: Pod) -> bool:
         """Whether both want a port of one protocol and address; 0.0.0.0 stands for all addresses."""
-        if self.handle is None:
-            raise RuntimeError("NodePorts has no handle")
-        everywhere = self.handle.cache.state.symbols.intern("0.0.0.0")
+        everywhere = self.required_handle().cache.state.symbols.intern("0.0.0.0")
         return any(
             mine[1:] == theirs[1:] and (mine[0] == theirs[0] or everywhere in (mine[0], theirs[0]))
             for mine in self.shape_of(pod).ports

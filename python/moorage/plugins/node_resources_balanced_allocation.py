@@ -5,36 +5,28 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from moorage import framework as fwk
 from moorage._core.state.cluster_state import ClusterState
 from moorage.framework.plugin import signing
-from moorage.framework.plugin.cycle_state import CycleState
-from moorage.framework.plugin.interface import (
-    SKIP,
-    PreScorePlugin,
-    ScorePlugin,
-    SignPlugin,
-    Status,
-)
-from moorage.framework.plugin.nodes_view import NodesView
 from moorage.framework.profiles.in_core import NativePlugin
 from moorage.objects.model.pod import Pod
 
 from .node_resources_fit import weighted_resources
 
 
-class NodeResourcesBalancedAllocation(NativePlugin, PreScorePlugin, ScorePlugin, SignPlugin):
+class NodeResourcesBalancedAllocation(NativePlugin, fwk.PreScorePlugin, fwk.ScorePlugin, fwk.SignPlugin):
     """kube-scheduler v1.36, balanced_allocation.go; `Profile.balanced_allocation` chooses the formula."""
 
     name = "NodeResourcesBalancedAllocation"
     default_weight = 1
     default_args = {"resources": ({"name": "cpu", "weight": 1}, {"name": "memory", "weight": 1})}
 
-    def pre_score(self, state: CycleState, pod: Pod, nodes: NodesView) -> Status | None:
+    def pre_score(self, state: fwk.CycleState, pod: Pod, nodes: fwk.NodesView) -> fwk.Status | None:
         shape = state.shape
         cpu, memory = shape.requests
         requests = {"cpu": cpu, "memory": memory} | shape.other_requests
         scored = weighted_resources(self.args["resources"])
-        return None if any(requests.get(name) for name, _ in scored) else SKIP
+        return None if any(requests.get(name) for name, _ in scored) else fwk.SKIP
 
     def plan_arguments(self, state: ClusterState) -> dict[str, Any]:
         return {"balanced": weighted_resources(self.args["resources"])}

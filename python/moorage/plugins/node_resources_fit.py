@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from moorage import framework as fwk
 from moorage._core.base.quantity import parse_milli, parse_value
 from moorage._core.base.resources import ZERO, is_counted, pod_requests
 from moorage._core.state.cluster_state import ClusterState
@@ -17,24 +18,10 @@ from moorage.framework.plugin.events import (
     POD,
     QUEUE,
     ActionType,
-    ClusterEventWithHint,
-    QueueingHint,
     is_live,
     is_same_pod,
     on,
     queue_if,
-)
-from moorage.framework.plugin.interface import (
-    FILTER,
-    MAX_NODE_SCORE,
-    Assignments,
-    EnqueueExtensions,
-    FilterPlugin,
-    PlacementScorePlugin,
-    PreFilterPlugin,
-    PreScorePlugin,
-    ScorePlugin,
-    SignPlugin,
 )
 from moorage.framework.profiles.in_core import NativePlugin
 from moorage.objects.model.node import Node
@@ -47,19 +34,19 @@ IMPLICIT = "deviceclass.resource.kubernetes.io/"
 
 class NodeResourcesFit(
     NativePlugin,
-    PreFilterPlugin,
-    FilterPlugin,
-    PreScorePlugin,
-    ScorePlugin,
-    PlacementScorePlugin,
-    EnqueueExtensions,
-    SignPlugin,
+    fwk.PreFilterPlugin,
+    fwk.FilterPlugin,
+    fwk.PreScorePlugin,
+    fwk.ScorePlugin,
+    fwk.PlacementScorePlugin,
+    fwk.EnqueueExtensions,
+    fwk.SignPlugin,
 ):
     """kube-scheduler v1.36, fit.go and least_allocated.go. Reason bits: pods, cpu, memory, then the shape's
     other requests in their order (ephemeral-storage, then by name)."""
 
     name = "NodeResourcesFit"
-    missing_state_text = {FILTER: 'error reading "PreFilterNodeResourcesFit"'}
+    missing_state_text = {fwk.FilterPlugin: 'error reading "PreFilterNodeResourcesFit"'}
     default_weight = 1
     default_args = {
         "scoringStrategy": {
@@ -88,13 +75,10 @@ class NodeResourcesFit(
     def sign_pod(self, pod: Pod) -> Mapping[str, Any]:
         return signing.requests(self, pod)
 
-    def score_placement(self, group: PodGroup, assignments: Assignments) -> int:
+    def score_placement(self, group: PodGroup, assignments: fwk.Assignments) -> int:
         """MostAllocated over all nodes of a placement together, with the pods that would come: little is left
         over of placements that are nearly full (KEP-5732)."""
-        framework = None if self.handle is None else self.handle.framework
-        if framework is None:
-            raise RuntimeError(f'plugin "{self.name}" is not part of a scheduler')
-        nodes = framework.nodes(assignments.placement.rows)
+        nodes = self._framework().nodes(assignments.placement.rows)
         comes = self._comes(assignments)
         points = total = 0
         for name, weight in weighted_resources(self.args["scoringStrategy"]["resources"]):
@@ -103,11 +87,11 @@ class NodeResourcesFit(
                 continue
             is_basic = name in ("cpu", "memory")
             used = int((nodes.nonzero if is_basic else nodes.requested)[name].sum()) + comes[name]
-            points += weight * (min(used, capacity) * MAX_NODE_SCORE // capacity)
+            points += weight * (min(used, capacity) * fwk.MAX_NODE_SCORE // capacity)
             total += weight
         return points // total if total else 0
 
-    def _comes(self, assignments: Assignments) -> Counter[str]:
+    def _comes(self, assignments: fwk.Assignments) -> Counter[str]:
         """What the containers of the pods request together that would come, as scores of nodes take it."""
         shapes = Counter(
             self.shape_of(pod)
@@ -123,7 +107,7 @@ class NodeResourcesFit(
 
     # ---- queueing hints ------------------------------------------------------------------------------------
 
-    def events_to_register(self) -> Sequence[ClusterEventWithHint]:
+    def events_to_register(self) -> Sequence[fwk.ClusterEventWithHint]:
         nodes = ActionType.ADD | ActionType.UPDATE_NODE_ALLOCATABLE
         classes = ActionType.ADD | ActionType.UPDATE
         return [
@@ -132,7 +116,7 @@ class NodeResourcesFit(
             on(DEVICE_CLASS, classes, self.after_device_class_change),
         ]
 
-    def after_pod_change(self, pod: Pod, old: Pod, new: Pod | None) -> QueueingHint:
+    def after_pod_change(self, pod: Pod, old: Pod, new: Pod | None) -> fwk.QueueingHint:
         """A pod went, or asks for less of what this one asks for."""
         if new is None:
             return queue_if(is_live(old))
@@ -146,7 +130,7 @@ class NodeResourcesFit(
             if amount.sign() and (name in ("cpu", "memory") or is_counted(name))
         )
 
-    def after_node_change(self, pod: Pod, old: Node | None, new: Node) -> QueueingHint:
+    def after_node_change(self, pod: Pod, old: Node | None, new: Node) -> fwk.QueueingHint:
         """The pod would fit a node if that were empty, which now has more of something. Resources that are
         configured to be ignored count all the same, as upstream has it."""
         wanted = _wanted(self.shape_of(pod))
@@ -166,7 +150,9 @@ class NodeResourcesFit(
             return False
         return any(name in _names(one) for one in informers.lister(DeviceClass).list())
 
-    def after_device_class_change(self, pod: Pod, old: DeviceClass | None, new: DeviceClass) -> QueueingHint:
+    def after_device_class_change(
+        self, pod: Pod, old: DeviceClass | None, new: DeviceClass
+    ) -> fwk.QueueingHint:
         """A device class stands for a resource that the pod asks for."""
         if old is not None and old.spec.extended_resource_name == new.spec.extended_resource_name:
             return queue_if(False)

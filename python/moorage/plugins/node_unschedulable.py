@@ -5,19 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from moorage import framework as fwk
 from moorage._core.state.pod_class import Shape
 from moorage.framework.plugin import signing
-from moorage.framework.plugin.events import (
-    NODE,
-    POD,
-    ActionType,
-    ClusterEventWithHint,
-    QueueingHint,
-    is_same_pod,
-    on,
-    queue_if,
-)
-from moorage.framework.plugin.interface import EnqueueExtensions, FilterPlugin, SignPlugin
+from moorage.framework.plugin.events import NODE, POD, ActionType, is_same_pod, on, queue_if
 from moorage.framework.profiles.in_core import NativePlugin
 from moorage.objects.model.node import Node, Taint
 from moorage.objects.model.pod import Pod
@@ -26,7 +17,7 @@ from moorage.objects.model.selectors import tolerates
 UNSCHEDULABLE = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
 
 
-class NodeUnschedulable(NativePlugin, FilterPlugin, EnqueueExtensions, SignPlugin):
+class NodeUnschedulable(NativePlugin, fwk.FilterPlugin, fwk.EnqueueExtensions, fwk.SignPlugin):
     """kube-scheduler v1.36, node_unschedulable.go."""
 
     name = "NodeUnschedulable"
@@ -37,16 +28,16 @@ class NodeUnschedulable(NativePlugin, FilterPlugin, EnqueueExtensions, SignPlugi
     def sign_pod(self, pod: Pod) -> Mapping[str, Any]:
         return signing.tolerations(pod)
 
-    def events_to_register(self) -> Sequence[ClusterEventWithHint]:
+    def events_to_register(self) -> Sequence[fwk.ClusterEventWithHint]:
         return [
             on(NODE, ActionType.ADD | ActionType.UPDATE_NODE_TAINT, self.after_node_change),
             on(POD, ActionType.UPDATE_POD_TOLERATION, self.after_toleration_change),
         ]
 
-    def after_node_change(self, pod: Pod, old: Node | None, new: Node) -> QueueingHint:
+    def after_node_change(self, pod: Pod, old: Node | None, new: Node) -> fwk.QueueingHint:
         """A node can be scheduled on now; tolerations do not count."""
         return queue_if(not new.spec.unschedulable and (old is None or old.spec.unschedulable))
 
-    def after_toleration_change(self, pod: Pod, old: Pod, new: Pod) -> QueueingHint:
+    def after_toleration_change(self, pod: Pod, old: Pod, new: Pod) -> fwk.QueueingHint:
         """This pod tolerates such nodes."""
         return queue_if(is_same_pod(pod, new) and tolerates(new.spec.tolerations, UNSCHEDULABLE))

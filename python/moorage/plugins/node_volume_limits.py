@@ -7,37 +7,21 @@ from typing import Any
 
 import numpy as np
 
+from moorage import framework as fwk
 from moorage.framework.plugin import signing
-from moorage.framework.plugin.answers import Answers
-from moorage.framework.plugin.cycle_state import CycleState, NotFoundError
 from moorage.framework.plugin.events import (
     CSI_NODE,
     PERSISTENT_VOLUME_CLAIM,
     POD,
     VOLUME_ATTACHMENT,
     ActionType,
-    ClusterEventWithHint,
-    QueueingHint,
     is_live,
     on,
     queue_if,
 )
-from moorage.framework.plugin.interface import (
-    EnqueueExtensions,
-    FilterPlugin,
-    PreFilterPlugin,
-    SignPlugin,
-)
-from moorage.framework.plugin.nodes_view import AnyNodeInfo, NodesView
-from moorage.framework.plugin.status import SKIP, Code, Status
 from moorage.framework.profiles.in_core import VolumePlugin
 from moorage.objects.model.pod import Pod
-from moorage.objects.model.storage import (
-    CSIDriver,
-    CSINode,
-    PersistentVolumeClaim,
-    VolumeAttachment,
-)
+from moorage.objects.model.storage import CSIDriver, CSINode, PersistentVolumeClaim, VolumeAttachment
 from moorage.volume.binding.claims import VolumeError
 from moorage.volume.usage.attached import AttachedVolumes, CSIVolume, MissingClaimError
 from moorage.volume.usage.in_use import VolumesInUse
@@ -46,57 +30,59 @@ from moorage.volume.usage.migration import migrated_driver
 from .volume_restrictions import claim_names
 
 STATE = "NodeVolumeLimits"
-EXCEEDED = Status(Code.UNSCHEDULABLE, ("node(s) exceed max volume count",))
+EXCEEDED = fwk.Status(fwk.Code.UNSCHEDULABLE, ("node(s) exceed max volume count",))
 STATUSES = None, EXCEEDED
 
 
-class NodeVolumeLimits(VolumePlugin, PreFilterPlugin, FilterPlugin, EnqueueExtensions, SignPlugin):
+class NodeVolumeLimits(
+    VolumePlugin, fwk.PreFilterPlugin, fwk.FilterPlugin, fwk.EnqueueExtensions, fwk.SignPlugin
+):
     """kube-scheduler v1.36, nodevolumelimits/csi.go."""
 
     name = "NodeVolumeLimits"
 
     # ---- decisions -----------------------------------------------------------------------------------------
 
-    def pre_filter(self, state: CycleState, pod: Pod, nodes: NodesView) -> Status | None:
-        return self._unbuilt() if _counts(pod) else SKIP
+    def pre_filter(self, state: fwk.CycleState, pod: Pod, nodes: fwk.NodesView) -> fwk.Status | None:
+        return self._unbuilt() if _counts(pod) else fwk.SKIP
 
-    def _unbuilt(self) -> Status | None:
+    def _unbuilt(self) -> fwk.Status | None:
         """An error where a driver must be on a node, which has an effect with the gate VolumeLimitScaling."""
         if self.required_handle().scales_volume_limits:
             for driver in self.lister(CSIDriver).list():
                 if driver.spec.prevent_pod_scheduling_if_missing:
                     text = f'CSIDriver "{driver.name}": spec.preventPodSchedulingIfMissing is not built yet'
-                    return Status(Code.ERROR, (text,))
+                    return fwk.Status(fwk.Code.ERROR, (text,))
         return None
 
-    def filter(self, state: CycleState, pod: Pod, node_info: AnyNodeInfo) -> Status | None:
+    def filter(self, state: fwk.CycleState, pod: Pod, node_info: fwk.AnyNodeInfo) -> fwk.Status | None:
         attached = self._attached()
         wanted = self._wanted(state, pod, attached)
-        if isinstance(wanted, Status):
+        if isinstance(wanted, fwk.Status):
             return wanted
         try:
             exceeds = attached.is_over_limit(node_info.name, node_info.pods, wanted)
         except VolumeError as error:
-            return Status(Code.ERROR, (str(error),))
+            return fwk.Status(fwk.Code.ERROR, (str(error),))
         return EXCEEDED if exceeds else None
 
-    def filter_all(self, state: CycleState, pod: Pod, nodes: NodesView) -> Answers:
+    def filter_all(self, state: fwk.CycleState, pod: Pod, nodes: fwk.NodesView) -> fwk.Answers:
         attached, rows = self._attached(), nodes.rows
         wanted = self._wanted(state, pod, attached)
-        if isinstance(wanted, Status):
-            return Answers(np.zeros(len(rows), dtype=np.uint8), (wanted,))
+        if isinstance(wanted, fwk.Status):
+            return fwk.Answers(np.zeros(len(rows), dtype=np.uint8), (wanted,))
         numbers = attached.rows_over_limit(rows, wanted).view(np.uint8)
         if not (wanted and attached.errors):
-            return Answers(numbers, STATUSES)
+            return fwk.Answers(numbers, STATUSES)
         failing = np.flatnonzero(np.isin(rows, list(attached.errors)) & attached.is_limited(rows)).tolist()
         texts = [next(iter(attached.errors[int(rows[at])].values())) for at in failing]
         numbers = numbers.astype(np.int32)
         numbers[failing] = np.arange(2, 2 + len(failing))
-        return Answers(numbers, (*STATUSES, *(Status(Code.ERROR, (text,)) for text in texts)))
+        return fwk.Answers(numbers, (*STATUSES, *(fwk.Status(fwk.Code.ERROR, (text,)) for text in texts)))
 
-    def fits_everywhere(self, state: CycleState, pod: Pod, nodes: NodesView) -> bool:
+    def fits_everywhere(self, state: fwk.CycleState, pod: Pod, nodes: fwk.NodesView) -> bool:
         attached = self._attached()
-        unknown = isinstance(self._wanted(state, pod, attached), Status)
+        unknown = isinstance(self._wanted(state, pod, attached), fwk.Status)
         return not (unknown or attached.is_limited(nodes.rows).any())
 
     def _attached(self) -> AttachedVolumes:
@@ -105,12 +91,12 @@ class NodeVolumeLimits(VolumePlugin, PreFilterPlugin, FilterPlugin, EnqueueExten
         return in_use.attached
 
     def _wanted(
-        self, state: CycleState, pod: Pod, attached: AttachedVolumes
-    ) -> frozenset[CSIVolume] | Status:
+        self, state: fwk.CycleState, pod: Pod, attached: AttachedVolumes
+    ) -> frozenset[CSIVolume] | fwk.Status:
         """The pod's volumes, or what is wrong with them on every node."""
         try:
-            wanted: frozenset[CSIVolume] | Status = state.read(STATE)
-        except NotFoundError:
+            wanted: frozenset[CSIVolume] | fwk.Status = state.read(STATE)
+        except fwk.NotFoundError:
             wanted = _volumes_of(pod, attached)
             state.write(STATE, wanted)
         return wanted
@@ -120,7 +106,7 @@ class NodeVolumeLimits(VolumePlugin, PreFilterPlugin, FilterPlugin, EnqueueExten
     def sign_pod(self, pod: Pod) -> Mapping[str, Any]:
         return signing.volumes(pod)
 
-    def events_to_register(self) -> Sequence[ClusterEventWithHint]:
+    def events_to_register(self) -> Sequence[fwk.ClusterEventWithHint]:
         return [
             on(CSI_NODE, ActionType.ADD | ActionType.UPDATE, self.after_csi_node_change),
             on(POD, ActionType.DELETE, self.after_pod_deleted),
@@ -128,22 +114,22 @@ class NodeVolumeLimits(VolumePlugin, PreFilterPlugin, FilterPlugin, EnqueueExten
             on(VOLUME_ATTACHMENT, ActionType.DELETE, self.after_detached),
         ]
 
-    def after_csi_node_change(self, pod: Pod, old: CSINode | None, new: CSINode) -> QueueingHint:
+    def after_csi_node_change(self, pod: Pod, old: CSINode | None, new: CSINode) -> fwk.QueueingHint:
         """A node came, or some driver takes more volumes there, whether or not it is one of the pod's."""
         if old is None:
             return queue_if(True)
         was = _limits(old)
         return queue_if(any(limit > was.get(driver, 0) for driver, limit in _limits(new).items()))
 
-    def after_pod_deleted(self, pod: Pod, old: Pod, new: None) -> QueueingHint:
+    def after_pod_deleted(self, pod: Pod, old: Pod, new: None) -> fwk.QueueingHint:
         """A pod with volumes that count went."""
         return queue_if(_counts(old) and is_live(old))
 
-    def after_claim_added(self, pod: Pod, old: None, new: PersistentVolumeClaim) -> QueueingHint:
+    def after_claim_added(self, pod: Pod, old: None, new: PersistentVolumeClaim) -> fwk.QueueingHint:
         """A claim of the pod came."""
         return queue_if(is_claim_of(pod, new))
 
-    def after_detached(self, pod: Pod, old: VolumeAttachment, new: None) -> QueueingHint:
+    def after_detached(self, pod: Pod, old: VolumeAttachment, new: None) -> fwk.QueueingHint:
         """A volume was detached that may be of a driver of the pod's."""
         return queue_if(
             any(
@@ -158,13 +144,13 @@ def _counts(pod: Pod) -> bool:
     return any(v.persistent_volume_claim or v.ephemeral or migrated_driver(v) for v in pod.spec.volumes)
 
 
-def _volumes_of(pod: Pod, attached: AttachedVolumes) -> frozenset[CSIVolume] | Status:
+def _volumes_of(pod: Pod, attached: AttachedVolumes) -> frozenset[CSIVolume] | fwk.Status:
     try:
         return attached.volumes_of_new_pod(pod)
     except MissingClaimError as error:
-        return Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (str(error),))
+        return fwk.Status(fwk.Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (str(error),))
     except VolumeError as error:
-        return Status(Code.ERROR, (str(error),))
+        return fwk.Status(fwk.Code.ERROR, (str(error),))
 
 
 def is_claim_of(pod: Pod, claim: PersistentVolumeClaim) -> bool:

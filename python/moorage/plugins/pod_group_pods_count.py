@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from moorage import framework as fwk
 from moorage.errors import MoorageError
-from moorage.framework.plugin.interface import MAX_NODE_SCORE, Assignments, PlacementScorePlugin
 from moorage.objects.model.pod_group import PodGroup
 
 
-class PodGroupPodsCount(PlacementScorePlugin):
+class PodGroupPodsCount(fwk.PlacementScorePlugin):
     """kube-scheduler v1.36, podgrouppodscount/. Members that have a node already count, too."""
 
     name = "PodGroupPodsCount"
@@ -18,11 +18,11 @@ class PodGroupPodsCount(PlacementScorePlugin):
     feature_gate = "TopologyAwareWorkloadScheduling"
     in_core = True
 
-    def score_placement(self, group: PodGroup, assignments: Assignments) -> int:
+    def score_placement(self, group: PodGroup, assignments: fwk.Assignments) -> int:
         return assignments.scheduled + assignments.placed
 
     def normalize_placement_scores(self, scores: npt.NDArray[np.int64]) -> npt.ArrayLike:
         most = int(scores.max(initial=0))
         if most == 0:
             raise MoorageError("no pods from pod group are assigned to any of the candidate placements")
-        return scores * MAX_NODE_SCORE // most
+        return scores * fwk.MAX_NODE_SCORE // most

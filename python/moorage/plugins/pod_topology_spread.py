@@ -6,38 +6,21 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
 
+from moorage import framework as fwk
 from moorage._core.base.selectors import with_labels
 from moorage._core.state.cluster_state import ClusterState
 from moorage._core.state.pod_class import Shape
-from moorage.framework.plugin.cycle_state import CycleState
 from moorage.framework.plugin.events import (
     NODE,
     POD,
     QUEUE,
     QUEUE_SKIP,
     ActionType,
-    ClusterEventWithHint,
-    QueueingHint,
     is_live,
     is_same_pod,
     on,
     queue_if,
 )
-from moorage.framework.plugin.interface import (
-    FILTER,
-    SCORE,
-    SKIP,
-    Code,
-    EnqueueExtensions,
-    FilterPlugin,
-    PreFilterPlugin,
-    PreFilterResult,
-    PreScorePlugin,
-    ScorePlugin,
-    SignPlugin,
-    Status,
-)
-from moorage.framework.plugin.nodes_view import NodesView
 from moorage.framework.plugin.signing import UNSIGNED
 from moorage.framework.profiles.in_core import NativePlugin
 from moorage.objects.model.node import Node
@@ -61,33 +44,39 @@ class Hard(NamedTuple):
 
 
 class PodTopologySpread(
-    NativePlugin, PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin, EnqueueExtensions, SignPlugin
+    NativePlugin,
+    fwk.PreFilterPlugin,
+    fwk.FilterPlugin,
+    fwk.PreScorePlugin,
+    fwk.ScorePlugin,
+    fwk.EnqueueExtensions,
+    fwk.SignPlugin,
 ):
     """kube-scheduler v1.36, podtopologyspread/. The bucket is the weighed sum of matching pods; constants
     need its extremes over the feasible nodes. Pods without constraints get the system's or a list's."""
 
     name = "PodTopologySpread"
     missing_state_text = {
-        FILTER: 'reading "PreFilterPodTopologySpread"',
-        SCORE: 'error reading "PreScorePodTopologySpread"',
+        fwk.FilterPlugin: 'reading "PreFilterPodTopologySpread"',
+        fwk.ScorePlugin: 'error reading "PreScorePodTopologySpread"',
     }
     default_weight = 2
     default_args = {"defaultingType": "System"}
 
-    def pre_filter(self, state: CycleState, pod: Pod, nodes: NodesView) -> PreFilterResult | Status | None:
+    def pre_filter(self, state: fwk.CycleState, pod: Pod, nodes: fwk.NodesView) -> fwk.Status | None:
         terms = state.terms
         if terms.spread_error:
             text = f"obtaining pod's hard topology spread constraints: {terms.spread_error}"
-            return Status(Code.ERROR, (text,), self.name)
-        return None if terms.n_hard else SKIP
+            return fwk.Status(fwk.Code.ERROR, (text,), self.name)
+        return None if terms.n_hard else fwk.SKIP
 
-    def pre_score(self, state: CycleState, pod: Pod, nodes: NodesView) -> Status | None:
+    def pre_score(self, state: fwk.CycleState, pod: Pod, nodes: fwk.NodesView) -> fwk.Status | None:
         terms = state.terms
         if terms.spread_score_error:
             what = "calculating preScoreState: obtaining pod's soft topology spread constraints"
             text = f"{what}: {terms.spread_score_error}"
-            return Status(Code.ERROR, (text,), self.name)
-        return None if terms.n_soft else SKIP
+            return fwk.Status(fwk.Code.ERROR, (text,), self.name)
+        return None if terms.n_soft else fwk.SKIP
 
     @property
     def is_system_defaulted(self) -> bool:
@@ -116,19 +105,19 @@ class PodTopologySpread(
         """False with default constraints, the system's for instance: every pod may be spread by them."""
         return not self.default_constraints
 
-    def sign_pod(self, pod: Pod) -> Status | None:
+    def sign_pod(self, pod: Pod) -> fwk.Status | None:
         return UNSIGNED if pod.spec.topology_spread_constraints else None
 
     # ---- queueing hints ------------------------------------------------------------------------------------
 
-    def events_to_register(self) -> Sequence[ClusterEventWithHint]:
+    def events_to_register(self) -> Sequence[fwk.ClusterEventWithHint]:
         pods = ActionType.ADD | ActionType.DELETE
         pods |= ActionType.UPDATE_POD_LABEL | ActionType.UPDATE_POD_TOLERATION
         nodes = ActionType.ADD | ActionType.DELETE
         nodes |= ActionType.UPDATE_NODE_LABEL | ActionType.UPDATE_NODE_TAINT
         return [on(POD, pods, self.after_pod_change), on(NODE, nodes, self.after_node_change)]
 
-    def after_pod_change(self, pod: Pod, old: Pod | None, new: Pod | None) -> QueueingHint:
+    def after_pod_change(self, pod: Pod, old: Pod | None, new: Pod | None) -> fwk.QueueingHint:
         """Another count of pods, or this pod tolerates taints of other nodes."""
         for other in (old, new):
             if other is not None and not (is_same_pod(pod, other) or _counts(pod, other)):
@@ -145,7 +134,7 @@ class PodTopologySpread(
             was != now and any(one.selector.matches(was) != one.selector.matches(now) for one in hard)
         )
 
-    def after_node_change(self, pod: Pod, old: Node | None, new: Node | None) -> QueueingHint:
+    def after_node_change(self, pod: Pod, old: Node | None, new: Node | None) -> fwk.QueueingHint:
         """A node with all topology keys came, went, moved to other domains or has other taints."""
         keys = [one.topology_key for one in self._hard(pod)]
         was, now = (None if node is None else _domains(keys, node) for node in (old, new))
@@ -169,9 +158,7 @@ class PodTopologySpread(
 
     def _default_selector(self, pod: Pod) -> LabelSelectorMatcher | None:
         """What default constraints count: the pods of what this one belongs to."""
-        if self.handle is None:
-            raise RuntimeError(f"{self.name} has no handle")
-        state = self.handle.cache.state
+        state = self.required_handle().cache.state
         owner = state.classes.keys[state.classes.intern(pod)][2]
         return state.workloads.selector_of(pod.namespace, pod.metadata.labels, owner)
 

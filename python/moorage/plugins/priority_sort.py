@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from moorage.framework.plugin.interface import QueueSortPlugin
+from moorage import framework as fwk
 from moorage.queue.active_queue import by_priority
 
 
-class PrioritySort(QueueSortPlugin):
+class PrioritySort(fwk.QueueSortPlugin):
     """kube-scheduler v1.36, priority_sort.go. Pods that came at one time keep the order of their entry."""
 
     name = "PrioritySort"

@@ -4,41 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from moorage.framework.plugin.events import (
-    POD,
-    ActionType,
-    ClusterEventWithHint,
-    QueueingHint,
-    is_same_pod,
-    on,
-    queue_if,
-)
-from moorage.framework.plugin.interface import (
-    Code,
-    EnqueueExtensions,
-    PreEnqueuePlugin,
-    Status,
-)
+from moorage import framework as fwk
+from moorage.framework.plugin.events import POD, ActionType, is_same_pod, on, queue_if
 from moorage.objects.model.pod import Pod
 
 
-class SchedulingGates(PreEnqueuePlugin, EnqueueExtensions):
+class SchedulingGates(fwk.PreEnqueuePlugin, fwk.EnqueueExtensions):
     """kube-scheduler v1.36, scheduling_gates.go."""
 
     name = "SchedulingGates"
     in_core = True
 
-    def pre_enqueue(self, pod: Pod) -> Status | None:
+    def pre_enqueue(self, pod: Pod) -> fwk.Status | None:
         """A rejection that names the gates, or None."""
         if not pod.spec.scheduling_gates:
             return None
         gates = " ".join(gate.name for gate in pod.spec.scheduling_gates)
         text = f"waiting for scheduling gates: [{gates}]"
-        return Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (text,), self.name)
+        return fwk.Status(fwk.Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (text,), self.name)
 
-    def events_to_register(self) -> Sequence[ClusterEventWithHint]:
+    def events_to_register(self) -> Sequence[fwk.ClusterEventWithHint]:
         return [on(POD, ActionType.UPDATE_POD_SCHEDULING_GATES_ELIMINATED, self.after_pod_change)]
 
-    def after_pod_change(self, pod: Pod, old: Pod, new: Pod) -> QueueingHint:
+    def after_pod_change(self, pod: Pod, old: Pod, new: Pod) -> fwk.QueueingHint:
         """The last gate of this pod is gone."""
         return queue_if(is_same_pod(pod, new))

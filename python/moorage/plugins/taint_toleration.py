@@ -5,27 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from moorage import framework as fwk
 from moorage._core.base.sets import Toleration
 from moorage._core.state.pod_class import Shape
 from moorage.framework.plugin import signing
-from moorage.framework.plugin.events import (
-    NODE,
-    POD,
-    ActionType,
-    ClusterEventWithHint,
-    QueueingHint,
-    is_same_pod,
-    on,
-    queue_if,
-)
-from moorage.framework.plugin.interface import (
-    SCORE,
-    EnqueueExtensions,
-    FilterPlugin,
-    PreScorePlugin,
-    ScorePlugin,
-    SignPlugin,
-)
+from moorage.framework.plugin.events import NODE, POD, ActionType, is_same_pod, on, queue_if
 from moorage.framework.profiles.in_core import NativePlugin
 from moorage.objects.model.node import Node
 from moorage.objects.model.pod import Pod
@@ -34,12 +18,14 @@ from moorage.objects.model.selectors import find_intolerable_taint
 REJECTING_EFFECTS = ("NoSchedule", "NoExecute")
 
 
-class TaintToleration(NativePlugin, FilterPlugin, PreScorePlugin, ScorePlugin, EnqueueExtensions, SignPlugin):
+class TaintToleration(
+    NativePlugin, fwk.FilterPlugin, fwk.PreScorePlugin, fwk.ScorePlugin, fwk.EnqueueExtensions, fwk.SignPlugin
+):
     """kube-scheduler v1.36, taint_toleration.go. The bucket is the number of PreferNoSchedule taints that the
     pod does not tolerate; its constant is 100 - 100 * n / max."""
 
     name = "TaintToleration"
-    missing_state_text = {SCORE: 'failed to read "PreScoreTaintToleration"'}
+    missing_state_text = {fwk.ScorePlugin: 'failed to read "PreScoreTaintToleration"'}
     default_weight = 3
 
     def reasons(self, bits: int, shape: Shape) -> tuple[str, ...]:
@@ -48,19 +34,19 @@ class TaintToleration(NativePlugin, FilterPlugin, PreScorePlugin, ScorePlugin, E
     def sign_pod(self, pod: Pod) -> Mapping[str, Any]:
         return signing.tolerations(pod)
 
-    def events_to_register(self) -> Sequence[ClusterEventWithHint]:
+    def events_to_register(self) -> Sequence[fwk.ClusterEventWithHint]:
         return [
             on(NODE, ActionType.ADD | ActionType.UPDATE_NODE_TAINT, self.after_node_change),
             on(POD, ActionType.UPDATE_POD_TOLERATION, self.after_toleration_change),
         ]
 
-    def after_node_change(self, pod: Pod, old: Node | None, new: Node) -> QueueingHint:
+    def after_node_change(self, pod: Pod, old: Node | None, new: Node) -> fwk.QueueingHint:
         """The pod tolerates a node that it did not tolerate before."""
         tolerations = self.shape_of(pod).tolerations
         is_new = old is None or not _is_tolerated(tolerations, old)
         return queue_if(is_new and _is_tolerated(tolerations, new))
 
-    def after_toleration_change(self, pod: Pod, old: Pod, new: Pod) -> QueueingHint:
+    def after_toleration_change(self, pod: Pod, old: Pod, new: Pod) -> fwk.QueueingHint:
         """This pod tolerates more."""
         return queue_if(is_same_pod(pod, new))
 

@@ -6,33 +6,31 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from moorage import framework as fwk
 from moorage._core.state.cluster_state import ClusterState
 from moorage._core.state.table_columns import label_column
 from moorage.errors import MoorageError
-from moorage.framework.plugin.interface import Placement, PlacementGeneratePlugin
 from moorage.objects.model.pod import Pod
 from moorage.objects.model.pod_group import PodGroup
 
 NO_DOMAIN = "cannot determine domain for already scheduled pods: {}"
 
 
-class TopologyPlacementGenerator(PlacementGeneratePlugin):
+class TopologyPlacementGenerator(fwk.PlacementGeneratePlugin):
     """kube-scheduler v1.36, topologyaware/. Placements come in the order of their first nodes; upstream, in
     that of a map. Where members have a node already, there is no other placement than theirs."""
 
     name = "TopologyPlacementGenerator"
     feature_gate = "TopologyAwareWorkloadScheduling"
     in_core = True
-    _kept: tuple[tuple[int, str], list[Placement]] | None = None
+    _kept: tuple[tuple[int, str], list[fwk.Placement]] | None = None
 
     def generate_placements(
-        self, group: PodGroup, scheduled: Sequence[Pod], parent: Placement
-    ) -> Sequence[Placement]:
+        self, group: PodGroup, scheduled: Sequence[Pod], parent: fwk.Placement
+    ) -> Sequence[fwk.Placement]:
         if not group.topology_keys:
             return [parent]
-        if self.handle is None:
-            raise RuntimeError(f'plugin "{self.name}" is not part of a scheduler')
-        state, key = self.handle.cache.state, group.topology_keys[0]
+        state, key = self.required_handle().cache.state, group.topology_keys[0]
         known = state.view.static_version, key
         if self._kept is None or self._kept[0] != known:
             self._kept = known, _placements(state, key, parent)
@@ -58,12 +56,12 @@ class TopologyPlacementGenerator(PlacementGeneratePlugin):
         return found or ""
 
 
-def _placements(state: ClusterState, key: str, parent: Placement) -> list[Placement]:
+def _placements(state: ClusterState, key: str, parent: fwk.Placement) -> list[fwk.Placement]:
     values = label_column(state.table, key)[parent.rows]
     rows, values = parent.rows[values != 0], values[values != 0]
     symbols, firsts = np.unique(values, return_index=True)
     names = state.symbols.names
     return [
-        Placement(names[symbol] or "", rows[values == symbol])
+        fwk.Placement(names[symbol] or "", rows[values == symbol])
         for symbol in symbols[np.argsort(firsts, kind="stable")].tolist()
     ]

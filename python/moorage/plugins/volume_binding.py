@@ -9,10 +9,9 @@ from typing import Any, Self, cast
 import numpy as np
 import numpy.typing as npt
 
+from moorage import framework as fwk
 from moorage.compat.adapted_binder import AdaptedVolumeBinder, BinderOfHandle, MakeBinder
 from moorage.framework.plugin import signing
-from moorage.framework.plugin.answers import Answers
-from moorage.framework.plugin.cycle_state import CycleState
 from moorage.framework.plugin.cycle_state import NotFoundError as NotWrittenError
 from moorage.framework.plugin.events import (
     CSI_DRIVER,
@@ -23,28 +22,8 @@ from moorage.framework.plugin.events import (
     PERSISTENT_VOLUME_CLAIM,
     STORAGE_CLASS,
     ActionType,
-    ClusterEventWithHint,
-    QueueingHint,
     on,
     queue_if,
-)
-from moorage.framework.plugin.handle import FrameworkHandle
-from moorage.framework.plugin.interface import (
-    EnqueueExtensions,
-    FilterPlugin,
-    PreBindPlugin,
-    PreFilterPlugin,
-    PreScorePlugin,
-    ReservePlugin,
-    ScorePlugin,
-    SignPlugin,
-)
-from moorage.framework.plugin.nodes_view import AnyNodeInfo, NodesView
-from moorage.framework.plugin.status import (
-    SKIP,
-    Code,
-    Status,
-    as_status,
 )
 from moorage.framework.profiles.in_core import VolumePlugin
 from moorage.framework.runtime.steps import StatusSteps
@@ -82,8 +61,8 @@ STATE = "VolumeBinding"
 FITS, CONFLICTS, IS_MISSING = range(3)
 OF_BOUND = (
     None,
-    Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (NODE_CONFLICT,)),
-    Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (VOLUME_MISSING,)),
+    fwk.Status(fwk.Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (NODE_CONFLICT,)),
+    fwk.Status(fwk.Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (VOLUME_MISSING,)),
 )
 
 
@@ -111,14 +90,14 @@ class VolumeBindingState:
 
 class VolumeBinding(
     VolumePlugin,
-    PreFilterPlugin,
-    FilterPlugin,
-    ReservePlugin,
-    PreBindPlugin,
-    PreScorePlugin,
-    ScorePlugin,
-    EnqueueExtensions,
-    SignPlugin,
+    fwk.PreFilterPlugin,
+    fwk.FilterPlugin,
+    fwk.ReservePlugin,
+    fwk.PreBindPlugin,
+    fwk.PreScorePlugin,
+    fwk.ScorePlugin,
+    fwk.EnqueueExtensions,
+    fwk.SignPlugin,
 ):
     """kube-scheduler v1.36, volumebinding/.
 
@@ -140,7 +119,7 @@ class VolumeBinding(
     def __init__(
         self,
         args: Mapping[str, Any] | None = None,
-        handle: FrameworkHandle | None = None,
+        handle: fwk.FrameworkHandle | None = None,
         make_binder: MakeBinder | None = None,
     ) -> None:
         super().__init__(args, handle)
@@ -174,7 +153,7 @@ class VolumeBinding(
 
     # ---- decisions -----------------------------------------------------------------------------------------
 
-    def pre_filter(self, state: CycleState, pod: Pod, nodes: NodesView) -> Status | None:
+    def pre_filter(self, state: fwk.CycleState, pod: Pod, nodes: fwk.NodesView) -> fwk.Status | None:
         known = VolumeBindingState()
         has_claims = False
         for volume in pod.spec.volumes:
@@ -183,16 +162,16 @@ class VolumeBinding(
                 has_claims = True
                 wrong = self._wrong_with(pod, key, volume.persistent_volume_claim is None)
                 if wrong:
-                    return Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (wrong,))
+                    return fwk.Status(fwk.Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (wrong,))
         if has_claims:
             try:
                 known.claims = self.binder.get_pod_volume_claims(pod)
             except VolumeError as error:
-                return as_status(error)
+                return fwk.as_status(error)
             if known.claims.unbound_immediate:
-                return Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (UNBOUND_IMMEDIATE,))
+                return fwk.Status(fwk.Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (UNBOUND_IMMEDIATE,))
         state.write(STATE, known)
-        return None if has_claims else SKIP
+        return None if has_claims else fwk.SKIP
 
     def _wrong_with(self, pod: Pod, key: str, is_ephemeral: bool) -> str:
         """Why a claim keeps a pod from being scheduled; "" where it does not."""
@@ -213,29 +192,29 @@ class VolumeBinding(
             return f"PVC {key} was not created for pod {pod.key} (pod is not owner)"
         return ""
 
-    def filter(self, state: CycleState, pod: Pod, node_info: AnyNodeInfo) -> Status | None:
+    def filter(self, state: fwk.CycleState, pod: Pod, node_info: fwk.AnyNodeInfo) -> fwk.Status | None:
         known = _read(state)
         if known is None or known.claims is None or node_info.node is None:
             return None
         try:
             volumes, reasons = self.binder.find_pod_volumes(pod, known.claims, node_info.node)
         except VolumeError as error:
-            return as_status(error)
+            return fwk.as_status(error)
         if reasons:
-            return Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, reasons)
+            return fwk.Status(fwk.Code.UNSCHEDULABLE_AND_UNRESOLVABLE, reasons)
         known.volumes[node_info.name] = volumes
         return None
 
-    def filter_all(self, state: CycleState, pod: Pod, nodes: NodesView) -> Answers:
+    def filter_all(self, state: fwk.CycleState, pod: Pod, nodes: fwk.NodesView) -> fwk.Answers:
         known = _read(state)
         if known is None or known.claims is None:
-            return Answers(np.zeros(len(nodes), dtype=np.uint8), (None,))
+            return fwk.Answers(np.zeros(len(nodes), dtype=np.uint8), (None,))
         if known.claims.unbound_delayed or self._make_binder is not None:
             statuses = [self.filter(state, pod, info) for info in nodes]
-            return Answers(np.arange(len(statuses)), statuses)
-        return Answers(self._of_bound(known.claims, nodes.rows), OF_BOUND)
+            return fwk.Answers(np.arange(len(statuses)), statuses)
+        return fwk.Answers(self._of_bound(known.claims, nodes.rows), OF_BOUND)
 
-    def fits_everywhere(self, state: CycleState, pod: Pod, nodes: NodesView) -> bool:
+    def fits_everywhere(self, state: fwk.CycleState, pod: Pod, nodes: fwk.NodesView) -> bool:
         known = _read(state)
         if known is None or known.claims is None:
             return True
@@ -273,20 +252,20 @@ class VolumeBinding(
     def skips(self, method: str) -> bool:
         return method != "pre_score" or self._utilization is None
 
-    def pre_score(self, state: CycleState, pod: Pod, nodes: NodesView) -> Status | None:
-        return SKIP if self._utilization is None else None
+    def pre_score(self, state: fwk.CycleState, pod: Pod, nodes: fwk.NodesView) -> fwk.Status | None:
+        return fwk.SKIP if self._utilization is None else None
 
-    def score(self, state: CycleState, pod: Pod, node_info: AnyNodeInfo) -> int:
+    def score(self, state: fwk.CycleState, pod: Pod, node_info: fwk.AnyNodeInfo) -> int:
         known = _read(state)
         volumes = None if known is None else known.volumes.get(node_info.name)
         return 0 if volumes is None or self._utilization is None else self._utilization.score(volumes)
 
-    def score_all(self, state: CycleState, pod: Pod, nodes: NodesView) -> npt.NDArray[np.int64]:
+    def score_all(self, state: fwk.CycleState, pod: Pod, nodes: fwk.NodesView) -> npt.NDArray[np.int64]:
         return np.array([self.score(state, pod, info) for info in nodes], dtype=np.int64)
 
     # ---- binding -------------------------------------------------------------------------------------------
 
-    def reserve(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
+    def reserve(self, state: fwk.CycleState, pod: Pod, node_name: str) -> fwk.Status | None:
         known = _read(state)
         if known is None:
             return None
@@ -297,21 +276,21 @@ class VolumeBinding(
         try:
             known.all_bound = self.binder.assume_pod_volumes(pod, node_name, volumes)
         except VolumeError as error:
-            return as_status(error)
+            return fwk.as_status(error)
         return None
 
-    def unreserve(self, state: CycleState, pod: Pod, node_name: str) -> None:
+    def unreserve(self, state: fwk.CycleState, pod: Pod, node_name: str) -> None:
         known = _read(state)
         if known is not None and node_name in known.volumes:
             self.binder.revert_assumed_pod_volumes(known.volumes[node_name])
 
-    def pre_bind_pre_flight(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
+    def pre_bind_pre_flight(self, state: fwk.CycleState, pod: Pod, node_name: str) -> fwk.Status | None:
         known = _read(state)
         if known is None or known.all_bound:
-            return SKIP
+            return fwk.SKIP
         return None if node_name in known.volumes else _nothing_found(node_name)
 
-    def pre_bind(self, state: CycleState, pod: Pod, node_name: str) -> Status | StatusSteps | None:
+    def pre_bind(self, state: fwk.CycleState, pod: Pod, node_name: str) -> fwk.Status | StatusSteps | None:
         known = _read(state)
         if known is None or known.all_bound:
             return None
@@ -323,7 +302,7 @@ class VolumeBinding(
         try:
             yield from self.binder.binding(pod, volumes, node_name)
         except (VolumeError, ApiError) as error:
-            return as_status(error)
+            return fwk.as_status(error)
         return None
 
     # ---- the queue -----------------------------------------------------------------------------------------
@@ -331,7 +310,7 @@ class VolumeBinding(
     def sign_pod(self, pod: Pod) -> Mapping[str, Any]:
         return signing.volumes(pod)
 
-    def events_to_register(self) -> Sequence[ClusterEventWithHint]:
+    def events_to_register(self) -> Sequence[fwk.ClusterEventWithHint]:
         changes = ActionType.ADD | ActionType.UPDATE
         return [
             on(STORAGE_CLASS, changes, self.after_class_change),
@@ -343,40 +322,40 @@ class VolumeBinding(
             on(CSI_STORAGE_CAPACITY, changes, self.after_capacity_change),
         ]
 
-    def after_class_change(self, pod: Pod, old: StorageClass | None, new: StorageClass) -> QueueingHint:
+    def after_class_change(self, pod: Pod, old: StorageClass | None, new: StorageClass) -> fwk.QueueingHint:
         """A class came, or allows other topologies."""
         return queue_if(old is None or old.allowed_topologies != new.allowed_topologies)
 
     def after_claim_change(
         self, pod: Pod, old: PersistentVolumeClaim | None, new: PersistentVolumeClaim
-    ) -> QueueingHint:
+    ) -> fwk.QueueingHint:
         """A claim of the pod came or changed."""
         return queue_if(is_claim_of(pod, new))
 
-    def after_csi_node_change(self, pod: Pod, old: CSINode | None, new: CSINode) -> QueueingHint:
+    def after_csi_node_change(self, pod: Pod, old: CSINode | None, new: CSINode) -> fwk.QueueingHint:
         """A node came, or other plugins are migrated there."""
         was, now = (one and one.metadata.annotations.get(MIGRATED_PLUGINS, "") for one in (old, new))
         return queue_if(old is None or was != now)
 
-    def after_driver_change(self, pod: Pod, old: CSIDriver, new: CSIDriver) -> QueueingHint:
+    def after_driver_change(self, pod: Pod, old: CSIDriver, new: CSIDriver) -> fwk.QueueingHint:
         """A driver of the pod's inline volumes no longer reports its capacity."""
         is_used = any(volume.csi is not None and volume.csi.driver == new.name for volume in pod.spec.volumes)
         return queue_if(is_used and old.spec.storage_capacity and not new.spec.storage_capacity)
 
     def after_capacity_change(
         self, pod: Pod, old: CSIStorageCapacity | None, new: CSIStorageCapacity
-    ) -> QueueingHint:
+    ) -> fwk.QueueingHint:
         """A capacity object reports more room."""
         was, now = (None if one is None else _limit(one) for one in (old, new))
         return queue_if(old is None or (now is not None and (was is None or was < now)))
 
 
-def sources_of(handle: FrameworkHandle) -> VolumeSources:
+def sources_of(handle: fwk.FrameworkHandle) -> VolumeSources:
     """What is known and assumed of volumes under a handle."""
     return VolumeSources.over(cast(ObjectClient, handle.client), handle.informers)
 
 
-def _read(state: CycleState) -> VolumeBindingState | None:
+def _read(state: fwk.CycleState) -> VolumeBindingState | None:
     """None for a pod about which PreFilter was not asked, as it uses no volumes."""
     try:
         known: VolumeBindingState = state.read(STATE)
@@ -385,8 +364,8 @@ def _read(state: CycleState) -> VolumeBindingState | None:
     return known
 
 
-def _nothing_found(node_name: str) -> Status:
-    return Status(Code.ERROR, (f'no pod volumes found for node "{node_name}"',))
+def _nothing_found(node_name: str) -> fwk.Status:
+    return fwk.Status(fwk.Code.ERROR, (f'no pod volumes found for node "{node_name}"',))
 
 
 def _limit(capacity: CSIStorageCapacity) -> int | None:

@@ -8,27 +8,9 @@ from typing import Any, Self
 
 import numpy as np
 
+from moorage import framework as fwk
 from moorage.framework.plugin import signing
-from moorage.framework.plugin.answers import Answers
-from moorage.framework.plugin.cycle_state import CycleState, NotFoundError
-from moorage.framework.plugin.events import (
-    NODE,
-    PERSISTENT_VOLUME_CLAIM,
-    POD,
-    ActionType,
-    ClusterEventWithHint,
-    QueueingHint,
-    on,
-    queue_if,
-)
-from moorage.framework.plugin.interface import (
-    EnqueueExtensions,
-    FilterPlugin,
-    PreFilterPlugin,
-    SignPlugin,
-)
-from moorage.framework.plugin.nodes_view import AnyNodeInfo, NodesView
-from moorage.framework.plugin.status import SKIP, Code, Status
+from moorage.framework.plugin.events import NODE, PERSISTENT_VOLUME_CLAIM, POD, ActionType, on, queue_if
 from moorage.framework.profiles.in_core import VolumePlugin
 from moorage.objects.model.pod import Pod, Volume
 from moorage.objects.model.storage import PersistentVolumeClaim
@@ -37,9 +19,9 @@ from moorage.volume.usage.in_use import VolumesInUse, disk_of
 
 STATE = "PreFilterVolumeRestrictions"
 READ_WRITE_ONCE_POD = "ReadWriteOncePod"
-NO_DISK = Status(Code.UNSCHEDULABLE, ("node(s) had no available disk",))
-CLAIM_IN_USE = Status(
-    Code.UNSCHEDULABLE,
+NO_DISK = fwk.Status(fwk.Code.UNSCHEDULABLE, ("node(s) had no available disk",))
+CLAIM_IN_USE = fwk.Status(
+    fwk.Code.UNSCHEDULABLE,
     (
         "node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already in-use "
         "by another pod",
@@ -67,14 +49,16 @@ class ClaimsForOnePod:
         return replace(self)
 
 
-class VolumeRestrictions(VolumePlugin, PreFilterPlugin, FilterPlugin, EnqueueExtensions, SignPlugin):
+class VolumeRestrictions(
+    VolumePlugin, fwk.PreFilterPlugin, fwk.FilterPlugin, fwk.EnqueueExtensions, fwk.SignPlugin
+):
     """kube-scheduler v1.36, volumerestrictions/."""
 
     name = "VolumeRestrictions"
 
     # ---- decisions -----------------------------------------------------------------------------------------
 
-    def pre_filter(self, state: CycleState, pod: Pod, nodes: NodesView) -> Status | None:
+    def pre_filter(self, state: fwk.CycleState, pod: Pod, nodes: fwk.NodesView) -> fwk.Status | None:
         in_use = self.required_handle().shared(VolumesInUse.of)
         claims = self.lister(PersistentVolumeClaim)
         keys = {}
@@ -84,7 +68,7 @@ class VolumeRestrictions(VolumePlugin, PreFilterPlugin, FilterPlugin, EnqueueExt
             try:
                 claim = claims.get(f"{pod.namespace}/{volume.persistent_volume_claim.claim_name}")
             except ObjectNotFoundError as error:
-                return Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (str(error),))
+                return fwk.Status(fwk.Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (str(error),))
             if READ_WRITE_ONCE_POD in claim.spec.access_modes:
                 keys[claim.key] = claim.name
         uses = 0
@@ -92,37 +76,39 @@ class VolumeRestrictions(VolumePlugin, PreFilterPlugin, FilterPlugin, EnqueueExt
             in_use.refresh()
             uses = sum(key in in_use.claims for key in keys)
         if not uses and all(disk_of(volume) is None for volume in pod.spec.volumes):
-            return SKIP
+            return fwk.SKIP
         state.write(STATE, ClaimsForOnePod(frozenset(keys.values()), uses))
         return None
 
     def pre_filter_extensions(self) -> Self:
         return self
 
-    def add_pod(self, state: CycleState, pod: Pod, pod_to_add: Pod, node_info: AnyNodeInfo) -> Status | None:
+    def add_pod(
+        self, state: fwk.CycleState, pod: Pod, pod_to_add: Pod, node_info: fwk.AnyNodeInfo
+    ) -> fwk.Status | None:
         return self._change(state, pod_to_add, 1)
 
     def remove_pod(
-        self, state: CycleState, pod: Pod, pod_to_remove: Pod, node_info: AnyNodeInfo
-    ) -> Status | None:
+        self, state: fwk.CycleState, pod: Pod, pod_to_remove: Pod, node_info: fwk.AnyNodeInfo
+    ) -> fwk.Status | None:
         return self._change(state, pod_to_remove, -1)
 
-    def _change(self, state: CycleState, other: Pod, sign: int) -> Status | None:
+    def _change(self, state: fwk.CycleState, other: Pod, sign: int) -> fwk.Status | None:
         try:
             held: ClaimsForOnePod = state.read(STATE)
-        except NotFoundError as error:
+        except fwk.NotFoundError as error:
             return _missing_state(error)
         claims = (volume.persistent_volume_claim for volume in other.spec.volumes)
         held.uses += sign * sum(claim is not None and claim.claim_name in held.names for claim in claims)
         return None
 
-    def filter(self, state: CycleState, pod: Pod, node_info: AnyNodeInfo) -> Status | None:
+    def filter(self, state: fwk.CycleState, pod: Pod, node_info: fwk.AnyNodeInfo) -> fwk.Status | None:
         theirs = [volume for other in node_info.pods for volume in other.spec.volumes if disk_of(volume)]
         if any(conflict(mine, volume) for mine in pod.spec.volumes for volume in theirs):
             return NO_DISK
         return self._of_claims(state)
 
-    def filter_all(self, state: CycleState, pod: Pod, nodes: NodesView) -> Answers:
+    def filter_all(self, state: fwk.CycleState, pod: Pod, nodes: fwk.NodesView) -> fwk.Answers:
         in_use = self.required_handle().shared(VolumesInUse.of)
         in_use.refresh()
         taken = []
@@ -131,13 +117,13 @@ class VolumeRestrictions(VolumePlugin, PreFilterPlugin, FilterPlugin, EnqueueExt
             there = in_use.disks.get(disk, {}) if disk is not None else {}
             taken += [row for row, held in there.items() if any(conflict(mine, theirs) for theirs in held)]
         numbers = np.isin(nodes.rows, taken) if taken else np.zeros(len(nodes), dtype=bool)
-        return Answers(numbers.view(np.uint8), (self._of_claims(state), NO_DISK))
+        return fwk.Answers(numbers.view(np.uint8), (self._of_claims(state), NO_DISK))
 
-    def _of_claims(self, state: CycleState) -> Status | None:
+    def _of_claims(self, state: fwk.CycleState) -> fwk.Status | None:
         """What claims come to, on all nodes."""
         try:
             held: ClaimsForOnePod = state.read(STATE)
-        except NotFoundError as error:
+        except fwk.NotFoundError as error:
             return _missing_state(error)
         return CLAIM_IN_USE if held.uses > 0 else None
 
@@ -146,14 +132,14 @@ class VolumeRestrictions(VolumePlugin, PreFilterPlugin, FilterPlugin, EnqueueExt
     def sign_pod(self, pod: Pod) -> Mapping[str, Any]:
         return signing.volumes(pod)
 
-    def events_to_register(self) -> Sequence[ClusterEventWithHint]:
+    def events_to_register(self) -> Sequence[fwk.ClusterEventWithHint]:
         return [
             on(POD, ActionType.DELETE, self.after_pod_deleted),
             on(NODE, ActionType.ADD),
             on(PERSISTENT_VOLUME_CLAIM, ActionType.ADD, self.after_claim_added),
         ]
 
-    def after_pod_deleted(self, pod: Pod, old: Pod, new: None) -> QueueingHint:
+    def after_pod_deleted(self, pod: Pod, old: Pod, new: None) -> fwk.QueueingHint:
         """A pod of the namespace went, even one without a node, that held a disk or a claim of the pod. What
         pods of other namespaces held is left out, though it conflicts."""
         if old.namespace != pod.namespace:
@@ -161,13 +147,13 @@ class VolumeRestrictions(VolumePlugin, PreFilterPlugin, FilterPlugin, EnqueueExt
         pairs = [(mine, theirs) for mine in pod.spec.volumes for theirs in old.spec.volumes]
         return queue_if(claim_names(pod) & claim_names(old) or any(conflict(*pair) for pair in pairs))
 
-    def after_claim_added(self, pod: Pod, old: None, new: PersistentVolumeClaim) -> QueueingHint:
+    def after_claim_added(self, pod: Pod, old: None, new: PersistentVolumeClaim) -> fwk.QueueingHint:
         """A claim came that the pod names; ephemeral ones do not count."""
         return queue_if(new.namespace == pod.namespace and new.name in claim_names(pod))
 
 
-def _missing_state(error: Exception) -> Status:
-    return Status(Code.ERROR, (f'reading "{STATE}" from cycleState: {error}',))
+def _missing_state(error: Exception) -> fwk.Status:
+    return fwk.Status(fwk.Code.ERROR, (f'reading "{STATE}" from cycleState: {error}',))
 
 
 def claim_names(pod: Pod) -> set[str]:

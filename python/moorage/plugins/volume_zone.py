@@ -9,31 +9,19 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from moorage import framework as fwk
 from moorage._core.state.cluster_state import ClusterState
 from moorage._core.state.table_columns import label_column
 from moorage.framework.plugin import signing
-from moorage.framework.plugin.answers import Answers
-from moorage.framework.plugin.cycle_state import CycleState, NotFoundError
 from moorage.framework.plugin.events import (
     NODE,
     PERSISTENT_VOLUME,
     PERSISTENT_VOLUME_CLAIM,
     STORAGE_CLASS,
     ActionType,
-    ClusterEventWithHint,
-    QueueingHint,
     on,
     queue_if,
 )
-from moorage.framework.plugin.handle import FrameworkHandle
-from moorage.framework.plugin.interface import (
-    EnqueueExtensions,
-    FilterPlugin,
-    PreFilterPlugin,
-    SignPlugin,
-)
-from moorage.framework.plugin.nodes_view import AnyNodeInfo, NodesView
-from moorage.framework.plugin.status import SKIP, Code, Status
 from moorage.framework.profiles.in_core import VolumePlugin
 from moorage.objects.model.pod import Pod
 from moorage.objects.model.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
@@ -52,7 +40,7 @@ TOPOLOGY_LABELS = (
 DELIMITER = "__"
 STATE = "PreFilterVolumeZone"
 LIMIT = 1 << 10  # masks remembered
-ELSEWHERE = Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, ("node(s) had no available volume zone",))
+ELSEWHERE = fwk.Status(fwk.Code.UNSCHEDULABLE_AND_UNRESOLVABLE, ("node(s) had no available volume zone",))
 STATUSES = None, ELSEWHERE
 NO_CLAIM_NAME = "PersistentVolumeClaim had no name"
 NO_CLASS = "PersistentVolumeClaim had no pv name and storageClass name"
@@ -71,33 +59,35 @@ class PodTopologies:
     elsewhere: npt.NDArray[np.bool_]
 
 
-class VolumeZone(VolumePlugin, PreFilterPlugin, FilterPlugin, EnqueueExtensions, SignPlugin):
+class VolumeZone(VolumePlugin, fwk.PreFilterPlugin, fwk.FilterPlugin, fwk.EnqueueExtensions, fwk.SignPlugin):
     """kube-scheduler v1.36, volumezone/."""
 
     name = "VolumeZone"
 
-    def __init__(self, args: Mapping[str, Any] | None = None, handle: FrameworkHandle | None = None) -> None:
+    def __init__(
+        self, args: Mapping[str, Any] | None = None, handle: fwk.FrameworkHandle | None = None
+    ) -> None:
         super().__init__(args, handle)
         self._elsewhere: dict[tuple[Topology, ...], npt.NDArray[np.bool_]] = {}
         self._static_version = -1
 
     # ---- decisions -----------------------------------------------------------------------------------------
 
-    def pre_filter(self, state: CycleState, pod: Pod, nodes: NodesView) -> Status | None:
+    def pre_filter(self, state: fwk.CycleState, pod: Pod, nodes: fwk.NodesView) -> fwk.Status | None:
         topologies = self._topologies(pod)
-        if isinstance(topologies, Status):
+        if isinstance(topologies, fwk.Status):
             return topologies
         if not topologies:
-            return SKIP
+            return fwk.SKIP
         state.write(STATE, PodTopologies(topologies, self._mask(topologies)))
         return None
 
-    def filter(self, state: CycleState, pod: Pod, node_info: AnyNodeInfo) -> Status | None:
+    def filter(self, state: fwk.CycleState, pod: Pod, node_info: fwk.AnyNodeInfo) -> fwk.Status | None:
         try:
             topologies = state.read(STATE).topologies
-        except NotFoundError:
+        except fwk.NotFoundError:
             topologies = self._topologies(pod)
-        if isinstance(topologies, Status):
+        if isinstance(topologies, fwk.Status):
             return topologies
         labels = {} if node_info.node is None else node_info.node.metadata.labels
         if not any(label in labels for label in TOPOLOGY_LABELS):
@@ -108,20 +98,20 @@ class VolumeZone(VolumePlugin, PreFilterPlugin, FilterPlugin, EnqueueExtensions,
                 return ELSEWHERE
         return None
 
-    def filter_all(self, state: CycleState, pod: Pod, nodes: NodesView) -> Answers:
+    def filter_all(self, state: fwk.CycleState, pod: Pod, nodes: fwk.NodesView) -> fwk.Answers:
         try:
             asked: PodTopologies = state.read(STATE)
-        except NotFoundError:
+        except fwk.NotFoundError:
             statuses = [self.filter(state, pod, info) for info in nodes]
-            return Answers(np.arange(len(nodes)), statuses)
+            return fwk.Answers(np.arange(len(nodes)), statuses)
         elsewhere = asked.elsewhere.take(nodes.rows).view(np.uint8)
-        return Answers(elsewhere, STATUSES)
+        return fwk.Answers(elsewhere, STATUSES)
 
-    def fits_everywhere(self, state: CycleState, pod: Pod, nodes: NodesView) -> bool:
+    def fits_everywhere(self, state: fwk.CycleState, pod: Pod, nodes: fwk.NodesView) -> bool:
         asked: PodTopologies = state.read(STATE)
         return not asked.elsewhere.take(nodes.rows).any()
 
-    def _topologies(self, pod: Pod) -> tuple[Topology, ...] | Status:
+    def _topologies(self, pod: Pod) -> tuple[Topology, ...] | fwk.Status:
         """The zones and regions of the volumes that claims of the pod have; or what is wrong with one."""
         claims, volumes = self.lister(PersistentVolumeClaim), self.lister(PersistentVolume)
         found: list[Topology] = []
@@ -169,7 +159,7 @@ class VolumeZone(VolumePlugin, PreFilterPlugin, FilterPlugin, EnqueueExtensions,
     def sign_pod(self, pod: Pod) -> Mapping[str, Any]:
         return signing.volumes(pod)
 
-    def events_to_register(self) -> Sequence[ClusterEventWithHint]:
+    def events_to_register(self) -> Sequence[fwk.ClusterEventWithHint]:
         changes = ActionType.ADD | ActionType.UPDATE
         return [
             on(STORAGE_CLASS, ActionType.ADD, self.after_class_added),
@@ -178,25 +168,25 @@ class VolumeZone(VolumePlugin, PreFilterPlugin, FilterPlugin, EnqueueExtensions,
             on(PERSISTENT_VOLUME, changes, self.after_volume_change),
         ]
 
-    def after_class_added(self, pod: Pod, old: None, new: StorageClass) -> QueueingHint:
+    def after_class_added(self, pod: Pod, old: None, new: StorageClass) -> fwk.QueueingHint:
         """A class came whose volumes wait for their first consumer."""
         return queue_if(new.volume_binding_mode == "WaitForFirstConsumer")
 
     def after_claim_change(
         self, pod: Pod, old: PersistentVolumeClaim | None, new: PersistentVolumeClaim
-    ) -> QueueingHint:
+    ) -> fwk.QueueingHint:
         """A claim that the pod names came or changed."""
         return queue_if(new.namespace == pod.namespace and new.name in claim_names(pod))
 
     def after_volume_change(
         self, pod: Pod, old: PersistentVolume | None, new: PersistentVolume
-    ) -> QueueingHint:
+    ) -> fwk.QueueingHint:
         """A volume came, or any moved to other zones."""
         return queue_if(old is None or _topology(old) != _topology(new))
 
 
-def _unresolvable(text: str) -> Status:
-    return Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (text,))
+def _unresolvable(text: str) -> fwk.Status:
+    return fwk.Status(fwk.Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (text,))
 
 
 def _rows_elsewhere(cluster: ClusterState, topologies: Sequence[Topology]) -> npt.NDArray[np.bool_]:

@@ -12,6 +12,7 @@ from moorage.cache import NodeInfo, NodeInfoClone
 from moorage.errors import MoorageError
 from moorage.framework.plugin.cycle_state import CycleState
 from moorage.framework.plugin.extender import Victims
+from moorage.framework.plugin.interface import PreFilterPlugin
 from moorage.framework.plugin.preempt_handle import PreemptHandle
 from moorage.framework.plugin.status import Status, as_status
 from moorage.objects.model.pod import Pod
@@ -147,7 +148,7 @@ class _Attempt:
         self.handle = handle
         self.state, self.pod, self.node_info = state, pod, node_info
         framework = handle.handle.framework
-        plugins = () if framework is None else framework.profile.pre_filters
+        plugins = () if framework is None else framework.profile.at(PreFilterPlugin)
         heard = (p for p in plugins if p.name not in state.skip_filter_plugins)
         self.is_heard = any(plugin.pre_filter_extensions() is not None for plugin in heard)
 

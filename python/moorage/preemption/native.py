@@ -11,7 +11,7 @@ from moorage.errors import MoorageError
 from moorage.framework.plugin.cycle_state import CycleState
 from moorage.framework.plugin.extender import Victims
 from moorage.framework.plugin.handle import FrameworkHandle
-from moorage.framework.plugin.interface import FILTER
+from moorage.framework.plugin.interface import FilterPlugin, PreFilterPlugin
 from moorage.framework.plugin.status import Code, Status
 from moorage.framework.profiles.in_core import NativePlugin, VolumePlugin
 from moorage.framework.runtime.kernels import place_of, rejection
@@ -37,7 +37,7 @@ def framework_of(
             framework = framework.without_volumes
     if framework is None or framework.kernels is None or not framework.kernels.dry_runs.suits:
         return None
-    return framework if all(p.in_core for p in framework.profile.pre_filters) else None
+    return framework if all(p.in_core for p in framework.profile.at(PreFilterPlugin)) else None
 
 
 def dry_run_in_core(
@@ -87,6 +87,6 @@ def status_of(framework: Framework, state: CycleState, verdict: int) -> Status:
     """Why evicting pods does not help on a node, from the verdict of a dry run."""
     if verdict == NOBODY:
         return NO_VICTIMS
-    plugin = framework.profile.planned(FILTER)[place_of(verdict)]
+    plugin = framework.profile.planned(FilterPlugin)[place_of(verdict)]
     assert isinstance(plugin, NativePlugin)
     return rejection(plugin, state, verdict)

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Any, NamedTuple
 
+from moorage.framework.plugin import interface
 from moorage.framework.plugin.events import (
     ANY_EVENT,
     NODE,
@@ -17,14 +18,7 @@ from moorage.framework.plugin.events import (
     Hint,
     on,
 )
-from moorage.framework.plugin.interface import (
-    FILTER,
-    PERMIT,
-    PRE_ENQUEUE,
-    PRE_FILTER,
-    RESERVE,
-    EnqueueExtensions,
-)
+from moorage.framework.plugin.interface import EnqueueExtensions
 from moorage.framework.runtime.runtime import Framework
 from moorage.objects.model.pod import Pod
 
@@ -36,7 +30,13 @@ from .unschedulable_pods import Group, group_of
 EXTENDER = "Extender"
 """Stands for all extenders among those that reject."""
 
-REJECTING = (PRE_ENQUEUE, PRE_FILTER, FILTER, RESERVE, PERMIT)
+REJECTING: tuple[type[interface.Plugin], ...] = (
+    interface.PreEnqueuePlugin,
+    interface.PreFilterPlugin,
+    interface.FilterPlugin,
+    interface.ReservePlugin,
+    interface.PermitPlugin,
+)
 CACHED = 1 << 12
 ADD, TAINT = int(ActionType.ADD), int(ActionType.UPDATE_NODE_TAINT)
 
@@ -54,8 +54,8 @@ class Question(NamedTuple):
 def registrations(framework: Framework) -> dict[str, list[ClusterEventWithHint]]:
     """Plugin to the events that may make pods schedulable which it rejected, in profile order."""
     found: dict[str, list[ClusterEventWithHint]] = {}
-    for point in REJECTING:
-        for plugin in framework.profile.at(point):
+    for base in REJECTING:
+        for plugin in framework.profile.at(base):
             if plugin.name not in found:
                 given = plugin.events_to_register() if isinstance(plugin, EnqueueExtensions) else ANY_EVENT
                 found[plugin.name] = _with_taints(given)

@@ -23,6 +23,7 @@ from moorage.framework.configuration import (
     load_configuration,
 )
 from moorage.framework.configuration.args import ARGS
+from moorage.framework.plugin.interface import BASES
 from moorage.plugins.registry import IN_TREE, default_profile
 
 Json = dict[str, Any]
@@ -99,10 +100,11 @@ def test_defaults_of_args_and_plugins_are_those_of_the_plugins() -> None:
     """The table of in-tree plugins and the configuration tell the same of an unconfigured scheduler."""
     (found,) = come_to(configuration())["profiles"]
     on = default_profile()
-    for point in POINTS:
+    assert set(BASES.values()) == set(POINTS)
+    for base, point in BASES.items():
         listed = found["plugins"].get(point, [])
         names = [one["name"] if isinstance(one, dict) else one for one in listed]
-        assert names == [plugin.name for plugin in on.at(point)], point
+        assert names == [plugin.name for plugin in on.at(base)], point
     assert {one["name"]: one["weight"] for one in found["plugins"]["score"]} == on.weights
     for plugin in on.plugins:
         args = {

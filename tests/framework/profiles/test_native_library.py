@@ -15,7 +15,7 @@ from tests.framework.runtime.compiled import compiled
 from tests.scheduler.make import scheduler_with
 
 from moorage.errors import InputError
-from moorage.framework.plugin.interface import FILTER, SCORE, Plugin
+from moorage.framework.plugin.interface import Plugin
 from moorage.framework.profiles.native_library import (
     from_address,
     from_capsule,
@@ -41,9 +41,9 @@ def make(tmp_path: Path) -> Make:
 @pytest.mark.parametrize(
     ("macros", "points", "weight"),
     [
-        ({"FILTER": "by_pool"}, {FILTER}, 0),
-        ({"SCORE": "by_gpus", "WEIGHT": 3}, {SCORE}, 3),
-        ({"FILTER": "by_pool", "SCORE": "by_gpus"}, {FILTER, SCORE}, 0),
+        ({"FILTER": "by_pool"}, {"filter"}, 0),
+        ({"SCORE": "by_gpus", "WEIGHT": 3}, {"score"}, 3),
+        ({"FILTER": "by_pool", "SCORE": "by_gpus"}, {"filter", "score"}, 0),
     ],
 )
 def test_a_plugin_extends_what_it_has_functions_for(

@@ -12,7 +12,7 @@ from tests.scheduler.explain.explain_world import (
     renamed,
 )
 
-from moorage.framework.plugin.interface import FILTER, QUEUE_SORT, Plugin
+from moorage.framework.plugin.interface import FilterPlugin, Plugin
 from moorage.framework.profiles.in_core import NativePlugin
 from moorage.framework.profiles.profile import Profile
 from moorage.objects.model.node import Node
@@ -134,7 +134,7 @@ def test_conflicts_are_minimal(seed: int) -> None:
 
 
 def native_filters() -> list[Plugin]:
-    return [plugin for plugin in default_profile().at(FILTER) if isinstance(plugin, NativePlugin)]
+    return [plugin for plugin in default_profile().at(FilterPlugin) if isinstance(plugin, NativePlugin)]
 
 
 @pytest.mark.parametrize("seed", CASES)
@@ -142,7 +142,7 @@ def test_every_filter_speaks_for_itself(seed: int) -> None:
     world, pending, explanation = case(seed)
     plugins = default_profile().plugins
     for native in native_filters():
-        profile = Profile([p for p in plugins if p.name == native.name or QUEUE_SORT in p.extension_points])
+        profile = Profile([p for p in plugins if p.name == native.name or "queueSort" in p.extension_points])
         alone = world.scheduler(profile=profile).examine(pending).rejected
         for name in explanation.order:
             verdicts = explanation.node(name).verdicts

@@ -1,5 +1,5 @@
 from collections.abc import Sequence
-from typing import Self
+from typing import Any, Self
 
 from moorage._core.decide.plan import Plan
 from moorage._core.state.cluster_state import ClusterState
@@ -14,6 +14,8 @@ class Terms:
     def spread_error(self) -> str: ...
     @property
     def spread_score_error(self) -> str: ...
+    @property
+    def answers(self) -> dict[tuple[str, bool], Any]: ...
     @property
     def is_empty(self) -> bool: ...
     @property

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from moorage.framework.plugin import handle as todays
 from moorage.framework.plugin import waiting_pods as todays_pods
-from moorage.framework.plugin.interface import PERMIT
+from moorage.framework.plugin.interface import PermitPlugin
 from moorage.objects.model.pod import Pod
 
 from .plugin_interface import FrameworkHandle, NodeInfoSnapshot, WaitingPod
@@ -76,7 +76,7 @@ class ProfileHandle(FrameworkHandle):
 
     def _waiting(self, waiting: todays_pods.WaitingPod) -> PermitWait:
         today = self._todays()
-        permits = () if today.framework is None else today.framework.profile.at(PERMIT)
+        permits = () if today.framework is None else today.framework.profile.at(PermitPlugin)
         names = tuple(plugin.name for plugin in permits if is_adapted(plugin))
         return PermitWait(waiting, names, today.cache.clock)
 

@@ -33,22 +33,10 @@ if TYPE_CHECKING:
     from .handle import FrameworkHandle
     from .nodes_view import AnyNodeInfo
 
-PRE_ENQUEUE = "preEnqueue"
-QUEUE_SORT = "queueSort"
-PRE_FILTER = "preFilter"
-FILTER = "filter"
-POST_FILTER = "postFilter"
-PRE_SCORE = "preScore"
-SCORE = "score"
-RESERVE = "reserve"
-PERMIT = "permit"
-PRE_BIND = "preBind"
-BIND = "bind"
-POST_BIND = "postBind"
-PLACEMENT_GENERATE = "placementGenerate"
-PLACEMENT_SCORE = "placementScore"
-
 MAX_NODE_SCORE = 100
+
+BASES: dict[type[Plugin], str] = {}
+"""The base class of each extension point, and its name in a configuration."""
 
 
 class Plugin:
@@ -80,8 +68,17 @@ class Plugin:
         self.args = {**self.default_args, **(args or {})}
         self.handle = handle
 
-    def __init_subclass__(cls, **rest: Any) -> None:
+    def __init_subclass__(cls, point: str = "", **rest: Any) -> None:
+        """Set `extension_points`.
+
+        Parameters
+        ----------
+        point : str, optional
+            The extension point, as a configuration names it, whose base class this is.
+        """
         super().__init_subclass__(**rest)
+        if point:
+            BASES[cls] = point
         named = cls.extension_points
         cls.extension_points = (
             *[point for base, point in BASES.items() if issubclass(cls, base) or point in named],
@@ -92,28 +89,24 @@ class Plugin:
         """A plugin of the same class and arguments, without a handle."""
         return type(self)(self.args)
 
+    def required_handle(self) -> FrameworkHandle:
+        """The handle of a plugin that works for a scheduler.
+
+        Returns
+        -------
+        FrameworkHandle
+
+        Raises
+        ------
+        RuntimeError
+            The plugin belongs to no scheduler.
+        """
+        if self.handle is None:
+            raise RuntimeError(f'plugin "{self.name}" is not part of a scheduler')
+        return self.handle
+
     def close(self) -> None:
         """Called when the framework ends."""
-
-
-BASES: dict[type[Plugin], str] = {}
-
-
-def extends(point: str) -> Any:
-    """A class decorator that marks the base class of an extension point.
-
-    Parameters
-    ----------
-    point : str
-        As a configuration names it.
-    """
-
-    def mark(base: type[Plugin]) -> type[Plugin]:
-        BASES[base] = point
-        base.extension_points = (point,)
-        return base
-
-    return mark
 
 
 # ---- the queue ---------------------------------------------------------------------------------------------
@@ -179,8 +172,7 @@ class SignPlugin(Plugin):
         raise NotImplementedError
 
 
-@extends(PRE_ENQUEUE)
-class PreEnqueuePlugin(Plugin):
+class PreEnqueuePlugin(Plugin, point="preEnqueue"):
     def pre_enqueue(self, pod: Pod) -> Status | None:
         """Decide whether a pod enters the active queue.
 
@@ -196,8 +188,7 @@ class PreEnqueuePlugin(Plugin):
         raise NotImplementedError
 
 
-@extends(QUEUE_SORT)
-class QueueSortPlugin(Plugin):
+class QueueSortPlugin(Plugin, point="queueSort"):
     def less(self, a: QueuedPod, b: QueuedPod) -> bool:
         """Order two queued pods.
 
@@ -257,8 +248,7 @@ class PreFilterExtensions(Protocol):
     ) -> Status | None: ...
 
 
-@extends(PRE_FILTER)
-class PreFilterPlugin(Plugin):
+class PreFilterPlugin(Plugin, point="preFilter"):
     def pre_filter(self, state: CycleState, pod: Pod, nodes: NodesView) -> PreFilterResult | Status | None:
         """Look at a pod and all nodes once per cycle.
 
@@ -286,8 +276,7 @@ class PreFilterPlugin(Plugin):
         return None
 
 
-@extends(FILTER)
-class FilterPlugin(Plugin):
+class FilterPlugin(Plugin, point="filter"):
     """Extend `filter`, or `filter_all`.
 
     Attributes
@@ -361,8 +350,7 @@ class NominatingInfo:
 PostFilterResult = NominatingInfo
 
 
-@extends(POST_FILTER)
-class PostFilterPlugin(Plugin):
+class PostFilterPlugin(Plugin, point="postFilter"):
     def post_filter(
         self, state: CycleState, pod: Pod, statuses: Mapping[str, Status]
     ) -> tuple[PostFilterResult | None, Status | None]:
@@ -388,8 +376,7 @@ class PostFilterPlugin(Plugin):
 # ---- scoring -----------------------------------------------------------------------------------------------
 
 
-@extends(PRE_SCORE)
-class PreScorePlugin(Plugin):
+class PreScorePlugin(Plugin, point="preScore"):
     def pre_score(self, state: CycleState, pod: Pod, nodes: NodesView) -> Status | None:
         """Look at all feasible nodes once per cycle.
 
@@ -407,8 +394,7 @@ class PreScorePlugin(Plugin):
         raise NotImplementedError
 
 
-@extends(SCORE)
-class ScorePlugin(Plugin):
+class ScorePlugin(Plugin, point="score"):
     """Extend `score`, or `score_all`."""
 
     def score(self, state: CycleState, pod: Pod, node_info: AnyNodeInfo) -> int | Status:
@@ -465,8 +451,7 @@ class ScorePlugin(Plugin):
 # ---- binding -----------------------------------------------------------------------------------------------
 
 
-@extends(RESERVE)
-class ReservePlugin(Plugin):
+class ReservePlugin(Plugin, point="reserve"):
     """A plugin with state of its own about pods on their way to a node.
 
     Attributes
@@ -504,8 +489,7 @@ class ReservePlugin(Plugin):
         """
 
 
-@extends(PERMIT)
-class PermitPlugin(Plugin):
+class PermitPlugin(Plugin, point="permit"):
     def permit(
         self, state: CycleState, pod: Pod, node_name: str
     ) -> tuple[Status | None, float] | Status | None:
@@ -520,8 +504,7 @@ class PreBindPreFlightResult:
     allow_parallel: bool = False
 
 
-@extends(PRE_BIND)
-class PreBindPlugin(Plugin):
+class PreBindPlugin(Plugin, point="preBind"):
     def pre_bind_pre_flight(
         self, state: CycleState, pod: Pod, node_name: str
     ) -> tuple[PreBindPreFlightResult | None, Status | None] | Status | None:
@@ -538,15 +521,13 @@ class PreBindPlugin(Plugin):
         raise NotImplementedError
 
 
-@extends(BIND)
-class BindPlugin(Plugin):
+class BindPlugin(Plugin, point="bind"):
     def bind(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
         """Bind the pod; Skip leaves it to the next plugin."""
         raise NotImplementedError
 
 
-@extends(POST_BIND)
-class PostBindPlugin(Plugin):
+class PostBindPlugin(Plugin, point="postBind"):
     def post_bind(self, state: CycleState, pod: Pod, node_name: str) -> None:
         """The pod is bound."""
         raise NotImplementedError
@@ -555,8 +536,7 @@ class PostBindPlugin(Plugin):
 # ---- pod groups --------------------------------------------------------------------------------------------
 
 
-@extends(PLACEMENT_GENERATE)
-class PlacementGeneratePlugin(Plugin):
+class PlacementGeneratePlugin(Plugin, point="placementGenerate"):
     def generate_placements(
         self, group: PodGroup, scheduled: Sequence[Pod], parent: Placement
     ) -> Sequence[Placement]:
@@ -565,8 +545,7 @@ class PlacementGeneratePlugin(Plugin):
         raise NotImplementedError
 
 
-@extends(PLACEMENT_SCORE)
-class PlacementScorePlugin(Plugin):
+class PlacementScorePlugin(Plugin, point="placementScore"):
     def score_placement(self, group: PodGroup, assignments: Assignments) -> int:
         """Any integer where `normalize_placement_scores` is extended, else 0 to 100. What is asked about is
         not on its nodes yet."""
@@ -575,6 +554,3 @@ class PlacementScorePlugin(Plugin):
     def normalize_placement_scores(self, scores: npt.NDArray[np.int64]) -> npt.ArrayLike:
         """The scores of all placements that the group fits, brought to 0 to 100."""
         return scores
-
-
-POINTS = tuple(BASES.values())

@@ -20,8 +20,8 @@ from moorage.objects.model.pod import (
     Volume,
 )
 
-from .interface import FILTER, PRE_FILTER, PRE_SCORE, SCORE, Code, Plugin, SignPlugin
-from .status import Status
+from .interface import FilterPlugin, Plugin, PreFilterPlugin, PreScorePlugin, ScorePlugin, SignPlugin
+from .status import Code, Status
 
 logger = logging.getLogger("moorage.framework")
 encode = msgspec.json.Encoder(order="sorted").encode
@@ -42,8 +42,9 @@ class Signer:
 
     def __init__(self, profile: Profile) -> None:
         plugins: dict[Plugin, None] = {}
-        for point in (PRE_FILTER, FILTER, PRE_SCORE, SCORE):
-            plugins |= dict.fromkeys(profile.at(point))
+        bases: tuple[type[Plugin], ...] = (PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin)
+        for base in bases:
+            plugins |= dict.fromkeys(profile.at(base))
         found: list[SignPlugin] = []
         for plugin in plugins:
             if not (isinstance(plugin, SignPlugin) and plugin.can_sign):
@@ -94,9 +95,7 @@ def tolerations(pod: Pod) -> dict[str, Any]:
 
 def requests(plugin: Plugin, pod: Pod) -> dict[str, Any]:
     """What must be free, as a plugin's cache reads it. Scalars count even with 0."""
-    if plugin.handle is None:
-        raise RuntimeError(f"{plugin.name} has no handle")
-    gates = plugin.handle.cache.state.classes.gates
+    gates = plugin.required_handle().cache.state.classes.gates
     found = pod_requests(pod, None, gates.pod_level_resources, resizes=False)
     plain = [found.get(name, ZERO).value() for name in ("memory", STORAGE)]
     scalars = {name: found[name].value() for name in found if is_counted(name) and name != STORAGE}

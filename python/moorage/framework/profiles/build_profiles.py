@@ -18,10 +18,8 @@ from moorage.framework.configuration.types import Part
 from moorage.framework.plugin.handle import FrameworkHandle
 from moorage.framework.plugin.interface import (
     BASES,
-    PLACEMENT_SCORE,
-    QUEUE_SORT,
-    SCORE,
     Plugin,
+    QueueSortPlugin,
 )
 
 from .plugin_registry import Registry
@@ -76,7 +74,7 @@ def _make(
 
 
 def _profile(plugins: ProfilePlugins, made: Mapping[str, Plugin]) -> Profile:
-    scorers = plugins.plugins[SCORE]
+    scorers = plugins.plugins["score"]
     for name in scorers:
         if made[name].name != name:
             raise ConfigurationError("new", f'score plugin "{made[name].name}" is not configured with weight')
@@ -85,8 +83,8 @@ def _profile(plugins: ProfilePlugins, made: Mapping[str, Plugin]) -> Profile:
         tuple(plugin for name, plugin in made.items() if name in used),
         scheduler_name=plugins.scheduler_name,
         percentage_of_nodes_to_score=plugins.percentage_of_nodes_to_score,
-        weight_overrides=plugins.weights[SCORE],
-        placement_weights=plugins.weights[PLACEMENT_SCORE],
+        weight_overrides=plugins.weights["score"],
+        placement_weights=plugins.weights["placementScore"],
         points={point: [made[name].name for name in plugins.plugins[point]] for point in BASES.values()},
     )
 
@@ -96,14 +94,14 @@ def check_profiles(profiles: Sequence[Profile]) -> list[Profile]:
     if not profiles:
         raise InputError("at least one profile is required")
     seen: set[str] = set()
-    first = {plugin.name: plugin.args for plugin in profiles[0].at(QUEUE_SORT)}
+    first = {plugin.name: plugin.args for plugin in profiles[0].at(QueueSortPlugin)}
     for profile in profiles:
         name = profile.scheduler_name
         if not name:
             raise InputError("scheduler name is needed")
         if not profile.plugins:
             raise InputError(f'plugins required for profile with scheduler name "{name}"')
-        sorters = {plugin.name: plugin.args for plugin in profile.at(QUEUE_SORT)}
+        sorters = {plugin.name: plugin.args for plugin in profile.at(QueueSortPlugin)}
         if [*sorters] != [*first]:
             raise InputError(
                 f'different queue sort plugins for profile "{name}": "{" ".join(sorters)}", '

@@ -22,20 +22,24 @@ if TYPE_CHECKING:
     from moorage._core.state.cluster_state import ClusterState
     from moorage._core.state.pod_class import Shape
     from moorage.framework.plugin.cycle_state import CycleState
-    from moorage.framework.plugin.handle import FrameworkHandle
     from moorage.framework.plugin.nodes_view import AnyNodeInfo, NodesView
     from moorage.framework.runtime.kernels import Kernels
+    from moorage.framework.runtime.runtime import Framework
 
 T = TypeVar("T", bound=Object)
 T_co = TypeVar("T_co", covariant=True)
 
 
 class NativePlugin(Plugin):
-    """Verdicts and scores are kernels of the compiled core; for PreFilter and PreScore see `Remembered`."""
+    """Verdicts and scores are kernels of the compiled core.
+
+    PreFilter and PreScore read `CycleState.shape`, `CycleState.terms` and the node that the pod is pinned to
+    only: the framework keeps their answers with the terms.
+    """
 
     in_core = True
     # By point, upstream's words where what the plugin's PreFilter or PreScore should have written is missing.
-    missing_state_text: ClassVar[Mapping[str, str]] = {}
+    missing_state_text: ClassVar[Mapping[type[Plugin], str]] = {}
 
     def plan_arguments(self, state: ClusterState) -> dict[str, Any]:
         """What a plan must know of this plugin's arguments; see `moorage._core.decide.plan.Plan`."""
@@ -62,20 +66,24 @@ class NativePlugin(Plugin):
 
     def shape_of(self, pod: Pod) -> Shape:
         """What decisions read of a pod, for queueing hints."""
-        if self.handle is None:
-            raise RuntimeError(f'plugin "{self.name}" is not part of a scheduler')
-        classes = self.handle.cache.state.classes
+        classes = self.required_handle().cache.state.classes
         return classes.shape_of(classes.intern(pod))
 
     def normalized_scores(self, state: CycleState, rows: npt.NDArray[np.int32]) -> npt.NDArray[np.int64]:
         """The scores of rows of the node table, which are all the feasible ones, brought to 0 to 100."""
         return self._kernels().search.scores(self.name, rows, *state.target)[1]
 
-    def _kernels(self) -> Kernels:
-        framework = None if self.handle is None else self.handle.framework
-        if framework is None or framework.kernels is None:
+    def _framework(self) -> Framework:
+        framework = self.required_handle().framework
+        if framework is None:
             raise RuntimeError(f'plugin "{self.name}" is not part of a scheduler')
-        return framework.kernels
+        return framework
+
+    def _kernels(self) -> Kernels:
+        kernels = self._framework().kernels
+        if kernels is None:
+            raise RuntimeError(f'plugin "{self.name}" is not part of a scheduler')
+        return kernels
 
 
 class CorePostFilter(PostFilterPlugin):
@@ -140,12 +148,6 @@ class VolumePlugin(Plugin):
         """Whether its Filter lets a pod on each of these nodes, whatever pods are there; False where it does
         not know."""
         return False
-
-    def required_handle(self) -> FrameworkHandle:
-        """The handle, without which nothing can be decided."""
-        if self.handle is None or self.handle.informers is None:
-            raise RuntimeError(f'plugin "{self.name}" is not part of a scheduler')
-        return self.handle
 
     def lister(self, kind: type[T]) -> Lister[T]:
         """What is known of the objects of a kind."""

@@ -5,37 +5,23 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from moorage._core.decide.plan import Plan
 from moorage._core.state.cluster_state import ClusterState
 from moorage.errors import InputError
 from moorage.framework.plugin.interface import (
     BASES,
-    BIND,
-    FILTER,
-    PERMIT,
-    PLACEMENT_GENERATE,
-    PLACEMENT_SCORE,
-    POINTS,
-    POST_BIND,
-    POST_FILTER,
-    PRE_BIND,
-    PRE_ENQUEUE,
-    PRE_FILTER,
-    PRE_SCORE,
-    QUEUE_SORT,
-    RESERVE,
-    SCORE,
-    BindPlugin,
+    FilterPlugin,
     PermitPlugin,
+    PlacementGeneratePlugin,
+    PlacementScorePlugin,
     Plugin,
-    PostBindPlugin,
-    PostFilterPlugin,
-    PreBindPlugin,
+    PreEnqueuePlugin,
     PreFilterPlugin,
     PreScorePlugin,
-    ReservePlugin,
+    QueueSortPlugin,
+    ScorePlugin,
 )
 
 from .in_core import NativePlugin, UnitPlugin, VolumePlugin
@@ -45,8 +31,9 @@ if TYPE_CHECKING:
     from moorage.framework.runtime.bridge import Bridge
 
 BALANCED_ALLOCATIONS = ("1.36", "1.35")
-BESIDE_CYCLES = (PRE_ENQUEUE, QUEUE_SORT, PLACEMENT_GENERATE, PLACEMENT_SCORE)
-CYCLE_POINTS = tuple(point for point in BASES.values() if point not in BESIDE_CYCLES)
+BESIDE_CYCLES = (PreEnqueuePlugin, QueueSortPlugin, PlacementGeneratePlugin, PlacementScorePlugin)
+CYCLE_POINTS = tuple(point for base, point in BASES.items() if base not in BESIDE_CYCLES)
+P = TypeVar("P", bound=Plugin)
 
 
 @dataclass(frozen=True)
@@ -90,14 +77,14 @@ class Profile:
         for plugin in self.plugins:
             if not plugin.name:
                 raise InputError(f"plugin class {type(plugin).__qualname__} has no name")
-        unknown = set(self.points or ()).difference(POINTS)
+        unknown = set(self.points or ()).difference(BASES.values())
         if unknown:
             raise InputError(f"unknown extension point {min(unknown)}")
         _ = self._lists  # refuses a wrong list
 
     @cached_property
     def _lists(self) -> dict[str, list[Plugin]]:
-        lists: dict[str, list[Plugin]] = {point: [] for point in POINTS}
+        lists: dict[str, list[Plugin]] = {point: [] for point in BASES.values()}
         if self.points is None:
             for plugin in self.plugins:
                 for point in plugin.extension_points:
@@ -105,7 +92,7 @@ class Profile:
                         lists[point].append(plugin)
         else:
             by_name = {plugin.name: plugin for plugin in self.plugins}
-            for point in POINTS:
+            for point in BASES.values():
                 names = self.points.get(point, ())
                 lists[point] = [_extending(by_name.get(name), name, point) for name in names]
         for point, plugins in lists.items():
@@ -118,9 +105,40 @@ class Profile:
                 seen.add(plugin.name)
         return lists
 
-    def at(self, point: str) -> list[Plugin]:
-        """The plugins at an extension point, in the order in which they run; none at unknown ones."""
-        return self._lists.get(point, [])
+    def at(self, base: type[P]) -> list[P]:
+        """The plugins at an extension point, in the order in which they run.
+
+        Parameters
+        ----------
+        base : type of Plugin
+            The point's base class, for instance `FilterPlugin`.
+
+        Returns
+        -------
+        list of Plugin
+        """
+        return cast(list[P], self._lists[BASES[base]])
+
+    def active(self, base: type[P]) -> list[P]:
+        """The plugins at an extension point without those whose work there the core does.
+
+        Parameters
+        ----------
+        base : type of Plugin
+            The point's base class, for instance `ReservePlugin`.
+
+        Returns
+        -------
+        list of Plugin
+        """
+        return cast(list[P], self._active[BASES[base]])
+
+    @cached_property
+    def _active(self) -> dict[str, list[Plugin]]:
+        return {
+            point: [plugin for plugin in plugins if not plugin.in_core or isinstance(plugin, UnitPlugin)]
+            for point, plugins in self._lists.items()
+        }
 
     def with_volumes(self) -> Profile:
         """The same for pods that use volumes: the plugins about those are at work, new ones each time."""
@@ -141,52 +159,16 @@ class Profile:
 
     @property
     def filter_plugins(self) -> list[str]:
-        return [plugin.name for plugin in self.at(FILTER)]
+        return [plugin.name for plugin in self.at(FilterPlugin)]
 
     @property
     def score_plugins(self) -> list[str]:
-        return [plugin.name for plugin in self.at(SCORE)]
-
-    @cached_property
-    def pre_filters(self) -> list[PreFilterPlugin]:
-        return cast(list[PreFilterPlugin], self.at(PRE_FILTER))
-
-    @cached_property
-    def post_filters(self) -> list[PostFilterPlugin]:
-        return cast(list[PostFilterPlugin], self.at(POST_FILTER))
-
-    @cached_property
-    def pre_scores(self) -> list[PreScorePlugin]:
-        return cast(list[PreScorePlugin], self.at(PRE_SCORE))
-
-    @cached_property
-    def reserves(self) -> list[ReservePlugin]:
-        return cast(list[ReservePlugin], self._active(RESERVE))
-
-    @cached_property
-    def permits(self) -> list[PermitPlugin]:
-        return cast(list[PermitPlugin], self._active(PERMIT))
-
-    @cached_property
-    def pre_binds(self) -> list[PreBindPlugin]:
-        return cast(list[PreBindPlugin], self._active(PRE_BIND))
-
-    @cached_property
-    def binds(self) -> list[BindPlugin]:
-        return cast(list[BindPlugin], self.at(BIND))
-
-    @cached_property
-    def post_binds(self) -> list[PostBindPlugin]:
-        return cast(list[PostBindPlugin], self._active(POST_BIND))
-
-    def _active(self, point: str) -> list[Plugin]:
-        """The plugins at a point but for the in-tree ones that do nothing there yet."""
-        return [plugin for plugin in self.at(point) if not plugin.in_core or isinstance(plugin, UnitPlugin)]
+        return [plugin.name for plugin in self.at(ScorePlugin)]
 
     @cached_property
     def has_units(self) -> bool:
         """Whether pods of a group have to wait for one another on Permit."""
-        return bool([plugin for plugin in self.at(PERMIT) if isinstance(plugin, UnitPlugin)])
+        return bool([plugin for plugin in self.at(PermitPlugin) if isinstance(plugin, UnitPlugin)])
 
     @cached_property
     def is_in_core(self) -> bool:
@@ -195,30 +177,30 @@ class Profile:
             for plugin in self._lists[point]:
                 if not plugin.in_core:
                     return False
-        return not (self.missing_state_texts[FILTER] or self.missing_state_texts[SCORE])
+        return not (self.missing_state_texts[FilterPlugin] or self.missing_state_texts[ScorePlugin])
 
     @cached_property
     def has_outsiders(self) -> bool:
         """True where plugins take part that are not in tree, which may look at the snapshot of a cycle."""
-        at_points = {plugin for point in CYCLE_POINTS for plugin in self.at(point)}
+        at_points = {plugin for point in CYCLE_POINTS for plugin in self._lists[point]}
         return not all(plugin.in_core or isinstance(plugin, VolumePlugin) for plugin in at_points)
 
     @cached_property
-    def missing_state_texts(self) -> dict[str, dict[str, str]]:
+    def missing_state_texts(self) -> dict[type[Plugin], dict[str, str]]:
         """For Filter and for Score, plugin name to upstream's text where the plugin misses what its own
         PreFilter or PreScore, which is not enabled, would have written."""
-        found: dict[str, dict[str, str]] = {FILTER: {}, SCORE: {}}
-        for point, before in ((FILTER, PRE_FILTER), (SCORE, PRE_SCORE)):
-            for plugin in self._lists[point]:
-                words = plugin.missing_state_text.get(point) if isinstance(plugin, NativePlugin) else None
-                if words and plugin not in self._lists[before]:
-                    found[point][plugin.name] = f"{words} from cycleState: not found"
+        found: dict[type[Plugin], dict[str, str]] = {FilterPlugin: {}, ScorePlugin: {}}
+        for base, before in ((FilterPlugin, PreFilterPlugin), (ScorePlugin, PreScorePlugin)):
+            for plugin in self.at(base):
+                words = plugin.missing_state_text.get(base) if isinstance(plugin, NativePlugin) else None
+                if words and plugin not in self.at(before):
+                    found[base][plugin.name] = f"{words} from cycleState: not found"
         return found
 
     @cached_property
     def filters_in_core(self) -> bool:
         """True where no Filter plugin is outside the core."""
-        return not [plugin for plugin in self.at(FILTER) if not plugin.in_core]
+        return not [plugin for plugin in self.at(FilterPlugin) if not plugin.in_core]
 
     def weight(self, plugin: Plugin) -> int:
         """A score plugin's weight; 0 counts as 1."""
@@ -231,11 +213,21 @@ class Profile:
     @property
     def weights(self) -> dict[str, int]:
         """Weight of every score plugin."""
-        return {plugin.name: self.weight(plugin) for plugin in self.at(SCORE)}
+        return {plugin.name: self.weight(plugin) for plugin in self.at(ScorePlugin)}
 
-    def planned(self, point: str) -> list[Plugin]:
-        """The plugins of the plan's list for Filter or Score, in order: its indices count these."""
-        return [p for p in self.at(point) if isinstance(p, NativePlugin) or not p.in_core]
+    def planned(self, base: type[P]) -> list[P]:
+        """The plugins of the plan's list for Filter or Score, in order: its indices count these.
+
+        Parameters
+        ----------
+        base : type of Plugin
+            `FilterPlugin` or `ScorePlugin`.
+
+        Returns
+        -------
+        list of Plugin
+        """
+        return [p for p in self.at(base) if isinstance(p, NativePlugin) or not p.in_core]
 
     def compile(self, state: ClusterState, bridge: Bridge | None = None) -> Plan:
         """The plan of this profile over a cluster; `bridge` carries the plugins outside the core."""
@@ -246,10 +238,10 @@ class Profile:
         return Plan(
             state.table,
             filters=[
-                _kernel(p, bridge, self.missing_state_texts[FILTER].get(p.name, ""))
-                for p in self.planned(FILTER)
+                _kernel(p, bridge, self.missing_state_texts[FilterPlugin].get(p.name, ""))
+                for p in self.planned(FilterPlugin)
             ],
-            scores=[(_kernel(plugin, bridge), self.weight(plugin)) for plugin in self.planned(SCORE)],
+            scores=[(_kernel(plugin, bridge), self.weight(plugin)) for plugin in self.planned(ScorePlugin)],
             balanced_difference=self.balanced_allocation == "1.36",
             fit_unresolvable=self.fit_unresolvable,
             **arguments,

@@ -6,7 +6,6 @@ kube-scheduler v1.36, framework/runtime/framework.go RunPlacementGeneratePlugins
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import cast
 
 import numpy as np
 import numpy.typing as npt
@@ -14,8 +13,6 @@ import numpy.typing as npt
 from moorage.errors import PluginError
 from moorage.framework.plugin.interface import (
     MAX_NODE_SCORE,
-    PLACEMENT_GENERATE,
-    PLACEMENT_SCORE,
     Assignments,
     Placement,
     PlacementGeneratePlugin,
@@ -36,7 +33,7 @@ def make_placements(
 ) -> Sequence[Placement]:
     """The placements of a group, of which there is one at most if nobody makes any; StatusError where the
     plugin fails."""
-    plugins = cast(list[PlacementGeneratePlugin], profile.at(PLACEMENT_GENERATE))
+    plugins = profile.at(PlacementGeneratePlugin)
     if not plugins:
         return [parent]
     try:
@@ -50,7 +47,7 @@ def score_placements(
 ) -> npt.NDArray[np.int64]:
     """The weighted total of each placement that the group fits; StatusError where a plugin fails."""
     totals = np.zeros(len(found), dtype=np.int64)
-    for plugin in cast(list[PlacementScorePlugin], profile.at(PLACEMENT_SCORE)):
+    for plugin in profile.at(PlacementScorePlugin):
         try:
             raw = [plugin.score_placement(group, one) for one in found]
             scores = np.asarray(plugin.normalize_placement_scores(np.array(raw, dtype=np.int64)))

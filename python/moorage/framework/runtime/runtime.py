@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from functools import cached_property
-from typing import Any, cast
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -15,42 +15,19 @@ from moorage._core.preempt.preemptor import Preemptor
 from moorage._core.state.pod_class import Shape
 from moorage.cache import NodeInfo, NodeInfoClone, SchedulerCache
 from moorage.errors import MoorageError
+from moorage.framework.plugin import interface
 from moorage.framework.plugin.cycle_state import CycleState
 from moorage.framework.plugin.handle import FrameworkHandle
-from moorage.framework.plugin.interface import (
-    FILTER,
-    PRE_ENQUEUE,
-    QUEUE_SORT,
-    SCORE,
-    FilterPlugin,
-    Plugin,
-    PostFilterResult,
-    PreEnqueuePlugin,
-    PreFilterPlugin,
-    PreScorePlugin,
-    QueuedPod,
-    QueueSortPlugin,
-    ScorePlugin,
-)
-from moorage.framework.plugin.nodes_view import (
-    AnyNodeInfo,
-    CycleColumns,
-    NodesView,
-    TableNodes,
-)
+from moorage.framework.plugin.interface import FilterPlugin, PreFilterPlugin, PreScorePlugin, ScorePlugin
+from moorage.framework.plugin.nodes_view import AnyNodeInfo, CycleColumns, NodesView, TableNodes
+from moorage.framework.plugin.nominator import going_before
 from moorage.framework.plugin.signing import Signer
-from moorage.framework.plugin.status import SKIP, Code, Status, error_status
+from moorage.framework.plugin.status import SKIP, Code, Status, as_status, error_status
 from moorage.framework.plugin.waiting_pods import MAX_TIMEOUT, WaitingPod
-from moorage.framework.profiles.in_core import (
-    NativePlugin,
-    UnbuiltPlugin,
-    VolumePlugin,
-    always_skips,
-)
+from moorage.framework.profiles.in_core import NativePlugin, UnbuiltPlugin, VolumePlugin, always_skips
 from moorage.framework.profiles.profile import Profile
 from moorage.objects.model.pod import Pod
 
-from . import filtering, scoring
 from .binding_points import (
     PRE_FLIGHT,
     WAITING,
@@ -60,14 +37,14 @@ from .binding_points import (
     permitted,
     pre_bind_steps,
 )
-from .call import StatusError, ask_status
-from .filtering import PreFilterRun
-from .kernels import Kernels
+from .call import StatusError, ask, ask_status
+from .filtering import PreFilterRun, ask_post_filter, ask_pre_filter, filter_status, nothing_left
+from .kernels import Kernels, place_of, rejection
 from .pods_in_pre_bind import PodInPreBind
-from .remembered import Remembered
-from .scoring import NodePluginScores
+from .scoring import SCORE_ERROR, NodePluginScores, Scores, check_range, normalized_scores, raw_scores
 from .steps import StatusSteps, take_all
 
+P = TypeVar("P", bound=interface.Plugin)
 Target = tuple[int, int, int]
 
 
@@ -104,15 +81,13 @@ class Framework:
         self.without_volumes: Framework | None = None
         self.columns = CycleColumns(handle.cache.state)
 
-        asked, self._skipping = _asked(profile.pre_filters, "pre_filter")
-        self._pre_filters = cast(list[PreFilterPlugin], asked)
-        self._ran: Remembered[PreFilterRun] | None = _remembered(asked)
-        asked, not_scoring = _asked(profile.pre_scores, "pre_score")
-        self._not_scoring = [name for _, name in not_scoring]
-        missing = next(iter(profile.missing_state_texts[SCORE].items()), None)
-        self._missing_state = missing and scoring.missing_state_status(*missing)
-        self._pre_scores = cast(list[PreScorePlugin], asked)
-        self._skipped: Remembered[frozenset[str]] | None = _remembered(asked)
+        # PreFilter and PreScore: the plugins that are asked, and the names of those that always answer Skip;
+        # in PreFilter with the number of the former before each of the latter.
+        self._pre_filters, self._skipping = _asked(profile.at(PreFilterPlugin), "pre_filter")
+        self._pre_scores, not_scoring = _asked(profile.at(PreScorePlugin), "pre_score")
+        self._not_scoring = {name for _, name in not_scoring}
+        self._native_pre_filters = all(isinstance(plugin, NativePlugin) for plugin in self._pre_filters)
+        self._native_pre_scores = all(isinstance(plugin, NativePlugin) for plugin in self._pre_scores)
 
     def attach(self, decider: Decider) -> None:
         """The engine's decider, by whose search native plugins answer about single nodes."""
@@ -174,14 +149,14 @@ class Framework:
         return None
 
     @cached_property
-    def pre_enqueues(self) -> list[PreEnqueuePlugin]:
+    def pre_enqueues(self) -> list[interface.PreEnqueuePlugin]:
         """The PreEnqueue plugins that are built."""
-        found = [p for p in self.profile.at(PRE_ENQUEUE) if not isinstance(p, UnbuiltPlugin)]
-        return cast(list[PreEnqueuePlugin], found)
+        plugins = self.profile.at(interface.PreEnqueuePlugin)
+        return [plugin for plugin in plugins if not isinstance(plugin, UnbuiltPlugin)]
 
-    def queue_sort_func(self) -> Callable[[QueuedPod, QueuedPod], bool]:
+    def queue_sort_func(self) -> Callable[[interface.QueuedPod, interface.QueuedPod], bool]:
         """`less` of the QueueSort plugin."""
-        sorters = cast(list[QueueSortPlugin], self.profile.at(QUEUE_SORT))
+        sorters = self.profile.at(interface.QueueSortPlugin)
         if not sorters:
             raise MoorageError("No QueueSort plugin is registered in the frameworkImpl.")
         return sorters[0].less
@@ -197,92 +172,337 @@ class Framework:
         """The signature of a pod, which pods share that get equal answers; None where it has none."""
         return self.signer.sign(pod)
 
-    # ---- the scheduling cycle ------------------------------------------------------------------------------
+    # ---- filtering -----------------------------------------------------------------------------------------
 
     @cached_property
     def filters(self) -> list[FilterPlugin]:
         """The Filter plugins that can reject."""
-        return cast(list[FilterPlugin], self.profile.planned(FILTER))
-
-    @cached_property
-    def scorers(self) -> list[tuple[ScorePlugin, int]]:
-        """The Score plugins that can differ, with their weights."""
-        return [(p, self.profile.weight(p)) for p in cast(list[ScorePlugin], self.profile.planned(SCORE))]
+        return self.profile.planned(FilterPlugin)
 
     def run_pre_filter_plugins(
         self, state: CycleState, pod: Pod, nodes: NodesView | None = None
     ) -> PreFilterRun:
-        """See `filtering.run_pre_filters`."""
-        known = self._ran if hasattr(state, "terms") else None
-        if known is not None and (ran := known.find(state, state.terms.affinity_filters)) is not None:
-            state.skip_filter_plugins = set(ran.skipped)
-            return ran
+        """Run PreFilter in profile order.
+
+        UnschedulableAndUnresolvable and errors end it; after Unschedulable the other plugins run too, and the
+        last rejection stands. Where no node is left in the sets of several plugins, no plugin is named.
+        Fills `CycleState.skip_filter_plugins`.
+
+        Parameters
+        ----------
+        state : CycleState
+        pod : Pod
+        nodes : NodesView, optional
+            All nodes, by default those of the view.
+
+        Returns
+        -------
+        PreFilterRun
+        """
         view = self.all_nodes() if nodes is None else nodes
-        ran = filtering.run_pre_filters(self._pre_filters, state, pod, view, self._skipping)
-        return ran if known is None else known.keep(state, state.terms.affinity_filters, ran)
+        if not (self._native_pre_filters and hasattr(state, "terms")):
+            return self._pre_filter(state, pod, view)
+        # Native plugins answer by the shape and these terms alone, and by whether terms count any pods now.
+        key = "pre_filter", state.terms.affinity_filters
+        ran: PreFilterRun | None = state.terms.answers.get(key)
+        if ran is None:
+            ran = state.terms.answers[key] = self._pre_filter(state, pod, view)
+        state.skip_filter_plugins = set(ran.skipped)
+        return ran
+
+    def _pre_filter(self, state: CycleState, pod: Pod, nodes: NodesView) -> PreFilterRun:
+        names: interface.PreFilterResult | None = None
+        narrowing: set[str] = set()
+        rejection: Status | None = None
+        state.skip_filter_plugins = skipped = set()
+        stop: Status | None = None
+        at_fault: tuple[str, ...] = ()
+        for at, plugin in enumerate(self._pre_filters, 1):
+            result, status = ask_pre_filter(plugin, state, pod, nodes)
+            code = Code.SUCCESS if status is None else status.code
+            if code == Code.SKIP:
+                skipped.add(plugin.name)
+            elif status is not None and code == Code.UNSCHEDULABLE:
+                rejection = status.with_plugin(plugin.name)
+            elif status is not None and code == Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
+                stop = status.with_plugin(plugin.name)
+            elif status is not None and code != Code.SUCCESS:
+                stop = error_status(f'running PreFilter plugin "{plugin.name}"', status, plugin.name)
+            elif result is not None and not result.all_nodes():
+                narrowing.add(plugin.name)
+                names = result.merge(names)
+                if names is not None and not names.node_names:
+                    at_fault = tuple(sorted(narrowing))
+                    stop = nothing_left(at_fault)
+            if stop is not None:
+                skipped.update([name for before, name in self._skipping if before < at])
+                return PreFilterRun(stop, plugins=at_fault, skipped=frozenset(skipped))
+        skipped.update([name for _, name in self._skipping])
+        left = None if names is None else names.node_names
+        return PreFilterRun(rejection, left, tuple(sorted(narrowing)), frozenset(skipped))
 
     def run_pre_filter_extension_add_pod(
         self, state: CycleState, pod: Pod, pod_to_add: Pod, node_info: AnyNodeInfo
     ) -> Status | None:
-        """`pod_to_add` is on the node now, as far as this state goes."""
-        return filtering.run_pod_change(self.profile.pre_filters, state, pod, pod_to_add, node_info, True)
+        """Notify the PreFilter extensions of a pod that a dry run adds to a node.
+
+        Parameters
+        ----------
+        state : CycleState
+            The state to update.
+        pod : Pod
+            The pod of the cycle.
+        pod_to_add : Pod
+        node_info : NodeInfo or NodeInfoClone
+
+        Returns
+        -------
+        Status or None
+            An Error where an extension answers anything but Success.
+        """
+        return self._notify(state, pod, pod_to_add, node_info, "AddPod")
 
     def run_pre_filter_extension_remove_pod(
         self, state: CycleState, pod: Pod, pod_to_remove: Pod, node_info: AnyNodeInfo
     ) -> Status | None:
-        """`pod_to_remove` is off the node now, as far as this state goes."""
-        return filtering.run_pod_change(self.profile.pre_filters, state, pod, pod_to_remove, node_info, False)
+        """As `run_pre_filter_extension_add_pod`, of a pod that a dry run removes from a node."""
+        return self._notify(state, pod, pod_to_remove, node_info, "RemovePod")
+
+    def _notify(
+        self,
+        state: CycleState,
+        pod: Pod,
+        other: Pod,
+        node_info: AnyNodeInfo,
+        method: str,
+    ) -> Status | None:
+        for plugin in self.profile.at(PreFilterPlugin):
+            if plugin.name in state.skip_filter_plugins:
+                continue
+            extensions = plugin.pre_filter_extensions()
+            if extensions is None:
+                continue
+            change = extensions.add_pod if method == "AddPod" else extensions.remove_pod
+            status = ask_status(plugin, pod, change, state, pod, other, node_info)
+            if status is not None and not status.is_success:
+                return error_status(f'running {method} on PreFilter plugin "{plugin.name}"', status)
+        return None
 
     def run_filter_plugins(self, state: CycleState, pod: Pod, node_info: AnyNodeInfo) -> Status | None:
-        """See `filtering.run_filters`."""
-        return filtering.run_filters(self.filters, state, pod, node_info, self.kernels)
+        """Run Filter on one node. All native plugins are asked in one call, when the first has its turn.
+
+        Parameters
+        ----------
+        state : CycleState
+        pod : Pod
+        node_info : NodeInfo or NodeInfoClone
+
+        Returns
+        -------
+        Status or None
+            The first rejection, or an Error; None where the pod fits.
+        """
+        verdict: int | None = None
+        for at, plugin in enumerate(self.filters):
+            if plugin.name in state.skip_filter_plugins:
+                continue
+            if self.kernels is None or not isinstance(plugin, NativePlugin):
+                status = filter_status(plugin, ask_status(plugin, pod, plugin.filter, state, pod, node_info))
+                if status is not None:
+                    return status
+                continue
+            if verdict is None:
+                try:
+                    verdict = ask(plugin, pod, self.kernels.verdict, self._natives(state), state, node_info)
+                except StatusError as error:
+                    return filter_status(plugin, error.status)
+            if place_of(verdict) == at:
+                return rejection(plugin, state, verdict)
+        return None
+
+    def _natives(self, state: CycleState) -> int:
+        """The native plugins that PreFilter did not pass over, as bits by their place."""
+        asked = 0
+        for at, plugin in enumerate(self.filters):
+            if isinstance(plugin, NativePlugin) and plugin.name not in state.skip_filter_plugins:
+                asked |= 1 << at
+        return asked
 
     def run_filter_plugins_with_nominated_pods(
         self, state: CycleState, pod: Pod, node_info: NodeInfo | NodeInfoClone
     ) -> Status | None:
-        """See `filtering.run_filters_with_nominated_pods`."""
-        return filtering.run_filters_with_nominated_pods(
-            self.filters,
-            self.profile.pre_filters,
-            self.handle.nominator,
-            state,
-            pod,
-            node_info,
-            self.kernels,
-        )
+        """Run Filter on one node: with the pods of at least this priority that are nominated there, then
+        without. The second pass is left out where there are none, or where the first one fails.
+
+        Parameters
+        ----------
+        state : CycleState
+        pod : Pod
+        node_info : NodeInfo or NodeInfoClone
+
+        Returns
+        -------
+        Status or None
+            As of `run_filter_plugins`; or an Error of a PreFilter extension.
+        """
+        nominated = going_before(pod, self.handle.nominator.nominated_pods_for_node(node_info.name))
+        if nominated:
+            with_them, changed = node_info.clone(), state.clone()
+            for other in nominated:
+                with_them.add_pod(other)
+                status = self.run_pre_filter_extension_add_pod(changed, pod, other, with_them)
+                if status is not None:
+                    return status
+            status = self.run_filter_plugins(changed, pod, with_them)
+            if status is not None:
+                return status
+        return self.run_filter_plugins(state, pod, node_info)
 
     def run_post_filter_plugins(
         self, state: CycleState, pod: Pod, statuses: Mapping[str, Status]
-    ) -> tuple[PostFilterResult | None, Status | None]:
-        """See `filtering.run_post_filters`."""
-        return filtering.run_post_filters(self.profile.post_filters, state, pod, statuses)
+    ) -> tuple[interface.PostFilterResult | None, Status | None]:
+        """Run PostFilter in profile order, until one succeeds, fails, or answers code 3.
+
+        Parameters
+        ----------
+        state : CycleState
+        pod : Pod
+        statuses : mapping of str to Status
+            Why the pod does not fit, by node.
+
+        Returns
+        -------
+        PostFilterResult or None
+            What becomes of the pod's nomination.
+        Status or None
+            The status that ended the run; else Unschedulable with the reasons of all plugins.
+        """
+        if state.skip_all_post_filter_plugins:
+            return None, Status(Code.UNSCHEDULABLE, ("All PostFilter plugins are skipped",))
+        reasons: list[str] = []
+        rejector, last = "", None
+        for plugin in self.profile.at(interface.PostFilterPlugin):
+            result, status = ask_post_filter(plugin, state, pod, statuses)
+            if status is None or status.is_success:
+                return result, status
+            if status.code == Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
+                return result, status.with_plugin(plugin.name)
+            if not status.is_rejected:
+                err = status.as_error()
+                failed = as_status(err) or Status(Code.ERROR, status.reasons or (str(status.code),))
+                return None, failed.with_plugin(plugin.name)
+            if result is not None and not result.noop:
+                last = result
+            reasons.extend(status.reasons)
+            rejector = rejector or plugin.name
+        return last, Status(Code.UNSCHEDULABLE, tuple(reasons), rejector)
+
+    # ---- scoring -------------------------------------------------------------------------------------------
+
+    @cached_property
+    def scorers(self) -> list[tuple[ScorePlugin, int]]:
+        """The Score plugins that can differ, with their weights."""
+        return [(plugin, self.profile.weight(plugin)) for plugin in self.profile.planned(ScorePlugin)]
 
     def run_pre_score_plugins(self, state: CycleState, pod: Pod, nodes: NodesView) -> Status | None:
-        """See `scoring.run_pre_scores`. The Error of a Score plugin without its PreScore comes here too."""
-        known = self._skipped if hasattr(state, "terms") and self._missing_state is None else None
-        if known is not None and (skipped := known.find(state, state.terms.affinity_scores)) is not None:
-            state.skip_score_plugins = set(skipped)
-            return None
-        failed = scoring.run_pre_scores(self._pre_scores, state, pod, nodes, self._not_scoring)
-        if known is not None and failed is None:
-            known.keep(state, state.terms.affinity_scores, frozenset(state.skip_score_plugins))
-        return failed or self._missing_state
+        """Run PreScore in profile order. Fills `CycleState.skip_score_plugins`.
+
+        Parameters
+        ----------
+        state : CycleState
+        pod : Pod
+        nodes : NodesView
+            The feasible nodes.
+
+        Returns
+        -------
+        Status or None
+            An Error where a plugin answers neither Success nor Skip, or where a Score plugin misses what its
+            PreScore, which is not enabled, would have written.
+        """
+        is_native = self._native_pre_scores and hasattr(state, "terms")
+        key = "pre_score", is_native and state.terms.affinity_scores
+        if is_native and key in state.terms.answers:
+            state.skip_score_plugins = set(state.terms.answers[key])
+            return self._missing_state
+        state.skip_score_plugins = skipped = set(self._not_scoring)
+        for plugin in self._pre_scores:
+            status = ask_status(plugin, pod, plugin.pre_score, state, pod, nodes)
+            if status is None or status.code == Code.SUCCESS:
+                continue
+            if status.code != Code.SKIP:
+                return error_status(f'running PreScore plugin "{plugin.name}"', status)
+            skipped.add(plugin.name)
+        if is_native:
+            state.terms.answers[key] = frozenset(skipped)
+        return self._missing_state
+
+    @cached_property
+    def _missing_state(self) -> Status | None:
+        """The Error of the first Score plugin that misses what its PreScore would have written."""
+        for plugin, text in self.profile.missing_state_texts[ScorePlugin].items():
+            return error_status(SCORE_ERROR.format(plugin), Status(Code.ERROR, (text,)))
+        return None
 
     def run_score_plugins(
         self, state: CycleState, pod: Pod, nodes: NodesView
     ) -> tuple[list[NodePluginScores], Status | None]:
-        """See `scoring.run_scores`; an Error comes with no scores."""
+        """Run Score and NormalizeScore.
+
+        Parameters
+        ----------
+        state : CycleState
+        pod : Pod
+        nodes : NodesView
+            The nodes that `run_pre_score_plugins` was called with.
+
+        Returns
+        -------
+        list of NodePluginScores
+            One for each node, with weighted scores; empty with an Error.
+        Status or None
+            The Error of the first plugin that fails.
+        """
         try:
-            return scoring.run_scores(self.scorers, state, pod, nodes), None
+            normalized = self._normalized_scores(state, pod, nodes)
         except StatusError as error:
             return [], error.status
+        weighted = [
+            (plugin.name, (normalized[plugin.name] * weight).tolist())
+            for plugin, weight in self.scorers
+            if plugin.name in normalized
+        ]
+        found = []
+        for at, name in enumerate(nodes.names):
+            scores = tuple((plugin, column[at]) for plugin, column in weighted)
+            found.append(NodePluginScores(name, scores, sum(score for _, score in scores)))
+        return found, None
+
+    def _normalized_scores(self, state: CycleState, pod: Pod, nodes: NodesView) -> dict[str, Scores]:
+        """The normalized scores by plugin. All plugins in Python score before the first one normalizes; a
+        kernel does both in one call, for rows of the node table."""
+        plugins = [plugin for plugin, _ in self.scorers if plugin.name not in state.skip_score_plugins]
+        are_rows = bool((nodes.rows >= 0).all())
+        raw = {
+            plugin.name: raw_scores(plugin, state, pod, nodes)
+            for plugin in plugins
+            if not (are_rows and isinstance(plugin, NativePlugin))
+        }
+        found: dict[str, Scores] = {}
+        for plugin in plugins:
+            if plugin.name in raw:
+                found[plugin.name] = normalized_scores(plugin, state, pod, nodes, raw[plugin.name])
+            elif isinstance(plugin, NativePlugin):
+                found[plugin.name] = plugin.normalized_scores(state, nodes.rows)
+        check_range(found)
+        return found
 
     # ---- from a node to a binding --------------------------------------------------------------------------
 
     def run_reserve_plugins_reserve(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
         """Reserve in profile order, until one fails."""
         state.reserved = False
-        for plugin in self.profile.reserves:
+        for plugin in self.profile.active(interface.ReservePlugin):
             status = ask_status(plugin, pod, plugin.reserve, state, pod, node_name)
             if status is not None and not status.is_success:
                 return passed_on("running Reserve plugin", plugin.name, status, names_error=False)
@@ -292,7 +512,7 @@ class Framework:
     def run_reserve_plugins_unreserve(self, state: CycleState, pod: Pod, node_name: str) -> None:
         """Unreserve of every Reserve plugin, in reverse order, whether it was reached or not; those that
         unreserve in order come last."""
-        plugins = self.profile.reserves
+        plugins = self.profile.active(interface.ReservePlugin)
         in_order = [plugin for plugin in plugins if getattr(plugin, "unreserves_in_order", False)]
         others = [plugin for plugin in plugins if plugin not in in_order]
         with ExitStack() as stack:  # all of them are asked, even where one ends the run
@@ -306,7 +526,7 @@ class Framework:
         the seconds that each of them waits at most."""
         timeouts: dict[str, float] = {}
         last: Status | None = None
-        for plugin in self.profile.permits:
+        for plugin in self.profile.active(interface.PermitPlugin):
             status, seconds = ask_permit(plugin, state, pod, node_name)
             if status is None or status.is_success:
                 continue
@@ -336,7 +556,7 @@ class Framework:
         """PreBindPreFlight in profile order: Success where any plugin will have something to do, Skip where
         none has. Fills the sets of skipped and of parallel plugins in the state."""
         overall: Status | None = SKIP
-        for plugin in self.profile.pre_binds:
+        for plugin in self.profile.active(interface.PreBindPlugin):
             result, status = ask_pre_flight(plugin, state, pod, node_name)
             if status is None or status.is_success:
                 overall = None
@@ -360,13 +580,13 @@ class Framework:
         self, state: CycleState, pod: Pod, node_name: str, in_pre_bind: PodInPreBind | None = None
     ) -> StatusSteps:
         """See `binding_points.pre_bind_steps`."""
-        plugins, parallelizer = self.profile.pre_binds, self.handle.parallelizer
+        plugins, parallelizer = self.profile.active(interface.PreBindPlugin), self.handle.parallelizer
         return pre_bind_steps(plugins, state, pod, node_name, parallelizer, in_pre_bind)
 
     def run_bind_plugins(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
         """Bind in profile order, until one does not leave it to the next; Skip where all do."""
         status: Status | None = Status(Code.SKIP, ("",))
-        for plugin in self.profile.binds:
+        for plugin in self.profile.at(interface.BindPlugin):
             status = ask_status(plugin, pod, plugin.bind, state, pod, node_name)
             if status is not None and status.is_skip:
                 continue
@@ -377,7 +597,7 @@ class Framework:
 
     def run_post_bind_plugins(self, state: CycleState, pod: Pod, node_name: str) -> None:
         """PostBind of every plugin; what one raises is logged."""
-        for plugin in self.profile.post_binds:
+        for plugin in self.profile.active(interface.PostBindPlugin):
             ask_status(plugin, pod, plugin.post_bind, state, pod, node_name)
 
     # ---- the end -------------------------------------------------------------------------------------------
@@ -394,16 +614,11 @@ class Framework:
             raise MoorageError("\n".join(failures))
 
 
-def _remembered(plugins: Sequence[Plugin]) -> Remembered[Any] | None:
-    """A memory, where all plugins that are asked are native."""
-    return None if [plugin for plugin in plugins if not isinstance(plugin, NativePlugin)] else Remembered()
-
-
-def _asked(plugins: Sequence[Plugin], method: str) -> tuple[list[Plugin], list[tuple[int, str]]]:
+def _asked(plugins: Sequence[P], method: str) -> tuple[list[P], list[tuple[int, str]]]:
     """The plugins that look at a pod in PreFilter or PreScore; and those that always answer Skip, each with
     the number of the former before it."""
     nothing = getattr(NativePlugin, method)
-    asked: list[Plugin] = []
+    asked: list[P] = []
     skipping: list[tuple[int, str]] = []
     for plugin in plugins:
         if always_skips(plugin, method):

@@ -2,52 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from moorage.errors import PluginError
 from moorage.framework.plugin.cycle_state import CycleState
-from moorage.framework.plugin.interface import MAX_NODE_SCORE, PreScorePlugin, ScorePlugin
+from moorage.framework.plugin.interface import MAX_NODE_SCORE, ScorePlugin
 from moorage.framework.plugin.nodes_view import NodesView
 from moorage.framework.plugin.status import Code, Status, error_status
-from moorage.framework.profiles.in_core import NativePlugin
 from moorage.objects.model.pod import Pod
 
-from .call import StatusError, ask, ask_status
+from .call import StatusError, ask
 
 Scores = npt.NDArray[np.int64]
 WEIGHTS = "applying score defaultWeights on Score plugins"
 SCORE_ERROR = 'running Score plugins: plugin "{}" failed with'
 NORMALIZE_ERROR = 'running Normalize on Score plugins: plugin "{}" failed with'
-
-
-def run_pre_scores(
-    plugins: Sequence[PreScorePlugin],
-    state: CycleState,
-    pod: Pod,
-    nodes: NodesView,
-    skipping: Iterable[str] = (),
-) -> Status | None:
-    """PreScore in profile order: fills `CycleState.skip_score_plugins`; anything but Success and Skip is an
-    Error that ends the cycle. `skipping` names plugins that are not asked, since they always answer Skip."""
-    state.skip_score_plugins = set(skipping)
-    for plugin in plugins:
-        status = ask_status(plugin, pod, plugin.pre_score, state, pod, nodes)
-        if status is None or status.code == Code.SUCCESS:
-            continue
-        if status.code != Code.SKIP:
-            return error_status(f'running PreScore plugin "{plugin.name}"', status)
-        state.skip_score_plugins.add(plugin.name)
-    return None
-
-
-def missing_state_status(plugin: str, text: str) -> Status:
-    """The Error of a Score plugin that misses what its PreScore would have written."""
-    return error_status(SCORE_ERROR.format(plugin), Status(Code.ERROR, (text,)))
 
 
 def raw_scores(plugin: ScorePlugin, state: CycleState, pod: Pod, nodes: NodesView) -> Scores:
@@ -108,39 +82,6 @@ class NodePluginScores:
     name: str
     scores: tuple[tuple[str, int], ...]
     total_score: int
-
-
-def run_scores(
-    plugins: Sequence[tuple[ScorePlugin, int]], state: CycleState, pod: Pod, nodes: NodesView
-) -> list[NodePluginScores]:
-    """All scores of all nodes, weighted; StatusError for the first plugin that fails. All plugins score
-    before the first one normalizes."""
-    asked = [(plugin, weight) for plugin, weight in plugins if plugin.name not in state.skip_score_plugins]
-    are_rows = bool((nodes.rows >= 0).all())
-    raw = [
-        None if are_rows and isinstance(plugin, NativePlugin) else raw_scores(plugin, state, pod, nodes)
-        for plugin, _ in asked
-    ]
-    normalized = {
-        plugin.name: _normalized(plugin, state, pod, nodes, scores)
-        for (plugin, _), scores in zip(asked, raw, strict=True)
-    }
-    check_range(normalized)
-    weighted = [(plugin.name, (normalized[plugin.name] * weight).tolist()) for plugin, weight in asked]
-    out = []
-    for at, name in enumerate(nodes.names):
-        scores = tuple((plugin, column[at]) for plugin, column in weighted)
-        out.append(NodePluginScores(name, scores, sum(score for _, score in scores)))
-    return out
-
-
-def _normalized(
-    plugin: ScorePlugin, state: CycleState, pod: Pod, nodes: NodesView, raw: Scores | None
-) -> Scores:
-    """The scores that count; those of a kernel, which does all in one go, where `raw` is None."""
-    if raw is None:
-        return cast(NativePlugin, plugin).normalized_scores(state, nodes.rows)
-    return normalized_scores(plugin, state, pod, nodes, raw)
 
 
 def _ask(text: str, plugin: ScorePlugin, pod: Pod, function: Callable[..., Any], *arguments: Any) -> Any:

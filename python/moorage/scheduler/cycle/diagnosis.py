@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from moorage._core.decide.plan import REASONS, UNRESOLVABLE, VERDICT_SHIFT
-from moorage.framework.plugin.interface import FILTER, Code, Status
+from moorage.framework.plugin.interface import Code, FilterPlugin, Status
 from moorage.framework.plugin.status import fit_error, with_detail
 from moorage.framework.profiles.in_core import CorePostFilter, NativePlugin
 from moorage.framework.profiles.profile import Profile
@@ -122,7 +122,7 @@ class Diagnosis:
         plugins = {*self.narrowing, *(status.plugin for status in statuses if status.plugin)}
         if self.extender_rejected:
             plugins.add(EXTENDER)
-        filters = self.profile.planned(FILTER)
+        filters = self.profile.planned(FilterPlugin)
         for verdict in self.verdicts:
             plugin = filters[(verdict >> VERDICT_SHIFT) - 1]
             plugins.add(plugin.name)
@@ -146,7 +146,7 @@ class Diagnosis:
 
 def explain_verdict(profile: Profile, shape: Shape, verdict: int, statuses: Sequence[Status] = ()) -> Status:
     """The status that a verdict stands for; `statuses` as in `Diagnosis`."""
-    plugin = profile.planned(FILTER)[(verdict >> VERDICT_SHIFT) - 1]
+    plugin = profile.planned(FilterPlugin)[(verdict >> VERDICT_SHIFT) - 1]
     if not isinstance(plugin, NativePlugin):
         return statuses[verdict & REASONS]
     code = Code.UNSCHEDULABLE_AND_UNRESOLVABLE if verdict & UNRESOLVABLE else Code.UNSCHEDULABLE

@@ -16,7 +16,7 @@ from moorage._core.state.pod_volumes import uses_volumes
 from moorage.framework.plugin.cycle_state import CycleState
 from moorage.framework.plugin.extender import Extender
 from moorage.framework.plugin.handle import FrameworkHandle
-from moorage.framework.plugin.interface import NominatingInfo
+from moorage.framework.plugin.interface import NominatingInfo, PostFilterPlugin, PreFilterPlugin
 from moorage.framework.plugin.status import NodeToStatus, Status, message_of
 from moorage.framework.profiles.in_core import CorePostFilter, VolumePlugin
 from moorage.framework.profiles.profile import Profile
@@ -247,7 +247,7 @@ class Engine:
         """Tell the search of the nodes that PreFilter plugins outside the core have named; what those inside
         name, it knows itself."""
         outside = bool(ran.plugins) and any(
-            plugin.name in ran.plugins and not plugin.in_core for plugin in self.profile.pre_filters
+            plugin.name in ran.plugins and not plugin.in_core for plugin in self.profile.at(PreFilterPlugin)
         )
         self.search.node_names = ran.node_names if outside else None
 
@@ -379,7 +379,7 @@ class Engine:
         self, state: CycleState, pod: Pod, decision: Decision, statuses: Mapping[str, Status]
     ) -> Decision:
         """The decision with what PostFilter made of it."""
-        if not (self.runs_post_filter and self.profile.post_filters) or decision.diagnosis is None:
+        if not (self.runs_post_filter and self.profile.at(PostFilterPlugin)) or decision.diagnosis is None:
             return decision
         if not pod.status.nominated_node_name and self.preemption_is_futile(decision.diagnosis):
             failed = self._post_filter_failure(state)
@@ -401,8 +401,8 @@ class Engine:
         """The PostFilter plugins, where all of them tell when they cannot help."""
         if not self.runs_post_filter:
             return ()
-        plugins = tuple(p for p in self.profile.post_filters if isinstance(p, CorePostFilter))
-        return plugins if len(plugins) == len(self.profile.post_filters) else None
+        plugins = tuple(p for p in self.profile.at(PostFilterPlugin) if isinstance(p, CorePostFilter))
+        return plugins if len(plugins) == len(self.profile.at(PostFilterPlugin)) else None
 
     def may_preempt(self, shape: Shape, potential: int = 1) -> bool:
         """Whether PostFilter could make room for pods of a shape; so many nodes were rejected, but not for

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from moorage._core.decide.decider import count_verdicts
 from moorage.framework.plugin.cycle_state import CycleState
-from moorage.framework.plugin.interface import SCORE, Code, ScorePlugin
+from moorage.framework.plugin.interface import Code, ScorePlugin
 from moorage.framework.profiles.in_core import NativePlugin
 from moorage.framework.runtime.call import StatusError
 from moorage.framework.runtime.filtering import PreFilterRun
@@ -88,7 +88,7 @@ def _score(
 ) -> Examination:
     """The examination with scores over its feasible nodes."""
     profile = engine.profile
-    if not profile.at(SCORE):  # every node counts 1 (kube-scheduler v1.36, schedule_one.go prioritizeNodes)
+    if not profile.at(ScorePlugin):  # every node counts 1 (v1.36, schedule_one.go prioritizeNodes)
         return replace(examination, total=np.ones(len(rows), dtype=np.int64), best=examination.feasible)
     try:
         engine.bridge.pre_score(rows)
@@ -97,7 +97,7 @@ def _score(
             raise
     raw, normalized = {}, {}
     total = np.zeros(len(rows), dtype=np.int64)
-    for plugin in profile.at(SCORE):
+    for plugin in profile.at(ScorePlugin):
         if plugin.name in state.skip_score_plugins:
             continue
         if isinstance(plugin, NativePlugin):
@@ -105,7 +105,7 @@ def _score(
         elif plugin.in_core:
             scores = np.zeros(len(rows), dtype=np.int64), np.zeros(len(rows), dtype=np.int64)
         else:
-            scores = engine.bridge.raw_and_normalized(cast(ScorePlugin, plugin), rows)
+            scores = engine.bridge.raw_and_normalized(plugin, rows)
         raw[plugin.name], normalized[plugin.name] = scores
         total += profile.weight(plugin) * normalized[plugin.name]
     try:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from moorage.framework.plugin.cycle_state import CycleState
+from moorage.framework.plugin.interface import PostFilterPlugin
 from moorage.framework.plugin.status import Status
 from moorage.framework.runtime.call import StatusError
 from moorage.framework.runtime.filtering import PreFilterRun
@@ -61,7 +62,7 @@ def examine_preemption(engine: Engine, pod: Pod, everywhere: bool = True) -> Pre
     statuses = _statuses(engine, state, pod, ran)
     if not statuses:
         return PreemptionExamination()
-    plugin = next((p for p in engine.profile.post_filters if isinstance(p, DefaultPreemption)), None)
+    plugin = next((p for p in engine.profile.at(PostFilterPlugin) if isinstance(p, DefaultPreemption)), None)
     if everywhere or plugin is None:
         found = find_candidates(engine.handle.preempt_handle(), state, pod, statuses)
     else:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -14,7 +14,7 @@ from moorage._core.decide.plan import REASONS, UNRESOLVABLE
 from moorage._core.state.table_columns import row_ports
 from moorage.cache import SchedulerCache, Snapshot
 from moorage.framework.plugin.group_index import PodGroups
-from moorage.framework.plugin.interface import FILTER, FilterPlugin
+from moorage.framework.plugin.interface import FilterPlugin, PostFilterPlugin
 from moorage.framework.plugin.status import Code, Status
 from moorage.framework.profiles.in_core import NativePlugin
 from moorage.framework.runtime.call import StatusError
@@ -90,7 +90,7 @@ def _explain(engine: Engine, pod: Pod, bound_to: str, skipped: str) -> Explanati
         return explanation
     changes = find_changes(probe, facts.pod)
     conflicts, blocked = ([], "") if changes else find_conflicts(probe, facts.pod)
-    preempts = any(isinstance(plugin, DefaultPreemption) for plugin in engine.profile.post_filters)
+    preempts = any(isinstance(plugin, DefaultPreemption) for plugin in engine.profile.at(PostFilterPlugin))
     preemption = examine_preemption(engine, pod, everywhere=False) if preempts else None
     return replace(explanation, changes=changes, conflicts=conflicts, blocked=blocked, preemption=preemption)
 
@@ -109,13 +109,13 @@ def _filters(
     place = np.zeros(int(rows.max(initial=-1)) + 1, dtype=np.intp)
     place[rows] = np.arange(len(rows))
     found = []
-    for plugin in engine.profile.at(FILTER):
+    for plugin in engine.profile.at(FilterPlugin):
         if isinstance(plugin, NativePlugin):
             numbers, statuses = _native(engine, plugin, state)
         elif plugin.in_core or plugin.name in ran.skipped:
             continue
         else:
-            numbers, statuses = _outside(engine, cast(FilterPlugin, plugin), asked)
+            numbers, statuses = _outside(engine, plugin, asked)
         codes = np.zeros(len(rows), dtype=np.intp)
         codes[place[asked]] = numbers
         found.append(FilterVerdicts(plugin.name, codes, statuses))

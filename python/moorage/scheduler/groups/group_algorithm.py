@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from moorage.cache import Transaction
-from moorage.framework.plugin.interface import PLACEMENT_GENERATE, Assignments, Placement
+from moorage.framework.plugin.interface import Assignments, Placement, PlacementGeneratePlugin
 from moorage.framework.runtime.placements import make_placements, placements_to_find, score_placements
 from moorage.objects.model.pod_group import PodGroup
 
@@ -30,7 +30,7 @@ def decide(members: Members, keep: bool = True) -> Attempt:
     advances in any case. Raises StatusError if a plugin for placements fails."""
     group, profile = members.group, members.engine.profile
     if group is None or not (
-        members.engine.handle.places_groups or (group.topology_keys and profile.at(PLACEMENT_GENERATE))
+        members.engine.handle.places_groups or (group.topology_keys and profile.at(PlacementGeneratePlugin))
     ):
         return try_members(members, keep=keep)
     parent = Placement("", members.context.view_rows())

@@ -12,7 +12,7 @@ import numpy as np
 from moorage._core.decide.pod_batch import Sink
 from moorage._core.state.pod_spec import bound
 from moorage.framework.plugin.cycle_state import CycleState
-from moorage.framework.plugin.interface import PERMIT, NominatingInfo
+from moorage.framework.plugin.interface import NominatingInfo, PermitPlugin
 from moorage.framework.runtime.binding_points import WAITING
 from moorage.objects.model.pod import Pod
 from moorage.objects.model.pod_group import PodGroup
@@ -80,7 +80,7 @@ class Members:
 def counts_members(engine: Engine) -> bool:
     """Whether a group needs its minimum: not where the gates let pods be grouped without GangScheduling.
     Where no gate does, somebody asks for a group all the same."""
-    has_plugin = any(plugin.name == GangScheduling.name for plugin in engine.profile.at(PERMIT))
+    has_plugin = any(plugin.name == GangScheduling.name for plugin in engine.profile.at(PermitPlugin))
     return has_plugin or not engine.handle.groups_pods
 
 

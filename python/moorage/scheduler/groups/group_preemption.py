@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from itertools import chain
 from typing import TYPE_CHECKING
 
+from moorage.framework.plugin.interface import PostFilterPlugin
 from moorage.framework.runtime.call import StatusError
 from moorage.objects.model.pod import Pod
 from moorage.objects.model.pod_group import PodGroup
@@ -94,7 +95,7 @@ class _Search:
 
     def _not_eligible(self) -> str:
         """The reason why the group may not preempt, or ""."""
-        pods, post_filters = self.members.pods, self.members.engine.profile.post_filters
+        pods, post_filters = self.members.pods, self.members.engine.profile.at(PostFilterPlugin)
         if not any(isinstance(one, DefaultPreemption) for one in post_filters):
             return NO_PLUGIN
         if self.group.topology_keys:

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from moorage.errors import MoorageError
-from moorage.framework.plugin.interface import NominatingInfo
+from moorage.framework.plugin.interface import NominatingInfo, PostFilterPlugin
 from moorage.framework.runtime.call import StatusError
 from moorage.objects.model.pod import Pod
 from moorage.objects.model.pod_group import PodGroup
@@ -190,7 +190,8 @@ def _one_snapshot(members: Members) -> Iterator[None]:
 def _engines_in_cycle(members: Members, evicts: bool) -> Iterator[None]:
     """Configure the engines for a cycle: PostFilter, known failures and the searched nodes."""
     reason = reason_against(members.engine.handle, members.group)
-    plugins = [one for one in members.engine.profile.post_filters if isinstance(one, DefaultPreemption)]
+    post_filters = members.engine.profile.at(PostFilterPlugin)
+    plugins = [one for one in post_filters if isinstance(one, DefaultPreemption)]
     for plugin in plugins:
         plugin.reason_against = reason
     kept = [(one, one.runs_post_filter, one.search.states.open_scope()) for one in members.engines]

@@ -19,7 +19,7 @@ from typing import Any
 from moorage._core.state.pod_spec import bound
 from moorage.errors import CacheError, ExtenderError
 from moorage.framework.plugin.cycle_state import CycleState
-from moorage.framework.plugin.interface import NominatingInfo
+from moorage.framework.plugin.interface import NominatingInfo, PreBindPlugin
 from moorage.framework.plugin.nominator import PodNominator
 from moorage.framework.plugin.status import Code, Status, as_status
 from moorage.framework.plugin.waiting_pods import NEVER, WaitingPod
@@ -306,7 +306,7 @@ class BindingCycles:
                 if status is not None:
                     return self._give_up(started, status)
             skipped, in_pre_bind = started.state.skip_pre_bind_plugins, None
-            if any(plugin.name not in skipped for plugin in framework.profile.pre_binds):
+            if any(plugin.name not in skipped for plugin in framework.profile.active(PreBindPlugin)):
                 in_pre_bind = framework.handle.pods_in_pre_bind.add(uid)
         return self._take_step(Running(started, self._steps(started, in_pre_bind), in_pre_bind))
 

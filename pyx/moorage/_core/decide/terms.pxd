@@ -19,6 +19,7 @@ cdef class Terms:
     cdef list predicates
     cdef dict of_hard  # counter of a hard constraint to whether it has an empty selector
     cdef readonly str spread_error, spread_score_error
+    cdef readonly dict answers
 
     cdef bint is_current(self) except -1
     cdef int fill(self) except -1

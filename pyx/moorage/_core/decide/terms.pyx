@@ -37,6 +37,8 @@ cdef class Terms:
     ----------
     spread_error, spread_score_error : str
         Why upstream cannot read the hard or the soft constraints; "" where it can.
+    answers : dict
+        What native plugins answer in PreFilter and PreScore; kept and read by `framework.runtime`.
     """
 
     def __cinit__(self, ClusterState state not None, Plan plan not None, int32_t pod_class, int32_t pinned):
@@ -46,6 +48,7 @@ cdef class Terms:
         self.labels = state.classes.labels(pod_class)
         self.pinned = pinned
         self.memory, self.held, self.of_hosts, self.of_hard, self.predicates = [], [], [], {}, []
+        self.answers = {}
         self.versions = self._versions()
         constraints = self.shape.spread
         selector = None

@@ -25,16 +25,16 @@ from moorage.scheduler.explain.changes import (
     LOWER,
     NODE,
     TOLERATE,
+    with_label,
 )
-from moorage.scheduler.explain.conflicts import pod_constraints
 from moorage.scheduler.explain.constraints import (
     finer_constraints,
+    pod_constraints,
     term_constraints,
     tolerate,
     toleration_of,
 )
 from moorage.scheduler.explain.lowering import drop_request, effective, lower
-from moorage.scheduler.explain.new_nodes import with_label
 from moorage.scheduler.explain.probe import Probe
 
 CASES = range(200)
@@ -111,7 +111,7 @@ def test_conflicts_are_minimal(seed: int) -> None:
     if explanation.feasible or explanation.changes:
         return
     scheduler = world.scheduler()
-    every = pod_constraints(Probe(scheduler.engines["default-scheduler"], pending), explanation.facts.pod)
+    every = pod_constraints(Probe(scheduler.engines["default-scheduler"], pending))
 
     def only(*kept: object) -> Pod:
         bare = pending

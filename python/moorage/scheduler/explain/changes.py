@@ -8,26 +8,31 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 
 import numpy as np
+import numpy.typing as npt
 from msgspec.structs import replace
 
-from moorage.objects.model.node import Node, Taint
-from moorage.objects.model.pod import Pod, Toleration
+from moorage._core.base.selectors import pod_matches_node_selector
+from moorage.objects.model.meta import ObjectMeta
+from moorage.objects.model.node import Node, NodeSpec, NodeStatus, Taint
+from moorage.objects.model.pod import NodeSelectorRequirement, Pod, PodSpec, Toleration
 
 from .constraints import (
     EVERY_TAINT,
     Constraint,
     finer_constraints,
+    has_pod_terms,
     request_constraints,
     term_constraints,
     tolerate,
     toleration_of,
+    topology_keys,
+    without_node_selection,
     without_pod_terms,
 )
 from .lowering import Edit, effective, lower
-from .new_nodes import find_labels, new_nodes, with_label
 from .probe import Probe
 from .quantity_text import quantity_text
-from .shortfalls import PodRequirements
+from .shortfalls import required_terms
 
 LOWER = "lower-request"
 TOLERATE = "add-toleration"
@@ -37,8 +42,19 @@ DROP = "drop"
 KINDS = {LOWER: 0, TOLERATE: 1, LABEL: 1, NODE: 1, DROP: 2}
 """Order of the changes: lower requests, additions, dropped constraints."""
 
+HOSTNAME = "kubernetes.io/hostname"
+ZONE = "topology.kubernetes.io/zone"
+STATE_TAINTS = "node.kubernetes.io/"
+"""Prefix of the taints that describe the state of a node; a new node does not have them."""
+
 MOST_TAINTS = 32
 """Maximum number of combinations of taints that are tried."""
+MOST_TEMPLATES = 16
+"""Maximum number of kinds of new nodes that are tried."""
+MOST_LABELS = 32
+"""Maximum number of labels that are tried node by node, where the pods of other nodes matter too."""
+MOST_DOMAINS = 4
+"""Maximum number of domains per topology that are tried, the largest ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +81,7 @@ class Change:
         Of ``add-label``: the first node that the label helps on. Of ``add-node``: the node to copy.
     eligible_nodes : int
         Of ``add-label``: how many nodes there are of which any one could have it; where other pods matter,
-        of those tried (`new_nodes.MOST_LABELS`).
+        of those tried (`MOST_LABELS`).
     toleration : Toleration or None
         Of ``add-toleration``.
     constraint : Constraint or None
@@ -93,22 +109,22 @@ class Change:
     node: Node | None = field(default=None, repr=False)
 
 
-def find_changes(probe: Probe, requirements: PodRequirements) -> list[Change]:
+def find_changes(probe: Probe) -> list[Change]:
     """Every single change that places the pod, by kind, amount, and descending number of feasible nodes."""
     found = [
-        *_lower_requests(probe, requirements),
-        *_tolerations(probe, requirements),
+        *_lower_requests(probe),
+        *_tolerations(probe),
         *_labels(probe),
-        *_nodes(probe, requirements),
+        *_nodes(probe),
         *_drops(probe),
     ]
     return sorted(found, key=lambda change: (KINDS[change.kind], change.amount, -change.feasible_nodes))
 
 
-def _lower_requests(probe: Probe, requirements: PodRequirements) -> Iterator[Change]:
+def _lower_requests(probe: Probe) -> Iterator[Change]:
     """Per resource, the largest request that fits some node."""
     table = probe.table
-    for constraint in request_constraints(requirements.resources):
+    for constraint in request_constraints(probe.requirements.resources):
         resource = constraint.name
         rows = probe.feasible(constraint.drop(probe.pod))
         if not len(rows):
@@ -140,53 +156,189 @@ def _lower_text(resource: str, edits: list[Edit], before: str, after: str) -> st
     return f"lower the {resource} request of {of} from {edits[0].before} to {edits[0].after}"
 
 
-def _tolerations(probe: Probe, requirements: PodRequirements) -> Iterator[Change]:
-    for taints in _single_key_taints(probe, requirements):
+def _tolerations(probe: Probe) -> Iterator[Change]:
+    for taints in _single_key_taints(probe):
         toleration = toleration_of(taints)
         pod = tolerate(probe.pod, toleration)
-        opens = probe.count_feasible(pod)
-        if opens:
+        feasible = probe.count_feasible(pod)
+        if feasible:
             value = f"={toleration.value}" if toleration.value else ""
             text = f"tolerate {toleration.key}{value}:{toleration.effect or '*'}"
-            yield Change(TOLERATE, text, opens, pod, toleration=toleration)
+            yield Change(TOLERATE, text, feasible, pod, toleration=toleration)
 
 
-def _single_key_taints(probe: Probe, requirements: PodRequirements) -> list[tuple[Taint, ...]]:
-    """Taints of one key that are all that keeps the pod from a node; only the most frequent ones."""
+def _single_key_taints(probe: Probe) -> list[tuple[Taint, ...]]:
+    """Taints of one key because of which alone a node is infeasible; only the most frequent ones."""
     counts: Counter[tuple[Taint, ...]] = Counter()
     loose = replace(probe.pod, spec=without_pod_terms(probe.pod.spec))
     for node in probe.nodes(probe.feasible(tolerate(loose, EVERY_TAINT))):
-        taints = tuple(requirements.untolerated(node))
+        taints = tuple(probe.requirements.untolerated(node))
         if len({taint.key for taint in taints}) == 1:
             counts[taints] += 1
     return [taints for taints, _ in counts.most_common(MOST_TAINTS)]
 
 
-def _labels(probe: Probe) -> Iterator[Change]:
-    for key, value, nodes, opens in find_labels(probe):
-        node = with_label(nodes[0], key, value)
-        yield Change(
-            LABEL,
-            f"label node {node.name} with {key}={value}",
-            opens,
-            probe.pod,
-            label=(key, value),
-            node_name=node.name,
-            eligible_nodes=len(nodes),
-            node=node,
-        )
-
-
-def _nodes(probe: Probe, requirements: PodRequirements) -> Iterator[Change]:
-    for template, node, opens in new_nodes(probe, requirements):
-        size = ", ".join(f"{node.status.allocatable.get(name, 0)} {name}" for name in ("cpu", "memory"))
-        text = f"add a node like {template.name} ({size})"
-        yield Change(NODE, text, opens, probe.pod, node_name=template.name, node=node)
-
-
 def _drops(probe: Probe) -> Iterator[Change]:
     for constraint in (*term_constraints(probe.pod), *finer_constraints(probe.pod)):
         pod = constraint.drop(probe.pod)
-        opens = probe.count_feasible(pod)
-        if opens:
-            yield Change(DROP, f"drop {constraint.text}", opens, pod, constraint=constraint)
+        feasible = probe.count_feasible(pod)
+        if feasible:
+            yield Change(DROP, f"drop {constraint.text}", feasible, pod, constraint=constraint)
+
+
+# ---- labels ------------------------------------------------------------------------------------------------
+
+
+def _labels(probe: Probe) -> Iterator[Change]:
+    """Labels that make a node feasible which does not have them."""
+    depends_on_pods = has_pod_terms(probe.pod.spec)
+    nodes = _candidates(probe)
+    labels = dict.fromkeys(_wanted_labels(probe.pod.spec))
+    if depends_on_pods:
+        others = probe.nodes(probe.rows())
+        labels |= dict.fromkeys(_topology_labels(probe.pod.spec, others))
+        nodes = list({node.name: node for node in (*nodes, *others)}.values())
+    left = MOST_LABELS
+    for key, value in labels:
+        lacking = [node for node in nodes if key not in node.metadata.labels]
+        if depends_on_pods:
+            lacking, left = lacking[:left], left - len(lacking[:left])
+            helped = [node for node in lacking if probe.count_feasible_with(with_label(node, key, value))]
+        else:
+            helped = _selected(probe.pod.spec, lacking, key, value)
+        if not helped:
+            continue
+        node = with_label(helped[0], key, value)
+        feasible = probe.count_feasible_with(node)
+        if feasible:
+            yield Change(
+                LABEL,
+                f"label node {node.name} with {key}={value}",
+                feasible,
+                probe.pod,
+                label=(key, value),
+                node_name=node.name,
+                eligible_nodes=len(helped),
+                node=node,
+            )
+
+
+def _candidates(probe: Probe) -> list[Node]:
+    """Nodes that are infeasible only by nodeSelector, required node affinity and terms about other pods."""
+    spec = without_pod_terms(without_node_selection(probe.pod.spec))
+    return probe.nodes(probe.feasible(replace(probe.pod, spec=spec))) if spec != probe.pod.spec else []
+
+
+def _selected(spec: PodSpec, nodes: list[Node], key: str, value: str) -> list[Node]:
+    """The nodes that nodeSelector and required node affinity select if they have the label."""
+    keys = sorted({each.key for each in _requirements(spec)} | (spec.node_selector or {}).keys())
+    by_name = any(term.match_fields for term in required_terms(spec) or ())
+    known: dict[tuple[str | None, ...], bool] = {}
+    selected = []
+    for node in nodes:
+        alike = (*(node.metadata.labels.get(each) for each in keys), node.name if by_name else "")
+        if alike not in known:
+            known[alike] = pod_matches_node_selector(spec, with_label(node, key, value))
+        if known[alike]:
+            selected.append(node)
+    return selected
+
+
+def _topology_labels(spec: PodSpec, nodes: list[Node]) -> Iterator[tuple[str, str]]:
+    """The largest domains of each topology, which a node without one could join."""
+    for key in sorted(topology_keys(spec) - {HOSTNAME}):
+        domains = Counter(node.metadata.labels[key] for node in nodes if key in node.metadata.labels)
+        for value, _ in sorted(domains.items(), key=lambda each: (-each[1], each[0]))[:MOST_DOMAINS]:
+            yield key, value
+
+
+def with_label(node: Node, key: str, value: str) -> Node:
+    """The node with one more label."""
+    return replace(node, metadata=replace(node.metadata, labels=node.metadata.labels | {key: value}))
+
+
+def _wanted_labels(spec: PodSpec) -> Iterator[tuple[str, str]]:
+    """Labels that nodeSelector and required node affinity ask for; of several values the first."""
+    yield from sorted((spec.node_selector or {}).items())
+    for requirement in _requirements(spec):
+        match requirement.operator, requirement.values:
+            case "In", (value, *_):
+                yield requirement.key, value
+            case "Exists", ():
+                yield requirement.key, "true"
+            case "Gt" | "Lt", (value,) if value.isdecimal():
+                number = int(value) + (1 if requirement.operator == "Gt" else -1)
+                if number >= 0:
+                    yield requirement.key, str(number)
+
+
+def _requirements(spec: PodSpec) -> Iterator[NodeSelectorRequirement]:
+    for term in required_terms(spec) or ():
+        yield from term.match_expressions
+
+
+# ---- new nodes ---------------------------------------------------------------------------------------------
+
+
+def _nodes(probe: Probe) -> Iterator[Change]:
+    """Empty copies of nodes, in ascending order of size; of nodes that differ only in size and zone the
+    smallest."""
+    keys = sorted(_label_keys(probe.pod.spec) - {HOSTNAME, ZONE})
+    tried: set[object] = set()
+    done: set[object] = set()
+    for node in probe.nodes(_by_size(probe)):
+        labels = node.metadata.labels
+        taints = tuple((taint.key, taint.value, taint.effect) for taint in _lasting_taints(node))
+        alike = (taints, *(labels.get(key) for key in keys))
+        in_zone = (alike, labels.get(ZONE))
+        if alike in done or in_zone in tried or len(tried) == MOST_TEMPLATES:
+            continue
+        tried.add(in_zone)
+        copy = _copy(probe, node)
+        feasible = probe.count_feasible_with(copy)
+        if feasible:
+            done.add(alike)
+            size = ", ".join(f"{copy.status.allocatable.get(name, 0)} {name}" for name in ("cpu", "memory"))
+            text = f"add a node like {node.name} ({size})"
+            yield Change(NODE, text, feasible, probe.pod, node_name=node.name, node=copy)
+
+
+def _by_size(probe: Probe) -> npt.NDArray[np.int32]:
+    """Rows of nodes that are large enough when empty, in ascending order of the sum of their relative cpu and
+    memory."""
+    rows = probe.rows()
+    allocatable = probe.table.allocatable
+    enough = np.ones(len(rows), dtype=bool)
+    for resource, request in probe.requirements.requests.items():
+        enough &= allocatable[resource][rows] >= request
+    rows = rows[enough]
+    size = np.zeros(len(rows))
+    for resource in ("cpu", "memory"):
+        column = allocatable[resource][rows]
+        size += column / max(int(column.max(initial=0)), 1)
+    return rows[np.argsort(size, kind="stable")]
+
+
+def _label_keys(spec: PodSpec) -> set[str]:
+    """The labels of a node that a decision about the pod may depend on."""
+    keys = {requirement.key for requirement in _requirements(spec)} | (spec.node_selector or {}).keys()
+    return keys | topology_keys(spec)
+
+
+def _lasting_taints(node: Node) -> tuple[Taint, ...]:
+    return tuple(taint for taint in node.spec.taints if not taint.key.startswith(STATE_TAINTS))
+
+
+def _copy(probe: Probe, node: Node) -> Node:
+    """An empty node of the same size, labels and lasting taints."""
+    name = f"{node.name}-copy"
+    while probe.engine.cache.state.has_node(name):
+        name += "-copy"
+    labels = node.metadata.labels
+    if HOSTNAME in labels:
+        labels = labels | {HOSTNAME: name}
+    return Node(
+        metadata=ObjectMeta(name=name, uid=f"node/{name}", labels=labels),
+        spec=NodeSpec(taints=_lasting_taints(node)),
+        status=NodeStatus(capacity=node.status.capacity, allocatable=node.status.allocatable),
+    )

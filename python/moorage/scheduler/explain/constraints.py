@@ -1,18 +1,21 @@
-"""The constraints of a pod, each of which can be dropped."""
+"""The constraints of a pod: how each is dropped, and sets of them that cannot be satisfied together."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TypeVar
+from typing import Any, TypeVar
 
+import msgspec
 from msgspec.structs import replace
 
 from moorage.objects.model.node import Taint
 from moorage.objects.model.pod import (
     Container,
     ContainerPort,
+    NodeSelector,
     NodeSelectorRequirement,
     NodeSelectorTerm,
     Pod,
@@ -20,25 +23,25 @@ from moorage.objects.model.pod import (
     PodAffinityTerm,
     PodSpec,
     Toleration,
-    TopologySpreadConstraint,
 )
 
 from .lowering import drop_request
-from .shortfalls import (
-    ANY_IP,
-    Port,
-    port_text,
-    required_terms,
-    requirement_text,
-    taint_text,
-)
+from .probe import Probe
+from .shortfalls import ANY_IP, Port, port_text, required_terms, requirement_text, taint_text
 
-WHOLE = "all required terms"
+ALL_TERMS = "all required terms"
 EVERY_TAINT = Toleration(operator="Exists")
 HARD = "DoNotSchedule"
-SIDES = {"pod-affinity": "pod_affinity", "pod-anti-affinity": "pod_anti_affinity"}
+REQUIRED = "affinity.node_affinity.required"
+POD_TERMS = {
+    "pod-affinity": "affinity.pod_affinity.required",
+    "pod-anti-affinity": "affinity.pod_anti_affinity.required",
+}
+MOST_TAINTS = 32
+"""More different taints than this count as one constraint."""
 
 T = TypeVar("T")
+StructT = TypeVar("StructT", bound=msgspec.Struct)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +56,7 @@ class Constraint:
     name : str
         Which one: a resource, a taint, a selector entry, a requirement, a term.
     drop : callable
-        The pod without it. Equal ones count as one, and go together.
+        The pod without it. Equal constraints count as one and are dropped together.
     """
 
     kind: str
@@ -66,7 +69,7 @@ class Constraint:
 
 
 def request_constraints(resources: Iterable[str]) -> Iterator[Constraint]:
-    """The requests of the given resources."""
+    """The requests of resources."""
     for resource in resources:
         yield Constraint("request", resource, partial(drop_request, resource=resource))
 
@@ -84,24 +87,48 @@ def term_constraints(pod: Pod) -> Iterator[Constraint]:
     spreading."""
     spec = pod.spec
     if spec.node_name:
-        yield _constraint("node-name", spec.node_name, _without_node_name)
+        yield _constraint("node-name", spec.node_name, "node_name", lambda name: "")
     for key, value in sorted((spec.node_selector or {}).items()):
-        yield _constraint("node-selector", f"{key}={value}", partial(_without_key, key=key))
+        yield _constraint("node-selector", f"{key}={value}", "node_selector", partial(_without_key, key=key))
     yield from _node_affinity(spec)
     for port in _distinct(host_ports(spec)):
-        yield _constraint("host-port", port_text(port), partial(_without_port, port=port))
+        yield Constraint("host-port", port_text(port), partial(_without_port, port=port))
     for spread in _distinct(spec.topology_spread_constraints):
         if spread.when_unsatisfiable == HARD:
             name = f"{spread.topology_key} (maxSkew {spread.max_skew})"
-            yield _constraint("topology-spread", name, partial(_without_spread, spread=spread))
-    for kind, side in SIDES.items():
-        for term in _distinct(_required(spec, side)):
-            drop = partial(_without_pod_term, side=side, term=term)
-            yield _constraint(kind, pod_term_text(term), drop)
+            drop = partial(_without, dropped=spread)
+            yield _constraint("topology-spread", name, "topology_spread_constraints", drop)
+    for kind, path in POD_TERMS.items():
+        for term in _distinct(_pod_terms(spec, path)):
+            yield _constraint(kind, pod_term_text(term), path, partial(_without, dropped=term))
 
 
-def _constraint(kind: str, name: str, drop: Callable[[PodSpec], PodSpec]) -> Constraint:
-    return Constraint(kind, name, lambda pod: replace(pod, spec=drop(pod.spec)))
+def finer_constraints(pod: Pod) -> Iterator[Constraint]:
+    """Constraints that overlap with `term_constraints`: a term as a whole, or one requirement of several
+    terms."""
+    terms = required_terms(pod.spec)
+    if terms is None:
+        return
+    if len(terms) == 1 and len(_requirements(terms[0])) > 1:
+        yield _constraint("node-affinity", ALL_TERMS, REQUIRED, lambda required: None)
+    for at, term in enumerate(terms):
+        # A term without requirements matches nothing.
+        if len(terms) > 1 and len(_requirements(term)) > 1:
+            yield from _requirement_constraints(term, at)
+
+
+def _constraint(kind: str, name: str, path: str, change: Callable[[Any], Any]) -> Constraint:
+    """A constraint that is dropped by changing one field of the spec."""
+    return Constraint(kind, name, lambda pod: replace(pod, spec=_changed(pod.spec, path, change)))
+
+
+def _changed(obj: StructT, path: str, change: Callable[[Any], Any]) -> StructT:
+    """A copy of an object with the value at a path of fields changed; the object where that is None."""
+    name, _, rest = path.partition(".")
+    value = getattr(obj, name)
+    if value is None:
+        return obj
+    return replace(obj, **{name: _changed(value, rest, change) if rest else change(value)})
 
 
 def _distinct(items: Iterable[T]) -> list[T]:
@@ -111,6 +138,10 @@ def _distinct(items: Iterable[T]) -> list[T]:
         if item not in found:
             found.append(item)
     return found
+
+
+def _without(items: tuple[T, ...], dropped: T) -> tuple[T, ...]:
+    return tuple(item for item in items if item != dropped)
 
 
 # ---- tolerations -------------------------------------------------------------------------------------------
@@ -134,12 +165,13 @@ def tolerate(pod: Pod, toleration: Toleration) -> Pod:
 # ---- selectors and node affinity ---------------------------------------------------------------------------
 
 
-def _without_node_name(spec: PodSpec) -> PodSpec:
-    return replace(spec, node_name="")
+def without_node_selection(spec: PodSpec) -> PodSpec:
+    """The spec without nodeSelector and required node affinity."""
+    return replace(_changed(spec, REQUIRED, lambda required: None), node_selector=None)
 
 
-def _without_key(spec: PodSpec, key: str) -> PodSpec:
-    return replace(spec, node_selector={k: v for k, v in (spec.node_selector or {}).items() if k != key})
+def _without_key(selector: dict[str, str], key: str) -> dict[str, str]:
+    return {k: v for k, v in selector.items() if k != key}
 
 
 def _node_affinity(spec: PodSpec) -> Iterator[Constraint]:
@@ -149,73 +181,30 @@ def _node_affinity(spec: PodSpec) -> Iterator[Constraint]:
     if terms is not None and len(terms) == 1 and _requirements(terms[0]):
         yield from _requirement_constraints(terms[0], 0)
     elif terms is not None:
-        yield _constraint("node-affinity", WHOLE, _without_required)
-
-
-def finer_constraints(pod: Pod) -> Iterator[Constraint]:
-    """Constraints that overlap with `term_constraints`: a term as a whole, or one requirement of several
-    terms."""
-    terms = required_terms(pod.spec)
-    if terms is None:
-        return
-    if len(terms) == 1 and len(_requirements(terms[0])) > 1:
-        yield _constraint("node-affinity", WHOLE, _without_required)
-    for at, term in enumerate(terms):
-        # A term without requirements matches nothing.
-        if len(terms) > 1 and len(_requirements(term)) > 1:
-            yield from _requirement_constraints(term, at)
+        yield _constraint("node-affinity", ALL_TERMS, REQUIRED, lambda required: None)
 
 
 def _requirement_constraints(term: NodeSelectorTerm, at: int) -> Iterator[Constraint]:
     for requirement in _distinct(_requirements(term)):
         drop = partial(_without_requirement, at=at, requirement=requirement)
-        yield _constraint("node-affinity", requirement_text(requirement), drop)
+        yield _constraint("node-affinity", requirement_text(requirement), REQUIRED, drop)
 
 
 def _requirements(term: NodeSelectorTerm) -> tuple[NodeSelectorRequirement, ...]:
     return (*term.match_expressions, *term.match_fields)
 
 
-def has_pod_terms(spec: PodSpec) -> bool:
-    """Whether the feasibility of a node depends on other nodes and their pods: hard spreading, required
-    terms."""
-    hard = any(spread.when_unsatisfiable == HARD for spread in spec.topology_spread_constraints)
-    return hard or any(_required(spec, side) for side in SIDES.values())
-
-
-def without_pod_terms(spec: PodSpec) -> PodSpec:
-    """The spec without topology spread constraints and terms about other pods."""
-    affinity = spec.affinity
-    if affinity is not None:
-        affinity = replace(affinity, pod_affinity=None, pod_anti_affinity=None)
-    return replace(spec, affinity=affinity, topology_spread_constraints=())
-
-
-def without_node_selection(spec: PodSpec) -> PodSpec:
-    """The spec without nodeSelector and required node affinity."""
-    return replace(_without_required(spec), node_selector=None)
-
-
-def _without_required(spec: PodSpec) -> PodSpec:
-    if spec.affinity is None or spec.affinity.node_affinity is None:
-        return spec
-    node_affinity = replace(spec.affinity.node_affinity, required=None)
-    return replace(spec, affinity=replace(spec.affinity, node_affinity=node_affinity))
-
-
-def _without_requirement(spec: PodSpec, at: int, requirement: NodeSelectorRequirement) -> PodSpec:
-    affinity = spec.affinity and spec.affinity.node_affinity
-    if not spec.affinity or not affinity or affinity.required is None:
-        return spec
-    terms = list(affinity.required.node_selector_terms)
+def _without_requirement(
+    required: NodeSelector, at: int, requirement: NodeSelectorRequirement
+) -> NodeSelector | None:
+    terms = list(required.node_selector_terms)
     terms[at] = NodeSelectorTerm(
-        match_expressions=tuple(r for r in terms[at].match_expressions if r != requirement),
-        match_fields=tuple(r for r in terms[at].match_fields if r != requirement),
+        match_expressions=_without(terms[at].match_expressions, requirement),
+        match_fields=_without(terms[at].match_fields, requirement),
     )
     if len(terms) == 1 and not _requirements(terms[0]):
-        return _without_required(spec)
-    required = replace(affinity.required, node_selector_terms=tuple(terms))
-    return replace(spec, affinity=replace(spec.affinity, node_affinity=replace(affinity, required=required)))
+        return None
+    return replace(required, node_selector_terms=tuple(terms))
 
 
 # ---- host ports --------------------------------------------------------------------------------------------
@@ -234,8 +223,9 @@ def _host_port(port: ContainerPort) -> Port:
     return port.host_ip or ANY_IP, port.protocol or "TCP", port.host_port
 
 
-def _without_port(spec: PodSpec, port: Port) -> PodSpec:
+def _without_port(pod: Pod, port: Port) -> Pod:
     """Drop a host port; with ``hostNetwork`` the container port is removed, as it implies the host port."""
+    spec = pod.spec
 
     def changed(container: Container) -> Container:
         ports = (
@@ -245,47 +235,110 @@ def _without_port(spec: PodSpec, port: Port) -> PodSpec:
         )
         return replace(container, ports=tuple(ports))
 
-    return replace(
-        spec,
-        containers=tuple(map(changed, spec.containers)),
-        init_containers=tuple(map(changed, spec.init_containers)),
-    )
+    containers, inits = (tuple(map(changed, each)) for each in (spec.containers, spec.init_containers))
+    return replace(pod, spec=replace(spec, containers=containers, init_containers=inits))
 
 
 # ---- spreading and other pods ------------------------------------------------------------------------------
 
 
-def _without_spread(spec: PodSpec, spread: TopologySpreadConstraint) -> PodSpec:
-    kept = tuple(each for each in spec.topology_spread_constraints if each != spread)
-    return replace(spec, topology_spread_constraints=kept)
+def has_pod_terms(spec: PodSpec) -> bool:
+    """Whether the feasibility of a node depends on other nodes and their pods: hard spreading, required
+    terms."""
+    hard = any(spread.when_unsatisfiable == HARD for spread in spec.topology_spread_constraints)
+    return hard or any(_pod_terms(spec, path) for path in POD_TERMS.values())
 
 
-def _required(spec: PodSpec, side: str) -> tuple[PodAffinityTerm, ...]:
-    held: PodAffinity | None = getattr(spec.affinity, side, None)
-    return held.required if held is not None else ()
+def without_pod_terms(spec: PodSpec) -> PodSpec:
+    """The spec without topology spread constraints and terms about other pods."""
+    affinity = spec.affinity
+    if affinity is not None:
+        affinity = replace(affinity, pod_affinity=None, pod_anti_affinity=None)
+    return replace(spec, affinity=affinity, topology_spread_constraints=())
 
 
 def topology_keys(spec: PodSpec) -> set[str]:
     """Topology keys of the pod's spread constraints and required pod affinity terms."""
-    terms = (term for side in SIDES.values() for term in _required(spec, side))
+    terms = (term for path in POD_TERMS.values() for term in _pod_terms(spec, path))
     spreads = spec.topology_spread_constraints
     return {term.topology_key for term in terms} | {spread.topology_key for spread in spreads}
 
 
-def _without_pod_term(spec: PodSpec, side: str, term: PodAffinityTerm) -> PodSpec:
-    held: PodAffinity | None = getattr(spec.affinity, side, None)
-    if spec.affinity is None or held is None:
-        return spec
-    kept = replace(held, required=tuple(each for each in held.required if each != term))
-    return replace(spec, affinity=replace(spec.affinity, **{side: kept}))
+def _pod_terms(spec: PodSpec, path: str) -> tuple[PodAffinityTerm, ...]:
+    held: PodAffinity | None = getattr(spec.affinity, path.split(".")[1], None)
+    return held.required if held is not None else ()
 
 
 def pod_term_text(term: PodAffinityTerm) -> str:
     """A pod affinity term on one line."""
     selector = term.label_selector
     labels = [f"{key}={value}" for key, value in sorted(selector.match_labels.items())] if selector else []
-    labels += [
-        f"{r.key} {r.operator}" + (f" [{', '.join(r.values)}]" if r.values else "")
-        for r in (selector.match_expressions if selector else ())
-    ]
+    labels += map(requirement_text, selector.match_expressions if selector else ())
     return f"{', '.join(labels) or ('all pods' if selector else 'no pods')} per {term.topology_key}"
+
+
+# ---- conflicts ---------------------------------------------------------------------------------------------
+
+
+def find_conflicts(probe: Probe) -> tuple[list[list[Constraint]], str]:
+    """Find disjoint sets of constraints, each of which alone makes all nodes infeasible, and which are
+    minimal by inclusion. Without all of them the pod fits.
+
+    Returns
+    -------
+    conflicts : list of list of Constraint
+    blocked : str
+        Where even a pod without any constraint fits nowhere, its FitError text; there are no conflicts then.
+    """
+    every = pod_constraints(probe)
+    bare = _with_only(probe, every, [])
+    if not probe.count_feasible(bare):
+        return [], probe.fit_error(bare)
+    conflicts: list[list[Constraint]] = []
+    left = every
+    while not probe.count_feasible(_with_only(probe, every, left)):
+        conflict = _minimal(probe, every, left)
+        conflicts.append(conflict)
+        left = [constraint for constraint in left if constraint not in conflict]
+    return conflicts, ""
+
+
+def pod_constraints(probe: Probe) -> list[Constraint]:
+    """All constraints of the pod, without overlaps."""
+    return [
+        *request_constraints(probe.requirements.resources),
+        *taint_constraints(_taints(probe)),
+        *term_constraints(probe.pod),
+    ]
+
+
+def _taints(probe: Probe) -> list[Taint | None]:
+    """Taints that the pod does not tolerate, those of most nodes first; None stands for all of them if there
+    are many."""
+    nodes = probe.nodes(probe.rows())
+    counts = Counter(taint for node in nodes for taint in probe.requirements.untolerated(node))
+    return [taint for taint, _ in counts.most_common()] if len(counts) <= MOST_TAINTS else [None]
+
+
+def _with_only(probe: Probe, every: list[Constraint], only: list[Constraint]) -> Pod:
+    """The pod with only these constraints."""
+    pod = probe.pod
+    for constraint in every:
+        if constraint not in only:
+            pod = constraint.drop(pod)
+    return pod
+
+
+def _minimal(probe: Probe, every: list[Constraint], conflict: list[Constraint]) -> list[Constraint]:
+    """A subset that makes all nodes infeasible and is minimal by inclusion."""
+    for constraint in conflict:
+        if not probe.count_feasible(_with_only(probe, every, [constraint])):
+            return [constraint]
+    size = 0
+    while size != len(conflict):  # once, unless dropping one constraint makes another one harder to meet
+        size = len(conflict)
+        for constraint in conflict:
+            fewer = [each for each in conflict if each != constraint]
+            if not probe.count_feasible(_with_only(probe, every, fewer)):
+                conflict = fewer
+    return conflict

@@ -11,7 +11,6 @@ import numpy.typing as npt
 from msgspec import structs
 
 from moorage._core.decide.plan import REASONS, UNRESOLVABLE
-from moorage._core.state.table_columns import row_ports
 from moorage.cache import SchedulerCache, Snapshot
 from moorage.framework.plugin.group_index import PodGroups
 from moorage.framework.plugin.interface import FilterPlugin, PostFilterPlugin
@@ -26,10 +25,9 @@ from moorage.scheduler.cycle.examine import examine
 from moorage.scheduler.cycle.examine_preemption import examine_preemption
 
 from .changes import find_changes
-from .conflicts import find_conflicts
-from .explanation import Explanation, FilterVerdicts, NodeTableFacts, group_nodes
+from .constraints import find_conflicts
+from .explanation import Explanation, FilterVerdicts, group_nodes
 from .probe import Probe
-from .shortfalls import NodeFacts, PodRequirements
 
 if TYPE_CHECKING:
     from moorage._core.state.pod_class import Shape
@@ -74,7 +72,6 @@ def _explain(engine: Engine, pod: Pod, bound_to: str, skipped: str) -> Explanati
     seen = examine(engine, pod, view.node_names())
     probe = Probe(engine, pod)
     state, ran = probe.begin(pod)
-    facts = _facts(engine, pod, state.shape, rows)
     filters = _filters(engine, state, ran, rows)
     explanation = Explanation(
         pod=pod,
@@ -83,13 +80,13 @@ def _explain(engine: Engine, pod: Pod, bound_to: str, skipped: str) -> Explanati
         weights=engine.profile.weights,
         examination=seen,
         filters=filters,
-        groups=group_nodes(seen.order, filters, facts),
-        facts=facts,
+        groups=group_nodes(seen.order, filters, probe.requirements),
+        requirements=probe.requirements,
     )
     if seen.feasible or seen.error:
         return explanation
-    changes = find_changes(probe, facts.pod)
-    conflicts, blocked = ([], "") if changes else find_conflicts(probe, facts.pod)
+    changes = find_changes(probe)
+    conflicts, blocked = ([], "") if changes else find_conflicts(probe)
     preempts = any(isinstance(plugin, DefaultPreemption) for plugin in engine.profile.at(PostFilterPlugin))
     preemption = examine_preemption(engine, pod, everywhere=False) if preempts else None
     return replace(explanation, changes=changes, conflicts=conflicts, blocked=blocked, preemption=preemption)
@@ -156,26 +153,3 @@ def _outside(engine: Engine, plugin: FilterPlugin, asked: npt.NDArray[np.int32])
         numbers.setdefault(engine.bridge.status(plugin.name, row), len(numbers)) for row in asked.tolist()
     ]
     return np.array(codes, dtype=np.intp), list(numbers)
-
-
-# ---- nodes -------------------------------------------------------------------------------------------------
-
-
-def _facts(engine: Engine, pod: Pod, shape: Shape, rows: npt.NDArray[np.int32]) -> NodeTableFacts:
-    """The current state of the nodes; NodeFacts are made on demand."""
-    table, names = engine.cache.state.table, engine.cache.state.symbols.names
-    requests = {"pods": 1} | shape.needs
-    requests = {resource: request for resource, request in requests.items() if request}
-    free = {name: table.allocatable[name][rows] - table.requested[name][rows] for name in requests}
-    nodes = [table.objects[row] for row in rows]
-    used = [row_ports(table, int(row)) for row in rows] if shape.ports else []
-    ports = tuple((names[ip] or "", names[protocol] or "", port) for ip, protocol, port in shape.ports)
-
-    def at(place: int) -> NodeFacts:
-        node = nodes[place]
-        if node is None:
-            raise RuntimeError(f"row {rows[place]} is listed without a node")
-        amounts = {name: int(column[place]) for name, column in free.items()}
-        return NodeFacts(node, amounts, used[place] if used else frozenset())
-
-    return NodeTableFacts(PodRequirements(pod, requests, shape.tolerations, ports), at)

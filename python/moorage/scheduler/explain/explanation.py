@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -15,7 +14,6 @@ from moorage.objects.model.pod import Pod
 from moorage.scheduler.cycle.results import Examination
 
 from .shortfalls import (
-    NodeFacts,
     PodRequirements,
     Shortfall,
     ShortfallRange,
@@ -60,14 +58,6 @@ class FilterVerdicts:
 
 
 @dataclass(frozen=True)
-class NodeTableFacts:
-    """The state of the nodes when the pod was explained, by list position."""
-
-    pod: PodRequirements
-    at: Callable[[int], NodeFacts]
-
-
-@dataclass(frozen=True)
 class NodeGroup:
     """Nodes with equal verdicts of all filters.
 
@@ -77,21 +67,23 @@ class NodeGroup:
         In list order.
     verdicts : list of Status
         The rejections, in the order of the filters; each names its plugin.
-    facts : NodeTableFacts
-        Where the shortfalls are computed from.
+    requirements : PodRequirements
+        What the shortfalls are computed from.
     positions : list of int
         List positions of the nodes.
     """
 
     nodes: list[str]
     verdicts: list[Status]
-    facts: NodeTableFacts = field(repr=False)
+    requirements: PodRequirements = field(repr=False)
     positions: list[int] = field(repr=False)
 
     @cached_property
     def shortfalls(self) -> list[ShortfallRange]:
         """The shortfalls of these nodes, summarized."""
-        return summarize_shortfalls(shortfalls_of(self.facts, at, self.verdicts) for at in self.positions)
+        return summarize_shortfalls(
+            shortfalls_of(self.requirements, at, self.verdicts) for at in self.positions
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,7 +180,7 @@ class Explanation:
     examination: Examination
     filters: list[FilterVerdicts]
     groups: list[NodeGroup]
-    facts: NodeTableFacts = field(repr=False)
+    requirements: PodRequirements = field(repr=False)
     changes: list[Change] = field(default_factory=list)
     conflicts: list[list[Constraint]] = field(default_factory=list)
     blocked: str = ""
@@ -246,19 +238,21 @@ class Explanation:
         return NodeExplanation(
             name,
             verdicts,
-            shortfalls_of(self.facts, at, [status for status in verdicts.values() if status]),
+            shortfalls_of(self.requirements, at, [status for status in verdicts.values() if status]),
             self._scored(scores.feasible.index(name)) if scored else None,
         )
 
 
-def shortfalls_of(facts: NodeTableFacts, at: int, rejections: list[Status]) -> tuple[Shortfall, ...]:
+def shortfalls_of(requirements: PodRequirements, at: int, rejections: list[Status]) -> tuple[Shortfall, ...]:
     """The shortfalls of the node at a list position that explain its rejections."""
     plugins = {plugin for status in rejections for plugin in status.plugin.split()}
     kinds = {KIND_OF_SHORTFALL.get(plugin) for plugin in plugins}
-    return tuple(shortfall for shortfall in facts.pod.shortfalls(facts.at(at)) if shortfall.kind in kinds)
+    return tuple(shortfall for shortfall in requirements.shortfalls(at) if shortfall.kind in kinds)
 
 
-def group_nodes(order: list[str], filters: list[FilterVerdicts], facts: NodeTableFacts) -> list[NodeGroup]:
+def group_nodes(
+    order: list[str], filters: list[FilterVerdicts], requirements: PodRequirements
+) -> list[NodeGroup]:
     """The rejected nodes by equal verdicts of all filters: large groups first, equal ones in list order."""
     keys = np.zeros(len(order), dtype=np.intp)
     for each in filters:
@@ -269,6 +263,6 @@ def group_nodes(order: list[str], filters: list[FilterVerdicts], facts: NodeTabl
         found = [each.statuses[each.codes[places[0]]] for each in filters]
         verdicts = [status for status in found if status is not None]
         if verdicts:
-            group = NodeGroup([order[at] for at in places], verdicts, facts, places)
+            group = NodeGroup([order[at] for at in places], verdicts, requirements, places)
             groups.append((-len(places), places[0], group))
     return [group for *_, group in sorted(groups, key=lambda each: each[:2])]

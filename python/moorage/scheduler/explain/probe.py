@@ -14,6 +14,8 @@ from moorage.objects.model.pod import Pod
 from moorage.scheduler.cycle.engine import NO_ROWS, Engine
 from moorage.scheduler.cycle.examine import examine
 
+from .shortfalls import PodRequirements
+
 
 class Probe:
     """Feasible nodes of a changed pod, or of the pod in a changed cluster.
@@ -24,11 +26,14 @@ class Probe:
         Over a cluster of its own.
     pod : Pod
         The pod that fits nowhere.
+    requirements : PodRequirements
+        Of the pod.
     """
 
     def __init__(self, engine: Engine, pod: Pod) -> None:
         self.engine = engine
         self.pod = pod
+        self.requirements = PodRequirements(engine.cache.state, pod, self.rows())
 
     @property
     def table(self) -> NodeTable:

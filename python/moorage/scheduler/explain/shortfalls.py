@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
 
 from moorage._core.base.selectors import tolerates
-from moorage._core.base.sets import Toleration
+from moorage._core.state.cluster_state import ClusterState
+from moorage._core.state.table_columns import row_ports
+from moorage.objects.model.meta import LabelSelectorRequirement
 from moorage.objects.model.node import Node, Taint
 from moorage.objects.model.pod import (
     NodeSelector,
@@ -66,72 +71,68 @@ class ShortfallRange:
     nodes: int
 
 
-@dataclass(frozen=True, slots=True)
-class NodeFacts:
-    """A node as it was when a pod was explained.
-
-    Attributes
-    ----------
-    free : dict of str to int
-        Allocatable less requested, for each resource that the pod is held against.
-    ports : frozenset of Port
-        Host ports in use.
-    """
-
-    node: Node
-    free: dict[str, int]
-    ports: frozenset[Port] = frozenset()
-
-
-@dataclass(frozen=True)
 class PodRequirements:
-    """The requirements of a pod that shortfalls are computed from.
+    """The requirements of a pod, and what the nodes have for it at the time of construction.
+
+    Parameters
+    ----------
+    state : ClusterState
+    pod : Pod
+    rows : (nodes,) int32 array
+        Rows of the nodes, in list order.
 
     Attributes
     ----------
     requests : dict of str to int
         Effective requests that are not zero, in millicores, bytes, or the resource's own unit, and 1 of
         ``pods``.
-    tolerations : tuple of Toleration
-        The tolerations of the pod's shape.
     """
 
-    pod: Pod
-    requests: dict[str, int]
-    tolerations: tuple[Toleration, ...] = ()
-    ports: tuple[Port, ...] = ()
-    terms: list[list[tuple[str, NodeSelectorMatcher]]] = field(init=False)
-
-    def __post_init__(self) -> None:
-        terms = required_terms(self.pod.spec) or ()
-        object.__setattr__(self, "terms", [_split(term) for term in terms])
+    def __init__(self, state: ClusterState, pod: Pod, rows: npt.NDArray[np.int32]) -> None:
+        table, names, shape = (
+            state.table,
+            state.symbols.names,
+            state.classes.shape_of(state.classes.intern(pod)),
+        )
+        self.pod = pod
+        requests = {"pods": 1} | shape.needs
+        self.requests = {resource: request for resource, request in requests.items() if request}
+        self._tolerations = shape.tolerations
+        self._ports = [(names[ip] or "", names[protocol] or "", port) for ip, protocol, port in shape.ports]
+        self._terms = [_split(term) for term in required_terms(pod.spec) or ()]
+        self._nodes = [table.objects[row] for row in rows]
+        self._free = {
+            name: table.allocatable[name][rows] - table.requested[name][rows] for name in self.requests
+        }
+        self._used_ports = [row_ports(table, int(row)) for row in rows] if self._ports else []
 
     @property
     def resources(self) -> list[str]:
         """What the pod requests."""
         return [resource for resource in self.requests if resource != "pods"]
 
-    def shortfalls(self, facts: NodeFacts) -> tuple[Shortfall, ...]:
-        """The shortfalls of a node, in the order of kube-scheduler v1.36's filters."""
-        spec, node = self.pod.spec, facts.node
-        found = []
-        if spec.node_name and spec.node_name != node.name:
-            found.append(Shortfall("node-name", spec.node_name))
+    def shortfalls(self, position: int) -> tuple[Shortfall, ...]:
+        """The shortfalls of the node at a list position, in the order of kube-scheduler v1.36's filters."""
+        node, name = self._nodes[position], self.pod.spec.node_name
+        assert node is not None  # listed nodes have an object
+        found = [Shortfall("node-name", name)] if name and name != node.name else []
         found += [Shortfall("toleration", taint_text(taint)) for taint in self.untolerated(node)]
         found += [Shortfall("label", text) for text in self._unmet(node)]
-        taken = [port for port in self.ports if any(has_conflict(port, used) for used in facts.ports)]
-        found += [Shortfall("host-port", port_text(port)) for port in taken]
+        for port in self._ports:
+            if any(has_conflict(port, used) for used in self._used_ports[position]):
+                found.append(Shortfall("host-port", port_text(port)))
         for resource, request in self.requests.items():
-            if request > facts.free[resource]:
-                found.append(Shortfall("resource", resource, request - facts.free[resource]))
+            free = int(self._free[resource][position])
+            if request > free:
+                found.append(Shortfall("resource", resource, request - free))
         return tuple(found)
 
     def untolerated(self, node: Node) -> list[Taint]:
-        """The taints of a node that keep the pod away; a cordoned node counts as tainted with `CORDON`."""
+        """The taints of a node that the pod does not tolerate; a cordoned node has the taint `CORDON`."""
         taints = [Taint(key=t.key, value=t.value, effect=t.effect) for t in node.spec.taints]
         if node.spec.unschedulable and CORDON not in taints:
             taints.append(CORDON)
-        return [t for t in taints if t.effect in REJECTING and not tolerates(self.tolerations, t, True)]
+        return [t for t in taints if t.effect in REJECTING and not tolerates(self._tolerations, t, True)]
 
     def _unmet(self, node: Node) -> list[str]:
         """The requirements of nodeSelector and required node affinity that the node does not meet; of several
@@ -140,7 +141,7 @@ class PodRequirements:
         selector = (spec.node_selector or {}).items()
         found = [f"{key}={value}" for key, value in selector if labels.get(key) != value]
         if required_terms(spec) is not None:
-            lacking = [[text for text, one in term if not one.matches(node)] for term in self.terms]
+            lacking = [[text for text, one in term if not one.matches(node)] for term in self._terms]
             found += sorted(lacking, key=len)[0] if lacking else [NO_TERMS]
         return found
 
@@ -173,7 +174,7 @@ def _split(term: NodeSelectorTerm) -> list[tuple[str, NodeSelectorMatcher]]:
     ]
 
 
-def requirement_text(requirement: NodeSelectorRequirement) -> str:
+def requirement_text(requirement: NodeSelectorRequirement | LabelSelectorRequirement) -> str:
     """A requirement on one line: ``zone In [a, b]``."""
     values = f" [{', '.join(requirement.values)}]" if requirement.values else ""
     return f"{requirement.key} {requirement.operator}{values}"

@@ -2,28 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field
 from typing import Self
 
 from moorage._core.services.binder_store import Undo
 from moorage._core.state.cluster_state import ClusterState
+from moorage.cache.cluster_cache import ClusterCache
 from moorage.cache.snapshot import CacheDump
 from moorage.errors import CacheError
-from moorage.objects.model.godel import ledger_of
+from moorage.objects.model.godel import CNR, Movement, NMNode, Reservation, ledger_of
 from moorage.objects.model.node import Node
 from moorage.objects.model.pod import Pod
+from moorage.objects.model.pod_group import PodGroup
+from moorage.objects.model.policy import PodDisruptionBudget
 from moorage.objects.model.reservation import is_placeholder
 
 from .cache_handler import CacheHandler
-from .cache_pod_info import CachePodInfo
-from .cluster_events import ClusterEvents
+from .node_store import NodeStore
 from .qos_node_info import QosNodeInfo
+from .reservation_store import ReservationStore
 from .stores import (
     DeletedMarkerStore,
-    NodeStore,
     PdbStore,
     PodStore,
-    ReservationStore,
     SchedulingStatus,
     Store,
     StoreName,
@@ -34,7 +37,41 @@ from .stores import (
 GATE_OFF = "the feature gate ResourceReservation is off"
 
 
-class BinderCache(ClusterEvents):
+@dataclass(frozen=True, slots=True)
+class Victims:
+    """The pods that leave for another one.
+
+    Attributes
+    ----------
+    pods : tuple of Pod
+    preemption_state : mapping
+        What the preemption plugin remembers of its choice.
+    """
+
+    pods: tuple[Pod, ...] = ()
+    preemption_state: Mapping[str, object] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class CachePodInfo:
+    """A pod to be assumed or forgotten (Gödel, CachePodInfo).
+
+    Attributes
+    ----------
+    pod : Pod
+        With the node that it is meant for.
+    cycle_state : object, optional
+        The state of the pod's scheduling cycle. The BinderCache does not look at it.
+    victims : Victims, optional
+        Nor at these: they leave by events of their own.
+    """
+
+    pod: Pod
+    cycle_state: object = None
+    victims: Victims | None = None
+
+
+class BinderCache(ClusterCache):
     """Keeps nodes, pods and what belongs to them up to date from events; a binder assumes pods in it.
 
     State of a pod: Initial → Assumed → Added → gone, with Forget and Expire from Assumed. Keys are UIDs. Only
@@ -87,6 +124,18 @@ class BinderCache(ClusterEvents):
                 out.reservations = self.reservations.clone(out.state, undo)
         out._wire()
         return out
+
+    def _event(self) -> AbstractContextManager[object]:
+        """The context of an event about several stores. Without reservations the ledger, which comes first,
+        is the only one that can refuse it, so the lock is enough."""
+        return self.lock if self.reservations is None else self._atomic()
+
+    @contextmanager
+    def _atomic(self) -> Iterator[None]:
+        """All stores take part in what is done inside, or none if it raises."""
+        with self.transaction() as transaction:
+            yield
+            transaction.commit()
 
     # ---- assuming
 
@@ -388,6 +437,111 @@ class BinderCache(ClusterEvents):
         if self.state.table.find_row(pod.spec.node_name) is None:
             return text
         return f"[no corresponding pod {pod.name} in pods of node {pod.spec.node_name}, {text}]"
+
+    # ---- events of nodes
+
+    def add_node(self, node: Node) -> None:
+        """Add a node; pods that named it before are on it from now on."""
+        with self.lock:
+            self.nodes.set_node(node)
+
+    def update_node(self, old: Node | None, new: Node) -> None:
+        """Replace a node; one that is not known is added."""
+        self.add_node(new)
+
+    def delete_node(self, node: Node) -> None:
+        """Remove a Node; its row stays while it has pods, or an NMNode or CNR describes it."""
+        with self.lock:
+            self.nodes.delete_node(node)
+
+    def add_nm_node(self, nm_node: NMNode) -> None:
+        """Set what a second agent (NMNode) reports of a node."""
+        with self.lock:
+            self.nodes.set_nm_node(nm_node)
+
+    def update_nm_node(self, old: NMNode | None, new: NMNode) -> None:
+        self.add_nm_node(new)
+
+    def delete_nm_node(self, nm_node: NMNode) -> None:
+        with self.lock:
+            self.nodes.delete_nm_node(nm_node)
+
+    def add_cnr(self, cnr: CNR) -> None:
+        """Set what a node has for best-effort pods (CustomNodeResource)."""
+        with self.lock:
+            self.nodes.set_cnr(cnr)
+
+    def update_cnr(self, old: CNR | None, new: CNR) -> None:
+        self.add_cnr(new)
+
+    def delete_cnr(self, cnr: CNR) -> None:
+        with self.lock:
+            self.nodes.delete_cnr(cnr)
+
+    # ---- events of what belongs to pods
+
+    def add_pod_group(self, group: PodGroup) -> None:
+        """Set a unit's status by the phase of its group."""
+        with self.lock:
+            self.units.add_pod_group(group)
+
+    def update_pod_group(self, old: PodGroup, new: PodGroup) -> None:
+        with self.lock:
+            self.units.update_pod_group(old, new)
+
+    def delete_pod_group(self, group: PodGroup) -> None:
+        with self.lock:
+            self.units.delete_pod_group(group)
+
+    def add_pdb(self, pdb: PodDisruptionBudget) -> None:
+        """Add or replace a disruption budget."""
+        with self.lock:
+            self.pdbs.set_pdb(pdb)
+
+    def update_pdb(self, old: PodDisruptionBudget | None, new: PodDisruptionBudget) -> None:
+        self.add_pdb(new)
+
+    def delete_pdb(self, pdb: PodDisruptionBudget) -> None:
+        with self.lock:
+            self.pdbs.delete_pdb(pdb)
+
+    def add_reservation(self, reservation: Reservation) -> None:
+        """Reserve resources of a node; does nothing where the feature gate is off."""
+        if self.reservations is not None:
+            with self._event():
+                self.reservations.add_reservation(reservation)
+
+    def update_reservation(self, old: Reservation, new: Reservation) -> None:
+        if self.reservations is not None:
+            with self._event():
+                self.reservations.update_reservation(old, new)
+
+    def delete_reservation(self, reservation: Reservation) -> None:
+        if self.reservations is not None:
+            with self._event():
+                self.reservations.delete_reservation(reservation)
+
+    # ---- events that no store of a binder needs
+
+    def add_owner(self, owner_type: str, key: str, labels: Mapping[str, str] | None = None) -> None:
+        """Do nothing: only schedulers use owners (Gödel, BaseStore)."""
+
+    def update_owner(
+        self, owner_type: str, key: str, old: Mapping[str, str] | None, new: Mapping[str, str] | None
+    ) -> None:
+        """Do nothing."""
+
+    def delete_owner(self, owner_type: str, key: str) -> None:
+        """Do nothing."""
+
+    def add_movement(self, movement: Movement | None) -> None:
+        """Do nothing: only schedulers use movements (Gödel, BaseStore)."""
+
+    def update_movement(self, old: Movement | None, new: Movement | None) -> None:
+        """Do nothing."""
+
+    def delete_movement(self, movement: Movement | None) -> None:
+        """Do nothing."""
 
     # ---- after events were lost
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple, Self
+from typing import NamedTuple
 
 from moorage._core.services import binder_pods
 from moorage._core.services.binder_store import Undo
@@ -22,8 +22,8 @@ from moorage.objects.model.reservation import (
 )
 from moorage.objects.model.workload import Deployment
 
-from ..cache_handler import CacheHandler
-from .common import Store, StoreName
+from .cache_handler import CacheHandler
+from .stores import Store, StoreName
 
 PodOp = Callable[[Pod], None]
 NEVER = float("inf")
@@ -74,12 +74,6 @@ class ReservationStore(Store):
         self._deployments: dict[str, bool] = {}
         self.enter: PodOp
         self.leave: PodOp
-
-    def clone(self, state: ClusterState, undo: Undo) -> Self:
-        out = super().clone(state, undo)
-        out._infos = self._infos.copy()
-        out._deployments = self._deployments.copy()
-        return out
 
     def get_available_placeholder_pod(self, pod: Pod) -> Pod:
         found = identifier(pod)

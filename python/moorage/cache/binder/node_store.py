@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Self
 
 from moorage._core.services import qos
 from moorage._core.services.binder_store import Undo
@@ -20,9 +19,9 @@ from moorage.objects.model.godel import (
 from moorage.objects.model.node import Node
 from moorage.objects.model.pod import Pod
 
-from ..cache_handler import CacheHandler
-from ..qos_node_info import QosNodeInfo
-from .common import Store, StoreName
+from .cache_handler import CacheHandler
+from .qos_node_info import QosNodeInfo
+from .stores import Store, StoreName
 
 Read = dict[str | int, int]
 """Resources as the node table takes them."""
@@ -41,12 +40,6 @@ class NodeStore(Store):
         super().__init__(state, handler, undo)
         self.nm_nodes: dict[str, NMNode] = {}
         self.cnrs: dict[str, CNR] = {}
-
-    def clone(self, state: ClusterState, undo: Undo) -> Self:
-        out = super().clone(state, undo)
-        out.nm_nodes = self.nm_nodes.copy()
-        out.cnrs = self.cnrs.copy()
-        return out
 
     # ---- reading
 

@@ -25,6 +25,7 @@ def test_a_store() -> None:
         "watch": lambda: one.watch(Pod),
         "update": lambda: one.update(p),
         "patch": lambda: one.patch(Pod, "p", "default", {"metadata": {"labels": {"a": "b"}}}),
+        "patch_pod_status": lambda: one.patch_pod_status(one.get(Pod, "p", "default"), "n", ()),
         "bind": lambda: one.bind(one.get(Pod, "p", "default"), "n"),
         "bind_many": lambda: one.bind_many([one.get(Pod, "q", "default")], ["n"]),
         "delete": lambda: one.delete(Pod, "r", "default"),

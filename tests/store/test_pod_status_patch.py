@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from msgspec.structs import replace
 from tests.store.test_store import pod
 
@@ -49,7 +51,7 @@ def test_what_others_write_meanwhile_stays() -> None:
 
 def test_nothing_is_asked_where_nothing_changes(monkeypatch: pytest.MonkeyPatch) -> None:
     store, held = a_store()
-    monkeypatch.setattr(store, "patch", None)
+    monkeypatch.setattr(store, "patch_pod_status", None)
     patch_pod_status(store, held, replace(held.status))
 
 
@@ -63,3 +65,39 @@ def test_a_pod_that_is_another_one_or_gone() -> None:
     with pytest.raises(ConflictError):
         patch_pod_status(store, held, wanted)
     assert store.get(Pod, "a", "default") is other
+
+
+class OverTheWire:
+    """A client that has the patch alone."""
+
+    def __init__(self, store: ObjectStore) -> None:
+        self.patch = store.patch
+
+
+some_conditions = st.lists(
+    st.builds(
+        Condition,
+        st.sampled_from(["Ready", "PodScheduled", "DisruptionTarget"]),
+        st.sampled_from(["True", "False"]),
+        message=st.sampled_from(["", "m", "é"]),
+        last_transition_time=st.sampled_from([None, "t"]),
+    ),
+    max_size=3,
+).map(tuple)
+some_statuses = st.builds(
+    PodStatus,
+    phase=st.just("Running"),
+    nominated_node_name=st.sampled_from(["", "n", "m"]),
+    conditions=some_conditions,
+)
+
+
+@given(some_statuses, some_statuses, some_statuses)
+def test_a_store_does_what_the_patch_would_do(read: PodStatus, held: PodStatus, wanted: PodStatus) -> None:
+    direct, patched = ObjectStore(), ObjectStore()
+    for store, client in ((direct, direct), (patched, OverTheWire(patched))):
+        then = store.create(replace(pod(), status=read))
+        store.update(replace(then, status=held, metadata=replace(then.metadata, resource_version="")))
+        patch_pod_status(client, then, wanted)
+    assert direct.get(Pod, "a", "default") == patched.get(Pod, "a", "default")
+    assert direct.list(Pod)[1] == patched.list(Pod)[1]

@@ -159,7 +159,7 @@ def budgets_of(handle: FrameworkHandle) -> Sequence[PodDisruptionBudget]:
     """The PodDisruptionBudgets that are known."""
     if handle.informers is None:
         return ()
-    return tuple(handle.informers.informer(PodDisruptionBudget).lister.list())
+    return tuple(handle.informers.lister(PodDisruptionBudget).list())
 
 
 def preempts(handle: FrameworkHandle, seed: int | None) -> None:

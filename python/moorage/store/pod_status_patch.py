@@ -7,6 +7,7 @@ from typing import Any, Protocol
 from moorage.objects.model.pod import Pod, PodStatus
 
 from .protocol import Patch, PatchType
+from .store import ObjectStore
 
 
 class PodPatcher(Protocol):
@@ -37,10 +38,14 @@ def patch_pod_status(client: PodPatcher, current: Pod, status: PodStatus) -> Non
         There is another pod of this name by now.
     """
     held = current.status
-    changes: dict[str, Any] = {}
-    if status.nominated_node_name != held.nominated_node_name:
-        changes["nominatedNodeName"] = status.nominated_node_name
+    node = None if status.nominated_node_name == held.nominated_node_name else status.nominated_node_name
     conditions = [one for one in status.conditions if one not in held.conditions]
+    if node is None and not conditions:
+        return
+    if isinstance(client, ObjectStore):
+        client.patch_pod_status(current, node, conditions)
+        return
+    changes: dict[str, Any] = {} if node is None else {"nominatedNodeName": node}
     if conditions:
         changes["conditions"] = [
             {
@@ -52,6 +57,5 @@ def patch_pod_status(client: PodPatcher, current: Pod, status: PodStatus) -> Non
             }
             for one in conditions
         ]
-    if changes:
-        patch = {"metadata": {"uid": current.metadata.uid}, "status": changes}
-        client.patch(Pod, current.name, current.namespace, patch, type="strategic", subresource="status")
+    patch = {"metadata": {"uid": current.metadata.uid}, "status": changes}
+    client.patch(Pod, current.name, current.namespace, patch, type="strategic", subresource="status")

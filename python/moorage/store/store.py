@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from threading import Condition
 from typing import TypeVar
@@ -11,6 +11,7 @@ from typing import TypeVar
 from fastrlock.rlock import FastRLock
 from msgspec.structs import replace
 
+from moorage.objects.model.meta import Condition as PodCondition
 from moorage.objects.model.meta import Object
 from moorage.objects.model.pod import Pod
 from moorage.objects.workloads.naming import generated_names
@@ -224,6 +225,47 @@ class ObjectStore:
         with self._lock:
             current = self._tables.find(kind, _key(name, namespace))
             stored = self._update(apply_patch(current, patch, type, subresource))
+            self._changed.notify_all()
+        return stored
+
+    def patch_pod_status(
+        self, pod: Pod, nominated_node_name: str | None, conditions: Sequence[PodCondition]
+    ) -> Pod:
+        """What a strategic merge patch of these parts of a pod's status does, without JSON between.
+
+        Parameters
+        ----------
+        pod : Pod
+            Its name, namespace and UID count.
+        nominated_node_name : str or None
+            None leaves the nomination.
+        conditions : sequence of Condition
+            Each replaces the one of its type, or is appended.
+
+        Returns
+        -------
+        Pod
+            As stored.
+
+        Raises
+        ------
+        NotFoundError
+        ConflictError
+            The pod has another UID.
+        """
+        with self._lock:
+            current = self._tables.find(Pod, pod.key)
+            if pod.metadata.uid not in ("", current.metadata.uid):
+                raise other_uid(pod, current.metadata.uid)
+            status, merged = current.status, list(current.status.conditions)
+            for new in conditions:
+                at = next((at for at, one in enumerate(merged) if one.type == new.type), len(merged))
+                merged[at : at + 1] = [new]
+            node = status.nominated_node_name if nominated_node_name is None else nominated_node_name
+            status = replace(status, nominated_node_name=node, conditions=tuple(merged))
+            if status == current.status:
+                return current
+            stored = self._tables.record("MODIFIED", current, current, {}, status=status)
             self._changed.notify_all()
         return stored
 

@@ -303,13 +303,25 @@ def _conditions(node: Node) -> Mapping[str, str]:
 
 def _is_scaled_down(old: Pod, new: Pod) -> bool:
     """Whether some request went down or away, by what is allocated."""
-    if old.spec == new.spec and old.status == new.status:
+    if old.spec == new.spec and _resizes(old) == _resizes(new):
         return False
     now = pod_requests(new)
     return any(
         name not in now or now[name].milli_value() < amount.milli_value()
         for name, amount in pod_requests(old).items()
     )
+
+
+def _resizes(pod: Pod) -> tuple[Any, ...]:
+    """What of a status says how far requests are allocated: empty where nothing does."""
+    status = pod.status
+    held = (
+        status.container_statuses,
+        status.init_container_statuses,
+        status.allocated_resources,
+        status.resources,
+    )
+    return (*held, status.conditions) if any(held) else ()
 
 
 def _claims(pod: Pod) -> tuple[Any, Any]:

@@ -65,8 +65,9 @@ class InformerFactory:
         return informer
 
     def lister(self, kind: type[T] | str) -> Lister[T]:
-        """Return the lister of a kind's informer."""
-        return self.informer(kind).lister
+        """Return the lister of a kind's informer, which is made where there is none."""
+        informer = self._informers.get(kind) if isinstance(kind, type) else None
+        return self.informer(kind).lister if informer is None else informer.lister
 
     def has_synced(self) -> bool:
         """Whether every informer has synced."""

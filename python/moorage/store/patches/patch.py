@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 from msgspec.structs import fields, replace
 
@@ -16,7 +16,6 @@ from moorage.store.protocol import Patch, PatchType
 
 from .json_patch import json_patch, json_text
 from .merge_patch import merge_patch, strategic_merge
-from .pod_status import patched_pod
 
 T = TypeVar("T", bound=Object)
 
@@ -44,10 +43,6 @@ def apply_patch(current: T, patch: Patch, type_: PatchType, subresource: str) ->
     if not isinstance(patch, list if type_ == "json" else dict):
         form = "list of operations" if type_ == "json" else "map"
         raise BadRequestError(f"error decoding patch: a {type_} patch is a {form}")
-    if isinstance(patch, dict) and (type_, subresource) == ("strategic", "status"):
-        pod = patched_pod(current, patch)
-        if pod is not None:
-            return cast(T, pod)
     _check_json(patch)
     # A merge patch changes only what it names, so nothing else is looked at.
     named = [name for name in parts if isinstance(patch, list) or name in patch]

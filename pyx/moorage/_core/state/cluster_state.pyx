@@ -457,7 +457,7 @@ cdef class ClusterState:
             raise CacheError(f"no corresponding pod {old.name} in pods of node {old.spec.node_name}")
         if new.metadata.uid != uid and self._known(new) >= 0:
             raise CacheError(f"pod {new.metadata.uid} was already in added state")
-        self._enter(number, new, self.classes.intern(new), ADDED)
+        self._enter(number, new, self.classes.intern_after(new, old), ADDED)
 
     def remove_pod(self, pod):
         """Remove an added pod.

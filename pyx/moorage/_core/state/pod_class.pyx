@@ -35,6 +35,8 @@ cdef enum:
 cdef int64_t EXACT = <int64_t>1 << 53
 cdef Field LABELS = Field("labels"), ANNOTATIONS = Field("annotations"), NAMESPACE = Field("namespace")
 cdef Field OWNER_REFERENCES = Field("owner_references"), STATUS = Field("status")
+cdef Field ALLOCATED = Field("allocated_resources"), RESOURCES = Field("resources")
+cdef Field STATUSES = Field("container_statuses"), INIT_STATUSES = Field("init_container_statuses")
 
 
 cdef class Shape:
@@ -174,6 +176,14 @@ cdef class Shape:
         return {name: self.c.others[at].value for at, name in enumerate(self.others)}
 
 
+cdef tuple _parts(pod):
+    """What the class of a pod is made of, besides its namespace. A status counts where it has requests."""
+    meta, status = METADATA.of(pod), STATUS.of(pod)
+    if not (STATUSES.of(status) or INIT_STATUSES.of(status) or ALLOCATED.of(status) or RESOURCES.of(status)):
+        status = None
+    return SPEC.of(pod), status, LABELS.of(meta), ANNOTATIONS.of(meta), OWNER_REFERENCES.of(meta)
+
+
 cdef bint _are_same(tuple parts, tuple others) noexcept:
     """Whether these are the same objects."""
     cdef Py_ssize_t at
@@ -232,18 +242,22 @@ cdef class PodClasses:
         known = getattr(pod, "interned", None)
         if known is not None and (<tuple>known)[0] is self:
             return (<tuple>known)[1]
-        cdef tuple last = self.last
-        meta = METADATA.of(pod)
-        parts = (
-            SPEC.of(pod), STATUS.of(pod), LABELS.of(meta), ANNOTATIONS.of(meta), OWNER_REFERENCES.of(meta)
-        )
-        if last and _are_same(parts, last[0]) and NAMESPACE.of(meta) == last[1]:
+        cdef tuple last = self.last, parts = _parts(pod)
+        namespace = NAMESPACE.of(METADATA.of(pod))
+        if last and _are_same(parts, last[0]) and namespace == last[1]:
             found = last[2]
         else:
             found = self._find(pod)
-            self.last = parts, NAMESPACE.of(meta), found
+            self.last = parts, namespace, found
         self.remember(pod, found)
         return found
+
+    cdef int32_t intern_after(self, pod, before) except -1:
+        """The class of a pod, by number, which another state of it may have as well."""
+        if not self.knows(pod) and self.knows(before) and _are_same(_parts(pod), _parts(before)) \
+                and NAMESPACE.of(METADATA.of(pod)) == NAMESPACE.of(METADATA.of(before)):
+            self.remember(pod, self.intern(before))
+        return self.intern(pod)
 
     cdef object _find(self, pod):
         meta = pod.metadata

@@ -240,7 +240,7 @@ class Run:
         if self._evicts:
             self.scheduler.sync()
             self._retry_groups()
-        self._most = FEW if self._evicts else min(self._most * FEW, ALL)
+        self._most = 1 if self._evicts else min(self._most * FEW, ALL)
         return tried
 
     def place(self, segment: Segment, batch: PodBatch, infos: Sequence[QueuedPodInfo]) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -39,6 +39,27 @@ from .opportunistic_batching import (
 from .results import Decision
 
 NO_ROWS = np.zeros(0, dtype=np.int32)
+
+
+@dataclass(frozen=True, slots=True)
+class SearchInVain:
+    """What the placing loop found about a pod that fits nowhere, and about which PostFilter is to be asked.
+
+    Attributes
+    ----------
+    state : CycleState
+        After PreFilter.
+    ran : PreFilterRun
+    diagnosis : Diagnosis
+        Without what PostFilter says.
+    by_node : callable
+        The status of each node.
+    """
+
+    state: CycleState
+    ran: PreFilterRun
+    diagnosis: Diagnosis
+    by_node: Callable[[], dict[str, Status]]
 
 
 class Engine:
@@ -390,6 +411,33 @@ class Engine:
         result, status = self.framework.run_post_filter_plugins(state, pod, statuses)
         diagnosis = replace(decision.diagnosis, post_filter=message_of(status))
         return replace(decision, diagnosis=diagnosis, nominating=result)
+
+    def preempt(self, pod: Pod, searched: SearchInVain, order: Callable[[], list[str]]) -> Decision:
+        """What PostFilter makes of a pod that the placing loop has just looked for a node for in vain; the
+        rotation moves as that search would have moved it.
+
+        Parameters
+        ----------
+        pod : Pod
+            Of a profile whose filters are in the core.
+        searched : SearchInVain
+        order : callable
+            Names of the nodes in list order.
+
+        Returns
+        -------
+        Decision
+        """
+        state, start = searched.state, self.decider.start
+        self.placer.skip(1)
+        self.begin_search(state, pod, searched.ran)
+        statuses = NodeToStatus(searched.diagnosis.nodes, searched.by_node, True)
+        result, status = self.framework.run_post_filter_plugins(state, pod, statuses)
+        diagnosis = replace(searched.diagnosis, post_filter=message_of(status))
+        evaluated = sum(diagnosis.verdicts.values())
+        return Decision(
+            None, start, self.decider.start, evaluated, NO_ROWS, None, order, diagnosis, nominating=result
+        )
 
     def _post_filter_failure(self, state: CycleState) -> Status | None:
         """The Error of a PostFilter plugin that cannot do without what it would have written in PreFilter."""

@@ -8,7 +8,7 @@ import numpy as np
 
 from moorage._core.decide.pod_batch import LedgerSink, PodBatch, Route, Sink
 from moorage.framework.runtime.runtime import Target
-from moorage.scheduler.cycle.engine import Engine
+from moorage.scheduler.cycle.engine import Engine, SearchInVain
 from moorage.scheduler.cycle.results import Failure, ScheduleResult
 
 if TYPE_CHECKING:
@@ -50,6 +50,7 @@ class Placing:
         self.result = result
         self.sink = sink
         self.state = context.cache.state
+        self._in_vain: tuple[int, SearchInVain] | None = None  # the place of the pod, and what was found
 
     def place(self, first: int, end: int, until_eviction: bool = False) -> int:
         """Place the pods from `first` to `end`.
@@ -155,8 +156,9 @@ class Placing:
             return cast(Failure, known)
         state = engine.framework.state_of(target)
         ran = engine.framework.run_pre_filter_plugins(state, self.batch.pod(at))
-        diagnosis, _ = engine.diagnose(target, state.shape, ran)
+        diagnosis, by_node = engine.diagnose(target, state.shape, ran)
         if not engine.preemption_is_futile(diagnosis):
+            self._in_vain = at, SearchInVain(state, ran, diagnosis, by_node)
             return None
         failure = Failure(engine.with_futile_messages(diagnosis)[0])
         # A search among named nodes moves the rotation even in vain.
@@ -172,7 +174,11 @@ class Placing:
         if is_plain and (known := states.failure_of(target, self.state.log.head)) is not None:
             self.result.failures[at] = cast(Failure, known)
             return False
-        decision, _ = engine.schedule(pod, target, self.context.view_order)
+        searched, self._in_vain = self._in_vain, None
+        if searched is not None and searched[0] == at:
+            decision = engine.preempt(pod, searched[1], self.context.view_order)
+        else:
+            decision, _ = engine.schedule(pod, target, self.context.view_order)
         if decision.node is not None:
             self.result.rows[at] = engine.row_in_view(decision.node)
             self.context.assume(pod, decision.node)

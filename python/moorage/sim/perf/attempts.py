@@ -67,7 +67,7 @@ class Attempts(SchedulerRun):
         at, evicted = segment.first, self.victims
         while at < segment.end and evicted == self.victims:
             stop = min(self._equal_until(infos, at), segment.end)
-            if stop > at:
+            if stop > at + 1:
                 at += self._by_template(infos[at:stop])
             else:
                 at += self._alone(super().place, replace(segment, first=at, end=at + 1), batch, infos)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from contextlib import suppress
-from functools import partial
+from functools import lru_cache, partial
 
 from msgspec.structs import replace
 
@@ -132,9 +132,15 @@ def _delete(handle: FrameworkHandle, preemptor: Pod | PodGroup, victim: Pod) -> 
 
 def disruption_target(handle: FrameworkHandle, preemptor: Pod | PodGroup) -> Condition:
     """The condition of a victim."""
-    profile = "" if handle.framework is None else handle.framework.profile.scheduler_name
-    name = (preemptor.spec.scheduler_name if isinstance(preemptor, Pod) else "") or profile
-    message = f"{name}: preempting to accommodate a higher priority {preemptor.kind.lower()}"
+    name = preemptor.spec.scheduler_name if isinstance(preemptor, Pod) else ""
+    if not name and handle.framework is not None:
+        name = handle.framework.profile.scheduler_name
+    return _disruption_target(name, preemptor.kind)
+
+
+@lru_cache
+def _disruption_target(scheduler_name: str, kind: str) -> Condition:
+    message = f"{scheduler_name}: preempting to accommodate a higher priority {kind.lower()}"
     return Condition(type=DISRUPTION_TARGET, status="True", reason=BY_SCHEDULER, message=message)
 
 

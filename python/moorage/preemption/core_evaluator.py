@@ -14,7 +14,7 @@ from moorage.errors import MoorageError
 from moorage.framework.plugin.cycle_state import CycleState
 from moorage.framework.plugin.extender import Victims
 from moorage.framework.plugin.handle import FrameworkHandle
-from moorage.framework.plugin.interface import NominatingInfo, PreFilterPlugin
+from moorage.framework.plugin.interface import NominatingInfo
 from moorage.framework.plugin.preempt_handle import PreemptHandle
 from moorage.framework.plugin.status import Code, NodeToStatus, Status, as_status
 from moorage.objects.model.pod import Pod
@@ -33,10 +33,11 @@ def preemptor_of(given: PreemptHandle, pod: Pod, statuses: Mapping[str, Status])
     handle, framework = given.handle, given.handle.framework
     if not isinstance(statuses, NodeToStatus) or not statuses.from_search or framework is None:
         return None
-    has_extenders = any(one.supports_preemption and one.is_interested(pod) for one in handle.extenders)
+    extenders = handle.extenders
+    has_extenders = extenders and any(one.supports_preemption and one.is_interested(pod) for one in extenders)
     if type(given) is not RuntimeHandle or has_extenders or Units(handle):
         return None
-    in_core = all(plugin.in_core for plugin in framework.profile.at(PreFilterPlugin))
+    in_core = framework.profile.pre_filters_in_core
     return framework.preemptor if in_core and framework.preemptor.suits else None
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from moorage._core.decide.bulk_operations import has_pods_below
 from moorage.errors import MoorageError
 from moorage.framework.plugin.cycle_state import CycleState
 from moorage.framework.plugin.events import (
@@ -25,7 +26,7 @@ from moorage.objects.model.pod import Pod
 from .core_evaluator import preempt_in_core, preemptor_of
 from .eligibility import NEVER, NO_VICTIMS, num_candidates
 from .evaluator import Found, find_candidates, no_candidates, preempt, why_not_eligible
-from .eviction_units import groups_of, has_pods_below
+from .eviction_units import groups_of
 from .for_group import reason_against_pod
 
 if TYPE_CHECKING:

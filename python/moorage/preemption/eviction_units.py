@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from moorage._core.decide.bulk_operations import pods_below
-from moorage._core.state.cluster_state import ClusterState
 from moorage.framework.plugin.group_index import PodGroups
 from moorage.framework.plugin.handle import FrameworkHandle
 from moorage.objects.model.pod import Pod
@@ -22,11 +20,6 @@ from .importance import Unit, by_importance
 def groups_of(handle: FrameworkHandle) -> PodGroups | None:
     """What is known of pod groups, where pods of a group belong together."""
     return handle.shared(PodGroups) if handle.groups_pods else None
-
-
-def has_pods_below(state: ClusterState, priority: int) -> bool:
-    """Whether there is a pod on a node whose own priority is lower."""
-    return state.classes.lowest_priority < priority and bool(pods_below(state, priority).any())
 
 
 class Units:

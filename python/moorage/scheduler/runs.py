@@ -359,9 +359,9 @@ class Run:
         self.scheduler.announce_freed()
 
     def _evicted(self, victim: Pod, node: str, preemptor: Pod | PodGroup) -> None:
-        self._evicts = True
-        self.result.placements.pop(victim.key, None)
-        self.result.evicted[victim.key] = Eviction(node, preemptor.key)
+        key, self._evicts = victim.key, True
+        self.result.placements.pop(key, None)
+        self.result.evicted[key] = Eviction(node, preemptor.key)
 
     # ---- binding -------------------------------------------------------------------------------------------
 

@@ -56,6 +56,10 @@ class Segment:
     first: int
     end: int
 
+    def part(self, first: int, end: int) -> Segment:
+        """Some of the pods."""
+        return Segment(self.engine, self.whole_cycle, self.waits, first, end)
+
 
 @dataclass
 class SchedulingContext:

@@ -77,18 +77,18 @@ class Table(Generic[T]):
         events = self._events
         try:
             events.append(event)
-            self.end = self._freed + len(events)
             self._write(event)
         except BaseException:  # an interrupt by a signal: what is in the history must be in the objects
             if events and events[-1] is event:
-                self.end = self._freed + len(events)
                 self._write(event)
             raise
-        if len(events) > 2 * self._capacity and not self._saves:
+        if self.end - self._freed > 2 * self._capacity and not self._saves:
             self._freed += len(events) - self._capacity
             del events[: -self._capacity]
 
     def _write(self, event: WatchEvent[T]) -> None:
+        """Apply the last event of the history."""
+        self.end = self._freed + len(self._events)
         if event.type == "DELETED":
             self.objects.pop(event.object.key, None)
         else:

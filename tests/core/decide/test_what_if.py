@@ -13,7 +13,7 @@ from tests.core.inside import dump
 from tests.core.make import ZONE, node, pinned, pod, port
 from tests.core.placing import place_many, place_run
 
-from moorage._core.decide.bulk_operations import pods_below
+from moorage._core.decide.bulk_operations import has_pods_below
 from moorage._core.decide.decider import TieBreak
 from moorage._core.decide.placer import Placer
 from moorage._core.decide.plan import Plan
@@ -129,14 +129,12 @@ def test_a_terminating_pod_is_subtracted_though_it_was_not_counted() -> None:
     )
 
 
-def test_rows_that_have_pods_of_lower_priority() -> None:
-    state, _ = made(there("v", priority=1), there("w", priority=2), there("x", on="b"))
-    assert pods_below(state, 0).tolist() == [0, 0]
-    assert pods_below(state, 1).tolist() == [0, 1], "none is priority 0"
-    assert pods_below(state, 3).tolist() == [2, 1]
-    state.remove_pod(there("w", priority=2))
-    assert pods_below(state, 3).tolist() == [1, 1]
-    assert pods_below(ClusterState(), 3).tolist() == []
+def test_whether_there_is_a_pod_of_lower_priority() -> None:
+    state, _ = made(there("v", priority=1), there("w", priority=2), there("x", on="b", priority=2))
+    assert [has_pods_below(state, priority) for priority in (1, 2, 3)] == [False, True, True]
+    state.remove_pod(there("v", priority=1))
+    assert [has_pods_below(state, priority) for priority in (2, 3)] == [False, True]
+    assert not has_pods_below(ClusterState(), 3)
 
 
 def test_the_lowest_priority_of_any_pod_ever_met() -> None:

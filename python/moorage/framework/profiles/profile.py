@@ -17,6 +17,7 @@ from moorage.framework.plugin.interface import (
     PlacementGeneratePlugin,
     PlacementScorePlugin,
     Plugin,
+    PostFilterPlugin,
     PreEnqueuePlugin,
     PreFilterPlugin,
     PreScorePlugin,
@@ -24,7 +25,7 @@ from moorage.framework.plugin.interface import (
     ScorePlugin,
 )
 
-from .in_core import NativePlugin, UnitPlugin, VolumePlugin
+from .in_core import CorePostFilter, NativePlugin, UnitPlugin, VolumePlugin
 from .native_library import LoadedPlugin
 
 if TYPE_CHECKING:
@@ -166,6 +167,18 @@ class Profile:
         return [plugin.name for plugin in self.at(ScorePlugin)]
 
     @cached_property
+    def pre_filters_in_core(self) -> bool:
+        """True where no PreFilter plugin is outside the core."""
+        return all(plugin.in_core for plugin in self.at(PreFilterPlugin))
+
+    @cached_property
+    def core_post_filters(self) -> tuple[CorePostFilter, ...] | None:
+        """The PostFilter plugins, where all of them tell when they cannot help."""
+        plugins = self.at(PostFilterPlugin)
+        found = tuple(p for p in plugins if isinstance(p, CorePostFilter))
+        return found if len(found) == len(plugins) else None
+
+    @cached_property
     def has_units(self) -> bool:
         """Whether pods of a group have to wait for one another on Permit."""
         return bool([plugin for plugin in self.at(PermitPlugin) if isinstance(plugin, UnitPlugin)])
@@ -227,7 +240,15 @@ class Profile:
         -------
         list of Plugin
         """
-        return [p for p in self.at(base) if isinstance(p, NativePlugin) or not p.in_core]
+        return cast(list[P], self._planned[base])
+
+    @cached_property
+    def _planned(self) -> dict[type[Plugin], list[Plugin]]:
+        points: tuple[type[Plugin], ...] = FilterPlugin, ScorePlugin
+        return {
+            base: [p for p in self.at(base) if isinstance(p, NativePlugin) or not p.in_core]
+            for base in points
+        }
 
     def compile(self, state: ClusterState, bridge: Bridge | None = None) -> Plan:
         """The plan of this profile over a cluster; `bridge` carries the plugins outside the core."""

@@ -76,13 +76,9 @@ class Diagnosis:
         """How many nodes were rejected, but not for good."""
         if self.pre_filter is not None:
             return self.nodes if self.pre_filter.code == Code.UNSCHEDULABLE else 0
-        said = {
-            verdict: explain_verdict(self.profile, self.shape, verdict, self.statuses)
-            for verdict in self.verdicts
-        }
-        counted = [(status, self.verdicts[verdict]) for verdict, status in said.items()]
-        counted += [(status, 1) for status in self.extender_statuses.values()]
-        return sum(nodes for status, nodes in counted if status.code == Code.UNSCHEDULABLE)
+        counted = [(verdict_code(self.profile, each, self.statuses), n) for each, n in self.verdicts.items()]
+        counted += [(status.code, 1) for status in self.extender_statuses.values()]
+        return sum(nodes for code, nodes in counted if code == Code.UNSCHEDULABLE)
 
     def post_filter_message(self) -> str:
         """What PostFilter says, or would have said."""
@@ -144,13 +140,19 @@ class Diagnosis:
         return fit_error(self.nodes, self.reasons())
 
 
+def verdict_code(profile: Profile, verdict: int, statuses: Sequence[Status] = ()) -> Code:
+    """The code of the status that a verdict stands for; `statuses` as in `Diagnosis`."""
+    if not isinstance(profile.planned(FilterPlugin)[(verdict >> VERDICT_SHIFT) - 1], NativePlugin):
+        return statuses[verdict & REASONS].code
+    return Code.UNSCHEDULABLE_AND_UNRESOLVABLE if verdict & UNRESOLVABLE else Code.UNSCHEDULABLE
+
+
 def explain_verdict(profile: Profile, shape: Shape, verdict: int, statuses: Sequence[Status] = ()) -> Status:
     """The status that a verdict stands for; `statuses` as in `Diagnosis`."""
     plugin = profile.planned(FilterPlugin)[(verdict >> VERDICT_SHIFT) - 1]
     if not isinstance(plugin, NativePlugin):
         return statuses[verdict & REASONS]
-    code = Code.UNSCHEDULABLE_AND_UNRESOLVABLE if verdict & UNRESOLVABLE else Code.UNSCHEDULABLE
-    return Status(code, plugin.reasons(verdict & REASONS, shape), plugin.name)
+    return Status(verdict_code(profile, verdict), plugin.reasons(verdict & REASONS, shape), plugin.name)
 
 
 def _rejectors(statuses: Iterable[Status], plugins: Iterable[str]) -> Rejectors:

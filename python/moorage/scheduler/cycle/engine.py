@@ -447,10 +447,7 @@ class Engine:
     @property
     def core_post_filters(self) -> tuple[CorePostFilter, ...] | None:
         """The PostFilter plugins, where all of them tell when they cannot help."""
-        if not self.runs_post_filter:
-            return ()
-        plugins = tuple(p for p in self.profile.at(PostFilterPlugin) if isinstance(p, CorePostFilter))
-        return plugins if len(plugins) == len(self.profile.at(PostFilterPlugin)) else None
+        return self.profile.core_post_filters if self.runs_post_filter else ()
 
     def may_preempt(self, shape: Shape, potential: int = 1) -> bool:
         """Whether PostFilter could make room for pods of a shape; so many nodes were rejected, but not for

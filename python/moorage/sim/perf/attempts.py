@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
@@ -70,14 +69,25 @@ class Attempts(SchedulerRun):
             if stop > at + 1:
                 at += self._by_template(infos[at:stop])
             else:
-                at += self._alone(super().place, replace(segment, first=at, end=at + 1), batch, infos)
+                stop = self._run_until(infos, at, segment.end)
+                at += self._timed(super().place, segment.part(at, stop), batch, infos)
         return at - segment.first
 
     def _each(self, segment: Segment, batch: PodBatch, infos: Sequence[QueuedPodInfo]) -> int:
         at, evicted = segment.first, self.victims
         while at < segment.end and evicted == self.victims:
-            at += self._alone(super()._each, replace(segment, first=at, end=at + 1), batch, infos)
+            at += self._timed(super()._each, segment.part(at, at + 1), batch, infos)
         return at - segment.first
+
+    def _run_until(self, infos: Sequence[QueuedPodInfo], at: int, end: int) -> int:
+        """The end of the pods from `at` on that are of one run and that no template stands for."""
+        one, _ = self.run.known[infos[at].pod.key]
+        stop = at + 1
+        while stop < end and self.run.known[infos[stop].pod.key][0] is one:
+            if one.is_fresh(infos[stop].pod):
+                break
+            stop += 1
+        return stop
 
     def _equal_until(self, infos: Sequence[QueuedPodInfo], at: int) -> int:
         """The end of the run of pods from `at` on that equal their template and have consecutive numbers."""
@@ -107,12 +117,13 @@ class Attempts(SchedulerRun):
             self._failed(info, done.failure)
         return placed + len(failed)
 
-    def _alone(self, way: Way, segment: Segment, batch: PodBatch, infos: Sequence[QueuedPodInfo]) -> int:
+    def _timed(self, way: Way, segment: Segment, batch: PodBatch, infos: Sequence[QueuedPodInfo]) -> int:
+        """Try the pods of a segment, which are of one run; how many were tried."""
         one, _ = self.run.known[infos[segment.first].pod.key]
         before, began = len(self.placed), self.run.timer()
-        way(segment, batch, infos)
+        tried = way(segment, batch, infos)
         self.run.meter.scheduled(one, len(self.placed) - before, began, self.run.timer())
-        return 1
+        return tried
 
     def place_unit(
         self, group: PodGroup | None, pods: Sequence[Pod], scheduled: Sequence[Pod]

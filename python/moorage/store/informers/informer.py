@@ -52,7 +52,7 @@ class ResourceEventHandler(Protocol[T_contra]):
 
 
 class RunHandler(ResourceEventHandler[T_contra], Protocol[T_contra]):
-    """A handler that can take several notices at once."""
+    """A handler that can take several notices at once, of which the first is no deletion."""
 
     def on_run(self, notices: Iterable[Notice[T_contra]]) -> int:
         """Take the first notices, as the other methods would one by one; how many, which may be none. If it
@@ -90,7 +90,7 @@ class Registration(Generic[T]):
         """
         pending, handler = self.pending, self.handler
         while pending:
-            if self._takes_runs and len(pending) > 1:
+            if self._takes_runs and len(pending) > 1 and pending[0][1] is not None:
                 for _ in range(cast("RunHandler[T]", handler).on_run(pending)):
                     pending.popleft()
                 if not pending:

@@ -269,12 +269,13 @@ def _set_deadlines(ClusterState state, const int32_t[::1] numbers, double deadli
 # ---- counting
 
 
-def pods_below(ClusterState state not None, int32_t priority):
-    """How many pods of a lower priority are on each row: an int32 array. Terminating ones count."""
-    cdef int32_t[::1] pods = np.zeros(state.table.used + 1, dtype=np.int32)
+def has_pods_below(ClusterState state not None, int32_t priority):
+    """Whether a pod of a lower priority is on a row. Terminating ones count."""
     cdef int32_t each, classes = <int32_t>len(state.classes.keys)
-    cdef unsigned char[::1] lower = np.empty(classes + 1, dtype=np.uint8)
+    cdef unsigned char[::1] lower
+    if state.classes.lowest_priority >= priority:
+        return False
+    lower = np.empty(classes + 1, dtype=np.uint8)
     for each in range(classes):
         lower[each] = state.classes.shape(each).priority < priority
-    state.ledger.count(lower, True, &pods[0])
-    return np.asarray(pods[:state.table.used])
+    return state.ledger.has_any(lower)

@@ -1,5 +1,6 @@
-from libc.stdint cimport int32_t, int64_t
+from libc.stdint cimport int32_t, int64_t, uint64_t
 
+from moorage._core.base.buffers cimport Buffer
 from moorage._core.state.cluster_state cimport ClusterState
 
 
@@ -23,7 +24,12 @@ cdef class Nominations:
 
 
 cdef class Judgements:
-    cdef dict verdicts
+    cdef Buffer rows, verdicts, places
+    cdef int32_t n
     cdef object terms
     cdef int64_t epoch, log_cursor
     cdef Py_ssize_t cursor
+
+    cdef int set(self, int32_t row, uint64_t verdict) except -1
+    cdef uint64_t get(self, int32_t row) noexcept nogil
+    cdef void clear(self) noexcept nogil

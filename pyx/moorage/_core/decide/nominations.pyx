@@ -6,6 +6,7 @@ priority, unless it is in the cache by now: then it counts where it is.
 
 from libc.stdint cimport INT32_MAX
 
+from moorage._core.base.buffers cimport Journal
 from moorage._core.base.change_log cimport LOG_ORDER
 from moorage._core.state.pod_class cimport Shape
 
@@ -115,9 +116,44 @@ cdef class Nominations:
 
 
 cdef class Judgements:
-    """What the filters say of rows to pods of a class with the pods there that are nominated: row to verdict.
-    As of `epoch` and `cursor` of the nominations, and of `log_cursor` of the change log."""
+    """What the filters say of rows to pods of a class with the pods there that are nominated, where they
+    reject it. As of `epoch` and `cursor` of the nominations, and of `log_cursor` of the change log."""
+    # rows: those with a rejection; verdicts: of every row, 0 where there is none; places: that among `rows`
 
     def __cinit__(self):
-        self.verdicts = {}
+        cdef Journal journal = Journal()
+        self.rows = Buffer(journal, sizeof(int32_t))
+        self.verdicts = Buffer(journal, sizeof(uint64_t))
+        self.places = Buffer(journal, sizeof(int32_t))
         self.epoch = -1
+
+    cdef int set(self, int32_t row, uint64_t verdict) except -1:
+        """Note the verdict of a row."""
+        cdef uint64_t* verdicts
+        cdef int32_t* rows
+        cdef int32_t* places
+        self.verdicts.reserve(row + 1)
+        self.places.reserve(row + 1)
+        self.rows.reserve(self.n + 1)
+        verdicts, rows = <uint64_t*>self.verdicts.data, <int32_t*>self.rows.data
+        places = <int32_t*>self.places.data
+        if verdict and not verdicts[row]:
+            rows[self.n], places[row] = row, self.n
+            self.n += 1
+        elif verdicts[row] and not verdict:
+            self.n -= 1
+            rows[places[row]] = rows[self.n]
+            places[rows[self.n]] = places[row]
+        verdicts[row] = verdict
+        return 0
+
+    cdef uint64_t get(self, int32_t row) noexcept nogil:
+        """The verdict of a row, 0 where it does not reject the pod."""
+        return (<uint64_t*>self.verdicts.data)[row] if row < self.verdicts.capacity else 0
+
+    cdef void clear(self) noexcept nogil:
+        """Forget every verdict."""
+        cdef int32_t at
+        for at in range(self.n):
+            (<uint64_t*>self.verdicts.data)[(<int32_t*>self.rows.data)[at]] = 0
+        self.n = 0

@@ -54,4 +54,5 @@ cdef class Search:
     cdef bint _can_follow_judgements(self, Judgements one) except -1
     cdef int _judge_row(self, int32_t row, int32_t pod_class) except -1
     cdef int _judge_plain(self, int32_t row, list pods, uint64_t* verdict) except -1
+    cdef int _place_nominated(self) except -1
     cdef int32_t _place_of(self, int32_t row) noexcept

@@ -241,7 +241,7 @@ cdef class Search:
                 if self.state.log.kind[at & last] < LOG_ORDER and row in rows:
                     self._judge_row(row, pod_class)
         else:
-            one.verdicts.clear()
+            one.clear()
             for row in rows:
                 self._judge_row(row, pod_class)
         if self.terms is not None:
@@ -273,31 +273,32 @@ cdef class Search:
         cdef uint64_t verdict
         cdef list pods = [pod for pod, _ in self.nominations.before(row, shape.c.priority)]
         if not pods:
-            self.judged.verdicts.pop(row, None)
-            return 0
+            return self.judged.set(row, 0)
         if self._is_plain(pods):
             self._judge_plain(row, pods, &verdict)
         elif self._judge(pod_class, row, [(row, [], pods)], None, ALL, self.on_nominated, &verdict):
             self._raise_failure()
-        self.judged.verdicts[row] = verdict
+        return self.judged.set(row, verdict)
 
-    def _place_nominated(self):
+    cdef int _place_nominated(self) except -1:
         """From rows to positions in the searched list; nodes outside of it, and those that their nominated
         pods make no difference to, do not count."""
-        cdef mr_nominated* out
         cdef bint is_whole = self.search.columns == &self.state.view.columns
         cdef const int32_t* positions = <int32_t*>self.state.view.position.data
-        cdef int32_t row, place, kept = 0
-        cdef uint64_t verdict
-        self.nominated.reserve(len(self.judged.verdicts))
+        cdef const int32_t* rows = <int32_t*>self.judged.rows.data
+        cdef const uint64_t* verdicts = <uint64_t*>self.judged.verdicts.data
+        cdef mr_nominated* out
+        cdef int32_t at, place, kept = 0
+        self.nominated.reserve(self.judged.n)
         out = <mr_nominated*>self.nominated.data
-        for row, verdict in self.judged.verdicts.items():
-            place = (positions[row] - 1 if is_whole else self._place_of(row)) if verdict else -1
+        for at in range(self.judged.n):
+            place = positions[rows[at]] - 1 if is_whole else self._place_of(rows[at])
             if place >= 0:
-                out[kept].position, out[kept].verdict = place, verdict
+                out[kept].position, out[kept].verdict = place, verdicts[rows[at]]
                 kept += 1
         self.search.nominated = out
         self.search.n_nominated = kept
+        return 0
 
     cdef int32_t _place_of(self, int32_t row) noexcept:
         """Position of a row in the searched list, or -1."""
@@ -400,8 +401,8 @@ cdef class Search:
             self._prepare(pod_class, node_name, pinned)
         finally:
             self.leaves_out_nominated = False
-        if nominated and self.nominations.rows and self.judged.verdicts.get(row):
-            return self.judged.verdicts[row]
+        if nominated and self.nominations.rows and self.judged.get(row):
+            return self.judged.get(row)
         if mr_verdicts(&self.search, &row, 1, &out):
             self._raise_failure()
         return out

@@ -492,7 +492,7 @@ cdef class Preemptor(DryRuns):
         at = (<int32_t*>self.state.view.position.data)[row] - 1
         if at >= 0:
             if self.search.nominations.rows:
-                verdict = self.search.judged.verdicts.get(row, 0)
+                verdict = self.search.judged.get(row)
             if not verdict:
                 verdict = mr_verdict(search.plan, search.cluster, search.shape, &search.pod, row)
             mr_outcomes_set_code(&self.outcomes.c, at, _code(verdict))

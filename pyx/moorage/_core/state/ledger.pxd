@@ -76,6 +76,7 @@ cdef class Ledger:
     cdef int set_deadline(self, int32_t number, double deadline) except -1
     cdef list expired(self, double now)
     cdef list binding(self)
+    cdef bint has_any(self, const unsigned char[::1] matching) noexcept
     cdef int count(self, const unsigned char[::1] matching, bint all_pods, int32_t* pods) except -1
 
     cdef inline int _keep(self, int32_t row) except -1:

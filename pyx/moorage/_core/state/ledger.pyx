@@ -349,6 +349,16 @@ cdef class Ledger:
             self.objects[number] = pod
             record.start = INT64_MIN
 
+    cdef bint has_any(self, const unsigned char[::1] matching) noexcept:
+        """Whether there is a pod of the matching classes."""
+        cdef PodRecord* pod
+        cdef int32_t number
+        for number in range((<Totals*>self.totals.data).used):
+            pod = self.record(number)
+            if pod.state != FREE and matching[pod.pod_class]:
+                return True
+        return False
+
     cdef int count(self, const unsigned char[::1] matching, bint all_pods, int32_t* pods) except -1:
         """Add to `pods`, by row, the pods of matching classes; terminating ones only with `all_pods`."""
         cdef PodRecord* pod

@@ -82,6 +82,6 @@ def test_a_store_that_refuses_is_logged(
     def refuse(*arguments: Any, **options: Any) -> Any:
         raise ConflictError("too late")
 
-    monkeypatch.setattr(one, "patch", refuse)
+    monkeypatch.setattr(one, "patch_pod_status", refuse)
     patch_pod(one, pod("p"), FAILED, None)
     assert [record.getMessage() for record in caplog.records] == ["Error updating pod default/p: too late"]

@@ -9,7 +9,7 @@ from typing import Any
 
 from moorage.framework.configuration import DEFAULT_GATES, KubeSchedulerConfiguration, load_configuration
 from moorage.framework.configuration.defaults import default_args
-from moorage.framework.configuration.reading.go_types import write
+from moorage.framework.configuration.go_structs import write
 from moorage.framework.plugin.interface import Plugin
 from moorage.framework.profiles.plugin_registry import Registry, installed_plugins
 from moorage.framework.profiles.profile import Profile

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moorage.framework.configuration.reading.durations import SECOND, parse_duration
-from moorage.framework.runtime.duration import format_nanoseconds
+from moorage.framework.configuration.durations import SECOND, format_nanoseconds, parse_duration
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from threading import Condition
 from typing import Protocol
 
-from moorage.framework.runtime.duration import format_duration
+from moorage.framework.configuration.durations import format_duration
 from moorage.objects.model.pod import Pod
 
 from .context import RWMutex

@@ -5,7 +5,6 @@ registry of plugins, which plugins run where, in which order, with what weights 
 gives all of it as one JSON value. Errors carry upstream's texts and the stage in which upstream finds them.
 """
 
-from .effective import effective as effective
 from .errors import ConfigurationError as ConfigurationError
 from .feature_gates import DEFAULT_GATES as DEFAULT_GATES
 from .feature_gates import feature_gates as feature_gates
@@ -14,10 +13,10 @@ from .feature_gates import pod_gates as pod_gates
 from .load_configuration import load_configuration as load_configuration
 from .profile_plugins import POINTS as POINTS
 from .profile_plugins import ProfilePlugins as ProfilePlugins
-from .profile_plugins import RegisteredPlugin as RegisteredPlugin
 from .profile_plugins import Registry as Registry
 from .profile_plugins import build_extenders as build_extenders
 from .profile_plugins import build_profiles as build_profiles
+from .profile_plugins import effective as effective
 from .profile_plugins import enabled_plugins as enabled_plugins
 from .types import Extender as Extender
 from .types import KubeSchedulerConfiguration as KubeSchedulerConfiguration

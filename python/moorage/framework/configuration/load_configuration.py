@@ -1,25 +1,42 @@
-"""Loading a configuration: decoded, defaulted and validated."""
+"""From a text to a configuration: decoded, defaulted and validated.
+
+Decoding and its errors are those of apimachinery v0.36, ``runtime/serializer``.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from os import PathLike, fspath
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from moorage.errors import InputError
 from moorage.objects.read.files import read_file, source_name
+from moorage.objects.read.yaml_reader import read_first
 
-from .defaults import InTreePlugin, set_defaults
+from .args import ARGS
+from .defaults import set_defaults
 from .errors import ConfigurationError
 from .feature_gates import feature_gates as all_gates
-from .reading.reading import read
-from .types import KubeSchedulerConfiguration
+from .field_errors import go_json
+from .go_structs import DecodeError, decode, kind_of, members, parse
+from .types import (
+    API_VERSION,
+    GROUP,
+    VERSION,
+    KubeSchedulerConfiguration,
+    PluginConfig,
+    Typed,
+)
 from .validation import validate
+
+if TYPE_CHECKING:
+    from moorage.framework.plugin.interface import Plugin
 
 
 def load_configuration(
     source: str | PathLike[str] | bytes | Mapping[str, Any],
-    in_tree: Sequence[InTreePlugin],
+    in_tree: Sequence[type[Plugin]],
     *,
     feature_gates: Mapping[str, bool] | None = None,
     name: str = "",
@@ -58,18 +75,163 @@ def load_configuration(
         file = fspath(source)
         name = name or source_name(file)
         source = read_file(file)
-    if isinstance(source, bytes):
-        source = _text(source, name)
-    configuration = read(source, name, gates)
+    try:
+        configuration = _read(source.decode() if isinstance(source, bytes) else source, gates)
+    except UnicodeDecodeError as error:
+        message = f"yaml: offset {error.start}: invalid UTF-8"
+        raise ConfigurationError("load", message, source=name) from None
+    except DecodeError as error:
+        raise ConfigurationError("load", str(error), source=name, path=error.path) from None
     set_defaults(configuration, in_tree, gates)
     if wrong := validate(configuration, gates):
         raise ConfigurationError("validate", wrong, source=name)
     return configuration
 
 
-def _text(data: bytes, name: str) -> str:
+_SCHEME = "k8s.io/kubernetes/pkg/scheduler/apis/config/scheme/scheme.go:29"
+_HEADER = (
+    r'struct { APIVersion string "json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"" }'
+)
+_KINDS: dict[str, type[Typed]] = {
+    KubeSchedulerConfiguration.__name__: KubeSchedulerConfiguration,
+    **{struct.__name__: struct for struct in ARGS.values()},
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    """Group, version and kind of an object; any may be empty."""
+
+    group: str
+    version: str
+    kind: str
+
+    @property
+    def api_version(self) -> str:
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    @property
+    def group_kind(self) -> str:
+        return f"{self.kind}.{self.group}" if self.group else self.kind
+
+
+def _read(source: str | Mapping[str, Any], gates: Mapping[str, bool]) -> KubeSchedulerConfiguration:
+    """Decode YAML or JSON text, or a JSON value. percentageOfPlacementsToScore, which v1.36 does not know, is
+    a field where its feature is on."""
+    value, strict = _parse(source) if isinstance(source, str) else (source, [])
+    text = source if isinstance(source, str) else None
+    obj, kind, more = _decode(value, text, _Kind("", "", ""))
+    strict += more
+    if not isinstance(obj, KubeSchedulerConfiguration):
+        message = f"couldn't decode as KubeSchedulerConfiguration, got {kind.api_version}, Kind={kind.kind}: "
+        raise DecodeError(_strict(strict) or message)
+    if obj.percentage_of_placements_to_score is not None and not gates["TopologyAwareWorkloadScheduling"]:
+        strict.append('unknown field "percentageOfPlacementsToScore"')
+    for i, profile in enumerate(obj.profiles or ()):
+        for j, plugin_config in enumerate(profile.plugin_config or ()):
+            where = f".profiles[{i}].pluginConfig[{j}]"
+            try:
+                wrong = _decode_args(plugin_config)
+            except DecodeError as error:
+                path = f"{where[1:]}.args.{error.path}" if error.path else ""
+                raise DecodeError(f"decoding {where}: {error}", path) from None
+            if wrong:
+                args = f"decoding args for plugin {plugin_config.name}: {_strict(wrong)}"
+                strict.append(f"decoding {where}: {_strict([args])}")
+    if strict:
+        raise DecodeError(_strict(strict))
+    return obj
+
+
+def _strict(errors: list[str]) -> str:
+    return f"strict decoding error: {', '.join(errors)}" if errors else ""
+
+
+def _parse(text: str) -> tuple[Any, list[str]]:
+    """The JSON value of a text, and its duplicate keys; a text that starts with a brace is JSON."""
+    if text.lstrip().startswith("{"):
+        try:
+            return parse(text), []
+        except DecodeError as error:
+            raise DecodeError(f"couldn't get version/kind; json parse error: {error}") from None
     try:
-        return data.decode()
-    except UnicodeDecodeError as error:
-        message = f"yaml: offset {error.start}: invalid UTF-8"
-        raise ConfigurationError("load", message, source=name) from None
+        value, duplicates = read_first(text, "yaml")
+    except InputError as error:
+        line = error.source.partition(":")[2]
+        where = f"line {line}: " if line else ""
+        raise DecodeError(f"yaml: {where}{error.message.removeprefix('invalid YAML: ')}") from None
+    if not duplicates:
+        return value, []
+    lines = "".join(f'\n  line {line}: key "{key}" already set in map' for line, key in duplicates)
+    return value, [f"yaml: unmarshal errors:{lines}"]
+
+
+def _decode(value: Any, text: str | None, default: _Kind) -> tuple[Typed, _Kind, list[str]]:
+    """Decode an object by its kind; what it does not say is taken from `default`."""
+    kind = _with_defaults(_header(value), default)
+    if not kind.kind or not kind.version:
+        what = "apiVersion" if kind.kind else "Kind"
+        raise DecodeError(f"Object '{what}' is missing in '{go_json(value) if text is None else text}'")
+    struct = _KINDS.get(kind.kind) if (kind.group, kind.version) == (GROUP, VERSION) else None
+    if struct is None:
+        raise DecodeError(
+            f'no kind "{kind.kind}" is registered for version "{kind.api_version}" in scheme "{_SCHEME}"'
+        )
+    obj, strict = decode(value, struct)
+    obj.kind, obj.api_version = kind.kind, API_VERSION
+    return obj, kind, strict
+
+
+def _with_defaults(kind: _Kind, default: _Kind) -> _Kind:
+    name = kind.kind or default.kind
+    if not kind.version and kind.group in ("", default.group):
+        return _Kind(default.group, default.version, name)
+    return _Kind(kind.group, kind.version, name)
+
+
+def _header(value: Any) -> _Kind:
+    """Kind and apiVersion; here, and only here, Go looks at names without regard to case."""
+    found = {"apiversion": "", "kind": ""}
+    wrong = ""
+    if isinstance(value, Mapping):
+        for key, item in members(value):
+            name = key.lower()
+            if name not in found or item is None:
+                continue
+            if isinstance(item, str):
+                found[name] = item
+            else:
+                field = "kind" if name == "kind" else "apiVersion"
+                wrong = wrong or f"{kind_of(item)} into Go struct field .{field} of type string"
+    elif value is not None:
+        wrong = f"{kind_of(value)} into Go value of type {_HEADER}"
+    if wrong:
+        raise DecodeError(f"couldn't get version/kind; json parse error: json: cannot unmarshal {wrong}")
+    return _Kind(*_group_version(found["apiversion"]), found["kind"])
+
+
+def _group_version(text: str) -> tuple[str, str]:
+    if text in ("", "/"):
+        return "", ""
+    if text.count("/") > 1:
+        raise DecodeError(f"unexpected GroupVersion string: {text}")
+    group, _, version = text.rpartition("/")
+    return group, version
+
+
+def _decode_args(plugin_config: PluginConfig) -> list[str]:
+    """Decode the arguments of a plugin that has an args struct; returns the strict errors."""
+    name = plugin_config.name
+    if name not in ARGS:
+        return []
+    expected = _Kind(GROUP, VERSION, f"{name}Args")
+    try:
+        args, kind, strict = _decode(plugin_config.args, None, expected)
+    except DecodeError as error:
+        raise DecodeError(f"decoding args for plugin {name}: {error}", error.path) from None
+    if kind.group_kind != expected.group_kind:
+        raise DecodeError(
+            f"args for plugin {name} were not of type {expected.group_kind}, got {kind.group_kind}"
+        )
+    plugin_config.args = args
+    return strict

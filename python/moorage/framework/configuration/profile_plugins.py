@@ -4,20 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
 
 from moorage.errors import ExtenderError
 
+from . import types
 from .args import NodeResourcesFitArgs
+from .durations import SECOND
 from .errors import ConfigurationError
 from .extender_tls import tls_context
-from .reading.durations import SECOND
-from .reading.field_errors import aggregate, quote
-from .reading.go_types import go_fields
-from .types import Extender, KubeSchedulerConfiguration, KubeSchedulerProfile, Plugin, Plugins, PluginSet
-from .validate_args import validate_node_resources_fit
+from .field_errors import aggregate, quote
+from .go_structs import go_fields, write
+from .validation import validate_node_resources_fit
+
+if TYPE_CHECKING:
+    from moorage.framework.plugin.interface import Plugin
 
 POINTS = (
     "preFilter",
@@ -44,14 +47,7 @@ _FIT = "NodeResourcesFit"
 _DEFAULT_EXTENDER_TIMEOUT = 5 * SECOND
 
 
-class RegisteredPlugin(Protocol):
-    """What building a profile needs to know of a plugin that a registry has."""
-
-    @property
-    def extension_points(self) -> Sequence[str]: ...
-
-
-Registry = Mapping[str, RegisteredPlugin]
+Registry: TypeAlias = Mapping[str, "Plugin | type[Plugin]"]
 """Plugin name to plugin, in-tree and out-of-tree."""
 
 
@@ -87,7 +83,7 @@ class _BuildError(Exception):
     """Upstream's text, without the words that it puts around it."""
 
 
-def build_extenders(configuration: KubeSchedulerConfiguration) -> list[Extender]:
+def build_extenders(configuration: types.KubeSchedulerConfiguration) -> list[types.Extender]:
     """The extenders as they are called: a timeout of 0 is 5 s.
 
     Raises
@@ -107,7 +103,9 @@ def build_extenders(configuration: KubeSchedulerConfiguration) -> list[Extender]
     return extenders
 
 
-def build_profiles(configuration: KubeSchedulerConfiguration, registry: Registry) -> list[ProfilePlugins]:
+def build_profiles(
+    configuration: types.KubeSchedulerConfiguration, registry: Registry
+) -> list[ProfilePlugins]:
     """The profiles of a configuration: which plugins run where, in what order, with which weights and args.
 
     This is all that building a scheduler needs: a profile of the framework takes the plugins of each point
@@ -141,19 +139,19 @@ def build_profiles(configuration: KubeSchedulerConfiguration, registry: Registry
     return profiles
 
 
-def enabled_plugins(configuration: KubeSchedulerConfiguration) -> list[dict[str, Any]]:
+def enabled_plugins(configuration: types.KubeSchedulerConfiguration) -> list[dict[str, Any]]:
     """Per profile, the plugins that some list enables, with their arguments (None for none): what a scheduler
     must make before it can build the profile."""
     found = []
     for profile, args in zip(configuration.profiles or (), _all_args(configuration), strict=True):
-        plugins = profile.plugins or Plugins()
+        plugins = profile.plugins or types.Plugins()
         sets = [plugins.multi_point, *(_plugin_set(plugins, point) for point in POINTS)]
         names = {plugin.name for one in sets for plugin in one.enabled or ()}
         found.append({name: args.get(name) for name in sorted(names)})
     return found
 
 
-def _all_args(configuration: KubeSchedulerConfiguration) -> list[dict[str, Any]]:
+def _all_args(configuration: types.KubeSchedulerConfiguration) -> list[dict[str, Any]]:
     """Arguments by plugin, per profile; NodeResourcesFit ignores what an extender manages in its stead."""
     ignored = [
         resource.name
@@ -174,8 +172,8 @@ def _all_args(configuration: KubeSchedulerConfiguration) -> list[dict[str, Any]]
     return everything
 
 
-def _build(profile: KubeSchedulerProfile, args: dict[str, Any], registry: Registry) -> ProfilePlugins:
-    plugins = profile.plugins or Plugins()
+def _build(profile: types.KubeSchedulerProfile, args: dict[str, Any], registry: Registry) -> ProfilePlugins:
+    plugins = profile.plugins or types.Plugins()
     sets = {point: _plugin_set(plugins, point) for point in POINTS}
     multi_point = plugins.multi_point.enabled or []
     enabled = [plugin.name for one in sets.values() for plugin in one.enabled or ()]
@@ -201,8 +199,8 @@ def _build(profile: KubeSchedulerProfile, args: dict[str, Any], registry: Regist
     )
 
 
-def _plugin_set(plugins: Plugins, point: str) -> PluginSet:
-    found: PluginSet = getattr(plugins, go_fields(Plugins)[point].attribute)
+def _plugin_set(plugins: types.Plugins, point: str) -> types.PluginSet:
+    found: types.PluginSet = getattr(plugins, go_fields(types.Plugins)[point].attribute)
     return found
 
 
@@ -211,7 +209,7 @@ def _interface(point: str) -> str:
     return f"{point[0].upper()}{point[1:]}Plugin"
 
 
-def _listed(point: str, plugins: PluginSet, registry: Registry) -> list[str]:
+def _listed(point: str, plugins: types.PluginSet, registry: Registry) -> list[str]:
     """The plugins that the point itself names."""
     interface = _interface(point)
     names: list[str] = []
@@ -228,7 +226,11 @@ def _listed(point: str, plugins: PluginSet, registry: Registry) -> list[str]:
 
 
 def _expanded(
-    point: str, plugins: PluginSet, listed: list[str], multi_point: Sequence[Plugin], registry: Registry
+    point: str,
+    plugins: types.PluginSet,
+    listed: list[str],
+    multi_point: Sequence[types.Plugin],
+    registry: Registry,
 ) -> list[str]:
     """With MultiPoint's: first those named by both, then MultiPoint's own, then those of the point alone."""
     disabled = {plugin.name for plugin in plugins.disabled or ()}
@@ -263,7 +265,7 @@ def _check_lists(scheduler_name: str | None, lists: Mapping[str, Sequence[str]])
         raise _BuildError(f"at most one placement generate plugin is allowed {profile}")
 
 
-def _weights(point: str, plugins: Sequence[Plugin], registry: Registry, what: str) -> dict[str, int]:
+def _weights(point: str, plugins: Sequence[types.Plugin], registry: Registry, what: str) -> dict[str, int]:
     """The weights of the plugins that can score; the first mention counts, and 0 is 1.
 
     The sum is checked as upstream does it, in wrapping 64-bit integers, so a sum below zero "overflows".
@@ -302,3 +304,47 @@ def _check_queue_sort(profiles: Sequence[ProfilePlugins]) -> None:
         if profile.args.get(name) != profiles[0].args.get(name):
             detail = f"different queue sort plugin args for profile {quoted}"
             raise ConfigurationError("new", f"initializing profiles: {detail}")
+
+
+def effective(configuration: types.KubeSchedulerConfiguration, registry: Registry) -> dict[str, Any]:
+    """What a configuration comes to, in the form of the conformance vectors.
+
+    Per profile the plugins of every extension point in running order, the points by name, empty ones left
+    out; ``score`` and ``placementScore`` with weights; and the arguments of the plugins that have a struct
+    for them.
+
+    Raises
+    ------
+    ConfigurationError
+        As `build_extenders` and `build_profiles`.
+    """
+    extenders = [write(extender) for extender in build_extenders(configuration)]
+    profiles = build_profiles(configuration, registry)
+    return {
+        "parallelism": configuration.parallelism,
+        "percentageOfNodesToScore": configuration.percentage_of_nodes_to_score,
+        "podInitialBackoffSeconds": configuration.pod_initial_backoff_seconds,
+        "podMaxBackoffSeconds": configuration.pod_max_backoff_seconds,
+        "delayCacheUntilActive": configuration.delay_cache_until_active,
+        "leaderElect": configuration.leader_election.leader_elect,
+        **({"extenders": extenders} if extenders else {}),
+        "profiles": [_profile(profile) for profile in profiles],
+    }
+
+
+def _profile(profile: ProfilePlugins) -> dict[str, Any]:
+    percentage = profile.percentage_of_nodes_to_score
+    args = {name: write(value) for name, value in profile.args.items() if isinstance(value, types.Typed)}
+    return {
+        "schedulerName": profile.scheduler_name,
+        **({} if percentage is None else {"percentageOfNodesToScore": percentage}),
+        "plugins": {point: _point(profile, point) for point in sorted(POINTS) if profile.plugins[point]},
+        **({"args": args} if args else {}),
+    }
+
+
+def _point(profile: ProfilePlugins, point: str) -> list[Any]:
+    weights = profile.weights.get(point)
+    if weights is None:
+        return list(profile.plugins[point])
+    return [{"name": name, "weight": weights[name]} for name in profile.plugins[point]]

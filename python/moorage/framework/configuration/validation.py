@@ -1,35 +1,27 @@
-"""Validation of a whole configuration (kube-scheduler v1.36, ``apis/config/validation``, with its texts)."""
+"""Validation of a configuration (kube-scheduler v1.36, ``apis/config/validation``, with its texts)."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from moorage.framework.runtime.duration import format_nanoseconds
+from moorage._core.base.label_syntax import requirement_errors
 
-from .args import NodeResourcesFitArgs
-from .reading.field_errors import (
+from . import args as plugin_args
+from . import types
+from .durations import SECOND, format_nanoseconds
+from .field_errors import (
     aggregate,
     duplicate,
+    forbidden,
     go_json,
     invalid,
+    join,
     quote,
     required,
+    unsupported,
 )
-from .reading.go_types import go_fields, write
-from .selector_syntax import label_name_errors
-from .types import (
-    API_VERSION,
-    ClientConnectionConfiguration,
-    Extender,
-    KubeSchedulerConfiguration,
-    KubeSchedulerProfile,
-    LeaderElectionConfiguration,
-    Plugins,
-    PluginSet,
-    Typed,
-)
-from .validate_args import validate_args
+from .go_structs import go_fields, write
 
 Gates = Mapping[str, bool]
 
@@ -37,7 +29,7 @@ _REMOVED = ("AzureDiskLimits", "CinderLimits", "EBSLimits", "GCEPDLimits")
 _NOT_CHECKED_FOR_REMOVED = ("multi_point", "placement_generate", "placement_score")
 
 
-def validate(configuration: KubeSchedulerConfiguration, gates: Gates) -> str:
+def validate(configuration: types.KubeSchedulerConfiguration, gates: Gates) -> str:
     """What is wrong with a configuration after defaulting, as one text; "" for nothing.
 
     Where upstream's order of errors is that of a Go map (removed plugins at several extension points), ours
@@ -61,13 +53,13 @@ def validate(configuration: KubeSchedulerConfiguration, gates: Gates) -> str:
     return aggregate(errors + _extenders(config.extenders or []))
 
 
-def _client_connection(connection: ClientConnectionConfiguration) -> list[str]:
+def _client_connection(connection: types.ClientConnectionConfiguration) -> list[str]:
     if connection.burst >= 0:
         return []
     return [invalid("clientConnection.burst", connection.burst, "must be non-negative")]
 
 
-def _leader_election(election: LeaderElectionConfiguration) -> list[str]:
+def _leader_election(election: types.LeaderElectionConfiguration) -> list[str]:
     if not election.leader_elect:
         return []
     errors = [
@@ -94,7 +86,7 @@ def _percentage(percentage: int | None, path: str) -> list[str]:
     return [invalid(path, percentage, "not in valid range [0-100]")]
 
 
-def _profiles(profiles: Sequence[KubeSchedulerProfile], gates: Gates) -> list[str]:
+def _profiles(profiles: Sequence[types.KubeSchedulerProfile], gates: Gates) -> list[str]:
     errors = []
     seen = set()
     for i, profile in enumerate(profiles):
@@ -103,7 +95,7 @@ def _profiles(profiles: Sequence[KubeSchedulerProfile], gates: Gates) -> list[st
         if not name:
             errors.append(required(f"{path}.schedulerName"))
         errors += _percentage(profile.percentage_of_nodes_to_score, f"{path}.percentageOfNodesToScore")
-        errors += _removed_plugins(profile.plugins or Plugins(), f"{path}.plugins")
+        errors += _removed_plugins(profile.plugins or types.Plugins(), f"{path}.plugins")
         errors += _plugin_config(profile, f"{path}.pluginConfig", gates)
         if name in seen:
             # Upstream hands over the path of the first one, which prints as an empty object.
@@ -115,13 +107,13 @@ def _profiles(profiles: Sequence[KubeSchedulerProfile], gates: Gates) -> list[st
 def _removed(name: str, path: str) -> list[str]:
     if name not in _REMOVED:
         return []
-    version = f"KubeSchedulerConfiguration is version {quote(API_VERSION)}"
+    version = f"KubeSchedulerConfiguration is version {quote(types.API_VERSION)}"
     return [invalid(path, name, f'was invalid in version "v1" ({version})')]
 
 
-def _removed_plugins(plugins: Plugins, path: str) -> list[str]:
+def _removed_plugins(plugins: types.Plugins, path: str) -> list[str]:
     errors = []
-    for point in go_fields(Plugins).values():
+    for point in go_fields(types.Plugins).values():
         if point.attribute in _NOT_CHECKED_FOR_REMOVED:
             continue
         for i, plugin in enumerate(getattr(plugins, point.attribute).enabled or ()):
@@ -129,7 +121,7 @@ def _removed_plugins(plugins: Plugins, path: str) -> list[str]:
     return errors
 
 
-def _plugin_config(profile: KubeSchedulerProfile, path: str, gates: Gates) -> list[str]:
+def _plugin_config(profile: types.KubeSchedulerProfile, path: str, gates: Gates) -> list[str]:
     errors = []
     seen = set()
     for i, one in enumerate(profile.plugin_config or ()):
@@ -138,16 +130,16 @@ def _plugin_config(profile: KubeSchedulerProfile, path: str, gates: Gates) -> li
             errors.append(duplicate(where, one.name))
         seen.add(one.name)
         errors += _removed(one.name, where)
-        if isinstance(one.args, Typed) and not isinstance(one.args, NodeResourcesFitArgs):
+        if isinstance(one.args, types.Typed) and not isinstance(one.args, plugin_args.NodeResourcesFitArgs):
             errors += validate_args(one.args, f"{where}.args", gates)
     return errors
 
 
-def _queue_sort(profile: KubeSchedulerProfile) -> PluginSet:
-    return (profile.plugins or Plugins()).queue_sort
+def _queue_sort(profile: types.KubeSchedulerProfile) -> types.PluginSet:
+    return (profile.plugins or types.Plugins()).queue_sort
 
 
-def _go_plugin_set(plugins: PluginSet) -> dict[str, Any]:
+def _go_plugin_set(plugins: types.PluginSet) -> dict[str, Any]:
     """A plugin set as Go prints its internal type."""
     return {
         name: listed and [{"Name": plugin.name, "Weight": plugin.weight or 0} for plugin in listed]
@@ -155,7 +147,7 @@ def _go_plugin_set(plugins: PluginSet) -> dict[str, Any]:
     }
 
 
-def _common_queue_sort(profiles: Sequence[KubeSchedulerProfile]) -> list[str]:
+def _common_queue_sort(profiles: Sequence[types.KubeSchedulerProfile]) -> list[str]:
     """All profiles must name the same queue sort plugin with the same arguments."""
     errors = []
     first = _queue_sort(profiles[0])
@@ -175,13 +167,13 @@ def _common_queue_sort(profiles: Sequence[KubeSchedulerProfile]) -> list[str]:
             errors.append(invalid(path, other, "must be the same for all profiles"))
         for one in profile.plugin_config or ():
             if one.name == name and one.args != args:
-                value = write(one.args) if isinstance(one.args, Typed) else one.args
+                value = write(one.args) if isinstance(one.args, types.Typed) else one.args
                 text = f"Invalid value: {go_json(value)}: queueSort must be the same for all profiles"
                 errors.append(f"profiles[{i}].pluginConfig.args: {text}")
     return errors
 
 
-def _extenders(extenders: Sequence[Extender]) -> list[str]:
+def _extenders(extenders: Sequence[types.Extender]) -> list[str]:
     errors = []
     managed = set()
     for i, extender in enumerate(extenders):
@@ -209,3 +201,259 @@ def _extended_resource(name: str, path: str) -> list[str]:
     if native or name.startswith("requests.") or label_name_errors(f"requests.{name}", path):
         return [invalid(path, name, "is an invalid extended resource name")]
     return []
+
+
+_STRATEGIES = (
+    plugin_args.LEAST_ALLOCATED,
+    plugin_args.MOST_ALLOCATED,
+    plugin_args.REQUESTED_TO_CAPACITY_RATIO,
+)
+_MAX_CUSTOM_SCORE = 10
+
+
+def validate_args(args: types.Typed, path: str, gates: Gates) -> list[str]:
+    """What is wrong with the arguments of a plugin.
+
+    Arguments of NodeResourcesFit are not looked at: upstream checks them when it builds the plugin
+    (`validate_node_resources_fit`).
+    """
+    match args:
+        case plugin_args.DefaultPreemptionArgs():
+            return _default_preemption(args, path)
+        case plugin_args.InterPodAffinityArgs():
+            return _percent(args.hard_pod_affinity_weight or 0, join(path, "hardPodAffinityWeight"))
+        case plugin_args.NodeAffinityArgs():
+            return _node_affinity(args, join(path, "addedAffinity"))
+        case plugin_args.NodeResourcesBalancedAllocationArgs():
+            return _balanced_allocation(args, join(path, "resources"))
+        case plugin_args.PodTopologySpreadArgs():
+            return _pod_topology_spread(args, path)
+        case plugin_args.VolumeBindingArgs():
+            return _volume_binding(args, path, gates)
+        case plugin_args.DynamicResourcesArgs():
+            return _dynamic_resources(args, path, gates)
+    return []
+
+
+def _percent(value: int, path: str) -> list[str]:
+    return [] if 0 <= value <= 100 else [invalid(path, value, "not in valid range [0, 100]")]
+
+
+def _default_preemption(args: plugin_args.DefaultPreemptionArgs, path: str) -> list[str]:
+    percentage, absolute = args.min_candidate_nodes_percentage or 0, args.min_candidate_nodes_absolute or 0
+    names = "minCandidateNodesPercentage", "minCandidateNodesAbsolute"
+    errors = _percent(percentage, join(path, names[0]))
+    if absolute < 0:
+        errors.append(invalid(join(path, names[1]), absolute, "not in valid range [0, inf)"))
+    if percentage == 0 and absolute == 0:
+        for name, other in (names, names[::-1]):
+            errors.append(invalid(join(path, name), 0, f"cannot be zero at the same time as {other}"))
+    return errors
+
+
+def _node_affinity(args: plugin_args.NodeAffinityArgs, path: str) -> list[str]:
+    affinity = args.added_affinity
+    if affinity is None:
+        return []
+    errors = []
+    if affinity.required is not None:
+        required_path = join(path, "requiredDuringSchedulingIgnoredDuringExecution")
+        errors += node_selector_errors(affinity.required, required_path)
+    preferred_path = join(path, "preferredDuringSchedulingIgnoredDuringExecution")
+    return errors + preferred_term_errors(affinity.preferred or [], preferred_path)
+
+
+def _balanced_allocation(args: plugin_args.NodeResourcesBalancedAllocationArgs, path: str) -> list[str]:
+    errors = []
+    seen = set()
+    for i, resource in enumerate(args.resources or ()):
+        if resource.name in seen:
+            errors.append(duplicate(f"{path}[{i}].name", resource.name))
+        seen.add(resource.name)
+        if resource.weight != 1:
+            errors.append(invalid(f"{path}[{i}].weight", resource.weight, "must be 1"))
+    return errors
+
+
+def _pod_topology_spread(args: plugin_args.PodTopologySpreadArgs, path: str) -> list[str]:
+    constraints = args.default_constraints or []
+    type_path = join(path, "defaultingType")
+    errors = []
+    if args.defaulting_type not in (plugin_args.SYSTEM_DEFAULTING, plugin_args.LIST_DEFAULTING):
+        known = (plugin_args.SYSTEM_DEFAULTING, plugin_args.LIST_DEFAULTING)
+        errors.append(unsupported(type_path, args.defaulting_type, known))
+    elif args.defaulting_type == plugin_args.SYSTEM_DEFAULTING and constraints:
+        errors.append(invalid(type_path, args.defaulting_type, "when .defaultConstraints are not empty"))
+    seen = set()
+    for i, constraint in enumerate(constraints):
+        where = f"{join(path, 'defaultConstraints')}[{i}]"
+        errors += _constraint(constraint, where)
+        pair = constraint.topology_key, constraint.when_unsatisfiable
+        if pair in seen:
+            errors.append(duplicate(where, f"{{{pair[0]}, {pair[1]}}}"))
+        seen.add(pair)
+    return errors
+
+
+def _constraint(constraint: plugin_args.TopologySpreadConstraint, path: str) -> list[str]:
+    errors = []
+    if constraint.max_skew <= 0:
+        errors.append(invalid(f"{path}.maxSkew", constraint.max_skew, "not in valid range (0, inf)"))
+    if constraint.topology_key:
+        errors += label_name_errors(constraint.topology_key, f"{path}.topologyKey")
+    else:
+        errors.append(required(f"{path}.topologyKey", "can not be empty"))
+    action, actions = constraint.when_unsatisfiable, ("DoNotSchedule", "ScheduleAnyway")
+    if not action:
+        errors.append(required(f"{path}.whenUnsatisfiable", "can not be empty"))
+    elif action not in actions:
+        errors.append(unsupported(f"{path}.whenUnsatisfiable", action, actions))
+    if constraint.label_selector is not None:
+        detail = "constraint must not define a selector, as they deduced for each pod"
+        errors.append(forbidden(f"{path}.labelSelector", detail))
+    return errors
+
+
+def _volume_binding(args: plugin_args.VolumeBindingArgs, path: str, gates: Gates) -> list[str]:
+    errors = []
+    timeout = args.bind_timeout_seconds or 0
+    if timeout < 0:
+        detail = "invalid BindTimeoutSeconds, should not be a negative value"
+        errors.append(invalid(join(path, "bindTimeoutSeconds"), timeout, detail))
+    if gates["StorageCapacityScoring"]:
+        errors += _shape(args.shape or [], join(path, "shape"))
+    elif args.shape is not None:
+        # Go prints the fields of its internal type.
+        points = [{"Utilization": point.utilization, "Score": point.score} for point in args.shape]
+        detail = "unexpected field `shape`, remove it or turn on the feature gate StorageCapacityScoring"
+        errors.append(invalid(join(path, "shape"), points, detail))
+    return errors
+
+
+def _shape(shape: Sequence[plugin_args.UtilizationShapePoint], path: str) -> list[str]:
+    if not shape:
+        return [required(path, "at least one point must be specified")]
+    errors = []
+    for i in range(1, len(shape)):
+        if shape[i - 1].utilization >= shape[i].utilization:
+            detail = "values must be sorted in increasing order"
+            errors.append(invalid(f"{path}[{i}].utilization", shape[i].utilization, detail))
+            break
+    for i, point in enumerate(shape):
+        errors += _percent(point.utilization, f"{path}[{i}].utilization")
+        if not 0 <= point.score <= _MAX_CUSTOM_SCORE:
+            detail = f"not in valid range [0, {_MAX_CUSTOM_SCORE}]"
+            errors.append(invalid(f"{path}[{i}].score", point.score, detail))
+    return errors
+
+
+def _dynamic_resources(args: plugin_args.DynamicResourcesArgs, path: str, gates: Gates) -> list[str]:
+    errors = []
+    filter_path, binding_path = join(path, "filterTimeout"), join(path, "bindingTimeout")
+    if args.filter_timeout is not None:
+        if not gates["DRASchedulerFilterTimeout"]:
+            errors.append(forbidden(filter_path, "DRASchedulingFilterTimeout feature gate is disabled"))
+        elif args.filter_timeout < 0:
+            text = format_nanoseconds(args.filter_timeout)
+            errors.append(invalid(filter_path, text, "must be zero or positive"))
+    if args.binding_timeout is not None:
+        if not (gates["DRADeviceBindingConditions"] and gates["DRAResourceClaimDeviceStatus"]):
+            detail = "DRADeviceBindingConditions or DRAResourceClaimDeviceStatus feature gate is disabled"
+            errors.append(forbidden(binding_path, detail))
+        elif args.binding_timeout < SECOND:
+            text = format_nanoseconds(args.binding_timeout)
+            errors.append(invalid(binding_path, text, "must be at least 1 second"))
+    return errors
+
+
+def validate_node_resources_fit(args: plugin_args.NodeResourcesFitArgs) -> list[str]:
+    """What is wrong with the arguments of NodeResourcesFit; paths start at the arguments."""
+    errors = []
+    for i, name in enumerate(args.ignored_resources or ()):
+        errors += label_name_errors(name, f"ignoredResources[{i}]")
+    for i, group in enumerate(args.ignored_resource_groups or ()):
+        where = f"ignoredResourceGroups[{i}]"
+        if "/" in group:
+            errors.append(invalid(where, group, "resource group name can't contain '/'"))
+        errors += label_name_errors(group, where)
+    return errors + _strategy(args.scoring_strategy or plugin_args.ScoringStrategy())
+
+
+def _strategy(strategy: plugin_args.ScoringStrategy) -> list[str]:
+    errors = []
+    if strategy.type not in _STRATEGIES:
+        errors.append(unsupported("scoringStrategy.type", strategy.type, _STRATEGIES))
+    errors += _weights(strategy.resources or [], "scoringStrategy.resources")
+    path = "scoringStrategy.requestedToCapacityRatio"
+    ratio = strategy.requested_to_capacity_ratio
+    if strategy.type != plugin_args.REQUESTED_TO_CAPACITY_RATIO:
+        detail = "must be nil when type is not RequestedToCapacityRatio"
+        return errors + ([] if ratio is None else [forbidden(path, detail)])
+    if ratio is None:
+        return [*errors, required(path, "must be specified when type is RequestedToCapacityRatio")]
+    return errors + _shape(ratio.shape or [], f"{path}.shape")
+
+
+def _weights(resources: Sequence[plugin_args.ResourceSpec], path: str) -> list[str]:
+    return [
+        invalid(
+            f"{path}[{i}].weight",
+            resource.weight,
+            f"resource weight of {resource.name} not in valid range (0, 100]",
+        )
+        for i, resource in enumerate(resources)
+        if not 0 < resource.weight <= 100
+    ]
+
+
+_LABEL_OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt")
+_FIELD_OPERATORS = ("In", "NotIn")
+
+
+def label_name_errors(name: str, path: str) -> list[str]:
+    """Why a name is no label key, each reason as an error of its own."""
+    return [
+        invalid(path, name, reason)
+        for _, _, detail in requirement_errors(name, "Exists", ())
+        for reason in detail.split("; ")
+    ]
+
+
+def node_selector_errors(selector: plugin_args.NodeSelector, path: str) -> list[str]:
+    """What is wrong with a node selector; empty terms are passed over."""
+    errors = []
+    for i, term in enumerate(selector.node_selector_terms or ()):
+        errors += _term_errors(term, f"{path}.nodeSelectorTerms[{i}]")
+    return errors
+
+
+def preferred_term_errors(terms: Sequence[plugin_args.PreferredSchedulingTerm], path: str) -> list[str]:
+    """What is wrong with preferred terms; empty ones and those of weight 0 are passed over."""
+    errors = []
+    for i, term in enumerate(terms):
+        if term.weight:
+            errors += _term_errors(term.preference, f"{path}[{i}]")
+    return errors
+
+
+def _term_errors(term: plugin_args.NodeSelectorTerm, path: str) -> list[str]:
+    errors = []
+    for i, requirement in enumerate(term.match_expressions or ()):
+        errors += _requirement_errors(requirement, f"{path}.matchExpressions[{i}]")
+    for i, requirement in enumerate(term.match_fields or ()):
+        where, values = f"{path}.matchFields[{i}]", requirement.values
+        if requirement.operator not in _FIELD_OPERATORS:
+            errors.append(unsupported(f"{where}.operator", requirement.operator, _FIELD_OPERATORS))
+        elif len(values or ()) != 1:
+            errors.append(invalid(f"{where}.values", values, "must have one element"))
+    return errors
+
+
+def _requirement_errors(requirement: plugin_args.NodeSelectorRequirement, path: str) -> list[str]:
+    key, operator, values = requirement.key, requirement.operator, requirement.values
+    if operator not in _LABEL_OPERATORS:
+        return [unsupported(f"{path}.operator", operator, _LABEL_OPERATORS)]
+    return [
+        invalid(f"{path}.{field}", values if field == "values" else value, detail)
+        for field, value, detail in requirement_errors(key, operator, tuple(values or ()))
+    ]

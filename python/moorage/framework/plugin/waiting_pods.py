@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from moorage.framework.runtime.duration import format_duration
+from moorage.framework.configuration.durations import format_duration
 from moorage.objects.model.pod import Pod
 
 from .status import Code, Status

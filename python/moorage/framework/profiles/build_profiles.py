@@ -13,7 +13,7 @@ from moorage.framework.configuration import (
     build_profiles,
     enabled_plugins,
 )
-from moorage.framework.configuration.reading.go_types import write
+from moorage.framework.configuration.go_structs import write
 from moorage.framework.configuration.types import Part
 from moorage.framework.plugin.handle import FrameworkHandle
 from moorage.framework.plugin.interface import (

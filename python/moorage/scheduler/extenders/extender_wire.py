@@ -13,9 +13,13 @@ from msgspec import Raw, field
 from msgspec.json import Decoder
 
 from moorage.errors import ExtenderError
-from moorage.framework.configuration.reading.decoding import DecodeError, decode_leniently
-from moorage.framework.configuration.reading.go_types import GoType, go_fields
-from moorage.framework.configuration.reading.json_text import parse_first
+from moorage.framework.configuration.go_structs import (
+    DecodeError,
+    GoType,
+    decode_leniently,
+    go_fields,
+    parse_first,
+)
 from moorage.framework.configuration.types import Part
 from moorage.objects.model.meta import Int64
 

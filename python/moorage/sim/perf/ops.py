@@ -12,7 +12,7 @@ import msgspec
 from msgspec.structs import replace
 
 from moorage.errors import InputError, located
-from moorage.framework.configuration.reading.durations import SECOND, parse_duration
+from moorage.framework.configuration.durations import SECOND, parse_duration
 from moorage.objects.model.meta import Object
 from moorage.objects.model.pod import Pod
 from moorage.objects.model.storage import VolumeNodeResources

@@ -113,26 +113,33 @@ cdef str joined(list errors):
     return distinct[0] if len(distinct) == 1 else f"[{', '.join(distinct)}]"
 
 
-cdef str syntax_error(str key, str op, tuple values):
-    """The error of labels.NewRequirement, or None."""
-    cdef list errors = []
-    cdef str detail = key_detail(key)
-    if detail:
-        errors.append(invalid("key", key, detail))
-    detail = count_detail(op, len(values))
-    if detail:
-        errors.append(invalid("values", values or None, detail))
-    if op in ("Gt", "Lt"):
+def requirement_errors(key: str, operator: str, values: tuple[str, ...]) -> list[tuple[str, object, str]]:
+    """Say what is wrong with the key and the values of a requirement (labels.NewRequirement).
+
+    Parameters
+    ----------
+    key, operator : str
+    values : tuple of str
+
+    Returns
+    -------
+    list of (str, object, str)
+        The path of a field, relative to the requirement, its value, and what is wrong with it.
+    """
+    cdef list errors = [("key", key, key_detail(key))]
+    errors.append(("values", values or None, count_detail(operator, len(values))))
+    if operator in ("Gt", "Lt"):
         for i, value in enumerate(values):
             if parse_int64(value) is None:
-                errors.append(
-                    invalid(f"values[{i}]", value, "for 'Gt', 'Lt' operators, the value must be an integer")
-                )
-    for i, value in enumerate(values):
-        detail = value_detail(value)
-        if detail:
-            errors.append(invalid(f"values[{i}][{key}]", value, detail))
-    return joined(errors)
+                detail = "for 'Gt', 'Lt' operators, the value must be an integer"
+                errors.append((f"values[{i}]", value, detail))
+    errors += [(f"values[{i}][{key}]", value, value_detail(value)) for i, value in enumerate(values)]
+    return [error for error in errors if error[2]]
+
+
+cdef str syntax_error(str key, str op, tuple values):
+    """The error of labels.NewRequirement, or None."""
+    return joined([invalid(path, value, why) for path, value, why in requirement_errors(key, op, values)])
 
 
 def requirement_error(key: str, operator: str, values: tuple[str, ...], *, node: bool) -> str | None:

@@ -1,24 +1,146 @@
-"""Reading a JSON value into a struct as Kubernetes' strict decoder does (sigs.k8s.io/json, UnmarshalStrict).
+"""JSON values and structs as Go reads and writes them, with its words for what is wrong.
 
-Fields are told apart by case. Unknown and duplicate fields are gathered; of the values with a wrong type the
-first is the error. A duration that is none ends the reading at once.
+Structs are read as Kubernetes' strict decoder does (sigs.k8s.io/json, UnmarshalStrict): fields are told apart
+by case, unknown and duplicate fields are gathered, of the values with a wrong type the first is the error,
+and a malformed duration ends the reading.
 """
 
 from __future__ import annotations
 
 import base64
 import binascii
+import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from decimal import Decimal
+from functools import cache
 from operator import itemgetter
-from typing import Any, TypeVar
+from types import UnionType
+from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from moorage.framework.configuration.types import Part
+from msgspec import Meta
+from msgspec.structs import fields
 
-from .durations import parse_duration
+from .durations import format_nanoseconds, parse_duration
 from .field_errors import quote
-from .go_types import GoType, go_fields
+from .types import Part
+
+Kind = Literal["string", "bool", "int", "float", "bytes", "duration", "raw", "list", "map", "struct"]
+
+_SCALARS: dict[object, tuple[str, Kind, Any]] = {
+    str: ("string", "string", ""),
+    bool: ("bool", "bool", False),
+    bytes: ("[]uint8", "bytes", b""),
+    float: ("float32", "float", 0.0),
+    Any: ("runtime.RawExtension", "raw", None),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class GoType:
+    """A type: its name in Go's error texts, how it is read, and its zero value.
+
+    Attributes
+    ----------
+    pointer : bool
+        Whether it is a pointer to such a value: None then stands for nil.
+    bits : int
+        Size of an integer.
+    item : GoType or None
+        Element type of a list.
+    struct : type or None
+        The struct itself.
+    """
+
+    name: str
+    kind: Kind
+    zero: Any = None
+    pointer: bool = False
+    bits: int = 0
+    item: GoType | None = None
+    struct: type[Part] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A field of a struct: its attribute, its name on the wire, and its type."""
+
+    attribute: str
+    wire: str
+    type: GoType
+
+
+def _go_type(hint: Any, *, pointer: bool = False) -> GoType:
+    origin, arguments = get_origin(hint), get_args(hint)
+    if origin in (Union, UnionType):
+        (inner,) = (argument for argument in arguments if argument is not type(None))
+        return _go_type(inner, pointer=True)
+    if origin is list:
+        item = _go_type(arguments[0])
+        return GoType(f"[]{item.name}", "list", item=item)
+    if origin is dict:
+        item = _go_type(arguments[1])
+        return GoType(f"map[string]{item.name}", "map", item=item)
+    if origin is Annotated:
+        return _annotated(arguments[0], arguments[1], pointer)
+    if isinstance(hint, type) and issubclass(hint, Part):
+        return GoType(f"{hint.go_package}.{hint.__name__}", "struct", pointer=pointer, struct=hint)
+    name, kind, zero = _SCALARS[hint]
+    return GoType(name, kind, zero, pointer)
+
+
+def _annotated(base: type, meta: Meta, pointer: bool) -> GoType:
+    if base is not int:
+        _, kind, zero = _SCALARS[base]
+        return GoType(meta.title or "", kind, zero, pointer)
+    if meta.title:
+        return GoType(meta.title, "duration", 0, pointer)
+    bits = 32 if meta.le == 2**31 - 1 else 64
+    return GoType(f"int{bits}", "int", 0, pointer, bits)
+
+
+@cache
+def go_fields(struct: type[Part]) -> dict[str, Field]:
+    """Wire name to field."""
+    hints = get_type_hints(struct, include_extras=True)
+    return {
+        info.encode_name: Field(info.name, info.encode_name, _go_type(hints[info.name]))
+        for info in fields(struct)
+    }
+
+
+def write(part: Part) -> dict[str, Any]:
+    """A struct as the JSON value that Go writes for it."""
+    value = {}
+    for one in go_fields(type(part)).values():
+        item = getattr(part, one.attribute)
+        if one.attribute in part.always or not _is_empty(item, one.type):
+            value[one.wire] = _write(item, one.type)
+    return value
+
+
+def _is_empty(item: Any, type_: GoType) -> bool:
+    """Whether Go's ``omitempty`` leaves it out: nil pointers, empty lists, zero scalars; never a struct."""
+    if type_.pointer or item is None:
+        return item is None
+    return type_.kind != "struct" and not item
+
+
+def _write(item: Any, type_: GoType) -> Any:
+    if item is None:
+        return None
+    match type_.kind:
+        case "struct":
+            return write(item)
+        case "list" if type_.item is not None:
+            return [_write(one, type_.item) for one in item]
+        case "duration":
+            return format_nanoseconds(item)
+        case "bytes":
+            return base64.b64encode(item).decode()
+    return item
+
 
 P = TypeVar("P", bound=Part)
 
@@ -249,3 +371,53 @@ def _decoded(decoder: _Decoder, value: Any, type_: GoType) -> Any:
     if decoder.error:
         raise DecodeError(decoder.error)
     return decoded
+
+
+_GO_WORDS = {
+    "Expecting property name": "looking for beginning of object key string",
+    "Expecting value": "looking for beginning of value",
+    "Expecting ':'": "after object key",
+    "Expecting ','": "after object key:value pair",
+    "Extra data": "after top-level value",
+}
+
+
+def _refuse(name: str) -> Any:
+    raise ValueError(f"invalid character {name[0]!r} looking for beginning of value")
+
+
+# Both halves of a surrogate pair, one half alone, or another escape.
+_ESCAPE = re.compile(r"\\u[dD][89abAB]\w\w\\u[dD][c-fC-F]\w\w|\\u[dD][89a-fA-F]\w\w|\\.")
+_DECODER = json.JSONDecoder(object_pairs_hook=JsonObject, parse_float=JsonNumber, parse_constant=_refuse)
+
+
+def parse(text: str) -> Any:
+    """The value of a whole text (json.Unmarshal); DecodeError where it is none."""
+    return _parsed(_DECODER.decode, text, "unexpected end of JSON input")
+
+
+def parse_first(text: str) -> Any:
+    """The first value of a text, whatever follows (json.Decoder); DecodeError where it begins with none."""
+    text = text.lstrip(" \t\r\n")
+    return _parsed(_DECODER.raw_decode, text, "unexpected EOF" if text else "EOF", 0)[0]
+
+
+def _parsed(decode: Callable[..., Any], text: str, at_end: str, *arguments: int) -> Any:
+    # Half a surrogate pair is no character: encoding/json puts U+FFFD in its place.
+    text = _ESCAPE.sub(lambda found: r"\ufffd" if len(found[0]) == 6 else found[0], text)
+    try:
+        return decode(text, *arguments)
+    except (ValueError, RecursionError) as error:
+        raise DecodeError(_syntax(error, at_end)) from None
+
+
+def _syntax(error: Exception, at_end: str) -> str:
+    """A syntax error of JSON in Go's words; where Go tells a list from a map, these speak of a map."""
+    if isinstance(error, RecursionError):
+        return "exceeded max depth"
+    if not isinstance(error, json.JSONDecodeError):
+        return str(error)
+    if error.pos >= len(error.doc.rstrip()) or error.msg.startswith("Unterminated string"):
+        return at_end
+    where = next((words for start, words in _GO_WORDS.items() if error.msg.startswith(start)), "")
+    return f"invalid character {error.doc[error.pos]!r} {where or error.msg}"

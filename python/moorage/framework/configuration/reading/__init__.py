@@ -1,1 +1,0 @@
-"""Decoding of configuration files as Go decodes them."""

@@ -1,9 +1,14 @@
-"""One attempt to place the pods of a group, inside a transaction that somebody else opens and closes."""
+"""Attempts to place the pods of a group: in order, on all nodes, or in each of several placements.
+
+kube-scheduler v1.36, schedule_one_podgroup.go: a member that fits nowhere is passed over, and the group
+succeeds if Permit lets any of its pods go on. A group bound to a topology is tried in each of its placements,
+and goes to the one with the best score.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -11,9 +16,16 @@ import numpy as np
 
 from moorage._core.decide.pod_batch import Sink
 from moorage._core.state.pod_spec import bound
-from moorage.framework.plugin.cycle_state import CycleState
-from moorage.framework.plugin.interface import NominatingInfo, PermitPlugin
+from moorage.cache import Transaction
+from moorage.framework.plugin.interface import (
+    Assignments,
+    NominatingInfo,
+    PermitPlugin,
+    Placement,
+    PlacementGeneratePlugin,
+)
 from moorage.framework.runtime.binding_points import WAITING
+from moorage.framework.runtime.placements import make_placements, placements_to_find, score_placements
 from moorage.objects.model.pod import Pod
 from moorage.objects.model.pod_group import PodGroup
 from moorage.plugins.gang_scheduling import WAITS, GangScheduling
@@ -21,11 +33,13 @@ from moorage.scheduler.cycle.diagnosis import Diagnosis
 from moorage.scheduler.cycle.engine import Engine
 from moorage.scheduler.cycle.results import Failure, ScheduleResult
 from moorage.scheduler.placing.binding_cycle import Started
-from moorage.scheduler.placing.place import ALONE, LEDGER, Placing
+from moorage.scheduler.placing.place import LEDGER, Placing
 
 if TYPE_CHECKING:
-    from moorage.scheduler.scheduling_context import SchedulingContext
+    from moorage.scheduler.scheduling_context import SchedulingContext, Segment
 
+NO_PLACEMENTS = "no feasible placements found"
+NONE_AVAILABLE = "0/{} placements are available, first placement status: {}"
 UNSCHEDULABLE = "pod group is unschedulable"
 WAITS_FOR_VICTIMS = f"{UNSCHEDULABLE}, pod group is waiting for preemption to complete"
 WAITS_FOR_MEMBERS = f"{UNSCHEDULABLE}, {WAITS}, {WAITING}"
@@ -76,6 +90,18 @@ class Members:
         """The engines that decide about them."""
         return list(dict.fromkeys([self.engine, *(segment.engine for segment in self.segments)]))
 
+    @contextmanager
+    def engines_in_cycle(self, evicts: bool) -> Iterator[None]:
+        """Inside, the engines know no failures from before, and run PostFilter only if `evicts`."""
+        before = [(one, one.runs_post_filter, one.search.states.open_scope()) for one in self.engines]
+        for one, runs, _ in before:
+            one.runs_post_filter = runs and evicts
+        try:
+            yield
+        finally:
+            for one, runs, scope in before:
+                one.runs_post_filter, one.search.states.scope = runs, scope
+
 
 def counts_members(engine: Engine) -> bool:
     """Whether a group needs its minimum: not where the gates let pods be grouped without GangScheduling.
@@ -84,24 +110,17 @@ def counts_members(engine: Engine) -> bool:
     return has_plugin or not engine.handle.groups_pods
 
 
-@dataclass(frozen=True, slots=True)
-class Reserved:
-    """A pod that plugins outside the core have been asked about."""
-
-    at: int
-    engine: Engine
-    state: CycleState
-    pod: Pod
-    assumed: Pod
-
-
 class Attempt:
     """One attempt.
 
     Attributes
     ----------
+    reason : str
+        Why the group has failed, where its placements or preemption say more than the attempt.
     rows, failures
         As those of a `GroupResult`, before the transaction is undone.
+    reserved : dict of int to Started
+        Position to what plugins outside the core have reserved for a pod.
     error : str
         The error that ended it.
     is_permitted : bool
@@ -111,6 +130,8 @@ class Attempt:
         see it there.
     waits : bool
         Permit has let a pod go on after one that others are to leave for.
+    nominates : bool
+        Pods are evicted for the group, and its placed pods are nominated to their nodes.
     next_start : int
         Where the next search would begin.
     """
@@ -120,15 +141,15 @@ class Attempt:
         self.context = members.context
         self.result = ScheduleResult.nowhere(self.context.cache.state, len(members.pods))
         self.rows, self.failures = self.result.rows, self.result.failures
-        self.reserved: list[Reserved] = []
+        self.reserved: dict[int, Started] = {}
         self.error = ""
         self.is_permitted = self.waits = False
         self.preempting: dict[int, str] = {}
-        self._asked_to_wait: dict[int, str] = {}
-        self._gets_room = False
+        self.asked_to_wait: dict[int, str] = {}
+        self.nominates = False
         self.next_start = self.context.rotation.start
-        self._entered = 0
-        self._message = ""
+        self.entered = 0
+        self.reason = ""
 
     @property
     def succeeded(self) -> bool:
@@ -147,150 +168,249 @@ class Attempt:
     @property
     def message(self) -> str:
         """Why the group has failed."""
-        return self._message or (WAITS_FOR_VICTIMS if self.waits else UNSCHEDULABLE)
-
-    @message.setter
-    def message(self, message: str) -> None:
-        self._message = message
+        return self.reason or (WAITS_FOR_VICTIMS if self.waits else UNSCHEDULABLE)
 
     def failed(self) -> dict[int, Failure]:
         """What becomes of each pod of a group that has failed without an error."""
         failures = dict.fromkeys(range(len(self.rows)), Failure(group_failure=self.message)) | self.failures
         held = Failure(group_failure=WAITS_FOR_MEMBERS, nominating=NominatingInfo())
         placed, table = np.flatnonzero(self.rows >= 0).tolist(), self.context.cache.state.table
-        if self.waits or self._gets_room:
+        if self.waits or self.nominates:
             for at in placed:
                 nominating = NominatingInfo(table.row_name(self.rows[at]))
                 failures[at] = Failure(group_failure=self.message, nominating=nominating)
             return failures
         failures |= dict.fromkeys((*placed, *self.preempting), held)
-        for at, text in self._asked_to_wait.items():
+        for at, text in self.asked_to_wait.items():
             failures[at] = Failure(group_failure=text, nominating=NominatingInfo())
         return failures
 
     @property
-    def _has_minimum(self) -> bool:
+    def has_minimum(self) -> bool:
+        """Whether the group has as many pods with a node as it needs."""
         return len(self.members.scheduled) + self.placed >= self.members.minimum
 
-    def gets_room(self) -> None:
-        """Others are to leave for the group."""
-        self._gets_room = True
-
-    def _permit(self) -> None:
+    def permit(self) -> None:
         """A pod was placed that no other plugin has wait."""
-        if self._has_minimum:
+        if self.has_minimum:
             self.is_permitted, self.waits = True, bool(self.preempting)
-
-    # ---- placing -------------------------------------------------------------------------------------------
 
     def place(self) -> None:
         """Put every pod on a node, as far as nodes are found. Pods that the core alone decides about are not
         in the ledger before `enter`."""
-        batch, nominator = self.members.batch, self.context.nominator
         for segment in self.members.segments:
             self.context.rotation.take(segment.engine)
-            placing = Placing(self.context, segment.engine, batch, self.result, Sink())
-            for begin, piece_end, route in batch.cut(ALONE, segment.first):
-                at, end = begin, min(piece_end, segment.end)
-                while at < end and not self.error:
-                    if not (route or segment.whole_cycle or nominator):
-                        at = self._place_together(placing, at, end)
-                    if at < end:
-                        self._enter_until(at)
-                        self._place_one(segment.engine, not segment.whole_cycle, at)
-                        at += 1
-                if self.error or end == segment.end:
-                    break
+            MemberPlacing(self, segment).place(segment.first, segment.end, until_eviction=True)
             if self.error:
                 break
         self.next_start = self.context.rotation.start
-
-    def _place_together(self, placing: Placing, first: int, end: int) -> int:
-        """Place pods in one go; the place of the first that needs a cycle of its own."""
-        done = placing.place_together(first, end)
-        if np.any(self.rows[first:done] >= 0):
-            self._permit()
-        return done
 
     def enter(self) -> None:
         """Enter the pods in the ledger that are not there yet."""
         state = self.context.cache.state
         if state.journal.depth:
-            state.atomically(self._enter_until, len(self.rows))
+            state.atomically(self.enter_until, len(self.rows))
         else:
-            self._enter_until(len(self.rows))
+            self.enter_until(len(self.rows))
 
-    def _enter_until(self, end: int) -> None:
-        if end > self._entered:
-            LEDGER.enter(self.members.batch, self.rows, self._entered, end)
-            self._entered = end
+    def enter_until(self, end: int) -> None:
+        """Enter those before a position."""
+        if end > self.entered:
+            LEDGER.enter(self.members.batch, self.rows, self.entered, end)
+            self.entered = end
 
-    def _place_one(self, engine: Engine, in_core: bool, at: int) -> None:
-        """A cycle of one pod, up to Permit."""
-        pod, context = self.members.pods[at], self.context
-        self._entered = at + 1
-        decision, state = engine.schedule(pod, self.members.batch.target(at), context.view_order)
-        node = decision.node
-        if node is None:
-            self.failures[at] = failure = Failure.of(decision)
-            self.error, node = decision.error, failure.nominated_node
-            if not node:
-                return
-            self.preempting[at] = node
-        else:
-            self.rows[at] = engine.row_in_view(node)
-        assumed = bound(pod, node)
-        context.cache.assume_pod(assumed)
-        context.handle.nominator.delete_nominated_pod_if_exists(pod)
-        if in_core:
-            self._permit()
-        else:
-            self._reserve(Reserved(at, engine, state, pod, assumed))
-
-    def _reserve(self, one: Reserved) -> None:
+    def reserve(self, at: int, started: Started) -> None:
         """Ask the plugins outside the core about a pod that is assumed."""
-        framework, node = one.engine.framework, one.assumed.spec.node_name
-        status = framework.run_reserve_plugins_reserve(one.state, one.assumed, node)
+        framework, state, node = started.engine.framework, started.state, started.node
+        status = framework.run_reserve_plugins_reserve(state, started.assumed, node)
         if status is None:
-            status, _ = framework.run_permit_plugins(one.state, one.assumed, node)
+            status, _ = framework.run_permit_plugins(state, started.assumed, node)
         if status is None or status.is_wait:
-            self.reserved.append(one)
+            self.reserved[at] = started
             if status is None:
-                self._permit()
-            elif self._has_minimum:
-                self._asked_to_wait[one.at] = f"{UNSCHEDULABLE}, {status.message()}"
+                self.permit()
+            elif self.has_minimum:
+                self.asked_to_wait[at] = f"{UNSCHEDULABLE}, {status.message()}"
             return
-        framework.run_reserve_plugins_unreserve(one.state, one.assumed, node)
-        self.context.cache.forget_pod(one.assumed)
-        self.rows[one.at] = -1
-        self.preempting.pop(one.at, None)
+        framework.run_reserve_plugins_unreserve(state, started.assumed, node)
+        self.context.cache.forget_pod(started.assumed)
+        self.rows[at] = -1
+        self.preempting.pop(at, None)
         if status.is_rejected:
-            chosen = Diagnosis(1, one.engine.profile, one.state.shape, chosen=status)
+            chosen = Diagnosis(1, started.engine.profile, state.shape, chosen=status)
             failure = Failure(chosen, nominating=NominatingInfo())
         else:
             failure = Failure(error=status.message() or str(status.code), nominating=NominatingInfo())
-        self.failures[one.at], self.error = failure, failure.error
-
-    # ---- what comes of it ----------------------------------------------------------------------------------
+        self.failures[at], self.error = failure, failure.error
 
     def unreserve(self) -> None:
-        """What was reserved was so in thought only: a group that has succeeded reserves for good."""
-        for one in reversed(self.reserved):
-            framework, node = one.engine.framework, one.assumed.spec.node_name
-            framework.run_reserve_plugins_unreserve(one.state, one.assumed, node)
+        """Take back what was reserved: a group that has succeeded reserves anew, for good."""
+        for one in reversed(self.reserved.values()):
+            one.engine.framework.run_reserve_plugins_unreserve(one.state, one.assumed, one.node)
 
     def start(self) -> dict[int, Started]:
-        """The group has succeeded: pods that plugins outside the core have a say in begin their binding
-        cycles, with Reserve and Permit for good. Position to each that has begun."""
+        """Begin the binding cycles of a group that has succeeded, with Reserve and Permit for good.
+
+        Returns
+        -------
+        dict of int to Started
+            Position to each pod that plugins outside the core have a say in and that has begun.
+        """
         started: dict[int, Started] = {}
-        for one in reversed(self.reserved):
+        for one in reversed(self.reserved.values()):
             self.context.cache.forget_pod(one.assumed)
-        for one in self.reserved:
-            node = one.assumed.spec.node_name
-            outcome = self.context.bindings.reserve(one.engine, one.state, one.pod, node)
+        for at, one in self.reserved.items():
+            outcome = self.context.bindings.reserve(one.engine, one.state, one.pod, one.node)
             if isinstance(outcome, Started):
-                started[one.at] = outcome
+                started[at] = outcome
             elif outcome.failure is not None:
-                self.rows[one.at] = -1
-                self.failures[one.at] = outcome.failure
+                self.rows[at] = -1
+                self.failures[at] = outcome.failure
         return started
+
+
+class MemberPlacing(Placing):
+    """Places the pods of a segment of a group, up to Permit; an error ends it."""
+
+    def __init__(self, attempt: Attempt, segment: Segment) -> None:
+        batch = attempt.members.batch
+        super().__init__(attempt.context, segment.engine, batch, attempt.result, Sink())
+        self.attempt = attempt
+        self.whole_cycle = segment.whole_cycle
+
+    def _together_until(self, first: int, end: int) -> int:
+        return first if self.whole_cycle or self.context.nominator else end
+
+    def place_together(self, first: int, end: int) -> int:
+        done = super().place_together(first, end)
+        if np.any(self.result.rows[first:done] >= 0):
+            self.attempt.permit()
+        return done
+
+    def _place_one(self, at: int) -> bool:
+        """A cycle of one pod, up to Permit; whether it failed with an error."""
+        attempt, context, pod = self.attempt, self.context, self.batch.pod(at)
+        attempt.enter_until(at)
+        attempt.entered = at + 1
+        decision, state = self.engine.schedule(pod, self.batch.target(at), context.view_order)
+        node = decision.node
+        if node is None:
+            attempt.failures[at] = failure = Failure.of(decision)
+            attempt.error, node = decision.error, failure.nominated_node
+            if not node:
+                return bool(attempt.error)
+            attempt.preempting[at] = node
+        else:
+            attempt.rows[at] = self.engine.row_in_view(node)
+        assumed = bound(pod, node)
+        context.cache.assume_pod(assumed)
+        context.handle.nominator.delete_nominated_pod_if_exists(pod)
+        if self.whole_cycle:
+            attempt.reserve(at, Started(self.engine, state, pod, assumed))
+        else:
+            attempt.permit()
+        return bool(attempt.error)
+
+
+# ---- the algorithm -----------------------------------------------------------------------------------------
+
+
+def decide(members: Members, keep: bool = True) -> Attempt:
+    """Place the pods of a group; undo that unless the group succeeds and `keep` is true. The rotation
+    advances in any case. Raises StatusError if a plugin for placements fails."""
+    group, profile = members.group, members.engine.profile
+    if group is None or not (
+        members.engine.handle.places_groups or (group.topology_keys and profile.at(PlacementGeneratePlugin))
+    ):
+        return try_members(members, keep=keep)
+    parent = Placement("", members.context.view_rows())
+    placements = make_placements(profile, group, members.scheduled, parent)
+    if not placements:
+        attempt = Attempt(members)
+        attempt.reason = NO_PLACEMENTS
+        return attempt
+    if len(placements) == 1:
+        attempt = try_members(members, placements[0], keep)
+        if not attempt.is_feasible:
+            attempt.reason = NONE_AVAILABLE.format(1, attempt.message)
+        return attempt
+    return _decide_in_best(members, group, placements, keep)
+
+
+def try_members(members: Members, placement: Placement | None = None, keep: bool = True) -> Attempt:
+    """Place the pods of a group on the nodes of one placement, or on all nodes; otherwise as `decide`."""
+    is_part = placement is not None and len(placement.rows) < members.context.cache.state.view.size
+    for engine in members.engines:
+        engine.search.search_in(placement.rows if placement is not None and is_part else None)
+        if is_part:
+            engine.search.states.open_scope()  # failures known are about other nodes
+    attempt = Attempt(members)
+    with _all_or_nothing(members.context) as transaction:
+        try:
+            attempt.place()
+            if attempt.succeeded and keep:
+                transaction.commit()
+        finally:
+            attempt.unreserve()
+    if transaction.committed:
+        attempt.enter()
+    members.context.rotation.start = attempt.next_start
+    return attempt
+
+
+@contextmanager
+def _all_or_nothing(context: SchedulingContext) -> Iterator[Transaction]:
+    """A transaction of the cache that includes nominations."""
+    nominator = context.handle.nominator
+    saved = nominator.save()
+    with context.cache.transaction() as transaction:
+        try:
+            yield transaction
+        finally:
+            if not transaction.committed:
+                nominator.undo(saved)
+
+
+def _decide_in_best(
+    members: Members, group: PodGroup, placements: Sequence[Placement], keep: bool
+) -> Attempt:
+    """Try the placements, and place the group in the feasible one with the best score."""
+    rotation = members.context.rotation
+    nodes = sum(len(placement.rows) for placement in placements)
+    wanted = placements_to_find(members.context.percentage_of_placements, len(placements), nodes)
+    first: Attempt | None = None
+    found: list[tuple[Placement, Attempt, int]] = []
+    for placement in placements:
+        start = rotation.start
+        attempt = try_members(members, placement, keep=False)
+        if attempt.error:
+            return attempt
+        first = first or attempt
+        if attempt.is_feasible:
+            found.append((placement, attempt, start))
+            if len(found) == wanted:
+                break
+    if not found:
+        attempt = first or Attempt(members)
+        attempt.reason = NONE_AVAILABLE.format(len(placements), attempt.message)
+        return attempt
+    placement, attempt, start = found[_best(members, group, found)]
+    if not keep or attempt.waits:
+        return attempt
+    after, rotation.start = rotation.start, start
+    attempt = try_members(members, placement)
+    rotation.start = after
+    return attempt
+
+
+def _best(members: Members, group: PodGroup, found: Sequence[tuple[Placement, Attempt, int]]) -> int:
+    """Index of the placement with the highest score; ties as among nodes."""
+    if len(found) == 1:
+        return 0
+    each = [
+        Assignments(placement, members.pods, attempt.rows, len(members.scheduled))
+        for placement, attempt, _ in found
+    ]
+    totals = score_placements(members.engine.profile, group, each)
+    with members.context.cache.transaction():  # draws no lots from the pods that are placed again
+        return members.engine.decider.pick(totals)

@@ -7,8 +7,7 @@ back one after the other, unless the group, placed anew, would not fit with them
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from itertools import chain
 from typing import TYPE_CHECKING
 
@@ -23,12 +22,11 @@ from moorage.preemption.eligibility import NEVER, TERMINATING, is_leaving
 from moorage.preemption.eviction_units import Units
 from moorage.preemption.importance import Unit, units_by_importance, violations
 from moorage.preemption.runtime_handle import budgets_of
-from moorage.scheduler.groups.group_algorithm import decide
 
-from .group_attempt import Attempt, Members
+from .group_attempt import Attempt, Members, decide
 
 if TYPE_CHECKING:
-    from moorage.scheduler.cycle.engine import Engine
+    pass
 
 NOBODY = "No preemption victims found for incoming preemptor"
 TOPOLOGY = "workload aware preemption is not supported for pod groups with scheduling constraints"
@@ -43,9 +41,9 @@ def preempt_for_group(members: Members, group: PodGroup, failed: Attempt) -> Non
     search = _Search(members, group)
     why = search.run()
     if why:
-        failed.message = f"{failed.message}, {why}"
+        failed.reason = f"{failed.message}, {why}"
         return
-    failed.gets_room()
+    failed.nominates = True
     handle = members.engine.handle
     for victim in search.victims:
         if victim.metadata.deletion_timestamp is None:
@@ -83,7 +81,7 @@ class _Search:
         if not ordered:
             return NOBODY
         rotation = self.context.rotation
-        with _without_post_filter(self.members.engines):
+        with self.members.engines_in_cycle(evicts=False):
             with self.cache.transaction():
                 for unit in ordered:
                     self._take_away(unit)
@@ -133,15 +131,3 @@ class _Search:
         except StatusError as error:
             return error.status.message()
         return "" if attempt.succeeded else attempt.error or attempt.message
-
-
-@contextmanager
-def _without_post_filter(engines: Sequence[Engine]) -> Iterator[None]:
-    kept = [(one, one.runs_post_filter, one.search.states.open_scope()) for one in engines]
-    for engine, *_ in kept:
-        engine.runs_post_filter = False
-    try:
-        yield
-    finally:
-        for engine, runs_post_filter, scope in kept:
-            engine.runs_post_filter, engine.search.states.scope = runs_post_filter, scope

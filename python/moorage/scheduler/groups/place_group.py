@@ -6,7 +6,7 @@ kube-scheduler v1.36, schedule_one_podgroup.go podGroupCycle and submitPodGroupA
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -22,10 +22,9 @@ from moorage.preemption.default_preemption import DefaultPreemption
 from moorage.preemption.for_group import reason_against
 from moorage.scheduler.cycle.engine import Engine
 from moorage.scheduler.cycle.results import Failure, ScheduleResult
-from moorage.scheduler.groups.group_algorithm import decide
 from moorage.scheduler.placing.binding_cycle import Started
 
-from .group_attempt import Attempt, Members
+from .group_attempt import Attempt, Members, decide
 from .group_preemption import preempt_for_group
 
 if TYPE_CHECKING:
@@ -36,6 +35,8 @@ SEVERAL_SCHEDULERS = (
 )
 DEFAULT = "default-scheduler"
 OTHER_FAILED = "failed to schedule other pod from a pod group: {}"
+
+Actions = list[Callable[[], object]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,15 +99,23 @@ def place_group(
     evicts : bool
         Whether PostFilter is run, and pods are evicted for the group.
     """
+    postponed: Actions = []
     with context.cache.lock:
         members = Members(context, engine, group, pods, scheduled)
-        with _cycle(members, evicts) as cycle:
-            try:
-                result = _decide(members, evicts)
-            except StatusError as failed:
-                result = rejected(pods, failed.status.message())
-            cycle.placed = result.rows if result.succeeded else None
-    for act in cycle.postponed:
+        # Unless the scheduler follows upstream's bugs, a cycle that fails leaves no trace.
+        undone = nullcontext() if context.group_cycle_bugs else context.cache.transaction()
+        with undone as transaction:
+            context.cache.state.view.refresh()
+            with _engines_in_cycle(members, evicts, postponed), _one_snapshot(members):
+                try:
+                    result = _decide(members, evicts)
+                except StatusError as failed:
+                    result = rejected(pods, failed.status.message())
+            if transaction is not None and result.succeeded:
+                transaction.commit()
+        if result.succeeded:
+            context.cache.state.view.log_stale_counts(result.rows)
+    for act in postponed:
         act()
     return result
 
@@ -135,39 +144,6 @@ def _failed_with_error(attempt: Attempt) -> GroupResult:
 # ---- the situation of a cycle ------------------------------------------------------------------------------
 
 
-@dataclass(slots=True)
-class _Cycle:
-    """Actions postponed to the end of a cycle, and the rows of its pods if it succeeded."""
-
-    postponed: list[Callable[[], object]] = field(default_factory=list)
-    placed: npt.NDArray[np.int32] | None = None
-
-
-@contextmanager
-def _cycle(members: Members, evicts: bool) -> Iterator[_Cycle]:
-    """The context of a pod group cycle: one snapshot in which the pods of the group see one another.
-    Preemption only records its actions, and failures of the engines are not kept for later pods.
-
-    Unless the scheduler follows upstream's bugs, a cycle that fails leaves no trace.
-    """
-    context, cycle = members.context, _Cycle()
-    with ExitStack() as stack:
-        if not context.group_cycle_bugs:
-            transaction = stack.enter_context(context.cache.transaction())
-        context.cache.state.view.refresh()
-        stack.enter_context(_engines_in_cycle(members, evicts))
-        stack.enter_context(_one_snapshot(members))
-        members.engine.handle.postponed = cycle.postponed
-        try:
-            yield cycle
-        finally:
-            members.engine.handle.postponed = None
-        if not context.group_cycle_bugs and cycle.placed is not None:
-            transaction.commit()
-    if cycle.placed is not None:
-        context.cache.state.view.log_stale_counts(cycle.placed)
-
-
 @contextmanager
 def _one_snapshot(members: Members) -> Iterator[None]:
     """Freeze the parts of the snapshot that upstream copies at the start of a cycle: the number of nodes per
@@ -187,24 +163,27 @@ def _one_snapshot(members: Members) -> Iterator[None]:
 
 
 @contextmanager
-def _engines_in_cycle(members: Members, evicts: bool) -> Iterator[None]:
-    """Configure the engines for a cycle: PostFilter, known failures and the searched nodes."""
-    reason = reason_against(members.engine.handle, members.group)
-    post_filters = members.engine.profile.at(PostFilterPlugin)
-    plugins = [one for one in post_filters if isinstance(one, DefaultPreemption)]
+def _engines_in_cycle(
+    members: Members, evicts: bool, postponed: list[Callable[[], object]]
+) -> Iterator[None]:
+    """Configure the engines for a cycle: PostFilter, known failures and the searched nodes. Preemption only
+    records its actions in `postponed`."""
+    handle = members.engine.handle
+    plugins = [
+        one for one in members.engine.profile.at(PostFilterPlugin) if isinstance(one, DefaultPreemption)
+    ]
     for plugin in plugins:
-        plugin.reason_against = reason
-    kept = [(one, one.runs_post_filter, one.search.states.open_scope()) for one in members.engines]
-    for one, runs, _ in kept:
-        one.runs_post_filter = runs and evicts
+        plugin.reason_against = reason_against(handle, members.group)
+    handle.postponed = postponed
     try:
-        yield
+        with members.engines_in_cycle(evicts):
+            yield
     finally:
+        handle.postponed = None
         for plugin in plugins:
             plugin.reason_against = ""
-        for one, runs, scope in kept:
-            one.runs_post_filter, one.search.states.scope = runs, scope
-            one.search.search_in(None)
+        for engine in members.engines:
+            engine.search.search_in(None)
 
 
 def schedule_workload(

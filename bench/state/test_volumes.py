@@ -32,7 +32,7 @@ from moorage.objects.model.storage import (
 from moorage.store import InformerFactory, ObjectStore
 from moorage.volume import BindingInfo, PodVolumeClaims, PodVolumes, VolumeBinder, VolumeSources
 from moorage.volume.binding.claims import claim_class, reaches_node
-from moorage.volume.binding.matching import find_matching_volume
+from moorage.volume.binding.matching import suitable_volumes
 
 HOST = "kubernetes.io/hostname"
 VOLUMES = 1_000
@@ -118,8 +118,8 @@ def test_find_twin(benchmark: Any, report: Any, binder: VolumeBinder) -> None:
         found = 0
         for node in nodes[:TWIN_NODES]:
             labels = node.metadata.labels
-            best = find_matching_volume(claim, volumes, lambda pv: reaches_node(pv, labels), (), True)  # noqa: B023
-            found += best is not None
+            reached = [size for pv, size, _ in suitable_volumes(claim, volumes) if reaches_node(pv, labels)]
+            found += min(reached, default=None) is not None
         return found
 
     assert benchmark.pedantic(run, rounds=3) == TWIN_NODES // 5

@@ -29,7 +29,7 @@ from moorage.plugins.registry import default_profile
 from moorage.plugins.volume_binding import VolumeBinding
 from moorage.scheduler import Profile, Scheduler
 from moorage.store import ObjectStore
-from moorage.volume.binding.find import BIND_CONFLICT, NODE_CONFLICT, UNBOUND_IMMEDIATE
+from moorage.volume.binding.volume_binder import BIND_CONFLICT, NODE_CONFLICT, UNBOUND_IMMEDIATE
 
 P, Q = "default/p", "default/q"
 

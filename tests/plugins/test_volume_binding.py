@@ -34,7 +34,7 @@ from moorage.objects.model.storage import (
     PersistentVolumeClaimStatus,
 )
 from moorage.plugins.volume_binding import STATE
-from moorage.volume.binding.find import (
+from moorage.volume.binding.volume_binder import (
     BIND_CONFLICT,
     NODE_CONFLICT,
     NOT_ENOUGH_SPACE,

@@ -27,7 +27,7 @@ from moorage.objects import Cluster
 from moorage.objects.model.pod import Pod
 from moorage.objects.model.storage import ObjectReference, PersistentVolume, PersistentVolumeClaim
 from moorage.scheduler import Scheduler
-from moorage.volume.binding.find import BIND_CONFLICT
+from moorage.volume.binding.volume_binder import BIND_CONFLICT
 from moorage.volume.constants import BIND_COMPLETED, SELECTED_NODE, YES
 
 # ---- scores ------------------------------------------------------------------------------------------------

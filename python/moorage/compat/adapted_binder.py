@@ -11,17 +11,12 @@ from moorage.objects.model.node import Node
 from moorage.objects.model.pod import Pod
 from moorage.objects.workloads.ownership import FINISHED
 from moorage.store import DeletedFinalStateUnknown
-from moorage.volume.binding.find import (
-    BIND_CONFLICT,
-    NODE_CONFLICT,
-    PodVolumeClaims,
-    PodVolumes,
-    get_pod_volume_claims,
-)
+from moorage.volume.binding.pod_volumes import PodVolumeClaims, PodVolumes
 from moorage.volume.binding.sources import VolumeSources
+from moorage.volume.binding.volume_binder import BIND_CONFLICT, NODE_CONFLICT, VolumeBinder
 
 from .pod_binding_cache import PodBindingCache
-from .scheduler_binder import CachingVolumeBinder, SchedulerVolumeBinder, kept_volumes
+from .scheduler_binder import CachingVolumeBinder, SchedulerVolumeBinder, cached_volumes
 
 MakeBinder = Callable[[FrameworkHandle], SchedulerVolumeBinder]
 """Makes a volume binder over the client and the informers of a handle."""
@@ -43,19 +38,20 @@ class AdaptedVolumeBinder:
 
     def get_pod_volume_claims(self, pod: Pod) -> PodVolumeClaims:
         """See `VolumeBinder.get_pod_volume_claims`."""
-        return get_pod_volume_claims(self.sources, pod)
+        return VolumeBinder(self.sources).get_pod_volume_claims(pod)
 
     def find_pod_volumes(
         self, pod: Pod, claims: PodVolumeClaims, node: Node
     ) -> tuple[PodVolumes, tuple[str, ...]]:
-        """Have the binder find volumes: what it keeps of that, and why the node will not do."""
+        """Have the binder find volumes; returns its decisions, and the reasons why the node is not
+        feasible."""
         unbound, bound = self._binder.find_pod_volumes(pod, node)
         reasons = (*(() if bound else (NODE_CONFLICT,)), *(() if unbound else (BIND_CONFLICT,)))
-        kept = self._binder.get_bindings_cache()
-        return PodVolumes() if kept is None else kept_volumes(kept, pod, node.name), reasons
+        cache = self._binder.get_bindings_cache()
+        return PodVolumes() if cache is None else cached_volumes(cache, pod, node.name), reasons
 
     def assume_pod_volumes(self, pod: Pod, node_name: str, pod_volumes: PodVolumes) -> bool:
-        """Have the binder assume what it keeps."""
+        """Have the binder assume its decisions."""
         return self._binder.assume_pod_volumes(pod, node_name)
 
     def revert_assumed_pod_volumes(self, pod_volumes: PodVolumes) -> None:

@@ -8,8 +8,8 @@ from typing import NamedTuple, TypeAlias
 
 from moorage.objects.model.pod import Pod
 from moorage.objects.model.storage import PersistentVolumeClaim
-from moorage.volume.binding.find import BindingInfo
 from moorage.volume.binding.metrics import VOLUME_BINDING_REQUEST_SCHEDULER_BINDER_CACHE
+from moorage.volume.binding.pod_volumes import BindingInfo
 
 
 class NodeDecision(NamedTuple):

@@ -4,8 +4,7 @@ node in a cache of their own."""
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Protocol
 
@@ -14,31 +13,20 @@ from moorage.objects.model.node import Node
 from moorage.objects.model.pod import Pod
 from moorage.objects.model.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
 from moorage.store import Informer, ObjectClient
-from moorage.volume.binding.assume_cache import ObjectNotFoundError, new_pv_assume_cache, new_pvc_assume_cache
-from moorage.volume.binding.bind import (
-    POLL_INTERVAL,
-    ProvisioningFailedError,
-    RunningBinding,
-    are_bound,
-    assume_volumes,
-    revert,
-    write,
-)
+from moorage.volume.binding.assume_cache import ObjectNotFoundError, PVAssumeCache, PVCAssumeCache
 from moorage.volume.binding.claims import VolumeError
-from moorage.volume.binding.find import (
-    UNBOUND_IMMEDIATE,
-    DynamicProvision,
-    PodVolumes,
-    check_bound_claims,
-    claim_key,
-    find_unbound,
-    get_pod_volume_claims,
-)
 from moorage.volume.binding.metrics import counting_failures, measuring
+from moorage.volume.binding.pod_volumes import DynamicProvision, PodVolumes, claim_key
 from moorage.volume.binding.sources import VolumeSources
+from moorage.volume.binding.volume_binder import (
+    POLL_INTERVAL,
+    UNBOUND_IMMEDIATE,
+    ProvisioningFailedError,
+    VolumeBinder,
+)
 from moorage.volume.constants import SELECTED_NODE
 
-from .pod_binding_cache import PodBindingCache, new_pod_binding_cache
+from .pod_binding_cache import PodBindingCache
 
 
 class SchedulerVolumeBinder(Protocol):
@@ -64,26 +52,28 @@ class SchedulerVolumeBinder(Protocol):
         """Where decisions are kept, if they are. May be called at any time."""
 
 
-def kept_volumes(cache: PodBindingCache, pod: Pod, node_name: str) -> PodVolumes:
-    """What a cache of decisions has for a pod and a node."""
+def cached_volumes(cache: PodBindingCache, pod: Pod, node_name: str) -> PodVolumes:
+    """The decisions in a cache about a pod and a node."""
     claims = cache.get_provisioned_pvcs(pod, node_name)
     provisions = None if claims is None else [DynamicProvision(claim) for claim in claims]
     return PodVolumes(cache.get_bindings(pod, node_name), provisions)
 
 
 class CachingVolumeBinder:
-    """A `SchedulerVolumeBinder` over the same core as `VolumeBinder`; make it by `new_volume_binder`.
+    """A `SchedulerVolumeBinder` over a `VolumeBinder`; `new_volume_binder` makes one.
 
-    Every stage is counted and measured, however it ends. A pod whose volumes are being bound is taken for
-    gone when its decisions are dropped.
+    Every stage is counted and measured, however it ends. The binding of a pod's volumes fails when the pod's
+    decisions are deleted from the cache.
 
     Parameters
     ----------
     sources : VolumeSources
-        What it reads and writes; `require_pod` is replaced.
+        Client, caches and listers; `require_pod` is replaced.
     bindings : PodBindingCache
-        Where decisions are kept.
-    bind_timeout, clock, sleep
+        Cache of decisions.
+    bind_timeout : float
+        Seconds on `clock` that binding a pod's volumes may take.
+    clock, sleep : callable
         As for `VolumeBinder`.
     """
 
@@ -95,62 +85,84 @@ class CachingVolumeBinder:
         clock: Callable[[], float],
         sleep: Callable[[float], object],
     ) -> None:
-        self._sources = replace(sources, require_pod=self._require_decisions)
+        sources = replace(sources, require_pod=self._require_decisions)
+        self._binder = VolumeBinder(sources, bind_timeout=bind_timeout, clock=clock)
         self._bindings = bindings
-        self._bind_timeout = bind_timeout
         self._clock = clock
         self._sleep = sleep
 
     def find_pod_volumes(self, pod: Pod, node: Node) -> tuple[bool, bool]:
-        """As `SchedulerVolumeBinder`. What was found is kept, even if it is not all that is needed.
+        """Find volumes, as `SchedulerVolumeBinder`, and store them in the cache even if they are not all that
+        the pod needs.
+
+        Parameters
+        ----------
+        pod : Pod
+        node : Node
 
         Raises
         ------
         VolumeError
-            A claim, its class or its volume is not there, or a claim is to be bound by the controller first;
-            nothing is kept then.
+            A claim, its class or its volume does not exist, or a claim is to be bound by the controller
+            first; nothing is stored then.
         """
-        with self._stage("predicate"):
+        with measuring("predicate", self._clock), counting_failures("predicate"):
             if not any(claim_key(pod, volume) for volume in pod.spec.volumes):
                 return True, True
             found = PodVolumes()
             try:
-                claims = get_pod_volume_claims(self._sources, pod)
+                claims = self._binder.get_pod_volume_claims(pod)
                 if claims.unbound_immediate:
                     raise VolumeError(UNBOUND_IMMEDIATE)
-                bound = check_bound_claims(self._sources, claims.bound, node)
+                bound = self._binder.check_bound_claims(claims.bound, node)
                 if isinstance(bound, ObjectNotFoundError):
                     raise bound
-                unbound = find_unbound(self._sources, claims, node)
+                unbound = self._binder.find_unbound(claims, node)
                 found = unbound.volumes
             finally:
-                self._keep(pod, node.name, found)
+                if found == PodVolumes():
+                    self._bindings.clear_bindings(pod, node.name)
+                else:
+                    self._update(pod, node.name, found)
             return unbound.satisfied and unbound.enough_storage, bound
 
     def assume_pod_volumes(self, assumed_pod: Pod, node_name: str) -> bool:
-        """As `SchedulerVolumeBinder`.
+        """Assume what was found, as `SchedulerVolumeBinder`.
+
+        Parameters
+        ----------
+        assumed_pod : Pod
+        node_name : str
 
         Raises
         ------
         VolumeError
-            Something has changed since; everything is as before.
+            An object has changed since; nothing is assumed.
         """
-        with self._stage("assume"):
-            if are_bound(self._sources, assumed_pod):
+        with measuring("assume", self._clock):
+            volumes = cached_volumes(self._bindings, assumed_pod, node_name)
+            if self._binder.assume_pod_volumes(assumed_pod, node_name, volumes):
                 return True
-            volumes = self._kept(assumed_pod, node_name)
-            assume_volumes(self._sources, node_name, volumes)
             self._update(assumed_pod, node_name, volumes)
             self._bindings.assume_node(assumed_pod, node_name)
             return False
 
     def revert_assumed_pod_volumes(self, pod_volumes: PodVolumes) -> None:
-        """Take back what was assumed of these volumes and claims; again is once. Not one of v1.14's calls:
-        there, what was assumed for a pod that failed later stayed so."""
-        revert(self._sources, pod_volumes.static_bindings or (), pod_volumes.dynamic_provisions or ())
+        """Undo `assume_pod_volumes`; repeated calls have no effect. v1.14 did not have this call: what was
+        assumed for a pod that failed later remained.
+
+        Parameters
+        ----------
+        pod_volumes : PodVolumes
+        """
+        self._binder.revert_assumed_pod_volumes(pod_volumes)
 
     def binding(self, assumed_pod: Pod) -> Steps[None]:
         """`bind_pod_volumes` in steps.
+
+        Parameters
+        ----------
+        assumed_pod : Pod
 
         Raises
         ------
@@ -159,63 +171,43 @@ class CachingVolumeBinder:
         ApiError
             The client's, as for `VolumeBinder.begin`.
         """
-        with self._stage("bind"):
+        with measuring("bind", self._clock):
             node_name = assumed_pod.spec.node_name or self._bindings.assumed_node(assumed_pod)
-            volumes = self._kept(assumed_pod, node_name)
+            volumes = cached_volumes(self._bindings, assumed_pod, node_name)
             claims = self._bindings.get_provisioned_pvcs(assumed_pod, node_name)
             try:
-                write(self._sources, assumed_pod, volumes)
-            finally:  # in place: the pod may be gone from the cache, and must not come back
+                running = self._binder.begin(assumed_pod, volumes, node_name)
+            finally:  # in place: the pod may have left the cache, and must not enter it again
                 if claims is not None:
                     claims[:] = [provision.pvc for provision in volumes.dynamic_provisions or ()]
-            running = RunningBinding(
-                self._sources, assumed_pod, node_name, volumes, self._clock, self._bind_timeout
-            )
-            done = False
-            while not done:
-                yield POLL_INTERVAL
-                done = _check(running)
+            with counting_failures("bind"):
+                done = False
+                while not done:
+                    yield POLL_INTERVAL
+                    try:
+                        done = self._binder.is_binding_complete(running)
+                    except ProvisioningFailedError as error:
+                        value = error.claim.metadata.annotations.get(SELECTED_NODE, "")
+                        raise VolumeError(
+                            f'selectedNode annotation value "{value}" not set to scheduled node "{node_name}"'
+                        ) from error
 
     def bind_pod_volumes(self, assumed_pod: Pod) -> None:
-        """As `SchedulerVolumeBinder`; errors as for `binding`."""
+        """Bind what was assumed, as `SchedulerVolumeBinder`; errors as for `binding`."""
         take_all(self.binding(assumed_pod), self._sleep)
 
     def get_bindings_cache(self) -> PodBindingCache:
-        """Where decisions are kept."""
+        """The cache of decisions."""
         return self._bindings
-
-    @contextmanager
-    def _stage(self, operation: str) -> Iterator[None]:
-        with measuring(operation, self._clock), counting_failures(operation):
-            yield
-
-    def _keep(self, pod: Pod, node_name: str, found: PodVolumes) -> None:
-        if found == PodVolumes():
-            self._bindings.clear_bindings(pod, node_name)
-        else:
-            self._update(pod, node_name, found)
 
     def _update(self, pod: Pod, node_name: str, volumes: PodVolumes) -> None:
         provisions = volumes.dynamic_provisions
         claims = None if provisions is None else [provision.pvc for provision in provisions]
         self._bindings.update_bindings(pod, node_name, volumes.static_bindings, claims)
 
-    def _kept(self, pod: Pod, node_name: str) -> PodVolumes:
-        return kept_volumes(self._bindings, pod, node_name)
-
     def _require_decisions(self, pod: Pod) -> None:
         if self._bindings.get_decisions(pod) is None:
             raise VolumeError(f'pod "{pod.key}" does not exist any more')
-
-
-def _check(running: RunningBinding) -> bool:
-    try:
-        return running.check()
-    except ProvisioningFailedError as error:
-        value = error.claim.metadata.annotations.get(SELECTED_NODE, "")
-        raise VolumeError(
-            f'selectedNode annotation value "{value}" not set to scheduled node "{running.node_name}"'
-        ) from error
 
 
 def new_volume_binder(
@@ -244,10 +236,10 @@ def new_volume_binder(
     """
     sources = VolumeSources(
         client,
-        new_pv_assume_cache(pv_informer),
-        new_pvc_assume_cache(pvc_informer),
+        PVAssumeCache(pv_informer),
+        PVCAssumeCache(pvc_informer),
         storage_class_informer.lister,
         node_informer.lister,
         lambda pod: None,
     )
-    return CachingVolumeBinder(sources, new_pod_binding_cache(), bind_timeout, clock, sleep)
+    return CachingVolumeBinder(sources, PodBindingCache(), bind_timeout, clock, sleep)

@@ -9,27 +9,27 @@ from .binding.assume_cache import WrongTypeError as WrongTypeError
 from .binding.assume_cache import new_assume_cache as new_assume_cache
 from .binding.assume_cache import new_pv_assume_cache as new_pv_assume_cache
 from .binding.assume_cache import new_pvc_assume_cache as new_pvc_assume_cache
-from .binding.bind import DEFAULT_BIND_TIMEOUT as DEFAULT_BIND_TIMEOUT
-from .binding.bind import POLL_INTERVAL as POLL_INTERVAL
-from .binding.bind import BindTimeoutError as BindTimeoutError
-from .binding.bind import ProvisioningFailedError as ProvisioningFailedError
-from .binding.bind import RunningBinding as RunningBinding
 from .binding.claims import VolumeError as VolumeError
 from .binding.claims import get_bind_volume_to_claim as get_bind_volume_to_claim
 from .binding.claims import is_delay_binding_mode as is_delay_binding_mode
 from .binding.claims import is_volume_bound_to_claim as is_volume_bound_to_claim
-from .binding.find import BindingInfo as BindingInfo
-from .binding.find import DynamicProvision as DynamicProvision
-from .binding.find import PodVolumeClaims as PodVolumeClaims
-from .binding.find import PodVolumes as PodVolumes
 from .binding.metrics import (
     VOLUME_BINDING_REQUEST_SCHEDULER_BINDER_CACHE as VOLUME_BINDING_REQUEST_SCHEDULER_BINDER_CACHE,
 )
 from .binding.metrics import VOLUME_SCHEDULING_STAGE_FAILED as VOLUME_SCHEDULING_STAGE_FAILED
 from .binding.metrics import VOLUME_SCHEDULING_STAGE_LATENCY as VOLUME_SCHEDULING_STAGE_LATENCY
 from .binding.metrics import register_volume_scheduling_metrics as register_volume_scheduling_metrics
+from .binding.pod_volumes import BindingInfo as BindingInfo
+from .binding.pod_volumes import DynamicProvision as DynamicProvision
+from .binding.pod_volumes import PodVolumeClaims as PodVolumeClaims
+from .binding.pod_volumes import PodVolumes as PodVolumes
 from .binding.sources import VolumeSources as VolumeSources
 from .binding.sources import listed_pods as listed_pods
+from .binding.volume_binder import DEFAULT_BIND_TIMEOUT as DEFAULT_BIND_TIMEOUT
+from .binding.volume_binder import POLL_INTERVAL as POLL_INTERVAL
+from .binding.volume_binder import BindTimeoutError as BindTimeoutError
+from .binding.volume_binder import ProvisioningFailedError as ProvisioningFailedError
+from .binding.volume_binder import RunningBinding as RunningBinding
 from .binding.volume_binder import VolumeBinder as VolumeBinder
 from .constants import CLOUD_VOLUME_CREATED_FOR_CLAIM_NAME_TAG as CLOUD_VOLUME_CREATED_FOR_CLAIM_NAME_TAG
 from .constants import (

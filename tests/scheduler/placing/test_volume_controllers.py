@@ -26,7 +26,7 @@ from moorage.scheduler import volume_controllers
 from moorage.scheduler.volume_controllers import ExternalController, SimulatedController, volume_controller
 from moorage.store import ObjectStore
 from moorage.volume.binding.claims import reaches_node
-from moorage.volume.binding.find import BIND_CONFLICT, UNBOUND_IMMEDIATE
+from moorage.volume.binding.volume_binder import BIND_CONFLICT, UNBOUND_IMMEDIATE
 
 NODES = [node("a", "z1"), node("b", "z2")]
 AT_ONCE = storage_class("at-once", "storage.example.com")

@@ -42,7 +42,6 @@ from moorage.volume import (
     RunningBinding,
     VolumeError,
 )
-from moorage.volume.binding.bind import write
 
 SELECTED2 = claim("provisioned-pvc2", "1Gi", "waitClassWithProvisioner", selected="node1")
 A, B = BindingInfo(PV_1A_BOUND, UNBOUND), BindingInfo(PV_1B_BOUND, UNBOUND2)
@@ -90,10 +89,10 @@ def test_write(case: str) -> None:
     kit.api.objects.update({f"{obj.kind}/{obj.key}": obj for obj in held})
     before = dict(kit.api.objects)
     if error is None:
-        write(kit.sources, pod(), volumes)
+        kit.binder.begin(pod(), volumes)
     else:
         with pytest.raises(MoorageError) as caught:
-            write(kit.sources, pod(), volumes)
+            kit.binder.begin(pod(), volumes)
         assert str(caught.value) == error
     # What was written is the API server's, known, and still assumed; the rest is as the informers have it.
     names = [f"{obj.kind}/{obj.key}" for obj in written]
@@ -174,15 +173,15 @@ CHECKS: dict[str, tuple[Found, list[Object], bool | str]] = {
 }  # fmt: skip
 
 
-def asked(kit: Kit, wanted: Pod, volumes: PodVolumes) -> RunningBinding:
-    return RunningBinding(kit.sources, wanted, wanted.spec.node_name, volumes, lambda: kit.now, 10.0)
+def asked(wanted: Pod, volumes: PodVolumes) -> RunningBinding:
+    return RunningBinding(wanted, wanted.spec.node_name, volumes, 10.0)
 
 
 @pytest.mark.parametrize("case", CHECKS)
 def test_check(case: str) -> None:
     (bindings, claims), held, outcome = CHECKS[case]
     kit, wanted = Kit().fill(pod(), *held), pod()
-    running = asked(kit, wanted, decided(bindings, claims))
+    running = asked(wanted, decided(bindings, claims))
     if isinstance(outcome, bool):
         assert kit.binder.check(running) is outcome
     else:
@@ -194,9 +193,9 @@ def test_check(case: str) -> None:
 def test_check_without_the_pod_or_the_node() -> None:
     kit = Kit()
     with pytest.raises(VolumeError, match=r'^pod does not exist any more: pod "test-pod" not found$'):
-        asked(kit, pod(), decided([], [])).check()
+        kit.binder.is_binding_complete(asked(pod(), decided([], [])))
     with pytest.raises(VolumeError, match=r'^failed to get node "gone": node "gone" not found$'):
-        asked(kit, pod(node="gone"), decided([], [])).check()
+        kit.binder.is_binding_complete(asked(pod(node="gone"), decided([], [])))
 
 
 # ---- in time -----------------------------------------------------------------------------------------------

@@ -1,8 +1,8 @@
-"""`ClaimMatcher` finds on every node what `find_matching_volume` finds."""
+"""`ClaimMatcher` finds on every node what a search through all volumes finds."""
 
 from __future__ import annotations
 
-from functools import partial
+from collections.abc import Container
 
 import hypothesis.strategies as st
 from hypothesis import given, settings
@@ -16,9 +16,8 @@ from moorage.objects.model.storage import (
     PersistentVolumeStatus,
     VolumeNodeAffinity,
 )
-from moorage.volume.binding.claim_matcher import ClaimMatcher
 from moorage.volume.binding.claims import reaches_node
-from moorage.volume.binding.matching import find_matching_volume
+from moorage.volume.binding.matching import ClaimMatcher, suitable_volumes
 
 values = st.sampled_from(["1", "2", "3"])
 labels = st.dictionaries(st.sampled_from(["zone", "host"]), values)
@@ -56,10 +55,24 @@ def volumes(draw: st.DrawFn) -> list[PersistentVolume]:
     return made
 
 
+def search(
+    held: list[PersistentVolume], labels: dict[str, str], excluded: Container[str]
+) -> PersistentVolume | None:
+    """As FindMatchingVolume: the first that was bound beforehand, else the first of the smallest."""
+    best, best_size = None, 0
+    for one, size, was_bound in suitable_volumes(UNBOUND, held):
+        if one.name in excluded:
+            continue
+        if was_bound:
+            return one if reaches_node(one, labels) else None
+        if (best is None or size < best_size) and reaches_node(one, labels):
+            best, best_size = one, size
+    return best
+
+
 @settings(deadline=None)
 @given(volumes(), st.lists(labels, min_size=1, max_size=3), st.sets(st.integers(0, 7)))
 def test_the_same_volume(held: list[PersistentVolume], nodes: list[dict[str, str]], taken: set[int]) -> None:
     matcher, excluded = ClaimMatcher(UNBOUND, held), {f"pv{place}" for place in taken}
     for its in nodes:
-        wanted = find_matching_volume(UNBOUND, held, partial(reaches_node, labels=its), excluded, True)
-        assert matcher.find(its, excluded) is wanted
+        assert matcher.find(its, excluded) is search(held, its, excluded)

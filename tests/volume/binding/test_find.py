@@ -55,7 +55,7 @@ from moorage.volume import (
     VolumeError,
 )
 from moorage.volume.binding.claims import with_annotations
-from moorage.volume.binding.find import (
+from moorage.volume.binding.volume_binder import (
     BIND_CONFLICT,
     NODE_CONFLICT,
     NOT_ENOUGH_SPACE,

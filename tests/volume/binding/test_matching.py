@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 import pytest
 from msgspec.structs import replace
 from tests.volume.binding.binder_kit import (
@@ -24,8 +22,8 @@ from moorage.objects.model.storage import (
     StorageClass,
 )
 from moorage.volume import VolumeError
-from moorage.volume.binding.claims import has_access_modes, is_delay_binding_mode, reaches_node
-from moorage.volume.binding.matching import find_matching_volume
+from moorage.volume.binding.claims import has_access_modes, is_delay_binding_mode
+from moorage.volume.binding.matching import ClaimMatcher, find_matching_volume
 
 RWO, ROX, RWX = "ReadWriteOnce", "ReadOnlyMany", "ReadWriteMany"
 
@@ -95,14 +93,13 @@ def wanted(
 def test_with_a_node(
     one: PersistentVolumeClaim, node: str, excluded: tuple[str, ...], found: str | None
 ) -> None:
-    reaches = partial(reaches_node, labels={"nodeKey": node})
-    got = find_matching_volume(one, VOLUMES, reaches, excluded, True)
+    got = ClaimMatcher(one, VOLUMES).find({"nodeKey": node}, excluded)
     assert (got and got.name) == found
 
 
 def test_without_a_node_only_what_was_bound_beforehand_is_delayed() -> None:
-    assert find_matching_volume(wanted(), VOLUMES, None, (), True) is None
-    found = find_matching_volume(wanted("claim02"), VOLUMES, None, (), True)
+    assert find_matching_volume(wanted(), VOLUMES, True) is None
+    found = find_matching_volume(wanted("claim02"), VOLUMES, True)
     assert found is VOLUMES[2]
 
 
@@ -115,7 +112,7 @@ def test_without_a_node_only_what_was_bound_beforehand_is_delayed() -> None:
 def test_volumes_bound_beforehand(bound: str, to: str, found: str) -> None:
     sizes = {"small": "1Mi", "pv1": "1Gi", "pv5": "5Gi", "pv8": "8Gi"}
     held = [wide(name, size, "", to=to if name == bound else "") for name, size in sizes.items()]
-    got = find_matching_volume(wanted(size="1Gi"), held, None, (), False)
+    got = find_matching_volume(wanted(size="1Gi"), held, False)
     assert got is not None
     assert got.name == found
 
@@ -133,7 +130,7 @@ def test_a_volume_that_is_being_deleted_is_nobodys() -> None:
     one = wide("pv", "1Gi", "", to="claim01")
     going = replace(one, metadata=replace(one.metadata, deletion_timestamp="2020-01-01T00:00:00Z"))
     for has, held in ((True, one), (False, going)):
-        found = find_matching_volume(wanted(size="1Gi"), [held], None, (), False)
+        found = find_matching_volume(wanted(size="1Gi"), [held], False)
         assert (found is held) is has
 
 
@@ -146,6 +143,6 @@ def test_labels_and_modes_of_the_volume() -> None:
     picky = replace(one, spec=replace(one.spec, selector=LabelSelector(match_labels={"a": "b"})))
     as_block = replace(one, spec=replace(one.spec, volume_mode="Block"))
     held = [block, plain, labelled]
-    assert find_matching_volume(one, held, None, (), False) is plain
-    assert find_matching_volume(picky, held, None, (), False) is labelled
-    assert find_matching_volume(as_block, held, None, (), False) is block
+    assert find_matching_volume(one, held, False) is plain
+    assert find_matching_volume(picky, held, False) is labelled
+    assert find_matching_volume(as_block, held, False) is block

@@ -18,7 +18,7 @@ from moorage.objects.model.storage import (
     PersistentVolumeSpec,
 )
 from moorage.volume import BindingInfo
-from moorage.volume.binding.find import DynamicProvision, PodVolumes
+from moorage.volume.binding.pod_volumes import DynamicProvision, PodVolumes
 from moorage.volume.binding.utilization import Utilization
 from moorage.volume.constants import BETA_STORAGE_CLASS
 

@@ -40,8 +40,8 @@ from moorage.volume.binding.claims import (
     storage_capacity,
     volume_class,
 )
-from moorage.volume.binding.find import claim_key as used_claim
 from moorage.volume.binding.matching import find_matching_volume
+from moorage.volume.binding.pod_volumes import claim_key as used_claim
 from moorage.volume.constants import (
     BETA_DEFAULT_CLASS,
     BETA_STORAGE_CLASS,
@@ -328,7 +328,7 @@ class PersistentVolumeController(VolumeHost):
         for modes, value in sorted(indexed, key=lambda entry: (len(entry[0]), entry[0])):
             if requested.issubset(modes):
                 candidates = sorted(volumes.list_value(value), key=lambda volume: volume.name)
-                found = find_matching_volume(claim, candidates, None, (), delay_binding)
+                found = find_matching_volume(claim, candidates, delay_binding)
                 if found is not None:
                     return found
         return None

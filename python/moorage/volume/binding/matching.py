@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Iterator
 
+from moorage.objects.model.pod import NodeSelectorRequirement
 from moorage.objects.model.selectors import LabelSelectorMatcher
 from moorage.objects.model.storage import PersistentVolume, PersistentVolumeClaim
 
@@ -13,62 +14,66 @@ from .claims import (
     has_access_modes,
     have_equal_modes,
     is_volume_bound_to_claim,
+    reaches_node,
     requested_storage,
     storage_capacity,
     volume_class,
 )
 
-Reaches = Callable[[PersistentVolume], bool]
-"""Whether a volume can be used where its claim's pod is to run."""
+_Ranked = tuple[int, PersistentVolume]
 
 
 def find_matching_volume(
-    claim: PersistentVolumeClaim,
-    volumes: Iterable[PersistentVolume],
-    reaches: Reaches | None,
-    excluded: Container[str],
-    delay_binding: bool,
+    claim: PersistentVolumeClaim, volumes: Iterable[PersistentVolume], delay_binding: bool
 ) -> PersistentVolume | None:
-    """Find the volume for a claim: a pre-bound one, else the smallest that is large enough, the first of
-    equals.
+    """Find the volume that the controller binds to a claim: a pre-bound one, else the smallest that is large
+    enough, the first of equals.
 
     Parameters
     ----------
     claim : PersistentVolumeClaim
-        The claim.
     volumes : iterable of PersistentVolume
         The candidates, in the order in which ties are broken.
-    reaches : callable or None
-        Whether a volume can be used on the node in question; None where no node is given (the controller).
-    excluded : container of str
-        Names of volumes that are taken.
     delay_binding : bool
-        The claim's class waits for its first consumer: without a node, only a volume that was bound to the
-        claim beforehand is found.
+        Whether the claim's class waits for its first consumer: then only a pre-bound volume is found.
 
     Returns
     -------
     PersistentVolume or None
-        None also where the volume bound to the claim beforehand cannot be used on the node: no other one is
-        looked at then.
     """
     best, best_size = None, 0
-    for volume, size, was_bound in suitable_volumes(claim, volumes, reaches is not None, delay_binding):
-        if volume.name in excluded:
-            continue
+    for volume, size, was_bound in suitable_volumes(claim, volumes):
         if was_bound:
-            return volume if reaches is None or reaches(volume) else None
-        if (best is None or size < best_size) and (reaches is None or reaches(volume)):
+            return volume
+        if not delay_binding and (best is None or size < best_size):
             best, best_size = volume, size
     return best
 
 
 def suitable_volumes(
-    claim: PersistentVolumeClaim, volumes: Iterable[PersistentVolume], has_node: bool, delay_binding: bool
+    claim: PersistentVolumeClaim, volumes: Iterable[PersistentVolume]
 ) -> Iterator[tuple[PersistentVolume, int, bool]]:
-    """Volumes that match a claim independently of the node, with size in bytes and whether each is pre-bound
-    to the claim; parameters as for `find_matching_volume`."""
-    asked, wanted_class = requested_storage(claim), claim_class(claim)
+    """Volumes that match a claim independently of the node.
+
+    Parameters
+    ----------
+    claim : PersistentVolumeClaim
+    volumes : iterable of PersistentVolume
+
+    Yields
+    ------
+    volume : PersistentVolume
+    size : int
+        Capacity in bytes.
+    was_bound : bool
+        Whether the volume was bound to the claim beforehand.
+
+    Raises
+    ------
+    VolumeError
+        The claim's selector cannot be read.
+    """
+    requested, requested_class = requested_storage(claim), claim_class(claim)
     attributes = claim.spec.volume_attributes_class_name or ""
     selects = _selection(claim)
     for volume in volumes:
@@ -77,18 +82,84 @@ def suitable_volumes(
         if (spec.claim_ref is not None and not was_bound) or not have_equal_modes(volume, claim):
             continue
         size = storage_capacity(volume)
-        if size < asked or volume.metadata.deletion_timestamp is not None:
+        if size < requested or volume.metadata.deletion_timestamp is not None:
             continue
         if (spec.volume_attributes_class_name or "") != attributes:
             continue
         if not was_bound:
-            if not has_node and delay_binding:
-                continue
             if volume.status.phase != "Available" or not selects(volume.metadata.labels):
                 continue
-            if volume_class(volume) != wanted_class or (has_node and not has_access_modes(volume, claim)):
+            if volume_class(volume) != requested_class or not has_access_modes(volume, claim):
                 continue
         yield volume, size, was_bound
+
+
+class ClaimMatcher:
+    """The volumes that a claim may be bound to, the smallest first, indexed by the node labels that they
+    require: finds the volume on each of many nodes.
+
+    Parameters
+    ----------
+    claim : PersistentVolumeClaim
+        A claim whose class waits for its first consumer.
+    volumes : iterable of PersistentVolume
+        The volumes of the claim's class, in the order in which ties are broken.
+    """
+
+    def __init__(self, claim: PersistentVolumeClaim, volumes: Iterable[PersistentVolume]) -> None:
+        suitable = list(suitable_volumes(claim, volumes))
+        self.claim = claim
+        self._bound_before = [volume for volume, _, was_bound in suitable if was_bound]
+        free = sorted((one for one in suitable if not one[2]), key=lambda one: one[1])
+        self._anywhere: list[_Ranked] = []
+        self._by_label: dict[str, dict[str, list[_Ranked]]] = {}
+        self._others: list[_Ranked] = []
+        for rank, (volume, _, _) in enumerate(free):
+            affinity = volume.spec.node_affinity
+            if affinity is None or affinity.required is None:
+                self._anywhere.append((rank, volume))
+            elif (required := _required_label(volume)) is None:
+                self._others.append((rank, volume))
+            else:
+                by_value = self._by_label.setdefault(required.key, {})
+                for value in dict.fromkeys(required.values):
+                    by_value.setdefault(value, []).append((rank, volume))
+
+    def find(self, labels: dict[str, str], excluded: Container[str]) -> PersistentVolume | None:
+        """The volume for the claim on a node: a pre-bound one, else the smallest that is accessible, the
+        first of equals.
+
+        Parameters
+        ----------
+        labels : dict of str to str
+            The node's.
+        excluded : container of str
+            Names of volumes that are not available.
+
+        Returns
+        -------
+        PersistentVolume or None
+            None also where a pre-bound volume is not accessible: no other one is considered then.
+        """
+        for volume in self._bound_before:
+            if volume.name not in excluded:
+                return volume if reaches_node(volume, labels) else None
+        best: _Ranked | None = next((one for one in self._anywhere if one[1].name not in excluded), None)
+        for ranked in self._lists(labels):
+            for rank, volume in ranked:
+                if best is not None and rank > best[0]:
+                    break
+                if volume.name not in excluded and reaches_node(volume, labels):
+                    best = rank, volume
+                    break
+        return None if best is None else best[1]
+
+    def _lists(self, labels: dict[str, str]) -> Iterator[list[_Ranked]]:
+        for key, by_value in self._by_label.items():
+            if key in labels and (ranked := by_value.get(labels[key])):
+                yield ranked
+        if self._others:
+            yield self._others
 
 
 def _selection(claim: PersistentVolumeClaim) -> Callable[[dict[str, str]], bool]:
@@ -102,3 +173,12 @@ def _selection(claim: PersistentVolumeClaim) -> Callable[[dict[str, str]], bool]
         raise VolumeError(
             f"error creating internal label selector for claim: {claim.key}: {error}"
         ) from error
+
+
+def _required_label(volume: PersistentVolume) -> NodeSelectorRequirement | None:
+    """A label that a node must have, with one of some values, to be reached at all; None if there is none."""
+    affinity = volume.spec.node_affinity
+    terms = () if affinity is None or affinity.required is None else affinity.required.node_selector_terms
+    if len(terms) != 1:
+        return None
+    return next((one for one in terms[0].match_expressions if one.operator == "In"), None)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from .claims import claim_class, parse_bytes, requested_storage, storage_capacity
-from .find import PodVolumes
+from .pod_volumes import PodVolumes
 
 MOST_UTILIZATION = 100
 SCORE_SCALE = 10  # a shape's scores are 0 to 10

@@ -1,54 +1,115 @@
-"""The volume binder (kube-scheduler v1.36, volumebinding/binder.go)."""
+"""The volume binder: finds the volumes of a pod's claims on a node, assumes their bindings, writes them, and
+waits for them (kube-scheduler v1.36, volumebinding/binder.go)."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
 
 from moorage.framework.runtime.steps import Steps, take_all
+from moorage.objects.model.meta import Object
 from moorage.objects.model.node import Node
 from moorage.objects.model.pod import Pod
-
-from .bind import (
-    DEFAULT_BIND_TIMEOUT,
-    POLL_INTERVAL,
-    BindTimeoutError,
-    RunningBinding,
-    are_bound,
-    assume_volumes,
-    revert,
-    write,
+from moorage.objects.model.selectors import LabelSelectorMatcher
+from moorage.objects.model.storage import (
+    CSIStorageCapacity,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    StorageClass,
 )
-from .claims import VolumeError
-from .find import (
-    PodVolumeClaims,
-    PodVolumes,
-    check_bound_claims,
-    conflict_reasons,
-    find_unbound,
-    get_pod_volume_claims,
+from moorage.store import NotFoundError
+from moorage.volume.constants import NO_PROVISIONER, SELECTED_NODE
+
+from .assume_cache import ObjectNotFoundError, parse_int64
+from .claims import (
+    VolumeError,
+    allows_topology,
+    check_owner,
+    claim_class,
+    get_bind_volume_to_claim,
+    is_delay_binding_mode,
+    is_fully_bound,
+    parse_bytes,
+    reaches_node,
+    requested_storage,
+    with_annotations,
 )
 from .metrics import VOLUME_SCHEDULING_STAGE_FAILED, counting_failures
+from .pod_volumes import BindingInfo, Claims, DynamicProvision, PodVolumeClaims, PodVolumes, claim_key
 from .sources import VolumeSources
+
+POLL_INTERVAL = 1.0
+"""Seconds between two checks of volumes that are being bound."""
+DEFAULT_BIND_TIMEOUT = 600.0
+"""Seconds that binding a pod's volumes may take."""
+
+UNBOUND_IMMEDIATE = "pod has unbound immediate PersistentVolumeClaims"
+BIND_CONFLICT = "node(s) didn't find available persistent volumes to bind"
+NODE_CONFLICT = "node(s) didn't match PersistentVolume's node affinity"
+NOT_ENOUGH_SPACE = "node(s) did not have enough free storage"
+VOLUME_MISSING = "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)"
+
+
+class ProvisioningFailedError(VolumeError):
+    """A claim is no longer provisioned for the selected node."""
+
+    def __init__(self, claim: PersistentVolumeClaim) -> None:
+        super().__init__(f'provisioning failed for PVC "{claim.name}"')
+        self.claim = claim
+
+
+class BindTimeoutError(VolumeError):
+    """The volumes were not bound in time."""
+
+
+class Unbound(NamedTuple):
+    """The result for claims with delayed binding."""
+
+    volumes: PodVolumes
+    satisfied: bool = True
+    enough_storage: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class RunningBinding:
+    """Bindings of a pod's volumes that have been written.
+
+    Attributes
+    ----------
+    pod : Pod
+    node_name : str
+        The node on which the pod will run.
+    volumes : PodVolumes
+        The written objects.
+    deadline : float
+        Seconds on the binder's clock.
+    """
+
+    pod: Pod
+    node_name: str
+    volumes: PodVolumes
+    deadline: float
 
 
 class VolumeBinder:
     """Finds volumes for a pod's claims on a node, assumes them, and binds them.
 
     `get_pod_volume_claims` is called once for each attempt to schedule a pod, `find_pod_volumes` for each
-    node, from any thread; `assume_pod_volumes` and `revert_assumed_pod_volumes` one at a time by who
-    schedules; binding from any thread, one for each pod.
+    node, from any thread; `assume_pod_volumes` and `revert_assumed_pod_volumes` by one thread at a time;
+    binding from any thread, once for each pod.
 
     Parameters
     ----------
     sources : VolumeSources
-        What it reads and writes.
+        Client, caches and listers.
     bind_timeout : float
-        How long binding a pod's volumes may take, in seconds on `clock`.
+        Seconds on `clock` that binding a pod's volumes may take.
     clock : callable
         Seconds.
     sleep : callable
-        Waits for so many seconds; only `bind_pod_volumes` does.
+        Waits for a number of seconds; only `bind_pod_volumes` calls it.
     """
 
     def __init__(
@@ -60,31 +121,72 @@ class VolumeBinder:
         sleep: Callable[[float], object] = time.sleep,
     ) -> None:
         self.sources = sources
+        self._pvs = sources.pv_cache
+        self._pvcs = sources.pvc_cache
         self._bind_timeout = bind_timeout
         self._clock = clock
         self._sleep = sleep
 
+    # ---- a pod's claims ------------------------------------------------------------------------------------
+
     def get_pod_volume_claims(self, pod: Pod) -> PodVolumeClaims:
         """Classify the claims of a pod, those of ephemeral volumes included.
+
+        Parameters
+        ----------
+        pod : Pod
 
         Raises
         ------
         VolumeError
-            A claim is not there, or not the pod's, or its class does not say when its volumes are bound.
+            A claim does not exist, belongs to another pod, or has a class without a binding mode.
         """
-        return get_pod_volume_claims(self.sources, pod)
+        bound: Claims = []
+        delayed: Claims = []
+        immediate: Claims = []
+        for claim in self._claims_of(pod):
+            if is_fully_bound(claim):
+                bound.append(claim)
+            elif is_delay_binding_mode(claim, self.sources.class_lister) and not claim.spec.volume_name:
+                delayed.append(claim)
+            else:
+                immediate.append(claim)
+        volumes = {name: self._pvs.list_pvs(name) for name in dict.fromkeys(map(claim_class, delayed))}
+        return PodVolumeClaims(bound, delayed, immediate, volumes)
+
+    def _claims_of(self, pod: Pod) -> Iterator[PersistentVolumeClaim]:
+        for volume in pod.spec.volumes:
+            key = claim_key(pod, volume)
+            if key is None:
+                continue
+            try:
+                claim = self._pvcs.get_pvc(key)
+            except VolumeError as error:
+                raise VolumeError(f'error getting PVC "{key}": {error}') from error
+            if volume.persistent_volume_claim is None:
+                check_owner(pod, claim)
+            yield claim
+
+    # ---- finding, on one node ------------------------------------------------------------------------------
 
     def find_pod_volumes(
         self, pod: Pod, claims: PodVolumeClaims, node: Node
     ) -> tuple[PodVolumes, tuple[str, ...]]:
         """Find volumes for a pod on a node.
 
+        Parameters
+        ----------
+        pod : Pod
+        claims : PodVolumeClaims
+            The pod's, of `get_pod_volume_claims`.
+        node : Node
+
         Returns
         -------
         volumes : PodVolumes
             What to bind and to provision; None for empty lists.
         reasons : tuple of str
-            Why the node is not feasible; empty if it is.
+            Reasons why the node is not feasible, in upstream's order; empty if it is.
 
         Raises
         ------
@@ -92,79 +194,271 @@ class VolumeBinder:
             A claim cannot be provisioned for lack of a class, or its selector cannot be read.
         """
         try:
-            bound = check_bound_claims(self.sources, claims.bound, node)
-            unbound = find_unbound(self.sources, claims, node)
+            bound = self.check_bound_claims(claims.bound, node)
+            unbound = self.find_unbound(claims, node)
         except Exception:
             VOLUME_SCHEDULING_STAGE_FAILED.inc("predicate")
             raise
-        return unbound.volumes, conflict_reasons(bound, unbound)
+        reasons = (
+            (NODE_CONFLICT, bound is False),
+            (BIND_CONFLICT, not unbound.satisfied),
+            (NOT_ENOUGH_SPACE, not unbound.enough_storage),
+            (VOLUME_MISSING, isinstance(bound, ObjectNotFoundError)),
+        )
+        return unbound.volumes, tuple(reason for reason, holds in reasons if holds)
 
-    def assume_pod_volumes(self, pod: Pod, node_name: str, pod_volumes: PodVolumes) -> bool:
-        """Assume the bindings and selected nodes that were found.
+    def check_bound_claims(
+        self, claims: Sequence[PersistentVolumeClaim], node: Node
+    ) -> ObjectNotFoundError | bool:
+        """Whether the volumes of bound claims are accessible from a node; the error if one does not exist.
+        The first negative result is returned.
 
-        Returns
-        -------
-        bool
-            Whether there is nothing to do, as every claim is fully bound; `pod_volumes` is left alone then.
-            Otherwise it has afterwards what is assumed, with empty lists for None.
+        Parameters
+        ----------
+        claims : sequence of PersistentVolumeClaim
+        node : Node
+        """
+        for claim in claims:
+            try:
+                volume = self._pvs.get_pv(claim.spec.volume_name)
+            except ObjectNotFoundError as error:
+                return error
+            if not self._reaches(volume, node):
+                return False
+        return True
+
+    def _reaches(self, volume: PersistentVolume, node: Node) -> bool:
+        return reaches_node(self.sources.translate(volume, node.name), node.metadata.labels)
+
+    def find_unbound(self, claims: PodVolumeClaims, node: Node) -> Unbound:
+        """Find volumes on a node for the claims with delayed binding, or check that they can be provisioned
+        there.
+
+        Parameters
+        ----------
+        claims : PodVolumeClaims
+        node : Node
 
         Raises
         ------
         VolumeError
-            Something has changed since; everything is as before.
+            A claim cannot be provisioned for lack of a class.
+        """
+        if not claims.unbound_delayed:
+            return Unbound(PodVolumes())
+        if any(claim.metadata.annotations[SELECTED_NODE] != node.name for claim in claims.selected):
+            return Unbound(PodVolumes(), satisfied=False)
+        bindings: list[BindingInfo] = []
+        to_provision, chosen = list(claims.selected), set[str]()
+        for matcher in claims.matchers:
+            volume = matcher.find(node.metadata.labels, chosen)
+            if volume is None:
+                to_provision.append(matcher.claim)
+            else:
+                chosen.add(volume.name)
+                bindings.append(BindingInfo(volume, matcher.claim))
+        provisions = self._check_volume_provisions(to_provision, node)
+        if isinstance(provisions, bool):
+            return Unbound(PodVolumes(bindings or None), satisfied=provisions, enough_storage=not provisions)
+        return Unbound(PodVolumes(bindings or None, provisions or None))
+
+    def _check_volume_provisions(self, claims: Claims, node: Node) -> list[DynamicProvision] | bool:
+        """Check that claims can be provisioned on a node: False if one cannot; True if all could, but there
+        is not enough storage."""
+        provisions = []
+        for claim in claims:
+            name = claim_class(claim)
+            if not name:
+                raise VolumeError(f'no class for claim "{claim.key}"')
+            try:
+                storage_class = self.sources.class_lister.get(name)
+            except NotFoundError as error:
+                raise VolumeError(f'failed to find storage class "{name}"') from error
+            if storage_class.provisioner in ("", NO_PROVISIONER):
+                return False
+            if not allows_topology(storage_class.allowed_topologies, node.metadata.labels):
+                return False
+            capacity = self._find_capacity(claim, storage_class, node)
+            if capacity is False:
+                return True
+            provisions.append(DynamicProvision(claim, capacity))
+        return provisions
+
+    def _find_capacity(
+        self, claim: PersistentVolumeClaim, storage_class: StorageClass, node: Node
+    ) -> CSIStorageCapacity | Literal[False] | None:
+        """Find the first storage capacity that is accessible from a node and large enough for a claim: None
+        if the driver does not publish capacities, False if none suffices."""
+        drivers, capacities = self.sources.csi_driver_lister, self.sources.csi_storage_capacity_lister
+        if drivers is None or capacities is None or "storage" not in claim.spec.resources.requests:
+            return None
+        try:
+            driver = drivers.get(storage_class.provisioner)
+        except NotFoundError:
+            return None
+        if not driver.spec.storage_capacity:
+            return None
+        size = requested_storage(claim)
+        for capacity in capacities.list():
+            fits = capacity.storage_class_name == storage_class.name and _is_sufficient(capacity, size)
+            if fits and _has_access(node, capacity):
+                return capacity
+        return False
+
+    # ---- assuming ------------------------------------------------------------------------------------------
+
+    def assume_pod_volumes(self, pod: Pod, node_name: str, pod_volumes: PodVolumes) -> bool:
+        """Assume the bindings and selected nodes that were found.
+
+        Parameters
+        ----------
+        pod : Pod
+        node_name : str
+        pod_volumes : PodVolumes
+            As `find_pod_volumes` returned it. Afterwards it has the assumed objects, with empty lists for
+            None.
+
+        Returns
+        -------
+        bool
+            Whether there is nothing to do, as every claim is fully bound; `pod_volumes` is unchanged then.
+
+        Raises
+        ------
+        VolumeError
+            An object has changed since; nothing is assumed, and `pod_volumes` is unchanged.
         """
         with counting_failures("assume"):
-            if are_bound(self.sources, pod):
+            if self._are_bound(pod):
                 return True
-            assume_volumes(self.sources, node_name, pod_volumes)
+            bindings: list[BindingInfo] = []
+            provisions: list[DynamicProvision] = []
+            try:
+                for volume, claim in pod_volumes.static_bindings or ():
+                    bound, is_new = get_bind_volume_to_claim(volume, claim)
+                    if is_new:
+                        self._pvs.assume(bound)
+                    bindings.append(BindingInfo(bound, claim))
+                for claim, capacity in pod_volumes.dynamic_provisions or ():
+                    claim = with_annotations(claim, {SELECTED_NODE: node_name})
+                    self._pvcs.assume(claim)
+                    provisions.append(DynamicProvision(claim, capacity))
+            except VolumeError:
+                self._restore(bindings, provisions)
+                raise
+            pod_volumes.static_bindings, pod_volumes.dynamic_provisions = bindings, provisions
+            return False
+
+    def _are_bound(self, pod: Pod) -> bool:
+        """Whether all claims of a pod exist and are fully bound."""
+        try:
+            return all(map(is_fully_bound, self._claims_of(pod)))
+        except VolumeError:
             return False
 
     def revert_assumed_pod_volumes(self, pod_volumes: PodVolumes) -> None:
-        """Undo `assume_pod_volumes`; repeated calls have no effect."""
-        revert(self.sources, pod_volumes.static_bindings or (), pod_volumes.dynamic_provisions or ())
+        """Undo `assume_pod_volumes`; repeated calls have no effect.
+
+        Parameters
+        ----------
+        pod_volumes : PodVolumes
+        """
+        self._restore(pod_volumes.static_bindings or (), pod_volumes.dynamic_provisions or ())
+
+    def _restore(self, bindings: Iterable[BindingInfo], provisions: Iterable[DynamicProvision]) -> None:
+        for binding in bindings:
+            self._pvs.restore(binding.pv.key)
+        for provision in provisions:
+            self._pvcs.restore(provision.pvc.key)
+
+    # ---- binding -------------------------------------------------------------------------------------------
 
     def begin(self, pod: Pod, pod_volumes: PodVolumes, node_name: str | None = None) -> RunningBinding:
-        """Write the assumed bindings. The caller then calls `check` each `POLL_INTERVAL`.
+        """Write the assumed bindings, the volumes before the claims. The caller then calls `check` each
+        `POLL_INTERVAL`.
 
         Parameters
         ----------
         pod : Pod
         pod_volumes : PodVolumes
-            As `assume_pod_volumes` left it; has afterwards what was written.
+            As `assume_pod_volumes` left it. Afterwards it has the written objects.
         node_name : str, optional
-            Where the pod is to run; the one in its spec by default.
+            The node on which the pod will run; the one in its spec by default.
 
         Raises
         ------
         VolumeError
-            Nothing was decided.
+            Bindings and provisions were not decided.
         ApiError
-            The client's. What had been written by then stays so; the rest is no longer assumed.
+            The client's. Earlier writes remain, and their objects assumed; the other objects are restored.
         """
+        bound = provisioned = 0
         with counting_failures("bind"):
-            write(self.sources, pod, pod_volumes)
+            bindings, provisions = _decision(pod, pod_volumes)
+            try:
+                for bound, (volume, claim) in enumerate(bindings):
+                    bindings[bound] = BindingInfo(self.sources.client.update(volume), claim)
+                bound = len(bindings)
+                for provisioned, (claim, capacity) in enumerate(provisions):
+                    provisions[provisioned] = DynamicProvision(self.sources.client.update(claim), capacity)
+                provisioned = len(provisions)
+            finally:
+                self._restore(bindings[bound:], provisions[provisioned:])
         node_name = pod.spec.node_name if node_name is None else node_name
-        return RunningBinding(self.sources, pod, node_name, pod_volumes, self._clock, self._bind_timeout)
+        return RunningBinding(pod, node_name, pod_volumes, self._clock() + self._bind_timeout)
 
     def check(self, running: RunningBinding) -> bool:
         """Whether all written bindings are complete.
 
+        Parameters
+        ----------
+        running : RunningBinding
+            As returned by `begin`.
+
         Raises
         ------
         VolumeError
-            It will not be, or is not in time.
+            They will not be, or are not in time (`BindTimeoutError`): the pod is to be scheduled again.
         """
         with counting_failures("bind"):
             try:
-                return running.check()
+                return self.is_binding_complete(running)
             except BindTimeoutError as error:
                 raise BindTimeoutError("binding volumes: context deadline exceeded") from error
             except VolumeError as error:
                 raise VolumeError(f"binding volumes: {error}") from error
 
+    def is_binding_complete(self, running: RunningBinding) -> bool:
+        """Whether all written objects have been observed and are fully bound; as `check`, but with other
+        error texts, and failures are not counted.
+
+        Parameters
+        ----------
+        running : RunningBinding
+
+        Raises
+        ------
+        VolumeError
+            As for `check`.
+        """
+        pod = running.pod
+        bindings, provisions = _decision(pod, running.volumes)
+        try:
+            node = self.sources.node_lister.get(running.node_name)
+        except NotFoundError as error:
+            raise VolumeError(f'failed to get node "{running.node_name}": {error}') from error
+        self.sources.require_pod(pod)
+        if all(self._is_bound(node, binding) for binding in bindings) and all(
+            self._is_provisioned(node, provision.pvc) for provision in provisions
+        ):
+            return True
+        if self._clock() >= running.deadline:
+            raise BindTimeoutError("timed out waiting for the condition")
+        return False
+
     def binding(self, pod: Pod, pod_volumes: PodVolumes, node_name: str | None = None) -> Steps[None]:
         """Run `begin`, then `check` each `POLL_INTERVAL` until all is bound, as a generator; parameters and
-        errors as there."""
+        errors as for these."""
         running = self.begin(pod, pod_volumes, node_name)
         done = False
         while not done:
@@ -174,3 +468,79 @@ class VolumeBinder:
     def bind_pod_volumes(self, pod: Pod, pod_volumes: PodVolumes, node_name: str | None = None) -> None:
         """Run `binding` and `sleep` between its steps."""
         take_all(self.binding(pod, pod_volumes, node_name), self._sleep)
+
+    def _is_bound(self, node: Node, binding: BindingInfo) -> bool:
+        try:
+            volume = self._pvs.get_api_pv(binding.pv.key)
+            claim = self._pvcs.get_api_pvc(binding.pvc.key)
+        except VolumeError as error:
+            raise VolumeError(f"failed to check binding: {error}") from error
+        if _is_older(volume, binding.pv):
+            return False
+        self._check_affinity(volume, node)
+        reference = volume.spec.claim_ref
+        if reference is None or not reference.uid:
+            raise VolumeError(f'ClaimRef got reset for pv "{volume.name}"')
+        return is_fully_bound(claim)
+
+    def _is_provisioned(self, node: Node, written: PersistentVolumeClaim) -> bool:
+        try:
+            claim = self._pvcs.get_api_pvc(written.key)
+        except VolumeError as error:
+            raise VolumeError(f"failed to check provisioning pvc: {error}") from error
+        if _is_older(claim, written):
+            return False
+        if not claim.metadata.annotations:
+            raise VolumeError(f'selectedNode annotation reset for PVC "{claim.name}"')
+        if claim.metadata.annotations.get(SELECTED_NODE, "") != node.name:
+            raise ProvisioningFailedError(claim)
+        name = claim.spec.volume_name
+        if name:
+            try:
+                volume = self._pvs.get_api_pv(name)
+            except ObjectNotFoundError:
+                return False
+            except VolumeError as error:
+                raise VolumeError(f'failed to get pv "{name}" from cache: {error}') from error
+            self._check_affinity(volume, node)
+        return is_fully_bound(claim)
+
+    def _check_affinity(self, volume: PersistentVolume, node: Node) -> None:
+        if not self._reaches(volume, node):
+            reason = f'pv "{volume.name}" node affinity doesn\'t match node "{node.name}"'
+            raise VolumeError(f"{reason}: no matching NodeSelectorTerms")
+
+
+def _decision(pod: Pod, volumes: PodVolumes) -> tuple[list[BindingInfo], list[DynamicProvision]]:
+    """The bindings and provisions of a pod, which must have been decided."""
+    if volumes.static_bindings is None:
+        raise VolumeError(f'failed to get cached bindings for pod "{pod.key}"')
+    if volumes.dynamic_provisions is None:
+        raise VolumeError(f'failed to get cached claims to provision for pod "{pod.key}"')
+    return volumes.static_bindings, volumes.dynamic_provisions
+
+
+def _has_access(node: Node, capacity: CSIStorageCapacity) -> bool:
+    """Whether a node is in the topology of a capacity; False for a malformed selector."""
+    if capacity.node_topology is None:
+        return False
+    try:
+        return LabelSelectorMatcher(capacity.node_topology).matches(node.metadata.labels)
+    except ValueError:
+        return False
+
+
+def _is_sufficient(capacity: CSIStorageCapacity, size: int) -> bool:
+    limit = capacity.capacity if capacity.maximum_volume_size is None else capacity.maximum_volume_size
+    return limit is not None and parse_bytes(limit) >= size
+
+
+def _is_older(obj: Object, written: Object) -> bool:
+    return _version(obj) < _version(written)
+
+
+def _version(obj: Object) -> int:
+    try:
+        return parse_int64(obj.metadata.resource_version or "0")
+    except ValueError as error:
+        raise VolumeError(f'error parsing ResourceVersion of "{obj.key}": {error}') from error

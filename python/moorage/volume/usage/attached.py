@@ -23,7 +23,7 @@ from moorage.objects.model.storage import (
 from moorage.store import InformerFactory
 from moorage.store.informers.indexer import KeyLog
 from moorage.volume.binding.claims import VolumeError, check_owner, claim_class
-from moorage.volume.binding.find import claim_key
+from moorage.volume.binding.pod_volumes import claim_key
 
 from .migration import (
     MIGRATED_PROVISIONERS,

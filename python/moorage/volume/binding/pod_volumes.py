@@ -1,0 +1,81 @@
+"""The volumes of a pod: its claims by state, and what is to be bound and provisioned on a node."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+from moorage.objects.model.pod import Pod, Volume
+from moorage.objects.model.storage import CSIStorageCapacity, PersistentVolume, PersistentVolumeClaim
+from moorage.volume.constants import SELECTED_NODE
+
+from .claims import claim_class, requested_storage
+from .matching import ClaimMatcher
+
+Claims = list[PersistentVolumeClaim]
+
+
+class BindingInfo(NamedTuple):
+    """A claim and the volume that it will be bound to."""
+
+    pv: PersistentVolume
+    pvc: PersistentVolumeClaim
+
+
+class DynamicProvision(NamedTuple):
+    """A claim whose volume will be provisioned, and the storage capacity found for it, if it had to be
+    checked."""
+
+    pvc: PersistentVolumeClaim
+    node_capacity: CSIStorageCapacity | None = None
+
+
+@dataclass(slots=True)
+class PodVolumes:
+    """Bindings and provisions of a pod on one node. None is "not decided", which cannot be bound; an empty
+    list is "nothing to do"."""
+
+    static_bindings: list[BindingInfo] | None = None
+    dynamic_provisions: list[DynamicProvision] | None = None
+
+
+@dataclass
+class PodVolumeClaims:
+    """The claims of a pod by state, each list in the order of the pod's volumes.
+
+    Attributes
+    ----------
+    bound : list of PersistentVolumeClaim
+        Claims that are fully bound.
+    unbound_delayed : list of PersistentVolumeClaim
+        Unbound claims whose volumes are chosen with the node.
+    unbound_immediate : list of PersistentVolumeClaim
+        Unbound claims that the controller has to bind first.
+    volumes : dict of str to tuple of PersistentVolume
+        For each class of `unbound_delayed`, its volumes when the claims were classified.
+    """
+
+    bound: Claims
+    unbound_delayed: Claims
+    unbound_immediate: Claims
+    volumes: dict[str, tuple[PersistentVolume, ...]]
+
+    @cached_property
+    def selected(self) -> Claims:
+        """Claims with delayed binding for which a node was selected: they are provisioned there."""
+        return [claim for claim in self.unbound_delayed if SELECTED_NODE in claim.metadata.annotations]
+
+    @cached_property
+    def matchers(self) -> list[ClaimMatcher]:
+        """The other claims with delayed binding, the smallest first, each with its candidate volumes."""
+        others = [claim for claim in self.unbound_delayed if SELECTED_NODE not in claim.metadata.annotations]
+        others.sort(key=requested_storage)
+        return [ClaimMatcher(claim, self.volumes.get(claim_class(claim), ())) for claim in others]
+
+
+def claim_key(pod: Pod, volume: Volume) -> str | None:
+    """Key (``namespace/name``) of the claim of a pod's volume; None for other volumes."""
+    if volume.persistent_volume_claim is not None:
+        return f"{pod.namespace}/{volume.persistent_volume_claim.claim_name}"
+    return None if volume.ephemeral is None else f"{pod.namespace}/{pod.name}-{volume.name}"

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from moorage.framework.plugin.interface import NominatingInfo
 from moorage.framework.plugin.nominator import PodNominator
-from moorage.framework.plugin.waiting_pods import WaitingPod, WaitingPods
-from moorage.framework.runtime.pods_in_pre_bind import PodInPreBind
+from moorage.framework.plugin.waiting_pods import PodInPreBind, WaitingPod, WaitingPods
 from moorage.objects.model.pod import Pod
 from tests.core.make import pod
 from tests.locks import check_locked, is_held

@@ -13,6 +13,7 @@ from tests.scheduler.make import events, scheduler_with
 import moorage as mo
 from moorage.framework.plugin.extender import Victims
 from moorage.framework.plugin.interface import NominatingInfo
+from moorage.framework.plugin.waiting_pods import PodInPreBind
 from moorage.objects.model.meta import Condition
 from moorage.objects.model.pod import Pod
 from moorage.preemption.actuation import clear_nominated_node_name, preempt_pod, prepare_candidate
@@ -155,7 +156,7 @@ def test_a_pod_that_waits_on_permit_is_failed_and_stays() -> None:
 
 def test_a_pod_in_pre_bind_is_cancelled() -> None:
     one = scheduler_with(pods=[pod("v")])
-    binding = handle(one).pods_in_pre_bind.add("v")
+    binding = handle(one).pods_in_pre_bind["v"] = PodInPreBind()
     preempt_pod(handle(one), "a", preemptor(), pod("v"), "DefaultPreemption")
     assert binding.cause == "preempted by DefaultPreemption"
     assert (stored(one), [event[4] for event in events(one)]) == (
@@ -166,7 +167,8 @@ def test_a_pod_in_pre_bind_is_cancelled() -> None:
 
 def test_a_pod_that_is_past_pre_bind_is_deleted() -> None:
     one = scheduler_with(pods=[pod("v")])
-    assert handle(one).pods_in_pre_bind.add("v").mark_prebound()
+    binding = handle(one).pods_in_pre_bind["v"] = PodInPreBind()
+    assert binding.mark_prebound()
     preempt_pod(handle(one), "a", preemptor(), pod("v"), "DefaultPreemption")
     assert (stored(one), [event[4] for event in events(one)]) == ([], [NOTE])
 

@@ -4,12 +4,11 @@
 API of this framework, of 2019.
 """
 
-from .plugin.answers import Answers as Answers
-from .plugin.assignments import Assignments as Assignments
-from .plugin.assignments import Placement as Placement
 from .plugin.cycle_state import NOT_FOUND as NOT_FOUND
 from .plugin.cycle_state import CycleState as CycleState
 from .plugin.cycle_state import NotFoundError as NotFoundError
+from .plugin.events import QUEUE as QUEUE
+from .plugin.events import QUEUE_SKIP as QUEUE_SKIP
 from .plugin.events import ActionType as ActionType
 from .plugin.events import ClusterEvent as ClusterEvent
 from .plugin.events import ClusterEventWithHint as ClusterEventWithHint
@@ -19,11 +18,13 @@ from .plugin.handle import EventRecorder as EventRecorder
 from .plugin.handle import FrameworkHandle as FrameworkHandle
 from .plugin.handle import Parallelizer as Parallelizer
 from .plugin.interface import MAX_NODE_SCORE as MAX_NODE_SCORE
+from .plugin.interface import Assignments as Assignments
 from .plugin.interface import BindPlugin as BindPlugin
 from .plugin.interface import EnqueueExtensions as EnqueueExtensions
 from .plugin.interface import FilterPlugin as FilterPlugin
 from .plugin.interface import NominatingInfo as NominatingInfo
 from .plugin.interface import PermitPlugin as PermitPlugin
+from .plugin.interface import Placement as Placement
 from .plugin.interface import PlacementGeneratePlugin as PlacementGeneratePlugin
 from .plugin.interface import PlacementScorePlugin as PlacementScorePlugin
 from .plugin.interface import Plugin as Plugin
@@ -46,6 +47,7 @@ from .plugin.nodes_view import AnyNodeInfo as AnyNodeInfo
 from .plugin.nodes_view import NodesView as NodesView
 from .plugin.nominator import PodNominator as PodNominator
 from .plugin.status import SKIP as SKIP
+from .plugin.status import Answers as Answers
 from .plugin.status import Code as Code
 from .plugin.status import Status as Status
 from .plugin.status import as_status as as_status

@@ -1,9 +1,9 @@
 """Several schedulers on one cluster with optimistic concurrency; a binder resolves their conflicts."""
 
 from .binder import Binder as Binder
+from .binder import Outcome as Outcome
+from .binder import Placement as Placement
 from .partition import assign_owners as assign_owners
-from .placement import Outcome as Outcome
-from .placement import Placement as Placement
 from .pool import Pool as Pool
 from .pool import Processes as Processes
 from .pool import Threads as Threads

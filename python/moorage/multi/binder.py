@@ -7,24 +7,18 @@ a conflict shows as what it is, no room, a port in use, a skew, a victim that so
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import groupby
 from threading import RLock
-from typing import cast
+from typing import Any, Generic, TypeVar, cast
 
 from moorage._core.decide.decider import TieBreak
 from moorage._core.state.pod_spec import bound
-from moorage.cache import (
-    BinderCache,
-    CacheHandler,
-    CachePodInfo,
-    SchedulerCache,
-    SchedulingStatus,
-    Victims,
-)
+from moorage.cache import BinderCache, CacheHandler, CachePodInfo, SchedulerCache, SchedulingStatus, Victims
 from moorage.errors import CacheError
 from moorage.framework.configuration import feature_gates as all_gates
 from moorage.framework.configuration import groups_pods
@@ -35,8 +29,12 @@ from moorage.framework.plugin.status import Code, Status, as_status
 from moorage.framework.profiles.plugin_registry import Registry
 from moorage.framework.profiles.profile import Profile
 from moorage.objects.model.godel import ledger_of, unit_key
+from moorage.objects.model.meta import Object
+from moorage.objects.model.node import Namespace, Node
 from moorage.objects.model.pod import Pod
 from moorage.objects.model.pod_group import PodGroup, UnitKey, group_of
+from moorage.objects.model.policy import PodDisruptionBudget
+from moorage.objects.workloads.ownership import FINISHED
 from moorage.plugins.node_resources_fit import NodeResourcesFit
 from moorage.plugins.registry import ConfigurationSource, default_profile, read_configuration
 from moorage.preemption.importance import split_by_budget
@@ -45,12 +43,69 @@ from moorage.scheduler.cycle.engine import Engine
 from moorage.scheduler.cycle.engines import make_engines
 from moorage.scheduler.cycle.opportunistic_batching import Batching
 from moorage.scheduler.cycle.placement_check import check
+from moorage.scheduler.event_handlers import (
+    STORAGE,
+    WORKLOADS,
+    last_state,
+    namespace_handler,
+    workload_handler,
+)
 from moorage.scheduler.volume_controllers import ExternalController
-from moorage.store import ApiError, InformerFactory, NotFoundError, ObjectClient, ObjectStore
+from moorage.store import (
+    ApiError,
+    DeletedFinalStateUnknown,
+    InformerFactory,
+    NotFoundError,
+    ObjectClient,
+    ObjectStore,
+)
+from moorage.store.errors import conflict
 
-from .binder_events import watch
-from .client import BindingClient
-from .placement import Outcome, Placement
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """A pod and the node that a scheduler has chosen for it.
+
+    Attributes
+    ----------
+    victims : tuple of Pod
+        Pods on that node that have to go for it.
+    violations : int
+        How many of them a PodDisruptionBudget protects, as the scheduler saw it.
+    scheduler : str
+        Who asks.
+    """
+
+    pod: Pod
+    node: str
+    victims: tuple[Pod, ...] = ()
+    violations: int = 0
+    scheduler: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of a placement: bound, waiting for its victims to be gone, or rejected.
+
+    Attributes
+    ----------
+    status : Status or None
+        Why it was rejected; None for one that was not.
+    """
+
+    placement: Placement
+    status: Status | None = None
+    waiting: bool = False
+
+    @property
+    def is_bound(self) -> bool:
+        return self.status is None and not self.waiting
+
+    @property
+    def reason(self) -> str:
+        """The text of the rejection, or ""."""
+        return "" if self.status is None else self.status.message()
+
 
 VICTIMS_TIMEOUT = 600.0
 """Seconds that a pod waits for its victims to be gone (Gödel's binder)."""
@@ -342,3 +397,78 @@ class Binder:
 
 def _outcome(one: Admitted | Outcome) -> Outcome:
     return Outcome(one.placement) if isinstance(one, Admitted) else one
+
+
+logger = logging.getLogger("moorage.multi")
+
+T = TypeVar("T", bound=Object)
+
+
+class Handler(Generic[T]):
+    """Hands the events of a kind to the methods of the cache that are named after it."""
+
+    def __init__(self, cache: BinderCache, kind: str) -> None:
+        self._add, self._update, self._delete = (
+            getattr(cache, f"{action}_{kind}") for action in ("add", "update", "delete")
+        )
+
+    def on_add(self, obj: T, is_in_initial_list: bool) -> None:
+        _tell(self._add, obj)
+
+    def on_update(self, old: T, new: T) -> None:
+        _tell(self._update, old, new)
+
+    def on_delete(self, obj: T | DeletedFinalStateUnknown[T]) -> None:
+        _tell(self._delete, last_state(obj))
+
+
+class PodHandler(Handler[Pod]):
+    """Pods that have finished hold nothing; a pod of the same name with another UID is another pod."""
+
+    def on_add(self, obj: Pod, is_in_initial_list: bool) -> None:
+        if obj.status.phase not in FINISHED:
+            super().on_add(obj, is_in_initial_list)
+
+    def on_update(self, old: Pod, new: Pod) -> None:
+        if old.metadata.uid != new.metadata.uid or new.status.phase in FINISHED:
+            self.on_delete(old)
+            self.on_add(new, False)
+        else:
+            super().on_update(old, new)
+
+
+def _tell(method: Callable[..., Any], *objects: Object) -> None:
+    try:
+        method(*objects)
+    except CacheError as error:
+        logger.error("%s", error)
+
+
+def watch(informers: InformerFactory, cache: BinderCache) -> None:
+    """Have informers report to the cache; pods come last."""
+    informers.informer(Namespace).add_event_handler(namespace_handler(cache))
+    informers.informer(Node).add_event_handler(Handler[Node](cache, "node"))
+    informers.informer(PodGroup).add_event_handler(Handler[PodGroup](cache, "pod_group"))
+    informers.informer(PodDisruptionBudget).add_event_handler(Handler[PodDisruptionBudget](cache, "pdb"))
+    for workload in WORKLOADS:
+        informers.informer(workload).add_event_handler(workload_handler(cache))
+    for storage in STORAGE:
+        informers.informer(storage)  # plugins ask for what there is
+    informers.informer(Pod).add_event_handler(PodHandler(cache, "pod"))
+
+
+class BindingClient:
+    """See `Binder.client_for`."""
+
+    def __init__(self, binder: Binder, name: str) -> None:
+        self._binder = binder
+        self._name = name
+
+    def bind(self, pod: Pod, node: str) -> None:
+        """Have the binder bind a pod; ConflictError with its reason where it rejects that."""
+        (outcome,) = self._binder.bind([Placement(pod, node, scheduler=self._name)])
+        if outcome.status is not None:
+            raise conflict("pods/binding", pod.name, outcome.reason)
+
+    def __getattr__(self, request: str) -> Any:
+        return getattr(self._binder.client, request)

@@ -11,8 +11,6 @@ from moorage.framework.plugin.events import (
     DEVICE_CLASS,
     NODE,
     POD,
-    QUEUE,
-    QUEUE_SKIP,
     RESOURCE_CLAIM,
     RESOURCE_SLICE,
     ActionType,
@@ -89,11 +87,11 @@ class DynamicResources(
         that it needs."""
         claims = self._claims(pod)
         if claims is None:
-            return QUEUE_SKIP
+            return fwk.QUEUE_SKIP
         if old is not None and old.status.allocation is not None and new.status.allocation is None:
-            return QUEUE
+            return fwk.QUEUE
         if all(claim.metadata.uid != new.metadata.uid for claim in claims):
-            return QUEUE_SKIP
+            return fwk.QUEUE_SKIP
         return queue_if(old is None or old.status != new.status)
 
     def after_pod_change(self, pod: Pod, old: Pod, new: Pod) -> fwk.QueueingHint:

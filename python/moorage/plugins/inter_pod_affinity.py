@@ -9,17 +9,7 @@ from moorage import framework as fwk
 from moorage._core.state.cluster_state import ClusterState
 from moorage._core.state.pod_class import Shape
 from moorage._core.state.pod_terms import PodTerm
-from moorage.framework.plugin.events import (
-    NODE,
-    POD,
-    QUEUE,
-    QUEUE_SKIP,
-    ActionType,
-    is_live,
-    is_same_pod,
-    on,
-    queue_if,
-)
+from moorage.framework.plugin.events import NODE, POD, ActionType, is_live, is_same_pod, on, queue_if
 from moorage.framework.plugin.signing import UNSIGNED
 from moorage.framework.profiles.in_core import NativePlugin
 from moorage.objects.model.node import Node
@@ -89,9 +79,9 @@ class InterPodAffinity(
         """A pod came that the affinity terms want, or went that anti-affinity terms keep away; changed
         labels count too."""
         if is_same_pod(pod, new):
-            return QUEUE
+            return fwk.QUEUE
         if any(other is not None and not is_live(other) for other in (old, new)):
-            return QUEUE_SKIP
+            return fwk.QUEUE_SKIP
         affinity, anti_affinity = self._required(pod)
         if new is None:
             return queue_if(

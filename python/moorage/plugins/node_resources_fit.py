@@ -16,7 +16,6 @@ from moorage.framework.plugin.events import (
     DEVICE_CLASS,
     NODE,
     POD,
-    QUEUE,
     ActionType,
     is_live,
     is_same_pod,
@@ -139,7 +138,7 @@ class NodeResourcesFit(
         if now["pods"] < 1 or any(now[name] < wanted[name] for name in wanted if name not in delegated):
             return queue_if(False)
         if old is None or delegated:
-            return QUEUE
+            return fwk.QUEUE
         was = _allocatable(old, wanted)
         return queue_if(any(now[name] > was[name] for name in now))
 

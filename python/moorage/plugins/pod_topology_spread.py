@@ -10,17 +10,7 @@ from moorage import framework as fwk
 from moorage._core.base.selectors import with_labels
 from moorage._core.state.cluster_state import ClusterState
 from moorage._core.state.pod_class import Shape
-from moorage.framework.plugin.events import (
-    NODE,
-    POD,
-    QUEUE,
-    QUEUE_SKIP,
-    ActionType,
-    is_live,
-    is_same_pod,
-    on,
-    queue_if,
-)
+from moorage.framework.plugin.events import NODE, POD, ActionType, is_live, is_same_pod, on, queue_if
 from moorage.framework.plugin.signing import UNSIGNED
 from moorage.framework.profiles.in_core import NativePlugin
 from moorage.objects.model.node import Node
@@ -121,14 +111,14 @@ class PodTopologySpread(
         """Another count of pods, or this pod tolerates taints of other nodes."""
         for other in (old, new):
             if other is not None and not (is_same_pod(pod, other) or _counts(pod, other)):
-                return QUEUE_SKIP
+                return fwk.QUEUE_SKIP
         hard = self._hard(pod)
         if old is None or new is None:
             labels = (old or new or pod).metadata.labels
             return queue_if(any(one.selector.matches(labels) for one in hard))
         tolerates_others = is_same_pod(pod, new) and old.spec.tolerations != new.spec.tolerations
         if tolerates_others and any(one.honors_taints for one in hard):
-            return QUEUE
+            return fwk.QUEUE
         was, now = old.metadata.labels, new.metadata.labels
         return queue_if(
             was != now and any(one.selector.matches(was) != one.selector.matches(now) for one in hard)

@@ -11,7 +11,7 @@ from tests.framework.make import NoClient
 
 from moorage.cache import SchedulerCache
 from moorage.framework.plugin.handle import EventRecorder, FrameworkHandle, Parallelizer
-from moorage.framework.runtime.pods_in_pre_bind import PodsInPreBind
+from moorage.framework.plugin.waiting_pods import PodInPreBind
 
 
 def test_notes_are_cut_at_1024_bytes() -> None:
@@ -48,20 +48,18 @@ def test_several_workers_do_all_and_pass_on_what_is_raised() -> None:
 
 
 def test_pods_in_pre_bind() -> None:
-    pods = PodsInPreBind()
-    one = pods.add("u")
-    assert pods.get("u") is one
+    handle = FrameworkHandle(SchedulerCache(), NoClient())  # type: ignore[arg-type]
+    assert handle.get_pod_in_pre_bind("u") is None
+    one = handle.pods_in_pre_bind["u"] = PodInPreBind()
+    assert handle.get_pod_in_pre_bind("u") is one
     assert one.mark_prebound()
     assert not one.cancel_pod("late")
     assert one.cause == ""
-    two = pods.add("u")
+    two = PodInPreBind()
     assert two.cancel_pod("first")
     assert two.cancel_pod("second")
     assert not two.mark_prebound()
     assert two.cause == "first"
-    pods.remove("u")
-    pods.remove("u")
-    assert pods.get("u") is None
 
 
 def test_what_plugins_share_is_made_once_for_all_profiles() -> None:

@@ -11,7 +11,6 @@ from tests.framework.make import ERROR, SKIPPED, UNRESOLVABLE, UNSCHEDULABLE, fr
 
 from moorage._core.decide.plan import REASONS, VERDICT_SHIFT
 from moorage._core.decide.plan import UNRESOLVABLE as UNRESOLVABLE_BIT
-from moorage.framework.plugin.answers import Answers
 from moorage.framework.plugin.cycle_state import CycleState
 from moorage.framework.plugin.interface import (
     FilterPlugin,
@@ -19,6 +18,7 @@ from moorage.framework.plugin.interface import (
     PreScorePlugin,
     ScorePlugin,
 )
+from moorage.framework.plugin.status import Answers
 from moorage.framework.runtime.bridge import Bridge
 from moorage.framework.runtime.call import StatusError
 

@@ -16,9 +16,8 @@ from tests.volume.make import csi_node
 import moorage as mo
 from moorage._core.state.pod_volumes import uses_volumes
 from moorage.errors import MoorageError
-from moorage.framework.plugin.answers import Answers
 from moorage.framework.plugin.interface import FilterPlugin, PreFilterPlugin
-from moorage.framework.plugin.status import Code, Status
+from moorage.framework.plugin.status import Answers, Code, Status
 from moorage.framework.profiles.in_core import VolumePlugin
 from moorage.objects import Cluster
 from moorage.objects.model.meta import Object

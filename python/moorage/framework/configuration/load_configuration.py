@@ -20,14 +20,7 @@ from .errors import ConfigurationError
 from .feature_gates import feature_gates as all_gates
 from .field_errors import go_json
 from .go_structs import DecodeError, decode, kind_of, members, parse
-from .types import (
-    API_VERSION,
-    GROUP,
-    VERSION,
-    KubeSchedulerConfiguration,
-    PluginConfig,
-    Typed,
-)
+from .types import API_VERSION, GROUP, VERSION, KubeSchedulerConfiguration, PluginConfig, Typed
 from .validation import validate
 
 if TYPE_CHECKING:

@@ -10,15 +10,14 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
 from moorage.cache import SchedulerCache, Snapshot
 from moorage.errors import MoorageError
-from moorage.framework.runtime.plugin_errors import PluginErrors
-from moorage.framework.runtime.pods_in_pre_bind import PodInPreBind, PodsInPreBind
+from moorage.framework.runtime.call import PluginErrors
 from moorage.objects.model.meta import Object
 from moorage.objects.model.pod import Pod
 from moorage.objects.model.pod_group import PodGroup
 
 from .extender import Extender
 from .nominator import PodNominator
-from .waiting_pods import WaitingPod, WaitingPods
+from .waiting_pods import PodInPreBind, WaitingPod, WaitingPods
 
 if TYPE_CHECKING:
     from moorage.framework.runtime.runtime import Framework
@@ -136,6 +135,8 @@ class FrameworkHandle:
         What plugins have raised.
     extenders : sequence
         In configured order.
+    pods_in_pre_bind : dict of str to PodInPreBind
+        By UID, from the begin of PreBind to the end of the binding cycle.
     framework : Framework
         Set when the framework is complete; while plugins are made it is not there yet.
     preemption_offset : callable
@@ -168,7 +169,7 @@ class FrameworkHandle:
     extenders: Sequence[Extender] = ()
     parallelizer: Parallelizer = field(default_factory=Parallelizer)
     waiting_pods: WaitingPods = field(default_factory=WaitingPods)
-    pods_in_pre_bind: PodsInPreBind = field(default_factory=PodsInPreBind)
+    pods_in_pre_bind: dict[str, PodInPreBind] = field(default_factory=dict)
     framework: Framework | None = None
     preemption_offset: Callable[[Pod, int], int] = lambda pod, nodes: 0
     make_preempt_handle: Callable[[FrameworkHandle], PreemptHandle] | None = None

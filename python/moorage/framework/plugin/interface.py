@@ -16,14 +16,12 @@ import numpy.typing as npt
 from moorage.objects.model.pod import Pod
 from moorage.objects.model.pod_group import PodGroup
 
-from .answers import Answers as Answers
-from .answers import read_answers
-from .assignments import Assignments as Assignments
-from .assignments import Placement as Placement
 from .nodes_view import InfoNodes, NodesView
 from .status import SKIP as SKIP
+from .status import Answers as Answers
 from .status import Code as Code
 from .status import Status as Status
+from .status import read_answers
 
 if TYPE_CHECKING:
     from moorage.framework.runtime.steps import StatusSteps
@@ -534,6 +532,39 @@ class PostBindPlugin(Plugin, point="postBind"):
 
 
 # ---- pod groups --------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Placement:
+    """Some nodes, to which all pods of a group go if one does: their rows, int32, in list order."""
+
+    name: str
+    rows: npt.NDArray[np.int32]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Assignments:
+    """Where the pods of a group would be in a placement.
+
+    Attributes
+    ----------
+    pods : sequence of Pod
+        Those that are to be placed.
+    rows : (pods,) int32 array
+        The row of each, -1 where it has none.
+    scheduled : int
+        How many pods of the group have a node already.
+    """
+
+    placement: Placement
+    pods: Sequence[Pod]
+    rows: npt.NDArray[np.int32]
+    scheduled: int
+
+    @property
+    def placed(self) -> int:
+        """How many of the pods have a row."""
+        return int(np.count_nonzero(self.rows >= 0))
 
 
 class PlacementGeneratePlugin(Plugin, point="placementGenerate"):

@@ -1,4 +1,5 @@
-"""Pods that wait on Permit (kube-scheduler v1.36, framework/runtime/waiting_pods_map.go)."""
+"""Pods that wait on Permit, and pods in PreBind (kube-scheduler v1.36, framework/runtime, waiting_pods_map.go
+and pods_in_prebind_map.go)."""
 
 from __future__ import annotations
 
@@ -254,3 +255,32 @@ class WaitingPods:
         with self._lock:
             waiting = sorted(self._pods.values(), key=WaitingPod.deadline)
         return [one for one in waiting if one.expire(now)]
+
+
+class PodInPreBind:
+    """A pod in PreBind, which may be cancelled until it is marked as done with it. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._finished = False
+        self._cause: str | None = None
+
+    @property
+    def cause(self) -> str:
+        """Why the pod was cancelled; "" where it was not."""
+        return self._cause or ""
+
+    def cancel_pod(self, message: str) -> bool:
+        """Cancel the pod's binding; False where that comes too late. The first message is the cause."""
+        with self._lock:
+            if self._finished:
+                return False
+            if self._cause is None:
+                self._cause = message
+            return True
+
+    def mark_prebound(self) -> bool:
+        """PreBind is over; False where the pod was cancelled before."""
+        with self._lock:
+            self._finished = self._cause is None
+            return self._finished

@@ -16,11 +16,7 @@ from moorage.framework.configuration import (
 from moorage.framework.configuration.go_structs import write
 from moorage.framework.configuration.types import Part
 from moorage.framework.plugin.handle import FrameworkHandle
-from moorage.framework.plugin.interface import (
-    BASES,
-    Plugin,
-    QueueSortPlugin,
-)
+from moorage.framework.plugin.interface import BASES, Plugin, QueueSortPlugin
 
 from .plugin_registry import Registry
 from .profile import Profile

@@ -8,12 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from moorage.framework.plugin.interface import (
-    Plugin,
-    PostFilterPlugin,
-    PreFilterExtensions,
-    PreFilterResult,
-)
+from moorage.framework.plugin.interface import Plugin, PostFilterPlugin, PreFilterExtensions, PreFilterResult
 from moorage.framework.plugin.status import SKIP, Status
 from moorage.objects.model.meta import Object
 from moorage.objects.model.pod import Pod

@@ -6,17 +6,12 @@ from collections.abc import Generator, Sequence
 
 from moorage.framework.plugin.cycle_state import CycleState
 from moorage.framework.plugin.handle import Parallelizer
-from moorage.framework.plugin.interface import (
-    PermitPlugin,
-    PreBindPlugin,
-    PreBindPreFlightResult,
-)
+from moorage.framework.plugin.interface import PermitPlugin, PreBindPlugin, PreBindPreFlightResult
 from moorage.framework.plugin.status import Code, Status, error_status
-from moorage.framework.plugin.waiting_pods import MAX_TIMEOUT
+from moorage.framework.plugin.waiting_pods import MAX_TIMEOUT, PodInPreBind
 from moorage.objects.model.pod import Pod
 
 from .call import StatusError, ask, to_status, wrong_answer
-from .pods_in_pre_bind import PodInPreBind
 from .steps import Ended, StatusSteps, Steps, take_step
 
 WAITING = "one or more plugins asked to wait and no plugin rejected pod"

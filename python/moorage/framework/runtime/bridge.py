@@ -11,11 +11,10 @@ import numpy.typing as npt
 
 from moorage._core.decide.external import PythonExternal
 from moorage._core.decide.plan import REASONS, VERDICT_SHIFT
-from moorage.framework.plugin.answers import Answers, read_answers
 from moorage.framework.plugin.cycle_state import CycleState
 from moorage.framework.plugin.interface import FilterPlugin, Plugin, ScorePlugin
 from moorage.framework.plugin.nodes_view import NodesView, TableNodes
-from moorage.framework.plugin.status import Code, Status, error_status
+from moorage.framework.plugin.status import Answers, Code, Status, error_status, read_answers
 from moorage.objects.model.pod import Pod
 
 from .call import StatusError, ask, ask_status

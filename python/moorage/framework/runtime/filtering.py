@@ -16,12 +16,7 @@ from moorage.framework.plugin.interface import (
     PreFilterResult,
 )
 from moorage.framework.plugin.nodes_view import NodesView
-from moorage.framework.plugin.status import (
-    Code,
-    Status,
-    error_status,
-    is_success,
-)
+from moorage.framework.plugin.status import Code, Status, error_status, is_success
 from moorage.objects.model.pod import Pod
 
 from .call import StatusError, ask, wrong_answer

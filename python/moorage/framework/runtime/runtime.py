@@ -23,7 +23,7 @@ from moorage.framework.plugin.nodes_view import AnyNodeInfo, CycleColumns, Nodes
 from moorage.framework.plugin.nominator import going_before
 from moorage.framework.plugin.signing import Signer
 from moorage.framework.plugin.status import SKIP, Code, Status, as_status, error_status
-from moorage.framework.plugin.waiting_pods import MAX_TIMEOUT, WaitingPod
+from moorage.framework.plugin.waiting_pods import MAX_TIMEOUT, PodInPreBind, WaitingPod
 from moorage.framework.profiles.in_core import NativePlugin, UnbuiltPlugin, VolumePlugin, always_skips
 from moorage.framework.profiles.profile import Profile
 from moorage.objects.model.pod import Pod
@@ -40,7 +40,6 @@ from .binding_points import (
 from .call import StatusError, ask, ask_status
 from .filtering import PreFilterRun, ask_post_filter, ask_pre_filter, filter_status, nothing_left
 from .kernels import Kernels, place_of, rejection
-from .pods_in_pre_bind import PodInPreBind
 from .scoring import SCORE_ERROR, NodePluginScores, Scores, check_range, normalized_scores, raw_scores
 from .steps import StatusSteps, take_all
 

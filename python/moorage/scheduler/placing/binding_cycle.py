@@ -22,9 +22,8 @@ from moorage.framework.plugin.cycle_state import CycleState
 from moorage.framework.plugin.interface import NominatingInfo, PreBindPlugin
 from moorage.framework.plugin.nominator import PodNominator
 from moorage.framework.plugin.status import Code, Status, as_status
-from moorage.framework.plugin.waiting_pods import NEVER, WaitingPod
+from moorage.framework.plugin.waiting_pods import NEVER, PodInPreBind, WaitingPod
 from moorage.framework.runtime.binding_points import permitted
-from moorage.framework.runtime.pods_in_pre_bind import PodInPreBind
 from moorage.framework.runtime.steps import Ended, StatusSteps, take_step
 from moorage.objects.model.cluster import Cluster
 from moorage.objects.model.pod import Pod
@@ -176,7 +175,7 @@ class BindingCycles:
         at_work = [running.at_work for running in self.running.values() if running.at_work is not None]
         futures.wait([one for one in at_work if not one.cancel()])
         for uid, running in self.running.items():
-            running.started.engine.handle.pods_in_pre_bind.remove(uid)
+            running.started.engine.handle.pods_in_pre_bind.pop(uid, None)
         self.running = {}
 
     def undo(self, saved: Any) -> None:
@@ -307,7 +306,7 @@ class BindingCycles:
                     return self._give_up(started, status)
             skipped, in_pre_bind = started.state.skip_pre_bind_plugins, None
             if any(plugin.name not in skipped for plugin in framework.profile.active(PreBindPlugin)):
-                in_pre_bind = framework.handle.pods_in_pre_bind.add(uid)
+                in_pre_bind = framework.handle.pods_in_pre_bind[uid] = PodInPreBind()
         return self._take_step(Running(started, self._steps(started, in_pre_bind), in_pre_bind))
 
     def _take_step(self, running: Running) -> Outcome:
@@ -346,7 +345,7 @@ class BindingCycles:
                     started.state, started.assumed, started.node, in_pre_bind
                 )
             finally:
-                framework.handle.pods_in_pre_bind.remove(started.pod.metadata.uid)
+                framework.handle.pods_in_pre_bind.pop(started.pod.metadata.uid, None)
             if status is None and not in_pre_bind.mark_prebound():
                 status = Status(Code.ERROR, (in_pre_bind.cause,))
             if status is not None:

@@ -27,9 +27,8 @@ from moorage.framework.plugin.status import Code, Status
 from moorage.objects.model.pod import Pod
 from moorage.plugins.registry import default_profile
 from moorage.preemption.default_preemption import DefaultPreemption
-from moorage.preemption.evaluator import call_extenders, find_candidates, preempt
+from moorage.preemption.evaluator import call_extenders, find_candidates, preempt, random_offset
 from moorage.preemption.pick import Candidate
-from moorage.preemption.runtime_handle import random_offset
 from moorage.scheduler import Profile, Scheduler
 
 NODES = [node("a"), node("b"), node("c", cpu=1)]

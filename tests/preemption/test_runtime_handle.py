@@ -15,12 +15,11 @@ import moorage as mo
 from moorage.errors import MoorageError
 from moorage.framework.plugin.cycle_state import CycleState
 from moorage.framework.plugin.handle import FrameworkHandle
-from moorage.framework.plugin.preempt_handle import NodeScore, PluginToStatus
 from moorage.framework.plugin.status import Code, Status
+from moorage.framework.runtime.preempt_handle import NodeScore, PluginToStatus, PreemptHandle
 from moorage.objects.model.node import Taint
 from moorage.objects.model.pod import Pod
 from moorage.plugins.registry import default_profile
-from moorage.preemption.runtime_handle import PreemptHandle
 from moorage.scheduler import Profile, Scheduler
 
 NODES = [node("a"), node("b", cpu=8)]

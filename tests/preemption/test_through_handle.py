@@ -19,11 +19,11 @@ import moorage as mo
 from moorage.framework.plugin.cycle_state import CycleState
 from moorage.framework.plugin.extender import Victims
 from moorage.framework.plugin.interface import NominatingInfo
-from moorage.framework.plugin.preempt_handle import PreemptHandle
 from moorage.framework.plugin.status import Code, Status
+from moorage.framework.runtime import preempt_handle as built
+from moorage.framework.runtime.preempt_handle import PreemptHandle
 from moorage.objects.model.pod import Pod
 from moorage.plugins.registry import default_profile
-from moorage.preemption import runtime_handle as built
 from moorage.preemption.importance import split_by_budget
 from moorage.preemption.pick import Candidate, pick_one_node
 from moorage.scheduler import Profile, Scheduler

@@ -9,8 +9,8 @@ from tests.core.make import node, pod
 
 from moorage.framework.plugin.cycle_state import CycleState
 from moorage.framework.plugin.handle import FrameworkHandle
-from moorage.framework.plugin.preempt_handle import PreemptHandle
 from moorage.framework.plugin.status import Status
+from moorage.framework.runtime.preempt_handle import PreemptHandle
 from moorage.objects import Cluster
 from moorage.objects.model.meta import Condition, LabelSelector, ObjectMeta
 from moorage.objects.model.pod import Pod, PodStatus

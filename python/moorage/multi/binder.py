@@ -28,6 +28,7 @@ from moorage.framework.plugin.nominator import PodNominator
 from moorage.framework.plugin.status import Code, Status, as_status
 from moorage.framework.profiles.plugin_registry import Registry
 from moorage.framework.profiles.profile import Profile
+from moorage.framework.runtime.preempt_handle import budgets_of
 from moorage.objects.model.godel import ledger_of, unit_key
 from moorage.objects.model.meta import Object
 from moorage.objects.model.node import Namespace, Node
@@ -38,7 +39,6 @@ from moorage.objects.workloads.ownership import FINISHED
 from moorage.plugins.node_resources_fit import NodeResourcesFit
 from moorage.plugins.registry import ConfigurationSource, default_profile, read_configuration
 from moorage.preemption.importance import split_by_budget
-from moorage.preemption.runtime_handle import budgets_of
 from moorage.scheduler.cycle.engine import Engine
 from moorage.scheduler.cycle.engines import make_engines
 from moorage.scheduler.cycle.opportunistic_batching import Batching

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 
 from moorage import framework as fwk
-from moorage.framework.plugin import signing
 from moorage.framework.plugin.events import (
     CSI_NODE,
     PERSISTENT_VOLUME_CLAIM,
@@ -34,9 +32,7 @@ EXCEEDED = fwk.Status(fwk.Code.UNSCHEDULABLE, ("node(s) exceed max volume count"
 STATUSES = None, EXCEEDED
 
 
-class NodeVolumeLimits(
-    VolumePlugin, fwk.PreFilterPlugin, fwk.FilterPlugin, fwk.EnqueueExtensions, fwk.SignPlugin
-):
+class NodeVolumeLimits(VolumePlugin):
     """kube-scheduler v1.36, nodevolumelimits/csi.go."""
 
     name = "NodeVolumeLimits"
@@ -102,9 +98,6 @@ class NodeVolumeLimits(
         return wanted
 
     # ---- the queue -----------------------------------------------------------------------------------------
-
-    def sign_pod(self, pod: Pod) -> Mapping[str, Any]:
-        return signing.volumes(pod)
 
     def events_to_register(self) -> Sequence[fwk.ClusterEventWithHint]:
         return [

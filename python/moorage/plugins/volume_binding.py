@@ -11,7 +11,6 @@ import numpy.typing as npt
 
 from moorage import framework as fwk
 from moorage.compat.adapted_binder import AdaptedVolumeBinder, BinderOfHandle, MakeBinder
-from moorage.framework.plugin import signing
 from moorage.framework.plugin.cycle_state import NotFoundError as NotWrittenError
 from moorage.framework.plugin.events import (
     CSI_DRIVER,
@@ -86,17 +85,7 @@ class VolumeBindingState:
         return self
 
 
-class VolumeBinding(
-    VolumePlugin,
-    fwk.PreFilterPlugin,
-    fwk.FilterPlugin,
-    fwk.ReservePlugin,
-    fwk.PreBindPlugin,
-    fwk.PreScorePlugin,
-    fwk.ScorePlugin,
-    fwk.EnqueueExtensions,
-    fwk.SignPlugin,
-):
+class VolumeBinding(VolumePlugin, fwk.ReservePlugin, fwk.PreBindPlugin, fwk.PreScorePlugin, fwk.ScorePlugin):
     """kube-scheduler v1.36, volumebinding/.
 
     The volumes of a pod are bound in steps, one each second by the handle's clock.
@@ -304,9 +293,6 @@ class VolumeBinding(
         return None
 
     # ---- the queue -----------------------------------------------------------------------------------------
-
-    def sign_pod(self, pod: Pod) -> Mapping[str, Any]:
-        return signing.volumes(pod)
 
     def events_to_register(self) -> Sequence[fwk.ClusterEventWithHint]:
         changes = ActionType.ADD | ActionType.UPDATE

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 
 from moorage import framework as fwk
-from moorage.framework.plugin import signing
 from moorage.framework.plugin.events import NODE, PERSISTENT_VOLUME_CLAIM, POD, ActionType, on, queue_if
 from moorage.framework.profiles.in_core import VolumePlugin
 from moorage.objects.model.pod import Pod, Volume
@@ -49,9 +48,7 @@ class ClaimsForOnePod:
         return replace(self)
 
 
-class VolumeRestrictions(
-    VolumePlugin, fwk.PreFilterPlugin, fwk.FilterPlugin, fwk.EnqueueExtensions, fwk.SignPlugin
-):
+class VolumeRestrictions(VolumePlugin):
     """kube-scheduler v1.36, volumerestrictions/."""
 
     name = "VolumeRestrictions"
@@ -128,9 +125,6 @@ class VolumeRestrictions(
         return CLAIM_IN_USE if held.uses > 0 else None
 
     # ---- the queue -----------------------------------------------------------------------------------------
-
-    def sign_pod(self, pod: Pod) -> Mapping[str, Any]:
-        return signing.volumes(pod)
 
     def events_to_register(self) -> Sequence[fwk.ClusterEventWithHint]:
         return [

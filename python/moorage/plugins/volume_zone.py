@@ -12,7 +12,6 @@ import numpy.typing as npt
 from moorage import framework as fwk
 from moorage._core.state.cluster_state import ClusterState
 from moorage._core.state.table_columns import label_column
-from moorage.framework.plugin import signing
 from moorage.framework.plugin.events import (
     NODE,
     PERSISTENT_VOLUME,
@@ -59,7 +58,7 @@ class PodTopologies:
     elsewhere: npt.NDArray[np.bool_]
 
 
-class VolumeZone(VolumePlugin, fwk.PreFilterPlugin, fwk.FilterPlugin, fwk.EnqueueExtensions, fwk.SignPlugin):
+class VolumeZone(VolumePlugin):
     """kube-scheduler v1.36, volumezone/."""
 
     name = "VolumeZone"
@@ -155,9 +154,6 @@ class VolumeZone(VolumePlugin, fwk.PreFilterPlugin, fwk.FilterPlugin, fwk.Enqueu
         return self._elsewhere[topologies]
 
     # ---- the queue -----------------------------------------------------------------------------------------
-
-    def sign_pod(self, pod: Pod) -> Mapping[str, Any]:
-        return signing.volumes(pod)
 
     def events_to_register(self) -> Sequence[fwk.ClusterEventWithHint]:
         changes = ActionType.ADD | ActionType.UPDATE

@@ -15,8 +15,8 @@ from msgspec.structs import replace
 
 from moorage.framework.plugin.handle import FrameworkHandle
 from moorage.framework.plugin.interface import NominatingInfo
-from moorage.framework.plugin.preempt_handle import PreemptHandle
 from moorage.framework.plugin.status import Status, as_status
+from moorage.framework.runtime.preempt_handle import PreemptHandle
 from moorage.objects.model.meta import Condition, with_condition
 from moorage.objects.model.pod import Pod
 from moorage.objects.model.pod_group import PodGroup

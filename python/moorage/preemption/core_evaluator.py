@@ -15,8 +15,8 @@ from moorage.framework.plugin.cycle_state import CycleState
 from moorage.framework.plugin.extender import Victims
 from moorage.framework.plugin.handle import FrameworkHandle
 from moorage.framework.plugin.interface import NominatingInfo
-from moorage.framework.plugin.preempt_handle import PreemptHandle
 from moorage.framework.plugin.status import Code, NodeToStatus, Status, as_status
+from moorage.framework.runtime.preempt_handle import PreemptHandle
 from moorage.objects.model.pod import Pod
 
 from .actuation import prepare_candidate
@@ -25,7 +25,6 @@ from .evaluator import joined, no_candidates
 from .eviction_units import Units
 from .native import status_of
 from .pick import Candidate
-from .runtime_handle import PreemptHandle as RuntimeHandle
 
 
 def preemptor_of(given: PreemptHandle, pod: Pod, statuses: Mapping[str, Status]) -> Preemptor | None:
@@ -35,7 +34,7 @@ def preemptor_of(given: PreemptHandle, pod: Pod, statuses: Mapping[str, Status])
         return None
     extenders = handle.extenders
     has_extenders = extenders and any(one.supports_preemption and one.is_interested(pod) for one in extenders)
-    if type(given) is not RuntimeHandle or has_extenders or Units(handle):
+    if type(given) is not PreemptHandle or has_extenders or Units(handle):
         return None
     in_core = framework.profile.pre_filters_in_core
     return framework.preemptor if in_core and framework.preemptor.suits else None

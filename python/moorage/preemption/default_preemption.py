@@ -18,9 +18,9 @@ from moorage.framework.plugin.events import (
 )
 from moorage.framework.plugin.handle import FrameworkHandle
 from moorage.framework.plugin.interface import EnqueueExtensions, PostFilterResult, PreEnqueuePlugin
-from moorage.framework.plugin.preempt_handle import PreemptHandle
 from moorage.framework.plugin.status import Code, Status
 from moorage.framework.profiles.in_core import CorePostFilter
+from moorage.framework.runtime.preempt_handle import PreemptHandle
 from moorage.objects.model.pod import Pod
 
 from .core_evaluator import preempt_in_core, preemptor_of

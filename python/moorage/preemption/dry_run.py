@@ -13,8 +13,8 @@ from moorage.errors import MoorageError
 from moorage.framework.plugin.cycle_state import CycleState
 from moorage.framework.plugin.extender import Victims
 from moorage.framework.plugin.interface import PreFilterPlugin
-from moorage.framework.plugin.preempt_handle import PreemptHandle
 from moorage.framework.plugin.status import Status, as_status
+from moorage.framework.runtime.preempt_handle import PreemptHandle
 from moorage.objects.model.pod import Pod
 from moorage.objects.model.policy import PodDisruptionBudget
 

@@ -10,14 +10,16 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from hashlib import blake2b
 
 from moorage.errors import ExtenderError, MoorageError
 from moorage.framework.plugin.cycle_state import CycleState
 from moorage.framework.plugin.extender import Extender
 from moorage.framework.plugin.handle import FrameworkHandle
 from moorage.framework.plugin.interface import NominatingInfo
-from moorage.framework.plugin.preempt_handle import PreemptHandle
 from moorage.framework.plugin.status import Code, Status, as_status, fit_error
+from moorage.framework.runtime.preempt_handle import PreemptHandle
 from moorage.objects.model.pod import Pod
 
 from .actuation import prepare_candidate
@@ -179,3 +181,17 @@ def preempt(
     if failed is not None:
         return None, failed
     return NominatingInfo(choice.candidate.name), None
+
+
+def preempts(handle: FrameworkHandle, seed: int | None) -> None:
+    """Let the plugins of a handle preempt. Dry runs begin at the first node that could help; with a seed, at
+    a random one, as upstream's."""
+    handle.make_preempt_handle = PreemptHandle
+    if seed is not None:
+        handle.preemption_offset = partial(random_offset, seed)
+
+
+def random_offset(seed: int, pod: Pod, nodes: int) -> int:
+    """Where among so many nodes the dry runs for a pod begin: anywhere, but always there for this pod."""
+    digest = blake2b(f"{seed} {pod.metadata.uid}".encode(), digest_size=8).digest()
+    return int.from_bytes(digest) % nodes

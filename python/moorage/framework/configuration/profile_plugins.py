@@ -135,7 +135,10 @@ def build_profiles(
             name = profile.scheduler_name
             message = f"initializing profiles: creating profile for scheduler name {name}: {error}"
             raise ConfigurationError("new", message) from None
-    _check_queue_sort(profiles)
+    sorters = [(name, one.args.get(name)) for one in profiles for name in one.plugins["queueSort"]]
+    for built, sorter in zip(profiles, sorters, strict=True):
+        if why := queue_sort_error(built.scheduler_name, sorter, sorters[0]):
+            raise ConfigurationError("new", f"initializing profiles: {why}")
     return profiles
 
 
@@ -204,14 +207,14 @@ def _plugin_set(plugins: types.Plugins, point: str) -> types.PluginSet:
     return found
 
 
-def _interface(point: str) -> str:
-    """The name of Go's interface for an extension point."""
+def interface_name(point: str) -> str:
+    """Upstream's name of the interface of an extension point: ``PreFilterPlugin``."""
     return f"{point[0].upper()}{point[1:]}Plugin"
 
 
 def _listed(point: str, plugins: types.PluginSet, registry: Registry) -> list[str]:
     """The plugins that the point itself names."""
-    interface = _interface(point)
+    interface = interface_name(point)
     names: list[str] = []
     for plugin in plugins.enabled or ():
         name = quote(plugin.name)
@@ -241,13 +244,13 @@ def _expanded(
     for plugin in multi_point:
         name = plugin.name
         if name not in registry:
-            raise _BuildError(f"{_interface(point)} {quote(name)} does not exist")
+            raise _BuildError(f"{interface_name(point)} {quote(name)} does not exist")
         if point not in registry[name].extension_points or name in disabled:
             continue
         if name in listed:
             both.add(name)
         elif name in only:
-            raise _BuildError(f"plugin {quote(name)} already registered as {quote(_interface(point))}")
+            raise _BuildError(f"plugin {quote(name)} already registered as {quote(interface_name(point))}")
         else:
             only.append(name)
     first = [name for name in listed if name in both]
@@ -288,22 +291,24 @@ def _wrapped(value: int) -> int:
     return (value + 2**63) % 2**64 - 2**63
 
 
-def _check_queue_sort(profiles: Sequence[ProfilePlugins]) -> None:
-    """One queue serves all profiles: they must sort alike."""
-    if not profiles:
-        return
-    (first,) = profiles[0].plugins["queueSort"]
-    for profile in profiles[1:]:
-        (name,) = profile.plugins["queueSort"]
-        quoted = quote(profile.scheduler_name)
-        if name != first:
-            detail = (
-                f"different queue sort plugins for profile {quoted}: {quote(name)}, first: {quote(first)}"
-            )
-            raise ConfigurationError("new", f"initializing profiles: {detail}")
-        if profile.args.get(name) != profiles[0].args.get(name):
-            detail = f"different queue sort plugin args for profile {quoted}"
-            raise ConfigurationError("new", f"initializing profiles: {detail}")
+def queue_sort_error(profile: str, sorter: tuple[str, object], first: tuple[str, object]) -> str:
+    """Why a profile cannot share the queue of the first one; "" where it can.
+
+    Parameters
+    ----------
+    profile : str
+        Scheduler name.
+    sorter, first : (str, object)
+        Name and arguments of the QueueSort plugin, of this profile and of the first.
+
+    Returns
+    -------
+    str
+    """
+    if sorter[0] != first[0]:
+        text = f"different queue sort plugins for profile {quote(profile)}"
+        return f"{text}: {quote(sorter[0])}, first: {quote(first[0])}"
+    return "" if sorter == first else f"different queue sort plugin args for profile {quote(profile)}"
 
 
 def effective(configuration: types.KubeSchedulerConfiguration, registry: Registry) -> dict[str, Any]:

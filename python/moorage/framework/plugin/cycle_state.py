@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from moorage.errors import MoorageError
@@ -19,6 +20,7 @@ class NotFoundError(MoorageError):
 NOT_FOUND = NotFoundError("not found")
 
 
+@dataclass(slots=True, eq=False)
 class CycleState:
     """A store of one cycle, by key. Threads may share it: every operation is one operation of a dict.
 
@@ -43,33 +45,17 @@ class CycleState:
         the core are informed by their PreFilter extensions.
     """
 
-    __slots__ = (
-        "_data",
-        "away",
-        "parallel_pre_bind_plugins",
-        "reserved",
-        "shape",
-        "skip_all_post_filter_plugins",
-        "skip_filter_plugins",
-        "skip_pre_bind_plugins",
-        "skip_score_plugins",
-        "target",
-        "terms",
-    )
-
-    shape: Shape
-    terms: Terms
-    target: tuple[int, int, int]
-
-    def __init__(self) -> None:
-        self._data: dict[str, Any] = {}
-        self.skip_filter_plugins: set[str] = set()
-        self.skip_score_plugins: set[str] = set()
-        self.skip_pre_bind_plugins: set[str] = set()
-        self.parallel_pre_bind_plugins: set[str] = set()
-        self.skip_all_post_filter_plugins = False
-        self.reserved = False
-        self.away: dict[str, Pod] = {}
+    skip_filter_plugins: set[str] = field(default_factory=set)
+    skip_score_plugins: set[str] = field(default_factory=set)
+    skip_pre_bind_plugins: set[str] = field(default_factory=set)
+    parallel_pre_bind_plugins: set[str] = field(default_factory=set)
+    skip_all_post_filter_plugins: bool = False
+    reserved: bool = False
+    away: dict[str, Pod] = field(default_factory=dict)
+    shape: Shape = field(init=False)
+    terms: Terms = field(init=False)
+    target: tuple[int, int, int] = field(init=False)
+    _data: dict[str, Any] = field(default_factory=dict, init=False)
 
     def read(self, key: str) -> Any:
         """Parameters
@@ -113,12 +99,12 @@ class CycleState:
     def clone(self) -> CycleState:
         """A copy with a clone of each value that has a method `clone`; the skip sets are shared."""
         out = CycleState()
+        for name in self.__slots__:
+            if hasattr(self, name):
+                setattr(out, name, getattr(self, name))
+        out.away = self.away.copy()
         out._data = {
             key: value.clone() if hasattr(value, "clone") else value
             for key, value in self._data.copy().items()
         }
-        for name in self.__slots__[1:]:
-            if hasattr(self, name):
-                setattr(out, name, getattr(self, name))
-        out.away = self.away.copy()
         return out

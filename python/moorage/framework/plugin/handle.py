@@ -20,9 +20,8 @@ from .nominator import PodNominator
 from .waiting_pods import PodInPreBind, WaitingPod, WaitingPods
 
 if TYPE_CHECKING:
+    from moorage.framework.runtime.preempt_handle import PreemptHandle
     from moorage.framework.runtime.runtime import Framework
-
-    from .preempt_handle import PreemptHandle
 
 S = TypeVar("S")
 T = TypeVar("T", bound=Object)

@@ -5,18 +5,20 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from moorage._core.base.resources import ZERO, is_counted, pod_requests
 from moorage._core.state.pod_spec import spec_key
-from moorage.framework.profiles.profile import Profile
 from moorage.framework.runtime.call import StatusError, ask
 from moorage.objects.model.pod import NodeSelectorRequirement, NodeSelectorTerm, Pod, Volume
 
 from .interface import FilterPlugin, Plugin, PreFilterPlugin, PreScorePlugin, ScorePlugin, SignPlugin
 from .status import Code, Status
+
+if TYPE_CHECKING:
+    from moorage.framework.profiles.profile import Profile
 
 logger = logging.getLogger("moorage.framework")
 encode = msgspec.json.Encoder(order="sorted").encode

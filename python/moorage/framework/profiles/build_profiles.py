@@ -14,6 +14,7 @@ from moorage.framework.configuration import (
     enabled_plugins,
 )
 from moorage.framework.configuration.go_structs import write
+from moorage.framework.configuration.profile_plugins import queue_sort_error
 from moorage.framework.configuration.types import Part
 from moorage.framework.plugin.handle import FrameworkHandle
 from moorage.framework.plugin.interface import BASES, Plugin, QueueSortPlugin
@@ -90,22 +91,22 @@ def check_profiles(profiles: Sequence[Profile]) -> list[Profile]:
     if not profiles:
         raise InputError("at least one profile is required")
     seen: set[str] = set()
-    first = {plugin.name: plugin.args for plugin in profiles[0].at(QueueSortPlugin)}
+    first = _sorter(profiles[0])
     for profile in profiles:
         name = profile.scheduler_name
         if not name:
             raise InputError("scheduler name is needed")
         if not profile.plugins:
             raise InputError(f'plugins required for profile with scheduler name "{name}"')
-        sorters = {plugin.name: plugin.args for plugin in profile.at(QueueSortPlugin)}
-        if [*sorters] != [*first]:
-            raise InputError(
-                f'different queue sort plugins for profile "{name}": "{" ".join(sorters)}", '
-                f'first: "{" ".join(first)}"'
-            )
-        if sorters != first:
-            raise InputError(f'different queue sort plugin args for profile "{name}"')
+        if why := queue_sort_error(name, _sorter(profile), first):
+            raise InputError(why)
         if name in seen:
             raise InputError(f'duplicate profile with scheduler name "{name}"')
         seen.add(name)
     return list(profiles)
+
+
+def _sorter(profile: Profile) -> tuple[str, object]:
+    """The names of the QueueSort plugins of a profile, of which there should be one, and their arguments."""
+    plugins = profile.at(QueueSortPlugin)
+    return " ".join(plugin.name for plugin in plugins), [plugin.args for plugin in plugins]

@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from moorage.framework.plugin.interface import Plugin, PostFilterPlugin, PreFilterExtensions, PreFilterResult
+from moorage.framework.plugin.interface import (
+    EnqueueExtensions,
+    FilterPlugin,
+    Plugin,
+    PostFilterPlugin,
+    PreFilterPlugin,
+    PreFilterResult,
+    SignPlugin,
+)
+from moorage.framework.plugin.signing import volumes
 from moorage.framework.plugin.status import SKIP, Status
 from moorage.objects.model.meta import Object
 from moorage.objects.model.pod import Pod
@@ -45,9 +54,6 @@ class NativePlugin(Plugin):
         raise NotImplementedError
 
     def pre_filter(self, state: CycleState, pod: Pod, nodes: NodesView) -> PreFilterResult | Status | None:
-        return None
-
-    def pre_filter_extensions(self) -> PreFilterExtensions | None:
         return None
 
     def filter(self, state: CycleState, pod: Pod, node_info: AnyNodeInfo) -> Status | None:
@@ -113,7 +119,7 @@ class Lister(Protocol[T_co]):
         """All objects."""
 
 
-class VolumePlugin(Plugin):
+class VolumePlugin(PreFilterPlugin, FilterPlugin, EnqueueExtensions, SignPlugin):
     """A plugin about volumes, which has nothing to say about pods without.
 
     In a profile it is idle: `in_core`, it answers Skip without being asked. Pods that use volumes are decided
@@ -122,6 +128,9 @@ class VolumePlugin(Plugin):
     """
 
     in_core = True
+
+    def sign_pod(self, pod: Pod) -> Mapping[str, Any]:
+        return volumes(pod)
 
     def enabled(self) -> Self:
         """A copy of the same arguments that decides in Python."""
@@ -170,9 +179,6 @@ class UnbuiltPlugin(Plugin):
 
     def pre_filter(self, state: CycleState, pod: Pod, nodes: NodesView) -> PreFilterResult | Status | None:
         return SKIP
-
-    def pre_filter_extensions(self) -> PreFilterExtensions | None:
-        return None
 
     def pre_score(self, state: CycleState, pod: Pod, nodes: NodesView) -> Status | None:
         return SKIP

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 from moorage._core.decide.plan import Plan
 from moorage._core.state.cluster_state import ClusterState
 from moorage.errors import InputError
+from moorage.framework.configuration.profile_plugins import interface_name
 from moorage.framework.plugin.interface import (
     BASES,
     FilterPlugin,
@@ -267,11 +268,6 @@ class Profile:
             fit_unresolvable=self.fit_unresolvable,
             **arguments,
         )
-
-
-def interface_name(point: str) -> str:
-    """Upstream's name of the interface of an extension point: ``PreFilterPlugin``."""
-    return f"{point[0].upper()}{point[1:]}Plugin"
 
 
 def _extending(plugin: Plugin | None, name: str, point: str) -> Plugin:

@@ -22,7 +22,7 @@ from moorage.framework.profiles.native_library import LoadedPlugin
 from moorage.framework.profiles.plugin_registry import Registry
 from moorage.framework.profiles.profile import Profile
 from moorage.plugins.registry import IN_TREE, all_plugins
-from moorage.preemption.runtime_handle import preempts
+from moorage.preemption.evaluator import preempts
 from moorage.scheduler.extenders.http_extender import make_extenders
 from moorage.scheduler.volume_controllers import ExternalController, SimulatedController
 from moorage.store import InformerFactory, ObjectClient

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from moorage._core.decide.bulk_operations import has_pods_below
 from moorage.framework.plugin.interface import PostFilterPlugin
 from moorage.framework.runtime.call import StatusError
+from moorage.framework.runtime.preempt_handle import budgets_of
 from moorage.objects.model.pod import Pod
 from moorage.objects.model.pod_group import PodGroup
 from moorage.preemption.actuation import preempt_pod
@@ -21,7 +22,6 @@ from moorage.preemption.default_preemption import DefaultPreemption
 from moorage.preemption.eligibility import NEVER, TERMINATING, is_leaving
 from moorage.preemption.eviction_units import Units
 from moorage.preemption.importance import Unit, units_by_importance, violations
-from moorage.preemption.runtime_handle import budgets_of
 
 from .group_attempt import Attempt, Members, decide
 

@@ -12,11 +12,11 @@ import numpy.typing as npt
 
 from moorage._core.preempt.preemptor import Evictions
 from moorage.errors import CacheError, MoorageError
+from moorage.framework.runtime.preempt_handle import budgets_of
 from moorage.framework.runtime.runtime import Target
 from moorage.objects.model.pod import Pod
 from moorage.preemption.default_preemption import DefaultPreemption
 from moorage.preemption.eviction_units import Units
-from moorage.preemption.runtime_handle import budgets_of
 from moorage.scheduler.cycle.engine import Engine
 from moorage.scheduler.scheduling_context import CANNOT_BE_ASSUMED
 from moorage.store import NotFoundError

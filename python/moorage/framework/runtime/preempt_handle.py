@@ -1,16 +1,13 @@
-"""PreemptHandle of kube-scheduler v1.19 and v1.20 over today's runtime.
+"""PreemptHandle: what preemption works with (kube-scheduler v1.19 and v1.20, framework/interface.go).
 
-It is what a preemption plugin works with, DefaultPreemption as any other: the nominator, the plugins of the
-profile, to be run about a pod on a node as it might be, and the extenders. Nominator and plugins are the
-scheduler's own; only the answers have the form that they had then (framework/interface.go and
-framework/runtime/framework.go of v1.20).
+A preemption plugin, DefaultPreemption as any other, gets nominator, plugins and extenders of the scheduler
+from it. Answers have the form of framework/runtime/framework.go of v1.20.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
-from hashlib import blake2b
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -20,20 +17,55 @@ from moorage.framework.plugin.cycle_state import CycleState
 from moorage.framework.plugin.extender import Extender
 from moorage.framework.plugin.handle import FrameworkHandle
 from moorage.framework.plugin.nodes_view import AnyNodeInfo, NodesView
-from moorage.framework.plugin.preempt_handle import NodeScore, PluginToNodeScores, PluginToStatus
-from moorage.framework.plugin.status import Status, error_status
-from moorage.framework.runtime.call import ask_status
-from moorage.framework.runtime.runtime import Framework
+from moorage.framework.plugin.status import Code, Status, error_status
 from moorage.objects.model.node import Node
 from moorage.objects.model.pod import Pod
 from moorage.objects.model.policy import PodDisruptionBudget
 
+from .call import ask_status
+from .runtime import Framework
+
+
+@dataclass(frozen=True, slots=True)
+class NodeScore:
+    """What one plugin gives one node."""
+
+    name: str
+    score: int
+
+
+PluginToNodeScores = dict[str, list[NodeScore]]
+"""Plugin to its weighted scores, in the order of the nodes."""
+
+
+GRAVEST = (Code.ERROR, Code.UNSCHEDULABLE_AND_UNRESOLVABLE, Code.UNSCHEDULABLE)
+
+
+class PluginToStatus(dict[str, Status]):
+    """Plugin to its rejection, in the order in which they ran; empty where the pod fits."""
+
+    def merge(self) -> Status | None:
+        """One status of all: the reasons of each, and the gravest code (Error, then
+        UnschedulableAndUnresolvable, then Unschedulable, else the last); None of none."""
+        if not self:
+            return None
+        statuses = list(self.values())
+        codes = [status.code for status in statuses]
+        code = next((grave for grave in GRAVEST if grave in codes), codes[-1])
+        err = next((status.as_error() for status in statuses if status.code == Code.ERROR), None)
+        texts = tuple(text for status in statuses for text in status.texts)
+        return Status(code, texts, err=err)
+
 
 class PreemptHandle:
-    """The `moorage.framework.plugin.preempt_handle.PreemptHandle` of a framework handle.
+    """Nominator (PodNominator), plugins of the profile (PluginsRunner) and extenders.
+
+    What v1.20 had in functions beside the handle is here too: filters with nominated pods
+    (PodPassesFiltersOnNode), and the lister of PodDisruptionBudgets.
 
     Parameters
     ----------
+    handle : FrameworkHandle
     run_all_filters : bool
         Filter goes on after a rejection, so that all of them are told (WithRunAllFilters).
     """
@@ -160,17 +192,3 @@ def budgets_of(handle: FrameworkHandle) -> Sequence[PodDisruptionBudget]:
     if handle.informers is None:
         return ()
     return tuple(handle.informers.lister(PodDisruptionBudget).list())
-
-
-def preempts(handle: FrameworkHandle, seed: int | None) -> None:
-    """Let the plugins of a handle preempt. Dry runs begin at the first node that could help; with a seed, at
-    a random one, as upstream's."""
-    handle.make_preempt_handle = PreemptHandle
-    if seed is not None:
-        handle.preemption_offset = partial(random_offset, seed)
-
-
-def random_offset(seed: int, pod: Pod, nodes: int) -> int:
-    """Where among so many nodes the dry runs for a pod begin: anywhere, but always there for this pod."""
-    digest = blake2b(f"{seed} {pod.metadata.uid}".encode(), digest_size=8).digest()
-    return int.from_bytes(digest) % nodes

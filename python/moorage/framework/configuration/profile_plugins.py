@@ -207,23 +207,38 @@ def _plugin_set(plugins: types.Plugins, point: str) -> types.PluginSet:
     return found
 
 
-def interface_name(point: str) -> str:
-    """Upstream's name of the interface of an extension point: ``PreFilterPlugin``."""
-    return f"{point[0].upper()}{point[1:]}Plugin"
+def extension_error(
+    plugin: Plugin | type[Plugin] | None, name: str, point: str, listed: Sequence[str]
+) -> str:
+    """Why a plugin cannot be listed at an extension point (framework.go updatePluginList).
+
+    Parameters
+    ----------
+    plugin : Plugin, type of Plugin or None
+        None where there is none of this name.
+    name, point : str
+    listed : sequence of str
+        The names that the point has already.
+
+    Returns
+    -------
+    str
+        "" where it can.
+    """
+    interface = f"{point[0].upper()}{point[1:]}Plugin"
+    if plugin is None:
+        return f"{interface} {quote(name)} does not exist"
+    if point not in plugin.extension_points:
+        return f"plugin {quote(name)} does not extend {interface} plugin"
+    return f"plugin {quote(name)} already registered as {quote(interface)}" if name in listed else ""
 
 
 def _listed(point: str, plugins: types.PluginSet, registry: Registry) -> list[str]:
     """The plugins that the point itself names."""
-    interface = interface_name(point)
     names: list[str] = []
     for plugin in plugins.enabled or ():
-        name = quote(plugin.name)
-        if plugin.name not in registry:
-            raise _BuildError(f"{interface} {name} does not exist")
-        if point not in registry[plugin.name].extension_points:
-            raise _BuildError(f"plugin {name} does not extend {interface} plugin")
-        if plugin.name in names:
-            raise _BuildError(f"plugin {name} already registered as {quote(interface)}")
+        if why := extension_error(registry.get(plugin.name), plugin.name, point, names):
+            raise _BuildError(why)
         names.append(plugin.name)
     return names
 
@@ -241,16 +256,14 @@ def _expanded(
         return listed
     both: set[str] = set()
     only: list[str] = []
-    for plugin in multi_point:
-        name = plugin.name
-        if name not in registry:
-            raise _BuildError(f"{interface_name(point)} {quote(name)} does not exist")
-        if point not in registry[name].extension_points or name in disabled:
+    for name in (plugin.name for plugin in multi_point):
+        plugin = registry.get(name)
+        if plugin is not None and (point not in plugin.extension_points or name in disabled):
             continue
         if name in listed:
             both.add(name)
-        elif name in only:
-            raise _BuildError(f"plugin {quote(name)} already registered as {quote(interface_name(point))}")
+        elif why := extension_error(plugin, name, point, only):
+            raise _BuildError(why)
         else:
             only.append(name)
     first = [name for name in listed if name in both]

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable
-from functools import partial
 from os import PathLike
 from pathlib import Path
 
@@ -107,36 +105,35 @@ def _plugin(address: int, source: str, keep: object) -> Plugin:
 
 
 def explain_failure(name: str, what: str, text: str, node: str, value: int) -> StatusError:
-    """The Error status of a cycle in which a plugin failed (kube-scheduler v1.36, runtime/framework.go)."""
-    return StatusError(_STATUSES[what](name, text, node, value))
+    """The Error of a cycle in which a plugin failed (kube-scheduler v1.36, runtime/framework.go).
 
+    Parameters
+    ----------
+    name : str
+        The plugin's.
+    what : {"filter", "code", "score", "normalize", "range"}
+        The function that failed; or "code" or "range" for a value that it must not answer.
+    text : str
+        The plugin's own words; "" for none.
+    node : str
+    value : int
+        What the function returned.
 
-def _said(name: str, function: str, text: str, value: int) -> Status:
-    error = PluginError(text or f'{function} of plugin "{name}" answered {value}')
-    return Status(Code.ERROR, err=error)
-
-
-def _filter_failed(name: str, text: str, node: str, value: int) -> Status:
-    return error_status(f'running "{name}" filter plugin', _said(name, "filter", text, value), name)
-
-
-def _wrong_code(name: str, text: str, node: str, value: int) -> Status:
-    wrong = f'filter of plugin "{name}" answered code {value} for node {node}, none of 0, 2 and 3'
-    return error_status(f'running "{name}" filter plugin', Status(Code.ERROR, err=PluginError(wrong)), name)
-
-
-def _scoring_failed(error: str, function: str, name: str, text: str, node: str, value: int) -> Status:
-    return error_status(error.format(name), _said(name, function, text, value))
-
-
-def _out_of_range(name: str, text: str, node: str, value: int) -> Status:
-    return Status(Code.ERROR, err=PluginError(f"{invalid_score(name, value)} (node {node})"))
-
-
-_STATUSES: dict[str, Callable[[str, str, str, int], Status]] = {
-    "filter": _filter_failed,
-    "code": _wrong_code,
-    "score": partial(_scoring_failed, SCORE_ERROR, "score"),
-    "normalize": partial(_scoring_failed, NORMALIZE_ERROR, "normalize"),
-    "range": _out_of_range,
-}
+    Returns
+    -------
+    StatusError
+    """
+    filtering = f'running "{name}" filter plugin'
+    failed = Status(Code.ERROR, err=PluginError(text or f'{what} of plugin "{name}" answered {value}'))
+    match what:
+        case "filter":
+            return StatusError(error_status(filtering, failed, name))
+        case "code":
+            wrong = f'filter of plugin "{name}" answered code {value} for node {node}, none of 0, 2 and 3'
+            return StatusError(error_status(filtering, Status(Code.ERROR, err=PluginError(wrong)), name))
+        case "range":
+            wrong = f"{invalid_score(name, value)} (node {node})"
+            return StatusError(Status(Code.ERROR, err=PluginError(wrong)))
+        case _:
+            failing = SCORE_ERROR if what == "score" else NORMALIZE_ERROR
+            return StatusError(error_status(failing.format(name), failed))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 from moorage._core.decide.plan import Plan
 from moorage._core.state.cluster_state import ClusterState
 from moorage.errors import InputError
-from moorage.framework.configuration.profile_plugins import interface_name
+from moorage.framework.configuration.profile_plugins import extension_error
 from moorage.framework.plugin.interface import (
     BASES,
     FilterPlugin,
@@ -87,25 +87,19 @@ class Profile:
     @cached_property
     def _lists(self) -> dict[str, list[Plugin]]:
         lists: dict[str, list[Plugin]] = {point: [] for point in BASES.values()}
-        if self.points is None:
-            for plugin in self.plugins:
-                for point in plugin.extension_points:
-                    if point in lists:
-                        lists[point].append(plugin)
-        else:
-            by_name = {plugin.name: plugin for plugin in self.plugins}
-            for point in BASES.values():
-                names = self.points.get(point, ())
-                lists[point] = [_extending(by_name.get(name), name, point) for name in names]
         for point, plugins in lists.items():
-            seen: set[str] = set()
-            for plugin in plugins:
-                if plugin.name in seen:
-                    raise InputError(
-                        f'plugin "{plugin.name}" already registered as "{interface_name(point)}"'
-                    )
-                seen.add(plugin.name)
+            for name, plugin in self._named(point):
+                if why := extension_error(plugin, name, point, [other.name for other in plugins]):
+                    raise InputError(why)
+                plugins.append(cast(Plugin, plugin))
         return lists
+
+    def _named(self, point: str) -> list[tuple[str, Plugin | None]]:
+        """The plugins that an extension point names, None for one that is not there."""
+        if self.points is None:
+            return [(plugin.name, plugin) for plugin in self.plugins if point in plugin.extension_points]
+        by_name = {plugin.name: plugin for plugin in self.plugins}
+        return [(name, by_name.get(name)) for name in self.points.get(point, ())]
 
     def at(self, base: type[P]) -> list[P]:
         """The plugins at an extension point, in the order in which they run.
@@ -268,15 +262,6 @@ class Profile:
             fit_unresolvable=self.fit_unresolvable,
             **arguments,
         )
-
-
-def _extending(plugin: Plugin | None, name: str, point: str) -> Plugin:
-    """A plugin named at an extension point (kube-scheduler v1.36, framework.go updatePluginList)."""
-    if plugin is None:
-        raise InputError(f'{interface_name(point)} "{name}" does not exist')
-    if point not in plugin.extension_points:
-        raise InputError(f'plugin "{name}" does not extend {interface_name(point)} plugin')
-    return plugin
 
 
 def _kernel(plugin: Plugin, bridge: Bridge | None, error: str = "") -> Any:

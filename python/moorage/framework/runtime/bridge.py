@@ -13,7 +13,6 @@ from moorage._core.decide.external import PythonExternal
 from moorage._core.decide.plan import REASONS, VERDICT_SHIFT
 from moorage.framework.plugin.cycle_state import CycleState
 from moorage.framework.plugin.interface import FilterPlugin, Plugin, ScorePlugin
-from moorage.framework.plugin.nodes_view import NodesView, TableNodes
 from moorage.framework.plugin.status import Answers, Code, Status, error_status, read_answers
 from moorage.objects.model.pod import Pod
 
@@ -87,7 +86,7 @@ class Bridge:
         (row, pods), self._pending_nominated = self._pending_nominated, None
         self._alone = self._state, self._caches
         self._state, self._caches = self._state.clone(), {}
-        node_info = self.nodes(np.array([row], dtype=np.int32)).node_info(0)
+        node_info = self.framework.nodes(np.array([row], dtype=np.int32)).node_info(0)
         for pod in pods:
             change = self.framework.run_pre_filter_extension_add_pod
             failed = change(self._state, self._pod, pod, node_info)
@@ -148,10 +147,6 @@ class Bridge:
         place = int(verdict >> VERDICT_SHIFT)
         return self.framework.filters[place - 1].name if place else ""
 
-    def nodes(self, rows: Rows | Callable[[], Rows]) -> NodesView:
-        """Rows of the table, to be looked at by plugins."""
-        return TableNodes(self.framework.columns, rows)
-
     # ---- Filter --------------------------------------------------------------------------------------------
 
     def filter(self, plugin: FilterPlugin, rows: Rows) -> npt.NDArray[np.uint8]:
@@ -179,11 +174,11 @@ class Bridge:
         return answer
 
     def _answers(self, plugin: FilterPlugin, rows: Rows) -> Answers:
-        answer = plugin.filter_all(self._state, self._pod, self.nodes(rows))
+        answer = plugin.filter_all(self._state, self._pod, self.framework.nodes(rows))
         return read_answers(plugin.name, answer, len(rows), plugin.verdict)
 
     def _filter_each(self, plugin: FilterPlugin, rows: Rows) -> Answers:
-        nodes, statuses = self.nodes(rows), list[Status | None]()
+        nodes, statuses = self.framework.nodes(rows), list[Status | None]()
         for at in range(len(rows)):
             answer = ask_status(plugin, self._pod, plugin.filter, self._state, self._pod, nodes.node_info(at))
             status = filter_status(plugin, answer)
@@ -198,7 +193,7 @@ class Bridge:
         """PreScore over the feasible rows, once per search."""
         if not self._scoring:
             self._scoring = True
-            failed = self.framework.run_pre_score_plugins(self._state, self._pod, self.nodes(rows))
+            failed = self.framework.run_pre_score_plugins(self._state, self._pod, self.framework.nodes(rows))
             if failed is not None:
                 raise StatusError(failed)
 
@@ -214,7 +209,7 @@ class Bridge:
         if plugin.name in self._state.skip_score_plugins:
             nothing = np.zeros(len(rows), dtype=np.int64)
             return nothing, nothing
-        nodes = self.nodes(rows)
+        nodes = self.framework.nodes(rows)
         raw = raw_scores(plugin, self._state, self._pod, nodes)
         return raw, normalized_scores(plugin, self._state, self._pod, nodes, raw)
 
@@ -232,7 +227,7 @@ class StatusCache:
 
     def __init__(self, plugin: FilterPlugin, rows: int) -> None:
         self.plugin = plugin
-        self.at_once = has_filter_all(plugin)
+        self.at_once = type(plugin).filter_all is not FilterPlugin.filter_all
         self.numbers = np.full(rows, NOT_ASKED, dtype=np.int32)
         self._places: dict[Status | None, int] = {None: 0}
         self._statuses: list[Status | None] = [None]
@@ -293,8 +288,3 @@ class StatusCache:
         """The plugin's status of a row; None where it was not asked."""
         number = int(self.numbers[row])
         return None if number == NOT_ASKED else self._statuses[number]
-
-
-def has_filter_all(plugin: FilterPlugin) -> bool:
-    """True for a plugin with the vectorised form of Filter."""
-    return type(plugin).filter_all is not FilterPlugin.filter_all

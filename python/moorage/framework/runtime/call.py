@@ -100,9 +100,7 @@ def ask_status(plugin: Plugin, pod: Pod, function: Callable[..., Any], *argument
         answer = function(*arguments)
     except Exception as error:  # as in `ask`
         return _raised(plugin, pod, error)
-    if answer is None or isinstance(answer, Status):
-        return answer
-    return wrong_answer(plugin, answer, "a Status")
+    return to_status(plugin, answer)
 
 
 def to_status(plugin: Plugin, answer: Any) -> Status | None:

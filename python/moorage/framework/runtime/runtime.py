@@ -126,10 +126,20 @@ class Framework:
 
     def all_nodes(self) -> NodesView:
         """The nodes of the view, in list order; listed when somebody looks."""
-        return TableNodes(self.columns, self._rows)
+        return self.nodes(self._rows)
 
-    def nodes(self, rows: npt.NDArray[np.int32]) -> NodesView:
-        """Rows of the node table, as plugins see them."""
+    def nodes(self, rows: npt.NDArray[np.int32] | Callable[[], npt.NDArray[np.int32]]) -> NodesView:
+        """Rows of the node table, as plugins see them.
+
+        Parameters
+        ----------
+        rows : (n,) int32 array, or callable
+            What makes the array, where it may not be needed.
+
+        Returns
+        -------
+        NodesView
+        """
         return TableNodes(self.columns, rows)
 
     def _rows(self) -> npt.NDArray[np.int32]:

@@ -283,11 +283,12 @@ class PodHandler:
     def _remove(self, pod: Pod, was_assigned: bool) -> bool:
         """A pod that was or may have been on a node is so no more; whether that concerns others."""
         with self.cache.lock:
-            is_assumed = self.cache.is_assumed_pod(pod)
-            held = self.cache.get_pod(pod) if self.cache.state.has_pod(pod) else None
-            if held is not None and not (is_assumed and self.reject_waiting(pod.metadata.uid)):
-                # That of a pod which waits is forgotten by its binding cycle.
-                self.cache.discard_pod(held)
+            held, is_assumed = None, False
+            if self.cache.state.has_pod(pod):
+                held, is_assumed = self.cache.get_pod(pod), self.cache.is_assumed_pod(pod)
+                if not (is_assumed and self.reject_waiting(pod.metadata.uid)):
+                    # That of a pod which waits is forgotten by its binding cycle.
+                    self.cache.discard_pod(held)
         if held is None and not was_assigned:
             return False
         gone = held if held is not None and is_assumed else pod

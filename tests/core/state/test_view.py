@@ -243,7 +243,7 @@ def overflow(one: Both) -> None:
     assert one.state.log.capacity == 1 << 16
     stamp = pod("stamp", on="a")
     one.state.add_pod(stamp)
-    for _ in range(one.state.log.capacity // 2):
+    for _ in range(one.state.log.capacity):
         one.state.update_pod(stamp, stamp)
     one.twin.add_pod(stamp)
     for _ in range(3):

@@ -86,8 +86,7 @@ class EventRecorder:
         note : str
             Cut to 1024 bytes of UTF-8 (kube-scheduler v1.36, truncateMessage).
         """
-        encoded = note.encode()
-        if len(encoded) > MAX_NOTE:
+        if 4 * len(note) > MAX_NOTE and len(encoded := note.encode()) > MAX_NOTE:
             suffix = " ..."
             note = encoded[: MAX_NOTE - len(suffix)].decode(errors="ignore") + suffix
         self.events.append(Event(regarding, type, reason, action, note))

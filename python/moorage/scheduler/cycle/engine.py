@@ -321,7 +321,8 @@ class Engine:
     def on_tried_node(self, row: int, order: Callable[[], list[str]]) -> Decision:
         """The pod fits the node that was tried first: no other is looked at, and the rotation stays."""
         start = self.decider.start
-        positions = np.flatnonzero(self.cache.state.view.rows() == row).astype(np.int32)
+        at = self.cache.state.view.position_of(row)
+        positions = np.array([at], dtype=np.int32) if at >= 0 else NO_ROWS
         return Decision(self.cache.state.table.row_name(row), start, start, 1, positions, None, order)
 
     def pre_score(self, positions: npt.NDArray[np.int32]) -> str:

@@ -412,7 +412,7 @@ cdef class ClusterState:
         self._enter(number, pod, self.classes.intern(pod), ADDED)
 
     cdef bint _is_confirmed_by(self, int32_t number, object pod) except -1:
-        """Whether a report of an assumed pod changes nothing but its object."""
+        """Whether a report of a pod changes nothing but its object, and that it is added."""
         cdef int32_t pod_class
         if number < 0 or not self.ledger.has_object(number):
             return False
@@ -445,7 +445,7 @@ cdef class ClusterState:
         CacheCorruptedError
             `new` is on another node.
         """
-        cdef int32_t number = self._known(old)
+        cdef int32_t number = self._known(old), pod_class
         cdef str uid = old.metadata.uid
         if number < 0 or self.ledger.state_of(number) != ADDED:
             raise CacheError(f"pod {uid} is not added to scheduler cache, so cannot be updated")
@@ -457,7 +457,11 @@ cdef class ClusterState:
             raise CacheError(f"no corresponding pod {old.name} in pods of node {old.spec.node_name}")
         if new.metadata.uid != uid and self._known(new) >= 0:
             raise CacheError(f"pod {new.metadata.uid} was already in added state")
-        self._enter(number, new, self.classes.intern_after(new, old), ADDED)
+        pod_class = self.classes.intern_after(new, old)
+        if self.journal.depth == 0 and new.metadata.uid == uid and self._is_confirmed_by(number, new):
+            self._confirm(number, new)
+        else:
+            self._enter(number, new, pod_class, ADDED)
 
     def remove_pod(self, pod):
         """Remove an added pod.

@@ -368,6 +368,19 @@ cdef class View:
                 return (<int32_t*>self.order.data)[at]
         return None
 
+    def position_of(self, int32_t row):
+        """The position of a row in the list, -1 where it is not listed.
+
+        Parameters
+        ----------
+        row : int
+
+        Returns
+        -------
+        int
+        """
+        return (<int32_t*>self.position.data)[row] - 1 if 0 <= row < self.position.capacity else -1
+
     def rows(self):
         """Rows in list order, a new int32 array."""
         return np.array(self.order.array(np.int32, self.size))

@@ -327,21 +327,26 @@ class SchedulingQueue:
         if self._waiting:
             self._changed.notify_all()
 
-    def put_back(self, info: QueuedPodInfo) -> None:
-        """A popped pod was not tried after all: it is where it was, as if it had not been popped.
+    def put_back(self, *infos: QueuedPodInfo) -> None:
+        """Popped pods were not tried after all: they are where they were, as if they had not been popped.
+
+        Parameters
+        ----------
+        *infos : QueuedPodInfo
 
         Raises
         ------
         MoorageError
-            It is not in flight.
+            One is not in flight; those before it are back.
         """
         with self._lock:
-            place = self._in_flight.place(info.pod.metadata.uid)
-            if place is None:
-                raise MoorageError(f"Pod {info.pod.key} is not in flight")
-            self._in_flight.done(info.pod.metadata.uid)
-            info.attempts -= 1
-            self._places.put(info, place)
+            for info in infos:
+                place = self._in_flight.place(info.pod.metadata.uid)
+                if place is None:
+                    raise MoorageError(f"Pod {info.pod.key} is not in flight")
+                info.attempts -= 1
+                self._places.put(info, place)
+                self._in_flight.done(info.pod.metadata.uid)
             self._wake()
 
     def done(self, *uids: str) -> None:

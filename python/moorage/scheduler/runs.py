@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -161,7 +161,7 @@ class Run:
         while len(ours) < most and (popped := self.queue.pop_batch(most - len(ours))):
             unit = popped[0].unit
             if unit is not None and ours:
-                self._put_back(popped)
+                self.queue.put_back(*popped)
                 break
             popped = [info for info in popped if self._is_to_be_tried(info.pod)]
             if unit in self._failed_groups:
@@ -183,15 +183,11 @@ class Run:
         self.queue.done(pod.metadata.uid)
         return False
 
-    def _put_back(self, infos: Iterable[QueuedPodInfo]) -> None:
-        for info in infos:
-            self.queue.put_back(info)
-
     def _retry_groups(self) -> None:
         """An event may help groups that have failed: their pods return to the queue."""
         self._failed_groups.clear()
         aside, self._aside = self._aside, []
-        self._put_back(aside)
+        self.queue.put_back(*aside)
 
     def _retry_preemptors(self) -> bool:
         """Activate the pods that others were evicted for and that no hint has moved; whether there are
@@ -236,7 +232,7 @@ class Run:
             if self._evicts:
                 break
         if tried < len(infos):
-            self._put_back(infos[tried:])
+            self.queue.put_back(*infos[tried:])
         if self._evicts:
             self.scheduler.sync()
             self._retry_groups()

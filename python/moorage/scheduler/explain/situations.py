@@ -53,7 +53,7 @@ class CountingRun(Run):
         if at is None:
             return super().attempt(infos)
         if at and infos[0].unit is None:
-            self._put_back(infos[at:])
+            self.queue.put_back(*infos[at:])
             return super().attempt(infos[:at])
         self.turns += 1
         if self.turns == self._last:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, cast
 
@@ -53,7 +54,8 @@ class Attempts(SchedulerRun):
         self.result, self.placed = Result(), []
         infos, pods = self.take(limit), meter.pods
         if meter.window is not None and infos:
-            measured = sum(meter.measures(self.run.known[info.pod.key][0]) for info in infos)
+            runs = Counter(self.run.known[info.pod.key][0] for info in infos)
+            measured = sum(count for one, count in runs.items() if meter.measures(one))
             meter.queue_ns += (self.run.timer() - began) * measured // len(infos)
             meter.queued += measured
         tried = self.attempt(infos) if infos else 0

@@ -4,6 +4,8 @@ import numpy as np
 import numpy.typing as npt
 
 _Item = TypeVar("_Item", bound=np.generic)
+_K = TypeVar("_K")
+_V = TypeVar("_V")
 
 class Journal:
     @property
@@ -15,6 +17,8 @@ class Journal:
     def begin(self) -> int: ...
     def commit(self, mark: int) -> None: ...
     def rollback(self, mark: int) -> None: ...
+    def put(self, table: dict[_K, _V], key: _K, value: _V) -> None: ...
+    def drop(self, table: dict[_K, _V], key: _K) -> None: ...
 
 class Buffer:
     @property

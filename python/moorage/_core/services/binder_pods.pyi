@@ -1,6 +1,6 @@
 from collections.abc import Callable
 
-from moorage._core.services.binder_store import BinderStore, Undo
+from moorage._core.services.binder_store import BinderStore
 from moorage._core.state.cluster_state import ClusterState
 from moorage.cache.binder.cache_handler import CacheHandler
 from moorage.objects.model.pod import Pod
@@ -10,7 +10,7 @@ def find_uid(state: ClusterState, uid: str) -> Pod | None: ...
 
 class BinderPods(BinderStore):
     def __init__(
-        self, state: ClusterState, handler: CacheHandler, undo: Undo, node_name_of: Callable[[Pod], str]
+        self, state: ClusterState, handler: CacheHandler, node_name_of: Callable[[Pod], str]
     ) -> None: ...
     def find(self, pod: Pod) -> Pod | None: ...
     def find_named(self, pod: Pod) -> Pod | None: ...

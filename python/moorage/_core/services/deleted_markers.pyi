@@ -1,13 +1,13 @@
 from collections.abc import Callable
 
-from moorage._core.services.binder_store import BinderStore, Undo
+from moorage._core.services.binder_store import BinderStore
 from moorage._core.state.cluster_state import ClusterState
 from moorage.cache.binder.cache_handler import CacheHandler
 from moorage.objects.model.pod import Pod
 
 class DeletedMarkers(BinderStore):
     def __init__(
-        self, state: ClusterState, handler: CacheHandler, undo: Undo, node_name_of: Callable[[Pod], str]
+        self, state: ClusterState, handler: CacheHandler, node_name_of: Callable[[Pod], str]
     ) -> None: ...
     def mark_pod_to_delete(self, pod: Pod, preemptor: Pod) -> None: ...
     def remove_delete_pod_marker(self, pod: Pod, preemptor: Pod) -> None: ...

@@ -1,6 +1,6 @@
 from collections.abc import Callable
 
-from moorage._core.services.binder_store import BinderStore, Undo
+from moorage._core.services.binder_store import BinderStore
 from moorage._core.state.cluster_state import ClusterState
 from moorage.cache.binder.cache_handler import CacheHandler
 from moorage.objects.model.pod import Pod
@@ -10,7 +10,6 @@ class RunningPods(BinderStore):
         self,
         state: ClusterState,
         handler: CacheHandler,
-        undo: Undo,
         unit_key: Callable[[Pod], str],
         group: str,
         single: str,

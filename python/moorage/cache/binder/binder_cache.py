@@ -7,7 +7,6 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from typing import Self
 
-from moorage._core.services.binder_store import Undo
 from moorage._core.state.cluster_state import ClusterState
 from moorage.cache.cluster_cache import ClusterCache
 from moorage.cache.snapshot import CacheDump
@@ -94,14 +93,12 @@ class BinderCache(ClusterCache):
         state = ClusterState(ledgers=2, gates=handler.gates, ledger_of=ledger_of)
         super().__init__(state, handler.clock)
         self.handler = handler
-        undo = Undo()
-        self.participants.append(undo)
-        self.pdbs = PdbStore(state, handler, undo)
-        self.units = UnitStatusStore(state, handler, undo)
-        self.markers = DeletedMarkerStore(state, handler, undo)
-        self.nodes = NodeStore(state, handler, undo)
-        self.pods = PodStore(state, handler, undo)
-        self.reservations = ReservationStore(state, handler, undo) if handler.resource_reservation else None
+        self.pdbs = PdbStore(state, handler)
+        self.units = UnitStatusStore(state, handler)
+        self.markers = DeletedMarkerStore(state, handler)
+        self.nodes = NodeStore(state, handler)
+        self.pods = PodStore(state, handler)
+        self.reservations = ReservationStore(state, handler) if handler.resource_reservation else None
         self._wire()
 
     def _wire(self) -> None:
@@ -113,15 +110,13 @@ class BinderCache(ClusterCache):
         """An independent copy; forks may be used from several threads. Participants are cloned in order."""
         with self.lock:
             out = super().fork()
-            undo = out.participants[0]
-            assert isinstance(undo, Undo)
-            out.pdbs = self.pdbs.clone(out.state, undo)
-            out.units = self.units.clone(out.state, undo)
-            out.markers = self.markers.clone(out.state, undo)
-            out.nodes = self.nodes.clone(out.state, undo)
-            out.pods = self.pods.clone(out.state, undo)
+            out.pdbs = self.pdbs.clone(out.state)
+            out.units = self.units.clone(out.state)
+            out.markers = self.markers.clone(out.state)
+            out.nodes = self.nodes.clone(out.state)
+            out.pods = self.pods.clone(out.state)
             if self.reservations is not None:
-                out.reservations = self.reservations.clone(out.state, undo)
+                out.reservations = self.reservations.clone(out.state)
         out._wire()
         return out
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from moorage._core.services import qos
-from moorage._core.services.binder_store import Undo
 from moorage._core.state.cluster_state import ClusterState
 from moorage.cache.snapshot import NodeInfos
 from moorage.errors import CacheError
@@ -36,8 +35,8 @@ class NodeStore(Store):
 
     name = StoreName.NODE
 
-    def __init__(self, state: ClusterState, handler: CacheHandler, undo: Undo) -> None:
-        super().__init__(state, handler, undo)
+    def __init__(self, state: ClusterState, handler: CacheHandler) -> None:
+        super().__init__(state, handler)
         self.nm_nodes: dict[str, NMNode] = {}
         self.cnrs: dict[str, CNR] = {}
 
@@ -106,23 +105,23 @@ class NodeStore(Store):
 
     def set_nm_node(self, nm_node: NMNode) -> None:
         self._describe(nm_node.name, nm_node, self.cnrs.get(nm_node.name))
-        self.undo.put(self.nm_nodes, nm_node.name, nm_node)
+        self.state.journal.put(self.nm_nodes, nm_node.name, nm_node)
 
     def delete_nm_node(self, nm_node: NMNode) -> None:
         if nm_node.name not in self.nm_nodes:
             raise _missing(nm_node.name)
         self._describe(nm_node.name, None, self.cnrs.get(nm_node.name))
-        self.undo.drop(self.nm_nodes, nm_node.name)
+        self.state.journal.drop(self.nm_nodes, nm_node.name)
 
     def set_cnr(self, cnr: CNR) -> None:
         self._describe(cnr.name, self.nm_nodes.get(cnr.name), cnr)
-        self.undo.put(self.cnrs, cnr.name, cnr)
+        self.state.journal.put(self.cnrs, cnr.name, cnr)
 
     def delete_cnr(self, cnr: CNR) -> None:
         if cnr.name not in self.cnrs:
             raise _missing(cnr.name)
         self._describe(cnr.name, self.nm_nodes.get(cnr.name), None)
-        self.undo.drop(self.cnrs, cnr.name)
+        self.state.journal.drop(self.cnrs, cnr.name)
 
     def _describe(self, name: str, nm_node: NMNode | None, cnr: CNR | None) -> None:
         """Write down what is allocatable in each ledger."""

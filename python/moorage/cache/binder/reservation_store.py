@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from moorage._core.services import binder_pods
-from moorage._core.services.binder_store import Undo
 from moorage._core.state.cluster_state import ClusterState
 from moorage.errors import CacheError
 from moorage.objects.model.godel import Reservation, node_name_of
@@ -68,8 +67,8 @@ class ReservationStore(Store):
 
     name = StoreName.RESERVATION
 
-    def __init__(self, state: ClusterState, handler: CacheHandler, undo: Undo) -> None:
-        super().__init__(state, handler, undo)
+    def __init__(self, state: ClusterState, handler: CacheHandler) -> None:
+        super().__init__(state, handler)
         self._infos: dict[Identifier, ReservationInfo] = {}
         self._deployments: dict[str, bool] = {}
         self.enter: PodOp
@@ -89,12 +88,12 @@ class ReservationStore(Store):
     def set_deployment(self, deployment: Deployment) -> None:
         """A Deployment came or changed."""
         if wants_reservation(deployment):
-            self.undo.put(self._deployments, deployment.key, True)
+            self.state.journal.put(self._deployments, deployment.key, True)
         else:
             self.delete_deployment(deployment)
 
     def delete_deployment(self, deployment: Deployment) -> None:
-        self.undo.drop(self._deployments, deployment.key)
+        self.state.journal.drop(self._deployments, deployment.key)
 
     # ---- pods, before the other stores get the event
 
@@ -153,7 +152,7 @@ class ReservationStore(Store):
         fake = reserved_pod(reservation)
         info = self._info_of(fake)
         if info is not None and info.deadline != NEVER:  # it stands already, and stays
-            self.undo.put(self._infos, identifier(fake), info._replace(deadline=NEVER))
+            self.state.journal.put(self._infos, identifier(fake), info._replace(deadline=NEVER))
         else:
             self._reserve(fake)
 
@@ -197,7 +196,7 @@ class ReservationStore(Store):
             self._drop(identifier(held))
         if self._info_of(fake) is None:
             self._drop(found)
-        self.undo.put(self._infos, found, ReservationInfo(fake, deadline=deadline))
+        self.state.journal.put(self._infos, found, ReservationInfo(fake, deadline=deadline))
         if binder_pods.find(self.state, fake) is None:
             self.enter(fake)
 
@@ -206,14 +205,14 @@ class ReservationStore(Store):
         info = self._infos.get(found)
         if info is None:
             return
-        self.undo.put(self._infos, found, info._replace(matched=uid))
+        self.state.journal.put(self._infos, found, info._replace(matched=uid))
         self._leave(found, info.placeholder_pod)
 
     def _drop(self, found: Identifier) -> None:
         """Drop a placeholder."""
         info = self._infos.get(found)
         if info is not None:
-            self.undo.drop(self._infos, found)
+            self.state.journal.drop(self._infos, found)
             self._leave(found, info.placeholder_pod)
 
     def _leave(self, found: Identifier, fake: Pod) -> None:

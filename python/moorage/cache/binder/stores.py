@@ -8,7 +8,7 @@ from typing import ClassVar, NamedTuple, Self
 
 from moorage._core.base.selectors import LabelSelectorMatcher
 from moorage._core.services.binder_pods import BinderPods
-from moorage._core.services.binder_store import BinderStore, Undo
+from moorage._core.services.binder_store import BinderStore
 from moorage._core.services.deleted_markers import DeletedMarkers
 from moorage._core.services.running_pods import RunningPods
 from moorage._core.state.cluster_state import ClusterState
@@ -37,8 +37,8 @@ class Store(BinderStore):
 
     name: ClassVar[StoreName]
 
-    def clone(self, state: ClusterState, undo: Undo) -> Self:
-        out = super().clone(state, undo)
+    def clone(self, state: ClusterState) -> Self:
+        out = super().clone(state)
         for name, value in vars(self).items():
             if isinstance(value, dict):
                 setattr(out, name, value.copy())
@@ -58,8 +58,8 @@ class PdbStore(Store):
 
     name = StoreName.PDB
 
-    def __init__(self, state: ClusterState, handler: CacheHandler, undo: Undo) -> None:
-        super().__init__(state, handler, undo)
+    def __init__(self, state: ClusterState, handler: CacheHandler) -> None:
+        super().__init__(state, handler)
         self._budgets: dict[str, Budget] = {}
 
     def set_pdb(self, pdb: PodDisruptionBudget) -> None:
@@ -67,10 +67,10 @@ class PdbStore(Store):
         held = self._budgets.get(pdb.key)
         known = held is not None and held.pdb.spec.selector == pdb.spec.selector
         selector = held.selector if held is not None and known else LabelSelectorMatcher(pdb.spec.selector)
-        self.undo.put(self._budgets, pdb.key, Budget(pdb, selector))
+        self.state.journal.put(self._budgets, pdb.key, Budget(pdb, selector))
 
     def delete_pdb(self, pdb: PodDisruptionBudget) -> None:
-        self.undo.drop(self._budgets, pdb.key)
+        self.state.journal.drop(self._budgets, pdb.key)
 
     @property
     def pdbs(self) -> list[PodDisruptionBudget]:
@@ -128,15 +128,15 @@ class UnitStatusStore(Store, RunningPods):
 
     name = StoreName.UNIT_STATUS
 
-    def __init__(self, state: ClusterState, handler: CacheHandler, undo: Undo) -> None:
-        super().__init__(state, handler, undo, unit_key, GROUP_ANNOTATION, SINGLE_POD_UNIT)
+    def __init__(self, state: ClusterState, handler: CacheHandler) -> None:
+        super().__init__(state, handler, unit_key, GROUP_ANNOTATION, SINGLE_POD_UNIT)
         self._status: dict[str, SchedulingStatus] = {}
 
     def get_unit_scheduling_status(self, key: str) -> SchedulingStatus:
         return self._status.get(key, SchedulingStatus.UNKNOWN)
 
     def set_unit_scheduling_status(self, key: str, status: SchedulingStatus) -> None:
-        self.undo.put(self._status, key, SchedulingStatus(status))
+        self.state.journal.put(self._status, key, SchedulingStatus(status))
 
     def get_unit_status(self, key: str) -> UnitStatus:
         return UnitStatus(self.get_unit_scheduling_status(key), self.running(key))
@@ -150,7 +150,7 @@ class UnitStatusStore(Store, RunningPods):
         self.add_pod_group(new)
 
     def delete_pod_group(self, group: PodGroup) -> None:
-        self.undo.drop(self._status, _key(group))
+        self.state.journal.drop(self._status, _key(group))
 
 
 # ---- markers and pods --------------------------------------------------------------------------------------
@@ -161,8 +161,8 @@ class DeletedMarkerStore(Store, DeletedMarkers):
 
     name = StoreName.DELETED_MARKER
 
-    def __init__(self, state: ClusterState, handler: CacheHandler, undo: Undo) -> None:
-        super().__init__(state, handler, undo, node_name_of)
+    def __init__(self, state: ClusterState, handler: CacheHandler) -> None:
+        super().__init__(state, handler, node_name_of)
 
 
 class PodStore(Store, BinderPods):
@@ -170,8 +170,8 @@ class PodStore(Store, BinderPods):
 
     name = StoreName.POD
 
-    def __init__(self, state: ClusterState, handler: CacheHandler, undo: Undo) -> None:
-        super().__init__(state, handler, undo, node_name_of)
+    def __init__(self, state: ClusterState, handler: CacheHandler) -> None:
+        super().__init__(state, handler, node_name_of)
 
     def get_pod(self, pod: Pod) -> Pod:
         held = self.find_named(pod)

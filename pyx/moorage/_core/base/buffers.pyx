@@ -5,6 +5,8 @@ transaction is open that saves the item's bytes, and `Journal.rollback` copies t
 that lives in Python containers registers a function with `Journal.on_undo` instead.
 """
 
+from functools import partial
+
 import numpy as np
 from libc.string cimport memcpy
 
@@ -164,6 +166,20 @@ cdef class Journal:
         if self.depth:
             self.save(ACTION, 0, 0, NULL)
             self.actions.append(action)
+
+    cpdef int put(self, dict table, key, value) except -1:
+        """``table[key] = value``, for a dictionary whose order does not matter."""
+        if self.depth:
+            undo = partial(table.__setitem__, key, table[key]) if key in table else partial(table.pop, key)
+            self.on_undo(undo)
+        table[key] = value
+
+    cpdef int drop(self, dict table, key) except -1:
+        """``del table[key]``, if it is there; for a dictionary whose order does not matter."""
+        if key in table:
+            if self.depth:
+                self.on_undo(partial(table.__setitem__, key, table[key]))
+            del table[key]
 
 
 cdef class Buffer:

@@ -10,7 +10,7 @@ from moorage._core.state.pod_spec import is_only_bound
 
 from libc.stdint cimport int32_t
 
-from moorage._core.services.binder_store cimport BinderStore, Undo, uid_of
+from moorage._core.services.binder_store cimport BinderStore, uid_of
 from moorage._core.base.deadlines cimport Deadline, Deadlines
 from moorage._core.base.fields cimport METADATA, NODE_NAME, SPEC, UID
 from moorage._core.state.ledger cimport ADDED, ASSUMED, FREE, INFINITY, Ledger, Totals
@@ -43,7 +43,7 @@ cdef class BinderPods(BinderStore):
 
     Parameters
     ----------
-    state, handler, undo
+    state, handler
         Of a store.
     node_name_of : callable
         The node of a pod whose spec names none.
@@ -51,8 +51,8 @@ cdef class BinderPods(BinderStore):
 
     cdef object node_name_of
 
-    def __init__(self, ClusterState state not None, handler, Undo undo not None, node_name_of):
-        super().__init__(state, handler, undo)
+    def __init__(self, ClusterState state not None, handler, node_name_of):
+        super().__init__(state, handler)
         self.node_name_of = node_name_of
 
     def find(self, pod):

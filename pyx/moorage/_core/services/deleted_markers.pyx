@@ -4,7 +4,7 @@ from moorage.errors import CacheCorruptedError, CacheError
 
 from libc.stdint cimport int32_t
 
-from moorage._core.services.binder_store cimport BinderStore, Undo, uid_of
+from moorage._core.services.binder_store cimport BinderStore, uid_of
 from moorage._core.base.fields cimport METADATA, NODE_NAME, SPEC, UID
 from moorage._core.state.ledger cimport ADDED
 from moorage._core.state.cluster_state cimport ClusterState
@@ -15,7 +15,7 @@ cdef class DeletedMarkers(BinderStore):
 
     Parameters
     ----------
-    state, handler, undo
+    state, handler
         Of a store.
     node_name_of : callable
         The node of a pod whose spec names none.
@@ -24,14 +24,14 @@ cdef class DeletedMarkers(BinderStore):
     cdef dict markers  # (the preemptor's UID, seconds on the clock) by UID
     cdef object node_name_of
 
-    def __init__(self, ClusterState state not None, handler, Undo undo not None, node_name_of):
-        super().__init__(state, handler, undo)
+    def __init__(self, ClusterState state not None, handler, node_name_of):
+        super().__init__(state, handler)
         self.markers = {}
         self.node_name_of = node_name_of
 
-    def clone(self, ClusterState state not None, Undo undo not None):
+    def clone(self, ClusterState state not None):
         """An independent copy."""
-        cdef DeletedMarkers out = super().clone(state, undo)
+        cdef DeletedMarkers out = super().clone(state)
         out.markers = self.markers.copy()
         return out
 
@@ -46,7 +46,7 @@ cdef class DeletedMarkers(BinderStore):
         if held != node_name:
             raise CacheCorruptedError(f"pod {uid} was added to {held} but marked on {node_name}")
         deadline = self.handler.clock() + self.handler.deleted_marker_ttl
-        self.undo.put(self.markers, uid, (owner, deadline))
+        self.state.journal.put(self.markers, uid, (owner, deadline))
 
     def remove_delete_pod_marker(self, pod, preemptor):
         """Take a preemptor's marker back; CacheError where it is another one's."""
@@ -59,7 +59,7 @@ cdef class DeletedMarkers(BinderStore):
             return
         if marker[0] != preemptor_key:
             raise CacheError(f"Pod Marker isn't set by this preemptor {preemptor_key}")
-        self.undo.drop(self.markers, pod_key)
+        self.state.journal.drop(self.markers, pod_key)
 
     def is_pod_marked_to_delete(self, pod):
         """Whether a pod is marked as preempted."""
@@ -67,9 +67,9 @@ cdef class DeletedMarkers(BinderStore):
 
     def leave(self, pod):
         """Remove the marker of a pod that is gone."""
-        self.undo.drop(self.markers, UID.of(METADATA.of(pod)))
+        self.state.journal.drop(self.markers, UID.of(METADATA.of(pod)))
 
     def clean(self, double now):
         """Drop the markers whose time is over."""
         for uid in [uid for uid, (_, deadline) in self.markers.items() if deadline < now]:
-            self.undo.drop(self.markers, uid)
+            self.state.journal.drop(self.markers, uid)

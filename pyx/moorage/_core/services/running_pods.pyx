@@ -2,7 +2,7 @@
 
 from functools import partial
 
-from moorage._core.services.binder_store cimport BinderStore, Undo
+from moorage._core.services.binder_store cimport BinderStore
 from moorage._core.base.fields cimport METADATA, SPEC, UID, Field
 from moorage._core.state.cluster_state cimport ClusterState
 
@@ -17,7 +17,7 @@ cdef class RunningPods(BinderStore):
 
     Parameters
     ----------
-    state, handler, undo
+    state, handler
         Of a store.
     unit_key : callable
         The key of the unit of a pod that has a group.
@@ -32,18 +32,17 @@ cdef class RunningPods(BinderStore):
     cdef object unit_key
     cdef str group, single
 
-    def __init__(self, ClusterState state not None, handler, Undo undo not None, unit_key, str group not None,
-                 str single not None):
-        super().__init__(state, handler, undo)
+    def __init__(self, ClusterState state not None, handler, unit_key, str group not None, str single not None):
+        super().__init__(state, handler)
         self.groups = {}
         self.singles = {}
         self.unit_key = unit_key
         self.group = group
         self.single = single
 
-    def clone(self, ClusterState state not None, Undo undo not None):
+    def clone(self, ClusterState state not None):
         """An independent copy."""
-        cdef RunningPods out = super().clone(state, undo)
+        cdef RunningPods out = super().clone(state)
         out.groups = {key: (<set>held).copy() for key, held in self.groups.items()}
         out.singles = {key: held[:] if type(held) is list else held for key, held in self.singles.items()}
         return out
@@ -51,14 +50,14 @@ cdef class RunningPods(BinderStore):
     def enter(self, pod):
         """Add a pod that was assumed or bound."""
         self._put(pod)
-        if self.undo.depth:
-            self.undo.on_undo(partial(self._drop, pod))
+        if self.state.journal.depth:
+            self.state.journal.on_undo(partial(self._drop, pod))
 
     cpdef leave(self, pod):
         """Remove a pod that was entered."""
         self._drop(pod)
-        if self.undo.depth:
-            self.undo.on_undo(partial(self._put, pod))
+        if self.state.journal.depth:
+            self.state.journal.on_undo(partial(self._put, pod))
 
     def leave_all(self, list pods not None):
         """`leave` for several pods."""

@@ -28,6 +28,7 @@ cdef class ClusterState:
     cdef readonly Namespaces namespaces
     cdef readonly Workloads workloads
     cdef readonly Domains domains
+    # The zone key of each node in the tree.
     cdef dict zones
 
     cdef int _place(self, object pod, int32_t pod_class, int32_t row, PodState state) except -1

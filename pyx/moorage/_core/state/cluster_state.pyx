@@ -159,7 +159,7 @@ cdef class ClusterState:
             else:
                 self.log.append(LOG_ORDER, row)
             self.tree.add(zone, symbol)
-            self._set_zone(name, before, zone)
+            self.journal.put(self.zones, name, zone)
 
     def remove_node(self, str name not None):
         """Remove a node; its row stays as a ghost until its last pod is gone.
@@ -181,23 +181,11 @@ cdef class ClusterState:
         if zone is None:
             raise CacheError(f"node {name} is not found")
         self.tree.remove(zone, symbol)
-        self._set_zone(name, zone, None)
+        self.journal.drop(self.zones, name)
         self.images.set_row(row, ())
         self.table.clear_node(row)
         self.log.append(LOG_ORDER, row)
         self._release_if_empty(row)
-
-    def _set_zone(self, str name, before, after):
-        """Zone key of each node in the tree."""
-        if after is None:
-            del self.zones[name]
-        else:
-            self.zones[name] = after
-        if self.journal.depth:
-            if before is None:
-                self.journal.on_undo(partial(self.zones.pop, name))
-            else:
-                self.journal.on_undo(partial(self.zones.__setitem__, name, before))
 
     def has_node(self, str name not None):
         return name in self.zones

@@ -10,7 +10,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from moorage._core.base.quantity import Quantity
-from moorage._core.state.pod_volumes import uses_volumes
+from moorage._core.state.pod_spec import uses_volumes
 from moorage.objects.model.node import Node
 from moorage.scheduler import Scheduler
 

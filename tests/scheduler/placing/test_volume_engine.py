@@ -14,7 +14,7 @@ from tests.core.make import node, pod
 from tests.volume.make import csi_node
 
 import moorage as mo
-from moorage._core.state.pod_volumes import uses_volumes
+from moorage._core.state.pod_spec import uses_volumes
 from moorage.errors import MoorageError
 from moorage.framework.plugin.interface import FilterPlugin, PreFilterPlugin
 from moorage.framework.plugin.status import Answers, Code, Status

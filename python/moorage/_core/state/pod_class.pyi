@@ -1,14 +1,19 @@
 from collections.abc import Callable
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 from moorage._core.base.resources import PodGates
 from moorage._core.base.sets import Toleration
 from moorage._core.base.symbols import Symbols
-from moorage._core.state.pod_spec import PodSpecReader
 from moorage._core.state.pod_terms import PodTerm
 from moorage.objects.model.pod import Pod, TopologySpreadConstraint
 
 _Owner = tuple[str, str, str, str]
+
+class Requirement(NamedTuple):
+    column: int
+    op: int
+    values: tuple[int, ...]
+    number: int
 
 class Shape:
     @property
@@ -63,7 +68,7 @@ class Shape:
     def score_requests(self) -> tuple[int, int]: ...
     @property
     def other_requests(self) -> dict[str, int]: ...
-    def __new__(cls, id: int, read: PodSpecReader, carried: tuple[int, ...] = ()) -> Self: ...
+    def __new__(cls, pod: Pod, classes: PodClasses) -> Self: ...
 
 class PodClasses:
     @property

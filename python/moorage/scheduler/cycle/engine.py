@@ -12,7 +12,7 @@ import numpy.typing as npt
 from moorage._core.decide.decider import TieBreak, count_verdicts
 from moorage._core.decide.placer import Placer
 from moorage._core.state.pod_class import Shape
-from moorage._core.state.pod_volumes import uses_volumes
+from moorage._core.state.pod_spec import uses_volumes
 from moorage.framework.plugin.cycle_state import CycleState
 from moorage.framework.plugin.extender import Extender
 from moorage.framework.plugin.handle import FrameworkHandle

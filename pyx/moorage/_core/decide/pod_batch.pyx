@@ -7,7 +7,7 @@ from moorage._core.base.buffers cimport Journal
 from moorage._core.base.fields cimport DELETION_TIMESTAMP, METADATA, NODE_NAME, SPEC, Field
 from moorage._core.state.ledger cimport ASSUMED
 from moorage._core.state.pod_class cimport Shape
-from moorage._core.state.pod_volumes cimport uses_volumes
+from moorage._core.state.pod_spec cimport uses_volumes
 
 cdef Field STATUS = Field("status"), NOMINATED_NODE_NAME = Field("nominated_node_name")
 

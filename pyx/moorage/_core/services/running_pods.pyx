@@ -32,7 +32,8 @@ cdef class RunningPods(BinderStore):
     cdef object unit_key
     cdef str group, single
 
-    def __init__(self, ClusterState state not None, handler, unit_key, str group not None, str single not None):
+    def __init__(self, ClusterState state not None, handler, unit_key, str group not None,
+                 str single not None):
         super().__init__(state, handler)
         self.groups = {}
         self.singles = {}

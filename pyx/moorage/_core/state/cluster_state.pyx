@@ -5,7 +5,6 @@ Texts are those of v1.13, internal/cache/cache.go; what scheduling sees is v1.36
 """
 
 import logging
-from functools import partial
 
 from fastrlock.rlock import FastRLock
 from moorage.errors import CacheCorruptedError, CacheError

@@ -10,7 +10,7 @@ cimport cython
 
 from moorage._core.base.deadlines cimport Deadline
 from moorage._core.base.fields cimport DELETION_TIMESTAMP, METADATA, UID
-from moorage._core.state.pod_volumes cimport uses_volumes
+from moorage._core.state.pod_spec cimport uses_volumes
 
 cdef enum:
     LATER = -1  # a deadline that has not been set

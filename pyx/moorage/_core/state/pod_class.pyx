@@ -7,14 +7,23 @@ it names and the node it is pinned to by matchFields metadata.name.
 """
 
 import threading
+from collections import namedtuple
 
 from msgspec.structs import force_setattr
 
 from libc.stdint cimport INT32_MAX, int64_t
-from libc.string cimport memset
 
 from moorage._core.base.buffers cimport Journal
 from moorage._core.csrc cimport (
+    MR_DOES_NOT_EXIST,
+    MR_EXISTS,
+    MR_GT,
+    MR_IN,
+    MR_LT,
+    MR_NAME_IN,
+    MR_NAME_NOT_IN,
+    MR_NAME_PARAMETER,
+    MR_NOT_IN,
     MR_MAX_OTHER_REQUESTS,
     MR_SHAPE_REQUIRED,
     MR_SHAPE_TOLERATES_UNSCHEDULABLE,
@@ -25,22 +34,73 @@ from moorage._core.csrc cimport (
     mr_term,
 )
 from moorage._core.base.fields cimport METADATA, SPEC, Field
-from moorage._core.state.pod_spec import PodSpecReader, pinned_node, spec_key
-from moorage._core.base.resources import PodGates
+from moorage._core.base.resources import NON_ZERO, ZERO, PodGates, is_counted, nonzero_requests, pod_requests
+from moorage._core.base.selectors import field_requirement_error, requirement_error, tolerates
+from moorage._core.base.sets import Taint, Toleration
+from moorage._core.state.images import normalized_image_name
+from moorage._core.state.pod_spec import encode, pinned_node, required_node_names, resized, spec_key
+from moorage._core.state.pod_terms import read_terms
 from moorage._core.base.debug cimport MR_DEBUG_BUILD, debug_below
 
 cdef enum:
     MEMO_LIMIT = 1 << 16
 
 cdef int64_t EXACT = <int64_t>1 << 53
+cdef object UNSCHEDULABLE = Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")
+cdef dict OPERATORS = {
+    "In": MR_IN,
+    "NotIn": MR_NOT_IN,
+    "Exists": MR_EXISTS,
+    "DoesNotExist": MR_DOES_NOT_EXIST,
+    "Gt": MR_GT,
+    "Lt": MR_LT,
+}
 cdef Field LABELS = Field("labels"), ANNOTATIONS = Field("annotations"), NAMESPACE = Field("namespace")
 cdef Field OWNER_REFERENCES = Field("owner_references"), STATUS = Field("status")
 cdef Field ALLOCATED = Field("allocated_resources"), RESOURCES = Field("resources")
 cdef Field STATUSES = Field("container_statuses"), INIT_STATUSES = Field("init_container_statuses")
 
 
+Requirement = namedtuple("Requirement", "column op values number", module=__name__)
+
+
 cdef class Shape:
-    """A compiled pod shape; see `mr_shape` in csrc/state.h."""
+    """What a decision depends on of a pod, except labels, owner and a single node name; compiled to an
+    `mr_shape` (csrc/state.h). `key` identifies it; the interner sets `id` and `carried`.
+
+    Parameters
+    ----------
+    pod : Pod
+    classes : PodClasses
+        Has the symbols, and the ids of resources, label keys and images.
+
+    Raises
+    ------
+    ValueError
+        The pod requests too many resources.
+    """
+
+    def __cinit__(self, pod, PodClasses classes not None):
+        spec = pod.spec
+        self.memory = []
+        self.namespace = pod.metadata.namespace
+        self.spread = spec.topology_spread_constraints
+        self.terms, self.terms_error = read_terms(pod)
+        self.declares_affinity = _declares_affinity(spec)
+        self.priority = self.c.priority = spec.priority or 0
+        self.may_preempt = spec.preemption_policy != "Never"
+        self.ledger = 0 if classes.ledger_of is None else classes.ledger_of(pod)
+        requests = self._read_requests(pod, classes)
+        self._read_tolerations(spec, classes.gates.comparison_operators)
+        self._read_ports(spec, classes.symbols)
+        images = self._read_images(spec, classes.images)
+        preferred = self._read_node_affinity(spec, classes)
+        self.key = (
+            self.namespace, requests, self.tolerations, self.ports, images, self.c.image_containers,
+            self.node_affinity, self.has_node_affinity, preferred, self.has_preferred, self.preferred_error,
+            self.is_pinned, self.node_names, tuple([tuple([term.key for term in of]) for of in self.terms]),
+            self.terms_error, self.declares_affinity, _uncompiled(spec), self.ledger,
+        )
 
     cdef void* keep(self, Py_ssize_t itemsize, Py_ssize_t items) except? NULL:
         """Memory that lives as long as the shape; NULL for nothing."""
@@ -50,72 +110,108 @@ cdef class Shape:
         self.memory.append(buffer)
         return buffer.data
 
-    def __cinit__(self, int32_t id, read, tuple carried=()):
-        self.memory = []
-        self.id = id
-        self.key = read.key
-        self.tolerations = read.tolerations
-        self.ports = read.ports
-        self.others = tuple(name for name, *_ in read.others)
-        self.has_node_affinity = read.has_node_affinity
-        self.is_pinned = read.is_pinned
-        self.has_preferred = read.has_preferred
-        self.node_names = read.node_names
-        self.names_conflict = read.names_conflict
-        self.preferred_error = read.preferred_error
-        self.namespace = read.key[0]
-        self.node_affinity = (read.selector, read.required, read.has_required)
-        self.spread = read.spread
-        self.terms = read.terms
-        self.carried = carried
-        self.terms_error = read.terms_error
-        self.declares_affinity = read.declares_affinity
-        self.priority = read.priority
-        self.may_preempt = read.may_preempt
-        self.ledger = read.ledger
-        memset(&self.c, 0, sizeof(mr_shape))
-        self._set_requests(read)
-        self._set_lists(read)
-        self._set_selectors(read)
-
-    def _set_requests(self, read):
-        cdef mr_request* request
-        self.c.need_cpu, self.c.need_memory = read.needs
-        self.c.cpu, self.c.memory = read.requests
-        self.c.score_cpu, self.c.score_memory = read.score_requests
-        self.c.nonzero_cpu, self.c.nonzero_memory = read.nonzero_requests
-        if len(read.others) > MR_MAX_OTHER_REQUESTS:
+    def _read_requests(self, pod, PodClasses classes):
+        cdef mr_request* out
+        cdef Py_ssize_t at
+        pod_level, pod_resizes = classes.gates.pod_level_resources, classes.gates.pod_level_resizing
+        needs = pod_requests(pod, None, pod_level, False)
+        requests = pod_requests(pod, None, pod_level, True, pod_resizes) if resized(pod) else needs
+        nonzero = nonzero_requests(pod, requests, pod_level, pod_resizes)
+        score = pod_requests(pod, NON_ZERO, False, False)
+        self.c.need_cpu, self.c.need_memory = _cpu_and_memory(needs)
+        self.c.cpu, self.c.memory = _cpu_and_memory(requests)
+        self.c.score_cpu, self.c.score_memory = _cpu_and_memory(score)
+        self.c.nonzero_cpu, self.c.nonzero_memory = _cpu_and_memory(nonzero)
+        if max(self.requests + self.score_requests + self.nonzero_requests) > EXACT:
+            self.c.flags |= MR_SHAPE_WIDE
+        others = _other_requests(requests, needs, score)
+        if len(others) > MR_MAX_OTHER_REQUESTS:
             raise ValueError(
                 f"a pod may request at most {MR_MAX_OTHER_REQUESTS} resources besides cpu and memory"
             )
-        request = <mr_request*>self.keep(sizeof(mr_request), len(read.others))
-        self.c.others = request
-        self.c.n_others = <int32_t>len(read.others)
-        for at, (_, resource, value, need, score) in enumerate(read.others):
-            request[at].resource = resource
-            request[at].value, request[at].need, request[at].score = value, need, score
-        if max(read.requests + read.score_requests + read.nonzero_requests) > EXACT:
-            self.c.flags |= MR_SHAPE_WIDE
-        if read.tolerates_unschedulable:
+        self.others = tuple([name for name, *_ in others])
+        self.c.others = out = <mr_request*>self.keep(sizeof(mr_request), len(others))
+        self.c.n_others = <int32_t>len(others)
+        for at, (name, value, need, scored) in enumerate(others):
+            out[at].resource = classes.resources.intern(name) - 1
+            out[at].value, out[at].need, out[at].score = value, need, scored
+        return self.c.need_cpu, self.c.need_memory, self.requests, self.score_requests, \
+            self.nonzero_requests, others
+
+    def _read_tolerations(self, spec, compares):
+        self.tolerations = tuple([
+            Toleration(t.key, t.operator, t.value, t.effect) for t in spec.tolerations
+            if compares or t.operator not in ("Lt", "Gt")
+        ])
+        if tolerates(self.tolerations, UNSCHEDULABLE):
             self.c.flags |= MR_SHAPE_TOLERATES_UNSCHEDULABLE
 
-    def _set_lists(self, read):
-        cdef mr_port* port = <mr_port*>self.keep(sizeof(mr_port), len(read.ports))
-        cdef int32_t* image = <int32_t*>self.keep(sizeof(int32_t), len(read.images))
-        self.c.ports = port
-        self.c.n_ports = <int32_t>len(read.ports)
-        for at, item in enumerate(read.ports):
-            port[at].ip, port[at].protocol, port[at].port = item
-        self.c.images = image
-        self.c.n_images = <int32_t>len(read.images)
-        self.c.image_containers = read.image_containers
-        self.c.priority = read.priority
-        for at, item in enumerate(read.images):
-            image[at] = item
+    def _read_ports(self, spec, Symbols symbols):
+        """Host ports of containers and sidecars; the address defaults to 0.0.0.0, the protocol to TCP."""
+        cdef mr_port* out
+        cdef Py_ssize_t at
+        sidecars = [c for c in spec.init_containers if c.restart_policy == "Always"]
+        claimed = [port for container in (*spec.containers, *sidecars) for port in container.ports]
+        self.ports = tuple([
+            (symbols.intern(p.host_ip or "0.0.0.0"), symbols.intern(p.protocol or "TCP"), p.host_port)
+            for p in claimed if p.host_port > 0
+        ])
+        self.c.ports = out = <mr_port*>self.keep(sizeof(mr_port), len(self.ports))
+        self.c.n_ports = <int32_t>len(self.ports)
+        for at, port in enumerate(self.ports):
+            out[at].ip, out[at].protocol, out[at].port = port
 
-    def _set_selectors(self, read):
+    def _read_images(self, spec, Symbols images):
+        cdef int32_t* out
+        cdef Py_ssize_t at
+        containers = (*spec.containers, *spec.init_containers)
+        names = [c.image for c in containers]
+        names += [v.image.reference for v in spec.volumes if v.image is not None]
+        found = tuple([images.intern(normalized_image_name(name)) for name in names if name])
+        self.c.images = out = <int32_t*>self.keep(sizeof(int32_t), len(found))
+        self.c.n_images = <int32_t>len(found)
+        self.c.image_containers = <int32_t>len(containers)
+        for at, image in enumerate(found):
+            out[at] = image
+        return found
+
+    def _read_node_affinity(self, spec, PodClasses classes):
+        affinity = (spec.affinity and spec.affinity.node_affinity) or None
+        required = affinity and affinity.required
+        names = required_node_names(spec)
+        self.has_node_affinity = required is not None or spec.node_selector is not None
+        self.is_pinned = pinned_node(spec) is not None
+        self.names_conflict = names is not None and not names
+        self.node_names = None if self.is_pinned else names
+        labels = sorted((spec.node_selector or {}).items())
+        selector = tuple([_requirement(classes, key, "In", (value,)) for key, value in labels])
+        # A malformed required term is skipped like an empty one: neither matches anything.
+        terms = required.node_selector_terms if required is not None else ()
+        terms = [t for t in terms if not _term_error(t) and _requirements(t)]
+        terms = tuple([_term(classes, t, self.is_pinned) for t in terms])
+        self.node_affinity = selector, terms, required is not None
+        if required is not None:
+            self.c.flags |= MR_SHAPE_REQUIRED
+        preferred = self._read_preferred(affinity, classes)
+        self._set_terms(selector, terms, preferred)
+        return preferred
+
+    def _read_preferred(self, affinity, PodClasses classes):
+        """(weight, requirements) of each preferred term; none from a malformed one on."""
+        cdef list out = []
+        self.has_preferred = affinity is not None and affinity.preferred is not None
+        for term in (affinity.preferred if self.has_preferred else ()):
+            if term.weight == 0 or not _requirements(term.preference):
+                continue
+            self.preferred_error = _term_error(term.preference)
+            if self.preferred_error:
+                break
+            out.append((term.weight, _term(classes, term.preference, False)))
+        return tuple(out)
+
+    def _set_terms(self, tuple selector, tuple required, tuple preferred):
         """Flatten the terms into requirements and values."""
-        terms = [read.selector, *read.required, *(requirements for _, requirements in read.preferred)]
+        terms = [selector, *required, *(requirements for _, requirements in preferred)]
         cdef Py_ssize_t n = sum(map(len, terms)), at = 0, value_at = 0
         cdef mr_requirement* requirements = <mr_requirement*>self.keep(sizeof(mr_requirement), n)
         n = sum(len(r.values) for term in terms for r in term)
@@ -135,17 +231,15 @@ cdef class Shape:
                     values[value_at] = value
                     value_at += 1
                 at += 1
-        for term_at, (weight, _) in enumerate(read.preferred):
-            out[1 + len(read.required) + term_at].weight = weight
+        for term_at, (weight, _) in enumerate(preferred):
+            out[1 + len(required) + term_at].weight = weight
         self.c.requirements = requirements
         self.c.values = values
         self.c.selector = out[0]
         self.c.required = out + 1
-        self.c.n_required = <int32_t>len(read.required)
-        self.c.preferred = out + 1 + len(read.required)
-        self.c.n_preferred = <int32_t>len(read.preferred)
-        if read.has_required:
-            self.c.flags |= MR_SHAPE_REQUIRED
+        self.c.n_required = <int32_t>len(required)
+        self.c.preferred = out + 1 + len(required)
+        self.c.n_preferred = <int32_t>len(preferred)
 
     @property
     def requests(self):
@@ -182,6 +276,64 @@ cdef tuple _parts(pod):
     if not (STATUSES.of(status) or INIT_STATUSES.of(status) or ALLOCATED.of(status) or RESOURCES.of(status)):
         status = None
     return SPEC.of(pod), status, LABELS.of(meta), ANNOTATIONS.of(meta), OWNER_REFERENCES.of(meta)
+
+
+def _declares_affinity(spec):
+    """Whether a pod has affinity or anti-affinity, be it without a term: its node is then in upstream's list
+    of those that have pods with affinity."""
+    affinity = spec.affinity
+    sides = affinity and (affinity.pod_affinity, affinity.pod_anti_affinity)
+    return bool(sides) and any([side is not None for side in sides])
+
+
+def _uncompiled(spec):
+    """What is not compiled but decides: who schedules the pod, when, and what it must spread over."""
+    return encode((
+        spec.scheduler_name, spec.priority, spec.preemption_policy, spec.scheduling_gates,
+        spec.topology_spread_constraints,
+    ))
+
+
+def _cpu_and_memory(requests):
+    return requests.get("cpu", ZERO).milli_value(), requests.get("memory", ZERO).value()
+
+
+def _other_requests(*kinds):
+    """(name, amount of each kind) of the resources besides cpu and memory that any of the kinds has;
+    ephemeral storage comes first."""
+    names = {name for kind in kinds for name in kind if name not in ("cpu", "memory") and is_counted(name)}
+    names = sorted(names, key=lambda name: (name != "ephemeral-storage", name))
+    found = [(name, *[kind.get(name, ZERO).value() for kind in kinds]) for name in names]
+    return tuple([(name, *amounts) for name, *amounts in found if any(amounts)])
+
+
+def _requirement(PodClasses classes, str key, str operator, tuple values):
+    number = int(values[0]) if operator in ("Gt", "Lt") else 0
+    symbols = tuple([classes.symbols.intern(v) for v in values]) if operator in ("In", "NotIn") else ()
+    return Requirement(classes.label_keys.intern(key) - 1, OPERATORS[operator], symbols, number)
+
+
+def _field_requirement(PodClasses classes, r, is_pinned):
+    if is_pinned:
+        return Requirement(-1, MR_NAME_PARAMETER, (), 0)
+    op = MR_NAME_IN if r.operator == "In" else MR_NAME_NOT_IN
+    return Requirement(-1, op, tuple([classes.symbols.intern(v) for v in r.values]), 0)
+
+
+def _term(PodClasses classes, term, is_pinned):
+    expressions = [_requirement(classes, r.key, r.operator, r.values) for r in term.match_expressions]
+    return tuple(expressions + [_field_requirement(classes, r, is_pinned) for r in term.match_fields])
+
+
+def _requirements(term):
+    return (*term.match_expressions, *term.match_fields)
+
+
+def _term_error(term):
+    """Why upstream cannot parse a node selector term, or None."""
+    errors = [requirement_error(r.key, r.operator, r.values, node=True) for r in term.match_expressions]
+    errors += [field_requirement_error(r.key, r.operator, r.values) for r in term.match_fields]
+    return next((error for error in errors if error), None)
 
 
 cdef bint _are_same(tuple parts, tuple others) noexcept:
@@ -279,24 +431,26 @@ cdef class PodClasses:
         force_setattr(pod, "interned", (self, pod_class))
 
     def _intern_shape(self, pod):
+        cdef Shape shape
         # Reading a spec costs tens of microseconds; equal bytes are read once.
         raw = spec_key(pod) if self.ledger_of is None else (spec_key(pod), self.ledger_of(pod))
         found = self.memo.get(raw)
         if found is not None:
             return found
         with self.lock:
-            read = PodSpecReader(pod, self)
-            found = self.shape_ids.get(read.key)
+            shape = Shape(pod, self)
+            found = self.shape_ids.get(shape.key)
             if found is None:
-                found = len(self.shapes)
+                found = shape.id = len(self.shapes)
                 carried = []
-                for term in [term for terms in read.terms for term in terms]:
+                for term in [term for terms in shape.terms for term in terms]:
                     # A term that stands twice counts twice.
                     twice = sum([self.terms[number].key == term.key for number in carried])
                     carried.append(self._intern_term(term, twice))
-                self.shapes.append(Shape(found, read, tuple(carried)))
-                self.shape_ids[read.key] = found
-                self.lowest_priority = min(self.lowest_priority, read.priority)
+                shape.carried = tuple(carried)
+                self.shapes.append(shape)
+                self.shape_ids[shape.key] = found
+                self.lowest_priority = min(self.lowest_priority, shape.priority)
             if len(self.memo) >= MEMO_LIMIT:
                 self.memo.clear()
             self.memo[raw] = found

@@ -1,3 +1,0 @@
-from moorage.objects.model.pod import Pod
-
-def uses_volumes(pod: Pod) -> bool: ...

@@ -14,7 +14,9 @@ static void search_block(const mr_search *search, const mr_local *local, int32_t
     else general_block(search, first, n, out);
 }
 
-int mr_external_filter(const mr_search *search, int32_t filter, const int32_t *rows, int32_t n, uint64_t *verdicts)
+/* Asks the filter with this index in the plan, which is no kernel, about those of n <= MR_CALL rows whose verdict is 0,
+ * and notes what it rejects. Answers 1 where it failed. */
+static int external_filter(const mr_search *search, int32_t filter, const int32_t *rows, int32_t n, uint64_t *verdicts)
 {
     const int32_t number = search->plan->filters[filter] - MR_EXTERNAL;
     const mr_external *plugin = &search->plan->externals[number];
@@ -33,13 +35,14 @@ int mr_external_filter(const mr_search *search, int32_t filter, const int32_t *r
     return 0;
 }
 
-int mr_verdicts(const mr_search *search, const int32_t *rows, int32_t n, uint64_t *verdicts)
+int mr_verdicts(const mr_search *search, uint64_t asked, const int32_t *rows, int32_t n, uint64_t *verdicts)
 {
     const mr_plan *plan = search->plan;
     for (int32_t i = 0; i < n; i++) verdicts[i] = 0;
     for (int32_t f = 0; f < plan->n_filters; f++) {
+        if (!(asked >> f & 1)) continue;
         if (plan->filters[f] >= MR_EXTERNAL) {
-            if (mr_external_filter(search, f, rows, n, verdicts)) return 1;
+            if (external_filter(search, f, rows, n, verdicts)) return 1;
             continue;
         }
         for (int32_t i = 0; i < n; i++) {
@@ -58,7 +61,7 @@ static int external_lanes(const mr_search *search, int32_t first, int32_t n, int
     for (int32_t i = 0; i < n; i++) verdicts[i] = !out[i];
     for (int32_t f = 0; f < search->plan->n_filters; f++)
         if (search->plan->filters[f] >= MR_EXTERNAL
-            && mr_external_filter(search, f, search->order + first, n, verdicts)) return 1;
+            && external_filter(search, f, search->order + first, n, verdicts)) return 1;
     for (int32_t i = 0; i < n; i++)
         if (verdicts[i]) out[i] = 0;
     return 0;

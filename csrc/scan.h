@@ -26,12 +26,9 @@ int mr_has_external_scores(const mr_plan *plan);
 /* 1 where all rows get the same from a normalized plugin, whatever is feasible. */
 int mr_is_common(const mr_search *search, int32_t kernel);
 
-/* Asks the filter with this index in the plan, which is no kernel, about those of n <= MR_CALL rows whose verdict is 0,
- * and notes what it rejects. Answers 1 where it failed. */
-int mr_external_filter(const mr_search *search, int32_t filter, const int32_t *rows, int32_t n, uint64_t *verdicts);
-
-/* Verdicts of rows [0, n), n <= MR_CALL, every filter in profile order. Answers 1 where a plugin failed. */
-int mr_verdicts(const mr_search *search, const int32_t *rows, int32_t n, uint64_t *verdicts);
+/* Verdicts of rows [0, n), n <= MR_CALL, by the filters whose bits, by their places in the plan, are set in `asked`.
+ * Answers 1 where a plugin failed. */
+int mr_verdicts(const mr_search *search, uint64_t asked, const int32_t *rows, int32_t n, uint64_t *verdicts);
 
 /* Raw scores of one kernel over the feasible rows; `seen` as in mr_found. */
 void mr_score_rows(const mr_search *search, int32_t kernel, const int32_t *rows, int32_t n, int64_t *raw,

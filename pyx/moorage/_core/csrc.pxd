@@ -220,9 +220,8 @@ cdef extern from "scan.h" nogil:
     void mr_named_lanes(const mr_search* search, uint8_t* ok)
     int mr_is_fused(const mr_search* search)
     const int MR_CALL
-    int mr_external_filter(const mr_search* search, int32_t filter, const int32_t* rows, int32_t n,
-                           uint64_t* verdicts)
-    int mr_verdicts(const mr_search* search, const int32_t* rows, int32_t n, uint64_t* verdicts)
+    int mr_verdicts(const mr_search* search, uint64_t asked, const int32_t* rows, int32_t n,
+                    uint64_t* verdicts)
     void mr_score_rows(const mr_search* search, int32_t kernel, const int32_t* rows, int32_t n, int64_t* raw,
                        uint8_t* seen)
     ctypedef struct mr_decision:

@@ -1,14 +1,9 @@
 from collections.abc import Callable
-from typing import Self
 
 import numpy as np
 import numpy.typing as npt
 
-from moorage._core.state.cluster_state import ClusterState
-
 _Rows = npt.NDArray[np.int32]
-
-class ExternalView: ...
 
 class External:
     error: BaseException | None
@@ -16,10 +11,6 @@ class External:
     def name(self) -> str: ...
     @property
     def is_native(self) -> bool: ...
-
-class Views:
-    def __new__(cls, externals: list[External], state: ClusterState) -> Self: ...
-    def raise_failure(self) -> None: ...
 
 class PythonExternal(External):
     @property

@@ -1,7 +1,7 @@
 from collections.abc import Callable
 from typing import Self
 
-from moorage._core.decide.external import External, ExternalView
+from moorage._core.decide.external import External
 from moorage._core.decide.plan import KERNELS as KERNELS
 from moorage._core.state.cluster_state import ClusterState
 
@@ -34,5 +34,5 @@ class NativeExternal(External):
         explain: Callable[[str, str, str, str, int], BaseException],
     ) -> Self: ...
 
-class NativeView(ExternalView):
+class NativeView:
     def __new__(cls, plugin: NativeExternal, state: ClusterState) -> Self: ...

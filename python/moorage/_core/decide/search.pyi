@@ -41,6 +41,9 @@ class Search:
     def verdict(
         self, row: int, pod_class: int, node_name: int = 0, pinned: int = 0, nominated: bool = True
     ) -> int: ...
+    def searched_rows(
+        self, pod_class: int, node_name: int = 0, pinned: int = 0
+    ) -> npt.NDArray[np.int32]: ...
     def filter_verdicts(
         self, plugin: str, pod_class: int, node_name: int = 0, pinned: int = 0
     ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.uint64]]: ...

@@ -102,7 +102,7 @@ def _filters(
     if ran.rejection is not None:
         status = replace(ran.rejection, plugin=ran.rejection.plugin or " ".join(ran.plugins))
         return [FilterVerdicts(PRE_FILTER_COLUMN, np.ones(len(rows), dtype=np.intp), [None, status])]
-    asked, _ = engine.search.filter_verdicts("NodeName", *state.target)  # which nodes are searched
+    asked = engine.search.searched_rows(*state.target)
     place = np.zeros(int(rows.max(initial=-1)) + 1, dtype=np.intp)
     place[rows] = np.arange(len(rows))
     found = []

@@ -2,41 +2,8 @@
 
 import numpy as np
 
-from libc.stdint cimport int64_t, uint8_t
+from libc.stdint cimport int32_t, int64_t, uint8_t
 from libc.string cimport memcpy
-
-from moorage._core.base.buffers cimport Journal
-
-
-cdef class ExternalView:
-    """What one search shows to a plugin in C, and what it hears; `data` goes to the plugin's functions.
-
-    The search first has it learn the pod's class, which may make symbols, and then shows it the memory.
-    """
-
-    cdef int set_pod(self, int32_t pod_class) except -1:
-        """The next questions are about a pod of this class."""
-        return 0
-
-    cdef int bind_cluster(self, const mr_cluster* cluster) except -1:
-        """The arrays are here now."""
-        return 0
-
-    cdef int set_other_pod(self, int32_t pod_class) except -1:
-        """The next `notify_pod_change` is about a pod of this class."""
-        return 0
-
-    cdef int notify_pod_change(self, int32_t row, bint adds) except -1:
-        """A pod is supposed on a row now, or off it."""
-        return 0
-
-    cdef tuple scores(self, const int32_t[::1] rows):
-        """Raw and normalized scores; None where the plugin fails."""
-        return None
-
-    cdef object take_failure(self):
-        """Why the plugin failed, once; None where it did not."""
-        return None
 
 
 cdef class External:
@@ -49,57 +16,6 @@ cdef class External:
     error : BaseException or None
         Why it failed; whoever sees the failure takes it away.
     """
-
-    cdef ExternalView view(self, ClusterState state):
-        """What a search over `state` shows to it; None where it needs nothing."""
-        return None
-
-
-cdef class Views:
-    """What one search shows to the plugins of a plan that are no kernels; `pointers` are in its order."""
-
-    def __cinit__(self, list externals not None, ClusterState state not None):
-        cdef External plugin
-        cdef ExternalView view
-        self.views = []
-        self.names = []
-        self.pointers = Buffer(Journal(), sizeof(void*), len(externals) + 1)
-        for at, plugin in enumerate(externals):
-            view = plugin.view(state)
-            if view is not None:
-                self.views.append(view)
-                self.names.append(plugin.name)
-                (<void**>self.pointers.data)[<Py_ssize_t>at] = view.data
-
-    cdef int set_pod(self, int32_t pod_class) except -1:
-        for view in self.views:
-            (<ExternalView>view).take_failure()  # of a run, which has not raised it
-            (<ExternalView>view).set_pod(pod_class)
-
-    cdef int bind_cluster(self, const mr_cluster* cluster) except -1:
-        for view in self.views:
-            (<ExternalView>view).bind_cluster(cluster)
-
-    cdef bint set_other_pod(self, int32_t pod_class, int32_t other) except -1:
-        """`notify_pod_change` will be about a pod of the `other` class. False where there is no plugin."""
-        for view in self.views:
-            (<ExternalView>view).set_pod(pod_class)
-            (<ExternalView>view).set_other_pod(other)
-        return len(self.views) > 0
-
-    cdef int notify_pod_change(self, int32_t row, bint adds) except -1:
-        for view in self.views:
-            (<ExternalView>view).notify_pod_change(row, adds)
-
-    cdef tuple scores(self, str plugin, const int32_t[::1] rows):
-        return (<ExternalView>self.views[self.names.index(plugin)]).scores(rows)
-
-    def raise_failure(self):
-        """Raise what one of them has failed with, if any has."""
-        for view in self.views:
-            error = (<ExternalView>view).take_failure()
-            if error is not None:
-                raise error
 
 
 cdef class PythonExternal(External):

@@ -2,7 +2,7 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 
 from moorage._core.base.buffers cimport Buffer
 from moorage._core.csrc cimport mr_cluster
-from moorage._core.decide.external cimport External, ExternalView
+from moorage._core.decide.external cimport External
 from moorage._core.state.cluster_state cimport ClusterState
 
 
@@ -76,7 +76,7 @@ cdef class NativeExternal(External):
     cdef bint is_loaded
 
 
-cdef class NativeView(ExternalView):
+cdef class NativeView:
     cdef mr_native_view c
     cdef moorage_class other
     cdef NativeExternal plugin
@@ -86,4 +86,10 @@ cdef class NativeView(ExternalView):
     cdef int32_t pod_class
     cdef object held
 
+    cdef int set_pod(self, int32_t pod_class) except -1
+    cdef int bind_cluster(self, const mr_cluster* cluster) except -1
+    cdef int set_other_pod(self, int32_t pod_class) except -1
+    cdef int notify_pod_change(self, int32_t row, bint adds) except -1
+    cdef tuple scores(self, const int32_t[::1] rows)
+    cdef object take_failure(self)
     cdef int _describe(self, int32_t pod_class, moorage_class* out, Buffer requests, Buffer labels) except -1

@@ -119,9 +119,6 @@ cdef class NativeExternal(External):
         """Of its scores, where a profile gives none; 0 counts as 1."""
         return self.table.weight
 
-    cdef ExternalView view(self, ClusterState state):
-        return NativeView(self, state)
-
 
 cdef uintptr_t _checked_address(address, str source) except 0:
     if not isinstance(address, int) or not 0 < address <= <object><uintptr_t>-1:
@@ -156,14 +153,16 @@ cdef Buffer _memory(Py_ssize_t itemsize, items):
     return Buffer(Journal(), itemsize, len(items) + 1)
 
 
-cdef class NativeView(ExternalView):
-    """What one search shows to one plugin; see `ExternalView`."""
+cdef class NativeView:
+    """What one search shows to one plugin: `c` goes to the plugin's functions.
+
+    `set_pod` comes first, since it may make symbols; then `bind_cluster`.
+    """
 
     def __cinit__(self, NativeExternal plugin not None, ClusterState state not None):
         cdef Symbols symbols = state.symbols
         self.plugin = plugin
         self.state = state
-        self.data = &self.c
         self.resource_ids = [state.table.resource_names.intern(name) - 1 for name in plugin.resources]
         self.label_columns = [state.table.label_keys.intern(key) - 1 for key in plugin.labels]
         self.resources = _memory(sizeof(void*), plugin.resources)
@@ -182,11 +181,14 @@ cdef class NativeView(ExternalView):
         self.c.context.error = self.c.error
 
     cdef int set_pod(self, int32_t pod_class) except -1:
+        """The next questions are about a pod of this class."""
+        self.c.failure = 0  # of a run, which has not raised it
         if pod_class != self.pod_class:
             self._describe(pod_class, &self.c.pod, self.requests, self.pod_labels)
             self.pod_class = pod_class
 
     cdef int bind_cluster(self, const mr_cluster* cluster) except -1:
+        """The arrays are here now."""
         cdef Symbols symbols = self.state.symbols
         cdef Py_ssize_t at
         cdef moorage_context* out = &self.c.context
@@ -206,9 +208,11 @@ cdef class NativeView(ExternalView):
         self.held = symbols.texts.memory, symbols.numbers.memory, symbols.are_numbers.memory
 
     cdef int set_other_pod(self, int32_t pod_class) except -1:
+        """The next `notify_pod_change` is about a pod of this class."""
         return self._describe(pod_class, &self.other, self.other_requests, self.other_labels)
 
     cdef int notify_pod_change(self, int32_t row, bint adds) except -1:
+        """The other pod is supposed on a row now, or off it."""
         change = self.plugin.table.add_pod if adds else self.plugin.table.remove_pod
         if change != NULL:
             with nogil:
@@ -235,6 +239,7 @@ cdef class NativeView(ExternalView):
             (<int32_t*>labels.data)[place] = 0 if value is None else self.state.symbols.intern(value)
 
     cdef tuple scores(self, const int32_t[::1] rows):
+        """Raw and normalized scores; None where the plugin fails."""
         cdef int32_t n = <int32_t>rows.shape[0]
         cdef int64_t[::1] raw = np.empty(n, dtype=np.int64)
         cdef int64_t[::1] normalized
@@ -246,6 +251,7 @@ cdef class NativeView(ExternalView):
         return np.asarray(raw), np.asarray(normalized)
 
     cdef object take_failure(self):
+        """Why the plugin failed, once; None where it did not."""
         if self.c.failure == 0:
             return None
         what, self.c.failure = FAILURES[self.c.failure], 0

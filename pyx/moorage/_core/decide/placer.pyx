@@ -164,8 +164,7 @@ cdef class Placer:
             return None
         for pod_class, one in known.items():
             self.decider._count(one, pod_class)
-        self.state.view.fill_cluster(&self.search.cluster, 0)
-        self.search.cluster.nodes = self.state.view.size
+        self.state.view.fill_cluster(&self.search.cluster)
         for each in range(begin, stop):
             searches[each - begin] = &(<ClassState>known[batch.spans[each].pod_class]).c
         return out

@@ -3,7 +3,6 @@ from libc.stdint cimport int32_t, uint64_t
 from moorage._core.base.buffers cimport Buffer
 from moorage._core.csrc cimport mr_cluster, mr_found, mr_search
 from moorage._core.decide.class_state cimport ClassStates
-from moorage._core.decide.external cimport Views
 from moorage._core.decide.nominations cimport Judgements, Nominations
 from moorage._core.decide.plan cimport Plan
 from moorage._core.state.pod_class cimport Shape
@@ -25,7 +24,8 @@ cdef class Search:
     cdef dict fixed_ok
     cdef int32_t wanted_threads, shared_from
     cdef Terms terms
-    cdef Views views
+    cdef Buffer view_pointers
+    cdef list views  # NativeView
     cdef readonly ClassStates states
     cdef dict judgements
     cdef Nominations nominations
@@ -43,12 +43,12 @@ cdef class Search:
     cdef int _set_fixed_ok(self, Shape shape) except -1
     cdef int _restrict(self, object names, int32_t pinned) except -1
     cdef tuple _scores(self, int32_t kernel, const int32_t[::1] rows)
-    cdef int _ask_external(self, int32_t place, uint64_t[::1] out) except -1
+    cdef int _fill_cluster(self) except -1
+    cdef uint64_t[::1] _verdicts(self, uint64_t asked)
     cdef int _judge_nominated(self, int32_t pod_class) except -1
     cdef bint _judge(self, int32_t pod_class, int32_t row, list changes, object ports, uint64_t asked,
                      object on_nominated, uint64_t* verdict) except -1
     cdef int _count_unlisted(self, list changes, int32_t sign) except -1
-    cdef bint _ask(self, int32_t row, uint64_t asked, uint64_t* verdict) noexcept
     cdef bint _is_plain(self, list pods) except -1
     cdef Judgements _judgements_of(self, int32_t pod_class)
     cdef bint _can_follow_judgements(self, Judgements one) except -1

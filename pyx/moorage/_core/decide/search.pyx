@@ -18,8 +18,6 @@ from moorage._core.csrc cimport (
     MR_SHAPE_WIDE,
     MR_UNRESOLVABLE,
     MR_VERDICT_SHIFT,
-    mr_external_filter,
-    mr_filter,
     mr_inter_pod_skips,
     mr_is_fused,
     mr_is_normalized,
@@ -33,6 +31,7 @@ from moorage._core.csrc cimport (
 )
 from moorage._core.base.change_log cimport LOG_ORDER
 from moorage._core.decide.class_state cimport ClassState
+from moorage._core.decide.native_plugin cimport NativeExternal, NativeView
 from moorage._core.base.sets cimport PortSets
 from moorage._core.settings cimport within
 from moorage._core.base.symbols cimport Symbols
@@ -80,12 +79,24 @@ cdef class Search:
         self.restricted = Buffer(journal, sizeof(int32_t))
         self.listing = state.view
         self.nominated = Buffer(journal, sizeof(mr_nominated))
-        self.views = Views(plan.externals, state)
-        self.search.views = <void**>self.views.pointers.data
+        self._make_views()
         self.states = ClassStates(state.classes)
         self.judgements = {}
         self.nominations = Nominations(state)
         self.invalid_score = _invalid_score
+
+    def _make_views(self):
+        """What native plugins are shown, in the order of the plan; plugins in Python need nothing."""
+        cdef NativeView view
+        cdef Py_ssize_t at
+        self.views = []
+        self.view_pointers = Buffer(Journal(), sizeof(void*), len(self.plan.externals) + 1)
+        self.search.views = <void**>self.view_pointers.data
+        for at, plugin in enumerate(self.plan.externals):
+            if isinstance(plugin, NativeExternal):
+                view = NativeView(plugin, self.state)
+                self.views.append(view)
+                (<void**>self.view_pointers.data)[at] = &view.c
 
     @property
     def threads(self):
@@ -129,6 +140,7 @@ cdef class Search:
     cdef int _prepare(self, int32_t pod_class, int32_t node_name, int32_t pinned) except -1:
         """Bring the view and the counters up to date and point the search at them."""
         cdef Shape shape
+        cdef NativeView view
         self.state.classes.check(pod_class)
         self.state.symbols.check(node_name)
         self.state.symbols.check(pinned)
@@ -141,7 +153,8 @@ cdef class Search:
         if self.in_placement:
             self.listing.follow_usage()
         self._set_terms(pod_class, pinned)
-        self.views.set_pod(pod_class)
+        for view in self.views:
+            view.set_pod(pod_class)
         self._point(shape)
         if self.nominations.rows and not self.leaves_out_nominated:
             self._judge_nominated(pod_class)
@@ -157,8 +170,7 @@ cdef class Search:
     cdef int _point(self, Shape shape) except -1:
         """Take the addresses of everything that the search reads; the memory may have moved."""
         cdef Py_ssize_t nodes = self.state.view.size + 1
-        self.state.view.fill_cluster(&self.cluster, 0)
-        self.views.bind_cluster(&self.cluster)
+        self._fill_cluster()
         self._hold(shape)
         for buffer in (self.positions, self.totals, self.rows, self.scratch, self.lanes):
             (<Buffer>buffer).reserve(nodes)
@@ -174,7 +186,6 @@ cdef class Search:
         self.search.columns = &self.listing.columns
         self.search.order = <int32_t*>self.listing.order.data
         self.search.n = self.listing.size
-        self.cluster.nodes = self.state.view.size
         self.search.has_images = self._has_images(shape)
         self.search.pod.terms = NULL
         if self.terms is not None:
@@ -185,6 +196,13 @@ cdef class Search:
             self.found.seen = <unsigned char*>self.seen.data
         self._set_fixed_ok(shape)
         self.search.parallel_from = self.shared_from * (1 if self._asks_much(shape) else PLAIN)
+
+    cdef int _fill_cluster(self) except -1:
+        """Take the addresses of what kernels and native plugins read, as long as no node changes."""
+        cdef NativeView view
+        self.state.view.fill_cluster(&self.cluster)
+        for view in self.views:
+            view.bind_cluster(&self.cluster)
 
     cdef bint _asks_much(self, Shape shape) except -1:
         """Whether a node is asked more about than its columns show."""
@@ -378,13 +396,9 @@ cdef class Search:
         A verdict is 0 where the pod fits, else (index of the rejecting filter + 1) << 56, bit 55 where it is
         unresolvable, and the plugin's reasons as bits (csrc/state.h).
         """
-        cdef int32_t at, n
+        cdef int32_t at
         self._prepare(pod_class, node_name, pinned)
-        cdef uint64_t[::1] out = np.empty(self.search.n + 1, dtype=np.uint64)
-        for at in range(0, self.search.n, MR_CALL):
-            n = min(MR_CALL, self.search.n - at)
-            if mr_verdicts(&self.search, self.search.order + at, n, &out[at]):
-                self._raise_failure()
+        cdef uint64_t[::1] out = self._verdicts(ALL)
         for at in range(self.search.n_nominated):
             if self.search.nominated[at].verdict:
                 out[self.search.nominated[at].position] = self.search.nominated[at].verdict
@@ -403,42 +417,39 @@ cdef class Search:
             self.leaves_out_nominated = False
         if nominated and self.nominations.rows and self.judged.get(row):
             return self.judged.get(row)
-        if mr_verdicts(&self.search, &row, 1, &out):
+        if mr_verdicts(&self.search, ALL, &row, 1, &out):
             self._raise_failure()
         return out
 
     def filter_verdicts(self, str plugin not None, int32_t pod_class, int32_t node_name=0, int32_t pinned=0):
         """What one filter of the plan alone says of every searched node: (rows, reason bits, 0 where it
         passes). Of a node that only nominated pods make unfit, the filter that rejects it then."""
-        cdef int32_t kernel = self.plan.number(plugin), at, position
+        cdef int32_t place = <int32_t>self.plan.filters.index(plugin), at, position
         cdef uint64_t verdict
         self._prepare(pod_class, node_name, pinned)
-        cdef uint64_t[::1] out = np.zeros(self.search.n, dtype=np.uint64)
-        if kernel >= MR_EXTERNAL:
-            self._ask_external(<int32_t>self.plan.filters.index(plugin), out)
-        else:
-            for at in range(self.search.n):
-                out[at] = mr_filter(kernel, &self.plan.c, &self.cluster, self.search.shape, &self.search.pod,
-                                    self.search.order[at])
+        cdef uint64_t[::1] out = self._verdicts(<uint64_t>1 << place)
         for at in range(self.search.n_nominated):
             position, verdict = self.search.nominated[at].position, self.search.nominated[at].verdict
-            is_ours = verdict and self.plan.c.filters[(verdict >> MR_VERDICT_SHIFT) - 1] == kernel
-            if is_ours and not out[position]:
-                out[position] = verdict & (MR_REASONS | MR_UNRESOLVABLE)
-        return self._searched(), np.asarray(out)
+            if verdict >> MR_VERDICT_SHIFT == <uint64_t>place + 1 and not out[position]:
+                out[position] = verdict
+        return self._searched(), np.asarray(out[:self.search.n]) & np.uint64(MR_REASONS | MR_UNRESOLVABLE)
 
-    cdef int _ask_external(self, int32_t place, uint64_t[::1] out) except -1:
-        """The reason bits of a filter that is no kernel, by its place in the plan."""
+    cdef uint64_t[::1] _verdicts(self, uint64_t asked):
+        """The verdict of every searched node by the filters whose bits are set; room for one more."""
+        cdef uint64_t[::1] out = np.empty(self.search.n + 1, dtype=np.uint64)
         cdef int32_t at, n
         for at in range(0, self.search.n, MR_CALL):
             n = min(MR_CALL, self.search.n - at)
-            if mr_external_filter(&self.search, place, self.search.order + at, n, &out[at]):
+            if mr_verdicts(&self.search, asked, self.search.order + at, n, &out[at]):
                 self._raise_failure()
-        for at in range(self.search.n):
-            out[at] &= MR_UNRESOLVABLE | MR_REASONS
+        return out
+
+    def searched_rows(self, int32_t pod_class, int32_t node_name=0, int32_t pinned=0):
+        """Rows of the nodes that are searched for a pod, an int32 array in list order."""
+        self._prepare(pod_class, node_name, pinned)
+        return self._searched()
 
     def _searched(self):
-        """Rows of the searched nodes."""
         cdef int32_t[::1] rows = np.empty(self.search.n + 1, dtype=np.int32)
         memcpy(&rows[0], self.search.order, self.search.n * sizeof(int32_t))
         return np.asarray(rows[:self.search.n])
@@ -447,10 +458,13 @@ cdef class Search:
                int32_t node_name=0, int32_t pinned=0):
         """Raw and normalized scores of one native plugin over feasible rows: two int64 arrays."""
         cdef int32_t kernel = self.plan.number(plugin)
+        cdef NativeView view
         self.state.table.check_rows(rows)
         self._prepare(pod_class, node_name, pinned)
         if len(rows) and kernel >= MR_EXTERNAL:
-            return self.views.scores(plugin, rows) or self._raise_failure()
+            for view in self.views:
+                if view.plugin.name == plugin:
+                    return view.scores(rows) or self._raise_failure()
         return self._scores(kernel, rows)
 
     cdef tuple _scores(self, int32_t kernel, const int32_t[::1] rows):
@@ -468,7 +482,11 @@ cdef class Search:
 
     def _raise_failure(self):
         """Raise what a plugin has failed with."""
-        self.views.raise_failure()
+        cdef NativeView view
+        for view in self.views:
+            error = view.take_failure()
+            if error is not None:
+                raise error
         self.plan.raise_error()
         self._raise_invalid_score()
         raise RuntimeError("a plugin failed and did not say why")
@@ -513,7 +531,7 @@ cdef class Search:
         if self.terms is not None or self.plan.externals:  # nobody else looks at other rows
             changes += [(other, pods, []) for other, pods in away]
         if not changes:
-            failed = self._ask(row, asked, &verdict)
+            failed = mr_verdicts(&self.search, asked, &row, 1, &verdict)
         else:
             failed = self._judge(pod_class, row, changes, ports, asked, None, &verdict)
         if failed:
@@ -544,7 +562,7 @@ cdef class Search:
                 self.notify_pod_change(pod_class, added, other, True)
             told = True
             self._repoint()
-            failed = self._ask(row, asked, verdict)
+            failed = mr_verdicts(&self.search, asked, &row, 1, verdict)
         finally:
             if on_nominated is not None:
                 on_nominated(row, None)
@@ -566,31 +584,9 @@ cdef class Search:
                 self.terms.count_unlisted(removed, row, -sign)
                 self.terms.count_unlisted(added, row, sign)
 
-    cdef bint _ask(self, int32_t row, uint64_t asked, uint64_t* verdict) noexcept:
-        """The first rejection of some filters, as `verdicts` has it; true where a plugin fails."""
-        cdef int32_t at, kernel
-        cdef uint64_t reasons
-        verdict[0] = 0
-        for at in range(self.search.plan.n_filters):
-            kernel = self.search.plan.filters[at]
-            if not asked >> at & 1:
-                continue
-            if kernel >= MR_EXTERNAL:
-                if mr_external_filter(&self.search, at, &row, 1, verdict):
-                    return True
-            else:
-                reasons = mr_filter(kernel, self.search.plan, &self.cluster, self.search.shape,
-                                    &self.search.pod, row)
-                if reasons:
-                    verdict[0] = <uint64_t>(at + 1) << MR_VERDICT_SHIFT | reasons
-            if verdict[0]:
-                return False
-        return False
-
     def _repoint(self):
         """After a change of rows only: memory may have moved, and minima are other ones."""
-        self.state.view.fill_cluster(&self.cluster, 0)
-        self.views.bind_cluster(&self.cluster)
+        self._fill_cluster()
         if self.terms is not None:
             self.state.domains.refresh()
             self.terms.fill()
@@ -598,11 +594,14 @@ cdef class Search:
     def notify_pod_change(self, int32_t pod_class, pods, int32_t row, bint adds):
         """Tell plugins in C that the next questions, which are about a pod of this class, suppose `pods` on a
         row, or off it. Each call is to be taken back by the opposite one."""
-        for pod in pods:
-            if self.views.set_other_pod(pod_class, self.state.classes.intern(pod)):
-                self.state.view.fill_cluster(&self.cluster, 0)
-                self.views.bind_cluster(&self.cluster)
-                self.views.notify_pod_change(row, adds)
+        cdef NativeView view
+        for pod in pods if self.views else ():
+            for view in self.views:
+                view.set_pod(pod_class)
+                view.set_other_pod(self.state.classes.intern(pod))
+            self._fill_cluster()
+            for view in self.views:
+                view.notify_pod_change(row, adds)
 
     cdef bint _is_plain(self, list pods) except -1:
         """Whether some pods matter by cpu and memory alone to the pod in question."""
@@ -621,7 +620,7 @@ cdef class Search:
         cdef list shapes = [self.state.classes.shape(self.state.classes.intern(pod)) for pod in pods]
         for shape in shapes:
             mr_row_add_pod(&self.cluster.ledger, row, &shape.c, 1)
-        self._ask(row, ALL, verdict)
+        mr_verdicts(&self.search, ALL, &row, 1, verdict)
         for shape in shapes:
             mr_row_add_pod(&self.cluster.ledger, row, &shape.c, -1)
 

@@ -100,7 +100,7 @@ cdef class Domains:
         cdef ChangeLog log = self.table.log
         cdef int64_t at, head = log.head
         cdef int32_t row
-        self.view.fill_cluster(&self.cluster, 0)
+        self.view.fill_cluster(&self.cluster)
         self.point()
         if self.cursor == head:
             return 0

@@ -43,5 +43,5 @@ cdef class View:
     cdef Py_ssize_t begin_run(self, Py_ssize_t pods) except -1
     cdef void follow(self, int32_t row) noexcept nogil
     cdef dict images_by(self, int32_t row, const int64_t* sizes)
-    cdef int fill_cluster(self, mr_cluster* out, int32_t ledger) except -1
+    cdef int fill_cluster(self, mr_cluster* out) except -1
     cdef View clone(self, Journal journal, NodeTable table, NodeTree tree, ImageStates images)

@@ -300,12 +300,12 @@ cdef class View:
         for at, buffer in enumerate(self.columns_memory):
             pointers[at] = (<Buffer>buffer).data
 
-    cdef int fill_cluster(self, mr_cluster* out, int32_t ledger) except -1:
+    cdef int fill_cluster(self, mr_cluster* out) except -1:
         """Point `out` at all arrays that kernels read; valid until the next change of a node."""
         cdef NodeTable table = self.table
         table.sync_columns()
         self.images.sync()
-        table.fill_ledger(ledger, &out.ledger)
+        table.fill_ledger(0, &out.ledger)
         out.name = <int32_t*>table.name.data
         out.taint_set = <int32_t*>table.taint_set.data
         out.port_set = <int32_t*>table.port_set.data

@@ -54,11 +54,9 @@ class FakeVolumeBinder:
         """There is none."""
 
 
-def new_fake_volume_binder(config: FakeVolumeBinderConfig) -> FakeVolumeBinder:
-    """Make a volume binder with configured answers."""
-    return FakeVolumeBinder(config)
-
-
 def _raise(error: Exception | None) -> None:
     if error is not None:
         raise error
+
+
+new_fake_volume_binder = FakeVolumeBinder

@@ -93,6 +93,4 @@ class PodBindingCache:
             return self._pods.get(pod.key, {}).get(node)
 
 
-def new_pod_binding_cache() -> PodBindingCache:
-    """Make an empty cache."""
-    return PodBindingCache()
+new_pod_binding_cache = PodBindingCache

@@ -8,8 +8,8 @@ from tests.compat.v1alpha1.world import ScriptedClock
 from tests.core.make import pod
 from tests.locks import check_locked, guard
 
-from moorage.compat.v1alpha1.context import RWMutex
-from moorage.compat.v1alpha1.waiting_pods_map import PodInPermit, WaitingPods
+from moorage.compat.v1alpha1.framework import PodInPermit, WaitingPods
+from moorage.compat.v1alpha1.plugin_interface import RWMutex
 
 
 class Mode:

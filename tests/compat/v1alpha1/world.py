@@ -19,7 +19,7 @@ from moorage.compat.v1alpha1 import (
     Status,
     Wait,
 )
-from moorage.compat.v1alpha1.context import RWMutex
+from moorage.compat.v1alpha1.plugin_interface import RWMutex
 from moorage.objects.model.pod import Pod
 
 Log = list[tuple[str, ...]]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import msgspec
@@ -10,22 +11,28 @@ import msgspec
 from moorage.errors import MoorageError
 from moorage.framework.plugin import interface as today
 from moorage.framework.plugin.cycle_state import CycleState
-from moorage.framework.plugin.handle import FrameworkHandle
+from moorage.framework.plugin.handle import FrameworkHandle as TodaysHandle
+from moorage.framework.plugin.waiting_pods import WaitingPod as TodaysWaitingPod
 from moorage.objects.model.pod import Pod
 
-from .adapted_handle import ProfileHandle
-from .context import NewPluginContext, PluginContext
 from .framework import MAX_TIMEOUT
 from .plugin_interface import (
+    Code,
+    FrameworkError,
+    FrameworkHandle,
+    NewPluginContext,
+    NodeInfoSnapshot,
     PermitPlugin,
     Plugin,
+    PluginContext,
     PluginFactory,
     PrebindPlugin,
     ReservePlugin,
+    Status,
     Unknown,
     UnreservePlugin,
+    WaitingPod,
 )
-from .v1alpha1_status import Code, FrameworkError, Status
 
 CONTEXT_KEY = "moorage.compat.v1alpha1/PluginContext"
 
@@ -35,6 +42,84 @@ CODES = {
     Code.Unschedulable: today.Code.UNSCHEDULABLE,
     Code.Wait: today.Code.WAIT,
 }
+
+
+# ---- the handle --------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class PermitWait:
+    """A pod that waits on Permit in today's framework, as a `WaitingPod`.
+
+    Attributes
+    ----------
+    waiting : moorage.framework.plugin.waiting_pods.WaitingPod
+    plugins : tuple of str
+        The plugins of v1alpha1 of the profile, for all of which Allow allows the pod. It still waits for
+        plugins of today that have not allowed it.
+    clock : callable
+        The scheduler's clock, in seconds.
+    """
+
+    waiting: TodaysWaitingPod
+    plugins: tuple[str, ...]
+    clock: Callable[[], float]
+
+    def GetPod(self) -> Pod:
+        """The pod itself, as it was assumed."""
+        return self.waiting.pod
+
+    def Allow(self) -> bool:
+        """Let the pod be scheduled, however many plugins asked to wait; True if the signal was delivered."""
+        self.waiting.expire(self.clock())
+        return self.waiting.allow(*self.plugins)
+
+    def Reject(self, msg: str) -> bool:
+        """Declare the pod unschedulable; True if the signal was delivered."""
+        self.waiting.expire(self.clock())
+        pending = self.waiting.get_pending_plugins()
+        plugin = next((name for name in pending if name in self.plugins), "")
+        return self.waiting.reject(plugin, f"rejected while waiting at permit: {msg}")
+
+
+class ProfileHandle(FrameworkHandle):
+    """The FrameworkHandle of plugins that are adapted to a profile.
+
+    Attributes
+    ----------
+    today : moorage.framework.plugin.handle.FrameworkHandle or None
+        None until the plugin is part of a scheduler.
+    """
+
+    def __init__(self, today: TodaysHandle | None = None) -> None:
+        self.today = today
+        self._snapshot: NodeInfoSnapshot | None = None
+
+    def NodeInfoSnapshot(self) -> NodeInfoSnapshot:
+        if self._snapshot is None:
+            self._snapshot = NodeInfoSnapshot(self._todays().snapshot())
+        return self._snapshot
+
+    def IterateOverWaitingPods(self, callback: Callable[[WaitingPod], object]) -> None:
+        self._todays().iterate_over_waiting_pods(lambda waiting: callback(self._waiting(waiting)))
+
+    def GetWaitingPod(self, uid: str) -> WaitingPod | None:
+        waiting = self._todays().get_waiting_pod(uid)
+        return None if waiting is None else self._waiting(waiting)
+
+    def _waiting(self, waiting: TodaysWaitingPod) -> PermitWait:
+        handle = self._todays()
+        permits = () if handle.framework is None else handle.framework.profile.at(today.PermitPlugin)
+        names = tuple(plugin.name for plugin in permits if isinstance(plugin, _Adapted))
+        return PermitWait(waiting, names, handle.cache.clock)
+
+    def _todays(self) -> TodaysHandle:
+        if self.today is None:
+            raise FrameworkError("the plugin is not part of a scheduler")
+        return self.today
+
+
+# ---- plugins -----------------------------------------------------------------------------------------------
 
 
 class SharedContext:
@@ -75,11 +160,11 @@ class _Adapted(today.Plugin):
         self.plugin = plugin
 
     @property
-    def handle(self) -> FrameworkHandle | None:
+    def handle(self) -> TodaysHandle | None:
         return self.adapted_handle.today
 
     @handle.setter
-    def handle(self, handle: FrameworkHandle | None) -> None:
+    def handle(self, handle: TodaysHandle | None) -> None:
         self.adapted_handle.today = handle
 
 
@@ -156,7 +241,7 @@ class TodaysFactory(Protocol):
     """Makes a plugin of today's framework, for a `moorage.Registry` or a profile."""
 
     def __call__(
-        self, args: Mapping[str, Any] | None = None, handle: FrameworkHandle | None = None
+        self, args: Mapping[str, Any] | None = None, handle: TodaysHandle | None = None
     ) -> today.Plugin: ...
 
 
@@ -165,7 +250,7 @@ def adapt_factory(factory: PluginFactory) -> TodaysFactory:
     and what it makes can be put in a profile. The factory is given the arguments of the plugin's pluginConfig
     as JSON, None where it has none."""
 
-    def make(args: Mapping[str, Any] | None = None, handle: FrameworkHandle | None = None) -> today.Plugin:
+    def make(args: Mapping[str, Any] | None = None, handle: TodaysHandle | None = None) -> today.Plugin:
         given = ProfileHandle(handle)
         configuration = None if args is None else Unknown(msgspec.json.encode(args), "application/json")
         return adapt(factory(configuration, given), given)

@@ -3,40 +3,139 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable
+from threading import Condition
+from typing import Protocol
 
+from moorage.framework.configuration.durations import format_duration
 from moorage.objects.model.pod import Pod
 
-from .context import PluginContext
-from .plugin_collection import Registry
 from .plugin_interface import (
+    Error,
+    FrameworkError,
     FrameworkHandle,
     NodeInfoSnapshot,
     PermitPlugin,
     Plugin,
+    PluginContext,
     PrebindPlugin,
+    Registry,
     ReservePlugin,
-    UnreservePlugin,
-    WaitingPod,
-)
-from .v1alpha1_status import (
-    Error,
-    FrameworkError,
+    RWMutex,
     Status,
     Success,
+    UnreservePlugin,
     Unschedulable,
     Wait,
-)
-from .waiting_pods_map import (
-    Clock,
-    MonotonicClock,
-    PodInPermit,
-    WaitingPods,
+    WaitingPod,
 )
 
 MAX_TIMEOUT = 15 * 60.0
 
 logger = logging.getLogger("moorage.compat.v1alpha1")
+
+
+class Clock(Protocol):
+    """The time by which pods wait, in seconds from any start."""
+
+    def now(self) -> float:
+        """The time; it does not go back."""
+
+    def wait(self, condition: Condition, until: float) -> None:
+        """Block until the condition is notified or it is `until`, or less. The caller holds the condition."""
+
+
+class MonotonicClock:
+    """The clock of the machine."""
+
+    def now(self) -> float:
+        return time.monotonic()
+
+    def wait(self, condition: Condition, until: float) -> None:
+        condition.wait(max(0.0, until - time.monotonic()))
+
+
+class PodInPermit:
+    """A `WaitingPod` of a framework that runs by itself.
+
+    One signal at most is delivered, from the moment the pod is among the waiting ones until it is decided or
+    its time is over. (Upstream also lost signals that came before its goroutine had begun to listen.)
+    """
+
+    def __init__(self, pod: Pod, timeout: float, clock: Clock) -> None:
+        self._pod = pod
+        self._timeout = timeout
+        self._clock = clock
+        self._deadline = clock.now() + timeout
+        self._changed = Condition()
+        self._decided = False
+        self._status: Status | None = None
+
+    def GetPod(self) -> Pod:
+        """The pod itself."""
+        return self._pod
+
+    def Allow(self) -> bool:
+        """Let the pod be scheduled, however many plugins asked to wait; True if the signal was delivered."""
+        return self._signal(None)
+
+    def Reject(self, msg: str) -> bool:
+        """Declare the pod unschedulable; True if the signal was delivered."""
+        return self._signal(Status(Unschedulable, f"rejected while waiting at permit: {msg}"))
+
+    def _signal(self, status: Status | None) -> bool:
+        with self._changed:
+            if self._decided or self._clock.now() >= self._deadline:
+                return False
+            self._decided, self._status = True, status
+            self._changed.notify_all()
+            return True
+
+    def wait(self) -> Status | None:
+        """Block until a signal or the timeout; for the framework. The answer is that of the permit point."""
+        with self._changed:
+            while not self._decided:
+                if self._clock.now() >= self._deadline:
+                    after = format_duration(self._timeout)
+                    text = f"pod {self._pod.name} rejected due to timeout after waiting {after} at permit"
+                    return Status(Unschedulable, text)
+                self._clock.wait(self._changed, self._deadline)
+            return self._status
+
+
+class WaitingPods:
+    """The waiting pods by UID; of two with one UID the later is found."""
+
+    def __init__(self) -> None:
+        self._pods: dict[str, PodInPermit] = {}
+        self._lock = RWMutex()
+
+    def add(self, waiting: PodInPermit) -> None:
+        """Add a pod that begins to wait."""
+        self._lock.Lock()
+        self._pods[waiting.GetPod().metadata.uid] = waiting
+        self._lock.Unlock()
+
+    def remove(self, uid: str) -> None:
+        """Remove a pod that no longer waits; unknown UIDs are ignored."""
+        self._lock.Lock()
+        self._pods.pop(uid, None)
+        self._lock.Unlock()
+
+    def get(self, uid: str) -> PodInPermit | None:
+        """The waiting pod with this UID, or None; without the lock, as an iteration may call it while a
+        writer waits."""
+        return self._pods.get(uid)
+
+    def iterate(self, callback: Callable[[PodInPermit], object]) -> None:
+        """Call back for each waiting pod, under the read lock."""
+        self._lock.RLock()
+        try:
+            for waiting in self._pods.values():
+                callback(waiting)
+        finally:
+            self._lock.RUnlock()
 
 
 class Framework(FrameworkHandle):

@@ -80,10 +80,8 @@ def test_a_work_queue() -> None:
         "save": one.save,
         "undo": lambda: one.undo({"a": None}),
         "take": one.take,
-        "wait": lambda: (one.add("b"), one.wait()),
-        "shut_down": one.shut_down,
     }
-    check_locked(one, one._changed, ["_keys", "_closed"], calls)
+    check_locked(one, one._lock, ["_keys"], calls)
 
 
 def test_counters(monkeypatch: pytest.MonkeyPatch) -> None:

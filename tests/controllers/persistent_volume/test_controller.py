@@ -219,7 +219,7 @@ def test_run() -> None:
 
 
 class Loops:
-    """A controller that runs in threads, with informers that do."""
+    """A controller that runs in a thread, with informers that do; time passes on its clock."""
 
     def __init__(self, world: World) -> None:
         self.world, self.stop = world, Event()
@@ -235,6 +235,7 @@ class Loops:
         while not done():
             assert self.threads[0].is_alive()
             assert time.monotonic() < end
+            self.world.clock.now += 0.01
 
     def __exit__(self, *raised: object) -> None:
         self.stop.set()
@@ -244,7 +245,7 @@ class Loops:
 
 
 def test_run_works_on_volumes_and_on_claims() -> None:
-    """Only the loop of volumes notes that a claim is gone, and only that of claims binds one."""
+    """A claim is gone, and another one is bound."""
     lost, _ = bound()
     with Loops(World(lost, free("w"), pvc("d", "uid-d", "1Gi"), sync_period=0.0)) as loops:
         loops.until(lambda: phases(loops.world) == ["Released", "Bound", "Bound"])
@@ -291,6 +292,7 @@ def test_an_operation_in_a_thread_holds_up_nobody() -> None:
     go_on.set()
     while any(claim.status.phase != "Bound" for claim in world.claims()):
         assert threads[0].is_alive()
+        world.clock.now += 0.01
     stop.set()
     for thread in threads:
         thread.join(LIMIT)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from threading import Event, Thread
+from threading import Event
 
 import pytest
 from tests.controllers.persistent_volume.controller_kit import Clock, free, pvc
@@ -52,16 +52,6 @@ def test_a_queue_as_it_was_saved() -> None:
             queue.add(key)
         queue.undo(saved)
     assert [queue.take(), queue.take(), queue.take()] == ["b", "a", None]
-
-
-def test_a_queue_that_is_shut_down() -> None:
-    queue, got = WorkQueue(), []
-    worker = Thread(target=lambda: got.append(queue.wait()), daemon=True)
-    worker.start()
-    queue.shut_down()
-    worker.join(LIMIT)
-    queue.add("a")
-    assert (got, len(queue)) == ([None], 0)
 
 
 # ---- operations ----

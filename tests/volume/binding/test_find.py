@@ -232,14 +232,6 @@ def test_a_claims_selector_that_cannot_be_read() -> None:
         kit.binder.find_pod_volumes(pod(odd), claims, NODE1)
 
 
-def test_volumes_of_bound_claims_are_translated() -> None:
-    kit = Kit().fill(BOUND, PV_BOUND)
-    sources = changed(kit.sources, translate=lambda pv, node: PV_2 if node == "node1" else pv)
-    binder = VolumeBinder(sources)
-    claims = binder.get_pod_volume_claims(pod(BOUND))
-    assert binder.find_pod_volumes(pod(BOUND), claims, NODE1)[1] == (NODE_CONFLICT,)
-
-
 # ---- capacity ----------------------------------------------------------------------------------------------
 
 HERE, THERE = (LabelSelector(match_labels={"nodeKey": node}) for node in ("node1", "node2"))

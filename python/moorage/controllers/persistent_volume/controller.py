@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from datetime import datetime
-from threading import Event, Thread
+from threading import Event
 from typing import Any, Generic, TypeVar, cast
 
 from msgspec.structs import replace
@@ -62,7 +62,8 @@ from .work_queue import WorkQueue
 
 T = TypeVar("T", bound=Object)
 
-SYNC_POLL = 0.1  # seconds
+SYNC_POLL = 0.1
+"""Seconds between two rounds of `PersistentVolumeController.run`."""
 _RECLAIMED = ("Released", "Failed")
 
 logger = logging.getLogger("moorage.volume")
@@ -71,9 +72,8 @@ logger = logging.getLogger("moorage.volume")
 class PersistentVolumeController(VolumeHost):
     """Synchronizes claims and volumes; `new_controller` makes one.
 
-    Driven either by `run`, in threads and in real time, or by `run_once` and `settle`, without threads and on
-    the clock of `new_controller`: then nothing happens between two calls, and `next_due` is the time at which
-    the next call has work.
+    Driven either by `run`, until it is stopped, or by `run_once` and `settle`: then nothing happens between
+    two calls, and `next_due` is the time at which the next call has work.
 
     Attributes
     ----------
@@ -126,7 +126,7 @@ class PersistentVolumeController(VolumeHost):
         self._volume_queue, self._claim_queue = volumes.queue, claims.queue
         self._loops: tuple[_SyncLoop[Any], ...] = volumes, claims
 
-    # ---- without threads ----
+    # ---- the loop ----
 
     def run_once(self) -> int:
         """Process all events, resyncs and operations that are due now.
@@ -143,7 +143,7 @@ class PersistentVolumeController(VolumeHost):
             self._resync()
         done = self._volume_operations.operations.run_due()
         while True:
-            handled = [loop.sync_next(loop.queue.take()) for loop in self._loops]
+            handled = [loop.sync_next() for loop in self._loops]
             if not any(handled):
                 return done
             done += sum(handled)
@@ -191,45 +191,21 @@ class PersistentVolumeController(VolumeHost):
         work = self._volume_operations
         return (*self._informers, *queues, *caches, work.operations, work.times, self.get_event_recorder())
 
-    # ---- in threads ----
-
     def run(self, stop: Event) -> None:
-        """Run in threads until `stop` is set: wait until the informers have synced, then synchronize all
-        objects, and each one that changes. The caller runs the informers.
+        """Process events, resyncs and operations until `stop` is set, every `SYNC_POLL` seconds. The caller
+        runs the informers in other threads. Operations run in threads of their own, so that a plugin that
+        blocks delays no other object.
 
         Parameters
         ----------
         stop : threading.Event
-            Ends the threads.
+            Ends the loop, and each operation at its next pause.
         """
         logger.info("Starting persistent volume controller")
-        try:
-            while not self._begin():
-                if stop.wait(SYNC_POLL):
-                    return
-            self._volume_operations.operations.use_threads(stop)
-            workers = [Thread(target=self._resync_until, args=(stop,), name="volume resync", daemon=True)]
-            workers += [
-                Thread(target=loop.work, name=f"{loop.cache.description} worker", daemon=True)
-                for loop in self._loops
-            ]
-            for worker in workers:
-                worker.start()
-            stop.wait()
-            for loop in self._loops:
-                loop.queue.shut_down()
-            for worker in workers:
-                worker.join()
-        finally:
-            logger.info("Shutting down persistent volume controller")
-
-    def _resync_until(self, stop: Event) -> None:
-        period = self._parameters.sync_period
-        self._resync()
-        while not stop.wait(period if period > 0 else None):
-            self._resync()
-
-    # ---- both ----
+        self._volume_operations.operations.use_threads(stop)
+        while not stop.wait(SYNC_POLL):
+            self.run_once()
+        logger.info("Shutting down persistent volume controller")
 
     def _begin(self) -> bool:
         """Fill the controller's caches once the informers have synced; a resync is due then."""
@@ -487,7 +463,7 @@ def new_controller(
     parameters : ControllerParameters
         Client, informers, plugins and settings.
     clock : callable
-        Seconds; for the pauses after failed operations, and for resyncs without threads.
+        Seconds; for resyncs and for the pauses after failed operations.
     migrated_plugins : mapping, optional
         Name of each in-tree plugin that a CSI driver replaces, to the driver's name.
 
@@ -525,14 +501,10 @@ class _SyncLoop(Generic[T]):
     def on_delete(self, obj: T | DeletedFinalStateUnknown[T]) -> None:
         self.queue.add(obj.key)
 
-    def work(self) -> None:
-        """Synchronize until the queue is shut down."""
-        while self.sync_next(self.queue.wait()):
-            pass
-
-    def sync_next(self, key: str | None) -> bool:
-        """Synchronize the object of a key from the queue, and log an error: the next event or resync tries
-        again. False where there is no key."""
+    def sync_next(self) -> bool:
+        """Synchronize the object of the first key in the queue, and log an error: the next event or resync
+        tries again. False if the queue is empty."""
+        key = self.queue.take()
         if key is None:
             return False
         try:

@@ -73,9 +73,13 @@ class Operations:
         if self._stop is None:
             self._advance(name, _steps(work))
         else:
-            target = _in_thread(self._stop, self._advance, name, _steps(work))
-            Thread(target=target, name=name, daemon=True).start()
+            arguments = name, _steps(work), self._stop
+            Thread(target=self._run_in_thread, args=arguments, name=name, daemon=True).start()
         return True
+
+    def _run_in_thread(self, name: str, steps: Iterator[float], stop: Event) -> None:
+        while (wait := self._advance(name, steps)) is not None and not stop.wait(wait):
+            pass
 
     def is_running(self, name: str) -> bool:
         """Whether an operation is running, or waits between two steps."""
@@ -138,13 +142,3 @@ class Operations:
 
 def _steps(work: Work) -> Iterator[float]:
     yield from work()
-
-
-def _in_thread(
-    stop: Event, advance: Callable[[str, Iterator[float]], float | None], name: str, steps: Iterator[float]
-) -> Callable[[], None]:
-    def work() -> None:
-        while (wait := advance(name, steps)) is not None and not stop.wait(wait):
-            pass
-
-    return work

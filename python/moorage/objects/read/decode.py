@@ -63,7 +63,6 @@ CLUSTER_SCOPED = frozenset(
 _MAP_ZERO = dict.fromkeys(("labels", "annotations", "matchLabels", "nodeSelector"), "") | dict.fromkeys(
     ("requests", "limits", "capacity", "allocatable", "overhead", "allocatedResources"), "0"
 )
-_DECODERS = {kind: msgspec.json.Decoder(entry[0]) for kind, entry in _KINDS.items()}
 _STEP = re.compile(r"\.?([^.\[]+)|\[(\d+|\.\.\.)\]")
 _WORDS = {
     "int": "integer",
@@ -110,17 +109,25 @@ def decode_object(document: Document) -> Object:
 
 
 def decode_kind(document: Document, kind: str) -> Object:
-    """Decode an object of a known kind."""
-    try:
-        if is_json(document):
-            return _DECODERS[kind].decode(document)
-        return msgspec.convert(document, _KINDS[kind][0])
-    except msgspec.ValidationError as error:
-        return _decode_with_nulls(document, _KINDS[kind][0], error)
+    """Decode an object of a known kind, with the rules of `decode_object`."""
+    return decode(document, _KINDS[kind][0])
 
 
 def decode(document: Document, type_: type[T]) -> T:
-    """Decode into a struct, with the rules of `decode_object`."""
+    """Decode into a struct, with the rules of `decode_object`.
+
+    Parameters
+    ----------
+    document : dict or bytes
+        The value as a JSON value, or its JSON text.
+    type_ : type
+        What to decode into.
+
+    Raises
+    ------
+    InputError
+        A field has the wrong type.
+    """
     try:
         if is_json(document):
             return msgspec.json.decode(document, type=type_)

@@ -132,10 +132,10 @@ def default_pod_spec(spec: PodSpec, classes: PriorityClasses, path: str, *, tole
     """
     changes = _priority(spec, classes, path)
     containers = tuple(_default_container(item, spec.host_network) for item in spec.containers)
-    if not _same(containers, spec.containers):
+    if containers != spec.containers:
         changes["containers"] = containers
     init_containers = tuple(_default_container(item, spec.host_network) for item in spec.init_containers)
-    if not _same(init_containers, spec.init_containers):
+    if init_containers != spec.init_containers:
         changes["init_containers"] = init_containers
     if spec.resources is not None and spec.resources.limits:
         changes["resources"] = _pod_level_requests(spec.resources, containers, init_containers)
@@ -150,10 +150,6 @@ def default_pod_spec(spec: PodSpec, classes: PriorityClasses, path: str, *, tole
         if missing:
             changes["tolerations"] = spec.tolerations + missing
     return replace(spec, **changes) if changes else spec
-
-
-def _same(new: tuple[Container, ...], old: tuple[Container, ...]) -> bool:
-    return all(a is b for a, b in zip(new, old, strict=True))
 
 
 def _priority(spec: PodSpec, classes: PriorityClasses, path: str) -> dict[str, Any]:

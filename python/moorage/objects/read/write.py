@@ -38,11 +38,8 @@ class _Dumper(yaml.CSafeDumper):
 @cache
 def _fields(struct: type[Struct]) -> list[tuple[str, str, Any]]:
     """Fields of a struct: attribute, wire name, default."""
-    return [
-        (info.name, info.encode_name, info.default if made is msgspec.NODEFAULT else made())
-        for info in fields(struct)
-        for made in [info.default_factory]
-    ]
+    default = struct()
+    return [(info.name, info.encode_name, getattr(default, info.name)) for info in fields(struct)]
 
 
 def plain(value: Any) -> Any:

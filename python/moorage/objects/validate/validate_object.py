@@ -11,9 +11,16 @@ from moorage.errors import InputError
 from moorage.objects.model.meta import Object
 from moorage.objects.model.node import Node
 from moorage.objects.model.pod import Pod
-from moorage.objects.model.pod_group import PodGroup
+from moorage.objects.model.pod_group import DisruptionMode, PodGroup, PodGroupSpec
 from moorage.objects.model.policy import PodDisruptionBudget, percent
 from moorage.objects.model.selectors import LabelSelectorMatcher
+from moorage.objects.model.storage import (
+    CSINode,
+    CSIStorageCapacity,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    StorageClass,
+)
 from moorage.objects.model.workload import (
     DaemonSet,
     Deployment,
@@ -26,20 +33,22 @@ from moorage.objects.model.workload import (
 )
 from moorage.objects.read.decode import CLUSTER_SCOPED, shorten
 
-from . import validate_storage
 from .validate_pod import (
     EFFECTS,
     PREEMPTION_POLICIES,
+    VOLUME_MODES,
+    check_access_modes,
     check_claim_spec,
     check_enum,
     check_labels,
+    check_node_term,
     check_pod_spec,
+    check_quantity,
     check_range,
     check_resources,
     check_selector,
     fail,
 )
-from .validate_pod_group import check_pod_group
 
 _LABEL = r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?"
 _NAME = re.compile(rf"{_LABEL}(?:\.{_LABEL})*")
@@ -53,7 +62,23 @@ _PERCENT = (
     "a valid percent string must be a numeric string followed by an ending '%' "
     "(e.g. '1%',  or '93%', regex used for validation is '[0-9]+%')"
 )
-_PHASES = ("Pending", "Running", "Succeeded", "Failed", "Unknown")
+_POD_PHASES = ("Pending", "Running", "Succeeded", "Failed", "Unknown")
+_VOLUME_PHASES = ("Pending", "Available", "Bound", "Released", "Failed")
+_CLAIM_PHASES = ("Pending", "Bound", "Lost")
+_BINDING_MODES = ("Immediate", "WaitForFirstConsumer")
+_RECLAIM_POLICIES = ("Retain", "Delete", "Recycle")
+_GROUP_PHASES = (
+    "Pending",
+    "PreScheduling",
+    "Scheduled",
+    "Running",
+    "Finished",
+    "Failed",
+    "Timeout",
+    "Unknown",
+)
+_DISRUPTION_MODES = ("Pod", "PodGroup")
+_MAX_TOPOLOGIES = 1
 
 
 def validate(obj: Object) -> None:
@@ -112,7 +137,7 @@ def _check_timestamp(text: str | None, path: str) -> None:
 
 def _check_pod(pod: Pod) -> None:
     check_pod_spec(pod.spec, "spec")
-    check_enum(pod.status.phase, _PHASES, "status.phase")
+    check_enum(pod.status.phase, _POD_PHASES, "status.phase")
     _check_timestamp(pod.status.start_time, "status.startTime")
     for field, statuses in (
         ("containerStatuses", pod.status.container_statuses),
@@ -208,6 +233,99 @@ def _check_priority_class(obj: PriorityClass) -> None:
     check_enum(obj.preemption_policy, PREEMPTION_POLICIES, "preemptionPolicy")
 
 
+# ---- storage -----------------------------------------------------------------------------------------------
+
+
+def _check_volume(volume: PersistentVolume) -> None:
+    spec = volume.spec
+    check_resources(spec.capacity, "spec.capacity")
+    check_access_modes(spec.access_modes, "spec.accessModes")
+    check_enum(spec.volume_mode, VOLUME_MODES, "spec.volumeMode")
+    check_enum(spec.persistent_volume_reclaim_policy, _RECLAIM_POLICIES, "spec.persistentVolumeReclaimPolicy")
+    check_enum(volume.status.phase, _VOLUME_PHASES, "status.phase")
+    affinity = spec.node_affinity
+    if affinity is not None and affinity.required is not None:
+        for i, term in enumerate(affinity.required.node_selector_terms):
+            check_node_term(term, f"spec.nodeAffinity.required.nodeSelectorTerms[{i}]")
+
+
+def _check_claim(claim: PersistentVolumeClaim) -> None:
+    check_claim_spec(claim.spec, "spec")
+    check_enum(claim.status.phase, _CLAIM_PHASES, "status.phase")
+
+
+def _check_class(obj: StorageClass) -> None:
+    if not obj.provisioner:
+        fail("provisioner", "required")
+    check_enum(obj.volume_binding_mode, _BINDING_MODES, "volumeBindingMode")
+    check_enum(obj.reclaim_policy, _RECLAIM_POLICIES, "reclaimPolicy")
+
+
+def _check_csi_node(obj: CSINode) -> None:
+    for i, driver in enumerate(obj.spec.drivers):
+        if not driver.name:
+            fail(f"spec.drivers[{i}].name", "required")
+        if driver.allocatable is not None:
+            check_range(driver.allocatable.count, 0, None, f"spec.drivers[{i}].allocatable.count")
+
+
+def _check_capacity(obj: CSIStorageCapacity) -> None:
+    if not obj.storage_class_name:
+        fail("storageClassName", "required")
+    for field, quantity in (("capacity", obj.capacity), ("maximumVolumeSize", obj.maximum_volume_size)):
+        if quantity is not None:
+            check_quantity(quantity, field)
+    check_selector(obj.node_topology, "nodeTopology")
+
+
+# ---- pod groups --------------------------------------------------------------------------------------------
+
+
+def _check_pod_group(group: PodGroup) -> None:
+    """Check a group by pkg/apis/scheduling/validation of v1.36; of Gödel's groups minimum and phase."""
+    spec = group.spec
+    if group.is_godel:
+        if spec.min_member is None:
+            fail("spec.minMember", "required")
+        check_range(spec.min_member, 1, None, "spec.minMember")
+        check_range(spec.schedule_timeout_seconds, 0, None, "spec.scheduleTimeoutSeconds")
+        check_enum(group.status.phase, _GROUP_PHASES, "status.phase")
+    else:
+        _check_policy(spec)
+        _check_constraints(spec)
+        _check_disruption_mode(spec)
+
+
+def _check_policy(spec: PodGroupSpec) -> None:
+    policy = spec.scheduling_policy
+    if policy is None:
+        fail("spec.schedulingPolicy", "required")
+    if (policy.basic is None) == (policy.gang is None):
+        fail("spec.schedulingPolicy", "must have exactly one of basic, gang")
+    if policy.gang is not None:
+        check_range(policy.gang.min_count, 1, None, "spec.schedulingPolicy.gang.minCount")
+
+
+def _check_constraints(spec: PodGroupSpec) -> None:
+    if spec.scheduling_constraints is None:
+        return
+    path, topology = "spec.schedulingConstraints.topology", spec.scheduling_constraints.topology
+    if len(topology) > _MAX_TOPOLOGIES:
+        fail(path, f"must have at most {_MAX_TOPOLOGIES} item")
+    for i, constraint in enumerate(topology):
+        if not constraint.key:
+            fail(f"{path}[{i}].key", "required")
+        check_labels({constraint.key: ""}, f"{path}[{i}].key")
+
+
+def _check_disruption_mode(spec: PodGroupSpec) -> None:
+    mode = spec.disruption_mode
+    if isinstance(mode, str):
+        check_enum(mode, _DISRUPTION_MODES, "spec.disruptionMode", required=True)
+    elif isinstance(mode, DisruptionMode) and (mode.single is None) == (mode.all is None):
+        fail("spec.disruptionMode", "must have exactly one of single, all")
+
+
 _CHECKS: dict[type[Object], Callable[[Any], None]] = {
     Pod: _check_pod,
     Node: _check_node,
@@ -219,6 +337,10 @@ _CHECKS: dict[type[Object], Callable[[Any], None]] = {
     Job: _check_job,
     PriorityClass: _check_priority_class,
     PodDisruptionBudget: _check_budget,
-    PodGroup: check_pod_group,
-    **validate_storage.CHECKS,
+    PodGroup: _check_pod_group,
+    PersistentVolume: _check_volume,
+    PersistentVolumeClaim: _check_claim,
+    StorageClass: _check_class,
+    CSINode: _check_csi_node,
+    CSIStorageCapacity: _check_capacity,
 }

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterable
 from dataclasses import replace as replace_fields
 
 from msgspec.structs import replace
 
 from moorage.objects.model.cluster import Cluster
-from moorage.objects.model.meta import LabelSelector, Object, ObjectMeta
+from moorage.objects.model.meta import LabelSelector, Object, ObjectMeta, OwnerReference
 from moorage.objects.model.pod import (
+    PersistentVolumeClaimSpec,
     PersistentVolumeClaimTemplate,
     PersistentVolumeClaimVolumeSource,
     Pod,
     PodSpec,
     Volume,
 )
-from moorage.objects.model.storage import PersistentVolumeClaim
+from moorage.objects.model.storage import PersistentVolumeClaim, PersistentVolumeClaimStatus
 from moorage.objects.model.workload import (
     DaemonSet,
     Deployment,
@@ -33,8 +35,8 @@ from .expansion import Expansion, PodMaker, controller_reference
 from .job import expand_job
 from .naming import stable_uid, template_hash
 from .ownership import HASH_LABEL, is_active, refers_to
-from .workload_claims import ephemeral_claims, new_claim
 
+_PENDING = PersistentVolumeClaimStatus(phase="Pending")
 _REVISION = "deployment.kubernetes.io/revision"
 
 
@@ -137,7 +139,7 @@ def _expand_stateful_set(expansion: Expansion, obj: StatefulSet) -> None:
         }
         maker.make(name=name, labels=labels, spec=_with_claims(obj, ordinal))
         expansion.claims += [
-            new_claim(obj, _claim_name(template, obj, ordinal), _labelled(template, obj), template.spec)
+            _new_claim(obj, _claim_name(template, obj, ordinal), _labelled(template, obj), template.spec)
             for template in obj.spec.volume_claim_templates
         ]
 
@@ -165,6 +167,40 @@ def _labelled(template: PersistentVolumeClaimTemplate, obj: StatefulSet) -> Obje
 
 def _claim_name(template: PersistentVolumeClaimTemplate, obj: StatefulSet, ordinal: int) -> str:
     return f"{template.metadata.name}-{obj.name}-{ordinal}"
+
+
+def _new_claim(
+    maker: Object,
+    name: str,
+    template: ObjectMeta,
+    spec: PersistentVolumeClaimSpec,
+    owners: tuple[OwnerReference, ...] = (),
+) -> PersistentVolumeClaim:
+    """Make an unbound claim in the namespace of the object that requests it."""
+    meta = ObjectMeta(
+        name=name,
+        namespace=maker.namespace,
+        uid=stable_uid("PersistentVolumeClaim", maker.namespace, name),
+        creation_timestamp=maker.metadata.creation_timestamp,
+        labels=template.labels,
+        annotations=template.annotations,
+        owner_references=owners,
+    )
+    return PersistentVolumeClaim(metadata=meta, spec=spec, status=_PENDING)
+
+
+def ephemeral_claims(pods: Iterable[Pod]) -> list[PersistentVolumeClaim]:
+    """Make the claims of ephemeral volumes, each owned by its pod (kube-controller-manager v1.36, ephemeral
+    volume controller)."""
+    made = []
+    for pod in pods:
+        for volume in pod.spec.volumes:
+            template = None if volume.ephemeral is None else volume.ephemeral.volume_claim_template
+            if template is not None and pod.metadata.deletion_timestamp is None:
+                name = f"{pod.name}-{volume.name}"
+                owners = controller_reference(pod)
+                made.append(_new_claim(pod, name, template.metadata, template.spec, owners))
+    return made
 
 
 def _age(replica_set: ReplicaSet) -> tuple[int, str, str]:

@@ -12,43 +12,50 @@ from moorage.objects.model.pod import (
     PodAffinityTerm,
     PodSpec,
     TopologySpreadConstraint,
-    WeightedPodAffinityTerm,
 )
 
 
 def merge_label_keys(spec: PodSpec, labels: Mapping[str, str]) -> PodSpec:
     """Merge label keys into the selectors of a pod spec (kubernetes v1.36, registry/core/pod/strategy.go).
     Keys that the pod does not have, and constraints without a selector, are skipped; merged requirements, as
-    in objects from a cluster, are not repeated."""
+    in objects from a cluster, are not repeated.
+
+    Parameters
+    ----------
+    spec : PodSpec
+    labels : mapping of str to str
+        The pod's.
+
+    Returns
+    -------
+    PodSpec
+        `spec` itself if there is nothing to merge.
+    """
     constraints = tuple([_constraint(one, labels) for one in spec.topology_spread_constraints])
-    if _differ(constraints, spec.topology_spread_constraints):
+    if constraints != spec.topology_spread_constraints:
         spec = replace(spec, topology_spread_constraints=constraints)
     affinity = spec.affinity
     if affinity is None:
         return spec
-    sides = [_side(one, labels) for one in (affinity.pod_affinity, affinity.pod_anti_affinity)]
-    if not _differ(sides, (affinity.pod_affinity, affinity.pod_anti_affinity)):
-        return spec
-    return replace(spec, affinity=replace(affinity, pod_affinity=sides[0], pod_anti_affinity=sides[1]))
+    merged = replace(
+        affinity,
+        pod_affinity=_pod_affinity(affinity.pod_affinity, labels),
+        pod_anti_affinity=_pod_affinity(affinity.pod_anti_affinity, labels),
+    )
+    return spec if merged == affinity else replace(spec, affinity=merged)
 
 
-def _differ(new: Iterable[object], old: Iterable[object]) -> bool:
-    return any(one is not other for one, other in zip(new, old, strict=True))
-
-
-def _side(side: PodAffinity | None, labels: Mapping[str, str]) -> PodAffinity | None:
-    if side is None:
+def _pod_affinity(affinity: PodAffinity | None, labels: Mapping[str, str]) -> PodAffinity | None:
+    if affinity is None:
         return None
-    required = tuple([_term(term, labels) for term in side.required])
-    preferred = tuple([_weighted(term, labels) for term in side.preferred])
-    if not _differ(required, side.required) and not _differ(preferred, side.preferred):
-        return side
-    return replace(side, required=required, preferred=preferred)
-
-
-def _weighted(weighted: WeightedPodAffinityTerm, labels: Mapping[str, str]) -> WeightedPodAffinityTerm:
-    term = _term(weighted.pod_affinity_term, labels)
-    return weighted if term is weighted.pod_affinity_term else replace(weighted, pod_affinity_term=term)
+    required = tuple([_term(term, labels) for term in affinity.required])
+    preferred = tuple(
+        [
+            replace(weighted, pod_affinity_term=_term(weighted.pod_affinity_term, labels))
+            for weighted in affinity.preferred
+        ]
+    )
+    return replace(affinity, required=required, preferred=preferred)
 
 
 def _term(term: PodAffinityTerm, labels: Mapping[str, str]) -> PodAffinityTerm:

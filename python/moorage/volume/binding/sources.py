@@ -23,15 +23,8 @@ from .claims import VolumeError
 
 logger = logging.getLogger("moorage.volume")
 
-Translate = Callable[[PersistentVolume, str], PersistentVolume]
-"""A volume, and the name of a node: the volume as the CSI driver has it that took over on that node."""
 RequirePod = Callable[[Pod], None]
 """Raises VolumeError if a pod is gone, which ends the binding of its volumes."""
-
-
-def untranslated(volume: PersistentVolume, node_name: str) -> PersistentVolume:
-    """The default `Translate`: the volume itself."""
-    return volume
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +43,6 @@ class VolumeSources:
         Raises if a pod whose volumes are being bound is gone.
     csi_driver_lister, csi_storage_capacity_lister : Lister or None
         Without them, there is always enough storage.
-    translate : callable
-        Applied before a volume's node affinity is looked at, except when volumes are chosen.
     """
 
     client: ObjectClient
@@ -62,13 +53,18 @@ class VolumeSources:
     require_pod: RequirePod
     csi_driver_lister: Lister[CSIDriver] | None = None
     csi_storage_capacity_lister: Lister[CSIStorageCapacity] | None = None
-    translate: Translate = untranslated
 
     @classmethod
-    def over(
-        cls, client: ObjectClient, informers: InformerFactory, translate: Translate = untranslated
-    ) -> VolumeSources:
-        """Make sources from the informers of a factory, with new assume caches."""
+    def over(cls, client: ObjectClient, informers: InformerFactory) -> VolumeSources:
+        """Make sources from the informers of a factory, with new assume caches.
+
+        Parameters
+        ----------
+        client : ObjectClient
+            Where bindings are written.
+        informers : InformerFactory
+            The caller runs them.
+        """
         return cls(
             client,
             PVAssumeCache(informers.informer(PersistentVolume)),
@@ -78,7 +74,6 @@ class VolumeSources:
             listed_pods(informers.lister(Pod)),
             informers.lister(CSIDriver),
             informers.lister(CSIStorageCapacity),
-            translate,
         )
 
 

@@ -223,12 +223,9 @@ class VolumeBinder:
                 volume = self._pvs.get_pv(claim.spec.volume_name)
             except ObjectNotFoundError as error:
                 return error
-            if not self._reaches(volume, node):
+            if not reaches_node(volume, node.metadata.labels):
                 return False
         return True
-
-    def _reaches(self, volume: PersistentVolume, node: Node) -> bool:
-        return reaches_node(self.sources.translate(volume, node.name), node.metadata.labels)
 
     def find_unbound(self, claims: PodVolumeClaims, node: Node) -> Unbound:
         """Find volumes on a node for the claims with delayed binding, or check that they can be provisioned
@@ -477,7 +474,7 @@ class VolumeBinder:
             raise VolumeError(f"failed to check binding: {error}") from error
         if _is_older(volume, binding.pv):
             return False
-        self._check_affinity(volume, node)
+        _check_affinity(volume, node)
         reference = volume.spec.claim_ref
         if reference is None or not reference.uid:
             raise VolumeError(f'ClaimRef got reset for pv "{volume.name}"')
@@ -502,13 +499,8 @@ class VolumeBinder:
                 return False
             except VolumeError as error:
                 raise VolumeError(f'failed to get pv "{name}" from cache: {error}') from error
-            self._check_affinity(volume, node)
+            _check_affinity(volume, node)
         return is_fully_bound(claim)
-
-    def _check_affinity(self, volume: PersistentVolume, node: Node) -> None:
-        if not self._reaches(volume, node):
-            reason = f'pv "{volume.name}" node affinity doesn\'t match node "{node.name}"'
-            raise VolumeError(f"{reason}: no matching NodeSelectorTerms")
 
 
 def _decision(pod: Pod, volumes: PodVolumes) -> tuple[list[BindingInfo], list[DynamicProvision]]:
@@ -518,6 +510,12 @@ def _decision(pod: Pod, volumes: PodVolumes) -> tuple[list[BindingInfo], list[Dy
     if volumes.dynamic_provisions is None:
         raise VolumeError(f'failed to get cached claims to provision for pod "{pod.key}"')
     return volumes.static_bindings, volumes.dynamic_provisions
+
+
+def _check_affinity(volume: PersistentVolume, node: Node) -> None:
+    if not reaches_node(volume, node.metadata.labels):
+        reason = f'pv "{volume.name}" node affinity doesn\'t match node "{node.name}"'
+        raise VolumeError(f"{reason}: no matching NodeSelectorTerms")
 
 
 def _has_access(node: Node, capacity: CSIStorageCapacity) -> bool:

@@ -7,14 +7,7 @@ from unittest.mock import Mock
 
 import pytest
 from msgspec.structs import replace
-from tests.cache.binder.binder_kit import (
-    cnr,
-    group,
-    nm_node,
-    pdb,
-    pod,
-    reservation,
-)
+from tests.cache.binder.binder_kit import cnr, group, nm_node, pdb, pod, reservation
 from tests.core.make import node
 from tests.locks import check_locked, guard, is_held
 

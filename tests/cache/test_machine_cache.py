@@ -15,14 +15,7 @@ from tests.core.make import node as make_node
 from tests.core.make import pod as make_pod
 from tests.core.make import replica
 from tests.core.placing import place_run
-from tests.core.state.test_state_machine import (
-    NODE_NAMES,
-    POD_NAMES,
-    StateMachine,
-    nodes,
-    on,
-    pods,
-)
+from tests.core.state.test_state_machine import NODE_NAMES, POD_NAMES, StateMachine, nodes, on, pods
 from tests.core.twins.state_check import check, check_columns, usage
 from tests.core.twins.state_twin import Snapshot as SnapshotTwin
 from tests.core.twins.state_twin import StateTwin

@@ -9,12 +9,7 @@ from typing import TYPE_CHECKING, Protocol, Self
 
 from moorage._core.state.node_table import NodeTable
 from moorage._core.state.pod_class import PodClasses, Shape
-from moorage._core.state.table_columns import (
-    row_amounts,
-    row_generation,
-    row_others,
-    row_ports,
-)
+from moorage._core.state.table_columns import row_amounts, row_generation, row_others, row_ports
 from moorage.errors import CacheError
 from moorage.objects.model.node import Node, Taint
 from moorage.objects.model.pod import Pod

@@ -10,12 +10,7 @@ from moorage.preemption.eligibility import priority_of
 from moorage.preemption.pick import CRITERION_TEXTS, highest_priority
 from moorage.scheduler.explain.changes import LOWER
 from moorage.scheduler.explain.explain_document import EXAMPLES, document
-from moorage.scheduler.explain.explanation import (
-    AFTER_RUN,
-    ALONE,
-    IN_TURN,
-    NOW,
-)
+from moorage.scheduler.explain.explanation import AFTER_RUN, ALONE, IN_TURN, NOW
 from moorage.scheduler.explain.shortfalls import shortfall_text
 
 from .output import ignore_broken_pipe, print_table, write_value

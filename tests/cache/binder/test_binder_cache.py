@@ -6,14 +6,7 @@ import threading
 
 import pytest
 from msgspec.structs import replace
-from tests.cache.binder.binder_kit import (
-    GANG,
-    Kit,
-    best_effort,
-    member,
-    pod,
-    refused,
-)
+from tests.cache.binder.binder_kit import GANG, Kit, best_effort, member, pod, refused
 from tests.core.make import port
 
 from moorage._core.state.cluster_state import ClusterState
@@ -35,12 +28,7 @@ from moorage.cache.binder.cache_handler import (
     RESERVATION_TTL,
 )
 from moorage.errors import CacheCorruptedError
-from moorage.objects.model.godel import (
-    ASSUMED_NODE,
-    NOMINATED_NODE,
-    Movement,
-    node_name_of,
-)
+from moorage.objects.model.godel import ASSUMED_NODE, NOMINATED_NODE, Movement, node_name_of
 from moorage.objects.model.pod import Pod
 from moorage.objects.model.pod_group import GROUP_ANNOTATION
 

@@ -5,15 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.cache.binder.binder_kit import (
-    GANG,
-    Kit,
-    best_effort,
-    group,
-    member,
-    pdb,
-    pod,
-)
+from tests.cache.binder.binder_kit import GANG, Kit, best_effort, group, member, pdb, pod
 from tests.core.make import node
 
 from moorage.cache import BinderCache, CachePodInfo, SchedulingStatus, Snapshot, UnitStatus

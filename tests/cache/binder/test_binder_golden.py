@@ -5,12 +5,7 @@ from __future__ import annotations
 
 import pytest
 from msgspec.structs import replace
-from tests.cache.binder.binder_kit import (
-    Kit,
-    cnr,
-    pod,
-    refused,
-)
+from tests.cache.binder.binder_kit import Kit, cnr, pod, refused
 from tests.core.make import node
 
 from moorage.cache import SchedulingStatus, StoreName

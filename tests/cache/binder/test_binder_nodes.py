@@ -6,25 +6,12 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
-from tests.cache.binder.binder_kit import (
-    Kit,
-    best_effort,
-    cnr,
-    nm_node,
-    pod,
-    refused,
-)
+from tests.cache.binder.binder_kit import Kit, best_effort, cnr, nm_node, pod, refused
 from tests.core.make import container, node
 
 from moorage.cache import Resource
 from moorage.errors import InputError, MoorageError
-from moorage.objects.model.godel import (
-    IGNORE_PODS_LIMIT,
-    QOS_LEVEL,
-    RESOURCE_TYPE,
-    SCHEDULER_NAME,
-    ledger_of,
-)
+from moorage.objects.model.godel import IGNORE_PODS_LIMIT, QOS_LEVEL, RESOURCE_TYPE, SCHEDULER_NAME, ledger_of
 from moorage.objects.model.node import Node
 from moorage.objects.model.pod import Pod
 

@@ -4,14 +4,7 @@ from __future__ import annotations
 
 import pytest
 from msgspec.structs import replace
-from tests.cache.binder.binder_kit import (
-    GANG,
-    Kit,
-    group,
-    member,
-    pdb,
-    pod,
-)
+from tests.cache.binder.binder_kit import GANG, Kit, group, member, pdb, pod
 
 from moorage.cache import SchedulingStatus, UnitStatus
 from moorage.objects.model.godel import unit_key

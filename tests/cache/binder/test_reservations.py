@@ -4,12 +4,7 @@ from __future__ import annotations
 
 import pytest
 from msgspec.structs import replace
-from tests.cache.binder.binder_kit import (
-    Kit,
-    pod,
-    refused,
-    reservation,
-)
+from tests.cache.binder.binder_kit import Kit, pod, refused, reservation
 from tests.core.make import node
 
 from moorage.objects.model.meta import ObjectMeta, OwnerReference

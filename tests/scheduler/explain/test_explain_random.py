@@ -5,12 +5,7 @@ from __future__ import annotations
 from random import Random
 
 import pytest
-from tests.scheduler.explain.explain_world import (
-    World,
-    random_pod,
-    random_world,
-    renamed,
-)
+from tests.scheduler.explain.explain_world import World, random_pod, random_world, renamed
 
 from moorage.framework.plugin.interface import FilterPlugin, Plugin
 from moorage.framework.profiles.in_core import NativePlugin
@@ -19,14 +14,7 @@ from moorage.objects.model.node import Node
 from moorage.objects.model.pod import Pod
 from moorage.plugins.registry import default_profile
 from moorage.scheduler import Explanation
-from moorage.scheduler.explain.changes import (
-    DROP,
-    LABEL,
-    LOWER,
-    NODE,
-    TOLERATE,
-    with_label,
-)
+from moorage.scheduler.explain.changes import DROP, LABEL, LOWER, NODE, TOLERATE, with_label
 from moorage.scheduler.explain.constraints import (
     finer_constraints,
     pod_constraints,

@@ -11,12 +11,7 @@ from tests.core.make import container, pod
 from tests.scheduler.explain.explain_world import random_pod
 
 from moorage.objects.model.pod import Container, Pod, ResourceRequirements
-from moorage.scheduler.explain.lowering import (
-    Edit,
-    drop_request,
-    effective,
-    lower,
-)
+from moorage.scheduler.explain.lowering import Edit, drop_request, effective, lower
 
 
 def edits(asked: Pod, target: int, resource: str = "cpu") -> list[tuple[str, str, str]]:

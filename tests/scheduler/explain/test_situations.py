@@ -10,12 +10,7 @@ from tests.core.make import ZONE, node, pod
 
 from moorage.objects import Cluster
 from moorage.objects.model.meta import LabelSelector
-from moorage.objects.model.pod import (
-    Affinity,
-    Pod,
-    PodAffinity,
-    PodAffinityTerm,
-)
+from moorage.objects.model.pod import Affinity, Pod, PodAffinity, PodAffinityTerm
 from moorage.scheduler import Scheduler, Situation, explain_after_run, explain_alone, explain_in_turn
 from moorage.scheduler.explain.situations import CountingRun
 

@@ -10,17 +10,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 from tests.core.make import node, pod
-from tests.scheduler.extenders.extended import (
-    ABC,
-    GPU,
-    HEAD,
-    decide,
-    of,
-    only,
-    scheduler,
-    scores,
-    why,
-)
+from tests.scheduler.extenders.extended import ABC, GPU, HEAD, decide, of, only, scheduler, scores, why
 from tests.scheduler.extenders.extender_server import Answer, ExtenderServer, Reply
 
 from moorage.cli import main

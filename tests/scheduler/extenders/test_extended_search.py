@@ -14,17 +14,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 from tests.core.make import node, pod
 from tests.scheduler.cycle.test_modes import World
-from tests.scheduler.extenders.extended import (
-    ABC,
-    GPU,
-    configured,
-    decide,
-    of,
-    only,
-    scheduler,
-    scores,
-    why,
-)
+from tests.scheduler.extenders.extended import ABC, GPU, configured, decide, of, only, scheduler, scores, why
 from tests.scheduler.extenders.extender_server import Answer, ExtenderServer
 from tests.scheduler.make import events
 

@@ -7,13 +7,7 @@ from typing import Any
 import pytest
 from tests.core.make import pod
 from tests.scheduler.extenders.extender_server import ExtenderServer
-from tests.scheduler.extenders.test_http_extender import (
-    NODES,
-    POD,
-    P,
-    extender,
-    failure,
-)
+from tests.scheduler.extenders.test_http_extender import NODES, POD, P, extender, failure
 
 from moorage.cache import SchedulerCache
 from moorage.framework.plugin.extender import Victims

@@ -13,12 +13,7 @@ from typing import Any
 import pytest
 from tests.core.make import container, node, pod
 from tests.locks import guard, is_held
-from tests.scheduler.extenders.extender_server import (
-    Answer,
-    ExtenderServer,
-    HangUp,
-    Silence,
-)
+from tests.scheduler.extenders.extender_server import Answer, ExtenderServer, HangUp, Silence
 
 from moorage.errors import ExtenderError
 from moorage.framework.configuration import KubeSchedulerConfiguration, build_extenders

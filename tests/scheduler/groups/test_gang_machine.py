@@ -11,13 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from tests.core.make import node
 from tests.framework.make import make
 from tests.queue.make import Clock
-from tests.scheduler.groups.gang_kit import (
-    GATES,
-    gang,
-    member,
-    on_nodes,
-    ungated,
-)
+from tests.scheduler.groups.gang_kit import GATES, gang, member, on_nodes, ungated
 from tests.scheduler.make import profile_with
 
 import moorage as mo

@@ -25,12 +25,7 @@ from tests.scheduler.make import Clock, profile_with
 import moorage as mo
 from moorage.objects.model.meta import ObjectMeta
 from moorage.objects.model.pod import Pod, PodSchedulingGate
-from moorage.objects.model.pod_group import (
-    GODEL,
-    GROUP_ANNOTATION,
-    PodGroup,
-    PodGroupSpec,
-)
+from moorage.objects.model.pod_group import GODEL, GROUP_ANNOTATION, PodGroup, PodGroupSpec
 from moorage.plugins.gang_scheduling import GangScheduling
 from moorage.scheduler import Scheduler
 from moorage.scheduler.groups.group_attempt import WAITS_FOR_MEMBERS

@@ -15,15 +15,7 @@ from tests.preemption.test_dry_run import LABELS, spread
 from tests.preemption.test_eviction_units import SINGLE, group, member
 from tests.preemption.twin import priority
 from tests.preemption.world import LEAVING, budget, nominated, terminating, victim
-from tests.scheduler.groups.gang_kit import (
-    GATES,
-    gang,
-    members,
-    nodes,
-    on_nodes,
-    store_of,
-    world,
-)
+from tests.scheduler.groups.gang_kit import GATES, gang, members, nodes, on_nodes, store_of, world
 from tests.scheduler.make import profile_with
 
 import moorage as mo

@@ -11,15 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 from tests.core.make import node, pod
-from tests.scheduler.groups.group_world import (
-    RACK,
-    TOPOLOGY,
-    gang,
-    made_up,
-    members,
-    place,
-    racks,
-)
+from tests.scheduler.groups.group_world import RACK, TOPOLOGY, gang, made_up, members, place, racks
 
 from moorage import Cluster, Profile, Scheduler
 from moorage.framework.plugin.interface import Assignments, Placement, PlacementScorePlugin

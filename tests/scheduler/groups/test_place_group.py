@@ -10,25 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 from tests.core.make import pod
-from tests.scheduler.groups.group_world import (
-    gang,
-    made_up,
-    members,
-    over,
-    place,
-    twin,
-)
+from tests.scheduler.groups.group_world import gang, made_up, members, over, place, twin
 from tests.scheduler.make import scheduler_with
 
 from moorage import Cluster, Scheduler, synthetic
 from moorage.errors import CacheError
 from moorage.framework.plugin.cycle_state import CycleState
-from moorage.framework.plugin.interface import (
-    Code,
-    PermitPlugin,
-    ReservePlugin,
-    Status,
-)
+from moorage.framework.plugin.interface import Code, PermitPlugin, ReservePlugin, Status
 from moorage.objects.model.pod import ContainerPort, Pod
 from moorage.objects.model.pod_group import PodGroup, PodGroupSchedulingPolicy, PodGroupSpec
 

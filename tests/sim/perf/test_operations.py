@@ -11,16 +11,7 @@ import pytest
 from moorage.errors import InputError
 from moorage.sim.perf.loop import Run
 from moorage.sim.perf.ops import WorkloadFailedError
-from tests.sim.perf.make import (
-    NODE,
-    POD,
-    nodes,
-    placements,
-    pods,
-    run_of,
-    run_ops,
-    workload,
-)
+from tests.sim.perf.make import NODE, POD, nodes, placements, pods, run_of, run_ops, workload
 
 
 def test_pods_are_deleted_at_their_rate_in_the_order_of_names(tmp_path: Path) -> None:

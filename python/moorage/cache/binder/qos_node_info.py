@@ -8,13 +8,7 @@ from typing import Self
 
 from moorage._core.base.resources import is_counted
 from moorage._core.state.cluster_state import ClusterState
-from moorage.cache.node_info import (
-    NodeInfo,
-    NodeInfoClone,
-    Resource,
-    charge,
-    copy_of,
-)
+from moorage.cache.node_info import NodeInfo, NodeInfoClone, Resource, charge, copy_of
 from moorage.objects.model.godel import CNR, NMNode
 from moorage.objects.model.meta import Resources
 from moorage.objects.model.pod import Pod

@@ -13,12 +13,7 @@ from moorage.framework.plugin.status import Status
 from moorage.objects.model.pod import Pod
 from moorage.scheduler.cycle.results import Examination
 
-from .shortfalls import (
-    PodRequirements,
-    Shortfall,
-    ShortfallRange,
-    summarize_shortfalls,
-)
+from .shortfalls import PodRequirements, Shortfall, ShortfallRange, summarize_shortfalls
 
 if TYPE_CHECKING:
     from moorage.scheduler.cycle.examine_preemption import PreemptionExamination

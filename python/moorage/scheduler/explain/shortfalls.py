@@ -13,13 +13,7 @@ from moorage._core.state.cluster_state import ClusterState
 from moorage._core.state.table_columns import row_ports
 from moorage.objects.model.meta import LabelSelectorRequirement
 from moorage.objects.model.node import Node, Taint
-from moorage.objects.model.pod import (
-    NodeSelector,
-    NodeSelectorRequirement,
-    NodeSelectorTerm,
-    Pod,
-    PodSpec,
-)
+from moorage.objects.model.pod import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, Pod, PodSpec
 from moorage.objects.model.selectors import NodeSelectorMatcher
 
 from .quantity_text import quantity_text

@@ -175,9 +175,7 @@ class Rounds:
         self.nodes = [node.name for node in there.nodes]
         self.chunk = chunk
         self._known = {pod.metadata.uid: pod for pod in (*there.pods, *pods)}
-        self._number_of = {pod.metadata.uid: at for at, pod in enumerate(pods)}
         self._node_number = {name: at for at, name in enumerate(self.nodes)}
-        self._owner = np.full(len(pods), -1, dtype=np.int32)
         self._queues: list[deque[Unit]] = [deque() for _ in out.schedulers]
         self._stuck: list[list[Unit]] = [[] for _ in out.schedulers]
         self._asking: dict[str, tuple[int, int]] = {}  # by UID: scheduler and pod, until there is an answer
@@ -192,7 +190,6 @@ class Rounds:
             counts = [one.pods for one in self.out.schedulers]
             number = counts.index(min(counts))
             self.out.schedulers[number].pods += len(unit)
-            self._owner[unit] = number
             self._queues[number].append(unit)
 
     def _unit_of(self, at: int) -> object:

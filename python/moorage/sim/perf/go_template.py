@@ -38,22 +38,8 @@ _WORDS = {"true": True, "false": False, "nil": None}
 _BLOCKS = ("if", "with", "range")
 
 
-@dataclass(slots=True)
-class _Scope:
-    """The scope of an action: the value of the dot, and the variables."""
-
-    dot: Any
-    variables: ChainMap[str, Any]
-
-    def inner(self, dot: Any) -> _Scope:
-        """The scope of a block."""
-        return _Scope(dot, self.variables.new_child())
-
-    def assign(self, name: str, value: Any) -> None:
-        """Assign to a variable in the scope in which it was declared."""
-        next(scope for scope in self.variables.maps if name in scope)[name] = value
-
-
+_Scope = ChainMap[str, Any]
+"""The variables of a block and of those around it; ``.`` is the dot, ``$`` the arguments of the template."""
 _Value = Callable[[_Scope], Any]
 _Part = Callable[[_Scope], str]
 
@@ -87,7 +73,7 @@ class GoTemplate:
         InputError
             With the line, for a value that is missing or that a function cannot work with.
         """
-        return self._body(_Scope(dict(arguments), ChainMap({"$": dict(arguments)})))
+        return self._body(ChainMap({".": dict(arguments), "$": dict(arguments)}))
 
 
 def parse(text: str, source: str) -> GoTemplate:
@@ -164,10 +150,12 @@ class _Parser:
 
         def run(scope: _Scope) -> str:
             result = value(scope)
-            if assigned and variable not in scope.variables:
+            if assigned and variable not in scope:
                 raise self.error(f"undefined variable {variable}", line)
             if variable:
-                (scope.assign if assigned else scope.variables.__setitem__)(variable, result)
+                declaring = (block for block in scope.maps if variable in block)
+                block = next(declaring) if assigned else scope.maps[0]
+                block[variable] = result
                 return ""
             if result is None:
                 raise self.error(f"{{{{{action}}}}} has no value", line)
@@ -194,13 +182,10 @@ class _Parser:
             value = condition(scope)
             if not value:
                 return otherwise(scope)
-            if word == "if":
-                return body(scope.inner(scope.dot))
-            if word == "with":
-                return body(scope.inner(value))
-            if not isinstance(value, list):
+            if word == "range" and not isinstance(value, list):
                 raise self.error(f"range can't iterate over {show(value)}", line)
-            return "".join([body(scope.inner(item)) for item in value])
+            dots = {"if": [scope["."]], "with": [value], "range": value}[word]
+            return "".join([body(scope.new_child({".": dot})) for dot in dots])
 
         return run
 
@@ -290,11 +275,9 @@ class _Tokens:
             variable, *names = text.split(".")
             if variable in ("", "$"):
                 self.parser.fields.add(names[0])
-            return self._field(variable, names)
-        if kind == "variable":
+            return self._field(variable or ".", names)
+        if kind == "variable" or text == ".":
             return self._field(text, [])
-        if text == ".":
-            return lambda scope: scope.dot
         if text == "(":
             inner = self.pipeline()
             if self.peek()[1] != ")":
@@ -305,9 +288,9 @@ class _Tokens:
 
     def _field(self, variable: str, names: list[str]) -> _Value:
         def run(scope: _Scope) -> Any:
-            if variable and variable not in scope.variables:
+            if variable not in scope:
                 raise self.error(f"undefined variable {variable}")
-            value = scope.variables[variable] if variable else scope.dot
+            value = scope[variable]
             for name in names:
                 if value is not None and not isinstance(value, dict):
                     raise self.error(f"{show(value)} has no field {name}")

@@ -129,6 +129,7 @@ def simulate_optimistically(
 
     Parameters
     ----------
+    cluster : Cluster
     schedulers : int
         Number of schedulers.
     partition : {"none", "zone", "hash"}
@@ -139,24 +140,33 @@ def simulate_optimistically(
         Run each scheduler in a process instead of a thread.
     settings : mapping, optional
         Keyword arguments of each `Scheduler`; the seed is increased by the number of the scheduler.
+
+    Returns
+    -------
+    Optimistic
+
+    Raises
+    ------
+    ValueError
+        Fewer than one scheduler, or chunks of less than one pod.
     """
     if schedulers < 1 or chunk < 1:
         raise ValueError(f"{schedulers} schedulers, chunk {chunk}: at least 1")
     settings = dict(settings or {})
     scheduler = Scheduler(cluster, **settings)
     waiting = tuple(info.pod for info in scheduler.queue.pending_pods().active)
-    on_nodes = [pod for pod in cluster.pods if pod.spec.node_name]
-    there = Cluster(cluster.nodes, on_nodes, cluster.namespaces, cluster.others)
-    belongs, seed = assign_owners(there.nodes, schedulers, partition), settings.pop("seed", 0)
+    running = [pod for pod in cluster.pods if pod.spec.node_name]
+    initial = Cluster(cluster.nodes, running, cluster.namespaces, cluster.others)
+    owners, seed = assign_owners(initial.nodes, schedulers, partition), settings.pop("seed", 0)
     inits = [
-        WorkerInit(waiting, there, number, belongs, settings | {"seed": seed + number})
+        WorkerInit(waiting, initial, number, owners, settings | {"seed": seed + number})
         for number in range(schedulers)
     ]
     named = {name: settings[name] for name in OF_BINDER if name in settings}
     binder = Binder(scheduler.client, wait=scheduler.volumes.wait, **named)
     out = Optimistic(Result(), scheduler, [SchedulerStats() for _ in inits])
     with (Processes if processes else Threads)(inits) as pool:
-        rounds = Rounds(out, binder, pool, waiting, there, chunk)
+        rounds = Rounds(out, binder, pool, waiting, initial, chunk)
         rounds.run()
     rounds.finish()
     return out
@@ -166,19 +176,19 @@ class Rounds:
     """The state of a simulation between rounds."""
 
     def __init__(
-        self, out: Optimistic, binder: Binder, pool: Pool, pods: Sequence[Pod], there: Cluster, chunk: int
+        self, out: Optimistic, binder: Binder, pool: Pool, pods: Sequence[Pod], initial: Cluster, chunk: int
     ) -> None:
         self.out = out
         self.binder = binder
         self.pool = pool
         self.pods = pods
-        self.nodes = [node.name for node in there.nodes]
+        self.nodes = [node.name for node in initial.nodes]
         self.chunk = chunk
-        self._known = {pod.metadata.uid: pod for pod in (*there.pods, *pods)}
+        self._pod_of_uid = {pod.metadata.uid: pod for pod in (*initial.pods, *pods)}
         self._node_number = {name: at for at, name in enumerate(self.nodes)}
         self._queues: list[deque[Unit]] = [deque() for _ in out.schedulers]
-        self._stuck: list[list[Unit]] = [[] for _ in out.schedulers]
-        self._asking: dict[str, tuple[int, int]] = {}  # by UID: scheduler and pod, until there is an answer
+        self._unplaced: list[list[Unit]] = [[] for _ in out.schedulers]
+        self._proposed: dict[str, tuple[int, int]] = {}  # by UID: scheduler and index of the pod
         self._assign_units()
 
     def _assign_units(self) -> None:
@@ -203,16 +213,16 @@ class Rounds:
             placed = len(self.out.result.placements)
             while any(self._queues):
                 self._round()
-            for queue, stuck in zip(self._queues, self._stuck, strict=True):
-                queue.extend(stuck)
-                stuck.clear()
+            for queue, unplaced in zip(self._queues, self._unplaced, strict=True):
+                queue.extend(unplaced)
+                unplaced.clear()
 
     def _round(self) -> None:
         self.out.rounds += 1
         began = time.perf_counter()
         taken = [self._take(queue) for queue in self._queues]
-        asked = [np.array([*chain(*units)], dtype=np.int32) for units in taken]
-        proposals = self.pool.propose(asked)
+        batches = [np.array([*chain(*units)], dtype=np.int32) for units in taken]
+        proposals = self.pool.propose(batches)
         decided = time.perf_counter()
         outcomes = self.binder.bind(self._placements_in_turn(taken, proposals)) + self.binder.resume()
         bound = time.perf_counter()
@@ -233,28 +243,28 @@ class Rounds:
     ) -> list[Placement]:
         """The proposed placements, one unit of each scheduler in turn. Pods without a node are retried when
         others have been placed."""
-        asked: list[list[list[Placement]]] = []
+        proposed: list[list[list[Placement]]] = []
         for number, (units, proposal) in enumerate(zip(taken, proposals, strict=True)):
             node_of = dict(zip(proposal.pods.tolist(), proposal.nodes.tolist(), strict=True))
-            asked.append([])
+            proposed.append([])
             for unit in units:
                 placements = [
                     self._placement(number, at, node_of[at], proposal) for at in unit if node_of[at] >= 0
                 ]
                 left = [at for at in unit if node_of[at] < 0]
                 if left:
-                    self._stuck[number].append(left)
-                asked[number].append(placements)
-            self.out.schedulers[number].placements += sum(map(len, asked[number]))
-        return [one for units in zip_longest(*asked, fillvalue=()) for unit in units for one in unit]
+                    self._unplaced[number].append(left)
+                proposed[number].append(placements)
+            self.out.schedulers[number].placements += sum(map(len, proposed[number]))
+        return [one for units in zip_longest(*proposed, fillvalue=()) for unit in units for one in unit]
 
     def _placement(self, number: int, at: int, node: int, proposal: ProposedPlacements) -> Placement:
         pod = self.pods[at]
-        self._asking[pod.metadata.uid] = number, at
+        self._proposed[pod.metadata.uid] = number, at
         uids, violations = proposal.victims.get(at, ((), 0))
         cache, victims = self.binder.cache, []
         for uid in uids:
-            victim = self._known[uid]
+            victim = self._pod_of_uid[uid]
             victims.append(cache.get_pod(victim) if cache.state.has_pod(victim) else victim)
         return Placement(pod, self.nodes[node], tuple(victims), violations, f"scheduler-{number}")
 
@@ -263,10 +273,10 @@ class Rounds:
         result, stats = self.out.result, self.out.schedulers
         rejected: list[list[int]] = [[] for _ in stats]
         bound: list[tuple[int, int, int]] = []
-        gone: list[str] = []
+        evicted: list[str] = []
         for outcome in outcomes:
             placement = outcome.placement
-            number, at = self._asking[placement.pod.metadata.uid]
+            number, at = self._proposed[placement.pod.metadata.uid]
             if outcome.status is not None:
                 rejected[number].append(at)
                 stats[number].conflicts[outcome.reason] += 1
@@ -274,7 +284,7 @@ class Rounds:
             for victim in placement.victims:
                 result.evicted[victim.key] = Eviction(placement.node, placement.pod.key)
                 result.placements.pop(victim.key, None)
-                gone.append(victim.metadata.uid)
+                evicted.append(victim.metadata.uid)
             if outcome.waiting:
                 result.waiting[placement.pod.key] = placement.node
             else:
@@ -282,15 +292,15 @@ class Rounds:
                 result.placements[placement.pod.key] = placement.node
                 stats[number].bound += 1
             bound.append((number, at, self._node_number[placement.node]))
-        self._give_back(rejected, bool(bound))
-        told = np.array(bound, dtype=np.int32).reshape(-1, 3)
-        others = [told[told[:, 0] != number] for number in range(len(stats))]
+        self._requeue(rejected, bool(bound))
+        table = np.array(bound, dtype=np.int32).reshape(-1, 3)  # scheduler, pod, node
+        others = [table[table[:, 0] != number] for number in range(len(stats))]
         return [
-            BinderUpdate(some, mine[:, 1], mine[:, 2], gone)
-            for some, mine in zip(rejected, others, strict=True)
+            BinderUpdate(pods, by_others[:, 1], by_others[:, 2], evicted)
+            for pods, by_others in zip(rejected, others, strict=True)
         ]
 
-    def _give_back(self, rejected: Sequence[list[int]], has_bound: bool) -> None:
+    def _requeue(self, rejected: Sequence[list[int]], has_bound: bool) -> None:
         """Return rejected pods to their schedulers, unit by unit, as the next ones. If no pod was bound in
         the round they are retried later, since the schedulers would propose the same again."""
         for number, pods in enumerate(rejected):
@@ -298,7 +308,7 @@ class Rounds:
             if has_bound:
                 self._queues[number].extendleft(reversed(units))
             else:
-                self._stuck[number] += units
+                self._unplaced[number] += units
 
     def finish(self) -> None:
         """Try the remaining pods with a single scheduler."""

@@ -1,6 +1,6 @@
 """The main loop of a workload: the scheduler and its queue in virtual time.
 
-All objects are in the scheduler's store, and everything it is told comes from there. Time passes only for
+All objects are in the scheduler's store, from which its informers are fed. Time passes only for
 attempts and while all pods wait; creating objects and binding take none.
 """
 
@@ -36,18 +36,28 @@ DEFAULT_RATE = 500
 class Run:
     """A running workload.
 
+    Parameters
+    ----------
+    workload : Workload
+    rate : Fraction
+        Scheduling attempts per second of virtual time.
+    timer : callable
+        Nanoseconds, for what is measured.
+    tie_break : str
+        As in `Scheduler`.
+
     Attributes
     ----------
     runs : list of PodRun
         All pods that were created, deleted ones included.
     known : dict of str to (PodRun, int)
-        The run of each pod by ``namespace/name``, and its number there.
+        Run of each pod by ``namespace/name``, and the number of the pod in the run.
     init_pods : int
         Pods that came while nobody measured such pods.
     ticks : int
-        How often churn came round.
+        Number of repetitions of churn operations.
     placed : callable
-        Told each pod that was placed, by run and number.
+        Called with run and number of each pod that was placed.
     """
 
     def __init__(self, workload: Workload, rate: Fraction, timer: Timer, tie_break: str) -> None:
@@ -134,7 +144,17 @@ class Run:
                 run.state[:] = GATED
 
     def update_pod(self, pod: Pod) -> None:
-        """Replace a pod, which may end its gating."""
+        """Replace a pod, which may end its gating.
+
+        Parameters
+        ----------
+        pod : Pod
+
+        Raises
+        ------
+        InputError
+            There is none of this name.
+        """
         self.cluster.update_pod(pod)
         run, number = self.known[pod.key]
         framework = self.scheduler.engines[pod.spec.scheduler_name].framework
@@ -142,7 +162,19 @@ class Run:
             run.state[number] = NEW
 
     def find(self, namespaces: Sequence[str], labels: dict[str, str]) -> Iterator[PodRun]:
-        """Runs of pods with these labels in some namespaces, or in all where none is named."""
+        """Find runs of pods.
+
+        Parameters
+        ----------
+        namespaces : sequence of str
+            Namespaces of the pods; empty for all.
+        labels : dict of str to str
+            Labels that the pods have.
+
+        Yields
+        ------
+        PodRun
+        """
         for run in self.runs:
             if run.matches(labels) and (not namespaces or run.template.metadata.namespace in namespaces):
                 yield run
@@ -162,7 +194,7 @@ class Run:
         Raises
         ------
         WorkloadFailedError
-            If it does not come so far in time, or can never.
+            The condition does not hold in time, or never can.
         """
         deadline = self.time.now + timeout
         while True:
@@ -180,7 +212,12 @@ class Run:
             self.time.now = min(coming, deadline)
 
     def sleep(self, seconds: Fraction) -> None:
-        """Let virtual time pass while scheduling continues."""
+        """Let virtual time pass while scheduling continues.
+
+        Parameters
+        ----------
+        seconds : Fraction
+        """
         end = self.time.now + seconds
         self.time.at(end, lambda: None)
         self.until(lambda: self.time.now >= end, seconds + 1)

@@ -26,7 +26,14 @@ Timer = Callable[[], int]
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """The measured pods: those in given namespaces with given labels."""
+    """The pods that are measured.
+
+    Attributes
+    ----------
+    namespaces : frozenset of str
+    labels : dict of str to str
+        Labels that the pods have.
+    """
 
     namespaces: frozenset[str]
     labels: dict[str, str]
@@ -115,26 +122,27 @@ class Meter:
                 self.pods += placed
                 self.placing_ns += ended - popped
 
-    def tried(self, nanoseconds: int, share: float, placed: int) -> None:
+    def tried(self, nanoseconds: int, fraction: float, placed: int) -> None:
         """Record the whole of a batch: popping, placing, binding, and what informers report of it.
 
         Parameters
         ----------
         nanoseconds : int
-        share : float
-            Measured pods by popped pods; each popped pod counts for as much.
+            Time of the batch.
+        fraction : float
+            Measured pods by popped pods; every popped pod has the same weight.
         placed : int
             Number of measured pods that were placed.
         """
         self.all_ns += nanoseconds
-        its, left = nanoseconds * share, placed
-        self.pods_ns += its
+        measured, left = nanoseconds * fraction, placed
+        self.pods_ns += measured
         if not placed:
-            self._add(0, its)
+            self._add(0, measured)
         while left:
-            some = min(left, CHUNK - self._chunk[0])
-            self._add(some, its / placed * some)
-            left -= some
+            pods = min(left, CHUNK - self._chunk[0])
+            self._add(pods, measured / placed * pods)
+            left -= pods
 
     def _add(self, pods: int, nanoseconds: float) -> None:
         self._chunk = self._chunk[0] + pods, self._chunk[1] + nanoseconds
@@ -149,7 +157,19 @@ class Meter:
 
 
 def percentile(values: Sequence[float], percent: int) -> float | None:
-    """The nearest-rank percentile, as in scheduler_perf; None without values."""
+    """The nearest-rank percentile, as in scheduler_perf.
+
+    Parameters
+    ----------
+    values : sequence of float
+    percent : int
+        1 to 100.
+
+    Returns
+    -------
+    float or None
+        None without values.
+    """
     if not values:
         return None
     return sorted(values)[max(math.ceil(len(values) * percent / 100), 1) - 1]

@@ -272,17 +272,17 @@ class Churn(Op, frozen=True):
         namespace = self.namespace or f"namespace-{number}"
         run.cluster.namespace(namespace)
         templates = [run.template(path, {}, 1) for path in self.template_paths]
-        slots: list[list[Object | PodRun | None]] = [[None] * self.number for _ in templates]
+        created: list[list[Object | PodRun | None]] = [[None] * self.number for _ in templates]
         ticks = 0
 
         def tick() -> bool:
             nonlocal ticks
-            for template, kept in zip(templates, slots, strict=True):
+            for template, objects in zip(templates, created, strict=True):
                 if self.mode == "create":
                     _create(run, template, 0, namespace)
                 else:
                     place = ticks % self.number
-                    kept[place] = _recreate(run, template, namespace, kept[place])
+                    objects[place] = _recreate(run, template, namespace, objects[place])
             ticks += 1
             run.ticks += 1
             return self.mode == "recreate" or not self.number or ticks < self.number
@@ -439,15 +439,15 @@ def _perform(run: Run, actions: Iterable[Callable[[], object]], per_second: int,
 
 
 def _recreate(
-    run: Run, template: ObjectTemplate, namespace: str, there: Object | PodRun | None
+    run: Run, template: ObjectTemplate, namespace: str, existing: Object | PodRun | None
 ) -> Object | PodRun | None:
     """Delete the object, or create it if there is none."""
-    if there is None:
+    if existing is None:
         return _create(run, template, 0, namespace)
-    if isinstance(there, PodRun):
-        run.cluster.delete_pod(there, 0)
+    if isinstance(existing, PodRun):
+        run.cluster.delete_pod(existing, 0)
     else:
-        run.cluster.delete(there)
+        run.cluster.delete(existing)
     return None
 
 

@@ -61,10 +61,10 @@ class PodRun:
 
     def is_fresh(self, pod: Pod) -> bool:
         """Whether a pod of this run equals its template, so that it can be placed by the template."""
-        meta, its = pod.metadata, self.template.metadata
+        meta = pod.metadata
         return (
             pod.spec is self.template.spec
-            and meta.labels is its.labels
+            and meta.labels is self.template.metadata.labels
             and not (meta.deletion_timestamp or self.given_name or pod.status.nominated_node_name)
         )
 
@@ -108,8 +108,19 @@ def runs_of(
 
     Parameters
     ----------
-    signature : int
-        So many pods in a row share a value of the label ``signature``; 0: there is no such label.
+    template : ObjectTemplate
+    count : int
+        Number of pods.
+    namespace : str
+    names : PodNames
+        Reserves the numbers of the pods.
+    signature : int, optional
+        Number of consecutive pods with one value of the label ``signature``; 0: there is no such label.
+
+    Raises
+    ------
+    InputError
+        For a pod that is wrong, or a name of several pods.
     """
     if not template.by_index:
         pod = template.pod(0, namespace)
@@ -147,8 +158,22 @@ def _signed(pod: Pod, index: int, signature: int) -> Pod:
 
 
 def run_of(pod: Pod, count: int, names: PodNames) -> PodRun:
-    """A run of `count` pods. A name that ends in a number is split into prefix and number, so that the pod
-    keeps it."""
+    """A run of equal pods.
+
+    Parameters
+    ----------
+    pod : Pod
+        A name that ends in a number is split into prefix and number, so that the pod keeps it.
+    count : int
+        Number of pods.
+    names : PodNames
+        Reserves the numbers of the pods.
+
+    Raises
+    ------
+    InputError
+        A given name is taken.
+    """
     meta = pod.metadata
     match = re.fullmatch(r"(.*[^0-9])(0|[1-9][0-9]{0,8})", meta.name)
     if match is not None:
@@ -167,26 +192,41 @@ CLAIM, VOLUME = "PersistentVolumeClaim", "PersistentVolume"
 def bound_volumes(
     claim: ObjectTemplate, volume: ObjectTemplate, number: int, namespace: str
 ) -> Iterator[Object]:
-    """Make claims and volumes that are bound to each other (scheduler_perf, runners.go). Names and volume
-    handles are numbered from 0 in each namespace, as upstream; only disks repeat between namespaces."""
-    claimed, its = claim.make(0, CLAIM, namespace, claim_name(0)), volume.make(0, VOLUME, name="vol-0")
-    assert isinstance(claimed, PersistentVolumeClaim)
-    assert isinstance(its, PersistentVolume)
-    bound_claim = replace(claimed.status, phase="Bound")
-    bound_volume = replace(its.status, phase="Bound")
+    """Make claims and volumes that are bound to each other (scheduler_perf, runners.go).
+
+    Parameters
+    ----------
+    claim, volume : ObjectTemplate
+        Templates of the PersistentVolumeClaims and PersistentVolumes.
+    number : int
+        Number of pairs.
+    namespace : str
+        Of the claims.
+
+    Yields
+    ------
+    Object
+        A claim and its volume in turn. Names and volume handles are numbered from 0 in each namespace, as
+        upstream; only disks repeat between namespaces.
+    """
+    made, disk = claim.make(0, CLAIM, namespace, claim_name(0)), volume.make(0, VOLUME, name="vol-0")
+    assert isinstance(made, PersistentVolumeClaim)
+    assert isinstance(disk, PersistentVolume)
+    claim_status = replace(made.status, phase="Bound")
+    volume_status = replace(disk.status, phase="Bound")
     for index in range(number):
         name = f"{namespace}-vol-{index}"
-        meta = replace(claimed.metadata, name=claim_name(index))
-        bound = replace(claimed.spec, volume_name=name)
-        yield replace(claimed, metadata=meta, spec=bound, status=bound_claim)
+        meta = replace(made.metadata, name=claim_name(index))
+        claim_spec = replace(made.spec, volume_name=name)
+        yield replace(made, metadata=meta, spec=claim_spec, status=claim_status)
         reference = ObjectReference(kind=CLAIM, namespace=namespace, name=meta.name, api_version="v1")
-        spec = replace(its.spec, claim_ref=reference)
+        spec = replace(disk.spec, claim_ref=reference)
         if spec.csi is not None:
             spec = replace(spec, csi=replace(spec.csi, volume_handle=name))
         elif spec.aws_elastic_block_store is not None:
-            disk = replace(spec.aws_elastic_block_store, volume_id=f"vol-{index}")
-            spec = replace(spec, aws_elastic_block_store=disk)
-        yield replace(its, metadata=replace(its.metadata, name=name), spec=spec, status=bound_volume)
+            source = replace(spec.aws_elastic_block_store, volume_id=f"vol-{index}")
+            spec = replace(spec, aws_elastic_block_store=source)
+        yield replace(disk, metadata=replace(disk.metadata, name=name), spec=spec, status=volume_status)
 
 
 def claim_name(index: int) -> str:

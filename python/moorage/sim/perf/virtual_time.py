@@ -26,13 +26,26 @@ class VirtualTime:
         self._sequence = 0
 
     def at(self, when: Fraction, action: Callable[[], None]) -> None:
-        """Schedule an action; actions of equal time run in the order of the calls."""
+        """Schedule an action; actions of equal time run in the order of the calls.
+
+        Parameters
+        ----------
+        when : Fraction
+            Seconds since the start.
+        action : callable
+        """
         self._sequence += 1
         heapq.heappush(self._events, (when, self._sequence, action))
 
     def every(self, interval: Fraction, action: Callable[[], bool]) -> None:
-        """Run an action every `interval` seconds, the first time after one interval, until it returns
-        False."""
+        """Run an action periodically, the first time after one interval, until it returns False.
+
+        Parameters
+        ----------
+        interval : Fraction
+            Seconds.
+        action : callable
+        """
         start, ticks = self.now, 0
 
         def tick() -> None:

@@ -130,10 +130,10 @@ class SimulatedCluster:
     def delete_pod(self, run: PodRun, number: int) -> None:
         """Delete a pod. A pod with finalizers stays on its node, terminating."""
         try:
-            gone = self.store.delete(Pod, run.name(number), run.template.metadata.namespace)
+            deleted = self.store.delete(Pod, run.name(number), run.template.metadata.namespace)
         except NotFoundError:
             return  # evicted
-        if run.state[number] < 0 or not gone.metadata.finalizers:
+        if run.state[number] < 0 or not deleted.metadata.finalizers:
             run.state[number] = GONE
         self.scheduler.sync()
 

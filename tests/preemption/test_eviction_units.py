@@ -374,7 +374,7 @@ def test_the_twin_selects_the_same(made: tuple[UnitTwin, list[Any], list[PodGrou
         seen = None if failed is not None else ([each.name for each in got], cost)
         assert seen == twin.select(name, budgets)
         expected[name] = seen
-    assert not state.away
+    assert not state.removed_pods
     found = find(one, twin.asked)
     candidates = {
         each.name: ([pod.name for pod in each.victims.pods], each.victims.num_pdb_violations)
@@ -392,4 +392,4 @@ def test_units_say_whom_they_concern() -> None:
     assert units.concern([victim("x"), member("x")])
     assert not units.concern([victim("x"), member("x", to="other")])
     assert not Units(handle(world(member("m0"), groups=[])))
-    assert cycle(one, preemptor(1))[1].away == {}
+    assert cycle(one, preemptor(1))[1].removed_pods == {}

@@ -165,9 +165,9 @@ class _Attempt:
         if is_here:
             (self.node_info.add_pod if adds else self.node_info.remove_pod)(other)
         elif adds:
-            del self.state.away[other.metadata.uid]
+            del self.state.removed_pods[other.metadata.uid]
         else:
-            self.state.away[other.metadata.uid] = other
+            self.state.removed_pods[other.metadata.uid] = other
         if not self.is_heard:
             return None
         info = self.node_info if is_here else self.handle.handle.cache.node_info(other.spec.node_name)

@@ -228,16 +228,16 @@ def test_a_row_is_asked_again_with_nominated_pods() -> None:
     one = bridge(plugin)
     state.write("added", 0)
     one.begin(state, pod("p"))
-    one.judge_nominated(1, [pod("m"), pod("n")])
+    one.set_nominated_pods(1, [pod("m"), pod("n")])
     assert one.filter(plugin, ROWS[2:]).tolist() == [2]
-    one.judge_nominated(1, None)
+    one.set_nominated_pods(1, None)
     assert added == ["m", "n"]
     assert one.filter(plugin, ROWS).tolist() == [0, 0, 0]
     rejection = one.status("C", 1)
     assert rejection is not None
     assert rejection.reasons == ("2 more",)  # why the row fails, though alone it passes
     one.begin(state, pod("q"))
-    one.judge_nominated(1, None)  # where taking the pods up failed, they are taken off all the same
+    one.set_nominated_pods(1, None)  # where taking the pods up failed, they are taken off all the same
     one.filter(plugin, ROWS)
     assert one.status("C", 1) is None
 

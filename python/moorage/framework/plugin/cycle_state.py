@@ -40,9 +40,9 @@ class CycleState:
         A plugin may set this before PostFilter.
     reserved : bool
         Reserve has run, and no plugin failed there.
-    away : dict of str to Pod
-        By UID, pods that native plugins leave out on nodes other than the one being filtered; plugins outside
-        the core are informed by their PreFilter extensions.
+    removed_pods : dict of str to Pod
+        By UID, pods that a dry run has removed from other nodes than the one being filtered, for native
+        plugins; other plugins are informed by their PreFilter extensions.
     """
 
     skip_filter_plugins: set[str] = field(default_factory=set)
@@ -51,7 +51,7 @@ class CycleState:
     parallel_pre_bind_plugins: set[str] = field(default_factory=set)
     skip_all_post_filter_plugins: bool = False
     reserved: bool = False
-    away: dict[str, Pod] = field(default_factory=dict)
+    removed_pods: dict[str, Pod] = field(default_factory=dict)
     shape: Shape = field(init=False)
     terms: Terms = field(init=False)
     target: tuple[int, int, int] = field(init=False)
@@ -102,7 +102,7 @@ class CycleState:
         for name in self.__slots__:
             if hasattr(self, name):
                 setattr(out, name, getattr(self, name))
-        out.away = self.away.copy()
+        out.removed_pods = self.removed_pods.copy()
         out._data = {
             key: value.clone() if hasattr(value, "clone") else value
             for key, value in self._data.copy().items()

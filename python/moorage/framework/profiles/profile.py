@@ -188,7 +188,7 @@ class Profile:
         return not (self.missing_state_texts[FilterPlugin] or self.missing_state_texts[ScorePlugin])
 
     @cached_property
-    def has_outsiders(self) -> bool:
+    def has_out_of_tree_plugins(self) -> bool:
         """True where plugins take part that are not in tree, which may look at the snapshot of a cycle."""
         at_points = {plugin for point in CYCLE_POINTS for plugin in self._lists[point]}
         return not all(plugin.in_core or isinstance(plugin, VolumePlugin) for plugin in at_points)

@@ -19,7 +19,23 @@ PRE_FLIGHT = "It is supposed to return Success, Skip, or Error status"
 
 
 def passed_on(text: str, name: str, status: Status, names_error: bool = True) -> Status:
-    """A failure as the runtime passes it on: a rejection with its plugin, anything else as an Error."""
+    """The status that the runtime makes of a plugin's failure.
+
+    Parameters
+    ----------
+    text : str
+        The begin of the Error's text.
+    name : str
+        The plugin's.
+    status : Status
+    names_error : bool
+        Whether an Error has the plugin's name, too.
+
+    Returns
+    -------
+    Status
+        A rejection with the plugin's name; an Error for any other code.
+    """
     if status.is_rejected:
         return status.with_plugin(name)
     return error_status(f'{text} "{name}"', status, name if names_error else "")
@@ -28,7 +44,8 @@ def passed_on(text: str, name: str, status: Status, names_error: bool = True) ->
 def ask_permit(
     plugin: PermitPlugin, state: CycleState, pod: Pod, node_name: str
 ) -> tuple[Status | None, float]:
-    """A Wait that says no time is for as long as there is."""
+    """Call Permit of a plugin: the status, and the seconds to wait. A Wait without a time is one of
+    `MAX_TIMEOUT`."""
     try:
         answer = ask(plugin, pod, plugin.permit, state, pod, node_name)
     except StatusError as error:
@@ -43,7 +60,18 @@ def ask_permit(
 
 
 def permitted(signal: Status) -> Status | None:
-    """What the end of waiting on Permit means: None, the rejection, or an Error."""
+    """The status that Permit ends with for a pod that has waited.
+
+    Parameters
+    ----------
+    signal : Status
+        As of `WaitingPod.wait`.
+
+    Returns
+    -------
+    Status or None
+        None where the pod was allowed; the rejection; or an Error.
+    """
     if signal.is_success:
         return None
     if signal.is_rejected:
@@ -54,6 +82,7 @@ def permitted(signal: Status) -> Status | None:
 def ask_pre_flight(
     plugin: PreBindPlugin, state: CycleState, pod: Pod, node_name: str
 ) -> tuple[PreBindPreFlightResult | None, Status | None]:
+    """Call PreBindPreFlight of a plugin; an exception, or an answer of another type, is an Error."""
     try:
         answer = ask(plugin, pod, plugin.pre_bind_pre_flight, state, pod, node_name)
     except StatusError as error:
@@ -70,8 +99,22 @@ def ask_pre_flight(
 
 
 def pre_bind_groups(plugins: Sequence[PreBindPlugin], state: CycleState) -> list[list[PreBindPlugin]]:
-    """Which PreBind plugins run beside each other: neighbours that allow it. One that does not runs alone; it
-    parts its neighbours even where it is skipped."""
+    """The groups of PreBind plugins that run at the same time.
+
+    Neighbours that allow it are a group. A plugin that does not runs alone, and separates its neighbours even
+    where it is skipped.
+
+    Parameters
+    ----------
+    plugins : sequence of PreBindPlugin
+        In profile order.
+    state : CycleState
+        After PreBindPreFlight.
+
+    Returns
+    -------
+    list of list of PreBindPlugin
+    """
     groups: list[list[PreBindPlugin]] = [[]]
     for plugin in plugins:
         skipped = plugin.name in state.skip_pre_bind_plugins
@@ -91,8 +134,31 @@ def pre_bind_steps(
     parallelizer: Parallelizer,
     in_pre_bind: PodInPreBind | None = None,
 ) -> StatusSteps:
-    """PreBind group by group, until one fails; in a group, what has not begun by then does not begin, and
-    what waits is closed. A pod that is cancelled waits no longer."""
+    """Run PreBind group by group, until a plugin fails.
+
+    After a failure no other plugin of the group begins, and generators of the group are closed.
+
+    Parameters
+    ----------
+    plugins : sequence of PreBindPlugin
+    state : CycleState
+    pod : Pod
+    node_name : str
+    parallelizer : Parallelizer
+        Runs the plugins of a group.
+    in_pre_bind : PodInPreBind, optional
+        Where it is cancelled, PreBind fails at the next step.
+
+    Yields
+    ------
+    float
+        Seconds until the next step.
+
+    Returns
+    -------
+    Status or None
+        The first failure.
+    """
     for group in pre_bind_groups(plugins, state):
         failures: list[Status] = []
         waiting: dict[int, StatusSteps] = {}

@@ -26,15 +26,19 @@ if TYPE_CHECKING:
 Rows = npt.NDArray[np.int32]
 Codes = npt.NDArray[np.uint8]
 NOT_ASKED = -1
-MANY = 64  # statuses that are not worth keeping
-NOWHERE = np.zeros(0, dtype=np.intp)
+MANY = 64  # more statuses than these are dropped between searches
+NO_INDICES = np.zeros(0, dtype=np.intp)
 
 
 class Bridge:
-    """Calls the plugins outside the core for one search, and keeps their statuses by row.
+    """Calls the plugins outside the core for one search, and caches their statuses by row.
 
-    `begin` names the pod; from then on until the next `begin`, no row is asked twice about the same pod: the
-    diagnosis reads what the search has asked. Errors come out of the search as StatusError.
+    Between two calls of `begin` a plugin is called once for each row at most: the diagnosis reads the cache.
+    An Error of a plugin is raised as `StatusError`, through the search.
+
+    Parameters
+    ----------
+    framework : Framework
     """
 
     def __init__(self, framework: Framework) -> None:
@@ -44,14 +48,21 @@ class Bridge:
         self._scoring = False
         self._caches: dict[str, StatusCache] = {}
         self._alone = self._state, self._caches
-        # A row and the pods nominated to it that plugins have not been told of.
+        # A row and the pods nominated to it, before any plugin has been called for the row.
         self._pending_nominated: tuple[int, Sequence[Pod]] | None = None
         # By plugin and row, its rejection of the row with the nominated pods added.
         self._rejected_with_nominated: dict[tuple[str, int], Status] = {}
         self._externals: dict[str, PythonExternal] = {}
 
     def begin(self, state: CycleState, pod: Pod) -> None:
-        """The next search is about this pod, whose PreFilter ran with this state."""
+        """Begin a search.
+
+        Parameters
+        ----------
+        state : CycleState
+            The state that PreFilter has run with.
+        pod : Pod
+        """
         self._state, self._pod = state, pod
         self._alone = state, self._caches
         for cached in self._caches.values():
@@ -60,10 +71,23 @@ class Bridge:
         self._rejected_with_nominated.clear()
         self._scoring = False
 
-    def judge_nominated(self, row: int, pods: Sequence[Pod] | None) -> None:
-        """Add nominated pods to a row for the calls that follow; None takes them off. Plugins get AddPod on
-        a copy of the cycle's state: out-of-tree ones at once, in-tree ones, which cannot fail there, when
-        one of them is first asked about the row."""
+    def set_nominated_pods(self, row: int, pods: Sequence[Pod] | None) -> None:
+        """Add nominated pods to a row for the calls that follow, or remove them.
+
+        PreFilter extensions get AddPod with a copy of the cycle's state: those of out-of-tree plugins now,
+        those of in-tree plugins, which cannot fail, before the first call of a plugin for the row.
+
+        Parameters
+        ----------
+        row : int
+        pods : sequence of Pod or None
+            None removes the pods.
+
+        Raises
+        ------
+        StatusError
+            An extension failed.
+        """
         if pods is None and self._pending_nominated is not None:
             self._pending_nominated = None
             return
@@ -77,7 +101,7 @@ class Bridge:
             self._state, self._caches = self._alone
             return
         self._pending_nominated = row, pods
-        if self.framework.profile.has_outsiders:
+        if self.framework.profile.has_out_of_tree_plugins:
             self._apply_nominated()
 
     def _apply_nominated(self) -> None:
@@ -94,7 +118,16 @@ class Bridge:
                 raise StatusError(failed)
 
     def external(self, plugin: Plugin) -> PythonExternal:
-        """What the core's plan calls for a plugin: the same at Filter and at Score."""
+        """The object that the core's plan calls for a plugin, one for Filter and Score.
+
+        Parameters
+        ----------
+        plugin : Plugin
+
+        Returns
+        -------
+        PythonExternal
+        """
         if plugin.name in self._externals:
             return self._externals[plugin.name]
         filters = partial(self.filter, plugin) if isinstance(plugin, FilterPlugin) else None
@@ -103,7 +136,18 @@ class Bridge:
         return made
 
     def failing(self, plugin: Plugin, text: str) -> PythonExternal:
-        """A filter that fails with an error wherever it is asked."""
+        """A filter that fails on every node.
+
+        Parameters
+        ----------
+        plugin : Plugin
+        text : str
+            Text of the Error.
+
+        Returns
+        -------
+        PythonExternal
+        """
         status = error_status(
             f'running "{plugin.name}" filter plugin', Status(Code.ERROR, (text,)), plugin.name
         )
@@ -114,50 +158,88 @@ class Bridge:
         return PythonExternal(plugin.name, filter=fail)
 
     def status(self, plugin: str, row: int) -> Status | None:
-        """A plugin's status of a row in this search; with nominated pods, if it rejects the row with them."""
+        """A plugin's status of a row in this search.
+
+        Parameters
+        ----------
+        plugin : str
+        row : int
+
+        Returns
+        -------
+        Status or None
+            The rejection with nominated pods, where there is one, else the status without them; None where
+            the pod fits, or the plugin was not called.
+        """
         with_nominated = self._rejected_with_nominated.get((plugin, row))
         if with_nominated is not None or plugin not in self._caches:
             return with_nominated
         return self._caches[plugin].status(row)
 
     def number_statuses(self, rows: Rows, verdicts: npt.NDArray[np.uint64]) -> tuple[Status, ...]:
-        """The different statuses of plugins outside the core about `rows`; in `verdicts` the number of the
-        status replaces the reason bits."""
+        """The distinct statuses of plugins outside the core.
+
+        Parameters
+        ----------
+        rows : (n,) int32 array
+        verdicts : (n,) uint64 array
+            In verdicts of these plugins the index of the status replaces the reason bits, in place.
+
+        Returns
+        -------
+        tuple of Status
+        """
         numbers: dict[Status, int] = {}
         places = verdicts >> VERDICT_SHIFT
 
-        def say(status: Status, at: npt.NDArray[np.intp]) -> None:
+        def assign(status: Status, at: npt.NDArray[np.intp]) -> None:
             number = np.uint64(numbers.setdefault(status, len(numbers)))
             verdicts[at] = verdicts[at] & ~np.uint64(REASONS) | number
 
         for place, plugin in enumerate(self.framework.filters, 1):
-            its = NOWHERE if plugin.in_core else np.flatnonzero(places == place)
+            its = NO_INDICES if plugin.in_core else np.flatnonzero(places == place)
             cached = self._caches.get(plugin.name) if len(its) else None
             if cached is not None:
                 for status, at in cached.by_status(rows[its]):
-                    say(status, its[at])
+                    assign(status, its[at])
         for (name, row), status in self._rejected_with_nominated.items():
             with_nominated = np.flatnonzero(rows == row)
             if len(with_nominated) and self._rejector(verdicts[with_nominated[0]]) == name:
-                say(status, with_nominated)
+                assign(status, with_nominated)
         return tuple(numbers)
 
     def _rejector(self, verdict: np.uint64) -> str:
-        """The name of the plugin that a verdict is of; "" where the pod fits."""
+        """The name of the plugin that rejects; "" where the pod fits."""
         place = int(verdict >> VERDICT_SHIFT)
         return self.framework.filters[place - 1].name if place else ""
 
     # ---- Filter --------------------------------------------------------------------------------------------
 
     def filter(self, plugin: FilterPlugin, rows: Rows) -> npt.NDArray[np.uint8]:
-        """The code of each row: 0 where the pod fits."""
+        """Run Filter of a plugin on the rows that it has not been called for.
+
+        Parameters
+        ----------
+        plugin : FilterPlugin
+        rows : (n,) int32 array
+
+        Returns
+        -------
+        (n,) uint8 array
+            Codes, 0 where the pod fits.
+
+        Raises
+        ------
+        StatusError
+            The plugin failed.
+        """
         if plugin.name in self._state.skip_filter_plugins or not len(rows):
             return np.zeros(len(rows), dtype=np.uint8)
         self._apply_nominated()
         cached = self._caches.get(plugin.name)
         if cached is None or len(cached.numbers) < self.framework.columns.state.table.used:
             cached = self._caches[plugin.name] = StatusCache(plugin, self.framework.columns.state.table.used)
-        ask_about = self._filter_all if cached.at_once else self._filter_each
+        ask_about = self._filter_all if cached.is_vectorised else self._filter_each
         known = cached.numbers.take(rows)
         if known.max() == NOT_ASKED:
             return cached.record(rows, ask_about(plugin, rows))
@@ -190,7 +272,18 @@ class Bridge:
     # ---- Score ---------------------------------------------------------------------------------------------
 
     def pre_score(self, rows: Rows | Callable[[], Rows]) -> None:
-        """PreScore over the feasible rows, once per search."""
+        """Run PreScore of all plugins, once per search.
+
+        Parameters
+        ----------
+        rows : (n,) int32 array, or callable
+            The feasible rows, or what computes them.
+
+        Raises
+        ------
+        StatusError
+            A plugin failed.
+        """
         if not self._scoring:
             self._scoring = True
             failed = self.framework.run_pre_score_plugins(self._state, self._pod, self.framework.nodes(rows))
@@ -198,13 +291,40 @@ class Bridge:
                 raise StatusError(failed)
 
     def score(self, plugin: ScorePlugin, rows: Rows) -> npt.NDArray[np.int64]:
-        """The normalized scores of the feasible rows."""
+        """The normalized scores of the feasible rows.
+
+        Parameters
+        ----------
+        plugin : ScorePlugin
+        rows : (n,) int32 array
+
+        Returns
+        -------
+        (n,) int64 array
+            0 to 100.
+        """
         return self.raw_and_normalized(plugin, rows)[1]
 
     def raw_and_normalized(
         self, plugin: ScorePlugin, rows: Rows
     ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-        """A plugin's scores before and after normalizing; 0 where PreScore answered Skip."""
+        """The scores of the feasible rows before and after normalizing.
+
+        Parameters
+        ----------
+        plugin : ScorePlugin
+        rows : (n,) int32 array
+
+        Returns
+        -------
+        raw, normalized : (n,) int64 array
+            All 0 where PreScore answered Skip.
+
+        Raises
+        ------
+        StatusError
+            The plugin failed, or left the range of 0 to 100.
+        """
         self.pre_score(rows)
         if plugin.name in self._state.skip_score_plugins:
             nothing = np.zeros(len(rows), dtype=np.int64)
@@ -215,29 +335,35 @@ class Bridge:
 
 
 class StatusCache:
-    """The statuses of one plugin in one search: each different status once, and its number per row.
+    """The statuses of one plugin in one search: the distinct ones, and the index of one for each row.
+
+    Parameters
+    ----------
+    plugin : FilterPlugin
+    rows : int
+        The number of rows of the node table.
 
     Attributes
     ----------
-    at_once : bool
-        The plugin has the vectorised form of Filter.
+    is_vectorised : bool
+        The plugin implements `filter_all`.
     numbers : (rows,) int32 array
-        NOT_ASKED where the plugin has not been asked.
+        Indices of statuses; NOT_ASKED for rows that the plugin has not been called for.
     """
 
     def __init__(self, plugin: FilterPlugin, rows: int) -> None:
         self.plugin = plugin
-        self.at_once = type(plugin).filter_all is not FilterPlugin.filter_all
+        self.is_vectorised = type(plugin).filter_all is not FilterPlugin.filter_all
         self.numbers = np.full(rows, NOT_ASKED, dtype=np.int32)
         self._places: dict[Status | None, int] = {None: 0}
         self._statuses: list[Status | None] = [None]
         self._codes = np.zeros(1, dtype=np.uint8)
-        # By the identity of what a plugin answers again and again: that, what was in it (a list may have
-        # other entries the next time), the numbers, and which are failures.
+        # By the identity of a sequence of statuses, which a plugin may return again: the sequence, its items
+        # (those of a list may change), their indices here, and the places of failures.
         self._read: dict[int, tuple[Sequence[Status | None], tuple[Status | None, ...], Rows, list[int]]] = {}
 
     def begin(self) -> None:
-        """Start a search; statuses keep their numbers while there are few."""
+        """Begin a search; statuses keep their indices while there are few."""
         self.numbers.fill(NOT_ASKED)
         if len(self._places) < MANY and len(self._read) < MANY:
             return
@@ -247,7 +373,23 @@ class StatusCache:
         self._read = {}
 
     def record(self, rows: Rows, answers: Answers) -> Codes:
-        """Keep the plugin's answers about rows and return their codes; StatusError where it failed."""
+        """Record the plugin's answers about rows.
+
+        Parameters
+        ----------
+        rows : (n,) int32 array
+        answers : Answers
+
+        Returns
+        -------
+        (n,) uint8 array
+            Codes, 0 where the pod fits.
+
+        Raises
+        ------
+        StatusError
+            The plugin answered neither Success nor a rejection for a row.
+        """
         statuses = tuple(answers.statuses)
         known = self._read.get(id(answers.statuses))
         if known is None or known[1] != statuses:
@@ -261,11 +403,11 @@ class StatusCache:
         return self._codes.take(numbers)
 
     def _numbered(self, statuses: tuple[Status | None, ...]) -> tuple[Rows, list[int]]:
-        """The number of each status, and the places of those that are failures."""
+        """The index of each status, and the places of those that are failures."""
         known, places = len(self._places), self._places
-        given = [filter_status(self.plugin, status) for status in statuses]
-        failures = [at for at, status in enumerate(given) if status and not status.is_rejected]
-        numbers = [places.setdefault(status, len(places)) for status in given]
+        read = [filter_status(self.plugin, status) for status in statuses]
+        failures = [at for at, status in enumerate(read) if status and not status.is_rejected]
+        numbers = [places.setdefault(status, len(places)) for status in read]
         if len(places) > known:
             self._statuses = list(places)
             new = [status.code if status else 0 for status in self._statuses[known:]]
@@ -273,11 +415,32 @@ class StatusCache:
         return np.array(numbers, dtype=np.int32), failures
 
     def codes(self, rows: Rows) -> Codes:
-        """The code of each row; 0 where the pod fits."""
+        """The codes of rows that the plugin was called for.
+
+        Parameters
+        ----------
+        rows : (n,) int32 array
+
+        Returns
+        -------
+        (n,) uint8 array
+            0 where the pod fits.
+        """
         return self._codes.take(self.numbers.take(rows))
 
     def by_status(self, rows: Rows) -> Iterator[tuple[Status, npt.NDArray[np.intp]]]:
-        """Each rejection of some of the rows, with their places."""
+        """The distinct rejections of some rows.
+
+        Parameters
+        ----------
+        rows : (n,) int32 array
+
+        Yields
+        ------
+        Status
+        (k,) intp array
+            Indices into `rows`.
+        """
         numbers = self.numbers.take(rows)
         for number in np.unique(numbers[numbers > 0]).tolist():
             status = self._statuses[number]
@@ -285,6 +448,16 @@ class StatusCache:
                 yield status, np.flatnonzero(numbers == number)
 
     def status(self, row: int) -> Status | None:
-        """The plugin's status of a row; None where it was not asked."""
+        """The plugin's status of a row.
+
+        Parameters
+        ----------
+        row : int
+
+        Returns
+        -------
+        Status or None
+            None where the pod fits, or the plugin was not called.
+        """
         number = int(self.numbers[row])
         return None if number == NOT_ASKED else self._statuses[number]

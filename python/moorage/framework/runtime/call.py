@@ -1,4 +1,4 @@
-"""Calling a plugin: whatever it raises or wrongly answers becomes an Error status; the cycle stays whole."""
+"""Calls of plugins: an exception, or an answer of a wrong type, becomes an Error status."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Kind = tuple[str, str]
 
 
 class PluginErrors:
-    """What the plugins of a scheduler have raised.
+    """Logs and counts the exceptions of the plugins of a scheduler.
 
     Parameters
     ----------
@@ -38,12 +38,16 @@ class PluginErrors:
         self._summarized: Counter[Kind] = Counter()
 
     def note(self, plugin: str, about: str, text: str, error: Exception) -> None:
-        """A plugin raised: log the first exception of its kind with its traceback, and count the others.
+        """Log the first exception of a plugin and type, with its traceback, and count the others.
 
         Parameters
         ----------
-        about, text : str
-            What the plugin was asked about, as ``pod default/p``, and what the log says.
+        plugin : str
+        about : str
+            What the call was about: ``pod default/p``.
+        text : str
+            The message to log.
+        error : Exception
         """
         kind = plugin, type(error).__name__
         self.counts[kind] += 1
@@ -55,7 +59,7 @@ class PluginErrors:
             logger.error("%s: %s", about, text, exc_info=error)
 
     def summarize(self) -> None:
-        """Log how many exceptions there were since the last summary that were not logged one by one."""
+        """Log the number of exceptions since the last summary that were only counted."""
         if self.counts == self._summarized:
             return
         for (plugin, error), more in (self.counts - self._summarized).items():
@@ -64,7 +68,7 @@ class PluginErrors:
 
 
 class StatusError(MoorageError):
-    """Ends a cycle with an Error status from inside a search."""
+    """Carries the Error status that ends a cycle out of a search."""
 
     def __init__(self, status: Status) -> None:
         self.status = status
@@ -72,8 +76,28 @@ class StatusError(MoorageError):
 
 
 def ask(plugin: Plugin, pod: Pod, function: Callable[..., Any], *arguments: Any) -> Any:
-    """What a plugin answers; where it raises, StatusError ``plugin "X" raised ValueError: …``, or the
-    exception itself where the scheduler is to fail fast."""
+    """Call a method of a plugin.
+
+    Parameters
+    ----------
+    plugin : Plugin
+    pod : Pod
+        The pod that the call is about, for the log.
+    function : callable
+    *arguments : object
+
+    Returns
+    -------
+    object
+        What the function returns.
+
+    Raises
+    ------
+    StatusError
+        The function raised: ``plugin "X" raised ValueError: …``.
+    Exception
+        That exception itself, where the scheduler fails fast.
+    """
     try:
         return function(*arguments)
     except Exception as error:  # a plugin may raise anything, and never ends the process
@@ -87,7 +111,20 @@ def _raised(plugin: Plugin, pod: Pod, error: Exception) -> Status:
 
 
 def note_exception(plugin: Plugin, about: str, error: Exception) -> str:
-    """Count what a plugin raised about something (``pod default/p``), and answer the text of it."""
+    """Log and count an exception of a plugin.
+
+    Parameters
+    ----------
+    plugin : Plugin
+    about : str
+        What the call was about: ``pod default/p``.
+    error : Exception
+
+    Returns
+    -------
+    str
+        The text of the Error: ``plugin "X" raised ValueError: …``.
+    """
     text = f'plugin "{plugin.name}" raised {type(error).__name__}: {error}'
     errors = PluginErrors() if plugin.handle is None else plugin.handle.plugin_errors
     errors.note(plugin.name, about, text, error)
@@ -95,7 +132,21 @@ def note_exception(plugin: Plugin, about: str, error: Exception) -> str:
 
 
 def ask_status(plugin: Plugin, pod: Pod, function: Callable[..., Any], *arguments: Any) -> Status | None:
-    """The status that a plugin answers; an Error where it raises or answers something else."""
+    """Call a method of a plugin that returns a status.
+
+    Parameters
+    ----------
+    plugin : Plugin
+    pod : Pod
+        The pod that the call is about, for the log.
+    function : callable
+    *arguments : object
+
+    Returns
+    -------
+    Status or None
+        An Error where the function raised, or returned anything else.
+    """
     try:
         answer = function(*arguments)
     except Exception as error:  # as in `ask`
@@ -104,13 +155,13 @@ def ask_status(plugin: Plugin, pod: Pod, function: Callable[..., Any], *argument
 
 
 def to_status(plugin: Plugin, answer: Any) -> Status | None:
-    """The answer, or an Error that says that it is none."""
+    """The answer of a plugin if it is a Status or None, else an Error."""
     if answer is None or isinstance(answer, Status):
         return answer
     return wrong_answer(plugin, answer, "a Status")
 
 
 def wrong_answer(plugin: Plugin, answer: Any, wanted: str) -> Status:
-    """An Error about an answer of a type that has no meaning there."""
+    """The Error about an answer of a wrong type; `wanted` is the text of the right one."""
     text = f'plugin "{plugin.name}" answered {type(answer).__name__}, not {wanted}'
     return Status(Code.ERROR, err=PluginError(text))

@@ -1,4 +1,4 @@
-"""Running PreFilter, Filter and PostFilter (kube-scheduler v1.36, framework/runtime/framework.go)."""
+"""Answers of PreFilter, Filter and PostFilter (kube-scheduler v1.36, framework/runtime/framework.go)."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class PreFilterRun:
-    """What PreFilter made of a pod.
+    """The outcome of PreFilter for a pod.
 
     Attributes
     ----------
     rejection : Status or None
-        A rejection, which speaks for all nodes, or an Error.
+        A rejection, which holds for all nodes, or an Error.
     node_names : frozenset of str or None
-        The only nodes to search.
+        The only nodes to search; None for all.
     plugins : tuple of str
-        Who narrowed the search, sorted.
+        The plugins that `node_names` is from, sorted.
     skipped : frozenset of str
-        Plugins whose Filter is passed over.
+        The plugins that answered Skip.
     """
 
     rejection: Status | None = None
@@ -64,6 +64,7 @@ class PreFilterRun:
 def ask_pre_filter(
     plugin: PreFilterPlugin, state: CycleState, pod: Pod, nodes: NodesView
 ) -> tuple[PreFilterResult | None, Status | None]:
+    """Call PreFilter of a plugin; an exception, or an answer of another type, is an Error."""
     try:
         answer = ask(plugin, pod, plugin.pre_filter, state, pod, nodes)
     except StatusError as error:
@@ -76,12 +77,24 @@ def ask_pre_filter(
 
 
 def nothing_left(plugins: Sequence[str]) -> Status:
+    """The rejection of a pod for which no node is in the sets of all these plugins."""
     who = f"plugin {plugins[0]}" if len(plugins) == 1 else f"plugin(s) [{' '.join(plugins)}] simultaneously"
     return Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (f"node(s) didn't satisfy {who}",))
 
 
 def filter_status(plugin: FilterPlugin, status: Status | None) -> Status | None:
-    """What a Filter plugin answered, as the runtime passes it on: None, a rejection, or an Error."""
+    """The status that the runtime makes of a Filter plugin's answer.
+
+    Parameters
+    ----------
+    plugin : FilterPlugin
+    status : Status or None
+
+    Returns
+    -------
+    Status or None
+        None for Success; a rejection with the plugin's name; an Error for any other code.
+    """
     if is_success(status) or status is None:
         return None
     if not status.is_rejected:
@@ -92,6 +105,7 @@ def filter_status(plugin: FilterPlugin, status: Status | None) -> Status | None:
 def ask_post_filter(
     plugin: PostFilterPlugin, state: CycleState, pod: Pod, statuses: Mapping[str, Status]
 ) -> tuple[PostFilterResult | None, Status | None]:
+    """Call PostFilter of a plugin; an exception, or an answer of another type, is an Error."""
     try:
         answer = ask(plugin, pod, plugin.post_filter, state, pod, statuses)
     except StatusError as error:

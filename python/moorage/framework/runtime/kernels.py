@@ -25,42 +25,98 @@ if TYPE_CHECKING:
 
 
 class Kernels:
-    """Asks kernels about single nodes.
+    """Runs the kernels of native plugins for single nodes.
+
+    Parameters
+    ----------
+    cache : SchedulerCache
+    plan : Plan
+        The plan of the profile.
 
     Attributes
     ----------
+    search : Search
+        A search of its own, since the search of the scheduling cycle may be running.
     dry_runs : DryRuns
-        Of preemption.
+        The dry runs of preemption.
     searching : bool
-        The search is running: a clone of a NodeInfo cannot be judged, since that takes changing its node.
+        True while the search of the cycle runs. A clone of a NodeInfo is refused then, since its verdict
+        needs a change of the node.
     """
 
     def __init__(self, cache: SchedulerCache, plan: Plan) -> None:
         self.cache = cache
-        self.search = Search(cache.state, plan)  # that of the cycle may be at work
+        self.search = Search(cache.state, plan)
         self.dry_runs = DryRuns(Decider(self.search, TieBreak.FIRST))
         self.searching = False
 
     def filter(self, plugin: NativePlugin, state: CycleState, info: AnyNodeInfo) -> Status | None:
-        """What a Filter kernel says of one node."""
+        """Run one Filter kernel on one node.
+
+        Parameters
+        ----------
+        plugin : NativePlugin
+        state : CycleState
+        info : NodeInfo or NodeInfoClone
+
+        Returns
+        -------
+        Status or None
+            None where the pod fits.
+        """
         verdict = self.verdict(1 << self.search.plan.filters.index(plugin.name), state, info)
         return rejection(plugin, state, verdict) if verdict else None
 
     def verdict(self, asked: int, state: CycleState, info: AnyNodeInfo) -> int:
-        """What some filters of the plan say of one node: bits by their place in it; see `Search.verdicts`."""
+        """Run some Filter kernels on one node.
+
+        Parameters
+        ----------
+        asked : int
+            One bit for each filter to run, by its index in the plan.
+        state : CycleState
+        info : NodeInfo or NodeInfoClone
+            For a clone, the verdict counts the pods of the clone.
+
+        Returns
+        -------
+        int
+            The verdict of the first filter that rejects, as of `Search.verdicts`; 0 where the pod fits.
+
+        Raises
+        ------
+        MoorageError
+            The node is not in the cache; or it is a clone, and a search is running.
+        """
         row = self._row(info)
         if isinstance(info, NodeInfo):
             return self.search.verdict_after(row, [], [], asked, None, *state.target)
-        gone, come = self._changes(row, info)
+        removed, added = self._changes(row, info)
         classes = self.cache.state.classes
-        has_ports = any(classes.shape_of(classes.intern(pod)).ports for pod in (*gone, *come))
+        has_ports = any(classes.shape_of(classes.intern(pod)).ports for pod in (*removed, *added))
         ports = info.used_ports if has_ports else None
-        away = self._by_row(state.away.values())
-        return self.search.verdict_after(row, gone, come, asked, ports, *state.target, away)
+        elsewhere = self._by_row(state.removed_pods.values())
+        return self.search.verdict_after(row, removed, added, asked, ports, *state.target, elsewhere)
 
     def score(self, plugin: NativePlugin, state: CycleState, info: AnyNodeInfo) -> int:
-        """The raw score of one node, as if it were the only feasible one."""
-        with self._as_told(info, state.target[0]) as row:
+        """The raw score of one node, as if it were the only feasible one.
+
+        Parameters
+        ----------
+        plugin : NativePlugin
+        state : CycleState
+        info : NodeInfo or NodeInfoClone
+
+        Returns
+        -------
+        int
+
+        Raises
+        ------
+        MoorageError
+            As `verdict`.
+        """
+        with self._with_pods_of(info, state.target[0]) as row:
             raw, _ = self.search.scores(plugin.name, np.array([row], dtype=np.int32), *state.target)
         return int(raw[0])
 
@@ -75,14 +131,14 @@ class Kernels:
     def _changes(self, row: int, info: AnyNodeInfo) -> tuple[list[Pod], list[Pod]]:
         """The pods that are on a row and not in `info`, and those that are only there."""
         there = {pod.metadata.uid: pod for pod in self.cache.state.pods_of(row)}
-        gone, come = there.copy(), []
+        removed, added = there.copy(), []
         for pod in info.pods:
-            if gone.pop(pod.metadata.uid, None) is None:
-                come.append(pod)
-        return list(gone.values()), come
+            if removed.pop(pod.metadata.uid, None) is None:
+                added.append(pod)
+        return list(removed.values()), added
 
     def _by_row(self, pods: Iterable[Pod]) -> Iterator[tuple[int, list[Pod]]]:
-        """Pods of the cache by the row they are on; looked at when somebody asks."""
+        """The rows of pods in the cache, each with its pods; computed when the generator is read."""
         found: dict[str, list[Pod]] = {}
         for pod in pods:
             found.setdefault(pod.spec.node_name, []).append(pod)
@@ -92,35 +148,57 @@ class Kernels:
                 yield row, there
 
     @contextmanager
-    def _as_told(self, info: AnyNodeInfo, pod_class: int) -> Iterator[int]:
-        """The row of a node while it holds the pods that `info` says, for questions about a pod of a class;
-        nothing of this stays."""
+    def _with_pods_of(self, info: AnyNodeInfo, pod_class: int) -> Iterator[int]:
+        """The row of a node, which holds the pods of `info` inside the context; rolled back at its end."""
         row = self._row(info)
         if isinstance(info, NodeInfo):
             yield row
             return
-        gone, come = self._changes(row, info)
+        removed, added = self._changes(row, info)
         state = self.cache.state
         with self.cache.transaction():
-            for pod in gone:
+            for pod in removed:
                 state.discard_pod(pod)
-            for pod in come:
+            for pod in added:
                 state.assume_pod(bound(pod, info.name))
-            self.search.notify_pod_change(pod_class, gone, row, False)
-            self.search.notify_pod_change(pod_class, come, row, True)
+            self.search.notify_pod_change(pod_class, removed, row, False)
+            self.search.notify_pod_change(pod_class, added, row, True)
             try:
                 yield row
             finally:
-                self.search.notify_pod_change(pod_class, come, row, False)
-                self.search.notify_pod_change(pod_class, gone, row, True)
+                self.search.notify_pod_change(pod_class, added, row, False)
+                self.search.notify_pod_change(pod_class, removed, row, True)
 
 
 def rejection(plugin: NativePlugin, state: CycleState, verdict: int) -> Status:
-    """The status of a verdict that rejects."""
+    """The status of a verdict that rejects.
+
+    Parameters
+    ----------
+    plugin : NativePlugin
+        The plugin that the verdict is of.
+    state : CycleState
+    verdict : int
+        As of `Kernels.verdict`, not 0.
+
+    Returns
+    -------
+    Status
+    """
     code = Code.UNSCHEDULABLE_AND_UNRESOLVABLE if verdict & UNRESOLVABLE else Code.UNSCHEDULABLE
     return Status(code, plugin.reasons(verdict & REASONS, state.shape), plugin.name)
 
 
 def place_of(verdict: int) -> int:
-    """The place in the plan of the filter that rejects; -1 where none does."""
+    """The index in the plan of the filter that rejects.
+
+    Parameters
+    ----------
+    verdict : int
+
+    Returns
+    -------
+    int
+        -1 where the pod fits.
+    """
     return (verdict >> VERDICT_SHIFT) - 1

@@ -1,4 +1,4 @@
-"""Placements: sets of nodes, of which all pods of a group go to the nodes of one; how they come about.
+"""The placements of a pod group, sets of nodes of which one takes all pods of the group, and their scores.
 
 kube-scheduler v1.36, framework/runtime/framework.go RunPlacementGeneratePlugins and RunPlacementScorePlugins.
 """
@@ -31,8 +31,27 @@ from .scoring import invalid_score
 def make_placements(
     profile: Profile, group: PodGroup, scheduled: Sequence[Pod], parent: Placement
 ) -> Sequence[Placement]:
-    """The placements of a group, of which there is one at most if nobody makes any; StatusError where the
-    plugin fails."""
+    """Run the PlacementGenerate plugin of a profile.
+
+    Parameters
+    ----------
+    profile : Profile
+    group : PodGroup
+    scheduled : sequence of Pod
+        The pods of the group that have a node.
+    parent : Placement
+        All nodes.
+
+    Returns
+    -------
+    sequence of Placement
+        `parent` alone, where the profile has no such plugin.
+
+    Raises
+    ------
+    StatusError
+        The plugin failed.
+    """
     plugins = profile.at(PlacementGeneratePlugin)
     if not plugins:
         return [parent]
@@ -45,7 +64,25 @@ def make_placements(
 def score_placements(
     profile: Profile, group: PodGroup, found: Sequence[Assignments]
 ) -> npt.NDArray[np.int64]:
-    """The weighted total of each placement that the group fits; StatusError where a plugin fails."""
+    """Run the PlacementScore plugins of a profile.
+
+    Parameters
+    ----------
+    profile : Profile
+    group : PodGroup
+    found : sequence of Assignments
+        One for each of n placements that the group fits.
+
+    Returns
+    -------
+    (n,) int64 array
+        Weighted totals.
+
+    Raises
+    ------
+    StatusError
+        A plugin failed, or left the range of 0 to 100.
+    """
     totals = np.zeros(len(found), dtype=np.int64)
     for plugin in profile.at(PlacementScorePlugin):
         try:
@@ -67,10 +104,19 @@ def _failure(plugin: Plugin, group: PodGroup, error: Exception) -> StatusError:
 
 
 def placements_to_find(percentage: int | None, placements: int, nodes: int) -> int:
-    """How many placements that suit a group are looked for among so many, which have so many nodes together.
+    """How many placements that the group fits are searched for (KEP-5732).
 
-    `percentage` None is all, as in v1.36; 0 is adaptive: from 100 % of very few nodes to 10 % at 5,000, and
-    5 % at least (KEP-5732).
+    Parameters
+    ----------
+    percentage : int or None
+        Percent of all placements. None is all of them, as in v1.36; 0 is adaptive: 100 % for few nodes, 10 %
+        for 5,000, and 5 % at least.
+    placements, nodes : int
+        The number of all placements, and of the nodes in them.
+
+    Returns
+    -------
+    int
     """
     if percentage is None:
         return placements

@@ -48,7 +48,19 @@ Target = tuple[int, int, int]
 
 
 def target_of(cache: SchedulerCache, pod: Pod) -> Target:
-    """A pod's class, and the symbols of the node it names and of the one it is pinned to (0: none)."""
+    """What decisions about a pod are kept by.
+
+    Parameters
+    ----------
+    cache : SchedulerCache
+    pod : Pod
+
+    Returns
+    -------
+    (int, int, int)
+        The pod's class; the symbols of the node that it names and of the node that it is pinned to, 0 for
+        none.
+    """
     state = cache.state
     pod_class = state.classes.intern(pod)
     node_name = state.symbols.intern(pod.spec.node_name) if pod.spec.node_name else 0
@@ -56,15 +68,27 @@ def target_of(cache: SchedulerCache, pod: Pod) -> Target:
 
 
 class Framework:
-    """The plugins of one profile, and how each extension point runs.
+    """Runs the plugins of one profile.
 
-    A plugin that raises fails what it was asked for with an Error status, and nothing else.
+    A method `run_…_plugins` runs one extension point in profile order. It takes the state of the cycle, the
+    pod, and the node by its name or as NodeInfo, and returns a Status, or None for Success. An exception of a
+    plugin becomes an Error.
 
     Parameters
     ----------
     profile : Profile
     handle : FrameworkHandle
-        What its plugins are handed, unless they have a handle already.
+        The handle of the plugins that have none yet.
+
+    Attributes
+    ----------
+    decider : Decider or None
+        The decider of the engine.
+    kernels : Kernels or None
+        Native plugins for single nodes, once there is a decider.
+    without_volumes : Framework or None
+        Where volume plugins decide in this framework: that of the same profile where they are idle.
+    columns : CycleColumns
     """
 
     def __init__(self, profile: Profile, handle: FrameworkHandle) -> None:
@@ -74,9 +98,8 @@ class Framework:
         for plugin in profile.plugins:
             if plugin.handle is None:
                 plugin.handle = handle
-        self.decider: Decider | None = None  # of the engine
+        self.decider: Decider | None = None
         self.kernels: Kernels | None = None
-        # That of the same profile where the plugins about volumes are idle, if they are at work here.
         self.without_volumes: Framework | None = None
         self.columns = CycleColumns(handle.cache.state)
 
@@ -89,30 +112,35 @@ class Framework:
         self._native_pre_scores = all(isinstance(plugin, NativePlugin) for plugin in self._pre_scores)
 
     def attach(self, decider: Decider) -> None:
-        """The engine's decider, by whose search native plugins answer about single nodes."""
+        """Set the engine's decider.
+
+        Parameters
+        ----------
+        decider : Decider
+        """
         self.decider = decider
         self.kernels = Kernels(self.handle.cache, decider.search.plan)
 
     @cached_property
     def preemptor(self) -> Preemptor:
-        """Preemption for the pods that the search of the engine is about."""
+        """The preemptor over the engine's decider; MoorageError without one."""
         if self.decider is None:
             raise MoorageError("the framework of this handle is not complete")
         return Preemptor(self.decider)
 
     def searching(self, now: bool) -> None:
-        """A search begins or ends."""
+        """Note that a search of the engine begins (`now`), or has ended."""
         if self.kernels is not None:
             self.kernels.searching = now
 
     # ---- a cycle's state -----------------------------------------------------------------------------------
 
     def new_state(self, pod: Pod) -> CycleState:
-        """The state of a cycle for `pod` that begins now."""
+        """The state of a new cycle for a pod."""
         return self.state_of(target_of(self.handle.cache, pod))
 
     def state_of(self, target: Target) -> CycleState:
-        """The same where the pod's class is known."""
+        """The state of a new cycle for a pod of which `target_of` is known."""
         state = CycleState()
         state.target = target
         state.shape = self.shape_of(target)
@@ -121,11 +149,11 @@ class Framework:
         return state
 
     def shape_of(self, target: Target) -> Shape:
-        """The shape of a pod's class."""
+        """The shape of the pod class of a target."""
         return self.handle.cache.state.classes.shape_of(target[0])
 
     def all_nodes(self) -> NodesView:
-        """The nodes of the view, in list order; listed when somebody looks."""
+        """The nodes of the view, in list order."""
         return self.nodes(self._rows)
 
     def nodes(self, rows: npt.NDArray[np.int32] | Callable[[], npt.NDArray[np.int32]]) -> NodesView:
@@ -150,7 +178,7 @@ class Framework:
     # ---- the queue -----------------------------------------------------------------------------------------
 
     def run_pre_enqueue_plugins(self, pod: Pod) -> Status | None:
-        """What keeps a pod out of the active queue: the first plugin's status that is no Success."""
+        """Run PreEnqueue until a plugin keeps the pod out of the active queue."""
         for plugin in self.pre_enqueues:
             status = ask_status(plugin, pod, plugin.pre_enqueue, pod)
             if status is not None and not status.is_success:
@@ -159,12 +187,12 @@ class Framework:
 
     @cached_property
     def pre_enqueues(self) -> list[interface.PreEnqueuePlugin]:
-        """The PreEnqueue plugins that are built."""
+        """The PreEnqueue plugins, without those that this version leaves out."""
         plugins = self.profile.at(interface.PreEnqueuePlugin)
         return [plugin for plugin in plugins if not isinstance(plugin, UnbuiltPlugin)]
 
     def queue_sort_func(self) -> Callable[[interface.QueuedPod, interface.QueuedPod], bool]:
-        """`less` of the QueueSort plugin."""
+        """The method `less` of the QueueSort plugin; MoorageError where there is none."""
         sorters = self.profile.at(interface.QueueSortPlugin)
         if not sorters:
             raise MoorageError("No QueueSort plugin is registered in the frameworkImpl.")
@@ -509,7 +537,7 @@ class Framework:
     # ---- from a node to a binding --------------------------------------------------------------------------
 
     def run_reserve_plugins_reserve(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
-        """Reserve in profile order, until one fails."""
+        """Run Reserve until a plugin fails: a rejection with the plugin's name, or an Error."""
         state.reserved = False
         for plugin in self.profile.active(interface.ReservePlugin):
             status = ask_status(plugin, pod, plugin.reserve, state, pod, node_name)
@@ -519,20 +547,27 @@ class Framework:
         return None
 
     def run_reserve_plugins_unreserve(self, state: CycleState, pod: Pod, node_name: str) -> None:
-        """Unreserve of every Reserve plugin, in reverse order, whether it was reached or not; those that
-        unreserve in order come last."""
+        """Run Unreserve of all Reserve plugins in reverse order, whether Reserve reached them or not; those
+        with `unreserves_in_order` come last, in order."""
         plugins = self.profile.active(interface.ReservePlugin)
         in_order = [plugin for plugin in plugins if getattr(plugin, "unreserves_in_order", False)]
         others = [plugin for plugin in plugins if plugin not in in_order]
-        with ExitStack() as stack:  # all of them are asked, even where one ends the run
+        with ExitStack() as stack:  # all of them are called, even where one raises
             for plugin in (*reversed(in_order), *others):  # the last one first
                 stack.callback(ask_status, plugin, pod, plugin.unreserve, state, pod, node_name)
 
     def run_permit_plugins(
         self, state: CycleState, pod: Pod, node_name: str
     ) -> tuple[Status | None, dict[str, float]]:
-        """Permit in profile order: a rejection or an Error ends it; else Wait where any plugin waits, with
-        the seconds that each of them waits at most."""
+        """Run Permit until a plugin rejects the pod or fails.
+
+        Returns
+        -------
+        Status or None
+            The rejection or Error; else Wait where a plugin waits.
+        dict of str to float
+            Seconds that each plugin waits at most; empty with a rejection or an Error.
+        """
         timeouts: dict[str, float] = {}
         last: Status | None = None
         for plugin in self.profile.active(interface.PermitPlugin):
@@ -546,14 +581,14 @@ class Framework:
         return (None if last is None else last.append_reason(WAITING)), timeouts
 
     def add_waiting_pod(self, pod: Pod, timeouts: Mapping[str, float], now: float) -> WaitingPod:
-        """A pod begins to wait on Permit."""
+        """Let a pod wait on Permit; `timeouts` as of `run_permit_plugins`, `now` in seconds."""
         waiting = WaitingPod(pod, timeouts, now)
         self.handle.waiting_pods.add(waiting)
         return waiting
 
     def wait_on_permit(self, pod: Pod, clock: Callable[[], float] | None = None) -> Status | None:
-        """Block until a waiting pod is decided; None at once where it does not wait. `clock` as in
-        `WaitingPod.wait`."""
+        """Block until a waiting pod is allowed (None) or rejected; None at once for a pod that does not wait.
+        `clock` as of `WaitingPod.wait`."""
         waiting = self.handle.waiting_pods.get(pod.metadata.uid)
         if waiting is None:
             return None
@@ -562,8 +597,8 @@ class Framework:
         return permitted(signal)
 
     def run_pre_bind_pre_flights(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
-        """PreBindPreFlight in profile order: Success where any plugin will have something to do, Skip where
-        none has. Fills the sets of skipped and of parallel plugins in the state."""
+        """Run PreBindPreFlight: Success where PreBind of some plugin has work, Skip where none has. Fills
+        `CycleState.skip_pre_bind_plugins` and `parallel_pre_bind_plugins`."""
         overall: Status | None = SKIP
         for plugin in self.profile.active(interface.PreBindPlugin):
             result, status = ask_pre_flight(plugin, state, pod, node_name)
@@ -582,18 +617,18 @@ class Framework:
         return overall
 
     def run_pre_bind_plugins(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
-        """All of `pre_bind_steps`; time passes by the handle's `wait`."""
+        """Run PreBind to its end, with `FrameworkHandle.wait` between the steps."""
         return take_all(self.pre_bind_steps(state, pod, node_name), self.handle.wait)
 
     def pre_bind_steps(
         self, state: CycleState, pod: Pod, node_name: str, in_pre_bind: PodInPreBind | None = None
     ) -> StatusSteps:
-        """See `binding_points.pre_bind_steps`."""
+        """PreBind as a generator; see `binding_points.pre_bind_steps`."""
         plugins, parallelizer = self.profile.active(interface.PreBindPlugin), self.handle.parallelizer
         return pre_bind_steps(plugins, state, pod, node_name, parallelizer, in_pre_bind)
 
     def run_bind_plugins(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
-        """Bind in profile order, until one does not leave it to the next; Skip where all do."""
+        """Run Bind until a plugin answers anything but Skip; Skip where all do."""
         status: Status | None = Status(Code.SKIP, ("",))
         for plugin in self.profile.at(interface.BindPlugin):
             status = ask_status(plugin, pod, plugin.bind, state, pod, node_name)
@@ -605,19 +640,19 @@ class Framework:
         return status
 
     def run_post_bind_plugins(self, state: CycleState, pod: Pod, node_name: str) -> None:
-        """PostBind of every plugin; what one raises is logged."""
+        """Run PostBind of all plugins; exceptions are logged."""
         for plugin in self.profile.active(interface.PostBindPlugin):
             ask_status(plugin, pod, plugin.post_bind, state, pod, node_name)
 
     # ---- the end -------------------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Close every plugin; MoorageError joins what failed."""
+        """Close all plugins; MoorageError with the texts of those that fail."""
         failures = []
         for plugin in self.profile.plugins:
             try:
                 plugin.close()
-            except Exception as error:  # whatever it is, the others are closed
+            except Exception as error:  # the others are closed all the same
                 failures.append(f"{plugin.name} failed to close: {error}")
         if failures:
             raise MoorageError("\n".join(failures))

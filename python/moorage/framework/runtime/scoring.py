@@ -25,7 +25,25 @@ NORMALIZE_ERROR = 'running Normalize on Score plugins: plugin "{}" failed with'
 
 
 def raw_scores(plugin: ScorePlugin, state: CycleState, pod: Pod, nodes: NodesView) -> Scores:
-    """A plugin's scores before normalizing; StatusError where it fails."""
+    """Run Score of a plugin.
+
+    Parameters
+    ----------
+    plugin : ScorePlugin
+    state : CycleState
+    pod : Pod
+    nodes : NodesView
+        n nodes.
+
+    Returns
+    -------
+    (n,) int64 array
+
+    Raises
+    ------
+    StatusError
+        The plugin failed, or returned anything but n integers.
+    """
     text = SCORE_ERROR.format(plugin.name)
     if type(plugin).score_all is not ScorePlugin.score_all:
         return _integers(
@@ -40,7 +58,28 @@ def raw_scores(plugin: ScorePlugin, state: CycleState, pod: Pod, nodes: NodesVie
 def normalized_scores(
     plugin: ScorePlugin, state: CycleState, pod: Pod, nodes: NodesView, raw: Scores
 ) -> Scores:
-    """The scores that count, each 0 to 100; StatusError where the plugin fails or leaves the range."""
+    """Run NormalizeScore of a plugin.
+
+    Parameters
+    ----------
+    plugin : ScorePlugin
+    state : CycleState
+    pod : Pod
+    nodes : NodesView
+        n nodes.
+    raw : (n,) int64 array
+        As of `raw_scores`.
+
+    Returns
+    -------
+    (n,) int64 array
+        0 to 100.
+
+    Raises
+    ------
+    StatusError
+        The plugin failed, or left the range.
+    """
     scores = raw
     if type(plugin).normalize_score is not ScorePlugin.normalize_score:
         text = NORMALIZE_ERROR.format(plugin.name)
@@ -53,13 +92,23 @@ def normalized_scores(
 
 
 def out_of_range(plugin: str, score: int) -> StatusError:
-    """What ends a cycle over a score that is not 0 to 100."""
+    """The exception for a plugin's score that is not 0 to 100."""
     return StatusError(Status(Code.ERROR, err=PluginError(invalid_score(plugin, score))))
 
 
 def check_range(columns: Mapping[str, Scores]) -> None:
-    """StatusError for the first node with a score that is not 0 to 100, of its first plugin; `columns` are
-    scores by plugin, one for each node."""
+    """Check that scores are 0 to 100.
+
+    Parameters
+    ----------
+    columns : mapping of str to (n,) int64 array
+        Scores by plugin.
+
+    Raises
+    ------
+    StatusError
+        For the first node with another score, and the first such plugin there.
+    """
     wrong = {
         name: np.flatnonzero((column < 0) | (column > MAX_NODE_SCORE)) for name, column in columns.items()
     }
@@ -70,14 +119,23 @@ def check_range(columns: Mapping[str, Scores]) -> None:
 
 
 def invalid_score(plugin: str, score: int) -> str:
-    """The error about a score that is not 0 to 100."""
+    """The text of the error about a plugin's score that is not 0 to 100."""
     text = f'plugin "{plugin}" returns an invalid score {score}, it should in the range of'
     return f"{WEIGHTS}: {text} [0, {MAX_NODE_SCORE}] after normalizing"
 
 
 @dataclass(frozen=True, slots=True)
 class NodePluginScores:
-    """The scores of one node: (plugin, weighted score) in profile order, and their sum."""
+    """The scores of one node.
+
+    Attributes
+    ----------
+    name : str
+        The node.
+    scores : tuple of (str, int)
+        Plugin and weighted score, in profile order.
+    total_score : int
+    """
 
     name: str
     scores: tuple[tuple[str, int], ...]
@@ -85,7 +143,7 @@ class NodePluginScores:
 
 
 def _ask(text: str, plugin: ScorePlugin, pod: Pod, function: Callable[..., Any], *arguments: Any) -> Any:
-    """A plugin's answer, which must not be a failure."""
+    """The answer of a plugin; StatusError where it fails."""
     try:
         answer = ask(plugin, pod, function, *arguments)
     except StatusError as error:

@@ -1,4 +1,4 @@
-"""Work in steps: what has to wait for others yields, and does not hold up anybody meanwhile."""
+"""Work as generators: they yield while they wait, so that one thread can run several."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from moorage.framework.plugin.status import Status
 T = TypeVar("T")
 
 Steps: TypeAlias = Generator[float, None, T]
-"""Yields the seconds that have to pass before its next step, and returns what came of the work."""
+"""Yields the seconds until its next step, and returns the result of the work."""
 StatusSteps: TypeAlias = Steps[Status | None]
 
 
 @dataclass(frozen=True, slots=True)
 class Ended(Generic[T]):
-    """What came of work whose last step has been taken."""
+    """The result of work that has ended."""
 
     result: T
 
 
 def take_step(steps: Steps[T]) -> float | Ended[T]:
-    """Take one step: the seconds until the next one, or the end."""
+    """Run the next step: the seconds until the one after it, or the result."""
     try:
         return next(steps)
     except StopIteration as ended:
@@ -31,7 +31,19 @@ def take_step(steps: Steps[T]) -> float | Ended[T]:
 
 
 def take_all(steps: Steps[T], wait: Callable[[float], object]) -> T:
-    """Take all steps, and let time pass between them by `wait`."""
+    """Run all steps.
+
+    Parameters
+    ----------
+    steps : generator
+    wait : callable
+        Called with the seconds to wait between two steps.
+
+    Returns
+    -------
+    object
+        The result of the work.
+    """
     while not isinstance(step := take_step(steps), Ended):
         wait(step)
     return step.result

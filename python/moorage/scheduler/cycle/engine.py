@@ -103,7 +103,7 @@ class Engine:
         self.search.invalid_score = out_of_range
         self.framework.attach(self.decider)
         if not profile.is_in_core:
-            self.search.on_nominated = self.bridge.judge_nominated
+            self.search.on_nominated = self.bridge.set_nominated_pods
         self.runs_post_filter = True
         self.number = 0
         self.batching = batching or Batching(False, self.cache.clock)
@@ -174,7 +174,7 @@ class Engine:
 
     def begin_cycle(self) -> None:
         """A cycle begins: plugins from outside may look at the snapshot."""
-        if self.profile.has_outsiders:
+        if self.profile.has_out_of_tree_plugins:
             self.handle.begin_cycle()
 
     def nodes_in_view(self) -> int:

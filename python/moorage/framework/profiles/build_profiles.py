@@ -1,4 +1,4 @@
-"""From a configuration to profiles: the plugins are made, and put where the configuration has them."""
+"""Profiles of a configuration: makes the plugins, and lists them at their extension points."""
 
 from __future__ import annotations
 
@@ -28,14 +28,19 @@ def make_profiles(
     registry: Registry,
     handles: Sequence[FrameworkHandle | None] = (),
 ) -> list[Profile]:
-    """The profiles of a configuration, with plugins of their own.
+    """Make the profiles of a configuration, each with plugins of its own.
 
     Parameters
     ----------
+    configuration : KubeSchedulerConfiguration
     registry : Registry
-        In-tree plugins and others. Plugins are made in its order.
-    handles : sequence, optional
-        What the plugins of each profile are handed.
+        In-tree plugins and others; plugins are made in its order.
+    handles : sequence of FrameworkHandle or None, optional
+        The handle of the plugins of each profile.
+
+    Returns
+    -------
+    list of Profile
 
     Raises
     ------
@@ -61,9 +66,9 @@ def _make(
     for name, factory in registry.items():
         if name not in args:
             continue
-        given = args[name]
+        own = args[name]
         try:
-            made[name] = factory(write(given) if isinstance(given, Part) else given, handle)
+            made[name] = factory(write(own) if isinstance(own, Part) else own, handle)
         except Exception as error:  # a factory may raise anything
             text = f"initializing profiles: creating profile for scheduler name {scheduler_name}: "
             raise ConfigurationError("new", f'{text}initializing plugin "{name}": {error}') from error
@@ -87,7 +92,22 @@ def _profile(plugins: ProfilePlugins, made: Mapping[str, Plugin]) -> Profile:
 
 
 def check_profiles(profiles: Sequence[Profile]) -> list[Profile]:
-    """The profiles, which must differ in their scheduler names and agree in how the queue is sorted."""
+    """Check that profiles can share a scheduler: different names, and one way to sort the queue.
+
+    Parameters
+    ----------
+    profiles : sequence of Profile
+
+    Returns
+    -------
+    list of Profile
+        The same.
+
+    Raises
+    ------
+    InputError
+        With upstream's text (kube-scheduler v1.36, profile/profile.go).
+    """
     if not profiles:
         raise InputError("at least one profile is required")
     seen: set[str] = set()

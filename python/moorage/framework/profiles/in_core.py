@@ -1,4 +1,4 @@
-"""In-tree plugins: their verdicts and scores are the core's, or they have nothing to say about most pods."""
+"""Base classes of in-tree plugins: those with kernels in the core, and those that few pods need."""
 
 from __future__ import annotations
 
@@ -8,15 +8,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from moorage.framework.plugin.interface import (
-    EnqueueExtensions,
-    FilterPlugin,
-    Plugin,
-    PostFilterPlugin,
-    PreFilterPlugin,
-    PreFilterResult,
-    SignPlugin,
-)
+from moorage.framework.plugin import interface
+from moorage.framework.plugin.interface import Plugin, PreFilterResult
 from moorage.framework.plugin.signing import volumes
 from moorage.framework.plugin.status import SKIP, Status
 from moorage.objects.model.meta import Object
@@ -35,22 +28,48 @@ T_co = TypeVar("T_co", covariant=True)
 
 
 class NativePlugin(Plugin):
-    """Verdicts and scores are kernels of the compiled core.
+    """A plugin whose verdicts and scores are kernels of the compiled core.
 
-    PreFilter and PreScore read `CycleState.shape`, `CycleState.terms` and the node that the pod is pinned to
-    only: the framework keeps their answers with the terms.
+    Its PreFilter and PreScore read nothing but `CycleState.shape`, `CycleState.terms` and the node that the
+    pod is pinned to: the framework keeps the answers with the terms.
+
+    Attributes
+    ----------
+    missing_state_text : mapping of type to str
+        `FilterPlugin` or `ScorePlugin` to the begin of upstream's error where the plugin is not enabled at
+        PreFilter or PreScore.
     """
 
     in_core = True
-    # By point, upstream's words where what the plugin's PreFilter or PreScore should have written is missing.
     missing_state_text: ClassVar[Mapping[type[Plugin], str]] = {}
 
     def plan_arguments(self, state: ClusterState) -> dict[str, Any]:
-        """What a plan must know of this plugin's arguments; see `moorage._core.decide.plan.Plan`."""
+        """The keyword arguments of `moorage._core.decide.plan.Plan` that come from this plugin's arguments.
+
+        Parameters
+        ----------
+        state : ClusterState
+
+        Returns
+        -------
+        dict of str to object
+        """
         return {}
 
     def reasons(self, bits: int, shape: Shape) -> tuple[str, ...]:
-        """Upstream's texts for the reason bits of a verdict."""
+        """Upstream's texts for the reason bits of a verdict.
+
+        Parameters
+        ----------
+        bits : int
+            As the kernel sets them.
+        shape : Shape
+            The shape of the rejected pod.
+
+        Returns
+        -------
+        tuple of str
+        """
         raise NotImplementedError
 
     def pre_filter(self, state: CycleState, pod: Pod, nodes: NodesView) -> PreFilterResult | Status | None:
@@ -66,12 +85,24 @@ class NativePlugin(Plugin):
         return self._kernels().score(self, state, node_info)
 
     def shape_of(self, pod: Pod) -> Shape:
-        """What decisions read of a pod, for queueing hints."""
+        """The shape of a pod, for queueing hints."""
         classes = self.required_handle().cache.state.classes
         return classes.shape_of(classes.intern(pod))
 
     def normalized_scores(self, state: CycleState, rows: npt.NDArray[np.int32]) -> npt.NDArray[np.int64]:
-        """The scores of rows of the node table, which are all the feasible ones, brought to 0 to 100."""
+        """The normalized scores of the feasible nodes.
+
+        Parameters
+        ----------
+        state : CycleState
+        rows : (n,) int32 array
+            All feasible rows of the node table.
+
+        Returns
+        -------
+        (n,) int64 array
+            0 to 100.
+        """
         return self._kernels().search.scores(self.name, rows, *state.target)[1]
 
     def _framework(self) -> Framework:
@@ -87,30 +118,60 @@ class NativePlugin(Plugin):
         return kernels
 
 
-class CorePostFilter(PostFilterPlugin):
-    """A PostFilter plugin that tells cheaply where it cannot do anything for a pod: then it is not asked, and
-    what it would have said is made when somebody reads it."""
+class CorePostFilter(interface.PostFilterPlugin):
+    """A PostFilter plugin that is not called for pods that it certainly cannot help.
+
+    Attributes
+    ----------
+    reason_against : str
+        In a pod group cycle: why the plugin evicts no pod; "" where it may.
+    """
 
     in_core = True
     reason_against = ""
-    """Why it helps nobody, in a pod group cycle where it does not."""
 
     def may_preempt(self, shape: Shape, potential: int) -> bool:
-        """False where `post_filter` certainly makes no room for pods of a shape that are nominated nowhere;
-        so many nodes were rejected, but not for good."""
+        """Whether `post_filter` may evict pods.
+
+        Parameters
+        ----------
+        shape : Shape
+            The shape of a pod without nomination.
+        potential : int
+            The number of nodes that reject it, but not as UnschedulableAndUnresolvable.
+
+        Returns
+        -------
+        bool
+            False where it certainly evicts none.
+        """
         raise NotImplementedError
 
     def futile_message(self, shape: Shape, nodes: int, potential: int) -> tuple[str, bool]:
-        """The reason that `post_filter` gives then, of so many nodes, and whether it ends a nomination."""
+        """The outcome of `post_filter` where `may_preempt` is False.
+
+        Parameters
+        ----------
+        shape : Shape
+        nodes, potential : int
+            The number of all nodes, and of those as of `may_preempt`.
+
+        Returns
+        -------
+        str
+            The reason of its status.
+        bool
+            Whether it ends a nomination.
+        """
         raise NotImplementedError
 
     def failure(self, state: CycleState) -> Status | None:
-        """The Error that `post_filter` ends with, whatever nodes say; None where it does not."""
+        """The Error that `post_filter` returns whatever the statuses of nodes are; None for none."""
         return None
 
 
 class Lister(Protocol[T_co]):
-    """What an informer's lister offers of one kind."""
+    """The lister of an informer."""
 
     def get(self, name: str) -> T_co:
         """The object of this key; NotFoundError of the store where there is none."""
@@ -119,12 +180,14 @@ class Lister(Protocol[T_co]):
         """All objects."""
 
 
-class VolumePlugin(PreFilterPlugin, FilterPlugin, EnqueueExtensions, SignPlugin):
-    """A plugin about volumes, which has nothing to say about pods without.
+class VolumePlugin(
+    interface.PreFilterPlugin, interface.FilterPlugin, interface.EnqueueExtensions, interface.SignPlugin
+):
+    """A plugin that decides about pods with volumes only.
 
-    In a profile it is idle: `in_core`, it answers Skip without being asked. Pods that use volumes are decided
-    about by the profile `with_volumes`, where a copy of the same arguments (`enabled`) decides in Python.
-    Hints and signatures are asked of the idle one.
+    In a profile it is idle: it is `in_core`, and stands for Skip without a call. Pods with volumes are
+    scheduled by the profile `Profile.with_volumes`, where a copy (`enabled`) decides in Python. Queueing
+    hints and signatures are those of the idle one.
     """
 
     in_core = True
@@ -140,36 +203,57 @@ class VolumePlugin(PreFilterPlugin, FilterPlugin, EnqueueExtensions, SignPlugin)
 
     @property
     def is_idle(self) -> bool:
-        """Nobody asks it about pods without volumes."""
+        """Whether the plugin is not called: it is not the copy of `enabled`."""
         return self.in_core
 
     def skips(self, method: str) -> bool:
-        """Whether it answers Skip to `pre_filter` or `pre_score` for each pod without volumes; else there are
-        no reasons to reject a node, and scores of 0."""
+        """Whether the plugin answers Skip for each pod without volumes; else Filter passes, and scores are 0.
+
+        Parameters
+        ----------
+        method : {"pre_filter", "pre_score"}
+
+        Returns
+        -------
+        bool
+        """
         return True
 
     def fits_everywhere(self, state: CycleState, pod: Pod, nodes: NodesView) -> bool:
-        """Whether its Filter lets a pod on each of these nodes, whatever pods are there; False where it does
-        not know."""
+        """Whether Filter passes on each of some nodes, whatever pods they hold.
+
+        Parameters
+        ----------
+        state : CycleState
+            After PreFilter.
+        pod : Pod
+        nodes : NodesView
+
+        Returns
+        -------
+        bool
+            False where that is not known.
+        """
         return False
 
     def lister(self, kind: type[T]) -> Lister[T]:
-        """What is known of the objects of a kind."""
+        """The lister of a kind of objects."""
         lister: Lister[T] = self.required_handle().informers.lister(kind)
         return lister
 
 
 class UnitPlugin(Plugin):
-    """A plugin about pod groups, which has nothing to say about pods without one: these stay in the core. Of
-    the pods of a group it is asked at Permit where they come one by one."""
+    """A plugin that decides about pods of groups only: at Permit, where a pod of a group is scheduled alone.
+    All other pods are scheduled in the core."""
 
     in_core = True
 
 
 class UnbuiltPlugin(Plugin):
-    """A plugin known by name, order, weight and arguments, whose decisions this version leaves out.
+    """A plugin whose decisions this version leaves out.
 
-    It answers Skip, which is what upstream's answers for a pod that does not use it.
+    It has upstream's name, place, weight and arguments, and answers Skip, as upstream's does for a pod that
+    does not use the feature.
     """
 
     in_core = True
@@ -185,7 +269,17 @@ class UnbuiltPlugin(Plugin):
 
 
 def always_skips(plugin: Plugin, method: str) -> bool:
-    """Whether a plugin answers Skip in PreFilter or PreScore whatever it is asked."""
+    """Whether a plugin answers Skip for every pod.
+
+    Parameters
+    ----------
+    plugin : Plugin
+    method : {"pre_filter", "pre_score"}
+
+    Returns
+    -------
+    bool
+    """
     if isinstance(plugin, VolumePlugin):
         return plugin.is_idle and plugin.skips(method)
     return getattr(type(plugin), method) is getattr(UnbuiltPlugin, method)

@@ -49,6 +49,10 @@ def load_native_plugin(path: str | PathLike[str], symbol: str = SYMBOL) -> Plugi
     symbol : str
         The global ``struct moorage_plugin`` in it.
 
+    Returns
+    -------
+    Plugin
+
     Raises
     ------
     InputError
@@ -75,16 +79,45 @@ def load_native_plugin(path: str | PathLike[str], symbol: str = SYMBOL) -> Plugi
 
 
 def from_capsule(capsule: object) -> Plugin:
-    """The plugin in a capsule named ``moorage_plugin``, which is kept; InputError as `load_native_plugin`."""
+    """The plugin in a PyCapsule.
+
+    Parameters
+    ----------
+    capsule : PyCapsule
+        Named ``moorage_plugin``, of a ``struct moorage_plugin``. The plugin holds a reference to it.
+
+    Returns
+    -------
+    Plugin
+
+    Raises
+    ------
+    InputError
+        As `load_native_plugin`.
+    """
     source = "plugin in a capsule"
     return _plugin(capsule_address(capsule, source), source, capsule)
 
 
 def from_address(address: int, keep: object = None) -> Plugin:
-    """The plugin whose ``struct moorage_plugin`` is at an address, as ctypes, cffi, numba or Cython know it.
+    """The plugin at an address, as ctypes, cffi, numba or Cython give it.
 
-    The struct is copied; the functions, strings and lists that it points to must stay. `keep` is an object
-    that sees to that. Nothing can tell a wrong address from a right one. InputError as `load_native_plugin`.
+    Parameters
+    ----------
+    address : int
+        Of a ``struct moorage_plugin``; a wrong address is undefined behaviour. The struct is copied; the
+        functions, strings and lists that it points to must live as long as the plugin.
+    keep : object, optional
+        The plugin holds a reference to it.
+
+    Returns
+    -------
+    Plugin
+
+    Raises
+    ------
+    InputError
+        As `load_native_plugin`.
     """
     return _plugin(address, "plugin at an address", keep)
 

@@ -40,9 +40,21 @@ class Registry(dict[str, PluginFactory]):
 
 
 def installed_plugins(found: Iterable[EntryPoint] | None = None) -> Registry:
-    """The plugins that installed packages offer in the entry-point group ``moorage.plugins``, by name.
+    """The plugins of installed packages: entry points of the group ``moorage.plugins``.
 
-    An entry point is a class of plugins, or another factory.
+    Parameters
+    ----------
+    found : iterable of EntryPoint, optional
+        By default those that are installed. Each is a plugin class, or another factory.
+
+    Returns
+    -------
+    Registry
+
+    Raises
+    ------
+    InputError
+        An entry point cannot be loaded, is not callable, or its name is taken.
     """
     registry = Registry()
     for entry in sorted(entry_points(group=ENTRY_POINTS) if found is None else found, key=lambda e: e.name):

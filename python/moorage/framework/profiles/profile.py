@@ -11,18 +11,13 @@ from moorage._core.decide.plan import Plan
 from moorage._core.state.cluster_state import ClusterState
 from moorage.errors import InputError
 from moorage.framework.configuration.profile_plugins import extension_error
+from moorage.framework.plugin import interface
 from moorage.framework.plugin.interface import (
     BASES,
     FilterPlugin,
-    PermitPlugin,
-    PlacementGeneratePlugin,
-    PlacementScorePlugin,
     Plugin,
-    PostFilterPlugin,
-    PreEnqueuePlugin,
     PreFilterPlugin,
     PreScorePlugin,
-    QueueSortPlugin,
     ScorePlugin,
 )
 
@@ -33,7 +28,12 @@ if TYPE_CHECKING:
     from moorage.framework.runtime.bridge import Bridge
 
 BALANCED_ALLOCATIONS = ("1.36", "1.35")
-BESIDE_CYCLES = (PreEnqueuePlugin, QueueSortPlugin, PlacementGeneratePlugin, PlacementScorePlugin)
+BESIDE_CYCLES = (
+    interface.PreEnqueuePlugin,
+    interface.QueueSortPlugin,
+    interface.PlacementGeneratePlugin,
+    interface.PlacementScorePlugin,
+)
 CYCLE_POINTS = tuple(point for base, point in BASES.items() if base not in BESIDE_CYCLES)
 P = TypeVar("P", bound=Plugin)
 
@@ -47,20 +47,30 @@ class Profile:
     plugins : sequence of Plugin
         In order; a plugin takes part at the extension points that it extends. A plugin that keeps state
         belongs to one scheduler; of others a second scheduler takes copies.
-    weight_overrides : dict
+    scheduler_name : str
+        The profile is for pods with this ``spec.schedulerName``.
+    weight_overrides : dict of str to int
         Score plugin to weight, where it is not the plugin's default.
-    placement_weights : dict
-        The same for plugins that score placements.
+    placement_weights : dict of str to int
+        PlacementScore plugin to weight, where it is not the plugin's default.
     percentage_of_nodes_to_score : int or None
-        Overrides the scheduler's own; 0 is adaptive.
+        Percent; 0 is adaptive, None takes the scheduler's own.
     balanced_allocation : {"1.36", "1.35"}
-        Formula of NodeResourcesBalancedAllocation: what the pod changes, or (up to 1.35) the balance with it.
+        Formula of NodeResourcesBalancedAllocation: the change of the balance by the pod, or (up to 1.35) the
+        balance with the pod.
     fit_unresolvable : bool
         NodeResourcesFit answers UnschedulableAndUnresolvable where a request exceeds a node's allocatable
         (since 1.34).
     points : mapping of str to sequence of str, optional
-        The names of the plugins at each extension point, in order; a point that is not there has none.
-        Without it, `plugins` says everything.
+        Extension point, as a configuration names it, to the names of its plugins in order; a point that is
+        missing has none. By default each plugin is at all points that it extends, in the order of `plugins`.
+
+    Raises
+    ------
+    InputError
+        For a plugin without a name, one that is unknown at a point, does not extend it, or is listed twice.
+    ValueError
+        For an unknown `balanced_allocation`.
     """
 
     plugins: Sequence[Plugin]
@@ -82,7 +92,7 @@ class Profile:
         unknown = set(self.points or ()).difference(BASES.values())
         if unknown:
             raise InputError(f"unknown extension point {min(unknown)}")
-        _ = self._lists  # refuses a wrong list
+        _ = self._lists  # raises for a wrong list
 
     @cached_property
     def _lists(self) -> dict[str, list[Plugin]]:
@@ -137,12 +147,12 @@ class Profile:
         }
 
     def with_volumes(self) -> Profile:
-        """The same for pods that use volumes: the plugins about those are at work, new ones each time."""
+        """The profile for pods with volumes: its volume plugins are copies that decide."""
         plugins = self.plugins
         return replace(self, plugins=[p.enabled() if isinstance(p, VolumePlugin) else p for p in plugins])
 
     def without(self, name: str) -> Profile:
-        """The same without one plugin."""
+        """The profile without one plugin, by name."""
         points = self.points and {
             point: [one for one in names if one != name] for point, names in self.points.items()
         }
@@ -150,7 +160,7 @@ class Profile:
 
     @cached_property
     def reads_volumes(self) -> bool:
-        """Whether it has plugins about volumes that are idle."""
+        """Whether the profile has idle volume plugins."""
         return bool([p for p in self.plugins if isinstance(p, VolumePlugin) and p.in_core])
 
     @property
@@ -163,42 +173,46 @@ class Profile:
 
     @cached_property
     def pre_filters_in_core(self) -> bool:
-        """True where no PreFilter plugin is outside the core."""
+        """Whether all PreFilter plugins are in the core."""
         return all(plugin.in_core for plugin in self.at(PreFilterPlugin))
 
     @cached_property
     def core_post_filters(self) -> tuple[CorePostFilter, ...] | None:
-        """The PostFilter plugins, where all of them tell when they cannot help."""
-        plugins = self.at(PostFilterPlugin)
+        """The PostFilter plugins, where all of them are `CorePostFilter`; else None."""
+        plugins = self.at(interface.PostFilterPlugin)
         found = tuple(p for p in plugins if isinstance(p, CorePostFilter))
         return found if len(found) == len(plugins) else None
 
     @cached_property
     def has_units(self) -> bool:
-        """Whether pods of a group have to wait for one another on Permit."""
-        return bool([plugin for plugin in self.at(PermitPlugin) if isinstance(plugin, UnitPlugin)])
+        """Whether a plugin lets pods of a group wait for one another on Permit."""
+        return bool([plugin for plugin in self.at(interface.PermitPlugin) if isinstance(plugin, UnitPlugin)])
 
     @cached_property
     def is_in_core(self) -> bool:
-        """True where the core does all there is to do in a cycle, for many pods at once."""
-        for point in CYCLE_POINTS:
-            for plugin in self._lists[point]:
-                if not plugin.in_core:
-                    return False
+        """Whether the core runs whole cycles, of many pods in one call."""
+        if not all(plugin.in_core for point in CYCLE_POINTS for plugin in self._lists[point]):
+            return False
         return not (self.missing_state_texts[FilterPlugin] or self.missing_state_texts[ScorePlugin])
 
     @cached_property
     def has_out_of_tree_plugins(self) -> bool:
-        """True where plugins take part that are not in tree, which may look at the snapshot of a cycle."""
+        """Whether out-of-tree plugins take part in cycles; they may read the snapshot."""
         at_points = {plugin for point in CYCLE_POINTS for plugin in self._lists[point]}
         return not all(plugin.in_core or isinstance(plugin, VolumePlugin) for plugin in at_points)
 
     @cached_property
     def missing_state_texts(self) -> dict[type[Plugin], dict[str, str]]:
-        """For Filter and for Score, plugin name to upstream's text where the plugin misses what its own
-        PreFilter or PreScore, which is not enabled, would have written."""
-        found: dict[type[Plugin], dict[str, str]] = {FilterPlugin: {}, ScorePlugin: {}}
-        for base, before in ((FilterPlugin, PreFilterPlugin), (ScorePlugin, PreScorePlugin)):
+        """For `FilterPlugin` and `ScorePlugin`, plugin name to upstream's error where the plugin is not
+        enabled at PreFilter or PreScore, which would have written its state."""
+        found: dict[type[Plugin], dict[str, str]] = {
+            FilterPlugin: {},
+            ScorePlugin: {},
+        }
+        for base, before in (
+            (FilterPlugin, PreFilterPlugin),
+            (ScorePlugin, PreScorePlugin),
+        ):
             for plugin in self.at(base):
                 words = plugin.missing_state_text.get(base) if isinstance(plugin, NativePlugin) else None
                 if words and plugin not in self.at(before):
@@ -207,8 +221,8 @@ class Profile:
 
     @cached_property
     def filters_in_core(self) -> bool:
-        """True where no Filter plugin is outside the core."""
-        return not [plugin for plugin in self.at(FilterPlugin) if not plugin.in_core]
+        """Whether all Filter plugins are in the core."""
+        return all(plugin.in_core for plugin in self.at(FilterPlugin))
 
     def weight(self, plugin: Plugin) -> int:
         """A score plugin's weight; 0 counts as 1."""
@@ -220,7 +234,7 @@ class Profile:
 
     @property
     def weights(self) -> dict[str, int]:
-        """Weight of every score plugin."""
+        """Score plugin to weight."""
         return {plugin.name: self.weight(plugin) for plugin in self.at(ScorePlugin)}
 
     def planned(self, base: type[P]) -> list[P]:
@@ -246,7 +260,18 @@ class Profile:
         }
 
     def compile(self, state: ClusterState, bridge: Bridge | None = None) -> Plan:
-        """The plan of this profile over a cluster; `bridge` carries the plugins outside the core."""
+        """Compile the plan of this profile.
+
+        Parameters
+        ----------
+        state : ClusterState
+        bridge : Bridge, optional
+            Calls the plugins outside the core.
+
+        Returns
+        -------
+        Plan
+        """
         arguments: dict[str, Any] = {"fit": [], "balanced": []}
         for plugin in self.plugins:
             if isinstance(plugin, NativePlugin):
@@ -265,8 +290,8 @@ class Profile:
 
 
 def _kernel(plugin: Plugin, bridge: Bridge | None, error: str = "") -> Any:
-    """What the plan calls: a kernel by its name, functions in C, or the bridge to a plugin in Python; or what
-    fails with an error."""
+    """The entry of a plugin in a plan: the name of a kernel, functions in C, or an object that the bridge
+    makes; with `error`, one that fails."""
     if error and bridge is not None:
         return bridge.failing(plugin, error)
     if isinstance(plugin, LoadedPlugin):

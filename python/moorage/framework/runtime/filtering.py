@@ -6,15 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from moorage.framework.plugin import interface
 from moorage.framework.plugin.cycle_state import CycleState
-from moorage.framework.plugin.interface import (
-    FilterPlugin,
-    NominatingInfo,
-    PostFilterPlugin,
-    PostFilterResult,
-    PreFilterPlugin,
-    PreFilterResult,
-)
 from moorage.framework.plugin.nodes_view import NodesView
 from moorage.framework.plugin.status import Code, Status, error_status, is_success
 from moorage.objects.model.pod import Pod
@@ -62,14 +55,14 @@ class PreFilterRun:
 
 
 def ask_pre_filter(
-    plugin: PreFilterPlugin, state: CycleState, pod: Pod, nodes: NodesView
-) -> tuple[PreFilterResult | None, Status | None]:
+    plugin: interface.PreFilterPlugin, state: CycleState, pod: Pod, nodes: NodesView
+) -> tuple[interface.PreFilterResult | None, Status | None]:
     """Call PreFilter of a plugin; an exception, or an answer of another type, is an Error."""
     try:
         answer = ask(plugin, pod, plugin.pre_filter, state, pod, nodes)
     except StatusError as error:
         return None, error.status
-    if isinstance(answer, PreFilterResult):
+    if isinstance(answer, interface.PreFilterResult):
         return answer, None
     if answer is None or isinstance(answer, Status):
         return None, answer
@@ -82,7 +75,7 @@ def nothing_left(plugins: Sequence[str]) -> Status:
     return Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (f"node(s) didn't satisfy {who}",))
 
 
-def filter_status(plugin: FilterPlugin, status: Status | None) -> Status | None:
+def filter_status(plugin: interface.FilterPlugin, status: Status | None) -> Status | None:
     """The status that the runtime makes of a Filter plugin's answer.
 
     Parameters
@@ -103,15 +96,15 @@ def filter_status(plugin: FilterPlugin, status: Status | None) -> Status | None:
 
 
 def ask_post_filter(
-    plugin: PostFilterPlugin, state: CycleState, pod: Pod, statuses: Mapping[str, Status]
-) -> tuple[PostFilterResult | None, Status | None]:
+    plugin: interface.PostFilterPlugin, state: CycleState, pod: Pod, statuses: Mapping[str, Status]
+) -> tuple[interface.PostFilterResult | None, Status | None]:
     """Call PostFilter of a plugin; an exception, or an answer of another type, is an Error."""
     try:
         answer = ask(plugin, pod, plugin.post_filter, state, pod, statuses)
     except StatusError as error:
         return None, error.status
     match answer:
-        case (None | NominatingInfo() as result, None | Status() as status):
+        case (None | interface.NominatingInfo() as result, None | Status() as status):
             return result, status
         case _:
             return None, wrong_answer(plugin, answer, "(PostFilterResult, Status)")

@@ -11,14 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from moorage.errors import PluginError
-from moorage.framework.plugin.interface import (
-    MAX_NODE_SCORE,
-    Assignments,
-    Placement,
-    PlacementGeneratePlugin,
-    PlacementScorePlugin,
-    Plugin,
-)
+from moorage.framework.plugin import interface
 from moorage.framework.plugin.status import Code, Status, error_status
 from moorage.framework.profiles.profile import Profile
 from moorage.objects.model.pod import Pod
@@ -29,8 +22,8 @@ from .scoring import invalid_score
 
 
 def make_placements(
-    profile: Profile, group: PodGroup, scheduled: Sequence[Pod], parent: Placement
-) -> Sequence[Placement]:
+    profile: Profile, group: PodGroup, scheduled: Sequence[Pod], parent: interface.Placement
+) -> Sequence[interface.Placement]:
     """Run the PlacementGenerate plugin of a profile.
 
     Parameters
@@ -52,7 +45,7 @@ def make_placements(
     StatusError
         The plugin failed.
     """
-    plugins = profile.at(PlacementGeneratePlugin)
+    plugins = profile.at(interface.PlacementGeneratePlugin)
     if not plugins:
         return [parent]
     try:
@@ -62,7 +55,7 @@ def make_placements(
 
 
 def score_placements(
-    profile: Profile, group: PodGroup, found: Sequence[Assignments]
+    profile: Profile, group: PodGroup, found: Sequence[interface.Assignments]
 ) -> npt.NDArray[np.int64]:
     """Run the PlacementScore plugins of a profile.
 
@@ -84,13 +77,13 @@ def score_placements(
         A plugin failed, or left the range of 0 to 100.
     """
     totals = np.zeros(len(found), dtype=np.int64)
-    for plugin in profile.at(PlacementScorePlugin):
+    for plugin in profile.at(interface.PlacementScorePlugin):
         try:
             raw = [plugin.score_placement(group, one) for one in found]
             scores = np.asarray(plugin.normalize_placement_scores(np.array(raw, dtype=np.int64)))
         except Exception as error:  # a plugin may raise anything
             raise _failure(plugin, group, error) from error
-        wrong = scores[(scores < 0) | (scores > MAX_NODE_SCORE)]
+        wrong = scores[(scores < 0) | (scores > interface.MAX_NODE_SCORE)]
         if len(wrong):
             text = invalid_score(plugin.name, int(wrong[0]))
             raise StatusError(Status(Code.ERROR, err=PluginError(text)))
@@ -98,7 +91,7 @@ def score_placements(
     return totals
 
 
-def _failure(plugin: Plugin, group: PodGroup, error: Exception) -> StatusError:
+def _failure(plugin: interface.Plugin, group: PodGroup, error: Exception) -> StatusError:
     note_exception(plugin, f"pod group {group.key}", error)
     return StatusError(error_status(f'plugin "{plugin.name}" failed with', Status(Code.ERROR, err=error)))
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from moorage.errors import printable
-from moorage.preemption.eligibility import priority_of
+from moorage.preemption.importance import priority_of
 from moorage.preemption.pick import CRITERION_TEXTS, highest_priority
 from moorage.scheduler.explain.changes import LOWER
 from moorage.scheduler.explain.explain_document import EXAMPLES, document

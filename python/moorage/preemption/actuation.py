@@ -22,7 +22,8 @@ from moorage.objects.model.pod import Pod
 from moorage.objects.model.pod_group import PodGroup
 from moorage.store import ApiError, NotFoundError, patch_pod_status
 
-from .eligibility import BY_SCHEDULER, DISRUPTION_TARGET, priority_of
+from .eligibility import BY_SCHEDULER, DISRUPTION_TARGET
+from .importance import priority_of
 from .pick import Candidate
 
 logger = logging.getLogger("moorage.preemption")

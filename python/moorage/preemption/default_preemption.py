@@ -23,11 +23,9 @@ from moorage.framework.profiles.in_core import CorePostFilter
 from moorage.framework.runtime.preempt_handle import PreemptHandle
 from moorage.objects.model.pod import Pod
 
-from .core_evaluator import preempt_in_core, preemptor_of
-from .eligibility import NEVER, NO_VICTIMS, num_candidates
-from .evaluator import Found, find_candidates, no_candidates, preempt, why_not_eligible
+from .eligibility import NEVER, NO_VICTIMS, num_candidates, reason_against_pod, why_not_eligible
+from .evaluator import Found, find_candidates, no_candidates, preempt, preempt_in_core, preemptor_of
 from .eviction_units import groups_of
-from .for_group import reason_against_pod
 
 if TYPE_CHECKING:
     from moorage._core.state.pod_class import Shape

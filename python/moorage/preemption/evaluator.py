@@ -1,7 +1,8 @@
 """Preemption of one pod from its beginning to its end: who may, where, at whose cost, and that it is done.
 
 kube-scheduler v1.36, framework/preemption/preemption.go. The steps: `find_candidates` (eligibility.py and
-dry_run.py), `call_extenders` and `pick_one_node` (pick.py), `prepare_candidate` (actuation.py).
+dry_run.py), `call_extenders` and `pick_one_node` (pick.py), `prepare_candidate` (actuation.py). For a pod
+that the core alone decides about, all steps before the last are the core's (`preempt_in_core`).
 """
 
 from __future__ import annotations
@@ -13,18 +14,19 @@ from dataclasses import dataclass, field
 from functools import partial
 from hashlib import blake2b
 
+from moorage._core.preempt.preemptor import Preemptor
 from moorage.errors import ExtenderError, MoorageError
 from moorage.framework.plugin.cycle_state import CycleState
-from moorage.framework.plugin.extender import Extender
+from moorage.framework.plugin.extender import Extender, Victims
 from moorage.framework.plugin.handle import FrameworkHandle
 from moorage.framework.plugin.interface import NominatingInfo
-from moorage.framework.plugin.status import Code, Status, as_status, fit_error
+from moorage.framework.plugin.status import Code, NodeToStatus, Status, as_status, fit_error
 from moorage.framework.runtime.preempt_handle import PreemptHandle
 from moorage.objects.model.pod import Pod
 
 from .actuation import prepare_candidate
-from .dry_run import dry_run_preemption
-from .eligibility import pod_eligible_to_preempt_others, potential_nodes
+from .dry_run import dry_run_preemption, status_of
+from .eligibility import NO_VICTIM, potential_nodes, why_not_eligible
 from .eviction_units import Units
 from .pick import Candidate, pick_one_node
 
@@ -115,19 +117,6 @@ def find_candidates(
     return Found("", nodes, *found)
 
 
-def why_not_eligible(handle: FrameworkHandle, pod: Pod, statuses: Mapping[str, Status]) -> str:
-    """Why a pod may not preempt others; "" where it may."""
-    name = pod.status.nominated_node_name
-    if not name:
-        return pod_eligible_to_preempt_others(pod, None, None)[1]
-    said, priority_of = statuses.get(name) or ABSENT, Units(handle).priority_of
-    return pod_eligible_to_preempt_others(pod, handle.cache.node_info(name), said, priority_of)[1]
-
-
-ABSENT = Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE)
-"""What is said of a node that the search did not come to."""
-
-
 def call_extenders(
     extenders: Sequence[Extender], pod: Pod, candidates: Sequence[Candidate]
 ) -> tuple[list[Candidate], Status | None]:
@@ -195,3 +184,62 @@ def random_offset(seed: int, pod: Pod, nodes: int) -> int:
     """Where among so many nodes the dry runs for a pod begin: anywhere, but always there for this pod."""
     digest = blake2b(f"{seed} {pod.metadata.uid}".encode(), digest_size=8).digest()
     return int.from_bytes(digest) % nodes
+
+
+# ---- pods that the core alone decides about ----------------------------------------------------------------
+
+
+def preemptor_of(given: PreemptHandle, pod: Pod, statuses: Mapping[str, Status]) -> Preemptor | None:
+    """The preemptor of a pod that these nodes rejected; None where that is not for the core alone."""
+    handle, framework = given.handle, given.handle.framework
+    if not isinstance(statuses, NodeToStatus) or not statuses.from_search or framework is None:
+        return None
+    extenders = handle.extenders
+    has_extenders = extenders and any(one.supports_preemption and one.is_interested(pod) for one in extenders)
+    if type(given) is not PreemptHandle or has_extenders or Units(handle):
+        return None
+    in_core = framework.profile.pre_filters_in_core
+    return framework.preemptor if in_core and framework.preemptor.suits else None
+
+
+def preempt_in_core(
+    preemptor: Preemptor,
+    handle: PreemptHandle,
+    state: CycleState,
+    pod: Pod,
+    nodes: int,
+    arguments: Mapping[str, int],
+    plugin_name: str,
+) -> tuple[NominatingInfo | None, Status | None]:
+    """What `evaluator.preempt` answers for a pod that may preempt others, and that so many nodes rejected."""
+    pod_class, node_name, pinned = state.target
+    table = handle.handle.cache.state.table
+    with handle.handle.cache.lock:
+        potential = preemptor.begin(pod_class, handle.pod_disruption_budgets(), node_name, pinned)
+        choice = potential and preemptor.choose(
+            handle.handle.preemption_offset(pod, potential),
+            arguments["minCandidateNodesPercentage"],
+            arguments["minCandidateNodesAbsolute"],
+        )
+        if not choice:
+            return _no_candidate(preemptor, handle.handle, state, nodes)
+    row, violations, victims = choice
+    candidate = Candidate(table.row_name(row), Victims(tuple(victims), violations))
+    failed = prepare_candidate(handle, candidate, pod, plugin_name)
+    return (NominatingInfo(candidate.name), None) if failed is None else (None, failed)
+
+
+def _no_candidate(
+    preemptor: Preemptor, handle: FrameworkHandle, state: CycleState, nodes: int
+) -> tuple[NominatingInfo | None, Status | None]:
+    verdicts, fitting = preemptor.rejections()
+    if fitting:
+        name = handle.cache.state.table.row_name
+        return None, as_status(MoorageError(joined(NO_VICTIM.format(name(row)) for row in fitting)))
+    framework, reasons = handle.framework, Counter[str]()
+    assert framework is not None
+    for verdict, count in verdicts.items():
+        for reason in status_of(framework, state, verdict).reasons:
+            reasons[reason] += count
+    text = no_candidates(nodes, reasons, nodes - sum(verdicts.values()))
+    return NominatingInfo(), Status(Code.UNSCHEDULABLE, (text,))

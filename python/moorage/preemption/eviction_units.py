@@ -13,8 +13,7 @@ from moorage.framework.plugin.handle import FrameworkHandle
 from moorage.objects.model.pod import Pod
 from moorage.objects.model.pod_group import UnitKey, group_of
 
-from .eligibility import priority_of
-from .importance import Unit, by_importance
+from .importance import Unit, by_importance, priority_of
 
 
 def groups_of(handle: FrameworkHandle) -> PodGroups | None:

@@ -16,9 +16,12 @@ from moorage.objects.model.pod import Pod
 from moorage.objects.model.policy import PodDisruptionBudget
 from moorage.objects.model.selectors import LabelSelectorMatcher
 
-from .eligibility import priority_of
-
 YOUNGEST = float("inf")
+
+
+def priority_of(pod: Pod) -> int:
+    """A pod's priority; 0 where it has none."""
+    return pod.spec.priority or 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,7 @@ from dataclasses import dataclass
 
 from moorage.framework.plugin.extender import Victims
 
-from .eligibility import priority_of
-from .importance import start_time
+from .importance import priority_of, start_time
 
 
 @dataclass(frozen=True, slots=True)

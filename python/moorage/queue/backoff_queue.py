@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from .keyed_heap import KeyedHeap
+from .active_queue import KeyedHeap
 from .queued_pod_info import MICROSECONDS, Place, QueuedPodInfo, microseconds
 
 

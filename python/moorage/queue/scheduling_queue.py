@@ -30,11 +30,10 @@ from moorage.objects.model.pod_group import unit_of
 
 from .hints import Hints
 from .in_flight import InFlight, Observed
-from .places import PendingPods, Places, Strategy
+from .places import PendingPods, Places, Strategy, in_unit
 from .queued_pod_info import MICROSECONDS, QUEUES, Place, QueuedPodInfo, microseconds
 from .timers import MAX_UNSCHEDULABLE, NEVER, Timers
 from .unschedulable_pods import group_of
-from .waiting_groups import in_unit
 
 logger = logging.getLogger("moorage.queue")
 

@@ -32,7 +32,7 @@ from moorage.plugins.node_volume_limits import NodeVolumeLimits
 from moorage.plugins.registry import default_profile
 from moorage.preemption import dry_run
 from moorage.preemption.default_preemption import DefaultPreemption
-from moorage.preemption.native import dry_run_in_core
+from moorage.preemption.dry_run import dry_run_in_core
 from moorage.scheduler import Scheduler
 from moorage.scheduler.cycle.engine import Engine
 from moorage.scheduler.cycle.examine_preemption import examine_preemption

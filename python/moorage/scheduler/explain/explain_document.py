@@ -55,7 +55,7 @@ from typing import Any
 import msgspec
 
 from moorage.framework.plugin.status import Code, Status
-from moorage.preemption.eligibility import priority_of
+from moorage.preemption.importance import priority_of
 from moorage.preemption.pick import Candidate
 from moorage.scheduler.cycle.examine_preemption import PreemptionExamination
 

@@ -19,7 +19,7 @@ from moorage.framework.runtime.call import StatusError
 from moorage.objects.model.pod import Pod
 from moorage.objects.model.pod_group import PodGroup
 from moorage.preemption.default_preemption import DefaultPreemption
-from moorage.preemption.for_group import reason_against
+from moorage.preemption.eligibility import reason_against
 from moorage.scheduler.cycle.engine import Engine
 from moorage.scheduler.cycle.results import Failure, ScheduleResult
 from moorage.scheduler.placing.binding_cycle import Started

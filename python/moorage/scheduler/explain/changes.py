@@ -111,13 +111,7 @@ class Change:
 
 def find_changes(probe: Probe) -> list[Change]:
     """Every single change that places the pod, by kind, amount, and descending number of feasible nodes."""
-    found = [
-        *_lower_requests(probe),
-        *_tolerations(probe),
-        *_labels(probe),
-        *_nodes(probe),
-        *_drops(probe),
-    ]
+    found = [*_lower_requests(probe), *_tolerations(probe), *_labels(probe), *_nodes(probe), *_drops(probe)]
     return sorted(found, key=lambda change: (KINDS[change.kind], change.amount, -change.feasible_nodes))
 
 

@@ -1,4 +1,4 @@
-"""ClusterCache: what caches of a cluster have in common: state, lock, transactions, forks, expiry."""
+"""ClusterCache: the base of caches of a cluster: state, lock, transactions, forks, expiry."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ logger = logging.getLogger("moorage.cache")
 
 
 class Enlisted(Protocol):
-    """State beside the cache that a transaction takes back."""
+    """State beside the cache that a transaction undoes."""
 
     def save(self) -> object:
         """Called when a transaction begins.
@@ -26,7 +26,7 @@ class Enlisted(Protocol):
         Returns
         -------
         object
-            What `undo` and `release` are given.
+            Argument of `undo` and `release`.
         """
 
     def undo(self, saved: object) -> None:
@@ -82,7 +82,7 @@ class Transaction:
 
 
 class ClusterCache:
-    """A cluster's state and who may touch it when. Thread-safe.
+    """The state of a cluster, with its lock and its transactions. Thread-safe.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""NodeInfo: what the cache knows of one node, as a view of its row or as a copy of its own."""
+"""NodeInfo: one node of a cache, as a view of its row or as a copy."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class ImageStateSummary:
 
 
 class NodeInfoLists:
-    """What derives from a node's pods."""
+    """Lists that derive from the pods of a node."""
 
     pods: list[Pod]
 
@@ -60,7 +60,7 @@ class NodeInfoLists:
 
 
 class NodeSource(Protocol):
-    """What a NodeInfo shows a node of: a cache's state, or a snapshot."""
+    """The state that a NodeInfo reads: a cache's, or a snapshot."""
 
     @property
     def lock(self) -> AbstractContextManager[object]: ...
@@ -195,7 +195,7 @@ class NodeInfo(NodeInfoLists):
 
 @dataclass
 class NodeInfoClone(NodeInfoLists):
-    """A NodeInfo on its own, for asking what if; attributes as `NodeInfo`."""
+    """A copy of a NodeInfo, for what-if questions; attributes as `NodeInfo`."""
 
     name: str
     node: Node | None
@@ -209,7 +209,7 @@ class NodeInfoClone(NodeInfoLists):
     generation: int
     classes: PodClasses = field(repr=False)
     follower: Follower | None = field(default=None, repr=False, compare=False, kw_only=True)
-    """Who keeps the map that this is an entry of."""
+    """Keeps the map that this is an entry of."""
 
     def add_pod(self, pod: Pod) -> None:
         """Account for one more pod.

@@ -1,4 +1,4 @@
-"""Snapshot: what one scheduling cycle sees of the cache. CacheDump: everything that the cache holds."""
+"""Snapshot: the nodes that one scheduling cycle reads. CacheDump: the whole content of a cache."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""BinderCache: nodes and pods as the binder of Gödel knows them, assumed ones and their units among them."""
+"""BinderCache: nodes, pods, units and reservations as the binder of Gödel knows them."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ GATE_OFF = "the feature gate ResourceReservation is off"
 
 @dataclass(frozen=True, slots=True)
 class Victims:
-    """The pods that leave for another one.
+    """The pods that are evicted for another one.
 
     Attributes
     ----------
     pods : tuple of Pod
     preemption_state : mapping
-        What the preemption plugin remembers of its choice.
+        State that the preemption plugin attaches to its choice.
     """
 
     pods: tuple[Pod, ...] = ()
@@ -60,9 +60,9 @@ class CachePodInfo:
     pod : Pod
         With the node that it is meant for.
     cycle_state : object, optional
-        The state of the pod's scheduling cycle. The BinderCache does not look at it.
+        The state of the pod's scheduling cycle; not read.
     victims : Victims, optional
-        Nor at these: they leave by events of their own.
+        Not read: victims are removed by events of their own.
     """
 
     pod: Pod
@@ -121,13 +121,13 @@ class BinderCache(ClusterCache):
         return out
 
     def _event(self) -> AbstractContextManager[object]:
-        """The context of an event about several stores. Without reservations the ledger, which comes first,
-        is the only one that can refuse it, so the lock is enough."""
+        """The context of an event about several stores. Without reservations only the ledger, which is first,
+        can refuse it, so the lock is enough."""
         return self.lock if self.reservations is None else self._atomic()
 
     @contextmanager
     def _atomic(self) -> Iterator[None]:
-        """All stores take part in what is done inside, or none if it raises."""
+        """Changes of all stores inside the context are undone if it raises."""
         with self.transaction() as transaction:
             yield
             transaction.commit()
@@ -180,10 +180,10 @@ class BinderCache(ClusterCache):
             if held is not None:
                 self.units.leave(held)
                 if self.reservations is not None:
-                    self.reservations.give_back(held)
+                    self.reservations.release(held)
 
     def is_assumed_pod(self, pod: Pod) -> bool:
-        """Whether a pod is assumed and its deadline has not passed, be it that `clean` has not run since.
+        """Whether a pod is assumed and its deadline has not passed, whether or not `clean` has run since.
 
         Parameters
         ----------
@@ -234,7 +234,16 @@ class BinderCache(ClusterCache):
             return self.nodes.get(node_name)
 
     def find_store(self, store_name: StoreName | str) -> Store | None:
-        """A store by its name; None where there is none."""
+        """A store by its name.
+
+        Parameters
+        ----------
+        store_name : StoreName or str
+
+        Returns
+        -------
+        Store or None
+        """
         return next((store for store in self.stores if store.name == store_name), None)
 
     @property
@@ -332,7 +341,21 @@ class BinderCache(ClusterCache):
     # ---- reservations
 
     def get_available_placeholder_pod(self, pod: Pod) -> Pod:
-        """The placeholder pod whose place a pod asks for, if it is free."""
+        """The free placeholder pod that a pod asks to replace.
+
+        Parameters
+        ----------
+        pod : Pod
+
+        Returns
+        -------
+        Pod
+
+        Raises
+        ------
+        CacheError
+            There is none, it is matched, or the feature gate ResourceReservation is off.
+        """
         with self.lock:
             if self.reservations is None:
                 raise CacheError(GATE_OFF)
@@ -415,7 +438,7 @@ class BinderCache(ClusterCache):
                 self.reservations.delete_pod(held)
             self.pods.remove_pod(pod)
             if held is not None and is_assumed:
-                self.reservations.give_back(held)
+                self.reservations.release(held)
         if held is None:
             return False
         self.units.leave(held)
@@ -585,7 +608,7 @@ class BinderCache(ClusterCache):
             self.markers.clean(now)
             if self.reservations is not None:
                 for held in expired:
-                    self.reservations.give_back(held)
+                    self.reservations.release(held)
                 self.reservations.clean(now)
 
 

@@ -1,4 +1,4 @@
-"""CacheHandler: what a BinderCache is given from outside."""
+"""CacheHandler: the settings of a BinderCache."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ class CacheHandler:
     deleted_marker_ttl : float
         How long a pod stays marked to be deleted.
     reservation_ttl : float
-        How long what a deleted pod leaves is reserved, before a Reservation says more.
+        How long the resources of a deleted pod stay reserved without a Reservation.
     period : float
-        How often all of these are looked at.
+        How often expired pods, markers and reservations are removed.
     clock : callable
     stop : threading.Event
-        Ends the thread that does so.
+        Ends the thread that removes them.
     resource_reservation : bool
         The feature gate ResourceReservation.
     gates : PodGates

@@ -37,7 +37,17 @@ class NodeStore(Store):
     # ---- reading
 
     def get(self, name: str) -> QosNodeInfo | None:
-        """A view of a node, also of one that is left over; None for one that is not known."""
+        """A view of a node.
+
+        Parameters
+        ----------
+        name : str
+
+        Returns
+        -------
+        QosNodeInfo or None
+            Also for a node that is gone while its pods, NMNode or CNR remain; None for an unknown name.
+        """
         known = bool(name) and self.state.find_row(name) is not None
         return QosNodeInfo(self.state, name, self.nm_nodes, self.cnrs) if known else None
 
@@ -48,24 +58,35 @@ class NodeStore(Store):
 
     def in_partition(self, name: str) -> bool:
         """Whether a node is annotated as one of this component's partition."""
-        ours = self.handler.scheduler_name
+        component = self.handler.scheduler_name
         annotated = (self._node(name), self.nm_nodes.get(name))
         return any(
-            one is not None and one.metadata.annotations.get(SCHEDULER_NAME) == ours for one in annotated
+            one is not None and one.metadata.annotations.get(SCHEDULER_NAME) == component for one in annotated
         )
 
     def fits(self, pod: Pod, name: str, without: Iterable[Pod] = ()) -> tuple[str, ...]:
-        """Why a pod does not fit a node by what is left of its own ledger; nothing where it fits.
+        """Check the resources of a pod against what is free in its ledger of a node.
 
         Rules of Gödel, pkg/plugins/noderesources: pods of either QoS count as pods, and a pod of an unknown
         QoS always fits.
 
         Parameters
         ----------
-        without : iterable of Pod
-            Pods taken for gone, such as its victims; those that are not on the node do not matter.
+        pod : Pod
+        name : str
+            Name of the node.
+        without : iterable of Pod, optional
+            Pods to leave out, such as victims; those on other nodes are ignored.
 
-        Raises CacheError where there is neither a Node nor an NMNode of this name.
+        Returns
+        -------
+        tuple of str
+            The reasons why the pod does not fit; empty where it fits.
+
+        Raises
+        ------
+        CacheError
+            There is neither a Node nor an NMNode of this name.
         """
         if self._node(name) is None and name not in self.nm_nodes:
             raise _missing(name)
@@ -89,7 +110,7 @@ class NodeStore(Store):
         self._describe(node.name, self.nm_nodes.get(node.name), self.cnrs.get(node.name))
 
     def delete_node(self, node: Node) -> None:
-        """Remove a Node. Its row stays while it has pods, or another object describes it."""
+        """Remove a Node. Its row stays while it has pods, an NMNode or a CNR."""
         self.state.atomically(self._delete_node, node.name)
 
     def _delete_node(self, name: str) -> None:
@@ -118,13 +139,13 @@ class NodeStore(Store):
         self.state.journal.drop(self.cnrs, cnr.name)
 
     def _describe(self, name: str, nm_node: NMNode | None, cnr: CNR | None) -> None:
-        """Write down what is allocatable in each ledger."""
+        """Set the allocatable resources of each ledger."""
         read = self.state.table.read_allocatable
         node = self._node(name)
         guaranteed = read(node.status.allocatable) if node is not None else {}
         if nm_node is not None:
             status = nm_node.status
-            guaranteed = _shared(
+            guaranteed = _less_reserved(
                 guaranteed, read(status.resource_capacity), read(status.resource_allocatable)
             )
         best_effort = read(cnr.status.best_effort_resource_allocatable) if cnr is not None else {}
@@ -132,8 +153,8 @@ class NodeStore(Store):
         qos.describe(self.state, name, (guaranteed, best_effort), held)
 
 
-def _shared(node: Read, capacity: Read, allocatable: Read) -> Read:
-    """What a Node has to allocate less what its NMNode keeps for itself, resource by resource."""
+def _less_reserved(node: Read, capacity: Read, allocatable: Read) -> Read:
+    """Allocatable resources of a Node less what its NMNode reserves (capacity less allocatable)."""
     out = dict(node)
     for resource, value in allocatable.items():
         if resource not in node:

@@ -20,7 +20,7 @@ GUARANTEED, BEST_EFFORT = 0, 1
 
 @dataclass
 class QosNodeInfoClone(NodeInfoClone):
-    """A QosNodeInfo on its own, for asking what if."""
+    """A copy of a QosNodeInfo, for what-if questions; attributes as `QosNodeInfo`."""
 
     nm_node: NMNode | None
     cnr: CNR | None
@@ -72,7 +72,7 @@ class QosNodeInfo(NodeInfo):
 
     @property
     def is_live(self) -> bool:
-        """Whether pods may be put here: there is a Node or an NMNode. Others are left over, or came early."""
+        """Whether pods may be placed here: there is a Node or an NMNode."""
         return self.node is not None or self.nm_node is not None
 
     @property
@@ -87,7 +87,7 @@ class QosNodeInfo(NodeInfo):
 
     @property
     def guaranteed_reserved(self) -> Resource:
-        """What placeholders request; `requested` has it in it."""
+        """Requests of the placeholder pods, which are part of `requested`."""
         out = Resource()
         classes = self._source.classes
         for pod in filter(is_placeholder, self.pods):

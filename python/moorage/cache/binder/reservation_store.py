@@ -1,4 +1,4 @@
-"""ReservationStore: what deleted pods leave stays reserved, until another pod takes its place."""
+"""ReservationStore: reserves the resources of deleted pods for the pods that replace them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ NEVER = float("inf")
 
 
 class Identifier(NamedTuple):
-    """Where a reservation is: its placeholder, the key of its placeholder pod, its node."""
+    """Key of a reservation: its placeholder, the key of its placeholder pod, its node."""
 
     placeholder: str
     pod_key: str
@@ -40,8 +40,8 @@ class Identifier(NamedTuple):
 
 
 class ReservationInfo(NamedTuple):
-    """A placeholder pod, the UID of the pod that has its place, and until when it lasts where no Reservation
-    stands for it."""
+    """A placeholder pod, the UID of the pod that has replaced it, and its deadline in seconds (infinite with a
+    Reservation)."""
 
     placeholder_pod: Pod
     matched: str = ""
@@ -49,7 +49,17 @@ class ReservationInfo(NamedTuple):
 
 
 def identifier(pod: Pod) -> Identifier:
-    """Which reservation a pod is the placeholder of, or asks for."""
+    """The key of the reservation that a pod is the placeholder of, or asks for.
+
+    Parameters
+    ----------
+    pod : Pod
+
+    Raises
+    ------
+    CacheError
+        A part of the key is empty.
+    """
     found = Identifier(placeholder_of(pod), placeholder_key(pod), node_name_of(pod))
     for value, what in zip(found, ("placeholder", "placeholder podKey", "node name"), strict=True):
         if not value:
@@ -58,11 +68,16 @@ def identifier(pod: Pod) -> Identifier:
 
 
 class ReservationStore(Store):
-    """Reservations by identifier. A placeholder that is free stands in the ledger as a pod of its own, so
-    that its node is charged; one that is matched does not. Pods of one name that follow one another have the
-    same identifier and other UIDs: an event about one of them does not concern another one's placeholder.
+    """Reservations by identifier.
 
-    `enter` and `leave` put such pods into the other stores and take them away.
+    A free placeholder is a pod in the ledger, so that its node is charged; a matched one is not. Successive
+    pods of one name have the same identifier and different UIDs: an event about one of them does not concern
+    the placeholder of another.
+
+    Attributes
+    ----------
+    enter, leave : callable
+        Add a placeholder pod to the other stores, and remove it.
     """
 
     name = StoreName.RESERVATION
@@ -86,7 +101,12 @@ class ReservationStore(Store):
     # ---- deployments that ask for it
 
     def set_deployment(self, deployment: Deployment) -> None:
-        """A Deployment came or changed."""
+        """Add or replace a Deployment.
+
+        Parameters
+        ----------
+        deployment : Deployment
+        """
         if wants_reservation(deployment):
             self.state.journal.put(self._deployments, deployment.key, True)
         else:
@@ -98,8 +118,17 @@ class ReservationStore(Store):
     # ---- pods, before the other stores get the event
 
     def assume_pod(self, pod: Pod) -> None:
-        """Match the placeholder that a pod asks for. CacheError where it is missing, or matched by another
-        pod."""
+        """Match the placeholder that a pod asks for.
+
+        Parameters
+        ----------
+        pod : Pod
+
+        Raises
+        ------
+        CacheError
+            The placeholder is missing, or matched by another pod.
+        """
         found = self._asked_for(pod)
         if found is None:
             return
@@ -111,12 +140,12 @@ class ReservationStore(Store):
         self._match(found, pod.metadata.uid)
 
     def bind_pod(self, pod: Pod) -> None:
-        """Match the placeholder of a pod that was reported as bound; such a pod is never refused."""
+        """Match the placeholder of a pod that was reported as bound, if it is free."""
         found = self._asked_for(pod)
         if found is not None and found in self._infos and not self._infos[found].matched:
             self._match(found, pod.metadata.uid)
 
-    def give_back(self, pod: Pod) -> None:
+    def release(self, pod: Pod) -> None:
         """Free the placeholder of an assumed pod that was forgotten or expired."""
         found = self._asked_for(pod)
         if found is not None and found in self._infos and self._infos[found].matched == pod.metadata.uid:
@@ -124,7 +153,7 @@ class ReservationStore(Store):
             self._reserve(info.placeholder_pod, NEVER if info.deadline == NEVER else self._deadline())
 
     def delete_pod(self, pod: Pod) -> None:
-        """Reserve what a confirmed pod had, if it asks for that, as it is deleted."""
+        """Reserve the resources of a confirmed pod that is deleted, if it asks for that."""
         if not placeholder_of(pod) or not self._should_reserve(pod):
             return
         fake = placeholder_pod(pod)
@@ -151,7 +180,7 @@ class ReservationStore(Store):
             return
         fake = reserved_pod(reservation)
         info = self._info_of(fake)
-        if info is not None and info.deadline != NEVER:  # it stands already, and stays
+        if info is not None and info.deadline != NEVER:  # the placeholder exists already
             self.state.journal.put(self._infos, identifier(fake), info._replace(deadline=NEVER))
         else:
             self._reserve(fake)
@@ -183,13 +212,13 @@ class ReservationStore(Store):
     # ---- placeholders
 
     def _info_of(self, fake: Pod) -> ReservationInfo | None:
-        """What is known of this very placeholder; None also where there is another pod's in its place."""
+        """The reservation of this placeholder pod; None also where another pod's has the identifier."""
         info = self._infos.get(identifier(fake))
         return info if info is not None and info.placeholder_pod.metadata.uid == fake.metadata.uid else None
 
     def _reserve(self, fake: Pod, deadline: float = NEVER) -> None:
-        """Add a free placeholder. It replaces another pod's with its identifier, and itself with another
-        one."""
+        """Add a free placeholder. It replaces one of another pod with its identifier, and one of its pod with
+        another identifier."""
         found = identifier(fake)
         held = binder_pods.find(self.state, fake)
         if held is not None and identifier(held) != found:

@@ -49,6 +49,8 @@ class Store(BinderStore):
 
 
 class Budget(NamedTuple):
+    """A disruption budget and the matcher of its selector."""
+
     pdb: PodDisruptionBudget
     selector: LabelSelectorMatcher
 
@@ -63,7 +65,17 @@ class PdbStore(Store):
         self._budgets: dict[str, Budget] = {}
 
     def set_pdb(self, pdb: PodDisruptionBudget) -> None:
-        """A budget is there, or changed. One whose selector cannot be read is an error."""
+        """Add or replace a budget.
+
+        Parameters
+        ----------
+        pdb : PodDisruptionBudget
+
+        Raises
+        ------
+        ValueError
+            The selector cannot be read.
+        """
         held = self._budgets.get(pdb.key)
         known = held is not None and held.pdb.spec.selector == pdb.spec.selector
         selector = held.selector if held is not None and known else LabelSelectorMatcher(pdb.spec.selector)
@@ -78,7 +90,17 @@ class PdbStore(Store):
         return [self._budgets[key].pdb for key in sorted(self._budgets)]
 
     def pdbs_of(self, pod: Pod) -> list[PodDisruptionBudget]:
-        """The budgets of a pod's namespace that select it, by key."""
+        """The budgets that select a pod, by key.
+
+        Parameters
+        ----------
+        pod : Pod
+
+        Returns
+        -------
+        list of PodDisruptionBudget
+            Of the namespace of the pod.
+        """
         meta = pod.metadata
         return [
             self._budgets[key].pdb
@@ -92,7 +114,7 @@ class PdbStore(Store):
 
 
 class SchedulingStatus(IntEnum):
-    """How far a unit is."""
+    """The phase of a unit."""
 
     UNKNOWN = 0
     PENDING = 1
@@ -113,7 +135,14 @@ _STATUS = {
 
 @dataclass(frozen=True, slots=True)
 class UnitStatus:
-    """A unit's status, and the UIDs of its pods that are assumed or bound, sorted."""
+    """The status of a unit.
+
+    Attributes
+    ----------
+    status : SchedulingStatus
+    running_pods : tuple of str
+        UIDs of the pods of the unit that are assumed or bound, sorted.
+    """
 
     status: SchedulingStatus = SchedulingStatus.UNKNOWN
     running_pods: tuple[str, ...] = ()
@@ -133,12 +162,34 @@ class UnitStatusStore(Store, RunningPods):
         self._status: dict[str, SchedulingStatus] = {}
 
     def get_unit_scheduling_status(self, key: str) -> SchedulingStatus:
+        """The status of a unit; UNKNOWN for one that is not known.
+
+        Parameters
+        ----------
+        key : str
+            Unit key.
+        """
         return self._status.get(key, SchedulingStatus.UNKNOWN)
 
     def set_unit_scheduling_status(self, key: str, status: SchedulingStatus) -> None:
+        """Set the status of a unit.
+
+        Parameters
+        ----------
+        key : str
+            Unit key.
+        status : SchedulingStatus
+        """
         self.state.journal.put(self._status, key, SchedulingStatus(status))
 
     def get_unit_status(self, key: str) -> UnitStatus:
+        """Status and running pods of a unit.
+
+        Parameters
+        ----------
+        key : str
+            Unit key.
+        """
         return UnitStatus(self.get_unit_scheduling_status(key), self.running(key))
 
     def add_pod_group(self, group: PodGroup) -> None:
@@ -174,6 +225,7 @@ class PodStore(Store, BinderPods):
         super().__init__(state, handler, node_name_of)
 
     def get_pod(self, pod: Pod) -> Pod:
+        """The object of a pod, see `BinderCache.get_pod`."""
         held = self.find_named(pod)
         if held is None:
             self.find(pod)  # an empty UID has a text of its own

@@ -40,7 +40,7 @@ class Identifier(NamedTuple):
 
 
 class ReservationInfo(NamedTuple):
-    """A placeholder pod, the UID of the pod that has replaced it, and its deadline in seconds (infinite with a
+    """A placeholder pod, the UID of the pod that has replaced it, and its deadline in seconds (`NEVER` with a
     Reservation)."""
 
     placeholder_pod: Pod

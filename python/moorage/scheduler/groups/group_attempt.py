@@ -48,12 +48,26 @@ WAITS_FOR_MEMBERS = f"{UNSCHEDULABLE}, {WAITS}, {WAITING}"
 class Members:
     """The pods of a group that are to be placed.
 
+    Parameters
+    ----------
+    context : SchedulingContext
+    engine : Engine
+        Of the profile of the pods.
+    group : PodGroup or None
+        None is a group without a minimum.
+    pods : sequence of Pod
+        Pending members.
+    scheduled : sequence of Pod
+        Members that have a node.
+
     Attributes
     ----------
+    minimum : int
+        Number of pods with a node that the group needs.
     batch : PodBatch
         The pods as the core reads them.
     segments : list of Segment
-        Pods that follow one another and are decided about in one way.
+        Consecutive pods that are scheduled in one way.
     """
 
     def __init__(
@@ -75,24 +89,24 @@ class Members:
 
     @cached_property
     def carry_terms(self) -> bool:
-        """Whether they have affinity terms by which those placed first could matter to the others."""
+        """Whether affinity terms of members placed first may concern the other members."""
         shape_of = self.context.cache.state.classes.shape_of
         return len(self.pods) > 1 and any(shape_of(one).carried for one in self.batch.classes())
 
     def read_terms(self) -> None:
-        """Have all counters that they are judged by."""
+        """Read the counters of all terms of the members."""
         for segment in self.segments:
             for pod_class, _, pinned in self.batch.targets(segment.first, segment.end):
                 segment.engine.search.terms_of(pod_class, pinned)
 
     @cached_property
     def engines(self) -> list[Engine]:
-        """The engines that decide about them."""
+        """The engines that schedule the members."""
         return list(dict.fromkeys([self.engine, *(segment.engine for segment in self.segments)]))
 
     @contextmanager
     def engines_in_cycle(self, evicts: bool) -> Iterator[None]:
-        """Inside, the engines know no failures from before, and run PostFilter only if `evicts`."""
+        """Inside the context, the engines know no earlier failures, and run PostFilter only if `evicts`."""
         before = [(one, one.runs_post_filter, one.search.states.open_scope()) for one in self.engines]
         for one, runs, _ in before:
             one.runs_post_filter = runs and evicts
@@ -104,14 +118,13 @@ class Members:
 
 
 def counts_members(engine: Engine) -> bool:
-    """Whether a group needs its minimum: not where the gates let pods be grouped without GangScheduling.
-    Where no gate does, somebody asks for a group all the same."""
+    """Whether a group needs its minimum: not where pods are grouped and the profile has no GangScheduling."""
     has_plugin = any(plugin.name == GangScheduling.name for plugin in engine.profile.at(PermitPlugin))
     return has_plugin or not engine.handle.groups_pods
 
 
 class Attempt:
-    """One attempt.
+    """One attempt to place the pods of a group, inside a transaction of the caller.
 
     Attributes
     ----------
@@ -124,12 +137,12 @@ class Attempt:
     error : str
         The error that ended it.
     is_permitted : bool
-        Whether Permit has let a pod go on. GangScheduling does as soon as the minimum is there.
+        Whether Permit has let a pod go on. GangScheduling does once the minimum is reached.
     preempting : dict of int to str
-        Position of each pod that others are to leave for, to the node that it is nominated to. Pods after it
-        see it there.
+        Position of each pod that others are evicted for, to the node that it is nominated to. The pods after
+        it are scheduled as if it were on that node.
     waits : bool
-        Permit has let a pod go on after one that others are to leave for.
+        Permit has let a pod go on after one that others are evicted for.
     nominates : bool
         Pods are evicted for the group, and its placed pods are nominated to their nodes.
     next_start : int
@@ -157,12 +170,12 @@ class Attempt:
 
     @property
     def is_feasible(self) -> bool:
-        """Whether the group has succeeded, or would if some pods left."""
+        """Whether the group has succeeded, or would after evictions."""
         return self.is_permitted and not self.error
 
     @property
     def placed(self) -> int:
-        """How many of the pods have a node, be it one that others are to leave."""
+        """Number of pods with a node, or with one from which others are evicted."""
         return int(np.count_nonzero(self.rows >= 0)) + len(self.preempting)
 
     @property
@@ -171,7 +184,7 @@ class Attempt:
         return self.reason or (WAITS_FOR_VICTIMS if self.waits else UNSCHEDULABLE)
 
     def failed(self) -> dict[int, Failure]:
-        """What becomes of each pod of a group that has failed without an error."""
+        """The failure of each pod of a group that has failed without an error."""
         failures = dict.fromkeys(range(len(self.rows)), Failure(group_failure=self.message)) | self.failures
         held = Failure(group_failure=WAITS_FOR_MEMBERS, nominating=NominatingInfo())
         placed, table = np.flatnonzero(self.rows >= 0).tolist(), self.context.cache.state.table
@@ -191,13 +204,13 @@ class Attempt:
         return len(self.members.scheduled) + self.placed >= self.members.minimum
 
     def permit(self) -> None:
-        """A pod was placed that no other plugin has wait."""
+        """Record that a pod was placed for which no plugin outside the core waits."""
         if self.has_minimum:
             self.is_permitted, self.waits = True, bool(self.preempting)
 
     def place(self) -> None:
-        """Put every pod on a node, as far as nodes are found. Pods that the core alone decides about are not
-        in the ledger before `enter`."""
+        """Put every pod on a node, as far as nodes are found. Pods that the core alone schedules enter the
+        ledger in `enter`."""
         for segment in self.members.segments:
             self.context.rotation.take(segment.engine)
             MemberPlacing(self, segment).place(segment.first, segment.end, until_eviction=True)
@@ -206,7 +219,7 @@ class Attempt:
         self.next_start = self.context.rotation.start
 
     def enter(self) -> None:
-        """Enter the pods in the ledger that are not there yet."""
+        """Enter the remaining pods in the ledger."""
         state = self.context.cache.state
         if state.journal.depth:
             state.atomically(self.enter_until, len(self.rows))
@@ -214,13 +227,13 @@ class Attempt:
             self.enter_until(len(self.rows))
 
     def enter_until(self, end: int) -> None:
-        """Enter those before a position."""
+        """Enter the pods before a position."""
         if end > self.entered:
             LEDGER.enter(self.members.batch, self.rows, self.entered, end)
             self.entered = end
 
     def reserve(self, at: int, started: Started) -> None:
-        """Ask the plugins outside the core about a pod that is assumed."""
+        """Run Reserve and Permit for an assumed pod."""
         framework, state, node = started.engine.framework, started.state, started.node
         status = framework.run_reserve_plugins_reserve(state, started.assumed, node)
         if status is None:
@@ -244,7 +257,7 @@ class Attempt:
         self.failures[at], self.error = failure, failure.error
 
     def unreserve(self) -> None:
-        """Take back what was reserved: a group that has succeeded reserves anew, for good."""
+        """Run Unreserve for all reserved pods; `start` reserves them again if the group has succeeded."""
         for one in reversed(self.reserved.values()):
             one.engine.framework.run_reserve_plugins_unreserve(one.state, one.assumed, one.node)
 
@@ -254,7 +267,7 @@ class Attempt:
         Returns
         -------
         dict of int to Started
-            Position to each pod that plugins outside the core have a say in and that has begun.
+            Position to each pod that has passed Reserve and Permit of plugins outside the core.
         """
         started: dict[int, Started] = {}
         for one in reversed(self.reserved.values()):
@@ -315,14 +328,29 @@ class MemberPlacing(Placing):
 # ---- the algorithm -----------------------------------------------------------------------------------------
 
 
-def decide(members: Members, keep: bool = True) -> Attempt:
-    """Place the pods of a group; undo that unless the group succeeds and `keep` is true. The rotation
-    advances in any case. Raises StatusError if a plugin for placements fails."""
+def decide(members: Members, commit: bool = True) -> Attempt:
+    """Place the pods of a group, in the best placement if it is bound to a topology.
+
+    Parameters
+    ----------
+    members : Members
+    commit : bool, optional
+        Keep the placed pods if the group succeeds; else all is undone. The rotation advances in any case.
+
+    Returns
+    -------
+    Attempt
+
+    Raises
+    ------
+    StatusError
+        A plugin for placements fails.
+    """
     group, profile = members.group, members.engine.profile
     if group is None or not (
         members.engine.handle.places_groups or (group.topology_keys and profile.at(PlacementGeneratePlugin))
     ):
-        return try_members(members, keep=keep)
+        return try_members(members, commit=commit)
     parent = Placement("", members.context.view_rows())
     placements = make_placements(profile, group, members.scheduled, parent)
     if not placements:
@@ -330,14 +358,14 @@ def decide(members: Members, keep: bool = True) -> Attempt:
         attempt.reason = NO_PLACEMENTS
         return attempt
     if len(placements) == 1:
-        attempt = try_members(members, placements[0], keep)
+        attempt = try_members(members, placements[0], commit)
         if not attempt.is_feasible:
             attempt.reason = NONE_AVAILABLE.format(1, attempt.message)
         return attempt
-    return _decide_in_best(members, group, placements, keep)
+    return _decide_in_best(members, group, placements, commit)
 
 
-def try_members(members: Members, placement: Placement | None = None, keep: bool = True) -> Attempt:
+def try_members(members: Members, placement: Placement | None = None, commit: bool = True) -> Attempt:
     """Place the pods of a group on the nodes of one placement, or on all nodes; otherwise as `decide`."""
     is_part = placement is not None and len(placement.rows) < members.context.cache.state.view.size
     for engine in members.engines:
@@ -348,7 +376,7 @@ def try_members(members: Members, placement: Placement | None = None, keep: bool
     with _all_or_nothing(members.context) as transaction:
         try:
             attempt.place()
-            if attempt.succeeded and keep:
+            if attempt.succeeded and commit:
                 transaction.commit()
         finally:
             attempt.unreserve()
@@ -372,7 +400,7 @@ def _all_or_nothing(context: SchedulingContext) -> Iterator[Transaction]:
 
 
 def _decide_in_best(
-    members: Members, group: PodGroup, placements: Sequence[Placement], keep: bool
+    members: Members, group: PodGroup, placements: Sequence[Placement], commit: bool
 ) -> Attempt:
     """Try the placements, and place the group in the feasible one with the best score."""
     rotation = members.context.rotation
@@ -382,7 +410,7 @@ def _decide_in_best(
     found: list[tuple[Placement, Attempt, int]] = []
     for placement in placements:
         start = rotation.start
-        attempt = try_members(members, placement, keep=False)
+        attempt = try_members(members, placement, commit=False)
         if attempt.error:
             return attempt
         first = first or attempt
@@ -395,7 +423,7 @@ def _decide_in_best(
         attempt.reason = NONE_AVAILABLE.format(len(placements), attempt.message)
         return attempt
     placement, attempt, start = found[_best(members, group, found)]
-    if not keep or attempt.waits:
+    if not commit or attempt.waits:
         return attempt
     after, rotation.start = rotation.start, start
     attempt = try_members(members, placement)

@@ -1,8 +1,8 @@
 """Preemption for a pod group that fits nowhere.
 
 kube-scheduler v1.36, DefaultPreemption at PodGroupPostFilter, framework/preemption/podgrouppreemption.go;
-KEP-5710. All units of lower priority in the cluster are taken away and the group is placed; then they come
-back one after the other, unless the group, placed anew, would not fit with them.
+KEP-5710. All units of lower priority in the cluster are removed and the group is placed; then they are
+reprieved one after the other, unless the group would not fit with them.
 """
 
 from __future__ import annotations
@@ -28,16 +28,29 @@ from .group_attempt import Attempt, Members, decide
 if TYPE_CHECKING:
     pass
 
-NOBODY = "No preemption victims found for incoming preemptor"
+NO_VICTIMS = "No preemption victims found for incoming preemptor"
 TOPOLOGY = "workload aware preemption is not supported for pod groups with scheduling constraints"
 NO_PLUGIN = "default preemption plugin is not registered, workload aware preemption is disabled"
 EVERYWHERE = "cluster"
-"""What stands for the node in the events of victims."""
+"""In place of the node in the events of victims."""
 
 
 def preempt_for_group(members: Members, group: PodGroup, failed: Attempt) -> None:
-    """Evict pods for a group that has failed. If that makes room, the attempt waits, and its placed pods are
-    nominated to their nodes; else its message says why not."""
+    """Evict pods for a group that has failed.
+
+    Parameters
+    ----------
+    members : Members
+    group : PodGroup
+    failed : Attempt
+        Changed in place: its placed pods are nominated to their nodes if evictions make room, else its reason
+        has the one why they do not.
+
+    Raises
+    ------
+    StatusError
+        The cycle of the group fails.
+    """
     search = _Search(members, group)
     why = search.run()
     if why:
@@ -75,21 +88,21 @@ class _Search:
         state = self.cache.state
         lowest = self.context.groups.lowest_priority
         if lowest >= self.priority and not has_pods_below(state, self.priority):
-            return NOBODY
-        there = self.units.of(chain.from_iterable(map(state.pods_of, self.context.view_rows().tolist())))
-        ordered = units_by_importance(unit for unit in there if unit.priority < self.priority)
+            return NO_VICTIMS
+        units = self.units.of(chain.from_iterable(map(state.pods_of, self.context.view_rows().tolist())))
+        ordered = units_by_importance(unit for unit in units if unit.priority < self.priority)
         if not ordered:
-            return NOBODY
+            return NO_VICTIMS
         rotation = self.context.rotation
         with self.members.engines_in_cycle(evicts=False):
             with self.cache.transaction():
                 for unit in ordered:
-                    self._take_away(unit)
+                    self._remove(unit)
                 why = self._does_not_fit()
-                gone = [] if why else self._reprieve(ordered)
+                removed = [] if why else self._reprieve(ordered)
                 start = rotation.start
             rotation.start = start
-        self.victims = [pod for at in sorted(gone) for pod in ordered[at].pods]
+        self.victims = [pod for at in sorted(removed) for pod in ordered[at].pods]
         return why
 
     def _not_eligible(self) -> str:
@@ -111,23 +124,23 @@ class _Search:
     def _reprieve(self, ordered: Sequence[Unit]) -> list[int]:
         """Indices of the units that cannot be reprieved; units protected by a budget are tried first."""
         costs = violations(ordered, budgets_of(self.handle))
-        gone = []
+        removed = []
         for at in sorted(range(len(ordered)), key=lambda at: not costs[at]):
             for pod in ordered[at].pods:
                 self.cache.state.assume_pod(pod)
             if self._does_not_fit():
-                self._take_away(ordered[at])
-                gone.append(at)
-        return gone
+                self._remove(ordered[at])
+                removed.append(at)
+        return removed
 
-    def _take_away(self, unit: Unit) -> None:
+    def _remove(self, unit: Unit) -> None:
         for pod in unit.pods:
             self.cache.state.discard_pod(pod)
 
     def _does_not_fit(self) -> str:
         """The reason why the group does not fit, or ""."""
         try:
-            attempt = decide(self.members, keep=False)
+            attempt = decide(self.members, commit=False)
         except StatusError as error:
             return error.status.message()
         return "" if attempt.succeeded else attempt.error or attempt.message

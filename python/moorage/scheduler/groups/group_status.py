@@ -22,10 +22,12 @@ def patch_group(client: ObjectClient, group: PodGroup, message: str, is_error: b
 
     Parameters
     ----------
+    client : ObjectClient
+    group : PodGroup
     message : str
         Why the attempt failed; "" where it succeeded.
     is_error : bool
-        It failed with an error.
+        Whether it failed with an error.
     """
     try:
         current = client.get(PodGroup, group.name, group.namespace)

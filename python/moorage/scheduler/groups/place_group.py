@@ -50,14 +50,14 @@ class GroupResult:
     failures : dict of int to Failure
         Position of each pod without a row to the reason.
     succeeded : bool
-        Whether the pods that have a row are assumed. Otherwise nothing has changed.
+        Whether the pods with a row are assumed. Otherwise nothing has changed.
     message : str
         Why the group failed.
     is_error : bool
         It failed with an error.
     started : dict of int to Started
-        Position to what `BindingCycles.bind` goes on with, for placed pods that plugins outside the core have
-        a say in; all others are to be bound like those of a batch.
+        Position to the argument of `BindingCycles.bind`, for placed pods that plugins outside the core have
+        reserved and permitted; all others are bound like those of a batch.
     """
 
     rows: npt.NDArray[np.int32]
@@ -69,7 +69,14 @@ class GroupResult:
 
 
 def rejected(pods: Sequence[Pod], error: str) -> GroupResult:
-    """The result for pods that cannot form a group."""
+    """The result for pods that cannot form a group.
+
+    Parameters
+    ----------
+    pods : sequence of Pod
+    error : str
+        Error of each pod and of the group.
+    """
     rows = np.full(len(pods), -1, dtype=np.int32)
     failure = Failure(error=error, nominating=NominatingInfo())
     return GroupResult(rows, dict.fromkeys(range(len(pods)), failure), False, error, True)
@@ -88,6 +95,7 @@ def place_group(
 
     Parameters
     ----------
+    context : SchedulingContext
     engine : Engine
         Of the profile of the pods.
     group : PodGroup, optional
@@ -98,6 +106,10 @@ def place_group(
         Members that have a node already, assumed ones included.
     evicts : bool
         Whether PostFilter is run, and pods are evicted for the group.
+
+    Returns
+    -------
+    GroupResult
     """
     postponed: Actions = []
     with context.cache.lock:
